@@ -1,0 +1,101 @@
+"""From a set of records to memories. Pure: no clock, no order, no storage.
+
+Promise: the result depends only on the *set* of records, so folding commutes,
+is associative and idempotent, and every clone that holds the same lines shows
+the same memories, however stock git merged them.
+
+The rules. A record covers the versions in its `after`. A content version that
+nothing covers is visible; two of them are concurrent edits, and both are
+visible until one record covers them. A memory whose versions are all covered
+is forgotten, or superseded where a create record of another memory did it.
+Purge records remove every record of the memory, or the lines, they name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .record import CONTENT_OPS, COVER_OPS, Record
+
+ACTIVE, SUPERSEDED, FORGOTTEN = "active", "superseded", "forgotten"
+
+
+class Memory:
+    """What the records say of one id.
+
+    `versions`: visible content records (for a superseded memory the last ones),
+    the one to show first; more than one means concurrent edits. `heads`: every
+    version an edit or forget of this memory must name in `after`.
+    """
+
+    __slots__ = ("heads", "id", "records", "status", "superseded_by", "versions")
+
+    def __init__(self, id: str, records: list[Record]) -> None:
+        self.id = id
+        self.records = records
+        self.versions: list[Record] = []
+        self.heads: list[str] = []
+        self.status = FORGOTTEN
+        self.superseded_by: list[str] = []
+
+
+def same_content(record: Record) -> tuple[object, ...]:
+    """What makes two versions look alike to a reader; they are shown once."""
+    d = record.data
+    return (d.get("title"), d.get("body"), d.get("type"), repr(d.get("tags")), repr(d.get("paths")), d.get("source"))
+
+
+def purged(records: Iterable[Record]) -> tuple[set[str], set[str]]:
+    """(memory ids, versions) that purge records name."""
+    ids: set[str] = set()
+    lines: set[str] = set()
+    for r in records:
+        if r.op == "purge":
+            # A tombstone of a guessable text names only its lines and has a random id.
+            if r.data.get("lines") is None or r.data.get("all"):
+                ids.add(r.id)
+            named = r.data.get("lines")
+            if isinstance(named, list):
+                lines.update(v for v in named if isinstance(v, str))
+    return ids, lines
+
+
+def fold(records: Iterable[Record]) -> dict[str, Memory]:
+    """Every memory the records name, forgotten ones included; records of one version count once."""
+    unique = {r.version: r for r in records}
+    ids, lines = purged(unique.values())
+    if ids or lines:
+        unique = {v: r for v, r in unique.items() if r.op == "purge" or (r.id not in ids and v not in lines)}
+    covered: dict[str, list[Record]] = {}
+    groups: dict[str, list[Record]] = {}
+    for r in unique.values():
+        if r.op == "purge":
+            continue
+        groups.setdefault(r.id, []).append(r)
+        if r.op in COVER_OPS:
+            for v in r.after:
+                if v != r.version:
+                    covered.setdefault(v, []).append(r)
+    return {id: _memory(id, group, covered) for id, group in groups.items()}
+
+
+def _memory(id: str, records: list[Record], covered: dict[str, list[Record]]) -> Memory:
+    records.sort(key=lambda r: r.version)
+    memory = Memory(id, records)
+    contents = [r for r in records if r.op in CONTENT_OPS]
+    memory.heads = [r.version for r in records if r.op in COVER_OPS and r.version not in covered]
+    visible = [r for r in contents if r.version not in covered]
+    if visible:
+        memory.status = ACTIVE
+    else:
+        # Superseded: only create records of other memories took the last versions away.
+        visible = [r for r in contents if all(c.op == "create" and c.id != id for c in covered[r.version])]
+        if visible:
+            memory.status = SUPERSEDED
+            memory.superseded_by = sorted({c.id for r in visible for c in covered[r.version]})
+    shown: dict[tuple[object, ...], Record] = {}
+    for r in sorted(visible, key=lambda r: (str(r.data.get("at", "")), r.version)):
+        shown.setdefault(same_content(r), r)
+    # The newest by its own claim first; time only orders the display.
+    memory.versions = sorted(shown.values(), key=lambda r: (str(r.data.get("at", "")), r.version), reverse=True)
+    return memory

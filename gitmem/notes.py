@@ -1,0 +1,302 @@
+"""One notes ref: the truth. Reads every line that was ever in it, appends lines.
+
+Promises. An append is in the ref when it returns, or raises and changed
+nothing: the new commit is made on the tip that was read, and `git
+fast-import` moves the ref only if it still holds that tip (else we read again
+and retry). Nothing but a purge removes a line: what stock git's `notes
+prune`, `notes remove`, an edit or a blind ref update took away is read back
+from the ref's history and reflog, and the next append writes it again.
+
+Our commits carry the trailer `Mem-Complete: 1`: their tree holds every line of
+their whole history, so a reader looks no further back than the last of ours.
+
+A note that reached `BOUND` bytes is continued under keys of its own
+(`notetree.continuation`), so the ten-thousandth memory on a commit costs what
+the first did. `docs/format.md` specifies all of this.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable, Iterator
+
+from . import notetree
+from .errors import GitFailed, MemError, RefMoved
+from .gitcmd import Git
+
+BOUND = 32 * 1024  # bytes of a note before it is continued
+COMPLETE = b"Mem-Complete: 1"
+EMPTY_TREE = {40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+              64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"}
+PATIENCE = 30.0  # seconds a writer retries while others move the ref
+
+
+def split_lines(blob: bytes) -> list[bytes]:
+    """The lines of a note; blank ones (`git notes append` puts them between records) are dropped."""
+    return [line for line in (part.strip() for part in blob.split(b"\n")) if line]
+
+
+class Commit:
+    """What we need of a notes commit."""
+
+    __slots__ = ("complete", "id", "parents", "tree")
+
+    def __init__(self, id: str, content: bytes) -> None:
+        head, _, message = content.partition(b"\n\n")
+        self.id = id
+        self.tree = ""
+        self.parents: list[str] = []
+        for row in head.split(b"\n"):
+            if row.startswith(b"tree "):
+                self.tree = row[5:].decode()
+            elif row.startswith(b"parent "):
+                self.parents.append(row[7:].decode())
+        self.complete = COMPLETE in message.split(b"\n")
+
+
+class Notes:
+    """The lines of one notes ref in one repository."""
+
+    def __init__(self, git: Git, ref: str, hex_len: int) -> None:
+        self.git = git
+        self.ref = ref
+        self.hex_len = hex_len
+
+    def tip(self) -> str:
+        """The commit the ref points to, "" while there is none."""
+        commit = self._commit(self.ref + "^{commit}")
+        return commit.id if commit else ""
+
+    def _commit(self, name: str) -> Commit | None:
+        found = self.git.objects.get(name)
+        return Commit(found[0], found[2]) if found and found[1] == "commit" else None
+
+    # Reading
+
+    def lines(self, tip: str, since: str = "", deep: bool = False) -> Iterator[tuple[str, bytes]]:
+        """(key, line) of every line reachable from `tip` that may be new since the commit `since`.
+
+        Lines come at least once each, in no order. `deep` distrusts the
+        completeness marks and reads the whole history and reflog.
+        """
+        new = self._commit(tip)
+        if new is None:
+            return
+        old = self._commit(since) if since else None
+        if old is not None:
+            yield from self._difference(old.tree, new.tree)
+        else:
+            yield from self._contents(notetree.all_notes(self.git, tip, self.hex_len))
+        yield from self.lost(new, known={since} if old else set(), deep=deep)
+
+    def _contents(self, notes: Iterable[tuple[str, str]]) -> Iterator[tuple[str, bytes]]:
+        pairs = list(notes)
+        for (key, _), found in zip(pairs, self.git.objects.get_many([blob for _, blob in pairs]), strict=True):
+            for line in split_lines(found[2]) if found else ():
+                yield key, line
+
+    def _difference(self, old_tree: str, new_tree: str) -> Iterator[tuple[str, bytes]]:
+        changed = list(notetree.changed_notes(self.git, [(old_tree, new_tree)], self.hex_len))
+        blobs = self._blobs(b for _, old, new in changed for b in (old, new))
+        for key, old, new in changed:
+            before = set(blobs.get(old, ()))
+            for line in blobs.get(new, ()):
+                if line not in before:
+                    yield key, line
+
+    def _blobs(self, ids: Iterable[str]) -> dict[str, list[bytes]]:
+        wanted = [i for i in dict.fromkeys(ids) if i.strip("0")]
+        return {name: split_lines(found[2]) for name, found in zip(wanted, self.git.objects.get_many(wanted), strict=True) if found}
+
+    def lost(self, tip: Commit, known: set[str] | None = None, deep: bool = False) -> list[tuple[str, bytes]]:
+        """(key, line) of lines in the history or reflog of `tip` that a foreign commit took away.
+
+        Walks back from `tip` through commits without our mark, to commits in
+        `known` or marked ones; usually that is one commit, already in memory.
+        """
+        pairs: list[tuple[str, str]] = []
+        queue, seen = [tip], set(known or ())
+        for stray in self._strays(tip.id, deep):
+            # A blind ref update (stock git beside us) left this tip behind: all it held counts.
+            pairs.append((stray.tree, tip.tree))
+            queue.append(stray)
+        while queue:
+            commit = queue.pop()
+            if commit.id in seen or (commit.complete and not deep):
+                continue
+            seen.add(commit.id)
+            for parent in filter(None, map(self._commit, commit.parents)):
+                pairs.append((parent.tree, commit.tree))
+                queue.append(parent)
+        changed = list(notetree.changed_notes(self.git, sorted(set(pairs)), self.hex_len))
+        blobs = self._blobs(b for _, old, new in changed for b in (old, new))
+        taken: dict[tuple[str, bytes], None] = {}
+        for key, old, new in changed:
+            after = set(blobs.get(new, ()))
+            taken.update({(key, line): None for line in blobs.get(old, ()) if line not in after})
+        return list(taken)
+
+    def _strays(self, tip: str, deep: bool = False) -> list[Commit]:
+        """Former tips, by the reflog, that are no ancestors of `tip`.
+
+        An append checks this before it writes, so only entries since our last
+        one here count: usually none, seen from the end of the reflog file.
+        """
+        former: set[str] = set()
+        for entry, ours in self._reflog():
+            commit = self._commit(entry)
+            if ours and commit and commit.complete and not deep:
+                former.add(entry)
+                break
+            former.add(entry)
+        former.discard(tip)
+        if not former:
+            return []
+        ids = "\n".join(sorted(former))
+        out = self.git.run("rev-list", "--ignore-missing", "--stdin", stdin=f"{ids}\n^{tip}\n".encode())
+        left = former.intersection(out.decode().split())
+        return [c for c in map(self._commit, sorted(left)) if c]
+
+    def _reflog(self) -> Iterator[tuple[str, bool]]:
+        """(former tip, whether an append here made it), newest first; nothing where no reflog is kept."""
+        text = self.git.run("log", "-g", "-z", "--format=%H %gs", "-n", "1", self.ref, "--", ok=(0, 128))
+        most = 1
+        while True:
+            rows = [row.decode("utf-8", "replace").split(" ", 1) for row in text.split(b"\0") if row]
+            for row in rows[most // 64 :]:
+                yield row[0], row[1:] == ["fast-import"]
+            if len(rows) < most:
+                return
+            most = max(64, most * 64)
+            text = self.git.run("log", "-g", "-z", "--format=%H %gs", "-n", str(most), self.ref, "--", ok=(0, 128))
+
+    # Writing
+
+    def append(self, items: list[tuple[str, bytes]], message: str, identity: str) -> str:
+        """Adds (anchor commit or "", line) items in one commit; returns the new tip.
+
+        `identity`: `Name <email>` of the committer. Raises RefMoved when other
+        writers kept moving the ref for PATIENCE seconds; nothing is written then.
+        """
+        end = time.monotonic() + PATIENCE
+        pause = 0.002
+        while True:
+            tip = self._commit(self.ref + "^{commit}")
+            strays = self._strays(tip.id) if tip else []
+            again = self._restored(tip) if tip and (strays or not tip.complete) else []
+            stream = self._stream(tip, strays, items, again, message, identity)
+            # It leaves a crash report where it fails; ours is in the error.
+            process = self.git.start(["fast-import", "--quiet", "--done", "--date-format=raw"], stdin=-1, stdout=-1, stderr=-1)
+            _, err = process.communicate(stream)
+            if process.returncode == 0:
+                return self.tip()
+            text = err.decode("utf-8", "replace").strip()
+            if not self._moved(text):
+                raise self._failure(text, process.returncode)
+            if time.monotonic() > end:
+                raise RefMoved(f"memories changed while writing '{self.ref}'", hint="run the command again; nothing was written")
+            time.sleep(pause * random.uniform(0.5, 1.5))
+            pause = min(pause * 2, 0.2)
+
+    @staticmethod
+    def _moved(text: str) -> bool:
+        """Whether git refused because somebody else moved or holds the ref (git 2.30 to 2.50 say it in these ways)."""
+        if "ot updating" in text or "but expected" in text or "reference already exists" in text:
+            return True
+        return "cannot lock ref" in text and "File exists" in text
+
+    def _failure(self, text: str, status: int) -> MemError:
+        first = next((row for row in text.splitlines() if row.startswith(("fatal:", "error:"))), text or "git fast-import failed")
+        reason = first.split(": ", 1)[-1]
+        if "exists; cannot create" in text:
+            return MemError(f"cannot write '{self.ref}': a ref of the same name stands in its way",
+                            hint="choose another namespace, for example `git config mem.ref memory`")
+        return GitFailed(f"cannot write '{self.ref}': {reason}", hint="nothing was written", status=status, stderr=text)
+
+    def _restored(self, tip: Commit) -> list[tuple[str, bytes]]:
+        """Lost lines that really are nowhere in the tip (a line may have moved to another key)."""
+        lost = self.lost(tip)
+        if not lost:
+            return []
+        present = {line for _, line in self._contents(notetree.all_notes(self.git, tip.id, self.hex_len))}
+        return [(key, line) for key, line in lost if line not in present]
+
+    def _stream(self, tip: Commit | None, strays: list[Commit], items: list[tuple[str, bytes]],
+                again: list[tuple[str, bytes]], message: str, identity: str) -> bytes:
+        tree = notetree.NoteTree(self.git, tip.tree if tip else None, self.hex_len)
+        writes: dict[str, bytes] = {}
+        drops: dict[str, None] = {}
+        groups: dict[str, list[bytes]] = {}
+        for anchor, line in items:
+            groups.setdefault(anchor, []).append(line)
+        for key, line in again:
+            groups.setdefault(self._anchor(key), []).append(line)
+        for anchor, lines in groups.items():
+            self._place(tree, anchor, lines, writes, drops)
+        out = [b"commit %s\ncommitter %s %d +0000\n" % (self.ref.encode(), identity.encode("utf-8", "replace"), int(time.time()))]
+        text = message.encode("utf-8", "replace") + b"\n\n" + COMPLETE + b"\n"
+        out.append(b"data %d\n%s\n" % (len(text), text))
+        if tip:
+            out.append(b"from %s\n" % tip.id.encode())
+            out.extend(b"merge %s\n" % s.id.encode() for s in strays)
+        out.extend(b"D %s\n" % path.encode() for path in drops if path not in writes)
+        for path, content in writes.items():
+            out.append(b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(content), content))
+        out.append(b"\ndone\n")
+        return b"".join(out)
+
+    def _anchor(self, key: str) -> str:
+        """The anchor a lost line goes back to: its commit, if it is still here, else the first continuation of that key."""
+        found = self.git.objects.get(key)
+        if found and found[1] == "blob" and found[2].startswith(b"git mem continuation\n"):
+            anchor = found[2].split(b"\n")[1].split()[0].decode()
+            return "" if anchor == "none" else anchor
+        return key
+
+    def _place(self, tree: notetree.NoteTree, anchor: str, lines: list[bytes], writes: dict[str, bytes], drops: dict[str, None]) -> None:
+        """Fills the last note of an anchor up to BOUND, then opens continuations."""
+        n = self._last(tree, anchor)
+        at = 0
+        while at < len(lines):
+            key, content = (anchor, b"") if n == 0 else notetree.continuation(anchor, n, self.hex_len)
+            if n and not tree.has_key(key):
+                writes[f"{notetree.KEYS}/{key[:2]}/{key[2:]}"] = content
+            found, path, moves = tree.locate(key)
+            # Two paths in a mixed tree become one note, as `git notes show` would print them.
+            have: dict[bytes, None] = {}
+            for _, blob in found:
+                have.update(dict.fromkeys(self._blobs([blob]).get(blob, [])))
+            size = sum(map(len, have)) + len(have)
+            start = at
+            while at < len(lines) and (size < BOUND or not have):
+                have[lines[at]] = None
+                size += len(lines[at]) + 1
+                at += 1
+            if at > start:
+                writes[path] = b"".join(line + b"\n" for line in have)
+                drops.update(dict.fromkeys(p for p, _ in found if p != path))
+                for old, new in moves.items():
+                    blob = self.git.objects.get(tree.blob_at(old) or "")
+                    if blob and new != path:
+                        writes[new] = blob[2]
+                    drops[old] = None
+            n += 1
+
+    def _last(self, tree: notetree.NoteTree, anchor: str) -> int:
+        """The last continuation an anchor has, by doubling and halving: any one may be appended to."""
+        known = anchor and self.git.objects.get(anchor) is not None
+        low = 0 if known else 1  # a commit that is not here cannot keep a note through `git notes prune`
+
+        def there(n: int) -> bool:
+            return bool(tree.notes(notetree.continuation(anchor, n, self.hex_len)[0]))
+
+        step = 1
+        while there(low + step):
+            step *= 2
+        high = low + step
+        low = low + step // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if there(middle) else (low, middle)
+        return low

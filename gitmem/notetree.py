@@ -1,0 +1,144 @@
+"""The tree behind a notes ref: which path holds the note of which object.
+
+Promise: notes are found at every fan-out, also where two tools left mixed
+ones, and a note that is written ends up under exactly one path. Trees are
+read as they are needed, so one write costs the same however many notes exist.
+
+Paths follow stock git: 40 (or 64) hex digits, split into directories of two.
+A level with directories gets more of them; a flat level that reaches
+`SPLIT` notes is split once. Entries that are no notes are left alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from .gitcmd import Git
+
+SPLIT = 256  # git itself starts to fan out at about 70 to 250 notes
+_HEX = frozenset("0123456789abcdef")
+
+# Keys of continuations: blobs kept alive below this directory, which stock git carries along as "non-notes".
+KEYS = "keys"
+
+
+def is_hex(text: str) -> bool:
+    return _HEX.issuperset(text)
+
+
+def parse_tree(content: bytes, raw_len: int) -> dict[str, tuple[bool, str]]:
+    """{name: (is a tree, object id)} of a tree object's bytes."""
+    entries: dict[str, tuple[bool, str]] = {}
+    at = 0
+    while at < len(content):
+        space = content.index(b" ", at)
+        end = content.index(b"\0", space)
+        name = content[space + 1 : end].decode("utf-8", "surrogateescape")
+        entries[name] = (content[at:space] == b"40000", content[end + 1 : end + 1 + raw_len].hex())
+        at = end + 1 + raw_len
+    return entries
+
+
+def note_key(path: str, hex_len: int) -> str | None:
+    """The object a path in a notes tree annotates, None for entries that are no notes."""
+    key = path.replace("/", "")
+    return key if len(key) == hex_len and is_hex(key) else None
+
+
+def continuation(anchor: str, n: int, hex_len: int) -> tuple[str, bytes]:
+    """(key, content) of the n-th continuation of an anchor's note (n >= 1; anchor "" = no commit yet).
+
+    The key is the id of a blob with this content, so every clone computes the
+    same one, and `git notes prune` keeps the note while the blob exists.
+    """
+    content = b"git mem continuation\n%s %d\n" % (anchor.encode() or b"none", n)
+    digest = hashlib.sha1 if hex_len == 40 else hashlib.sha256
+    return digest(b"blob %d\0" % len(content) + content).hexdigest(), content
+
+
+class NoteTree:
+    """The notes of one tree, read lazily through `git cat-file`."""
+
+    def __init__(self, git: Git, tree: str | None, hex_len: int) -> None:
+        self._git = git
+        self._hex_len = hex_len
+        self._loaded: dict[str, dict[str, tuple[bool, str]]] = {}
+        self.root = self._load(tree) if tree else {}
+
+    def _load(self, tree: str) -> dict[str, tuple[bool, str]]:
+        if tree not in self._loaded:
+            found = self._git.objects.get(tree)
+            self._loaded[tree] = parse_tree(found[2], self._hex_len // 2) if found and found[1] == "tree" else {}
+        return self._loaded[tree]
+
+    def locate(self, key: str) -> tuple[list[tuple[str, str]], str, dict[str, str]]:
+        """([(path, blob id)] of a key's notes, the path a new note goes to, {old path: new path} to move with it)."""
+        found: list[tuple[str, str]] = []
+        prefix, rest, level = "", key, self.root
+        while True:
+            entry = level.get(rest)
+            if entry and not entry[0]:
+                found.append((prefix + rest, entry[1]))
+            below = level.get(rest[:2]) if len(rest) > 2 else None
+            if below is None or not below[0]:
+                break
+            prefix, rest, level = prefix + rest[:2] + "/", rest[2:], self._load(below[1])
+        if found:
+            return found, found[-1][0], {}
+        if len(rest) <= 2 or rest[:2] in level:
+            return found, prefix + rest, {}
+        flat = [name for name, (tree, _) in level.items() if not tree and len(name) == len(rest) and is_hex(name)]
+        fanned = any(tree and len(name) == 2 and is_hex(name) for name, (tree, _) in level.items())
+        if not fanned and len(flat) < SPLIT:
+            return found, prefix + rest, {}
+        moves = {prefix + n: f"{prefix}{n[:2]}/{n[2:]}" for n in flat} if len(flat) >= SPLIT else {}
+        return found, f"{prefix}{rest[:2]}/{rest[2:]}", moves
+
+    def blob_at(self, path: str) -> str | None:
+        """The blob id at a path, None where there is none."""
+        level = self.root
+        *dirs, name = path.split("/")
+        for d in dirs:
+            entry = level.get(d)
+            if not entry or not entry[0]:
+                return None
+            level = self._load(entry[1])
+        entry = level.get(name)
+        return entry[1] if entry and not entry[0] else None
+
+    def notes(self, key: str) -> list[tuple[str, str]]:
+        """[(path, blob id)] of every note of a key; several only in a mixed tree."""
+        return self.locate(key)[0]
+
+    def has_key(self, key: str) -> bool:
+        """Whether a continuation's key blob is kept alive by this tree."""
+        return self.blob_at(f"{KEYS}/{key[:2]}/{key[2:]}") is not None
+
+
+def all_notes(git: Git, tip: str, hex_len: int) -> Iterator[tuple[str, str]]:
+    """(key, blob id) of every note of a commit, each path of a mixed tree."""
+    for entry in git.run("ls-tree", "-r", "-z", "--full-tree", tip).split(b"\0"):
+        meta, tab, path = entry.partition(b"\t")
+        key = note_key(path.decode("utf-8", "surrogateescape"), hex_len) if tab else None
+        if key:
+            yield key, meta.split()[2].decode()
+
+
+def changed_notes(git: Git, pairs: list[tuple[str, str]], hex_len: int) -> Iterator[tuple[str, str, str]]:
+    """(key, old blob id, new blob id) of every note that differs between the trees of each pair.
+
+    An absent side has an id of zeros. One process for all pairs.
+    """
+    if not pairs:
+        return
+    stdin = "".join(f"{old} {new}\n" for old, new in pairs).encode()
+    fields = git.run("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", stdin=stdin).split(b"\0")
+    at = 0
+    while at + 1 < len(fields):
+        # "<tree> <tree>\n" precedes the first difference of each pair.
+        _, _, old_id, new_id, _ = fields[at].rpartition(b"\n")[2].split(b" ")
+        key = note_key(fields[at + 1].decode("utf-8", "surrogateescape"), hex_len)
+        if key:
+            yield key, old_id.decode(), new_id.decode()
+        at += 2

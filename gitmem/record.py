@@ -1,0 +1,281 @@
+"""One record: one line of canonical JSON in a git note. `docs/format.md` is the specification.
+
+Promise: `parse(dump(r)) == r`; a line is never rewritten, so fields this
+version does not know, and lines it cannot parse, survive byte for byte.
+
+Two names per record. The `id` names the *memory*: it covers title, body and
+source (and a random salt where the text is short enough to be guessed from a
+hash), so replaying an import adds nothing. The `version` names the *line*: the
+hash of its bytes. Edits and forgets say in `after` which versions they saw.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+from typing import Any
+
+from .errors import Refused
+
+FORMAT = 1
+
+TYPES = ("decision", "bugfix", "feature", "refactor", "discovery", "change", "convention", "preference", "learning",
+         "gotcha", "dead-end", "blocker", "progress", "finding", "handoff", "research")
+PROVENANCE = ("VERIFIED", "CITED", "ASSUMED", "CACHED")
+DEFAULT_TYPE = "discovery"
+
+# Records that bring a text, and records that take versions away.
+CONTENT_OPS = ("create", "edit")
+COVER_OPS = ("create", "edit", "forget")
+
+MAX_BODY = 64 * 1024  # bytes of UTF-8
+MAX_LINE = 1024 * 1024  # longer lines of others are kept, not interpreted
+MAX_TITLE = 300  # characters
+MAX_WORD = 200  # characters of a tag, type, phase, agent, session
+MAX_PATH = 4096
+MAX_ITEMS = 256  # tags, paths, facts, concepts
+
+# Below this many bytes of text a hash could be inverted by trying likely texts.
+SALT_BELOW = 256
+
+TEXTS = ("body", "title", "subtitle", "source", "author", "agent", "session", "branch", "phase", "reason")
+
+
+class Record:
+    """A parsed line. `data` is the JSON object; it is never changed."""
+
+    __slots__ = ("data", "line", "version")
+
+    def __init__(self, line: bytes, data: dict[str, Any], version: str) -> None:
+        self.line = line
+        self.data = data
+        self.version = version
+
+    @property
+    def op(self) -> str:
+        return str(self.data["op"])
+
+    @property
+    def id(self) -> str:
+        return str(self.data["id"])
+
+    @property
+    def after(self) -> list[str]:
+        """Versions this record saw and replaces; wrong shapes count as none."""
+        after = self.data.get("after")
+        return [v for v in after if isinstance(v, str)] if isinstance(after, list) else []
+
+    def __repr__(self) -> str:
+        return f"Record({self.op} {self.id[:8]} {self.version[:8]})"
+
+
+def dump(data: dict[str, Any]) -> bytes:
+    """The canonical line of a record, without newline: UTF-8, keys sorted, no spaces."""
+    return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("utf-8")
+
+
+def version_of(line: bytes) -> str:
+    """32 hex digits of SHA-256 over the line's bytes."""
+    return hashlib.sha256(line).hexdigest()[:32]
+
+
+def parse(line: bytes) -> Record | None:
+    """The record in a line, or None where it is blank, foreign, broken or of a newer format."""
+    line = line.strip()
+    if not line.startswith(b"{") or len(line) > MAX_LINE:
+        return None
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if type(data) is not dict or data.get("v") != FORMAT:
+        return None
+    if not isinstance(data.get("op"), str) or not isinstance(data.get("id"), str):
+        return None
+    if data["op"] in CONTENT_OPS and not isinstance(data.get("body"), str):
+        return None
+    return Record(line, data, version_of(line))
+
+
+def newer(line: bytes) -> int:
+    """The format version of a line this git mem is too old to read, else 0."""
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        return 0
+    v = data.get("v") if isinstance(data, dict) else None
+    return v if isinstance(v, int) and v > FORMAT else 0
+
+
+def memory_id(title: str, body: str, source: str, salt: str = "") -> str:
+    """32 hex digits that name a memory by its content."""
+    seed = json.dumps([title, body, source, salt], ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(b"git mem 1\n" + seed.encode("utf-8")).hexdigest()[:32]
+
+
+def id_holds(data: dict[str, Any]) -> bool:
+    """Whether the `id` of a create record is the one its content gives (a hand-edited note fails this)."""
+    words = [data.get(k) if isinstance(data.get(k), str) else "" for k in ("title", "body", "source", "salt")]
+    return bool(data.get("id") == memory_id(*words))  # type: ignore[arg-type]
+
+
+def clean(text: str) -> str:
+    """`text` as it can be stored: lone surrogates and NUL replaced, line ends as newlines."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\0" in text:
+        text = text.replace("\0", "\ufffd")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        # Valid pairs that came through JSON escapes become one character, lone halves U+FFFD.
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def timestamp(text: str) -> str:
+    """An ISO 8601 time in its stored form (UTC, seconds). Raises Refused."""
+    try:
+        when = datetime.datetime.fromisoformat(text.strip())
+        if when.tzinfo is None:
+            when = when.replace(tzinfo=datetime.timezone.utc)
+        return when.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError) as e:
+        raise Refused(f"cannot read the time '{text[:40]}'", hint="write it like 2026-08-22T10:00:00Z") from e
+
+
+def content(fields: dict[str, Any]) -> dict[str, Any]:
+    """The checked content fields of a record: texts cleaned, sizes bounded, empty fields left out.
+
+    Unknown fields are refused here (they are only kept in lines others wrote).
+    Raises Refused with the field's name.
+    """
+    out: dict[str, Any] = {}
+    for name in TEXTS:
+        value = fields.get(name)
+        if value is None or value == "":
+            continue
+        if not isinstance(value, str):
+            raise Refused(f"'{name}' is not a text")
+        value = clean(value)
+        out[name] = value if name == "body" else " ".join(value.split())
+    body = out.get("body", "").strip("\n")
+    if not body.strip():
+        raise Refused("the memory has no text")
+    size = len(body.encode("utf-8"))
+    if size > MAX_BODY:
+        raise Refused(f"the text has {size} bytes, the limit is {MAX_BODY}", hint="store the essence, and name the file with --path")
+    out["body"] = body
+    for name in ("title", "subtitle", "reason"):
+        if len(out.get(name, "")) > MAX_TITLE:
+            raise Refused(f"'{name}' has {len(out[name])} characters, the limit is {MAX_TITLE}")
+    for name in ("phase", "agent", "session", "branch", "author", "source"):
+        if len(out.get(name, "")) > MAX_WORD * 5:
+            raise Refused(f"'{name}' has more than {MAX_WORD * 5} characters")
+    kind = fields.get("type") or DEFAULT_TYPE
+    if not isinstance(kind, str) or len(kind) > MAX_WORD or not kind.strip():
+        raise Refused("'type' is not a short word")
+    out["type"] = clean(" ".join(kind.split())).lower()
+    for name in ("tags", "facts", "concepts"):
+        items = _words(name, fields.get(name), MAX_WORD if name == "tags" else MAX_TITLE * 4)
+        if items:
+            out[name] = sorted(items) if name == "tags" else items
+    paths = _paths(fields.get("paths"))
+    if paths:
+        out["paths"] = paths
+    provenance = fields.get("provenance")
+    if provenance:
+        if not isinstance(provenance, str) or provenance.upper() not in PROVENANCE:
+            raise Refused(f"'provenance' is none of {', '.join(PROVENANCE)}")
+        out["provenance"] = provenance.upper()
+    confidence = fields.get("confidence")
+    if confidence is not None:
+        if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not 0 <= confidence <= 1:
+            raise Refused("'confidence' is not a number from 0 to 1")
+        out["confidence"] = round(float(confidence), 4)
+    return out
+
+
+def _words(name: str, value: Any, longest: int) -> list[str]:
+    if value is None or value == "":
+        return []
+    items = [value] if isinstance(value, str) else value
+    if not isinstance(items, (list, tuple)) or not all(isinstance(i, str) for i in items):
+        raise Refused(f"'{name}' is not a list of texts")
+    if len(items) > MAX_ITEMS:
+        raise Refused(f"'{name}' has {len(items)} entries, the limit is {MAX_ITEMS}")
+    seen = dict.fromkeys(" ".join(clean(i).split()) for i in items)
+    for item in seen:
+        if len(item) > longest:
+            raise Refused(f"an entry of '{name}' has more than {longest} characters")
+    return [i for i in seen if i]
+
+
+def _paths(value: Any) -> list[dict[str, str]]:
+    """Paths as `[{"path": ..., "blob": ...}]`; plain texts are accepted."""
+    if value is None or value == "":
+        return []
+    items = [value] if isinstance(value, (str, dict)) else value
+    if not isinstance(items, (list, tuple)) or len(items) > MAX_ITEMS:
+        raise Refused(f"'paths' is not a list of at most {MAX_ITEMS} paths")
+    out: dict[str, dict[str, str]] = {}
+    for item in items:
+        entry = {"path": item} if isinstance(item, str) else item
+        if not isinstance(entry, dict) or not all(isinstance(v, str) for v in entry.values()) or not entry.get("path"):
+            raise Refused("an entry of 'paths' is not a path")
+        kept = {k: clean(v) for k, v in entry.items() if k in ("path", "blob", "lines") and v}
+        if len(kept["path"]) > MAX_PATH:
+            raise Refused(f"a path has more than {MAX_PATH} characters")
+        out[kept["path"]] = kept
+    return list(out.values())
+
+
+def create(fields: dict[str, Any], *, at: str = "", **extra: Any) -> dict[str, Any]:
+    """A new memory from checked `content`. `extra` (commit, after, marks ...) is stored where not empty."""
+    data = dict(fields)
+    text = data.get("title", "") + data["body"]
+    salt = ""
+    if not data.get("source") and len(text.encode("utf-8")) < SALT_BELOW:
+        salt = data["salt"] = os.urandom(8).hex()
+    data["id"] = memory_id(data.get("title", ""), data["body"], data.get("source", ""), salt)
+    return _envelope("create", data, at, extra)
+
+
+def edit(memory: str, fields: dict[str, Any], after: list[str], *, at: str = "", **extra: Any) -> dict[str, Any]:
+    """A new version of `memory` with the whole content; replaces the versions in `after`."""
+    return _envelope("edit", {**fields, "id": memory, "after": sorted(after)}, at, extra)
+
+
+def forget(memory: str, after: list[str], *, at: str = "", **extra: Any) -> dict[str, Any]:
+    """Hides the versions in `after`, and only those."""
+    return _envelope("forget", {"id": memory, "after": sorted(after)}, at, extra)
+
+
+def share(memory: str, *, at: str = "", **extra: Any) -> dict[str, Any]:
+    """Says who moved a private memory to the team; the memory's own lines travel beside it."""
+    return _envelope("share", {"id": memory}, at, extra)
+
+
+def _envelope(op: str, data: dict[str, Any], at: str, extra: dict[str, Any]) -> dict[str, Any]:
+    data.update({k: v for k, v in extra.items() if v})
+    # The tie-breaker makes the line's hash unguessable, so a tombstone may name it.
+    data.update(v=FORMAT, op=op, at=at or now(), n=os.urandom(8).hex())
+    return data
+
+
+def title_of(data: dict[str, Any]) -> str:
+    """The title to show: the stored one, else the first line of the body, at most 80 characters."""
+    title = data.get("title")
+    if isinstance(title, str) and title.strip():
+        return title
+    for line in str(data.get("body", "")).splitlines():
+        words = " ".join(line.split())
+        if words:
+            return words if len(words) <= 80 else words[:79].rsplit(" ", 1)[0] + "…"
+    return ""
