@@ -74,6 +74,14 @@ class Git:
             self._objects = Objects(self)
         return self._objects
 
+    def ids(self, names: list[str]) -> list[str]:
+        """The object id of each revision expression, "" where there is none; no content is read."""
+        check = Objects(self, "--batch-check")
+        try:
+            return [found[0] if found else "" for found in check.get_many(names)]
+        finally:
+            check.close()
+
     def close(self) -> None:
         """End the object reader; a later read opens a new one."""
         if self._objects is not None:
@@ -84,8 +92,9 @@ class Git:
 class Objects:
     """Reads objects by any revision expression through one `git cat-file --batch`."""
 
-    def __init__(self, git: Git) -> None:
-        self._process = git.start(["cat-file", "--batch"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    def __init__(self, git: Git, mode: str = "--batch") -> None:
+        self._content = mode == "--batch"
+        self._process = git.start(["cat-file", mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
     def get(self, name: str) -> tuple[str, str, bytes] | None:
         """(object id, type, content) of a revision expression; None where there is no such object."""
@@ -95,7 +104,8 @@ class Objects:
         """The same for many names, in order; requests go out in blocks so that no pipe fills up."""
         block: list[str] = []
         for name in names:
-            block.append(name)
+            # An empty or torn request line would shift every answer after it.
+            block.append(name if name and "\n" not in name else "no such object")
             if len(block) == 128:
                 yield from self._ask(block)
                 block = []
@@ -118,8 +128,10 @@ class Objects:
             if len(parts) != 3 or not parts[2].strip().isdigit():
                 yield None  # "<name> missing" or "<name> ambiguous"
                 continue
-            content = stdout.read(int(parts[2]))
-            stdout.read(1)
+            content = b""
+            if self._content:
+                content = stdout.read(int(parts[2]))
+                stdout.read(1)
             yield parts[0].decode(), parts[1].decode(), content
 
     def close(self) -> None:

@@ -214,6 +214,11 @@ class Notes:
                             hint="choose another namespace, for example `git config mem.ref memory`")
         return GitFailed(f"cannot write '{self.ref}': {reason}", hint="nothing was written", status=status, stderr=text)
 
+    def lost_lines(self) -> int:
+        """How many lines the next append will put back."""
+        tip = self._commit(self.ref + "^{commit}")
+        return len(self._restored(tip)) if tip else 0
+
     def _restored(self, tip: Commit) -> list[tuple[str, bytes]]:
         """Lost lines that really are nowhere in the tip (a line may have moved to another key)."""
         lost = self.lost(tip)

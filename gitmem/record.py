@@ -11,13 +11,24 @@ hash of its bytes. Edits and forgets say in `after` which versions they saw.
 
 from __future__ import annotations
 
-import datetime
-import hashlib
 import json
 import os
-from typing import Any
+import time
 
 from .errors import Refused
+
+try:  # the bare modules: hashlib loads OpenSSL, 3 ms that every prompt would pay
+    from _sha2 import sha256  # Python >= 3.12
+except ImportError:
+    try:
+        from _sha256 import sha256  # Python 3.11
+    except ImportError:
+        from hashlib import sha256
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hashlib import sha256
+    from typing import Any
 
 FORMAT = 1
 
@@ -78,7 +89,7 @@ def dump(data: dict[str, Any]) -> bytes:
 
 def version_of(line: bytes) -> str:
     """32 hex digits of SHA-256 over the line's bytes."""
-    return hashlib.sha256(line).hexdigest()[:32]
+    return sha256(line).hexdigest()[:32]
 
 
 def parse(line: bytes) -> Record | None:
@@ -112,7 +123,7 @@ def newer(line: bytes) -> int:
 def memory_id(title: str, body: str, source: str, salt: str = "") -> str:
     """32 hex digits that name a memory by its content."""
     seed = json.dumps([title, body, source, salt], ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(b"git mem 1\n" + seed.encode("utf-8")).hexdigest()[:32]
+    return sha256(b"git mem 1\n" + seed.encode("utf-8")).hexdigest()[:32]
 
 
 def id_holds(data: dict[str, Any]) -> bool:
@@ -136,11 +147,13 @@ def clean(text: str) -> str:
 
 
 def now() -> str:
-    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def timestamp(text: str) -> str:
     """An ISO 8601 time in its stored form (UTC, seconds). Raises Refused."""
+    import datetime
+
     try:
         when = datetime.datetime.fromisoformat(text.strip())
         if when.tzinfo is None:
@@ -236,33 +249,37 @@ def _paths(value: Any) -> list[dict[str, str]]:
     return list(out.values())
 
 
+def identify(fields: dict[str, Any]) -> dict[str, Any]:
+    """Adds the `id` (and the salt a short text needs) to checked `content`; returns the same dict."""
+    text = fields.get("title", "") + fields["body"]
+    if not fields.get("source") and len(text.encode("utf-8")) < SALT_BELOW:
+        fields["salt"] = os.urandom(8).hex()
+    fields["id"] = memory_id(fields.get("title", ""), fields["body"], fields.get("source", ""), fields.get("salt", ""))
+    return fields
+
+
 def create(fields: dict[str, Any], *, at: str = "", **extra: Any) -> dict[str, Any]:
     """A new memory from checked `content`. `extra` (commit, after, marks ...) is stored where not empty."""
-    data = dict(fields)
-    text = data.get("title", "") + data["body"]
-    salt = ""
-    if not data.get("source") and len(text.encode("utf-8")) < SALT_BELOW:
-        salt = data["salt"] = os.urandom(8).hex()
-    data["id"] = memory_id(data.get("title", ""), data["body"], data.get("source", ""), salt)
-    return _envelope("create", data, at, extra)
+    return envelope("create", identify(dict(fields)), at, extra)
 
 
 def edit(memory: str, fields: dict[str, Any], after: list[str], *, at: str = "", **extra: Any) -> dict[str, Any]:
     """A new version of `memory` with the whole content; replaces the versions in `after`."""
-    return _envelope("edit", {**fields, "id": memory, "after": sorted(after)}, at, extra)
+    return envelope("edit", {**fields, "id": memory, "after": sorted(after)}, at, extra)
 
 
 def forget(memory: str, after: list[str], *, at: str = "", **extra: Any) -> dict[str, Any]:
     """Hides the versions in `after`, and only those."""
-    return _envelope("forget", {"id": memory, "after": sorted(after)}, at, extra)
+    return envelope("forget", {"id": memory, "after": sorted(after)}, at, extra)
 
 
 def share(memory: str, *, at: str = "", **extra: Any) -> dict[str, Any]:
     """Says who moved a private memory to the team; the memory's own lines travel beside it."""
-    return _envelope("share", {"id": memory}, at, extra)
+    return envelope("share", {"id": memory}, at, extra)
 
 
-def _envelope(op: str, data: dict[str, Any], at: str, extra: dict[str, Any]) -> dict[str, Any]:
+def envelope(op: str, data: dict[str, Any], at: str, extra: dict[str, Any]) -> dict[str, Any]:
+    """Adds what every record has: version, operation, time, tie-breaker, and the non-empty extras."""
     data.update({k: v for k, v in extra.items() if v})
     # The tie-breaker makes the line's hash unguessable, so a tombstone may name it.
     data.update(v=FORMAT, op=op, at=at or now(), n=os.urandom(8).hex())

@@ -1,0 +1,75 @@
+"""The executable `git-mem`: picks the door, turns errors into text and exit codes.
+
+Exit codes: 0 done or found, 1 refused or nothing found, 2 wrong usage, 3 a bug
+of ours, 128 not a repository. Nothing is imported from the working tree, also
+not under `PYTHONPATH=.`: entries before the standard library are dropped first.
+"""
+
+import sys
+
+
+def _isolate() -> None:
+    """Drops what PYTHONPATH and the script's directory put before the standard library."""
+    import os  # already loaded by Python itself
+
+    library = os.path.dirname(os.__file__)
+    archive = os.path.join(sys.prefix, "lib", f"python{sys.version_info[0]}{sys.version_info[1]}.zip")
+    for i, entry in enumerate(sys.path):
+        if entry == library or entry.endswith(os.path.basename(archive)):
+            own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+            # Where the package itself runs from a path entry (a checkout), that one entry stays, behind the library.
+            kept = [p for p in sys.path[:i] if p and os.path.abspath(p) == own and own not in sys.path[i:]]
+            sys.path[:] = [*sys.path[i:], *kept]
+            return
+
+
+def main() -> int:
+    _isolate()
+    from .errors import MemError
+
+    try:
+        from .cli import run
+
+        status = run(sys.argv[1:])
+        sys.stdout.flush()
+        return status
+    except MemError as e:
+        from .cli.common import print_error
+
+        print_error("error", e.message, e.hint)
+        return e.code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough; Python must not complain while it flushes at exit.
+        import os
+
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as e:
+        return _bug(e)
+
+
+def _bug(error: Exception) -> int:
+    """One line for the user, the traceback in a private file."""
+    import os
+    import tempfile
+    import traceback
+
+    name = ""
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="git-mem-crash-", suffix=".log", delete=False, encoding="utf-8") as f:
+            # argv may hold the text of a memory: only the command's name is written.
+            f.write(f"git-mem {' '.join(sys.argv[1:2])}\nPython {sys.version}\n\n" + "".join(traceback.format_exception(error)))
+            name = f.name
+        os.chmod(name, 0o600)
+    except OSError:
+        pass
+    print(f"bug: {type(error).__name__}: {error}", file=sys.stderr)
+    if name:
+        print(f"details: '{name}'", file=sys.stderr)
+    return 3
+
+
+if __name__ == "__main__":
+    sys.exit(main())

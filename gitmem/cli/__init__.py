@@ -1,0 +1,54 @@
+"""The command line: one thin function a command; the work is in the use cases.
+
+Owns typer. Promise: `--help` loads neither numpy nor pygit2, every command
+that prints data has `--json`, wrong words exit 2 with one line.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from .common import print_error
+
+app = typer.Typer(name="git-mem", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
+                  help="Memory for coding agents and the people beside them, kept in the repository's own git notes.",
+                  epilog="Settings: git config mem.* or GIT_MEM_*; `git mem config` lists them. Manual: `git mem --help` or docs/.",
+                  context_settings={"help_option_names": ["-h", "--help"]})
+
+
+def _version(show: bool) -> None:
+    if show:
+        from .. import __version__
+
+        typer.echo(f"git-mem {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version and exit.")) -> None:
+    pass
+
+
+from . import admin, read, write  # noqa: E402  (they register their commands on `app`)
+
+__all__ = ["admin", "app", "read", "run", "write"]
+
+_ClickError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
+def run(argv: list[str]) -> int:
+    """Runs one command; returns its exit code. MemError passes through to the door's caller."""
+    try:
+        status = app(argv, prog_name="git mem", standalone_mode=False)
+    except _ClickError as e:
+        if type(e).__name__ == "NoArgsIsHelpError":
+            typer.echo(e.format_message())  # type: ignore[attr-defined]
+            return 2
+        message = e.format_message().rstrip(".")  # type: ignore[attr-defined]
+        print_error("error", message[:1].lower() + message[1:], "`git mem --help` lists the commands, `git mem COMMAND --help` their options")
+        return 2
+    except typer.Exit as e:
+        return e.exit_code
+    except typer.Abort:
+        return 130
+    return status if isinstance(status, int) else 0

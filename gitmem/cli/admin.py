@@ -1,0 +1,252 @@
+"""Commands about the store itself: init, uninstall, status, index, stats, doctor, config, export, import."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+import typer
+
+from .. import cache as cache_file
+from .. import config as settings
+from .. import doctor, listing, render, setup, transfer
+from ..errors import MemError, UsageError
+from ..filters import Filter
+from . import app
+from .common import opened, read_stdin, refused, write, write_json
+
+_Json = typer.Option(False, "--json", help="Print JSON.")
+
+
+@app.command("init")
+def init_command(as_json: bool = _Json) -> int:
+    """Set git up so that memories follow rewrites and arrive with a fetch. Nothing in the working tree changes."""
+    with opened() as store:
+        done = setup.init(store)
+        remote = setup.default_remote(store.repo)
+        (count, _) = store.with_cache(lambda cache: cache.count())
+        if as_json:
+            write_json({"changed": done, "memories": count, "remote": remote or None})
+            return 0
+        write(f"git mem is ready in '{store.repo.top or store.repo.git_dir}'")
+        for line in done:
+            write(f"  set {line}")
+        if not done:
+            write("  nothing had to change")
+        write(f"  {count} memories here" if count else "  no memories here yet")
+        write("next:")
+        if not count:
+            write('  git mem remember "why something is as it is" --type decision')
+            write('  git mem recall "a question in your own words"')
+        if remote and not count:
+            write(f"  git fetch {remote}   brings what the team has, if it shares any")
+        return 0
+
+
+@app.command("uninstall")
+def uninstall_command(as_json: bool = _Json) -> int:
+    """Take back everything init set up. Memories stay in the notes refs."""
+    with opened(needs_enabled=False) as store:
+        done = setup.uninstall(store)
+        kept = [n.ref for _, n in store.sources if n.tip()]
+        if as_json:
+            write_json({"changed": done, "kept": kept})
+            return 0
+        for line in done or ["nothing was installed"]:
+            write(line)
+        if kept:
+            write(f"kept: {', '.join(kept)}, which hold the memories")
+        return 0
+
+
+@app.command("status")
+def status_command(as_json: bool = _Json) -> int:
+    """Say what is stored, where, and whether the cache is up to date."""
+    with opened(needs_enabled=False) as store:
+        tips = {n.ref: n.tip() for _, n in store.sources}
+        path = cache_file.path_of(store.repo.mem_dir)
+        had_cache = os.path.exists(path)
+        numbers = store.with_cache(lambda cache: listing.counts(store, cache))[0] if any(tips.values()) or had_cache else None
+        facts = {
+            "repository": store.repo.top or store.repo.git_dir,
+            "enabled": store.settings.flag("enabled"),
+            "memories": numbers["memories"] if numbers else 0,
+            "team": numbers["team"] if numbers else 0,
+            "private": numbers["private"] if numbers else 0,
+            "superseded": numbers["superseded"] if numbers else 0,
+            "forgotten": numbers["forgotten"] if numbers else 0,
+            "without_vectors": numbers["without_vectors"] if numbers else 0,
+            "refs": {ref: tip for ref, tip in tips.items() if tip},
+            "cache": path if os.path.exists(path) else None,
+            "missing_settings": [f"{k} = {v}" for k, v, _ in setup.missing(store)],
+        }
+        if as_json:
+            write_json(facts)
+            return 0
+        render.pairs([
+            ("repository", facts["repository"]),
+            ("memories", f"{facts['memories']} ({facts['team']} team, {facts['private']} private); {facts['superseded']} superseded, {facts['forgotten']} forgotten"),
+            ("refs", ", ".join(f"{r} {t[:8]}" for r, t in tips.items() if t) or "none yet"),
+            ("cache", f"{os.path.getsize(path) / 1e6:.1f} MB, up to date, {facts['without_vectors']} without a vector" if facts["cache"] else "none yet; the first recall builds it"),
+        ])
+        if not facts["enabled"]:
+            write(f"switched off by {store.settings.origins['enabled']}")
+        if facts["missing_settings"]:
+            write("not set up: memories do not follow rewrites yet; run `git mem init`")
+        return 0
+
+
+@app.command("index")
+def index_command(
+    all: bool = typer.Option(False, "--all", help="Also compute the best vectors that are configured."),
+    rebuild: bool = typer.Option(False, "--rebuild", help="Build the cache anew from the whole history of the notes."),
+    as_json: bool = _Json,
+) -> int:
+    """Bring the cache up to date (every recall does it too)."""
+    with opened() as store:
+        start = time.perf_counter()
+        if rebuild:
+            store.discard()
+        before = 0
+        with render.progress("indexing", total=None) as advance:
+            shown = 0
+
+            def tell(done: int) -> None:
+                nonlocal shown
+                advance(done - shown)
+                shown = done
+
+            numbers, _ = store.with_cache(lambda cache: (cache.count(), cache.meta("space")), progress=tell, deep=rebuild)
+        seconds = time.perf_counter() - start
+        if as_json:
+            write_json({"memories": numbers[0], "added": shown - before, "space": numbers[1], "seconds": round(seconds, 3)})
+        else:
+            write(f"{numbers[0]} memories indexed, vectors by {numbers[1]} ({seconds:.2f} s)")
+            if all:
+                write("no stronger embedder is configured; the static vectors are complete")
+        return 0
+
+
+@app.command("stats")
+def stats_command(as_json: bool = _Json) -> int:
+    """Count memories by type, author, tag and month."""
+    with opened() as store:
+        numbers = store.with_cache(lambda cache: listing.counts(store, cache))[0]
+        if as_json:
+            write_json(numbers)
+            return 0
+        for name, value in numbers.items():
+            if isinstance(value, dict):
+                if value:
+                    render.pairs([(name, ", ".join(f"{k or 'none'} {n}" for k, n in value.items()))])
+            else:
+                render.pairs([(name.replace("_", " "), value)])
+        return 0
+
+
+@app.command("doctor")
+def doctor_command(as_json: bool = _Json) -> int:
+    """Look for everything that could be wrong. Changes nothing. Exit code 1 where something is."""
+    with opened(needs_enabled=False) as store:
+        found = doctor.examine(store)
+        if as_json:
+            write_json([{"level": f.level, "text": f.text, "hint": f.hint} for f in found])
+        else:
+            for f in found:
+                write(f"{f.level + ':':<6}{render.safe(f.text)}")
+                if f.hint:
+                    write(f"      {f.hint}")
+        return 1 if any(f.level == doctor.BAD for f in found) else 0
+
+
+@app.command("config")
+def config_command(
+    name: str = typer.Argument(None, help="A setting; without it, all are listed."),
+    value: str = typer.Argument(None, help="The new value ('' removes it)."),
+    as_json: bool = _Json,
+) -> int:
+    """Show or change settings (the same as `git config mem.NAME`)."""
+    with opened(needs_enabled=False) as store:
+        if name is None:
+            rows = [{"name": "mem." + n, "value": store.settings[n], "from": store.settings.origins[n], "meaning": s[3]} for n, s in settings.SETTINGS.items()]
+            if as_json:
+                write_json(rows)
+            else:
+                for row in rows:
+                    write(f"{row['name']} = {row['value']}  ({row['from']}; {row['meaning']})")
+            return 0
+        short = name.removeprefix("mem.")
+        if short not in settings.SETTINGS:
+            raise UsageError(f"no setting '{name}'", hint=f"there are {', '.join('mem.' + n for n in settings.SETTINGS)}")
+        if value is None:
+            write_json({"name": "mem." + short, "value": store.settings[short]}) if as_json else write(store.settings[short])
+            return 0
+        if value == "":
+            store.repo.git.run("config", "--local", "--unset-all", "mem." + short, ok=(0, 5))
+        else:
+            store.repo.git.run("config", "--local", "mem." + short, settings.check(short, settings.SETTINGS[short][0], value))
+        return 0
+
+
+@app.command("export")
+def export_command(
+    output: str = typer.Option("-", "-o", "--output", metavar="FILE", help="Where to write (default: standard output)."),
+    format: str = typer.Option("jsonl", "--format", help="jsonl or md."),
+    scope: str = typer.Option("team", "--scope", help="team, private, or all."),
+) -> int:
+    """Write memories as JSON Lines or Markdown; `git mem import` reads both."""
+    if format not in ("jsonl", "md"):
+        raise UsageError(f"--format is jsonl or md, not '{format}'")
+    if scope not in ("team", "private", "all"):
+        raise UsageError(f"--scope is team, private or all, not '{scope}'")
+    with opened() as store:
+        items, _ = listing.list_memories(store, Filter(scope="" if scope == "all" else scope), all_branches=True)
+        items.reverse()  # oldest first, so that an import keeps the order
+        lines = transfer.to_jsonl(items) if format == "jsonl" else transfer.to_markdown(items)
+        if output == "-":
+            sys.stdout.writelines(lines)
+            return 0
+        try:
+            with open(output, "w", encoding="utf-8", newline="\n") as f:
+                f.writelines(lines)
+        except OSError as e:
+            raise MemError(f"cannot write '{output}': {e.strerror}") from e
+        write(f"{len(items)} memories written to '{output}'")
+        return 0
+
+
+@app.command("import")
+def import_command(
+    file: str = typer.Argument(..., help="A file that `git mem export` wrote (`-`: standard input)."),
+    private: bool = typer.Option(False, "--private", help="Keep them in private notes."),
+    allow_secret: bool = typer.Option(False, "--allow-secret", help="Store texts although they look like they hold secrets."),
+    as_json: bool = _Json,
+) -> int:
+    """Read memories that `git mem export` wrote; what is known adds nothing."""
+    with opened() as store:
+        try:
+            if file == "-":
+                text = read_stdin()
+            else:
+                with open(file, encoding="utf-8", errors="replace") as f:
+                    text = f.read()
+        except OSError as e:
+            raise MemError(f"cannot read '{file}': {e.strerror}") from e
+        results, broken, moved = transfer.import_text(store, text, "private" if private else "", allow_secret)
+        for line in broken:
+            refused(line)
+        counts = {status: sum(r.status == status for r in results) for status in ("stored", "duplicate", "refused")}
+        for i, r in enumerate(results, 1):
+            if r.status == "refused":
+                refused(f"memory {i}: {r.reason}")
+        if as_json:
+            write_json({**counts, "broken": len(broken), "moved_to_head": moved})
+        else:
+            write(f"{counts['stored']} stored, {counts['duplicate']} known, {counts['refused'] + len(broken)} refused")
+            if moved:
+                write(f"{moved} name a commit that is not here; they were attached to HEAD")
+        store.with_cache(lambda cache: cache.count())
+        return 1 if broken or counts["refused"] else 0
+
+

@@ -1,0 +1,116 @@
+"""What every command needs: the opened store, words for the user, exit codes.
+
+Only the doors (this package) read argv, the environment and stdin, or print.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..errors import MemError, UsageError
+from ..store import Store, open_store
+
+
+def warn(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+@contextmanager
+def opened(*, needs_enabled: bool = True) -> Iterator[Store]:
+    """The store around the current directory, closed at the end."""
+    store = open_store(os.environ, warn=warn)
+    try:
+        if needs_enabled and not store.settings.flag("enabled"):
+            raise MemError("git mem is switched off here", hint=f"by {store.settings.origins['enabled']}; `git mem status` still works")
+        yield store
+    finally:
+        store.close()
+
+
+def write(text: str = "") -> None:
+    """One line of output; a reader that went away ends the program quietly."""
+    sys.stdout.write(text + "\n")
+
+
+def write_json(value: Any) -> None:
+    write(json.dumps(value, ensure_ascii=False))
+
+
+def refused(message: str, hint: str = "") -> None:
+    """An error that does not stop the rest."""
+    print_error("error", message, hint)
+
+
+def print_error(kind: str, message: str, hint: str = "") -> None:
+    sys.stdout.flush()
+    print(f"{kind}: {message}", file=sys.stderr)
+    if hint:
+        print(f"hint: {hint}", file=sys.stderr)
+
+
+def read_stdin() -> str:
+    """All of stdin as text; bytes that are no UTF-8 become U+FFFD."""
+    return sys.stdin.buffer.read().decode("utf-8", "replace")
+
+
+def text_from(text: str | None, messages: list[str], stdin: bool, initial: str = "") -> str | None:
+    """The text of a memory from TEXT, -m (each a paragraph), --stdin, or the editor on a terminal; None where nothing was given."""
+    given = [text is not None, bool(messages), stdin]
+    if sum(given) > 1:
+        raise UsageError("give the text once: as TEXT, with -m, or with --stdin")
+    if text is not None:
+        return text
+    if messages:
+        return "\n\n".join(messages)
+    if stdin:
+        return read_stdin()
+    return from_editor(initial) if sys.stdin.isatty() and sys.stdout.isatty() else None
+
+
+def from_editor(initial: str) -> str:
+    """What the user saves in the editor git would start; lines that begin with `#` are dropped."""
+    import shlex
+    import subprocess
+    import tempfile
+
+    editor = subprocess.run(["git", "var", "GIT_EDITOR"], capture_output=True, text=True, check=False).stdout.strip() or "vi"
+    with tempfile.NamedTemporaryFile("w", suffix=".md", prefix="git-mem-", delete=False, encoding="utf-8") as f:
+        f.write(initial)
+    try:
+        done = subprocess.run(["sh", "-c", editor + ' "$@"', shlex.split(editor)[0], f.name], check=False)
+        if done.returncode:
+            raise MemError(f"the editor '{editor}' failed", hint="nothing was stored")
+        with open(f.name, encoding="utf-8", errors="replace") as saved:
+            return "".join(line for line in saved if not line.startswith("#")).strip()
+    finally:
+        os.unlink(f.name)
+
+
+def when(store: Store, text: str, option: str) -> str:
+    """A time as `git log --since` takes it, in stored form; "" for ""."""
+    if not text:
+        return ""
+    import datetime
+
+    try:
+        return _iso(datetime.datetime.fromisoformat(text))
+    except ValueError:
+        pass
+    answer = store.repo.git.text("rev-parse", f"--since={text}")
+    seconds = answer.rpartition("=")[2]
+    if not seconds.isdigit():
+        raise UsageError(f"cannot read '{option} {text}'", hint="write it like 2026-08-22 or '2 weeks ago'")
+    return _iso(datetime.datetime.fromtimestamp(int(seconds), datetime.timezone.utc))
+
+
+def _iso(moment: Any) -> str:
+    import datetime
+
+    if moment.tzinfo is None:
+        moment = moment.astimezone()
+    return str(moment.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))

@@ -1,0 +1,166 @@
+"""Commands that read memories: recall, list, show, log."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import typer
+
+from .. import listing, recall, render
+from ..errors import MemError, UsageError
+from ..filters import Filter
+from ..store import Store
+from . import app
+from .common import opened, when, write, write_json
+
+_Json = typer.Option(False, "--json", help="Print JSON.")
+_Type = typer.Option([], "--type", help="Only this type; may be repeated.")
+_Tag = typer.Option([], "--tag", "--tags", help="Only with this tag; may be repeated (any of them).")
+_Path = typer.Option([], "--path", "--paths", help="Only about this file or directory; may be repeated.")
+_Phase = typer.Option("", "--phase", help="Only of this phase.")
+_Since = typer.Option("", "--since", "--after", help="Only newer, as for `git log`.")
+_Until = typer.Option("", "--until", "--before", help="Only older, as for `git log`.")
+_Author = typer.Option("", "--author", help="Only by an author whose name or address contains this.")
+_Scope = typer.Option("", "--scope", help="Only `team` or `private`.")
+
+
+def _filter(store: Store, type: list[str], tag: list[str], path: list[str], phase: str, since: str, until: str, author: str, scope: str,
+            superseded: bool = False) -> Filter:
+    if scope not in ("", "team", "private"):
+        raise UsageError(f"--scope is team or private, not '{scope}'")
+    return Filter(types=type, tags=tag, paths=[store.repo.path_in_tree(p).rstrip("/") for p in path], phase=phase, since=when(store, since, "--since"),
+                  until=when(store, until, "--until"), author=author, scope=scope, superseded=superseded)
+
+
+@app.command("recall")
+def recall_command(
+    query: list[str] = typer.Argument(None, metavar="QUERY...", help="What you want to know, in your own words."),
+    limit: int = typer.Option(0, "-n", "-k", "--limit", help="How many hits at most (default 8, or mem.limit).", show_default=False),
+    type: list[str] = _Type,
+    tag: list[str] = _Tag,
+    path: list[str] = _Path,
+    phase: str = _Phase,
+    since: str = _Since,
+    until: str = _Until,
+    author: str = _Author,
+    scope: str = _Scope,
+    at: str = typer.Option("", "--at", "--as-of", metavar="REV", help="Answer as of this revision."),
+    all: bool = typer.Option(False, "--all", help="All branches count alike."),
+    hot: bool = typer.Option(False, "--hot", help="Answer exactly as the prompt hook would."),
+    explain: bool = typer.Option(False, "--explain", help="Show how each score came about."),
+    batch: str = typer.Option("", "--batch", metavar="FILE", help='Answer many: one {"_id","text"} object a line (`-`: standard input).'),
+    as_json: bool = _Json,
+) -> int:
+    """Find memories by words and by meaning. Exit code 0: found, 1: nothing that fits."""
+    with opened() as store:
+        most = limit if limit > 0 else store.settings.number("limit")
+        if limit < 0:
+            raise UsageError("-n is a positive number")
+        wanted = _filter(store, type, tag, path, phase, since, until, author, scope)
+        if batch:
+            for id, found in recall.batch(store, _queries(batch), wanted, limit=most, at=at, all_branches=all):
+                write_json({"_id": id, "hits": found})
+            return 0
+        text = " ".join(query or [])
+        if not text.strip():
+            raise UsageError("nothing to look for", hint="give the question, for example `git mem recall which database and why`")
+        answer = recall.recall(store, text, wanted, limit=most, at=at, all_branches=all, hot=hot)
+        if as_json:
+            if not explain:
+                for hit in answer["hits"]:
+                    del hit["explain"]
+            write_json(answer)
+        else:
+            render.hits(answer, explain)
+        return 1 if answer["verdict"] == "MISS" else 0
+
+
+app.command("search", hidden=True, help="The same as recall.")(recall_command)
+
+
+def _queries(name: str) -> list[tuple[str, str]]:
+    """(id, text) of a batch file. Raises MemError at the first line that is none: a benchmark must not lose questions."""
+    from .common import read_stdin
+
+    try:
+        text = read_stdin() if name == "-" else open(name, encoding="utf-8", errors="replace").read()  # noqa: SIM115
+    except OSError as e:
+        raise MemError(f"cannot read '{name}': {e.strerror}") from e
+    out = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                value = json.loads(line)
+                out.append((str(value["_id"]), str(value["text"])))
+            except (ValueError, KeyError, TypeError, RecursionError) as e:
+                raise MemError(f"line {number} of '{name}' is no query", hint='each line is an object like {"_id": "1", "text": "..."}') from e
+    return out
+
+
+@app.command("list")
+def list_command(
+    limit: int = typer.Option(0, "-n", "--limit", help="How many at most (default 50 on a terminal, all otherwise).", show_default=False),
+    all: bool = typer.Option(False, "--all", help="Also memories of unmerged branches."),
+    stale: bool = typer.Option(False, "--stale", help="Only memories with a path that changed or went."),
+    superseded: bool = typer.Option(False, "--include-superseded", help="Also memories that were superseded."),
+    type: list[str] = _Type,
+    tag: list[str] = _Tag,
+    path: list[str] = _Path,
+    phase: str = _Phase,
+    since: str = _Since,
+    until: str = _Until,
+    author: str = _Author,
+    scope: str = _Scope,
+    as_json: bool = _Json,
+) -> int:
+    """List memories, newest first."""
+    with opened() as store:
+        wanted = _filter(store, type, tag, path, phase, since, until, author, scope, superseded)
+        most = limit if limit > 0 else 50 if render.is_terminal() and not as_json and not all else None
+        items, more = listing.list_memories(store, wanted, limit=most, all_branches=all, stale=stale)
+        if as_json:
+            write_json(items)
+        else:
+            render.listing(items, more)
+            if not items:
+                write("no memories" if wanted.empty else "no memories pass this filter")
+        return 0 if items or as_json else 1
+
+
+@app.command("show")
+def show_command(ids: list[str] = typer.Argument(..., metavar="ID...", help="Memories, by unique prefixes of their ids."), as_json: bool = _Json) -> int:
+    """Show memories whole, with their history."""
+    with opened() as store:
+        for i, id in enumerate(ids):
+            item, history = listing.show(store, id)
+            if as_json:
+                write_json({**item, "history": history})
+            else:
+                if i:
+                    write()
+                render.memory(item, history)
+    return 0
+
+
+@app.command("log")
+def log_command(
+    revisions: list[str] = typer.Argument(None, metavar="[RANGE]...", help="As for `git log`, for example v1.0..HEAD."),
+    limit: int = typer.Option(0, "-n", "--limit", help="How many at most.", show_default=False),
+    as_json: bool = _Json,
+) -> int:
+    """List memories in the order of the commits they are about."""
+    with opened() as store:
+        items: list[dict[str, Any]] = listing.log(store, revisions or [], limit or None)
+        if as_json:
+            write_json(items)
+            return 0
+        commit = ""
+        for item in items:
+            if item["anchor"]["commit"] != commit:
+                commit = item["anchor"]["commit"] or ""
+                write(f"commit {commit[:12]}")
+            render.listing([item])
+        if not items:
+            write("no memories in this range")
+        return 0 if items else 1

@@ -1,0 +1,79 @@
+"""Which memories take part in a search or a list: conditions as SQL over the cache.
+
+Promise: filters come before candidates, so a filtered search with ten answers
+gives ten, however rare they are. Every value is a bound parameter.
+"""
+
+from __future__ import annotations
+
+from .index import ACTIVE, PRIVATE, SUPERSEDED, TEAM
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Filter:
+    """Conditions that must all hold; empty ones do not restrict. Times are stored ones (UTC, ISO 8601)."""
+
+    def __init__(self, *, types: Sequence[str] = (), tags: Sequence[str] = (), paths: Sequence[str] = (), phase: str = "", since: str = "",
+                 until: str = "", author: str = "", scope: str = "", anchors: Sequence[str] | None = None, superseded: bool = False) -> None:
+        self.types = [t.lower() for t in types]
+        self.tags = list(tags)
+        self.paths = list(paths)
+        self.phase = phase
+        self.since = since
+        self.until = until
+        self.author = author
+        self.scope = scope
+        self.anchors = anchors  # only memories of these commits ("" = made before the first commit)
+        self.superseded = superseded
+
+    @property
+    def empty(self) -> bool:
+        return not (self.types or self.tags or self.paths or self.phase or self.since or self.until or self.author or self.scope
+                    or self.anchors is not None or self.superseded)
+
+    def sql(self) -> tuple[str, list[object]]:
+        """(SELECT of the allowed rows, its parameters)."""
+        where = ["status = ?" if not self.superseded else "status <= ?"]
+        args: list[object] = [SUPERSEDED if self.superseded else ACTIVE]
+        if self.types:
+            where.append(f"type IN ({_marks(self.types)})")
+            args += self.types
+        if self.tags:  # set overlap, as seed 003 has it
+            where.append(f"row IN (SELECT row FROM label WHERE kind = 'tag' AND value IN ({_marks(self.tags)}))")
+            args += self.tags
+        if self.paths:
+            one = []
+            for path in self.paths:
+                bare = path.rstrip("/")
+                parts = bare.split("/")
+                above = ["/".join(parts[:i]) + end for i in range(1, len(parts) + 1) for end in ("", "/")]
+                one.append(f"value IN ({_marks(above)}) OR (value >= ? AND value < ?)")
+                args += [*above, bare + "/", bare + "0"]  # "0" follows "/" in ASCII
+            where.append(f"row IN (SELECT row FROM label WHERE kind = 'path' AND ({' OR '.join(one)}))")
+        for column, value in (("phase", self.phase),):
+            if value:
+                where.append(f"{column} = ?")
+                args.append(value)
+        if self.since:
+            where.append("at >= ?")
+            args.append(self.since)
+        if self.until:
+            where.append("at <= ?")
+            args.append(self.until)
+        if self.author:
+            where.append("instr(lower(author), ?) > 0")
+            args.append(self.author.lower())
+        if self.scope:
+            where.append("scope & ? > 0" if self.scope == "team" else "scope = ?")
+            args.append(TEAM if self.scope == "team" else PRIVATE)
+        if self.anchors is not None:
+            where.append("coalesce(anchor, '') IN (SELECT value FROM json_each(?))")
+            args.append("[" + ",".join(f'"{a}"' for a in self.anchors) + "]")
+        return "SELECT row FROM memory WHERE " + " AND ".join(where), args
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ",".join("?" * len(values))

@@ -1,0 +1,106 @@
+"""Reading without a query: list, show, log, counts.
+
+Promise: what is listed is what recall could find, plus what the caller asks
+for by name (superseded, forgotten); order is by time, newest first, and ties
+are broken by id, so the same state prints the same list.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import memories, view, where
+from .cache import Cache
+from .errors import MemError
+from .filters import Filter
+from .store import Store
+
+
+def rows_of(cache: Cache, wanted: Filter) -> list[int]:
+    """Memory rows that pass the filter, newest first."""
+    sql, args = wanted.sql()
+    return [row for (row,) in cache.db.execute(f"SELECT row FROM memory WHERE row IN ({sql}) ORDER BY at DESC, id, row", args)]
+
+
+def list_memories(store: Store, wanted: Filter, *, limit: int | None = None, all_branches: bool = False, stale: bool = False) -> tuple[list[dict[str, Any]], int]:
+    """(public objects, how many more there are). Unmerged memories only with `all_branches`; `stale`: a path changed or went."""
+
+    def read(cache: Cache) -> tuple[list[dict[str, Any]], int]:
+        rows = rows_of(cache, wanted)
+        if limit is not None and all_branches and not stale:
+            return view.objects(store, cache, rows[:limit]), max(0, len(rows) - limit)
+        found = view.objects(store, cache, rows)
+        if not all_branches:
+            found = [m for m in found if m["anchor"]["state"] != where.UNMERGED]
+        if stale:
+            found = [m for m in found if any(p["state"] in (where.CHANGED, where.GONE) for p in m["paths"])]
+        return (found, 0) if limit is None else (found[:limit], max(0, len(found) - limit))
+
+    return store.with_cache(read)[0]
+
+
+def show(store: Store, prefix: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """(public object, its records oldest first) of one memory; concurrent versions are in `versions`."""
+    found = memories.find(store, prefix)
+
+    def read(cache: Cache) -> dict[str, Any]:
+        rows = [row for (row,) in cache.db.execute("SELECT row FROM memory WHERE id = ? ORDER BY row", (found.memory.id,))]
+        objects = view.objects(store, cache, rows)
+        first = next((o for o in objects if o["body"] == found.record.data["body"]), objects[0])
+        if len(objects) > 1:
+            first["versions"] = objects
+        if found.memory.superseded_by:
+            first["superseded_by"] = found.memory.superseded_by
+        return first
+
+    item = store.with_cache(read)[0]
+    history = [{"version": r.version, "op": r.op, **{k: r.data.get(k) for k in ("at", "author", "reason", "after")}} for r in found.memory.records]
+    return item, sorted(history, key=lambda h: (str(h["at"]), h["version"]))
+
+
+def log(store: Store, revisions: list[str], limit: int | None) -> list[dict[str, Any]]:
+    """Memories in the order of the commits they are about, newest commit first; `revisions` as for `git log`."""
+    for name in revisions:
+        if name.startswith("-"):
+            raise MemError(f"'{name}' is no revision")
+    walk = store.repo.git.text("rev-list", *(revisions or ["HEAD"]), "--").split() if store.repo.head() or revisions else []
+    order = {commit: i for i, commit in enumerate(walk)}
+
+    def read(cache: Cache) -> list[dict[str, Any]]:
+        rows = cache.db.execute("SELECT m.row, m.anchor, m.at, m.id, p.anchor FROM memory m LEFT JOIN place p ON p.n = m.line WHERE m.status = 0").fetchall()
+        placed: dict[int, tuple[int, str, str]] = {}
+        for row, anchor, at, id, other in rows:
+            found = [order[a] for a in (anchor, other) if a in order]
+            if found and (row not in placed or min(found) < placed[row][0]):
+                placed[row] = (min(found), at, id)
+        newest_first = sorted(placed, key=lambda row: placed[row][1], reverse=True)
+        chosen = sorted(newest_first, key=lambda row: placed[row][0])[:limit]
+        return view.objects(store, cache, chosen)
+
+    return store.with_cache(read)[0]
+
+
+def counts(store: Store, cache: Cache) -> dict[str, Any]:
+    """Numbers about the store; every one is counted, none estimated."""
+    db = cache.db
+
+    def table(sql: str) -> dict[str, int]:
+        return {str(k): n for k, n in db.execute(sql)}
+
+    status = table("SELECT status, count(DISTINCT id) FROM memory GROUP BY status")
+    return {
+        "memories": status.get("0", 0),
+        "superseded": status.get("1", 0),
+        "forgotten": status.get("2", 0),
+        "concurrent": db.execute("SELECT count(*) FROM (SELECT id FROM memory WHERE status = 0 GROUP BY id HAVING count(*) > 1)").fetchone()[0],
+        "team": db.execute("SELECT count(DISTINCT id) FROM memory WHERE status = 0 AND scope & 1 > 0").fetchone()[0],
+        "private": db.execute("SELECT count(DISTINCT id) FROM memory WHERE status = 0 AND scope = 2").fetchone()[0],
+        "types": table("SELECT type, count(*) FROM memory WHERE status = 0 GROUP BY type ORDER BY 2 DESC, 1"),
+        "authors": table("SELECT author, count(*) FROM memory WHERE status = 0 GROUP BY author ORDER BY 2 DESC, 1 LIMIT 20"),
+        "tags": table("SELECT value, count(*) FROM label JOIN memory USING(row) WHERE kind = 'tag' AND status = 0 GROUP BY value ORDER BY 2 DESC, 1 LIMIT 20"),
+        "months": table("SELECT substr(at, 1, 7), count(*) FROM memory WHERE status = 0 GROUP BY 1 ORDER BY 1 DESC LIMIT 24"),
+        "records": db.execute("SELECT count(*) FROM line").fetchone()[0],
+        "vectors": db.execute("SELECT count(*) FROM vector").fetchone()[0],
+        "without_vectors": cache.count() - db.execute("SELECT count(*) FROM vector").fetchone()[0],
+        "space": cache.meta("space"),
+    }

@@ -1,0 +1,162 @@
+"""Answering a question: filters, both routes, fusion, priors, verdict.
+
+Promises. Filters come before candidates. The answer is the same with and
+without numpy, on a fresh and on a rebuilt cache. It says how each hit was
+found and where it stands, and `degraded` when not everything was searched.
+A prior reorders what was hit and never admits anything.
+
+The path is plain Python over SQLite: no numpy, because importing it costs more
+than the whole search (10,000 memories: 1 ms for the vectors).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import rank, scan, text, view, where
+from .cache import Cache
+from .embed import sign_code
+from .filters import Filter
+from .index import ON_THE_SPOT, lexical_fields
+from .store import Store
+
+CANDIDATES = 200  # of each route, before fusion
+WEIGHTS = (2.0, 1.0, 1.0)  # BM25 of title, body, extra
+_UNMERGED = 0.8  # prior of a memory from a branch that HEAD does not contain
+_CONFIDENCE = 0.2  # how much of a score full doubt can take away
+_SEEN = 3  # times the asked number of hits that priors may reorder
+
+
+class Searcher:
+    """One cache, many questions: sign codes and anchor states are read once."""
+
+    def __init__(self, store: Store, cache: Cache, at: str = "", all_branches: bool = False) -> None:
+        self.store = store
+        self.cache = cache
+        self.all_branches = all_branches
+        self.head = (store.repo.commit(at or "HEAD") or "")
+        self.at = at
+        self._codes: bytes | None = None
+        self._states: dict[str, str] = {}
+
+    @property
+    def codes(self) -> bytes:
+        if self._codes is None:
+            self._codes = self.cache.codes()
+        return self._codes
+
+    def search(self, query: str, wanted: Filter, limit: int) -> tuple[list[rank.Hit], str, float]:
+        """(hits best first, verdict, probability that the answer is among the first hits)."""
+        cache = self.cache
+        count = cache.count()
+        rows_sql, rows_args = ("", []) if wanted.empty else wanted.sql()
+        terms = text.query_terms(query)
+        df = cache.frequencies(terms) if terms else {}
+        rare = text.rare(terms, df, count)
+        lexical = cache.lexical(text.match_expression(rare), WEIGHTS, CANDIDATES, rows_sql, rows_args) if rare else []
+        vector = self.store.table.vector(query[: text.MAX_TEXT])
+        nearest, cosines = self._near(vector, [row for row, _ in lexical], rows_sql, rows_args)
+        hits = rank.fuse(lexical, nearest, cosines)
+        first = hits[: rank.LOOKED_AT]
+        held = [self._terms(hit.row) for hit in first]
+        verdict, probability = rank.verdict(terms, df, count, hits, held, [c for _, c in nearest])
+        seen = hits[: limit * _SEEN]
+        hits = rank.apply_priors(seen, self._priors([hit.row for hit in seen]))
+        return hits[:limit], verdict, probability
+
+    def _near(self, vector: bytes, lexical: list[int], rows_sql: str, rows_args: list[object]) -> tuple[list[tuple[int, float]], dict[int, float]]:
+        """([(row, cosine)] of the nearest rows, {row: cosine} of the lexical ones)."""
+        if not any(vector):
+            return [], {}
+        allowed = [row for (row,) in self.cache.db.execute(rows_sql + " ORDER BY row", rows_args)] if rows_sql else None
+        total = int(self.cache.meta("rows", "0"))
+        # Rows of hidden versions are zeros; they must not take the place of candidates.
+        spare = min(int(self.cache.meta("dead", "0")), CANDIDATES)
+        near = [row for _, row in scan.nearest(self.codes[: total * len(sign_code(vector))], sign_code(vector), CANDIDATES + spare, allowed)]
+        vectors = self.cache.vectors({*near, *lexical})
+        scored = {row: cosine for cosine, row in scan.rescore(vectors, vector, sorted(vectors))}
+        nearest = sorted(((row, scored[row]) for row in near if row in scored), key=lambda item: (-item[1], item[0]))[:CANDIDATES]
+        return nearest, {row: scored[row] for row in lexical if row in scored}
+
+    def _terms(self, row: int) -> set[str]:
+        data = view.load(self.cache, [row])[0][0]
+        title, body, _ = lexical_fields(data)
+        return set(text.terms(title)) | set(text.terms(body))
+
+    def _priors(self, rows: list[int]) -> dict[int, float]:
+        """Confidence, and the branch unless all branches count alike."""
+        loaded = view.load(self.cache, rows)
+        out = {}
+        if not self.all_branches:
+            asked = {c for data, _, _, places in loaded for c in [data.get("commit"), *places] if isinstance(c, str) and c and c not in self._states}
+            if asked:
+                self._states.update(where.anchors(self.store.repo, asked, self.head))
+        for row, (data, _, _, places) in zip(rows, loaded, strict=True):
+            confidence = data.get("confidence")
+            prior = 1 - _CONFIDENCE * (1 - confidence) if isinstance(confidence, (int, float)) and 0 <= confidence <= 1 else 1.0
+            states = {self._states.get(c) for c in [data.get("commit"), *places] if isinstance(c, str)}
+            if states and states <= {where.UNMERGED}:
+                prior *= _UNMERGED
+            out[row] = prior
+        return out
+
+
+def _as_of(store: Store, cache: Cache, wanted: Filter, at: str) -> Filter:
+    """The filter narrowed to memories whose commit the revision contains."""
+    from .errors import MemError
+
+    head = store.repo.commit(at)
+    if head is None:
+        raise MemError(f"no commit '{at[:80]}' in this repository")
+    anchors = {a for (a,) in cache.db.execute("SELECT DISTINCT anchor FROM memory WHERE anchor <> '' UNION SELECT DISTINCT anchor FROM place")}
+    states = where.anchors(store.repo, anchors, head)
+    inside = {a for a in anchors if states[a] == where.REACHABLE}
+    # A line that a rewrite took along counts under its new commit too.
+    moved = {a for a, b in cache.db.execute("SELECT m.anchor, p.anchor FROM memory m JOIN place p ON p.n = m.line") if b in inside}
+    wanted.anchors = sorted(inside | moved)
+    return wanted
+
+
+def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = "", all_branches: bool = False, hot: bool = False) -> dict[str, Any]:
+    """The answer as the JSON object of DESIGN 10; every hit carries its parts under `explain`.
+
+    `hot`: take in at most ON_THE_SPOT new records, as the prompt hook does; more
+    than that makes the answer degraded while a detached process catches up.
+    """
+
+    def ask(cache: Cache) -> dict[str, Any]:
+        searcher = Searcher(store, cache, at, all_branches)
+        chosen = _as_of(store, cache, wanted, at) if at else wanted
+        hits, verdict, probability = searcher.search(query, chosen, limit)
+        objects = view.objects(store, cache, [hit.row for hit in hits], at or "HEAD")
+        for hit, item in zip(hits, objects, strict=True):
+            item["score"], item["retrieval"], item["explain"] = round(hit.score, 4), hit.retrieval, hit.parts()
+        return {"query": query, "verdict": verdict, "probability": round(probability, 4), "degraded": False, "degraded_reason": "",
+                "searched": cache.count(), "hits": objects}
+
+    answer, fresh = store.with_cache(ask, most=ON_THE_SPOT if hot else None)
+    if not fresh:
+        answer["degraded"] = True
+        answer["degraded_reason"] = "new memories wait to be indexed"
+        if hot:
+            store.catch_up()
+    return answer
+
+
+def batch(store: Store, queries: list[tuple[str, str]], wanted: Filter, *, limit: int, at: str = "", all_branches: bool = False) -> list[tuple[str, list[dict[str, Any]]]]:
+    """[(query id, [{"id", "source", "score", "retrieval"}])], by the same search as `recall`."""
+
+    def ask(cache: Cache) -> list[tuple[str, list[dict[str, Any]]]]:
+        searcher = Searcher(store, cache, at, all_branches)
+        chosen = _as_of(store, cache, wanted, at) if at else wanted
+        out = []
+        for id, query in queries:
+            hits, _, _ = searcher.search(query, chosen, limit)
+            found = view.load(cache, [hit.row for hit in hits])
+            out.append((id, [{"id": data["id"], "source": data.get("source"), "score": round(hit.score, 4), "retrieval": hit.retrieval}
+                             for hit, (data, _, _, _) in zip(hits, found, strict=True)]))
+        return out
+
+    return store.with_cache(ask)[0]
+
+

@@ -1,0 +1,189 @@
+"""Storing memories: check, anchor, skip what is known, append in one commit.
+
+Promise: every text passes the size and secret checks before it reaches git;
+one bad draft never stops the others; a `source` or text that is known adds
+nothing. What is answered as stored is in the notes ref.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from . import index, marks, record, redact
+from .cache import Cache
+from .errors import MemError, Refused
+from .store import Store
+
+STORED, DUPLICATE, REFUSED = "stored", "duplicate", "refused"
+
+FIELDS = {"body", "title", "subtitle", "type", "tags", "paths", "commit", "created_at", "author", "source", "phase", "provenance",
+          "confidence", "facts", "concepts", "agent", "session", "scope"}
+
+
+class Result:
+    """What became of one draft. `id` is "" where it was refused."""
+
+    __slots__ = ("hint", "id", "reason", "scope", "status", "title")
+
+    def __init__(self, status: str, id: str = "", reason: str = "", title: str = "", scope: str = "", hint: str = "") -> None:
+        self.hint = hint
+        self.status = status
+        self.id = id
+        self.reason = reason
+        self.title = title
+        self.scope = scope
+
+
+class _Ready:
+    """A checked draft on its way into the notes."""
+
+    __slots__ = ("anchor", "at", "digest", "extra", "fields", "place", "scope")
+
+    def __init__(self, place: int, fields: dict[str, Any], anchor: str, at: str, scope: str) -> None:
+        self.place = place
+        self.fields = fields
+        self.anchor = anchor
+        self.at = at
+        self.scope = scope
+        self.digest = index.content_digest(fields.get("title", ""), fields["body"])
+        self.extra: dict[str, Any] = {}
+
+
+def refuse_secrets(fields: dict[str, Any]) -> None:
+    """Raises Refused where a field holds what looks like a credential; the text itself is not repeated."""
+    found = redact.check(fields)
+    if found:
+        name, finding = found[0]
+        raise Refused(f"'{name}' looks like it holds a secret ({finding.rule})",
+                      hint="leave it out, or pass --allow-secret if it is none; nothing was stored")
+
+
+def remember(store: Store, drafts: Iterable[dict[str, Any]], *, allow_secret: bool = False, progress: Callable[[int], None] | None = None) -> list[Result]:
+    """Stores drafts (the keys of FIELDS; `scope` defaults to the setting); one result each, in order.
+
+    Raises only for what concerns all of them: no repository, the ref cannot be written.
+    """
+    check = not allow_secret and store.settings["secrets"] == "refuse"
+    results: list[Result | None] = []
+    ready: list[_Ready] = []
+    commits: dict[str, str | None] = {}
+    for draft in drafts:
+        results.append(None)
+        try:
+            ready.append(_check(store, draft, len(results) - 1, check, commits))
+        except MemError as e:
+            results[-1] = Result(REFUSED, reason=e.message, hint=e.hint)
+    if ready:
+        ready = _drop_known(store, ready, results)
+    if ready:
+        _anchor_facts(store, ready)
+        _append(store, ready, results)
+    if progress:
+        progress(len(results))
+    return [r for r in results if r is not None]
+
+
+def _check(store: Store, draft: dict[str, Any], place: int, secrets: bool, commits: dict[str, str | None]) -> _Ready:
+    unknown = set(draft) - FIELDS
+    if unknown:
+        raise Refused(f"unknown field '{min(unknown)}'")
+    fields = record.content(draft)
+    if secrets:
+        refuse_secrets(fields)
+    scope = draft.get("scope") or store.settings["scope"]
+    if scope not in ("team", "private"):
+        raise Refused("'scope' is neither team nor private")
+    wanted = draft.get("commit") or "HEAD"
+    if not isinstance(wanted, str):
+        raise Refused("'commit' is not a text")
+    if wanted not in commits:
+        commits[wanted] = store.repo.commit(wanted)
+    anchor = commits[wanted]
+    if anchor is None:
+        if wanted != "HEAD":
+            raise Refused(f"no commit '{wanted[:80]}' in this repository")
+        anchor = ""  # no commit yet
+    created = draft.get("created_at")
+    if created is not None and not isinstance(created, str):
+        raise Refused("'created_at' is not a text")
+    fields.setdefault("author", store.settings.author)
+    if anchor and wanted == "HEAD":
+        branch = store.repo.branch() if "branch" not in commits else commits["branch"]
+        commits["branch"] = branch
+        if branch:
+            fields["branch"] = branch
+    return _Ready(place, fields, anchor, record.timestamp(created) if created else "", scope)
+
+
+def _drop_known(store: Store, ready: list[_Ready], results: list[Result | None]) -> list[_Ready]:
+    """Answers the drafts whose source or text is there already, also within this call."""
+    (sources, digests), _ = store.with_cache(lambda cache: _known(cache, ready), most=None if len(ready) > 1 else index.ON_THE_SPOT)
+    left: list[_Ready] = []
+    for r in ready:
+        source = r.fields.get("source")
+        known = sources.get(source) if source else digests.get(r.digest)
+        reason = "this source is known" if source else "the same text is known"
+        if known:
+            results[r.place] = Result(DUPLICATE, known, reason, record.title_of(r.fields), r.scope)
+            continue
+        left.append(r)
+        id = record.identify(r.fields)["id"]
+        if source:
+            sources[source] = id
+        digests[r.digest] = id
+    return left
+
+
+def _known(cache: Cache, ready: list[_Ready]) -> tuple[dict[str, str], dict[bytes, str]]:
+    """({source: id}, {content digest: id}); forgotten memories count for sources, not for texts (saying it again revives it)."""
+    sources: dict[str, str] = {}
+    digests: dict[bytes, str] = {}
+    wanted = sorted({r.fields["source"] for r in ready if r.fields.get("source")})
+    for i in range(0, len(wanted), 500):
+        part = wanted[i : i + 500]
+        sources.update(cache.db.execute(f"SELECT source, id FROM memory WHERE source IN ({','.join('?' * len(part))})", part))
+    texts = sorted({r.digest for r in ready if not r.fields.get("source")})
+    for i in range(0, len(texts), 500):
+        part2 = texts[i : i + 500]
+        digests.update(cache.db.execute(f"SELECT digest, id FROM memory WHERE status = 0 AND digest IN ({','.join('?' * len(part2))})", part2))
+    return sources, digests
+
+
+def _anchor_facts(store: Store, ready: list[_Ready]) -> None:
+    """Blob ids of the paths as they are at the anchor, and the patch-ids of a few anchors."""
+    names = sorted({f"{r.anchor}:{p['path'].rstrip('/')}" for r in ready if r.anchor for p in r.fields.get("paths", ()) if not p.get("blob")})
+    blobs = dict(zip(names, store.repo.git.ids(names), strict=True)) if names else {}
+    for r in ready:
+        for p in r.fields.get("paths", ()):
+            blob = blobs.get(f"{r.anchor}:{p['path'].rstrip('/')}")
+            if blob:
+                p["blob"] = blob
+    anchors = {r.anchor for r in ready if r.anchor}
+    if len(anchors) <= marks.MANY:
+        facts = {anchor: marks.of_commit(store.repo, anchor) for anchor in anchors}
+        for r in ready:
+            r.extra = facts.get(r.anchor, {})
+
+
+def _append(store: Store, ready: list[_Ready], results: list[Result | None]) -> None:
+    for scope in ("team", "private"):
+        batch = [r for r in ready if r.scope == scope]
+        if not batch:
+            continue
+        items = []
+        for r in batch:
+            data = record.envelope("create", r.fields, r.at, {"commit": r.anchor, **r.extra})
+            items.append((r.anchor, record.dump(data)))
+            results[r.place] = Result(STORED, data["id"], "", record.title_of(data), scope)
+        word = "memory" if len(batch) == 1 else "memories"
+        store.notes(scope).append(items, f"git mem: remember {len(batch)} {word}", store.settings.author)
+
+
+def session_facts(environ: Any = None) -> dict[str, str]:
+    """Which agent is speaking, where the environment says so."""
+    environ = os.environ if environ is None else environ
+    if environ.get("CLAUDECODE"):
+        return {k: v for k, v in (("agent", "claude"), ("session", environ.get("CLAUDE_CODE_SESSION_ID", ""))) if v}
+    return {}

@@ -1,0 +1,211 @@
+"""Memories for human eyes. Owns rich, which is loaded only when a terminal is there.
+
+Promise: pipes get plain text, NO_COLOR is respected, and no stored byte can
+drive the terminal: control characters, escapes and hidden Unicode are shown
+as visible marks.
+"""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+# Bidirectional overrides, isolates and marks, zero-width characters, soft hyphen, byte order mark, tag characters.
+_HIDDEN = frozenset([0xAD, 0x61C, 0x180E, 0xFEFF, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), *range(0xE0000, 0xE0080)])
+
+
+def safe(text: str, *, lines: bool = False) -> str:
+    """`text` with everything that could steer a terminal or hide made visible; newlines stay where `lines`."""
+    if text.isascii() and text.isprintable():
+        return text
+    out = []
+    for char in text:
+        code = ord(char)
+        if char == "\n" and lines:
+            out.append(char)
+        elif char in "\t\n\r":
+            out.append(" ")
+        elif code in _HIDDEN or unicodedata.category(char) in ("Cc", "Cs"):
+            out.append(f"<{code:02x}>" if code < 0x100 else f"<U+{code:04X}>")
+        else:
+            out.append(char)
+    return "".join(out)
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+@contextmanager
+def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr, only on a terminal; yields a function that takes how many more are done."""
+    if not sys.stderr.isatty():
+        yield lambda n: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    count = MofNCompleteColumn() if total else TextColumn("{task.completed}")
+    with Progress(SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), count, TimeElapsedColumn(),
+                  console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda n: bar.advance(task, n)
+
+
+def _where(hit: dict[str, Any]) -> str:
+    """Remarks a reader needs: branch, staleness, scope."""
+    notes = []
+    anchor = hit["anchor"]
+    if anchor["state"] == "unmerged":
+        notes.append(f"unmerged branch {anchor['branch']}" if anchor.get("branch") else "unmerged")
+    for state in ("changed", "renamed", "gone"):
+        names = [p["path"] for p in hit["paths"] if p["state"] == state]
+        if names:
+            notes.append(f"{state} since: {', '.join(names[:3])}")
+    if hit["scope"] == "private":
+        notes.append("private")
+    if hit.get("status", "active") != "active":
+        notes.append(hit["status"])
+    return "; ".join(notes)
+
+
+def _meta(hit: dict[str, Any]) -> str:
+    parts = [hit["type"], str(hit["created_at"] or "")[:10], str(hit["author"] or "").split(" <")[0]]
+    if hit["tags"]:
+        parts.append(" ".join("#" + t for t in hit["tags"]))
+    if hit["paths"]:
+        parts.append(" ".join(p["path"] for p in hit["paths"][:4]))
+    return " · ".join(safe(p) for p in parts if p)
+
+
+def hits(answer: dict[str, Any], explain: bool = False) -> None:
+    """The answer of recall."""
+    if not is_terminal():
+        for hit in answer["hits"]:
+            _hit_plain(hit, explain)
+        if not answer["hits"]:
+            sys.stdout.write(_nothing(answer) + "\n")
+    else:
+        console = _console()
+        from rich.text import Text
+
+        for hit in answer["hits"]:
+            head = Text()
+            head.append(hit["id"][:8], style="yellow")
+            head.append(f" {hit['score']:.2f} {hit['retrieval']:<6} ", style="dim")
+            head.append(safe(hit["title"]), style="bold")
+            console.print(head, soft_wrap=True)
+            console.print(Text("    " + _meta(hit), style="dim"), soft_wrap=True)
+            if _where(hit):
+                console.print(Text("    " + safe(_where(hit)), style="red"), soft_wrap=True)
+            body = _excerpt(hit)
+            if body:
+                console.print(Text(body), soft_wrap=True)
+            if explain:
+                console.print(Text("    " + _parts(hit), style="cyan"), soft_wrap=True)
+        console.print(Text(_nothing(answer) if not answer["hits"] else _verdict(answer), style="dim"))
+    if not is_terminal() and answer["hits"]:
+        sys.stdout.write(_verdict(answer) + "\n")
+
+
+def _verdict(answer: dict[str, Any]) -> str:
+    text = f"{answer['verdict']}: {len(answer['hits'])} of {answer['searched']} memories"
+    if answer["degraded"]:
+        text += f" (degraded: {answer['degraded_reason']})"
+    return text
+
+
+def _nothing(answer: dict[str, Any]) -> str:
+    if not answer["searched"]:
+        return "MISS: no memories here yet; `git mem remember` stores the first"
+    return _verdict({**answer, "hits": []}).replace("0 of", "nothing among")
+
+
+def _parts(hit: dict[str, Any]) -> str:
+    return ", ".join(f"{k} {v:.3f}" if isinstance(v, float) else f"{k} {v}" for k, v in hit["explain"].items() if v is not None)
+
+
+def _excerpt(hit: dict[str, Any], most: int = 6) -> str:
+    lines = safe(hit["body"], lines=True).splitlines()
+    if lines and " ".join(lines[0].split()) == hit["title"]:
+        lines = lines[1:]
+    lines = [line for line in lines if line.strip()]
+    shown = ["    " + line for line in lines[:most]]
+    if len(lines) > most:
+        shown.append(f"    … {len(lines) - most} more lines: git mem show {hit['id'][:8]}")
+    return "\n".join(shown)
+
+
+def _hit_plain(hit: dict[str, Any], explain: bool) -> None:
+    out = [f"{hit['id'][:8]} {hit['score']:.2f} {hit['retrieval']} {safe(hit['title'])}", "    " + _meta(hit)]
+    if _where(hit):
+        out.append("    " + safe(_where(hit)))
+    body = _excerpt(hit)
+    if body:
+        out.append(body)
+    if explain:
+        out.append("    " + _parts(hit))
+    sys.stdout.write("\n".join(out) + "\n")
+
+
+def listing(items: list[dict[str, Any]], more: int = 0) -> None:
+    """One line a memory."""
+    if is_terminal():
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False, show_header=bool(items))
+        for name, style in (("id", "yellow"), ("date", "dim"), ("type", "green"), ("memory", ""), ("", "red")):
+            table.add_column(name, style=style, no_wrap=name in ("id", "date", "type"), overflow="ellipsis" if name == "memory" else "fold")
+        for m in items:
+            table.add_row(m["id"][:8], str(m["created_at"] or "")[:10], Text(safe(m["type"])), Text(safe(m["title"])), Text(safe(_where(m))))
+        if items:
+            _console().print(table)
+    else:
+        for m in items:
+            remark = _where(m)
+            sys.stdout.write(f"{m['id'][:8]} {str(m['created_at'] or '')[:10]} {safe(m['type'])}: {safe(m['title'])}" + (f" ({safe(remark)})" if remark else "") + "\n")
+    if more:
+        sys.stdout.write(f"… {more} more; -n raises the limit, --json prints all\n")
+
+
+def memory(item: dict[str, Any], history: list[dict[str, Any]]) -> None:
+    """Everything about one memory."""
+    lines = [("memory", item["id"]), ("title", item["title"]), ("type", item["type"]), ("status", item["status"]), ("scope", item["scope"]),
+             ("author", item["author"]), ("date", item["created_at"]), ("commit", item["anchor"]["commit"]),
+             ("branch", item["anchor"]["branch"]), ("state", item["anchor"]["state"]), ("tags", " ".join(item["tags"])),
+             ("paths", ", ".join(f"{p['path']} ({p['state']})" for p in item["paths"])), ("source", item["source"]),
+             ("provenance", item["provenance"]), ("confidence", item["confidence"]), ("phase", item.get("phase")),
+             ("supersedes", " ".join(item.get("supersedes", []))), ("superseded by", " ".join(item.get("superseded_by", [])))]
+    for name, value in lines:
+        if value not in (None, ""):
+            _labelled(name, safe(str(value)))
+    sys.stdout.write("\n" + "\n".join("    " + line for line in safe(item["body"], lines=True).splitlines()) + "\n")
+    if len(history) > 1:
+        sys.stdout.write("\n")
+        for h in history:
+            sys.stdout.write(f"{h['version'][:8]} {h['at']} {h['op']} {safe(str(h.get('author') or ''))}" + (f": {safe(h['reason'])}" if h.get("reason") else "") + "\n")
+
+
+def _labelled(name: str, value: str) -> None:
+    if is_terminal():
+        from rich.text import Text
+
+        _console().print(Text.assemble((f"{name + ':':<14}", "dim"), value), soft_wrap=True)
+    else:
+        sys.stdout.write(f"{name + ':':<14}{value}\n")
+
+
+def pairs(rows: list[tuple[str, Any]]) -> None:
+    """Name and value, one pair a line."""
+    for name, value in rows:
+        _labelled(name, safe(str(value)))

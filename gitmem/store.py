@@ -1,0 +1,128 @@
+"""One repository's memory, opened: settings, the two notes refs, the cache kept fresh.
+
+Promise: whoever asks gets a cache that matches the notes, or is told that it
+does not. A damaged cache is discarded and rebuilt within the same call, with
+one warning; a busy, full or read-only disk costs speed, never an answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from . import cache as cache_file
+from . import config, embed, index, layout
+from .cache import Cache, Damaged
+from .errors import MemError, NotARepository
+from .notes import Notes
+
+T = TypeVar("T")
+
+
+class Store:
+    """Everything a use case needs. `warn` takes one line for the user."""
+
+    def __init__(self, repo: layout.Repo, settings: config.Config, warn: Callable[[str], None]) -> None:
+        self.repo = repo
+        self.settings = settings
+        self.warn = warn
+        self.team = Notes(repo.git, settings.team_ref, repo.hex_len)
+        self.private = Notes(repo.git, settings.private_ref, repo.hex_len)
+        self.sources = [("team", self.team), ("private", self.private)]
+        self._cache: Cache | None = None
+        self._table: embed.StaticTable | None = None
+
+    def notes(self, scope: str) -> Notes:
+        return self.team if scope == "team" else self.private
+
+    @property
+    def table(self) -> embed.StaticTable:
+        if self._table is None:
+            try:
+                self._table = embed.StaticTable()
+            except embed.TableDamaged as e:
+                raise MemError(f"the packaged embedding table is unusable: {e}", hint="install git mem again") from e
+        return self._table
+
+    def with_cache(self, action: Callable[[Cache], T], *, most: int | None = None, progress: Callable[[int], None] | None = None,
+                   deep: bool = False) -> tuple[T, bool]:
+        """(action's answer on a cache brought up to date, whether the cache was fresh).
+
+        Not fresh: more than `most` new records wait, or the disk is read-only or full.
+        """
+        for attempt in (1, 2):
+            try:
+                cache = self._open()
+                added = index.refresh(cache, self.sources, self.table, most=most, progress=progress, deep=deep)
+                return action(cache), added is not None
+            except (Damaged, sqlite3.DatabaseError) as e:
+                kind = _kind(e)
+                if kind == "busy":
+                    raise MemError("the memory cache is busy", hint="another git mem is updating it; run the command again") from e
+                if kind == "full":
+                    return self._in_memory(action, f"the memory cache cannot be written ({e})")
+                if attempt == 2:
+                    return self._in_memory(action, f"the memory cache cannot be rebuilt ({e})")
+                self.warn(f"warning: the memory cache was damaged ({e}), rebuilding it from the notes")
+                self.discard()
+        raise AssertionError
+
+    def _open(self) -> Cache:
+        if self._cache is None:
+            opened = cache_file.open_cache(self.repo.mem_dir)
+            assert opened is not None
+            self._cache = opened
+        return self._cache
+
+    def _in_memory(self, action: Callable[[Cache], T], reason: str) -> tuple[T, bool]:
+        """The answer from a cache that lives in memory for this process only."""
+        self.warn(f"warning: {reason}, answering without it")
+        self.close_cache()
+        self._cache = cache_file.open_in_memory()
+        index.refresh(self._cache, self.sources, self.table)
+        return action(self._cache), True
+
+    def close_cache(self) -> None:
+        if self._cache is not None:
+            self._cache.close()
+            self._cache = None
+
+    def discard(self) -> None:
+        """Removes the cache; the next call builds it anew."""
+        self.close_cache()
+        cache_file.discard(self.repo.mem_dir)
+
+    def catch_up(self) -> None:
+        """Starts a detached process that brings the cache up to date; its end is nobody's business."""
+        import subprocess
+        import sys
+
+        with contextlib.suppress(OSError):
+            subprocess.Popen([sys.executable, "-EP", "-m", "gitmem", "index"], cwd=self.repo.git_dir, start_new_session=True, close_fds=True,
+                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | {"GIT_DIR": self.repo.git_dir})
+
+    def close(self) -> None:
+        self.close_cache()
+        self.repo.git.close()
+
+
+def _kind(e: Exception) -> str:
+    text = str(e)
+    if isinstance(e, sqlite3.OperationalError):
+        if "locked" in text or "busy" in text:
+            return "busy"
+        if "full" in text or "readonly" in text or "unable to open" in text:
+            return "full"
+    return "damaged"
+
+
+def open_store(environ: Mapping[str, str], cwd: str | None = None, warn: Callable[[str], None] = lambda line: None) -> Store:
+    """The store of the repository around `cwd`. Raises NotARepository, UsageError."""
+    try:
+        repo = layout.open_repo(cwd or os.getcwd())
+    except FileNotFoundError as e:
+        raise NotARepository("the current directory is gone") from e
+    return Store(repo, config.load(repo.git, environ, repo.top), warn)

@@ -1,0 +1,73 @@
+"""Memories as readers see them: the JSON objects of `recall`, `list`, `show`.
+
+Promise: the text comes from the stored line, after the line was hashed against
+the version it is stored under, so a damaged cache cannot show changed text.
+Every object says where its memory stands: scope, anchor, paths.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import record, where
+from .cache import Cache, Damaged
+from .index import FORGOTTEN, SUPERSEDED, scope_name
+from .store import Store
+
+_STATUS = {0: "active", SUPERSEDED: "superseded", FORGOTTEN: "forgotten"}
+
+
+def load(cache: Cache, rows: list[int]) -> list[tuple[dict[str, Any], int, int, list[str]]]:
+    """(record data, scope bits, status, other commits the line was found at) of memory rows, in order."""
+    out = []
+    for row in rows:
+        found = cache.db.execute("SELECT l.version, l.raw, m.scope, m.status, l.n FROM memory m JOIN line l ON l.n = m.line WHERE m.row = ?", (row,)).fetchone()
+        if found is None:
+            raise Damaged("a memory has lost its record")
+        version, raw, scope, status, n = found
+        parsed = record.parse(raw)
+        if parsed is None or parsed.version != version.hex():
+            raise Damaged("a stored record has changed")
+        places = [a for (a,) in cache.db.execute("SELECT anchor FROM place WHERE n = ?", (n,))]
+        commit = parsed.data.get("commit")
+        if commit and not places:
+            # A continuation is not copied by a rewrite; the first note of its commit was, and names the new one.
+            places = [a for (a,) in cache.db.execute("SELECT DISTINCT p.anchor FROM memory m JOIN place p ON p.n = m.line WHERE m.anchor = ? LIMIT 8", (commit,))]
+        out.append((parsed.data, scope, status, places))
+    return out
+
+
+def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD") -> list[dict[str, Any]]:
+    """The public object of each memory row, as seen from the revision `at`."""
+    loaded = load(cache, rows)
+    head = store.repo.commit(at) or ""
+    commits = {c for data, _, _, places in loaded for c in [data.get("commit"), *places] if isinstance(c, str) and c}
+    states = where.anchors(store.repo, commits, head) if commits else {}
+    pairs = [(p, b) for data, _, _, _ in loaded for p, b in _paths(data)]
+    path_states = iter(where.paths(store.repo, pairs, head) if pairs else [])
+    return [_object(data, scope, status, places, states, [{"path": p, "state": next(path_states)} for p, _ in _paths(data)])
+            for data, scope, status, places in loaded]
+
+
+def _paths(data: dict[str, Any]) -> list[tuple[str, str]]:
+    found = data.get("paths")
+    return [(p["path"], str(p.get("blob", ""))) for p in found if isinstance(p, dict) and isinstance(p.get("path"), str)] if isinstance(found, list) else []
+
+
+def _object(data: dict[str, Any], scope: int, status: int, places: list[str], states: dict[str, str], paths: list[dict[str, str]]) -> dict[str, Any]:
+    own = data.get("commit") or None
+    commit, state = own, states.get(own or "", where.UNKNOWN)
+    if state != where.REACHABLE:
+        for other in places:
+            if states.get(other) == where.REACHABLE:
+                commit, state = other, where.REACHABLE
+    out = {
+        "id": data["id"], "title": record.title_of(data), "body": data.get("body", ""), "type": data.get("type") or record.DEFAULT_TYPE,
+        "tags": data.get("tags") or [], "source": data.get("source"), "provenance": data.get("provenance"), "confidence": data.get("confidence"),
+        "created_at": data.get("created") or data.get("at"), "author": data.get("author"), "scope": scope_name(scope), "status": _STATUS[status],
+        "anchor": {"commit": commit, "branch": data.get("branch"), "state": state}, "paths": paths,
+    }
+    for name in ("phase", "subtitle", "facts", "concepts", "agent", "session", "supersedes"):
+        if data.get(name):
+            out[name] = data[name]
+    return out

@@ -1,0 +1,76 @@
+"""Real git in temporary repositories: fixed dates, no configuration of the machine, every GIT_* variable removed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+EVAL = pathlib.Path(os.environ.get("GIT_MEM_EVAL_ROOT", pathlib.Path(__file__).resolve().parent.parent.parent / "shared" / "eval"))
+
+
+def clean_env(home: pathlib.Path) -> dict[str, str]:
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("GIT_", "CLAUDE", "ANTHROPIC", "PYTHONPATH"))}
+    env.update(HOME=str(home), XDG_CONFIG_HOME=f"{home}/.config", XDG_CACHE_HOME=f"{home}/.cache", GIT_CONFIG_NOSYSTEM="1", GIT_TERMINAL_PROMPT="0",
+               GIT_AUTHOR_NAME="Ada", GIT_AUTHOR_EMAIL="ada@example.org", GIT_COMMITTER_NAME="Ada", GIT_COMMITTER_EMAIL="ada@example.org",
+               GIT_AUTHOR_DATE="2026-01-02T03:04:05Z", GIT_COMMITTER_DATE="2026-01-02T03:04:05Z", LANG="C.UTF-8", NO_COLOR="1", TZ="UTC")
+    return env
+
+
+class Lab:
+    """A temporary HOME; `git` and `mem` raise on failure, `run` never does."""
+
+    def __init__(self, root: pathlib.Path) -> None:
+        self.root = root
+        self.env = clean_env(root)
+
+    def run(self, cwd: pathlib.Path | str, *argv: str, stdin: str | None = None, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([str(a) for a in argv], cwd=cwd, env={**self.env, **(env or {})}, input=stdin if stdin is not None else "", text=True,
+                              encoding="utf-8", errors="surrogateescape", capture_output=True, timeout=120, check=False)
+
+    def git(self, cwd: pathlib.Path | str, *argv: str, stdin: str | None = None) -> str:
+        done = self.run(cwd, "git", *argv, stdin=stdin)
+        assert done.returncode == 0, f"git {argv}: {done.stderr}"
+        return done.stdout
+
+    def mem(self, cwd: pathlib.Path | str, *argv: str, stdin: str | None = None, rc: tuple[int, ...] = (0,), env: dict[str, str] | None = None) -> str:
+        done = self.run(cwd, sys.executable, "-m", "gitmem", *argv, stdin=stdin, env=env)
+        assert done.returncode in rc, f"git mem {argv}: rc {done.returncode}: {done.stderr}{done.stdout}"
+        assert "Traceback" not in done.stderr
+        return done.stdout
+
+    def json(self, cwd: pathlib.Path | str, *argv: str, **kw: Any) -> Any:
+        return json.loads(self.mem(cwd, *argv, "--json", **kw))
+
+    def repo(self, name: str = "repo", commits: int = 1, *options: str) -> pathlib.Path:
+        path = self.root / name
+        self.git(self.root, "init", "-q", "-b", "main", *options, str(path))
+        for i in range(commits):
+            (path / f"f{i}.txt").write_text(f"line {i}\n")
+            self.git(path, "add", "-A")
+            self.git(path, "commit", "-q", "-m", f"commit {i}")
+        return path
+
+    def lines(self, repo: pathlib.Path, ref: str = "mem/team") -> list[str]:
+        """Every line of every note of a ref, read with stock git."""
+        out = []
+        for row in self.run(repo, "git", "notes", f"--ref={ref}", "list").stdout.splitlines():
+            out += [line for line in self.git(repo, "cat-file", "blob", row.split()[0]).splitlines() if line.strip()]
+        return out
+
+
+@pytest.fixture
+def lab(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    made = Lab(tmp_path)
+    for name in list(os.environ):
+        if name.startswith("GIT_") and name != "GIT_MEM_EVAL_ROOT":
+            monkeypatch.delenv(name)
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "GIT_CONFIG_NOSYSTEM", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME",
+                 "GIT_COMMITTER_EMAIL", "GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
+        monkeypatch.setenv(name, made.env[name])
+    return made
