@@ -45,7 +45,7 @@ def scope_name(bits: int) -> str:
 def lexical_fields(data: dict[str, object]) -> tuple[str, str, str]:
     """(title, body, extra) as written into the full-text table."""
     extra: list[str] = []
-    for name in ("subtitle", "phase", "source"):
+    for name in ("subtitle", "phase"):
         if isinstance(data.get(name), str):
             extra.append(str(data[name]))
     for name in ("tags", "facts", "concepts"):

@@ -77,7 +77,7 @@ _BLOCK = 5000  # drafts a commit: bounds memory, and a crash loses at most the l
 
 def _many(store: Store, name: str, scope: str, allow_secret: bool, as_json: bool) -> int:
     """`remember --jsonl`: every good line is stored, every bad one named."""
-    from .render import progress
+    from ..render import progress
 
     counts = {remember.STORED: 0, remember.DUPLICATE: 0, remember.REFUSED: 0}
     with progress("remembering", total=None) as advance:
