@@ -34,8 +34,9 @@ ACTIVE, SUPERSEDED, FORGOTTEN = 0, 1, 2
 _STATUS = {fold.ACTIVE: ACTIVE, fold.SUPERSEDED: SUPERSEDED, fold.FORGOTTEN: FORGOTTEN}
 
 ON_THE_SPOT = 200  # new records a search takes in before it answers (P8)
-_BATCH = 5000  # lines folded and written at a time: bounds memory, not the transaction
+_BATCH = 20_000  # lines folded and written at a time: bounds memory, not the transaction
 _NUMPY_PAYS = 150  # texts from which importing numpy is cheaper than plain Python
+_FORK_PAYS = 1000  # documents from which a second process is
 
 
 def scope_name(bits: int) -> str:
@@ -60,6 +61,36 @@ def vector_text(data: dict[str, object]) -> str:
     return f"{title}\n{body}" if title and not body.startswith(title) else body
 
 
+def fts_fields(data: dict[str, object]) -> tuple[str, ...]:
+    """The terms of each lexical field, joined by spaces."""
+    return tuple([" ".join(text.terms(field)) for field in lexical_fields(data)])
+
+
+def embed_texts(table: embed.StaticTable, texts: list[str]) -> list[tuple[bytes, bytes]]:
+    """[(vector, sign code)]; a text without a known word gets zeros, which match nothing."""
+    if len(texts) >= _NUMPY_PAYS:
+        from . import vectors
+
+        made = vectors.embed_many(table, texts)
+    else:
+        made = table.embed(texts)
+    return [(v, embed.sign_code(v) if any(v) else bytes(CODE)) for v in made]
+
+
+def prepare(table: embed.StaticTable, documents: list[dict[str, object]]) -> list[tuple[tuple[str, ...], bytes, bytes]]:
+    """[(lexical fields, vector, sign code)] of records: all the work that needs no database, on two processors where it pays."""
+
+    def work(part: list[dict[str, object]]) -> list[tuple[tuple[str, ...], bytes, bytes]]:
+        embedded = embed_texts(table, [vector_text(d) for d in part])
+        return [(fts_fields(d), vector, code) for d, (vector, code) in zip(part, embedded, strict=True)]
+
+    if len(documents) < _FORK_PAYS:
+        return work(documents)
+    from . import parallel
+
+    return parallel.halves(work, documents)
+
+
 def paths_of(data: dict[str, object]) -> list[str]:
     return [str(p["path"]) for p in _list(data.get("paths")) if isinstance(p, dict) and isinstance(p.get("path"), str)]
 
@@ -70,7 +101,7 @@ def _list(value: object) -> list[object]:
 
 def content_digest(title: str, body: str) -> bytes:
     """Names a text for finding duplicates, whatever its salt: 16 bytes."""
-    return bytes.fromhex(record.memory_id("", " ".join(f"{title}\n{body}".split()), ""))
+    return record.sha256(" ".join(f"{title}\n{body}".split()).encode("utf-8", "replace")).digest()[:16]
 
 
 def pending(cache: Cache, sources: Iterable[tuple[str, Notes]]) -> list[tuple[str, Notes, str, str]]:
@@ -142,8 +173,11 @@ class _Update:
         self.db.execute("DELETE FROM vector")
         self.db.execute("DELETE FROM code")
         self.cache.set_meta("space", self.table.space)
-        rows = self.db.execute("SELECT m.row, m.status, l.raw FROM memory m JOIN line l ON l.n = m.line ORDER BY m.row").fetchall()
-        self._embed([(row, vector_text(_data(raw)) if status == ACTIVE else "") for row, status, raw in rows])
+        codes = dict.fromkeys(range(self.next_row), bytes(CODE))
+        shown = self.db.execute("SELECT m.row, l.raw FROM memory m JOIN line l ON l.n = m.line WHERE m.status = 0 ORDER BY m.row").fetchall()
+        made = embed_texts(self.table, [vector_text(_data(raw)) for _, raw in shown])
+        codes.update({row: code for (row, _), (_, code) in zip(shown, made, strict=True)})
+        self._vectors([(row, vector) for (row, _), (vector, _) in zip(shown, made, strict=True)], codes)
 
     def finish(self) -> None:
         for key, value in (("rows", self.next_row), ("count", self.count), ("dead", self.dead), ("space", self.table.space)):
@@ -283,10 +317,9 @@ class _Update:
             if status == ACTIVE:
                 if raw is None:
                     raise Damaged("a memory has lost its record")
-                data = _data(raw)
-                fields = self._terms(data)
-                self.db.execute("INSERT INTO fts(fts, rowid, title, body, extra) VALUES('delete', ?, ?, ?, ?)", (row, *map(" ".join, fields)))
-                self.db.executemany("UPDATE term SET df = df - 1 WHERE word = ?", [(w,) for w in {w for f in fields for w in f}])
+                fields = fts_fields(_data(raw))
+                self.db.execute("INSERT INTO fts(fts, rowid, title, body, extra) VALUES('delete', ?, ?, ?, ?)", (row, *fields))
+                self.db.executemany("UPDATE term SET df = df - 1 WHERE word = ?", [(w,) for w in set(" ".join(fields).split())])
                 self.db.execute("DELETE FROM vector WHERE row = ?", (row,))
                 self.cache.set_codes({row: bytes(CODE)})
                 self.count -= 1
@@ -295,55 +328,36 @@ class _Update:
             self.db.execute(f"DELETE FROM label WHERE row IN ({_marks(part)})", part)
             self.db.execute(f"DELETE FROM memory WHERE row IN ({_marks(part)})", part)
 
-    @staticmethod
-    def _terms(data: dict[str, object]) -> list[list[str]]:
-        return [text.terms(field) for field in lexical_fields(data)]
-
     def _add(self, wanted: list[tuple[Record, int]]) -> None:
         memory_rows: list[tuple[object, ...]] = []
         labels: list[tuple[str, str, int]] = []
-        documents: list[tuple[int, str, str, str]] = []
-        texts: list[tuple[int, str]] = []
-        frequency: dict[str, int] = {}
-        for r, status in wanted:
-            row, d = self.next_row, r.data
-            self.next_row += 1
-            source = d.get("source")
-            memory_rows.append((row, r.id, status, _text(d, "type"), _text(d, "at"), _text(d, "author"), _text(d, "phase"),
-                                source if isinstance(source, str) and source else None, _text(d, "commit"),
-                                content_digest(_text(d, "title"), _text(d, "body")), bytes.fromhex(r.version)))
+        first = self.next_row
+        for row, (r, status) in enumerate(wanted, first):
+            d = r.data
+            memory_rows.append((row, r.id, status, _text(d, "type"), _text(d, "at"), _text(d, "author"), _text(d, "phase"), _text(d, "source") or None,
+                                _text(d, "commit"), content_digest(_text(d, "title"), _text(d, "body")), bytes.fromhex(r.version)))
             labels += [("tag", str(t), row) for t in set(map(str, _list(d.get("tags"))))]
             labels += [("path", p, row) for p in set(paths_of(d))]
-            if status == ACTIVE:
-                fields = self._terms(d)
-                documents.append((row, *map(" ".join, fields)))  # type: ignore[arg-type]
-                for w in {w for f in fields for w in f}:
-                    frequency[w] = frequency.get(w, 0) + 1
-                texts.append((row, vector_text(d)))
-                self.count += 1
-            else:
-                texts.append((row, ""))
+        self.next_row += len(wanted)
         self.db.executemany("INSERT INTO memory(row, id, line, status, scope, type, at, author, phase, source, anchor, digest)"
                             " SELECT ?1, ?2, n, ?3, scope, ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM line WHERE version = ?11", memory_rows)
         self.db.executemany("INSERT OR IGNORE INTO label VALUES(?, ?, ?)", labels)
-        self.db.executemany("INSERT INTO fts(rowid, title, body, extra) VALUES(?, ?, ?, ?)", documents)
+        shown = [(row, r.data) for row, (r, status) in enumerate(wanted, first) if status == ACTIVE]
+        self.count += len(shown)
+        made = prepare(self.table, [data for _, data in shown])
+        self.db.executemany("INSERT INTO fts(rowid, title, body, extra) VALUES(?, ?, ?, ?)",
+                            [(row, *fields) for (row, _), (fields, _, _) in zip(shown, made, strict=True)])
+        frequency: dict[str, int] = {}
+        for fields, _, _ in made:
+            for w in set(" ".join(fields).split()):
+                frequency[w] = frequency.get(w, 0) + 1
         self.db.executemany("INSERT INTO term VALUES(?, ?) ON CONFLICT(word) DO UPDATE SET df = df + excluded.df", sorted(frequency.items()))
-        self._embed(texts)
+        codes = dict.fromkeys(range(first, self.next_row), bytes(CODE))
+        codes.update({row: code for (row, _), (_, _, code) in zip(shown, made, strict=True)})
+        self._vectors([(row, vector) for (row, _), (_, vector, _) in zip(shown, made, strict=True)], codes)
 
-    def _embed(self, texts: list[tuple[int, str]]) -> None:
-        """Vectors and codes of rows; an empty text gets zeros, which match nothing."""
-        filled = [(row, t) for row, t in texts if t]
-        words = [t for _, t in filled]
-        if len(words) >= _NUMPY_PAYS:
-            from . import vectors
-
-            made = vectors.embed_many(self.table, words)
-        else:
-            made = self.table.embed(words)
-        codes = {row: bytes(CODE) for row, t in texts if not t}
-        for (row, _), vector in zip(filled, made, strict=True):
-            codes[row] = embed.sign_code(vector) if any(vector) else bytes(CODE)
-        self.db.executemany("INSERT OR REPLACE INTO vector VALUES(?, ?)", [(row, v) for (row, _), v in zip(filled, made, strict=True)])
+    def _vectors(self, vectors: list[tuple[int, bytes]], codes: dict[int, bytes]) -> None:
+        self.db.executemany("INSERT OR REPLACE INTO vector VALUES(?, ?)", vectors)
         self.cache.set_codes(codes)
 
     def _rescope(self, memories: set[str]) -> None:

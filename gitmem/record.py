@@ -82,9 +82,12 @@ class Record:
         return f"Record({self.op} {self.id[:8]} {self.version[:8]})"
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False, check_circular=False).encode
+
+
 def dump(data: dict[str, Any]) -> bytes:
     """The canonical line of a record, without newline: UTF-8, keys sorted, no spaces."""
-    return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("utf-8")
+    return _encode(data).encode("utf-8")
 
 
 def version_of(line: bytes) -> str:
@@ -122,8 +125,8 @@ def newer(line: bytes) -> int:
 
 def memory_id(title: str, body: str, source: str, salt: str = "") -> str:
     """32 hex digits that name a memory by its content."""
-    seed = json.dumps([title, body, source, salt], ensure_ascii=False, separators=(",", ":"))
-    return sha256(b"git mem 1\n" + seed.encode("utf-8")).hexdigest()[:32]
+    # Only the body may hold newlines, and it stands last: no two different memories give the same bytes.
+    return sha256(f"git mem 1\n{title}\n{source}\n{salt}\n{body}".encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def id_holds(data: dict[str, Any]) -> bool:

@@ -8,7 +8,7 @@ nothing. What is answered as stored is in the notes ref.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from . import index, marks, record, redact
@@ -60,10 +60,47 @@ def refuse_secrets(fields: dict[str, Any]) -> None:
                       hint="leave it out, or pass --allow-secret if it is none; nothing was stored")
 
 
-def remember(store: Store, drafts: Iterable[dict[str, Any]], *, allow_secret: bool = False, progress: Callable[[int], None] | None = None) -> list[Result]:
-    """Stores drafts (the keys of FIELDS; `scope` defaults to the setting); one result each, in order.
+class Known:
+    """What is stored already, by source and by text; grows with what one run of several calls adds.
 
-    Raises only for what concerns all of them: no repository, the ref cannot be written.
+    The cache is brought up to date once, at the first look, not between calls.
+    """
+
+    def __init__(self, store: Store, *, single: bool = False) -> None:
+        self._store = store
+        self._most = index.ON_THE_SPOT if single else None
+        self._fresh = False
+        self.sources: dict[str, str] = {}
+        self.digests: dict[bytes, str] = {}
+
+    def look_up(self, ready: list[_Ready]) -> None:
+        """Fetches what the cache knows of these drafts; forgotten memories count for sources, not for texts (saying it again revives it)."""
+        sources = sorted({r.fields["source"] for r in ready if r.fields.get("source")})
+        digests = sorted({r.digest for r in ready if not r.fields.get("source")})
+
+        def read(cache: Cache) -> tuple[dict[str, str], dict[bytes, str]]:
+            return (_select(cache, "SELECT source, id FROM memory WHERE source IN", sources),
+                    _select(cache, "SELECT digest, id FROM memory WHERE status = 0 AND digest IN", digests))
+
+        (by_source, by_digest), _ = self._store.with_cache(read, most=self._most, refresh=not self._fresh)
+        self._fresh = True
+        self.sources = {**by_source, **self.sources}
+        self.digests = {**by_digest, **self.digests}
+
+
+def _select(cache: Cache, sql: str, wanted: list[Any]) -> dict[Any, str]:
+    out: dict[Any, str] = {}
+    for i in range(0, len(wanted), 500):
+        part = wanted[i : i + 500]
+        out.update(cache.db.execute(f"{sql} ({','.join('?' * len(part))})", part))
+    return out
+
+
+def remember(store: Store, drafts: Iterable[dict[str, Any]], *, allow_secret: bool = False, known: Known | None = None) -> list[Result]:
+    """Stores drafts (the keys of FIELDS; `scope` defaults to the setting) in one commit; one result each, in order.
+
+    `known`: one object for several calls in a row. Raises only for what
+    concerns all drafts: no repository, the ref cannot be written.
     """
     check = not allow_secret and store.settings["secrets"] == "refuse"
     results: list[Result | None] = []
@@ -76,12 +113,10 @@ def remember(store: Store, drafts: Iterable[dict[str, Any]], *, allow_secret: bo
         except MemError as e:
             results[-1] = Result(REFUSED, reason=e.message, hint=e.hint)
     if ready:
-        ready = _drop_known(store, ready, results)
+        ready = _drop_known(ready, results, known or Known(store, single=len(ready) == 1))
     if ready:
         _anchor_facts(store, ready)
         _append(store, ready, results)
-    if progress:
-        progress(len(results))
     return [r for r in results if r is not None]
 
 
@@ -117,38 +152,23 @@ def _check(store: Store, draft: dict[str, Any], place: int, secrets: bool, commi
     return _Ready(place, fields, anchor, record.timestamp(created) if created else "", scope)
 
 
-def _drop_known(store: Store, ready: list[_Ready], results: list[Result | None]) -> list[_Ready]:
-    """Answers the drafts whose source or text is there already, also within this call."""
-    (sources, digests), _ = store.with_cache(lambda cache: _known(cache, ready), most=None if len(ready) > 1 else index.ON_THE_SPOT)
+def _drop_known(ready: list[_Ready], results: list[Result | None], known: Known) -> list[_Ready]:
+    """Answers the drafts whose source or text is there already, also within this call; gives the others their ids."""
+    known.look_up(ready)
     left: list[_Ready] = []
     for r in ready:
         source = r.fields.get("source")
-        known = sources.get(source) if source else digests.get(r.digest)
-        reason = "this source is known" if source else "the same text is known"
-        if known:
-            results[r.place] = Result(DUPLICATE, known, reason, record.title_of(r.fields), r.scope)
+        found = known.sources.get(source) if source else known.digests.get(r.digest)
+        if found:
+            reason = "this source is known" if source else "the same text is known"
+            results[r.place] = Result(DUPLICATE, found, reason, record.title_of(r.fields), r.scope)
             continue
         left.append(r)
         id = record.identify(r.fields)["id"]
         if source:
-            sources[source] = id
-        digests[r.digest] = id
+            known.sources[source] = id
+        known.digests[r.digest] = id
     return left
-
-
-def _known(cache: Cache, ready: list[_Ready]) -> tuple[dict[str, str], dict[bytes, str]]:
-    """({source: id}, {content digest: id}); forgotten memories count for sources, not for texts (saying it again revives it)."""
-    sources: dict[str, str] = {}
-    digests: dict[bytes, str] = {}
-    wanted = sorted({r.fields["source"] for r in ready if r.fields.get("source")})
-    for i in range(0, len(wanted), 500):
-        part = wanted[i : i + 500]
-        sources.update(cache.db.execute(f"SELECT source, id FROM memory WHERE source IN ({','.join('?' * len(part))})", part))
-    texts = sorted({r.digest for r in ready if not r.fields.get("source")})
-    for i in range(0, len(texts), 500):
-        part2 = texts[i : i + 500]
-        digests.update(cache.db.execute(f"SELECT digest, id FROM memory WHERE status = 0 AND digest IN ({','.join('?' * len(part2))})", part2))
-    return sources, digests
 
 
 def _anchor_facts(store: Store, ready: list[_Ready]) -> None:

@@ -48,15 +48,15 @@ class Store:
         return self._table
 
     def with_cache(self, action: Callable[[Cache], T], *, most: int | None = None, progress: Callable[[int], None] | None = None,
-                   deep: bool = False) -> tuple[T, bool]:
+                   deep: bool = False, refresh: bool = True) -> tuple[T, bool]:
         """(action's answer on a cache brought up to date, whether the cache was fresh).
 
-        Not fresh: more than `most` new records wait, or the disk is read-only or full.
+        Not fresh: more than `most` new records wait, the disk is read-only, or no `refresh` was asked for.
         """
         for attempt in (1, 2):
             try:
                 cache = self._open()
-                added = index.refresh(cache, self.sources, self.table, most=most, progress=progress, deep=deep)
+                added = index.refresh(cache, self.sources, self.table, most=most, progress=progress, deep=deep) if refresh else None
                 return action(cache), added is not None
             except (Damaged, sqlite3.DatabaseError) as e:
                 kind = _kind(e)

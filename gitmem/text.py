@@ -51,6 +51,7 @@ _SQUEEZE = dict.fromkeys(map(ord, "-./_+#"))
 # Typography that editors put into English text must not send it down the slow road.
 _TYPOGRAPHY = dict.fromkeys(map(ord, "\u00a0\u00ab\u00b7\u00bb\u2013\u2014\u2018\u2019\u201c\u201d\u2022\u2026\u2190\u2192\u2713"), " ")
 _HEX = "0123456789abcdef"
+_PUNCTUATION = "?!.,:;\"'()[]"
 
 
 def terms(text: str) -> list[str]:
@@ -82,6 +83,15 @@ def query_terms(text: str) -> list[str]:
     if len(distinct) > MAX_QUERY_TERMS:
         distinct = distinct[: MAX_QUERY_TERMS // 2] + distinct[-MAX_QUERY_TERMS // 2 :]
     return distinct
+
+
+def content(query: str) -> str:
+    """The query without its stop words, as written; "" if nothing else is in it.
+
+    For the static table: the vector of `query + " " + content(query)` counts
+    content words double ("how do we store times" is about storing times).
+    """
+    return " ".join([word for word in query[:MAX_QUERY].split() if word.strip(_PUNCTUATION).lower() not in STOP_WORDS])
 
 
 def match_expression(wanted: list[str]) -> str:

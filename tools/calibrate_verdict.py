@@ -21,11 +21,21 @@ from typing import Any
 import numpy as np
 from eval_retrieval import ROOT, SETS, Store, dev_folder, group_of, load, stores
 
-from gitmem import embed, rank
+from gitmem import embed, rank, text
 
 Array = np.ndarray[Any, Any]
 AMBIGUOUS = 0.3
 SIBLINGS = {"commits", "topics"}
+
+
+def far(query: dict[str, Any], relevant: dict[str, dict[str, int]], by_id: dict[str, dict[str, Any]]) -> bool:
+    """The question's first answer holds at most a third of its terms."""
+    wanted = text.query_terms(query["text"])
+    answer = by_id.get(next(iter(relevant.get(query["_id"], {})), ""))
+    if answer is None or not wanted:
+        return False
+    held = set(text.terms(f"{answer.get('title') or ''}\n{answer['text']}"))
+    return sum(term in held for term in wanted) <= len(wanted) / 3
 
 
 def sample(folder: Any, seed: int) -> list[tuple[str, str, list[float], int, float]]:
@@ -58,7 +68,9 @@ def sample(folder: Any, seed: int) -> list[tuple[str, str, list[float], int, flo
                 store = Store(table, rnd.sample(docs, n))
                 for _ in range(3 if n == 1 else 6):
                     ask(f"{n} memories, foreign", name, store, rnd.choice(data[rnd.choice(foreign)][1]), {})
-            for query in rnd.sample(queries, 40):
+            # a third of them share at most a third of their words with the answer: meaning alone must count
+            chosen = rnd.sample(queries, 40) + rnd.sample([q for q in queries if far(q, relevant, by_id)], 20)
+            for query in chosen:
                 answers = [by_id[d] for d in relevant.get(query["_id"], {}) if d in by_id]
                 others = [doc for doc in rnd.sample(docs, n + 5) if doc not in answers]
                 if answers:
@@ -87,8 +99,10 @@ def fit(x: Array, y: Array, weight: Array) -> Array:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--eval", default=str(ROOT.parent / "shared" / "eval"))
+    parser.add_argument("--double", action="store_true", help="as in eval_retrieval")
     parser.add_argument("--seed", type=int, default=7)
     args = parser.parse_args()
+    Store.double = args.double
     folder = dev_folder(args.eval)
     if folder is None:
         return 0

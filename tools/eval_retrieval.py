@@ -34,6 +34,8 @@ TITLE_WEIGHT = 1.5
 class Store:
     """Documents with both indexes in memory; a document is {"_id", "title", "text"}."""
 
+    double = False  # content words of the question twice: `text.content`
+
     def __init__(self, table: embed.StaticTable, docs: list[dict[str, Any]]) -> None:
         self.table, self.docs = table, docs
         full = [f"{d.get('title') or ''}\n{d['text']}".strip() for d in docs]
@@ -67,11 +69,13 @@ class Store:
                 "SELECT rowid, bm25(fts, ?, 1.0) AS b FROM fts WHERE fts MATCH ? ORDER BY b, rowid LIMIT ?",
                 (TITLE_WEIGHT, text.match_expression(used), CANDIDATES),
             ).fetchall()
-        asked = np.frombuffer(self.table.vector(query), np.int8).astype(np.float32)
+        sentence = f"{query} {text.content(query)}" if self.double else query
+        asked = np.frombuffer(self.table.vector(sentence), np.int8).astype(np.float32)
         cosines = self.matrix @ (asked / (np.linalg.norm(asked) or 1))
         near = np.argsort(-cosines, kind="stable")[:CANDIDATES].tolist()
         vector = [(row, float(cosines[row])) for row in near if cosines[row] > 0]
-        hits = rank.fuse(lexical, vector, {row: float(cosines[row]) for row, _ in lexical})
+        hits = rank.fuse(lexical, vector, {row: float(cosines[row]) for row, _ in lexical},
+                         rank.ceiling(wanted, self.df, n))
         held = [set(text.terms(f"{self.docs[h.row].get('title') or ''}\n{self.docs[h.row]['text']}"))
                 for h in hits[: rank.LOOKED_AT]]  # fmt: skip
         nearest = [cosine for _, cosine in vector]
@@ -128,7 +132,9 @@ def main() -> int:
     parser.add_argument("--eval", default=str(ROOT.parent / "shared" / "eval"))
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--postings", type=float, help="posting budget as a share of the store, e.g. 0.2 = 100,000")
+    parser.add_argument("--double", action="store_true", help="count the question's content words twice")
     args = parser.parse_args()
+    Store.double = args.double
     folder = dev_folder(args.eval)
     if folder is None:
         return 0

@@ -72,23 +72,24 @@ def remember_command(
         return 0
 
 
-_BLOCK = 5000  # drafts a commit: bounds memory, and a crash loses at most the last block
+_BLOCK = 10_000  # drafts a commit: bounds memory, and a crash loses at most the last block
 
 
 def _many(store: Store, name: str, scope: str, allow_secret: bool, as_json: bool) -> int:
     """`remember --jsonl`: every good line is stored, every bad one named."""
     from ..render import progress
 
+    known = remember.Known(store)
     counts = {remember.STORED: 0, remember.DUPLICATE: 0, remember.REFUSED: 0}
     with progress("remembering", total=None) as advance:
         block: list[tuple[int, dict[str, Any] | str]] = []
         for numbered in _json_lines(name):
             block.append(numbered)
             if len(block) == _BLOCK:
-                _store_block(store, block, scope, allow_secret, as_json, counts)
+                _store_block(store, block, scope, allow_secret, as_json, counts, known)
                 advance(len(block))
                 block = []
-        _store_block(store, block, scope, allow_secret, as_json, counts)
+        _store_block(store, block, scope, allow_secret, as_json, counts, known)
         advance(len(block))
     store.with_cache(lambda cache: None)
     if not as_json:
@@ -116,12 +117,13 @@ def _json_lines(name: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
                 yield number, value if isinstance(value, dict) else "is no JSON object"
 
 
-def _store_block(store: Store, block: list[tuple[int, dict[str, Any] | str]], scope: str, allow_secret: bool, as_json: bool, counts: dict[str, int]) -> None:
+def _store_block(store: Store, block: list[tuple[int, dict[str, Any] | str]], scope: str, allow_secret: bool, as_json: bool, counts: dict[str, int],
+                 known: remember.Known) -> None:
     drafts = [dict(value) for _, value in block if not isinstance(value, str)]
     for draft in drafts:
         if scope:
             draft["scope"] = scope
-    results = iter(remember.remember(store, drafts, allow_secret=allow_secret) if drafts else [])
+    results = iter(remember.remember(store, drafts, allow_secret=allow_secret, known=known) if drafts else [])
     for number, value in block:
         if isinstance(value, str):
             result = remember.Result(remember.REFUSED, reason=value)
