@@ -69,19 +69,20 @@ def load(git: Git, environ: Mapping[str, str], top: str = "") -> Config:
     policy = _policy(top)
     values: dict[str, str] = {}
     origins: dict[str, str] = {}
-    for name, (kind, default, _, _) in SETTINGS.items():
+    for name, (kind, default, _, _) in SETTINGS.items():  # an empty value counts as none
         variable = "GIT_MEM_" + name.upper()
-        for origin, value in ((variable, environ.get(variable)), ("git config", found.get("mem." + name.lower())),
-                              (".gitmem.toml", policy.get(name)), ("default", default)):
-            if value is not None and value != "":
-                values[name] = check(name, kind, value)
+        options: tuple[tuple[str, str | None], ...] = ((variable, environ.get(variable)), ("git config", found.get("mem." + name.lower())),
+                              (".gitmem.toml", policy.get(name)), ("default", default))
+        for origin, text in options:
+            if text:
+                values[name] = check(name, kind, text)
                 origins[name] = origin
                 break
     if environ.get("GIT_MEM_DISABLE", "") not in ("", "0"):
         values["enabled"], origins["enabled"] = "false", "GIT_MEM_DISABLE"
-    name = environ.get("GIT_AUTHOR_NAME") or found.get("author.name") or found.get("user.name") or _login(environ)
+    author = environ.get("GIT_AUTHOR_NAME") or found.get("author.name") or found.get("user.name") or _login(environ)
     email = environ.get("GIT_AUTHOR_EMAIL") or found.get("author.email") or found.get("user.email") or environ.get("EMAIL") or ""
-    return Config(values, _plain(name), _plain(email), origins)
+    return Config(values, _plain(author), _plain(email), origins)
 
 
 def check(name: str, kind: str | tuple[str, ...], value: str) -> str:

@@ -18,6 +18,7 @@ import sqlite3
 
 from . import embed, fold, record, text
 from .cache import CODE, Cache, Damaged
+from .digest import sha256
 from .record import Record
 
 TYPE_CHECKING = False
@@ -101,7 +102,7 @@ def _list(value: object) -> list[object]:
 
 def content_digest(title: str, body: str) -> bytes:
     """Names a text for finding duplicates, whatever its salt: 16 bytes."""
-    return record.sha256(" ".join(f"{title}\n{body}".split()).encode("utf-8", "replace")).digest()[:16]
+    return sha256(" ".join(f"{title}\n{body}".split()).encode("utf-8", "replace")).digest()[:16]
 
 
 def pending(cache: Cache, sources: Iterable[tuple[str, Notes]]) -> list[tuple[str, Notes, str, str]]:

@@ -72,7 +72,7 @@ def open_repo(cwd: str | None = None) -> Repo:
     try:
         answer = outside.text("rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir", "--is-bare-repository",
                               "--show-object-format", "--is-inside-work-tree", "--show-prefix").split("\n")
-        git_dir, common, bare, hash_name, inside, prefix = (answer + [""])[:6]
+        git_dir, common, bare, hash_name, inside, prefix = [*answer, ""][:6]
     except GitFailed as e:
         reason = e.stderr.splitlines()[0].removeprefix("fatal: ") if e.stderr else e.message
         if "dubious ownership" in reason:

@@ -91,7 +91,7 @@ def supersede(store: Store, prefix: str, fields: dict[str, Any], *, scope: str =
     if found.memory.status != fold.ACTIVE:
         raise MemError(f"memory '{found.memory.id[:8]}' is {found.memory.status}", hint="`git mem show` names what replaced it")
     old = found.record.data
-    inherited = {k: old[k] for k in ("type", "tags", "paths", "phase") if k in old and not fields.get(k)}
+    inherited: dict[str, Any] = {k: old[k] for k in ("type", "tags", "paths", "phase") if k in old and not fields.get(k)}
     checked = record.content({**inherited, **{k: v for k, v in fields.items() if v}})
     if not allow_secret and store.settings["secrets"] == "refuse":
         refuse_secrets(checked)

@@ -282,9 +282,9 @@ class Notes:
                 writes[path] = b"".join(line + b"\n" for line in have)
                 drops.update(dict.fromkeys(p for p, _ in found if p != path))
                 for old, new in moves.items():
-                    blob = self.git.objects.get(tree.blob_at(old) or "")
-                    if blob and new != path:
-                        writes[new] = blob[2]
+                    moved = self.git.objects.get(tree.blob_at(old) or "")
+                    if moved and new != path:
+                        writes[new] = moved[2]
                     drops[old] = None
             n += 1
 

@@ -40,7 +40,7 @@ def halves(work: Callable[[list[Any]], list[Any]], items: list[Any]) -> list[Any
             raw = answer.read()
     finally:
         with contextlib.suppress(ChildProcessError):
-            _, status = os.waitpid(child, 0)
+            os.waitpid(child, 0)
     try:
         second = marshal.loads(raw)
     except (ValueError, EOFError, TypeError):

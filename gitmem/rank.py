@@ -143,9 +143,9 @@ LOOKED_AT = 3  # hits whose text counts: the answer is among them or the verdict
 # eval/dev (own questions against foreign ones, whole sets and stores of 1 to 300), with the static table's cosines.
 # Another vector space needs coefficients of its own.
 FEATURES = ("bias", "cover", "cosine", "margin", "matched", "size", "unknown", "agree")
-COEFFICIENTS = (-5.19, 3.05, 4.35, 3.78, 2.21, -2.82, -2.44, 2.15)
-HIT_FROM = 0.5
-MISS_BELOW = 0.2
+COEFFICIENTS = (-2.92, 2.81, 4.39, 5.20, 2.00, -3.95, -3.24, 0.79)
+HIT_FROM = 0.36
+MISS_BELOW = 0.15
 
 
 def cover(wanted: Collection[str], held: Collection[str], df: Mapping[str, int], n: int) -> float:

@@ -15,19 +15,11 @@ import json
 import os
 import time
 
+from .digest import sha256
 from .errors import Refused
-
-try:  # the bare modules: hashlib loads OpenSSL, 3 ms that every prompt would pay
-    from _sha2 import sha256  # Python >= 3.12
-except ImportError:
-    try:
-        from _sha256 import sha256  # Python 3.11
-    except ImportError:
-        from hashlib import sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hashlib import sha256
     from typing import Any
 
 FORMAT = 1
@@ -160,8 +152,8 @@ def timestamp(text: str) -> str:
     try:
         when = datetime.datetime.fromisoformat(text.strip())
         if when.tzinfo is None:
-            when = when.replace(tzinfo=datetime.timezone.utc)
-        return when.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+            when = when.replace(tzinfo=datetime.UTC)
+        return when.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError) as e:
         raise Refused(f"cannot read the time '{text[:40]}'", hint="write it like 2026-08-22T10:00:00Z") from e
 

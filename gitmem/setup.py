@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import shutil
+from typing import Any
 
 from .errors import GitFailed
 from .layout import Repo
@@ -101,7 +102,7 @@ def installed(repo: Repo) -> bool:
     return os.path.isdir(repo.mem_dir)
 
 
-def _state(repo: Repo) -> dict[str, object]:
+def _state(repo: Repo) -> dict[str, Any]:
     try:
         with open(os.path.join(repo.mem_dir, _STATE), encoding="utf-8") as f:
             state = json.load(f)
@@ -110,7 +111,7 @@ def _state(repo: Repo) -> dict[str, object]:
         return {}
 
 
-def _write_state(repo: Repo, state: dict[str, object]) -> None:
+def _write_state(repo: Repo, state: dict[str, Any]) -> None:
     path = os.path.join(repo.mem_dir, _STATE)
     _replace(path, json.dumps(state).encode())
 

@@ -23,7 +23,7 @@ def anchors(repo: Repo, commits: set[str], head: str) -> dict[str, str]:
     names = sorted(commits)
     here = [c for c, found in zip(names, repo.git.ids([f"{c}^{{commit}}" for c in names]), strict=True) if found]
     rest = [c for c in here if c != head]
-    out.update({c: REACHABLE for c in here})
+    out.update(dict.fromkeys(here, REACHABLE))
     if rest:
         beyond = set(repo.git.run("rev-list", "--stdin", stdin="".join(f"{c}\n" for c in [*rest, "^" + head]).encode()).decode().split())
         shallow = os.path.exists(os.path.join(repo.common_dir, "shallow"))

@@ -187,5 +187,5 @@ def test_the_simulation_notices_a_lost_line(lab: Lab, monkeypatch: pytest.Monkey
         return folded
 
     monkeypatch.setattr(fold, "fold", broken)
-    first, *_ = [{id for id in view} for view in views(world)]
+    first, *_ = [set(view) for view in views(world)]
     assert world.stored - first

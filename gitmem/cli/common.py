@@ -105,7 +105,7 @@ def when(store: Store, text: str, option: str) -> str:
     seconds = answer.rpartition("=")[2]
     if not seconds.isdigit():
         raise UsageError(f"cannot read '{option} {text}'", hint="write it like 2026-08-22 or '2 weeks ago'")
-    return _iso(datetime.datetime.fromtimestamp(int(seconds), datetime.timezone.utc))
+    return _iso(datetime.datetime.fromtimestamp(int(seconds), datetime.UTC))
 
 
 def _iso(moment: Any) -> str:
@@ -113,4 +113,4 @@ def _iso(moment: Any) -> str:
 
     if moment.tzinfo is None:
         moment = moment.astimezone()
-    return str(moment.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    return str(moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
