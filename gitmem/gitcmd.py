@@ -39,6 +39,7 @@ class Git:
         self._prefix = ["git"] if git_dir is None else ["git", f"--git-dir={git_dir}"]
         self.env = clean_env()
         self._objects: Objects | None = None
+        self._names: Objects | None = None
 
     def start(self, args: Iterable[str], **pipes: int) -> subprocess.Popen[bytes]:
         """A running git process; the caller closes it."""
@@ -76,17 +77,16 @@ class Git:
 
     def ids(self, names: list[str]) -> list[str]:
         """The object id of each revision expression, "" where there is none; no content is read."""
-        check = Objects(self, "--batch-check")
-        try:
-            return [found[0] if found else "" for found in check.get_many(names)]
-        finally:
-            check.close()
+        if self._names is None:
+            self._names = Objects(self, "--batch-check")
+        return [found[0] if found else "" for found in self._names.get_many(names)]
 
     def close(self) -> None:
-        """End the object reader; a later read opens a new one."""
-        if self._objects is not None:
-            self._objects.close()
-            self._objects = None
+        """End the object readers; a later read opens new ones."""
+        for reader in (self._objects, self._names):
+            if reader is not None:
+                reader.close()
+        self._objects = self._names = None
 
 
 class Objects:

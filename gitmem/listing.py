@@ -55,7 +55,18 @@ def show(store: Store, prefix: str) -> tuple[dict[str, Any], list[dict[str, Any]
 
     item = store.with_cache(read)[0]
     history = [{"version": r.version, "op": r.op, **{k: r.data.get(k) for k in ("at", "author", "reason", "after")}} for r in found.memory.records]
-    return item, sorted(history, key=lambda h: (str(h["at"]), h["version"]))
+    after = {r.version: r.after for r in found.memory.records}
+    return item, sorted(history, key=lambda h: (_depth(h["version"], after), str(h["at"]), h["version"]))
+
+
+def _depth(version: str, after: dict[str, list[str]]) -> int:
+    """How many versions lie before one: the order that needs no clock."""
+    depth, level, seen = 0, {version}, {version}
+    while level:
+        level = {v for here in level for v in after.get(here, ()) if v in after} - seen
+        seen |= level
+        depth += bool(level)
+    return depth
 
 
 def log(store: Store, revisions: list[str], limit: int | None) -> list[dict[str, Any]]:

@@ -11,9 +11,9 @@ A level with directories gets more of them; a flat level that reaches
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 
+from .digest import sha1, sha256
 from .gitcmd import Git
 
 SPLIT = 256  # git itself starts to fan out at about 70 to 250 notes
@@ -53,7 +53,7 @@ def continuation(anchor: str, n: int, hex_len: int) -> tuple[str, bytes]:
     same one, and `git notes prune` keeps the note while the blob exists.
     """
     content = b"git mem continuation\n%s %d\n" % (anchor.encode() or b"none", n)
-    digest = hashlib.sha1 if hex_len == 40 else hashlib.sha256
+    digest = sha1 if hex_len == 40 else sha256
     return digest(b"blob %d\0" % len(content) + content).hexdigest(), content
 
 

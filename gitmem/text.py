@@ -69,17 +69,17 @@ def terms(text: str) -> list[str]:
     return out
 
 
-def query_terms(text: str) -> list[str]:
-    """The distinct terms of a query, at most MAX_QUERY_TERMS.
+def ends(query: str) -> str:
+    """A query cut to its first and last MAX_QUERY / 2 characters: the question stands before or after a pasted log."""
+    return query if len(query) <= MAX_QUERY else query[: MAX_QUERY // 2] + " " + query[-MAX_QUERY // 2 :]
 
-    Of a prompt with a pasted log the first and the last MAX_QUERY / 2
-    characters are read, and as many of the first terms as of the last: the
-    question stands before or after the log. So a prompt of any size costs
-    5 ms at most.
+
+def query_terms(query: str) -> list[str]:
+    """The distinct terms of a query, at most MAX_QUERY_TERMS, as many of the first as of the last.
+
+    A prompt of any size costs 5 ms at most.
     """
-    if len(text) > MAX_QUERY:
-        text = text[: MAX_QUERY // 2] + " " + text[-MAX_QUERY // 2 :]
-    distinct = list(dict.fromkeys(terms(text)))
+    distinct = list(dict.fromkeys(terms(ends(query))))
     if len(distinct) > MAX_QUERY_TERMS:
         distinct = distinct[: MAX_QUERY_TERMS // 2] + distinct[-MAX_QUERY_TERMS // 2 :]
     return distinct
@@ -91,7 +91,7 @@ def content(query: str) -> str:
     For the static table: the vector of `query + " " + content(query)` counts
     content words double ("how do we store times" is about storing times).
     """
-    return " ".join([word for word in query[:MAX_QUERY].split() if word.strip(_PUNCTUATION).lower() not in STOP_WORDS])
+    return " ".join([word for word in ends(query).split() if word.strip(_PUNCTUATION).lower() not in STOP_WORDS])
 
 
 def match_expression(wanted: list[str]) -> str:
@@ -165,7 +165,7 @@ def _name_terms(name: str) -> list[str]:
     """Terms of an identifier: `readTimeout_ms` -> read, timeout, ms, readtimeoutms; E1234 -> 1234, e1234."""
     whole = name.replace("_", "").casefold()[:MAX_WORD]
     if len(whole) >= 7 and not whole.strip(_HEX) and not whole.isalpha() and not whole.isdigit():
-        return [whole, whole[:7]] if len(whole) > 7 else [whole]
+        return [whole, stem(whole[:7])] if len(whole) > 7 else [whole]
     parts = [part for side in name.split("_") for part in _humps(side)][:MAX_PARTS]
     if len(parts) < 2:
         return [] if whole in STOP_WORDS or not whole else [stem(whole)]

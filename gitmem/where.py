@@ -20,15 +20,16 @@ def anchors(repo: Repo, commits: set[str], head: str) -> dict[str, str]:
     out = dict.fromkeys(commits, UNKNOWN)
     if not head:
         return out
-    names = sorted(commits)
+    if head in out:
+        out[head] = REACHABLE
+    names = sorted(commits - {head})
     here = [c for c, found in zip(names, repo.git.ids([f"{c}^{{commit}}" for c in names]), strict=True) if found]
-    rest = [c for c in here if c != head]
     out.update(dict.fromkeys(here, REACHABLE))
-    if rest:
-        beyond = set(repo.git.run("rev-list", "--stdin", stdin="".join(f"{c}\n" for c in [*rest, "^" + head]).encode()).decode().split())
+    if here:
+        beyond = set(repo.git.run("rev-list", "--stdin", stdin="".join(f"{c}\n" for c in [*here, "^" + head]).encode()).decode().split())
         shallow = os.path.exists(os.path.join(repo.common_dir, "shallow"))
         # Behind a shallow boundary ancestry is cut off, so "not reachable" proves nothing.
-        out.update({c: UNKNOWN if shallow else UNMERGED for c in rest if c in beyond})
+        out.update({c: UNKNOWN if shallow else UNMERGED for c in here if c in beyond})
     return out
 
 

@@ -22,7 +22,7 @@ LAYERS = [
     {"filters", "index", "marks", "notes", "vectors", "where"},
     {"cache", "embed", "notetree", "parallel", "scan"},
     {"config", "gitcmd", "layout"},
-    {"digest", "errors", "fold", "rank", "record", "redact", "redact_context", "redact_rules", "stem", "text"},
+    {"__init__", "digest", "errors", "fold", "rank", "record", "redact", "redact_context", "redact_rules", "stem", "text"},
 ]
 HOMES = {"numpy": {"vectors"}, "pygit2": {"notes"}, "typer": {"cli"}, "rich": {"render"}, "llama_cpp": {"llama"}, "mcp": {"mcp_server"},
          "subprocess": {"gitcmd", "marks", "store", "cli"}, "sqlite3": {"cache", "index", "store", "doctor"}}

@@ -2,6 +2,7 @@
 
 import math
 import random
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,7 @@ vector = st.dictionaries(rows, cosines, max_size=20)
 @given(lexical, vector, st.floats(0, 60))
 def test_better_on_both_routes_never_ranks_below(words, meaning, ceiling):
     hits = rank.fuse(words.items(), meaning.items(), None, ceiling)
-    for upper, lower in zip(hits, hits[1:], strict=False):
+    for upper, lower in pairwise(hits):
         low, up = lower.bm25 or 0.0, upper.bm25 or 0.0
         near, far = lower.cosine or 0.0, upper.cosine or 0.0
         assert not (low < up and near > far and near > 0), (upper, lower)
@@ -90,7 +91,7 @@ def test_a_prior_reorders_and_never_admits_or_drops(words, meaning, priors):
     for hit in after:
         assert 1 / rank.PRIOR_MAX <= hit.prior <= rank.PRIOR_MAX
         assert 0 <= hit.score <= 1
-    for upper, lower in zip(after, after[1:], strict=False):
+    for upper, lower in pairwise(after):
         assert lower.fused <= upper.fused * rank.PRIOR_MAX**2 * (1 + 1e-9)
     assert [h.row for h in rank.apply_priors(hits, {})] == before
 

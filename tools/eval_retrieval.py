@@ -56,7 +56,8 @@ class Store:
         wanted = text.query_terms(query)
         used = text.rare(wanted, self.df, n)
         if postings is not None:
-            kept, total = [], 0
+            kept: list[str] = []
+            total = 0
             for term in used:
                 total += self.df[term]
                 if total > postings * n and len(kept) >= text.MIN_RARE:
@@ -74,8 +75,7 @@ class Store:
         cosines = self.matrix @ (asked / (np.linalg.norm(asked) or 1))
         near = np.argsort(-cosines, kind="stable")[:CANDIDATES].tolist()
         vector = [(row, float(cosines[row])) for row in near if cosines[row] > 0]
-        hits = rank.fuse(lexical, vector, {row: float(cosines[row]) for row, _ in lexical},
-                         rank.ceiling(wanted, self.df, n))
+        hits = rank.fuse(lexical, vector, {row: float(cosines[row]) for row, _ in lexical}, rank.ceiling(wanted, self.df, n))
         held = [set(text.terms(f"{self.docs[h.row].get('title') or ''}\n{self.docs[h.row]['text']}"))
                 for h in hits[: rank.LOOKED_AT]]  # fmt: skip
         nearest = [cosine for _, cosine in vector]
@@ -113,9 +113,9 @@ def stores(table: embed.StaticTable, docs: list[dict[str, Any]]) -> dict[Any, St
 
 
 def ndcg(relevant: dict[str, int], order: list[str]) -> float:
-    gain = sum((2 ** relevant.get(d, 0) - 1) / math.log2(i + 2) for i, d in enumerate(order[:10]))
+    gain: float = sum((2 ** relevant.get(d, 0) - 1) / math.log2(i + 2) for i, d in enumerate(order[:10]))
     best = sorted(relevant.values(), reverse=True)[:10]
-    return gain / sum((2**g - 1) / math.log2(i + 2) for i, g in enumerate(best))
+    return gain / math.fsum((2**g - 1) / math.log2(i + 2) for i, g in enumerate(best))
 
 
 def dev_folder(argument: str) -> Path | None:
@@ -163,7 +163,7 @@ def main() -> int:
     print(f"{'mean':10}" + "".join(f"{sum(v) / len(v):8.4f}" for v in means.values()))
     pairs_file = Path(args.eval) / "paraphrases.jsonl"
     if pairs_file.exists():
-        pairs = [json.loads(line) for line in open(pairs_file, encoding="utf-8")]
+        pairs = [json.loads(line) for line in pairs_file.read_text(encoding="utf-8").splitlines()]
         store = Store(table, [{"_id": str(i), "text": pair["memory"]} for i, pair in enumerate(pairs)])
         found_all = [store.search(pair["query"]) for pair in pairs]
         at = [sum(i in [h.row for h in f["hits"][:k]] for i, f in enumerate(found_all)) / len(pairs) for k in (1, 3)]

@@ -29,9 +29,23 @@ def _root(version: bool = typer.Option(False, "--version", callback=_version, is
     pass
 
 
-from . import admin, read, write  # noqa: E402  (they register their commands on `app`)
+# Where each command lives: a call loads only its own module, and typer builds only its options.
+_COMMANDS = {
+    "read": ("recall", "search", "list", "show", "log"),
+    "write": ("remember", "edit", "supersede", "forget", "share"),
+    "admin": ("init", "uninstall", "status", "index", "stats", "doctor", "config", "export", "import"),
+}
 
-__all__ = ["admin", "app", "read", "run", "write"]
+
+def load(word: str = "") -> typer.Typer:
+    """The app with the commands of the module that has `word`, or with all of them (help, completion, typing errors)."""
+    from importlib import import_module
+
+    modules = [module for module, words in _COMMANDS.items() if word in words] or list(_COMMANDS)
+    for module in modules:
+        import_module(f".{module}", __name__)
+    return app
+
 
 _ClickError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
@@ -39,7 +53,7 @@ _ClickError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c._
 def run(argv: list[str]) -> int:
     """Runs one command; returns its exit code. MemError passes through to the door's caller."""
     try:
-        status = app(argv, prog_name="git mem", standalone_mode=False)
+        status = load(argv[0] if argv else "")(argv, prog_name="git mem", standalone_mode=False)
     except _ClickError as e:
         if type(e).__name__ == "NoArgsIsHelpError":
             typer.echo(e.format_message())  # type: ignore[attr-defined]

@@ -1,0 +1,101 @@
+"""What the cache stores of one record: terms, vector text, digest. Pure, no database.
+
+Promise: the same record gives the same documents in every process, so a cache
+can be checked against its lines, and an update against a rebuild. Any record
+that `record.parse` accepts is accepted here, whatever shapes its fields have.
+"""
+
+from __future__ import annotations
+
+from . import embed, record, text
+from .cache import CODE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Prepared = tuple[tuple[str, ...], bytes, bytes]
+
+_NUMPY_PAYS = 150  # texts from which importing numpy is cheaper than plain Python
+_FORK_PAYS = 1000  # documents from which a second process is
+
+
+def lexical_fields(data: dict[str, object]) -> tuple[str, str, str]:
+    """(title, body, extra) as written into the full-text table."""
+    extra: list[str] = []
+    for name in ("subtitle", "phase"):
+        if isinstance(data.get(name), str):
+            extra.append(str(data[name]))
+    for name in ("tags", "facts", "concepts"):
+        extra.extend(str(v) for v in items(data.get(name)))
+    extra.extend(paths_of(data))
+    return str(data.get("title") or ""), str(data.get("body") or ""), " ".join(extra)
+
+
+def vector_text(data: dict[str, object]) -> str:
+    """What a memory's vector is made of."""
+    title, body, _ = lexical_fields(data)
+    return f"{title}\n{body}" if title and not body.startswith(title) else body
+
+
+def fts_fields(data: dict[str, object]) -> tuple[str, ...]:
+    """The terms of each lexical field, joined by spaces."""
+    return tuple([" ".join(text.terms(field)) for field in lexical_fields(data)])
+
+
+def embed_texts(table: embed.StaticTable, texts: list[str]) -> list[tuple[bytes, bytes]]:
+    """[(vector, sign code)]; a text without a known word gets zeros, which match nothing."""
+    if len(texts) >= _NUMPY_PAYS:
+        from . import vectors
+
+        made = vectors.embed_many(table, texts)
+    else:
+        made = table.embed(texts)
+    return [(v, embed.sign_code(v) if any(v) else bytes(CODE)) for v in made]
+
+
+def prepare(table: embed.StaticTable, documents: list[dict[str, object]]) -> list[Prepared]:
+    """[(lexical fields, vector, sign code)] of records: all the work that needs no database, on two processors where it pays."""
+
+    def work(part: list[dict[str, object]]) -> list[Prepared]:
+        embedded = embed_texts(table, [vector_text(d) for d in part])
+        return [(fts_fields(d), vector, code) for d, (vector, code) in zip(part, embedded, strict=True)]
+
+    if len(documents) < _FORK_PAYS:
+        return work(documents)
+    from . import parallel
+
+    return parallel.halves(work, documents)
+
+
+def columns(data: dict[str, object]) -> tuple[object, ...]:
+    """What filters look at: type, at, author, phase, source, anchor, digest."""
+    return (field(data, "type"), field(data, "at"), field(data, "author"), field(data, "phase"), field(data, "source") or None,
+            field(data, "commit"), content_digest(field(data, "title"), field(data, "body")))
+
+
+def labels(data: dict[str, object]) -> set[tuple[str, str]]:
+    """(kind, value) pairs: tags and paths."""
+    return {("tag", storable(str(t))) for t in items(data.get("tags"))} | {("path", storable(p)) for p in paths_of(data)}
+
+
+def paths_of(data: dict[str, object]) -> list[str]:
+    return [str(p["path"]) for p in items(data.get("paths")) if isinstance(p, dict) and isinstance(p.get("path"), str)]
+
+
+def items(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def field(data: dict[str, object], name: str) -> str:
+    """A text field as SQLite can hold it, "" for other shapes."""
+    value = data.get(name)
+    return storable(value) if isinstance(value, str) else ""
+
+
+def storable(value: str) -> str:
+    """JSON escapes can make lone surrogates, which SQLite refuses: one foreign line must not stop an update."""
+    return value if value.isascii() else value.encode("utf-8", "replace").decode()
+
+
+def content_digest(title: str, body: str) -> bytes:
+    """Names a text for finding duplicates, whatever its salt: 16 bytes."""
+    return record.sha256(" ".join(f"{title}\n{body}".split()).encode("utf-8", "replace")).digest()[:16]
