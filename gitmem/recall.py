@@ -38,6 +38,7 @@ class Searcher:
         self.at = at
         self._codes: bytes | None = None
         self._states: dict[str, str] = {}
+        self._moves = view.moves(cache)
 
     @property
     def codes(self) -> bytes:
@@ -88,15 +89,15 @@ class Searcher:
         """Confidence, and the branch unless all branches count alike."""
         loaded = view.load(self.cache, rows)
         out = {}
+        stands = [[c for c in [view.commit_of(data), *self._moves.get(view.commit_of(data), ())] if c] for data, _, _ in loaded]
         if not self.all_branches:
-            asked = {c for data, _, _, places in loaded for c in [data.get("commit"), *places] if isinstance(c, str) and c and c not in self._states}
+            asked = {c for commits in stands for c in commits if c not in self._states}
             if asked:
                 self._states.update(where.anchors(self.store.repo, asked, self.head))
-        for row, (data, _, _, places) in zip(rows, loaded, strict=True):
+        for row, (data, _, _), commits in zip(rows, loaded, stands, strict=True):
             confidence = data.get("confidence")
             prior = 1 - _CONFIDENCE * (1 - confidence) if isinstance(confidence, (int, float)) and 0 <= confidence <= 1 else 1.0
-            states = {self._states.get(c) for c in [data.get("commit"), *places] if isinstance(c, str)}
-            if states and states <= {where.UNMERGED}:
+            if commits and {self._states.get(c) for c in commits} == {where.UNMERGED}:
                 prior *= _UNMERGED
             out[row] = prior
         return out
@@ -155,7 +156,7 @@ def batch(store: Store, queries: list[tuple[str, str]], wanted: Filter, *, limit
             hits, _, _ = searcher.search(query, chosen, limit)
             found = view.load(cache, [hit.row for hit in hits])
             out.append((id, [{"id": data["id"], "source": data.get("source"), "score": round(hit.score, 4), "retrieval": hit.retrieval}
-                             for hit, (data, _, _, _) in zip(hits, found, strict=True)]))
+                             for hit, (data, _, _) in zip(hits, found, strict=True)]))
         return out
 
     return store.with_cache(ask)[0]

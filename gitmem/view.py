@@ -17,36 +17,50 @@ from .store import Store
 _STATUS = {0: "active", SUPERSEDED: "superseded", FORGOTTEN: "forgotten"}
 
 
-def load(cache: Cache, rows: list[int]) -> list[tuple[dict[str, Any], int, int, list[str]]]:
-    """(record data, scope bits, status, other commits the line was found at) of memory rows, in order."""
+def moves(cache: Cache) -> dict[str, list[str]]:
+    """{commit: other commits its note was found at}: where rewrites took memories.
+
+    By commit, not by line: a rewrite copies the first note of a commit only,
+    and its continuations moved with it.
+    """
+    out: dict[str, list[str]] = {}
+    for old, new in cache.db.execute("SELECT DISTINCT m.anchor, p.anchor FROM place p JOIN memory m ON m.line = p.n ORDER BY 1, 2"):
+        out.setdefault(old, []).append(new)
+    return out
+
+
+def load(cache: Cache, rows: list[int]) -> list[tuple[dict[str, Any], int, int]]:
+    """(record data, scope bits, status) of memory rows, in order; every text was hashed first."""
     out = []
     for row in rows:
-        found = cache.db.execute("SELECT l.version, l.raw, m.scope, m.status, l.n FROM memory m JOIN line l ON l.n = m.line WHERE m.row = ?", (row,)).fetchone()
+        found = cache.db.execute("SELECT l.version, l.raw, m.scope, m.status FROM memory m JOIN line l ON l.n = m.line WHERE m.row = ?", (row,)).fetchone()
         if found is None:
             raise Damaged("a memory has lost its record")
-        version, raw, scope, status, n = found
+        version, raw, scope, status = found
         parsed = record.parse(raw)
         if parsed is None or parsed.version != version.hex():
             raise Damaged("a stored record has changed")
-        places = [a for (a,) in cache.db.execute("SELECT anchor FROM place WHERE n = ?", (n,))]
-        commit = parsed.data.get("commit")
-        if commit and not places:
-            # A continuation is not copied by a rewrite; the first note of its commit was, and names the new one.
-            places = [a for (a,) in cache.db.execute("SELECT DISTINCT p.anchor FROM memory m JOIN place p ON p.n = m.line WHERE m.anchor = ? LIMIT 8", (commit,))]
-        out.append((parsed.data, scope, status, places))
+        out.append((parsed.data, scope, status))
     return out
+
+
+def commit_of(data: dict[str, Any]) -> str:
+    """The commit a record names, "" for none."""
+    commit = data.get("commit")
+    return commit if isinstance(commit, str) else ""
 
 
 def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD") -> list[dict[str, Any]]:
     """The public object of each memory row, as seen from the revision `at`."""
     loaded = load(cache, rows)
     head = store.repo.commit(at) or ""
-    commits = {c for data, _, _, places in loaded for c in [data.get("commit"), *places] if isinstance(c, str) and c}
+    moved = moves(cache)
+    commits = {c for data, _, _ in loaded for c in [commit_of(data), *moved.get(commit_of(data), ())] if c}
     states = where.anchors(store.repo, commits, head) if commits else {}
-    pairs = [(p, b) for data, _, _, _ in loaded for p, b in _paths(data)]
+    pairs = [(p, b) for data, _, _ in loaded for p, b in _paths(data)]
     path_states = iter(where.paths(store.repo, pairs, head) if pairs else [])
-    return [_object(data, scope, status, places, states, [{"path": p, "state": next(path_states)} for p, _ in _paths(data)])
-            for data, scope, status, places in loaded]
+    return [_object(data, scope, status, moved.get(commit_of(data), []), states, [{"path": p, "state": next(path_states)} for p, _ in _paths(data)])
+            for data, scope, status in loaded]
 
 
 def _paths(data: dict[str, Any]) -> list[tuple[str, str]]:
