@@ -17,7 +17,7 @@ class Filter:
     """Conditions that must all hold; empty ones do not restrict. Times are stored ones (UTC, ISO 8601)."""
 
     def __init__(self, *, types: Sequence[str] = (), tags: Sequence[str] = (), paths: Sequence[str] = (), phase: str = "", since: str = "",
-                 until: str = "", author: str = "", scope: str = "", anchors: Sequence[str] | None = None, superseded: bool = False) -> None:
+                 until: str = "", author: str = "", scope: str = "", anchors: Sequence[str] | None = None, without: Sequence[str] = (), superseded: bool = False) -> None:
         self.types = [t.lower() for t in types]
         self.tags = list(tags)
         self.paths = list(paths)
@@ -27,12 +27,13 @@ class Filter:
         self.author = author
         self.scope = scope
         self.anchors = anchors  # only memories of these commits ("" = made before the first commit)
+        self.without = without  # no memories of these commits
         self.superseded = superseded
 
     @property
     def empty(self) -> bool:
         return not (self.types or self.tags or self.paths or self.phase or self.since or self.until or self.author or self.scope
-                    or self.anchors is not None or self.superseded)
+                    or self.anchors is not None or self.without or self.superseded)
 
     def sql(self) -> tuple[str, list[object]]:
         """(SELECT of the allowed rows, its parameters)."""
@@ -53,10 +54,9 @@ class Filter:
                 one.append(f"value IN ({_marks(above)}) OR (value >= ? AND value < ?)")
                 args += [*above, bare + "/", bare + "0"]  # "0" follows "/" in ASCII
             where.append(f"row IN (SELECT row FROM label WHERE kind = 'path' AND ({' OR '.join(one)}))")
-        for column, value in (("phase", self.phase),):
-            if value:
-                where.append(f"{column} = ?")
-                args.append(value)
+        if self.phase:
+            where.append("phase = ?")
+            args.append(self.phase)
         if self.since:
             where.append("at >= ?")
             args.append(self.since)
@@ -72,6 +72,9 @@ class Filter:
         if self.anchors is not None:
             where.append("coalesce(anchor, '') IN (SELECT value FROM json_each(?))")
             args.append("[" + ",".join(f'"{a}"' for a in self.anchors) + "]")
+        if self.without:
+            where.append("coalesce(anchor, '') NOT IN (SELECT value FROM json_each(?))")
+            args.append("[" + ",".join(f'"{a}"' for a in self.without) + "]")
         return "SELECT row FROM memory WHERE " + " AND ".join(where), args
 
 

@@ -22,19 +22,25 @@ def rows_of(cache: Cache, wanted: Filter) -> list[int]:
     return [row for (row,) in cache.db.execute(f"SELECT row FROM memory WHERE row IN ({sql}) ORDER BY at DESC, id, row", args)]
 
 
+def _unmerged(store: Store, cache: Cache) -> list[str]:
+    """Commits with memories that HEAD does not contain, nor any commit they were rewritten to."""
+    moved = view.moves(cache)
+    commits = {a for (a,) in cache.db.execute("SELECT DISTINCT anchor FROM memory WHERE anchor <> ''")}
+    states = where.anchors(store.repo, commits.union(*moved.values()) if moved else commits, store.repo.head())
+    return sorted(c for c in commits if states[c] == where.UNMERGED and all(states[m] != where.REACHABLE for m in moved.get(c, ())))
+
+
 def list_memories(store: Store, wanted: Filter, *, limit: int | None = None, all_branches: bool = False, stale: bool = False) -> tuple[list[dict[str, Any]], int]:
     """(public objects, how many more there are). Unmerged memories only with `all_branches`; `stale`: a path changed or went."""
 
     def read(cache: Cache) -> tuple[list[dict[str, Any]], int]:
-        rows = rows_of(cache, wanted)
-        if limit is not None and all_branches and not stale:
-            return view.objects(store, cache, rows[:limit]), max(0, len(rows) - limit)
-        found = view.objects(store, cache, rows)
         if not all_branches:
-            found = [m for m in found if m["anchor"]["state"] != where.UNMERGED]
-        if stale:
-            found = [m for m in found if any(p["state"] in (where.CHANGED, where.GONE) for p in m["paths"])]
-        return (found, 0) if limit is None else (found[:limit], max(0, len(found) - limit))
+            wanted.without = _unmerged(store, cache)
+        rows = rows_of(cache, wanted)
+        if not stale:
+            return view.objects(store, cache, rows[:limit]), max(0, len(rows) - len(rows[:limit]))
+        found = [m for m in view.objects(store, cache, rows) if any(p["state"] in (where.CHANGED, where.GONE) for p in m["paths"])]
+        return found[:limit], max(0, len(found) - len(found[:limit]))
 
     return store.with_cache(read)[0]
 

@@ -40,6 +40,11 @@ _STEP4 = (
     "sion", "tion", "al", "er", "ic", "ou",
 )  # fmt: skip
 
+# By the last two letters: 44 endings are tried for no word, two or three for most that have one.
+_BY_LAST_2 = {end[-2:]: tuple([rule for rule in _STEP2 if rule[0][-2:] == end[-2:]]) for end, _ in _STEP2}
+_BY_LAST_3 = {end[-2:]: tuple([rule for rule in _STEP3 if rule[0][-2:] == end[-2:]]) for end, _ in _STEP3}
+_BY_LAST_4 = {end[-2:]: tuple([rule for rule in _STEP4 if rule[-2:] == end[-2:]]) for end in _STEP4}
+
 
 def stem(word: str) -> str:
     """Porter's stemmer (1980, with the `logi` of his own later version); only lower-case ASCII words change.
@@ -68,13 +73,13 @@ def stem(word: str) -> str:
                 word += "e"
     if word[-1] == "y" and _vowel(word[:-1]):
         word = word[:-1] + "i"
-    for rules in (_STEP2, _STEP3):
-        for end, new in rules:
+    for rules in (_BY_LAST_2, _BY_LAST_3):
+        for end, new in rules.get(word[-2:], ()):
             if word.endswith(end):
                 if _measure(word[: -len(end)]) > 0:
                     word = word[: -len(end)] + new
                 break
-    for end in _STEP4:
+    for end in _BY_LAST_4.get(word[-2:], ()):
         if word.endswith(end):
             base = word[:-3] if end in ("sion", "tion") else word[: -len(end)]
             if _measure(base) > 1:

@@ -1,0 +1,115 @@
+"""Recall: both routes contribute, filters come first, priors never admit, the answer is honest."""
+
+from __future__ import annotations
+
+import json
+import math
+import pathlib
+
+import pytest
+from conftest import EVAL, Lab
+
+from gitmem import embed, rank, recall, remember
+from gitmem.filters import Filter
+from gitmem.store import Store, open_store
+
+PAIRS = [  # hardly a word in common
+    ("Passwords are hashed with argon2id, old accounts keep bcrypt", "how do we protect login credentials"),
+    ("The nightly export moved to six o'clock in the morning", "when does the daily dump run"),
+    ("Release notes are written by hand, never generated from commits", "who composes the changelog"),
+    ("The office printer needs its toner replaced every quarter", "ink cartridge maintenance schedule"),
+    ("Dogs are welcome in the garden but not in the kitchen", "may I bring my puppy inside"),
+]
+
+
+def store_with(lab: Lab, drafts: list[dict[str, object]], name: str = "repo") -> Store:
+    store = open_store({}, str(lab.repo(name)))
+    assert all(r.status == remember.STORED for r in remember.remember(store, drafts))
+    return store
+
+
+def ask(store: Store, query: str, limit: int = 8) -> list[dict[str, object]]:
+    return recall.recall(store, query, Filter(), limit=limit)["hits"]  # type: ignore[no-any-return]
+
+
+def test_meaning_finds_what_words_do_not(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = store_with(lab, [{"body": memory, "source": str(i)} for i, (memory, _) in enumerate(PAIRS)])
+    found = [[h["source"] for h in ask(store, query)][:1] for _, query in PAIRS]
+    assert sum(f == [str(i)] for i, f in enumerate(found)) >= 4
+    assert all(h["retrieval"] in ("vector", "hybrid", "bm25") for _, query in PAIRS for h in ask(store, query))
+    # The probe: without vectors the same questions find next to nothing, so the route is what answered.
+    monkeypatch.setattr(embed.StaticTable, "vector", lambda self, text: bytes(self.dims))
+    without = [[h["source"] for h in ask(store, query)][:1] for _, query in PAIRS]
+    assert sum(f == [str(i)] for i, f in enumerate(without)) <= 1
+    store.close()
+
+
+def ndcg(relevant: dict[str, int], ranked: list[str]) -> float:
+    gain = sum((2 ** relevant.get(d, 0) - 1) / math.log2(i + 2) for i, d in enumerate(ranked[:10]))
+    best = sum((2**g - 1) / math.log2(i + 2) for i, g in enumerate(sorted(relevant.values(), reverse=True)[:10]))
+    return gain / best
+
+
+def test_on_real_commits_the_hybrid_beats_words_alone(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder: pathlib.Path = EVAL / "dev" / "commits"
+    if not folder.is_dir():
+        pytest.skip("no evaluation texts here (GIT_MEM_EVAL_ROOT names them)")
+    drafts = [{"body": d["text"], "title": d.get("title") or "", "source": d["_id"]} for d in map(json.loads, (folder / "corpus.jsonl").open(encoding="utf-8"))]
+    store = open_store({}, str(lab.repo()))
+    remember.remember(store, drafts)
+    relevant: dict[str, dict[str, int]] = {}
+    for row in (folder / "qrels.tsv").read_text().splitlines()[1:]:
+        query, document, grade = row.split("\t")
+        relevant.setdefault(query, {})[document] = int(grade)
+    queries = [(q["_id"], q["text"]) for q in map(json.loads, (folder / "queries.jsonl").open(encoding="utf-8"))]
+
+    def score() -> float:
+        answers = dict(recall.batch(store, queries, Filter(), limit=10))
+        return sum(ndcg(relevant[id], [str(h["source"]) for h in answers[id]]) for id in relevant) / len(relevant)
+
+    hybrid = score()
+    monkeypatch.setattr(embed.StaticTable, "vector", lambda self, text: bytes(self.dims))
+    words = score()
+    assert hybrid >= 0.63, f"nDCG@10 {hybrid:.4f}, FTS5 alone gives 0.63"
+    assert hybrid > words, f"hybrid {hybrid:.4f}, words alone {words:.4f}: the vector route adds nothing"
+    store.close()
+
+
+def test_a_prior_reorders_and_never_admits(lab: Lab) -> None:
+    store = store_with(lab, [{"body": "the retry budget is three attempts", "confidence": 0.1}, {"body": "the retry budget is five attempts", "confidence": 1.0},
+                             {"body": "lunch is at noon", "confidence": 1.0}])
+    hits = ask(store, "retry budget attempts")
+    assert [h["body"] for h in hits] == ["the retry budget is five attempts", "the retry budget is three attempts"]
+    store.close()
+
+
+def test_batch_single_and_rebuilt_answers_are_the_same(lab: Lab) -> None:
+    store = store_with(lab, [{"body": f"{memory} ({i})", "source": f"{i}-{j}"} for j in range(40) for i, (memory, _) in enumerate(PAIRS)])
+    queries = [(str(i), query) for i, (_, query) in enumerate(PAIRS)]
+    batch = recall.batch(store, queries, Filter(), limit=10)
+    single = [(id, [{k: h[k] for k in ("id", "source", "score", "retrieval")} for h in ask(store, query, 10)]) for id, query in queries]
+    assert batch == single
+    store.discard()
+    again = recall.batch(store, queries, Filter(), limit=10)
+    assert [[h["score"] for h in hits] for _, hits in again] == [[h["score"] for h in hits] for _, hits in batch]
+    store.close()
+
+
+def test_explain_shows_every_part(lab: Lab) -> None:
+    store = store_with(lab, [{"body": "timestamps are UTC"}])
+    (hit,) = ask(store, "timestamps UTC")
+    explain = hit["explain"]
+    assert isinstance(explain, dict)
+    assert set(explain) == {"bm25", "cosine", "lexical", "semantic", "fused", "prior"} and hit["score"] == round(explain["fused"] * explain["prior"], 4)
+    store.close()
+
+
+def test_rare_terms_and_all_terms_use_one_constant() -> None:
+    """`--hot` answers like the rest because there is one search; this pins that no second pruning exists."""
+    import inspect
+
+    from gitmem import text
+
+    assert "hot" not in inspect.signature(recall.Searcher.search).parameters
+    assert "rare(" in inspect.getsource(recall.Searcher.search) and text.MAX_RARE > 0
+    assert rank.LOOKED_AT >= 1
