@@ -41,10 +41,10 @@ class Git:
         self._objects: Objects | None = None
         self._names: Objects | None = None
 
-    def start(self, args: Iterable[str], **pipes: int) -> subprocess.Popen[bytes]:
-        """A running git process; the caller closes it."""
+    def start(self, args: Iterable[str], env: dict[str, str] | None = None, **pipes: int) -> subprocess.Popen[bytes]:
+        """A running git process; the caller closes it. `env` is added to the environment."""
         try:
-            return subprocess.Popen([*self._prefix, *args], cwd=self.cwd, env=self.env, **pipes)  # type: ignore[call-overload,no-any-return]
+            return subprocess.Popen([*self._prefix, *args], cwd=self.cwd, env={**self.env, **env} if env else self.env, **pipes)  # type: ignore[call-overload,no-any-return]
         except FileNotFoundError as e:
             if self.cwd is not None and not os.path.isdir(self.cwd):
                 raise MemError(f"no directory '{self.cwd}'") from e
@@ -78,7 +78,8 @@ class Git:
     def ids(self, names: list[str]) -> list[str]:
         """The object id of each revision expression, "" where there is none; no content is read."""
         if self._names is None:
-            self._names = Objects(self, "--batch-check")
+            # A partial clone must not ask its remote whether a commit exists (git 2.44 and newer listen).
+            self._names = Objects(self, "--batch-check", {"GIT_NO_LAZY_FETCH": "1"})
         return [found[0] if found else "" for found in self._names.get_many(names)]
 
     def close(self) -> None:
@@ -92,9 +93,9 @@ class Git:
 class Objects:
     """Reads objects by any revision expression through one `git cat-file --batch`."""
 
-    def __init__(self, git: Git, mode: str = "--batch") -> None:
+    def __init__(self, git: Git, mode: str = "--batch", env: dict[str, str] | None = None) -> None:
         self._content = mode == "--batch"
-        self._process = git.start(["cat-file", mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self._process = git.start(["cat-file", mode], env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
     def get(self, name: str) -> tuple[str, str, bytes] | None:
         """(object id, type, content) of a revision expression; None where there is no such object."""

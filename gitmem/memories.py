@@ -73,7 +73,7 @@ def edit(store: Store, prefix: str, changes: dict[str, Any], *, allow_secret: bo
         # A path that stays keeps the blob it was seen with.
         p.update({k: v for q in old.get("paths", ()) if q.get("path") == p["path"] for k, v in q.items()})
     merged.update(changes)
-    fields = record.content(merged)
+    fields = record.content(merged, store.settings.number("maxBody"))
     if not allow_secret and store.settings["secrets"] == "refuse":
         refuse_secrets(fields)
     if all(fields.get(k) == old.get(k) for k in _CONTENT):
@@ -92,7 +92,7 @@ def supersede(store: Store, prefix: str, fields: dict[str, Any], *, scope: str =
         raise MemError(f"memory '{found.memory.id[:8]}' is {found.memory.status}", hint="`git mem show` names what replaced it")
     old = found.record.data
     inherited: dict[str, Any] = {k: old[k] for k in ("type", "tags", "paths", "phase") if k in old and not fields.get(k)}
-    checked = record.content({**inherited, **{k: v for k, v in fields.items() if v}})
+    checked = record.content({**inherited, **{k: v for k, v in fields.items() if v}}, store.settings.number("maxBody"))
     if not allow_secret and store.settings["secrets"] == "refuse":
         refuse_secrets(checked)
     checked.setdefault("author", store.settings.author)

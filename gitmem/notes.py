@@ -10,9 +10,7 @@ from the ref's history and reflog, and the next append writes it again.
 Our commits carry the trailer `Mem-Complete: 1`: their tree holds every line of
 their whole history, so a reader looks no further back than the last of ours.
 
-A note that reached `BOUND` bytes is continued under keys of its own
-(`notetree.continuation`), so the ten-thousandth memory on a commit costs what
-the first did. `docs/format.md` specifies all of this.
+`docs/format.md` specifies all of this; `treeedit` decides where a line goes.
 """
 
 from __future__ import annotations
@@ -24,17 +22,10 @@ from collections.abc import Iterable, Iterator
 from . import notetree
 from .errors import GitFailed, MemError, RefMoved
 from .gitcmd import Git
+from .treeedit import TreeEdit, split_lines
 
-BOUND = 32 * 1024  # bytes of a note before it is continued
 COMPLETE = b"Mem-Complete: 1"
-EMPTY_TREE = {40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
-              64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"}
 PATIENCE = 30.0  # seconds a writer retries while others move the ref
-
-
-def split_lines(blob: bytes) -> list[bytes]:
-    """The lines of a note; blank ones (`git notes append` puts them between records) are dropped."""
-    return [line for line in (part.strip() for part in blob.split(b"\n")) if line]
 
 
 class Commit:
@@ -185,19 +176,31 @@ class Notes:
             tip = self._commit(self.ref + "^{commit}")
             strays = self._strays(tip.id) if tip else []
             again = self._restored(tip) if tip and (strays or not tip.complete) else []
-            stream = self._stream(tip, strays, items, again, message, identity)
-            # It leaves a crash report where it fails; ours is in the error.
-            process = self.git.start(["fast-import", "--quiet", "--done", "--date-format=raw"], stdin=-1, stdout=-1, stderr=-1)
-            _, err = process.communicate(stream)
-            if process.returncode == 0:
+            edit = TreeEdit(self.git, tip.tree if tip else None, self.hex_len)
+            for anchor, lines in _grouped([*items, *((edit.anchor_of(key), line) for key, line in again)]):
+                edit.add(anchor, lines)
+            if self._commit_edit(edit, tip, strays, message, identity):
                 return self.tip()
-            text = err.decode("utf-8", "replace").strip()
-            if not self._moved(text):
-                raise self._failure(text, process.returncode)
             if time.monotonic() > end:
                 raise RefMoved(f"memories changed while writing '{self.ref}'", hint="run the command again; nothing was written")
             time.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 2, 0.2)
+
+    def _commit_edit(self, edit: TreeEdit, tip: Commit | None, others: list[Commit], message: str, identity: str) -> bool:
+        """Commits an edit onto `tip` (with `others` as further parents) and moves the ref; False where somebody moved it meanwhile."""
+        text = message.encode("utf-8", "replace") + b"\n\n" + COMPLETE + b"\n"
+        out = [b"commit %s\ncommitter %s %d +0000\ndata %d\n%s\n" % (self.ref.encode(), identity.encode("utf-8", "replace"), int(time.time()), len(text), text)]
+        if tip:
+            out.append(b"from %s\n" % tip.id.encode())
+            out.extend(b"merge %s\n" % other.id.encode() for other in others)
+        process = self.git.start(["fast-import", "--quiet", "--done", "--date-format=raw"], stdin=-1, stdout=-1, stderr=-1)
+        _, err = process.communicate(b"".join(out) + edit.commands() + b"\ndone\n")
+        if process.returncode == 0:
+            return True
+        reason = err.decode("utf-8", "replace").strip()
+        if self._moved(reason):
+            return False
+        raise self._failure(reason, process.returncode)
 
     @staticmethod
     def _moved(text: str) -> bool:
@@ -227,81 +230,9 @@ class Notes:
         present = {line for _, line in self._contents(notetree.all_notes(self.git, tip.id, self.hex_len))}
         return [(key, line) for key, line in lost if line not in present]
 
-    def _stream(self, tip: Commit | None, strays: list[Commit], items: list[tuple[str, bytes]],
-                again: list[tuple[str, bytes]], message: str, identity: str) -> bytes:
-        tree = notetree.NoteTree(self.git, tip.tree if tip else None, self.hex_len)
-        writes: dict[str, bytes] = {}
-        drops: dict[str, None] = {}
-        groups: dict[str, list[bytes]] = {}
-        for anchor, line in items:
-            groups.setdefault(anchor, []).append(line)
-        for key, line in again:
-            groups.setdefault(self._anchor(key), []).append(line)
-        for anchor, lines in groups.items():
-            self._place(tree, anchor, lines, writes, drops)
-        out = [b"commit %s\ncommitter %s %d +0000\n" % (self.ref.encode(), identity.encode("utf-8", "replace"), int(time.time()))]
-        text = message.encode("utf-8", "replace") + b"\n\n" + COMPLETE + b"\n"
-        out.append(b"data %d\n%s\n" % (len(text), text))
-        if tip:
-            out.append(b"from %s\n" % tip.id.encode())
-            out.extend(b"merge %s\n" % s.id.encode() for s in strays)
-        out.extend(b"D %s\n" % path.encode() for path in drops if path not in writes)
-        for path, content in writes.items():
-            out.append(b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(content), content))
-        out.append(b"\ndone\n")
-        return b"".join(out)
 
-    def _anchor(self, key: str) -> str:
-        """The anchor a lost line goes back to: its commit, if it is still here, else the first continuation of that key."""
-        found = self.git.objects.get(key)
-        if found and found[1] == "blob" and found[2].startswith(b"git mem continuation\n"):
-            anchor = found[2].split(b"\n")[1].split()[0].decode()
-            return "" if anchor == "none" else anchor
-        return key
-
-    def _place(self, tree: notetree.NoteTree, anchor: str, lines: list[bytes], writes: dict[str, bytes], drops: dict[str, None]) -> None:
-        """Fills the last note of an anchor up to BOUND, then opens continuations."""
-        n = self._last(tree, anchor)
-        at = 0
-        while at < len(lines):
-            key, content = (anchor, b"") if n == 0 else notetree.continuation(anchor, n, self.hex_len)
-            if n and not tree.has_key(key):
-                writes[f"{notetree.KEYS}/{key[:2]}/{key[2:]}"] = content
-            found, path, moves = tree.locate(key)
-            # Two paths in a mixed tree become one note, as `git notes show` would print them.
-            have: dict[bytes, None] = {}
-            for _, blob in found:
-                have.update(dict.fromkeys(self._blobs([blob]).get(blob, [])))
-            size = sum(map(len, have)) + len(have)
-            start = at
-            while at < len(lines) and (size < BOUND or not have):
-                have[lines[at]] = None
-                size += len(lines[at]) + 1
-                at += 1
-            if at > start:
-                writes[path] = b"".join(line + b"\n" for line in have)
-                drops.update(dict.fromkeys(p for p, _ in found if p != path))
-                for old, new in moves.items():
-                    moved = self.git.objects.get(tree.blob_at(old) or "")
-                    if moved and new != path:
-                        writes[new] = moved[2]
-                    drops[old] = None
-            n += 1
-
-    def _last(self, tree: notetree.NoteTree, anchor: str) -> int:
-        """The last continuation an anchor has, by doubling and halving: any one may be appended to."""
-        known = anchor and self.git.objects.get(anchor) is not None
-        low = 0 if known else 1  # a commit that is not here cannot keep a note through `git notes prune`
-
-        def there(n: int) -> bool:
-            return bool(tree.notes(notetree.continuation(anchor, n, self.hex_len)[0]))
-
-        step = 1
-        while there(low + step):
-            step *= 2
-        high = low + step
-        low = low + step // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if there(middle) else (low, middle)
-        return low
+def _grouped(items: Iterable[tuple[str, bytes]]) -> Iterable[tuple[str, list[bytes]]]:
+    groups: dict[str, list[bytes]] = {}
+    for anchor, line in items:
+        groups.setdefault(anchor, []).append(line)
+    return groups.items()

@@ -57,6 +57,11 @@ def continuation(anchor: str, n: int, hex_len: int) -> tuple[str, bytes]:
     return digest(b"blob %d\0" % len(content) + content).hexdigest(), content
 
 
+def key_path(key: str) -> str:
+    """Where a continuation's key blob stands in the tree."""
+    return f"{KEYS}/{key[:2]}/{key[2:]}"
+
+
 class NoteTree:
     """The notes of one tree, read lazily through `git cat-file`."""
 
@@ -113,7 +118,7 @@ class NoteTree:
 
     def has_key(self, key: str) -> bool:
         """Whether a continuation's key blob is kept alive by this tree."""
-        return self.blob_at(f"{KEYS}/{key[:2]}/{key[2:]}") is not None
+        return self.blob_at(key_path(key)) is not None
 
 
 def all_notes(git: Git, tip: str, hex_len: int) -> Iterator[tuple[str, str]]:

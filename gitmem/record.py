@@ -33,7 +33,7 @@ DEFAULT_TYPE = "discovery"
 CONTENT_OPS = ("create", "edit")
 COVER_OPS = ("create", "edit", "forget")
 
-MAX_BODY = 64 * 1024  # bytes of UTF-8
+MAX_BODY = 64 * 1024  # bytes of UTF-8, unless mem.maxBody says otherwise
 MAX_LINE = 1024 * 1024  # longer lines of others are kept, not interpreted
 MAX_TITLE = 300  # characters
 MAX_WORD = 200  # characters of a tag, type, phase, agent, session
@@ -158,7 +158,7 @@ def timestamp(text: str) -> str:
         raise Refused(f"cannot read the time '{text[:40]}'", hint="write it like 2026-08-22T10:00:00Z") from e
 
 
-def content(fields: dict[str, Any]) -> dict[str, Any]:
+def content(fields: dict[str, Any], max_body: int = MAX_BODY) -> dict[str, Any]:
     """The checked content fields of a record: texts cleaned, sizes bounded, empty fields left out.
 
     Unknown fields are refused here (they are only kept in lines others wrote).
@@ -177,8 +177,8 @@ def content(fields: dict[str, Any]) -> dict[str, Any]:
     if not body.strip():
         raise Refused("the memory has no text")
     size = len(body.encode("utf-8"))
-    if size > MAX_BODY:
-        raise Refused(f"the text has {size} bytes, the limit is {MAX_BODY}", hint="store the essence, and name the file with --path")
+    if size > min(max_body, MAX_LINE // 2):
+        raise Refused(f"the text has {size} bytes, the limit is {min(max_body, MAX_LINE // 2)}", hint="store the essence, and name the file with --path")
     out["body"] = body
     for name in ("title", "subtitle", "reason"):
         if len(out.get(name, "")) > MAX_TITLE:

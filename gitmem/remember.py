@@ -124,7 +124,7 @@ def _check(store: Store, draft: dict[str, Any], place: int, secrets: bool, commi
     unknown = set(draft) - FIELDS
     if unknown:
         raise Refused(f"unknown field '{min(unknown)}'")
-    fields = record.content(draft)
+    fields = record.content(draft, store.settings.number("maxBody"))
     if secrets:
         refuse_secrets(fields)
     scope = draft.get("scope") or store.settings["scope"]

@@ -10,7 +10,7 @@ import sys
 import pytest
 from conftest import Lab
 
-from gitmem import layout, notes, notetree, record
+from gitmem import layout, notes, notetree, record, treeedit
 from gitmem.errors import MemError
 
 REF = "refs/notes/mem/team"
@@ -105,7 +105,7 @@ def test_a_full_note_is_continued_and_nothing_of_it_is_pruned(lab: Lab) -> None:
     for part in sorted(wanted):
         store.append([(repo.head(), part)], "m", ADA)
     sizes = [len(lab.git(path, "cat-file", "blob", blob)) for _, blob in notetree.all_notes(repo.git, store.tip(), 40)]
-    assert len(sizes) >= 5 and max(sizes) < notes.BOUND + 4000
+    assert len(sizes) >= 5 and max(sizes) < treeedit.BOUND + 4000
     lab.git(path, "gc", "-q", "--prune=now")
     lab.git(path, "notes", "--ref=mem/team", "prune")
     assert len(list(notetree.all_notes(repo.git, store.tip(), 40))) == len(sizes)

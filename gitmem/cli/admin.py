@@ -176,8 +176,8 @@ def config_command(
                 for row in rows:
                     write(f"{row['name']} = {row['value']}  ({row['from']}; {row['meaning']})")
             return 0
-        short = name.removeprefix("mem.")
-        if short not in settings.SETTINGS:
+        short = next((n for n in settings.SETTINGS if n.lower() == name.removeprefix("mem.").lower()), "")
+        if not short:
             raise UsageError(f"no setting '{name}'", hint=f"there are {', '.join('mem.' + n for n in settings.SETTINGS)}")
         if value is None:
             write_json({"name": "mem." + short, "value": store.settings[short]}) if as_json else write(store.settings[short])

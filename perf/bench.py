@@ -1,0 +1,181 @@
+"""Whole cold processes against the floor F, a cold `python3 -c "import sqlite3"` taken in turn in the same run.
+
+    python perf/bench.py                          # 1,000 and 10,000 memories
+    python perf/bench.py --sizes 10000,100000     # what the budgets name
+    python perf/bench.py --against v0.1.0         # two revisions, in turn
+    python perf/bench.py --write docs/performance.md
+
+Figures are medians and 90th percentiles over different real questions; the
+machine is named beside them. Data is seeded (`data.py`). Nothing here is a
+test: a noisy machine must not turn a test red.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+import data
+
+BUDGETS = {"recall": "15 F at 10,000", "remember": "10 F, flat within 20 %", "remember, one commit": "10 F, flat within 20 %", "bulk": "5,000 a second",
+           "index from nothing": "30 s, 1 GiB at 100,000", "index after 100 new": "20 F at 100,000"}
+
+
+class Bench:
+    def __init__(self, programs: dict[str, str], root: pathlib.Path) -> None:
+        self.programs = programs
+        self.root = root
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("GIT_", "PYTHON"))}
+        self.env.update(HOME=str(root), GIT_CONFIG_NOSYSTEM="1", GIT_AUTHOR_NAME="Ada", GIT_AUTHOR_EMAIL="ada@example.org", GIT_COMMITTER_NAME="Ada",
+                        GIT_COMMITTER_EMAIL="ada@example.org", LANG="C.UTF-8")
+        self.rows: list[tuple[str, ...]] = []
+
+    def repo(self, name: str) -> pathlib.Path:
+        path = self.root / name
+        subprocess.run(["git", "init", "-q", "-b", "main", str(path)], env=self.env, check=True)
+        for i in range(3):
+            (path / f"f{i}.txt").write_text(f"{i}\n")
+            subprocess.run(["git", "add", "-A"], cwd=path, env=self.env, check=True)
+            subprocess.run(["git", "commit", "-q", "-m", f"c{i}"], cwd=path, env=self.env, check=True)
+        return path
+
+    def once(self, argv: list[str], cwd: pathlib.Path, stdin: str | None = None, ok: tuple[int, ...] = (0, 1)) -> float:
+        start = time.perf_counter()
+        done = subprocess.run(argv, cwd=cwd, env=self.env, input=stdin, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+        taken = time.perf_counter() - start
+        if done.returncode not in ok:
+            raise SystemExit(f"{argv[:3]} failed: {done.stderr[-300:]}")
+        return taken
+
+    def cold(self, what: str, size: int, cwd: pathlib.Path, calls: list[Callable[[str], list[str]]]) -> None:
+        """Each call once for every program and F, in turn."""
+        taken: dict[str, list[float]] = {name: [] for name in ["F", *self.programs]}
+        for call in calls:
+            taken["F"].append(self.once([sys.executable, "-c", "import sqlite3"], cwd))
+            for name, program in self.programs.items():
+                taken[name].append(self.once(call(program), cwd))
+        floor = statistics.median(taken["F"])
+        for name in self.programs:
+            middle, high = statistics.median(taken[name]), statistics.quantiles(taken[name], n=10)[-1]
+            self.add(what, size, name, f"{middle * 1e3:.0f} ms = {middle / floor:.1f} F", f"{high * 1e3:.0f} ms = {high / floor:.1f} F")
+
+    def add(self, what: str, size: int, name: str, *figures: str) -> None:
+        row = (what, f"{size:,}", name, *figures, *[""] * (2 - len(figures)), BUDGETS.get(what, ""))
+        self.rows.append(row)
+        print("  ".join(row), flush=True)
+
+
+def children_peak() -> float:
+    """Peak memory of the largest child so far, MiB."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+
+
+def measure(bench: Bench, size: int, questions: list[str]) -> None:
+    first = next(iter(bench.programs.values()))
+    path = bench.repo(f"store-{size}")
+    lines = "".join(json.dumps(m) + "\n" for m in data.memories(size))
+    taken = bench.once([first, "remember", "--jsonl", "-"], path, lines)
+    bench.add("bulk", size, "", f"{taken:.1f} s = {size / taken:,.0f} a second")
+    for name, program in bench.programs.items():
+        shutil.rmtree(path / ".git" / "mem")
+        taken = bench.once([program, "index"], path)
+        bench.add("index from nothing", size, name, f"{taken:.1f} s", f"{children_peak():.0f} MiB at most")
+    bench.cold("recall", size, path, [lambda p, q=q: [p, "recall", "--", q] for q in questions])  # type: ignore[misc]
+    bench.cold("list -n 20", size, path, [lambda p: [p, "list", "--all", "-n", "20"]] * 11)
+    bench.cold("remember", size, path, [lambda p, i=i: [p, "remember", f"a memory {i} of its own, {time.time_ns()}"] for i in range(21)])  # type: ignore[misc]
+    for name, program in bench.programs.items():
+        times, floors = [], []
+        for round_ in range(7):
+            rows = "".join(json.dumps(m) + "\n" for m in data.memories(100, seed=1000 + round_ + 100 * len(name)))
+            copy = bench.root / "behind"
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(path / ".git" / "mem", copy)
+            bench.once([program, "remember", "--jsonl", "-"], path, rows)
+            shutil.rmtree(path / ".git" / "mem")
+            shutil.copytree(copy, path / ".git" / "mem")
+            floors.append(bench.once([sys.executable, "-c", "import sqlite3"], path))
+            times.append(bench.once([program, "index"], path))
+        middle, floor = statistics.median(times), statistics.median(floors)
+        bench.add("index after 100 new", size, name, f"{middle * 1e3:.0f} ms = {middle / floor:.1f} F")
+
+
+def one_commit(bench: Bench, count: int) -> None:
+    """`count` single `remember` calls on one commit: time must stay flat, the repository small."""
+    for name, program in bench.programs.items():
+        path = bench.repo(f"one-commit-{name or 'here'}")
+        bench.once([program, "init"], path)
+        before = apparent(path)
+        times = [bench.once([program, "remember", f"memory number {i}: {q}"], path) for i, q in zip(range(count), data.questions(count) * 9, strict=False)]
+        floor = statistics.median(bench.once([sys.executable, "-c", "import sqlite3"], path) for _ in range(21))
+        part = max(1, count // 10)
+        first, last = statistics.median(times[:part]), statistics.median(times[-part:])
+        bench.add("remember, one commit", count, name, f"first tenth {first / floor:.1f} F, last tenth {last / floor:.1f} F ({last / first - 1:+.0%})",
+                  f".git grew {(apparent(path) - before) / 1e6:.1f} MB, of it notes {(apparent(path, cache=False) - before) / 1e6:.1f} MB")
+
+
+def apparent(path: pathlib.Path, cache: bool = True) -> int:
+    return sum(f.stat().st_size for f in (path / ".git").rglob("*") if f.is_file() and (cache or "mem" not in f.relative_to(path / ".git").parts[:1]))
+
+
+def build(revision: str, root: pathlib.Path) -> str:
+    """The executable of another revision, installed into an environment of its own."""
+    tree = root / "against"
+    subprocess.run(["git", "worktree", "add", "-q", "--detach", str(tree), revision], check=True)
+    try:
+        subprocess.run([sys.executable, "-m", "venv", str(root / "env")], check=True)
+        subprocess.run([str(root / "env" / "bin" / "pip"), "install", "-q", str(tree)], check=True)
+    finally:
+        subprocess.run(["git", "worktree", "remove", "--force", str(tree)], check=True)
+    return str(root / "env" / "bin" / "git-mem")
+
+
+def table(rows: list[tuple[str, ...]], machine: str) -> str:
+    head = "| what | memories | revision | median | 90th percentile, or other | budget |\n|---|---|---|---|---|---|\n"
+    return f"{machine}\n\n{head}" + "".join("| " + " | ".join(row) + " |\n" for row in rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", default="1000,10000")
+    parser.add_argument("--program", default=shutil.which("git-mem"), help="the git-mem to measure (default: the one on PATH)")
+    parser.add_argument("--against", help="a revision to measure beside it")
+    parser.add_argument("--questions", type=int, default=50)
+    parser.add_argument("--one-commit", type=int, default=1000, metavar="N", help="single calls on one commit; 0 leaves it out")
+    parser.add_argument("--write", metavar="FILE", help="replace the table between the perf markers of a document")
+    args = parser.parse_args()
+    if not data.ROOT.is_dir():
+        raise SystemExit(f"skipped: no evaluation texts at '{data.ROOT}' (GIT_MEM_EVAL_ROOT names the folder)")
+    with tempfile.TemporaryDirectory(prefix="git-mem-perf-") as name:
+        root = pathlib.Path(name)
+        programs = {"": args.program} if not args.against else {"here": args.program, args.against: build(args.against, root)}
+        bench = Bench(programs, root)
+        if args.one_commit:
+            one_commit(bench, args.one_commit)
+        for size in map(int, args.sizes.split(",")):
+            measure(bench, size, data.questions(args.questions))
+        floor = statistics.median(bench.once([sys.executable, "-c", "import sqlite3"], root) for _ in range(21))
+        revision = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+        machine = (f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}, "
+                   f"commit {revision}, F = {floor * 1e3:.1f} ms, {time.strftime('%Y-%m-%d')}.")
+        text = table(bench.rows, machine)
+        if args.write:
+            page = pathlib.Path(args.write).read_text(encoding="utf-8")
+            begin, end = "<!-- perf:begin -->", "<!-- perf:end -->"
+            head, _, rest = page.partition(begin)
+            pathlib.Path(args.write).write_text(f"{head}{begin}\n{text}{end}{rest.partition(end)[2]}", encoding="utf-8")
+        print("\n" + text)
+
+
+if __name__ == "__main__":
+    main()
