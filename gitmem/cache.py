@@ -1,26 +1,38 @@
 """The disposable cache: one SQLite file, `<git-common-dir>/mem/index-<schema>.db`.
 
-Owns the schema, opening, and what happens to a damaged file. Promise: every
-kind of damage SQLite can see raises `Damaged`, the caller rebuilds from the
-notes and the answer still comes; text that is shown was hashed against the
-version it was stored under, because SQLite's own check misses changed text.
-A read-only disk is opened `immutable`; where no file can be made the cache
-lives in memory for one process.
+Owns the schema, opening and closing, and what happens to a damaged file.
+Promise: damage raises `Damaged` or sqlite3.Error, the caller rebuilds from the
+notes, and the answer still comes. What is seen when:
 
-Standard library only, and no import that costs: every prompt waits for it.
+* every opening: a file of another program or layout, and any byte that was
+  written by anyone but us, wherever it lies (`guard`: stamp, then page sums);
+* every reading: what is shown, hashed against its id (`view`); sign codes and
+  vectors, against their CRC; whatever SQLite itself finds malformed;
+* only the full check (`check.check_all`: doctor, worker): decay under an
+  unchanged stamp in filter columns, labels, term frequencies and full-text
+  blocks, and a cache that differs from its lines by a mistake of ours.
+
+A read-only disk is opened `immutable`; where no file can be made the cache
+lives in memory for one process. Standard library only, and no import that
+costs: every prompt waits for it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import zlib
 
+from . import guard
+from .guard import Damaged as Damaged
+from .guard import Moved as Moved
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-SCHEMA = 1
+SCHEMA = 2
 CHUNK = 1024  # sign codes per stored block
 CODE = 32  # bytes of one sign code
 _APPLICATION = 0x676D656D  # "gmem"
@@ -47,26 +59,75 @@ CREATE INDEX memory_hidden ON memory(status) WHERE status > 0;
 CREATE TABLE label(kind TEXT NOT NULL, value TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY(kind, value, row)) WITHOUT ROWID;
 CREATE VIRTUAL TABLE fts USING fts5(title, body, extra, content='', tokenize='ascii');
 CREATE TABLE term(word TEXT PRIMARY KEY, df INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE vector(row INTEGER PRIMARY KEY, v BLOB NOT NULL);
+CREATE TABLE vector(row INTEGER PRIMARY KEY, v BLOB NOT NULL, crc INTEGER NOT NULL);
 CREATE TABLE code(chunk INTEGER PRIMARY KEY, codes BLOB NOT NULL, crc INTEGER NOT NULL);
 """
 
 
-class Damaged(Exception):
-    """The cache file cannot be trusted; it holds nothing that the notes do not."""
-
-
 class Cache:
-    """An open cache. `how`: "file", "immutable" (read-only disk) or "memory"."""
+    """An open cache. `how`: "file", "immutable" (read-only disk) or "memory".
 
-    def __init__(self, db: sqlite3.Connection, how: str, path: str) -> None:
+    `blind`: its vectors belong to another space than the table in use, so they
+    take no part; set by `index.refresh` where it could not replace them.
+    """
+
+    def __init__(self, db: sqlite3.Connection, how: str, path: str, inode: int = 0) -> None:
         self.db = db
         self.how = how
         self.path = path
+        self.inode = inode
+        self.blind = False
 
     @property
     def writable(self) -> bool:
         return self.how != "immutable"
+
+    def moved(self) -> bool:
+        """Whether the path now names another file than the open one: deleted, or rebuilt by another process."""
+        return self.how != "memory" and guard.inode(self.path) != self.inode
+
+    @contextlib.contextmanager
+    def writing(self, wait: float) -> Iterator[bool]:
+        """One transaction under the writer lock; False, and none, where another process keeps the lock for `wait` seconds.
+
+        Raises Moved where the open file is no longer the cache.
+        """
+        if self.how == "memory":
+            with self._transaction():
+                yield True
+            return
+        with guard.locked(self.path, wait) as held:
+            if not held:
+                yield False
+                return
+            if self.moved():
+                raise Moved("another process replaced the cache")
+            if not guard.unchanged(self.path):
+                guard.verify_locked(self.path)
+            with self._transaction():
+                yield True
+            guard.settle(self.db, self.path)
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self.db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.db.execute("COMMIT")
+        except BaseException:
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
+            raise
+
+    def scrub(self, wait: float) -> None:
+        """Leaves nothing of deleted rows in the file, its free pages or its log."""
+        if self.how != "file":
+            return
+        with guard.locked(self.path, wait) as held:
+            if held and not self.moved():
+                self.db.execute("VACUUM")
+                self.set_meta("scrub", "")
+                guard.settle(self.db, self.path)
 
     def meta(self, key: str, default: str = "") -> str:
         row = self.db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
@@ -80,6 +141,12 @@ class Cache:
         return int(self.meta("count", "0"))
 
     def close(self) -> None:
+        """Ends the connection. A log that a killed writer left goes into the file here, so that its page sums follow."""
+        if self.how == "file" and guard.has_log(self.path):
+            with contextlib.suppress(sqlite3.Error, OSError), guard.locked(self.path, 1.0) as held:
+                if held and not self.moved() and not self.db.in_transaction:
+                    guard.settle(self.db, self.path)
+                self.db.close()
         self.db.close()
 
     # Lexical
@@ -99,6 +166,8 @@ class Cache:
 
     def codes(self) -> bytes:
         """Sign codes of all rows, row n at n*CODE; dead rows are zeros. Raises Damaged on a checksum that fails."""
+        if self.blind:
+            return bytes(int(self.meta("rows", "0")) * CODE)
         parts: list[bytes] = []
         for chunk, blob, crc in self.db.execute("SELECT chunk, codes, crc FROM code ORDER BY chunk"):
             if chunk != len(parts) or zlib.crc32(blob) != crc or len(blob) != CHUNK * CODE:
@@ -107,14 +176,21 @@ class Cache:
         return b"".join(parts)
 
     def vectors(self, rows: Iterable[int]) -> dict[int, bytes]:
-        """{row: int8 vector}; rows without one are left out."""
-        get = self.db.execute
+        """{row: int8 vector}; rows without one are left out. Raises Damaged on a checksum that fails."""
         out: dict[int, bytes] = {}
-        wanted = list(rows)
+        wanted = [] if self.blind else list(rows)
+        crc32 = zlib.crc32
         for i in range(0, len(wanted), 500):
             part = wanted[i : i + 500]
-            out.update(get(f"SELECT row, v FROM vector WHERE row IN ({','.join(map(str, part))})"))
+            for row, v, crc in self.db.execute(f"SELECT row, v, crc FROM vector WHERE row IN ({','.join(map(str, part))})"):
+                if crc32(v, row) != crc:
+                    raise Damaged("a vector fails its checksum")
+                out[row] = v
         return out
+
+    def set_vectors(self, new: Iterable[tuple[int, bytes]]) -> None:
+        """Stores vectors by row; the checksum covers the row's number too."""
+        self.db.executemany("INSERT OR REPLACE INTO vector VALUES(?, ?, ?)", ((row, v, zlib.crc32(v, row)) for row, v in new))
 
     def set_codes(self, new: dict[int, bytes]) -> None:
         """Stores codes by row. Rows are numbered without gaps, so blocks are too; each is stored whole."""
@@ -136,69 +212,119 @@ def path_of(mem_dir: str) -> str:
 def open_cache(mem_dir: str, *, create: bool = True, wait: float = 30.0) -> Cache | None:
     """The cache of a repository; None where there is none and `create` is false.
 
-    `wait`: seconds to wait for another writer. Raises Damaged for a file that
-    is no cache of ours; sqlite3.DatabaseError may also come later, from any read.
+    `wait`: seconds to wait for another process that makes or checks the file.
+    Raises Damaged for a file that is not as we left it; sqlite3.Error may also
+    come later, from any read.
     """
     path = path_of(mem_dir)
-    if not os.path.exists(path):
-        if not create:
-            return None
+    for _ in range(5):
+        if not os.path.exists(path) or guard.size(path) == 0:
+            if not create:
+                return None
+            made = _create(mem_dir, path, wait)
+            if made is not None:
+                return made
+            continue
+        writable = os.access(mem_dir, os.W_OK) and os.access(path, os.W_OK)
+        if not writable and guard.has_log(path):
+            return open_in_memory()  # `immutable` would leave out what only the log holds
+        inode = guard.inode(path)
+        how = "file" if writable else "immutable"
+        db = _connect(f"file:{_quoted(path)}" + ("" if writable else "?immutable=1"))
         try:
-            os.makedirs(mem_dir, mode=0o700, exist_ok=True)
-        except OSError:
-            return open_in_memory()
-    readable = os.path.exists(path)
-    if not os.access(mem_dir, os.W_OK) or (readable and not os.access(path, os.W_OK)):
-        return _prepare(_connect(f"file:{_quoted(path)}?immutable=1", wait), "immutable", path) if readable else open_in_memory()
-    return _prepare(_connect(f"file:{_quoted(path)}", wait), "file", path)
+            ours = _is_ours(db)
+            if guard.inode(path) != inode:  # deleted or rebuilt while we opened it: file and log may be of two databases
+                db.close()
+                continue
+            if not ours:
+                raise Damaged("the cache file has another layout")
+            if not guard.unchanged(path):
+                guard.verify(path, wait if writable else 0)
+            return Cache(db, how, path, inode)
+        except BaseException:
+            db.close()
+            raise
+    raise Damaged("the cache file changes all the time")
 
 
 def open_in_memory() -> Cache:
     """A cache for one process, where no file can be kept."""
-    return _prepare(_connect(":memory:", 0), "memory", "")
+    db = _connect(":memory:")
+    _make_tables(db)
+    return Cache(db, "memory", "")
+
+
+def _create(mem_dir: str, path: str, wait: float) -> Cache | None:
+    """A new, empty cache; None where another process was faster. In memory where no file can be made."""
+    try:
+        os.makedirs(mem_dir, mode=0o700, exist_ok=True)
+    except OSError:
+        return open_in_memory()
+    if not os.access(mem_dir, os.W_OK):
+        return open_in_memory()
+    new = path + ".new"
+    with guard.locked(path, wait) as held:
+        if not held or guard.size(path):
+            return None
+        # Made under another name: whoever comes meanwhile sees none or a whole one. An orphaned log would be applied to it.
+        guard.unlink(new)
+        guard.unlink(path)
+        db = _connect(f"file:{_quoted(new)}")
+        try:
+            os.chmod(new, 0o600)
+            db.execute("PRAGMA journal_mode=WAL")
+            _make_tables(db)
+            guard.settle(db, new)
+            db.close()
+        except BaseException:
+            db.close()
+            guard.unlink(new)
+            raise
+        os.replace(new + ".sums", path + ".sums")
+        os.replace(new, path)
+        guard.restamp(path)
+        db = _connect(f"file:{_quoted(path)}")
+        _is_ours(db)  # the first read opens the log, which must be this file's
+        return Cache(db, "file", path, guard.inode(path))
+
+
+def _make_tables(db: sqlite3.Connection) -> None:
+    db.execute("BEGIN IMMEDIATE")
+    for statement in _TABLES.split(";\n"):
+        db.execute(statement)
+    db.execute("INSERT INTO fts(fts, rank) VALUES('automerge', 8)")
+    db.execute(f"PRAGMA application_id={_APPLICATION}")
+    db.execute(f"PRAGMA user_version={SCHEMA}")
+    db.execute("COMMIT")
+
+
+def _is_ours(db: sqlite3.Connection) -> bool:
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    return bool(version == SCHEMA and application == _APPLICATION)
 
 
 def _quoted(path: str) -> str:
     return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
-def _connect(name: str, wait: float) -> sqlite3.Connection:
-    db = sqlite3.connect(name, timeout=wait, isolation_level=None, uri=name.startswith("file:"))
+def _connect(name: str) -> sqlite3.Connection:
+    db = sqlite3.connect(name, timeout=5.0, isolation_level=None, uri=name.startswith("file:"))
     db.execute("PRAGMA cache_size=-16000")
+    # The file changes in `guard.settle` only. NORMAL: what a power cut takes is in the notes.
+    db.execute("PRAGMA wal_autocheckpoint=0")
+    db.execute("PRAGMA synchronous=NORMAL")
     return db
 
 
-def _prepare(db: sqlite3.Connection, how: str, path: str) -> Cache:
-    try:
-        (version,) = db.execute("PRAGMA user_version").fetchone()
-        if version == SCHEMA:
-            return Cache(db, how, path)
-        (application,) = db.execute("PRAGMA application_id").fetchone()
-        (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if version or application or tables or how == "immutable":
-            raise Damaged("the cache file has another layout")
-        if how == "file":
-            db.execute("PRAGMA journal_mode=WAL")
-            os.chmod(path, 0o600)
-        db.execute("BEGIN IMMEDIATE")
-        (version,) = db.execute("PRAGMA user_version").fetchone()
-        if version != SCHEMA:  # else another process made it while we waited
-            for statement in _TABLES.split(";\n"):
-                db.execute(statement)
-            db.execute("INSERT INTO fts(fts, rank) VALUES('automerge', 8)")
-            db.execute(f"PRAGMA application_id={_APPLICATION}")
-            db.execute(f"PRAGMA user_version={SCHEMA}")
-        db.execute("COMMIT")
-        return Cache(db, how, path)
-    except BaseException:
-        db.close()
-        raise
+def discard(mem_dir: str, inode: int = 0) -> None:
+    """Removes the cache files; whoever has them open keeps reading the old ones.
 
-
-def discard(mem_dir: str) -> None:
-    """Removes the cache files; whoever has them open keeps reading the old ones."""
-    for suffix in ("-wal", "-shm", ""):
-        try:
-            os.unlink(path_of(mem_dir) + suffix)
-        except OSError:
-            pass
+    `inode`: only if the cache is still this file, not one that another process has made since.
+    """
+    path = path_of(mem_dir)
+    if not os.path.lexists(path):
+        return
+    with guard.locked(path, 10.0):
+        if not inode or guard.inode(path) in (inode, 0):
+            guard.unlink(path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from . import __version__, cache, index, notetree, record, setup
+from . import __version__, cache, check, index, notetree, record, setup
 from .store import Store
 
 OK, OFF, WARN, BAD = "ok", "off", "warn", "bad"
@@ -71,7 +71,7 @@ def _notes(store: Store, scope: str, tip: str) -> list[Finding]:
             newer += 1
         else:
             foreign += 1
-    out = [Finding(OK, f"{scope}: {records} records in {len(keys)} notes")]
+    out = [Finding(OK, f"{scope}: {records} record{'s' * (records != 1)} in {len(keys)} note{'s' * (len(keys) != 1)}")]
     doubled = sum(n > 1 for n in keys.values())
     if doubled:
         out.append(Finding(WARN, f"{scope}: {doubled} notes lie under two paths (mixed fan-out)", "nothing is lost: git mem reads both and unites them at the next write"))
@@ -83,7 +83,7 @@ def _notes(store: Store, scope: str, tip: str) -> list[Finding]:
         out.append(Finding(OK, f"{scope}: {foreign} lines of others are kept, not shown"))
     lost = notes.lost_lines()
     if lost:
-        out.append(Finding(WARN, f"{scope}: {lost} lines were taken out of the notes by another tool; recall still finds them", "the next write or sync puts them back"))
+        out.append(Finding(WARN, f"{scope}: {lost} lines were taken out of the notes by another tool; recall still finds them", "the next write puts them back"))
     return out
 
 
@@ -94,7 +94,7 @@ def _cache(store: Store) -> list[Finding]:
     try:
         opened = cache.open_cache(store.repo.mem_dir, create=False)
         assert opened is not None
-        wrong = index.check_all(opened)
+        wrong = check.check_all(opened, store.table)
         waiting = len(index.pending(opened, store.sources)) if not wrong else 0
         count = opened.count() if not wrong else 0
         opened.close()

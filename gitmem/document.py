@@ -7,15 +7,26 @@ that `record.parse` accepts is accepted here, whatever shapes its fields have.
 
 from __future__ import annotations
 
-from . import embed, record, text
+from . import embed, fold, text
 from .cache import CODE
+from .digest import sha256
+from .record import CONTENT_OPS, Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Prepared = tuple[tuple[str, ...], bytes, bytes]
 
+ACTIVE, SUPERSEDED, FORGOTTEN = 0, 1, 2
+TEAM, PRIVATE = 1, 2  # bits: a line may lie in both refs
+SCOPE_BITS = {"team": TEAM, "private": PRIVATE}
+_STATUS = {fold.ACTIVE: ACTIVE, fold.SUPERSEDED: SUPERSEDED, fold.FORGOTTEN: FORGOTTEN}
 _NUMPY_PAYS = 150  # texts from which importing numpy is cheaper than plain Python
 _FORK_PAYS = 1000  # documents from which a second process is
+
+
+def scope_name(bits: int) -> str:
+    """A memory is the team's as soon as one of its shown lines is."""
+    return "team" if bits & TEAM else "private"
 
 
 def lexical_fields(data: dict[str, object]) -> tuple[str, str, str]:
@@ -66,6 +77,15 @@ def prepare(table: embed.StaticTable, documents: list[dict[str, object]]) -> lis
     return parallel.halves(work, documents)
 
 
+def shown_rows(memory: fold.Memory) -> list[tuple[Record, int]]:
+    """The (record, status) pairs that have a row: each visible version, or one of a forgotten memory."""
+    status = _STATUS[memory.status]
+    if memory.status == fold.FORGOTTEN:
+        contents = [r for r in memory.records if r.op in CONTENT_OPS]
+        return [(contents[0], status)] if contents else []
+    return [(r, status) for r in memory.versions]
+
+
 def columns(data: dict[str, object]) -> tuple[object, ...]:
     """What filters look at: type, at, author, phase, source, anchor, digest."""
     return (field(data, "type"), field(data, "at"), field(data, "author"), field(data, "phase"), field(data, "source") or None,
@@ -98,4 +118,4 @@ def storable(value: str) -> str:
 
 def content_digest(title: str, body: str) -> bytes:
     """Names a text for finding duplicates, whatever its salt: 16 bytes."""
-    return record.sha256(" ".join(f"{title}\n{body}".split()).encode("utf-8", "replace")).digest()[:16]
+    return sha256(" ".join(f"{title}\n{body}".split()).encode("utf-8", "replace")).digest()[:16]

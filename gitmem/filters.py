@@ -6,7 +6,7 @@ gives ten, however rare they are. Every value is a bound parameter.
 
 from __future__ import annotations
 
-from .index import ACTIVE, PRIVATE, SUPERSEDED, TEAM
+from .document import ACTIVE, PRIVATE, SUPERSEDED, TEAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -42,7 +42,8 @@ class Memory:
 def same_content(record: Record) -> tuple[object, ...]:
     """What makes two versions look alike to a reader; they are shown once."""
     d = record.data
-    return (d.get("title"), d.get("body"), d.get("type"), repr(d.get("tags")), repr(d.get("paths")), d.get("source"))
+    # Another tool may have written any shape, also one that cannot be hashed.
+    return tuple([repr(d.get(k)) for k in ("title", "body", "type", "tags", "paths", "source")])
 
 
 def purged(records: Iterable[Record]) -> tuple[set[str], set[str]]:

@@ -31,6 +31,10 @@ def clean_env() -> dict[str, str]:
     return env
 
 
+# Bytes of requests sent before answers are read: both pipes must hold them, since git echoes the name of what is missing.
+_REQUESTS = 16 * 1024
+
+
 class Git:
     """git in one repository, named by its git directory (the worktree's own, for linked ones)."""
 
@@ -48,7 +52,7 @@ class Git:
         except FileNotFoundError as e:
             if self.cwd is not None and not os.path.isdir(self.cwd):
                 raise MemError(f"no directory '{self.cwd}'") from e
-            raise MemError("git is not installed or not on PATH", hint="install git 2.30 or newer") from e
+            raise MemError("git is not installed or not on PATH", hint="install git 2.31 or newer") from e
 
     def run(self, *args: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> bytes:
         """stdout of one git call. Raises GitFailed unless the exit status is in `ok`."""
@@ -104,12 +108,14 @@ class Objects:
     def get_many(self, names: Iterable[str]) -> Iterator[tuple[str, str, bytes] | None]:
         """The same for many names, in order; requests go out in blocks so that no pipe fills up."""
         block: list[str] = []
+        size = 0
         for name in names:
             # An empty or torn request line would shift every answer after it.
-            block.append(name if name and "\n" not in name else "no such object")
-            if len(block) == 128:
+            block.append(name if 0 < len(name) < _REQUESTS and "\n" not in name else "no such object")
+            size += len(block[-1]) * 4
+            if size >= _REQUESTS:
                 yield from self._ask(block)
-                block = []
+                block, size = [], 0
         if block:
             yield from self._ask(block)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from . import memories, view, where
 from .cache import Cache
-from .errors import MemError
+from .errors import GitFailed, MemError
 from .filters import Filter
 from .store import Store
 
@@ -80,7 +80,10 @@ def log(store: Store, revisions: list[str], limit: int | None) -> list[dict[str,
     for name in revisions:
         if name.startswith("-"):
             raise MemError(f"'{name}' is no revision")
-    walk = store.repo.git.text("rev-list", *(revisions or ["HEAD"]), "--").split() if store.repo.head() or revisions else []
+    try:
+        walk = store.repo.git.text("rev-list", *(revisions or ["HEAD"]), "--").split() if store.repo.head() or revisions else []
+    except GitFailed as e:
+        raise MemError(f"no such revision or range: '{' '.join(revisions)}'", hint="write it as for `git log`") from e
     order = {commit: i for i, commit in enumerate(walk)}
 
     def read(cache: Cache) -> list[dict[str, Any]]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import fold, index, record
+from . import fold, marks, record
 from .cache import Cache
+from .document import scope_name
 from .errors import MemError, Refused
-from .remember import refuse_secrets
+from .remember import note_blobs, refuse_secrets
 from .store import Store
 
 # What an edit keeps of the version it replaces beside the content.
@@ -59,7 +60,7 @@ def _load(cache: Cache, id: str) -> Found:
         parsed = record.parse(raw)
         if parsed and parsed.op in record.CONTENT_OPS:
             bits |= scope
-    return Found(fold.fold(records)[id], index.scope_name(bits))
+    return Found(fold.fold(records)[id], scope_name(bits))
 
 
 def edit(store: Store, prefix: str, changes: dict[str, Any], *, allow_secret: bool = False) -> Found:
@@ -78,6 +79,7 @@ def edit(store: Store, prefix: str, changes: dict[str, Any], *, allow_secret: bo
         refuse_secrets(fields)
     if all(fields.get(k) == old.get(k) for k in _CONTENT):
         raise MemError("nothing to change", hint="the memory already says that")
+    note_blobs(store.repo, store.repo.head(), fields.get("paths", []))
     carried = {k: old[k] for k in _CARRIED if k in old}
     carried.setdefault("created", old.get("at"))
     data = record.edit(found.memory.id, {**fields, "author": store.settings.author}, found.memory.heads, **carried)
@@ -97,7 +99,9 @@ def supersede(store: Store, prefix: str, fields: dict[str, Any], *, scope: str =
         refuse_secrets(checked)
     checked.setdefault("author", store.settings.author)
     head = store.repo.head()
-    data = record.create(checked, commit=head, branch=store.repo.branch() if head else "", supersedes=[found.memory.id], after=sorted(found.memory.heads))
+    facts = marks.of_commit(store.repo, head) if head else {}
+    note_blobs(store.repo, head, checked.get("paths", []))
+    data = record.create(checked, commit=head, branch=store.repo.branch() if head else "", supersedes=[found.memory.id], after=sorted(found.memory.heads), **facts)
     if data["id"] == found.memory.id:
         raise Refused("the new text is the old one")
     _append(store, scope or found.scope, data, "supersede")

@@ -15,9 +15,10 @@ from typing import Any
 
 from . import rank, scan, text, view, where
 from .cache import Cache
+from .document import lexical_fields
 from .embed import sign_code
 from .filters import Filter
-from .index import ON_THE_SPOT, lexical_fields
+from .index import ON_THE_SPOT
 from .store import Store
 
 CANDIDATES = 200  # of each route, before fusion
@@ -72,9 +73,12 @@ class Searcher:
             return [], {}
         allowed = [row for (row,) in self.cache.db.execute(rows_sql + " ORDER BY row", rows_args)] if rows_sql else None
         total = int(self.cache.meta("rows", "0"))
-        # Rows of hidden versions are zeros; they must not take the place of candidates.
-        spare = min(int(self.cache.meta("dead", "0")), CANDIDATES)
-        near = [row for _, row in scan.nearest(self.codes[: total * len(sign_code(vector))], sign_code(vector), CANDIDATES + spare, allowed)]
+        # Rows of hidden versions are zeros, each as far as the next one; they must not take the place of candidates.
+        code = sign_code(vector)
+        zero, width = bytes(len(code)), len(code)
+        codes = self.codes[: total * width]
+        found = scan.nearest(codes, code, CANDIDATES + int(self.cache.meta("dead", "0")), allowed)
+        near = [row for _, row in found if codes[row * width : (row + 1) * width] != zero][:CANDIDATES]
         vectors = self.cache.vectors({*near, *lexical})
         scored = {row: cosine for cosine, row in scan.rescore(vectors, vector, sorted(vectors))}
         nearest = sorted(((row, scored[row]) for row in near if row in scored), key=lambda item: (-item[1], item[0]))[:CANDIDATES]

@@ -82,6 +82,11 @@ def dump(data: dict[str, Any]) -> bytes:
     return _encode(data).encode("utf-8")
 
 
+def signed_bytes(data: dict[str, Any]) -> bytes:
+    """What a record's `signature` covers: its canonical form without that field."""
+    return dump({k: v for k, v in data.items() if k != "signature"})
+
+
 def version_of(line: bytes) -> str:
     """32 hex digits of SHA-256 over the line's bytes."""
     return sha256(line).hexdigest()[:32]
@@ -96,7 +101,7 @@ def parse(line: bytes) -> Record | None:
         data = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if type(data) is not dict or data.get("v") != FORMAT:
+    if type(data) is not dict or type(data.get("v")) is not int or data["v"] != FORMAT:
         return None
     if not isinstance(data.get("op"), str) or not isinstance(data.get("id"), str):
         return None
@@ -207,6 +212,10 @@ def content(fields: dict[str, Any], max_body: int = MAX_BODY) -> dict[str, Any]:
         if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not 0 <= confidence <= 1:
             raise Refused("'confidence' is not a number from 0 to 1")
         out["confidence"] = round(float(confidence), 4)
+    # JSON may need six bytes for one; a longer line would be kept and never read.
+    listed = len(paths) + len(out.get("facts", ())) + len(out.get("concepts", ()))
+    if (size > MAX_BODY or listed > 16) and len(dump(out)) > MAX_LINE - 16 * 1024:
+        raise Refused(f"the memory is longer than {MAX_LINE} bytes as a record", hint="shorten the text, or name fewer paths")
     return out
 
 

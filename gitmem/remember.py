@@ -13,7 +13,9 @@ from typing import Any
 
 from . import index, marks, record, redact
 from .cache import Cache
+from .document import content_digest
 from .errors import MemError, Refused
+from .layout import Repo
 from .store import Store
 
 STORED, DUPLICATE, REFUSED = "stored", "duplicate", "refused"
@@ -47,7 +49,7 @@ class _Ready:
         self.anchor = anchor
         self.at = at
         self.scope = scope
-        self.digest = index.content_digest(fields.get("title", ""), fields["body"])
+        self.digest = content_digest(fields.get("title", ""), fields["body"])
         self.extra: dict[str, Any] = {}
 
 
@@ -173,18 +175,21 @@ def _drop_known(ready: list[_Ready], results: list[Result | None], known: Known)
 
 def _anchor_facts(store: Store, ready: list[_Ready]) -> None:
     """Blob ids of the paths as they are at the anchor, and the patch-ids of a few anchors."""
-    names = sorted({f"{r.anchor}:{p['path'].rstrip('/')}" for r in ready if r.anchor for p in r.fields.get("paths", ()) if not p.get("blob")})
-    blobs = dict(zip(names, store.repo.git.ids(names), strict=True)) if names else {}
-    for r in ready:
-        for p in r.fields.get("paths", ()):
-            blob = blobs.get(f"{r.anchor}:{p['path'].rstrip('/')}")
-            if blob:
-                p["blob"] = blob
+    for anchor in {r.anchor for r in ready if r.fields.get("paths")}:
+        note_blobs(store.repo, anchor, [p for r in ready if r.anchor == anchor for p in r.fields.get("paths", ())])
     anchors = {r.anchor for r in ready if r.anchor}
     if len(anchors) <= marks.MANY:
         facts = {anchor: marks.of_commit(store.repo, anchor) for anchor in anchors}
         for r in ready:
             r.extra = facts.get(r.anchor, {})
+
+
+def note_blobs(repo: Repo, commit: str, paths: list[dict[str, str]]) -> None:
+    """Adds to each path the blob id it has at a commit, where it has one and none was noted before."""
+    missing = [p for p in paths if commit and not p.get("blob")]
+    for p, blob in zip(missing, repo.git.ids([f"{commit}:{p['path'].rstrip('/')}" for p in missing]) if missing else [], strict=True):
+        if blob:
+            p["blob"] = blob
 
 
 def _append(store: Store, ready: list[_Ready], results: list[Result | None]) -> None:

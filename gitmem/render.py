@@ -200,9 +200,9 @@ def _labelled(name: str, value: str) -> None:
     if is_terminal():
         from rich.text import Text
 
-        _console().print(Text.assemble((f"{name + ':':<14}", "dim"), value), soft_wrap=True)
+        _console().print(Text.assemble((f"{name + ':':<17}", "dim"), value), soft_wrap=True)
     else:
-        sys.stdout.write(f"{name + ':':<14}{value}\n")
+        sys.stdout.write(f"{name + ':':<17}{value}\n")
 
 
 def pairs(rows: list[tuple[str, Any]]) -> None:

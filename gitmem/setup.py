@@ -68,8 +68,11 @@ def init(store: Store) -> list[str]:
     os.makedirs(repo.mem_dir, mode=0o700, exist_ok=True)
     if added:
         state = _state(repo)
-        known = state.get("before") if state.get("after") == _digest(before) else base64.b64encode(before).decode()
-        _write_state(repo, {"before": known, "after": _digest(_read(path)), "entries": state.get("entries", []) + added})
+        if not state:
+            state = {"before": base64.b64encode(before).decode(), "after": _digest(before), "entries": []}
+        # Whoever changed the file since the first init keeps the changes: then only our entries can be taken away.
+        known = state.get("before") if state.get("after") == _digest(before) else None
+        _write_state(repo, {"before": known, "after": _digest(_read(path)), "entries": [*state.get("entries", []), *added]})
     return done
 
 
@@ -83,8 +86,9 @@ def uninstall(store: Store) -> list[str]:
         _replace(path, base64.b64decode(state["before"]))
         done.append("git configuration restored as it was before init")
     else:
-        ours = [(k, v) for k, v, _ in entries(store, default_remote(repo))] + [tuple(e) for e in state.get("entries", [])]
-        for key, value in dict.fromkeys(ours):
+        # Without our own list (the cache was deleted) what init would add is what it added.
+        ours = [(str(k), str(v)) for k, v in state["entries"]] if "entries" in state else [(k, v) for k, v, _ in entries(store, default_remote(repo))]
+        for key, value in ours:
             if value in repo.git.text("config", "--local", "--get-all", key, ok=(0, 1)).split("\n"):
                 try:
                     repo.git.run("config", "--local", "--fixed-value", "--unset-all", key, value)
@@ -98,8 +102,19 @@ def uninstall(store: Store) -> list[str]:
     return done
 
 
-def installed(repo: Repo) -> bool:
-    return os.path.isdir(repo.mem_dir)
+def waiting(store: Store) -> list[str]:
+    """Tracking refs that hold memories the team ref does not."""
+    refs = store.repo.git.text("for-each-ref", "--format=%(refname) %(objectname)", "refs/notes/remotes/").split("\n")
+    suffix = f"/{store.settings['ref']}/team"
+    tip = store.team.tip()
+    out = []
+    for row in refs:
+        name, _, id = row.partition(" ")
+        if name.endswith(suffix) and id != tip:
+            _, status = store.repo.git.run_status("merge-base", "--is-ancestor", id, tip, ok=(0, 1, 128)) if tip else (b"", 1)
+            if status:
+                out.append(name)
+    return out
 
 
 def _state(repo: Repo) -> dict[str, Any]:

@@ -2,24 +2,31 @@
 
 Promise: whoever asks gets a cache that matches the notes, or is told that it
 does not. A damaged cache is discarded and rebuilt within the same call, with
-one warning; a busy, full or read-only disk costs speed, never an answer.
+one warning; one that another process replaced is opened again; a busy one
+answers as it is; a full or read-only disk costs speed, never an answer.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sqlite3
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from . import cache as cache_file
-from . import config, embed, index, layout
-from .cache import Cache, Damaged
+from . import config, embed, guard, index, layout
+from .cache import Cache, Damaged, Moved
 from .errors import MemError, NotARepository
 from .notes import Notes
 
 T = TypeVar("T")
+
+_BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
+# A disk that is full, read-only or gone, or a limit of this process: none of it says that the file is damaged.
+_FULL = ("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC", "SQLITE_IOERR_TRUNCATE", "SQLITE_IOERR_SHM")
+_ATTEMPTS = 6  # others may replace the cache while we open it
 
 
 class Store:
@@ -51,26 +58,57 @@ class Store:
                    deep: bool = False, refresh: bool = True) -> tuple[T, bool]:
         """(action's answer on a cache brought up to date, whether the cache was fresh).
 
-        Not fresh: more than `most` new records wait, the disk is read-only, or no `refresh` was asked for.
+        Not fresh: more than `most` new records wait, the disk is read-only, another
+        process keeps the cache busy, or no `refresh` was asked for. The action may
+        run twice.
         """
-        for attempt in (1, 2):
+        damaged = 0
+        for _ in range(_ATTEMPTS):
             try:
                 cache = self._open()
                 added = index.refresh(cache, self.sources, self.table, most=most, progress=progress, deep=deep) if refresh else None
                 return action(cache), added is not None
-            except (Damaged, sqlite3.DatabaseError) as e:
-                kind = _kind(e)
-                if kind == "busy":
-                    raise MemError("the memory cache is busy", hint="another git mem is updating it; run the command again") from e
+            except MemError:
+                raise
+            except Exception as e:
+                kind = self._kind(e)
                 if kind == "full":
-                    return self._in_memory(action, f"the memory cache cannot be written ({e})")
-                if attempt == 2:
-                    return self._in_memory(action, f"the memory cache cannot be rebuilt ({e})")
-                self.warn(f"warning: the memory cache was damaged ({e}), rebuilding it from the notes")
-                self.discard()
-        raise AssertionError
+                    return self._in_memory(action, f"the memory cache cannot be written ({_words(e)})")
+                if kind == "busy":
+                    refresh = False
+                elif kind == "damaged":
+                    damaged += 1
+                    if damaged > 1:
+                        break
+                    if not os.access(self.repo.mem_dir, os.W_OK):
+                        return self._in_memory(action, f"the memory cache is damaged ({_words(e)})")
+                    self.warn(f"warning: the memory cache was damaged ({_words(e)}), rebuilding it from the notes")
+                    inode = self._cache.inode if self._cache else 0
+                    self.close_cache()
+                    cache_file.discard(self.repo.mem_dir, inode)
+                elif kind != "moved":
+                    raise
+                self.close_cache()
+        return self._in_memory(action, "the memory cache cannot be " + ("rebuilt" if damaged else "read while others write it"))
+
+    def _kind(self, e: Exception) -> str:
+        """What to do about an error: moved, busy, full, damaged, or "" for a bug of ours."""
+        cache = self._cache
+        if isinstance(e, Moved) or (cache is not None and isinstance(e, (sqlite3.Error, Damaged, OSError)) and cache.moved()):
+            return "moved"
+        if isinstance(e, Damaged):
+            return "damaged"
+        if isinstance(e, sqlite3.Error):
+            name = getattr(e, "sqlite_errorname", "")
+            return "busy" if name.startswith(_BUSY) else "full" if name.startswith(_FULL) else "damaged"
+        if isinstance(e, OSError) and e.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EFBIG):
+            return "full"
+        # Decay can also make a value that no code of ours expects; the page sums tell it from a bug.
+        return "damaged" if cache is not None and cache.how != "memory" and guard.wrong_page(cache.path) else ""
 
     def _open(self) -> Cache:
+        if self._cache is not None and self._cache.moved():
+            self.close_cache()
         if self._cache is None:
             opened = cache_file.open_cache(self.repo.mem_dir)
             assert opened is not None
@@ -109,14 +147,8 @@ class Store:
         self.repo.git.close()
 
 
-def _kind(e: Exception) -> str:
-    text = str(e)
-    if isinstance(e, sqlite3.OperationalError):
-        if "locked" in text or "busy" in text:
-            return "busy"
-        if "full" in text or "readonly" in text or "unable to open" in text:
-            return "full"
-    return "damaged"
+def _words(e: Exception) -> str:
+    return e.strerror or str(e) if isinstance(e, OSError) else str(e)
 
 
 def open_store(environ: Mapping[str, str], cwd: str | None = None, warn: Callable[[str], None] = lambda line: None) -> Store:

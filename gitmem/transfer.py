@@ -29,6 +29,8 @@ def portable(item: dict[str, Any]) -> dict[str, Any]:
     out.update({k: item[k] for k in _META if item.get(k) not in (None, "", [])})
     if item["paths"]:
         out["paths"] = [p["path"] for p in item["paths"]]
+    if item["scope"] == "private":
+        out["scope"] = "private"  # an import must not publish it
     if item["anchor"]["commit"]:
         out["commit"] = item["anchor"]["commit"]
     return {k: v for k, v in out.items() if v not in ("", [])}

@@ -11,7 +11,7 @@ from typing import Any
 
 from . import record, where
 from .cache import Cache, Damaged
-from .index import FORGOTTEN, SUPERSEDED, scope_name
+from .document import FORGOTTEN, SUPERSEDED, scope_name
 from .store import Store
 
 _STATUS = {0: "active", SUPERSEDED: "superseded", FORGOTTEN: "forgotten"}

@@ -1,7 +1,8 @@
 """Writes every part of the documents that can be derived from the product.
 
     python tools/generate_docs.py            rewrites what is out of date
-    python tools/generate_docs.py --check    writes nothing; exit 1 and names if something is
+    python tools/generate_docs.py --check    writes nothing; exit 1 and the names if something is
+    python tools/generate_docs.py --demo     runs the README's demo and prints it
 
 Owns `docs/commands.md` and `man/git-mem.1` whole, and in README.md and
 docs/format.md what stands between `<!-- NAME:begin -->` and `<!-- NAME:end -->`:
@@ -216,7 +217,8 @@ def man_page() -> str:
             "configuration, then \\fB.gitmem.toml\\fR, then the default."]
     rows = []
     for name, values, default, policy, meaning in settings():
-        rows.append((_bold(name), f"{meaning[:1].upper() + meaning[1:]} ({values}; default {default}). " + ("`.gitmem.toml` may set it." if policy else "")))
+        sentence = meaning if meaning.startswith(("true ", "false ")) else meaning[:1].upper() + meaning[1:]
+        rows.append((_bold(name), f"{sentence}. Values: {values}; default `{default}`. " + ("`.gitmem.toml` may set it." if policy else "")))
     out += _items([(tag, text.strip()) for tag, text in rows])
     for title, pairs in (("ENVIRONMENT", environment()), ("FILES", files()), ("EXIT STATUS", list(EXIT))):
         out += [f".SH {title}", *_items([(_bold(tag), text) for tag, text in pairs])]
@@ -280,7 +282,7 @@ def _package() -> str:
 DEMO = (
     "git mem init",
     'git mem remember "Use PostgreSQL, not MongoDB: orders and invoices share a transaction" --type decision --path db/',
-    'git mem remember "The staging server loses its clock after a reboot: start chronyd before the tests" --type gotcha --tag staging',
+    'git mem remember "The staging server loses its clock after a reboot: start chronyd first" --type gotcha --tag staging',
     'git mem remember "Sessions in Redis: tried and dropped, one more service to run for 200 users" --type dead-end',
     'git mem recall "which database do we use and why"',
     'git mem recall "wrong time on the test machine"',
@@ -383,9 +385,12 @@ def generate() -> dict[str, str]:
 
 
 def main(argv: list[str]) -> int:
-    if argv not in ([], ["--check"]):
-        print("usage: generate_docs.py [--check]", file=sys.stderr)
+    if argv not in ([], ["--check"], ["--demo"]):
+        print("usage: generate_docs.py [--check | --demo]", file=sys.stderr)
         return 2
+    if argv == ["--demo"]:
+        print(demo().removeprefix("```console\n").removesuffix("\n```"))
+        return 0
     stale = []
     for name, text in generate().items():
         path = ROOT / name

@@ -6,6 +6,8 @@ that prints data has `--json`, wrong words exit 2 with one line.
 
 from __future__ import annotations
 
+import os
+
 import typer
 
 from .common import print_error
@@ -33,7 +35,7 @@ def _root(version: bool = typer.Option(False, "--version", callback=_version, is
 _COMMANDS = {
     "read": ("recall", "search", "list", "show", "log"),
     "write": ("remember", "edit", "supersede", "forget", "share"),
-    "admin": ("init", "uninstall", "status", "index", "stats", "doctor", "config", "export", "import"),
+    "admin": ("init", "uninstall", "status", "index", "stats", "doctor", "config", "export", "import", "help"),
 }
 
 
@@ -52,8 +54,10 @@ _ClickError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c._
 
 def run(argv: list[str]) -> int:
     """Runs one command; returns its exit code. MemError passes through to the door's caller."""
+    # Completion scripts are made for the executable's own name: with a space in it, bash would take over `git`.
+    completing = "_GIT_MEM_COMPLETE" in os.environ or {"--install-completion", "--show-completion"}.intersection(argv)
     try:
-        status = load(argv[0] if argv else "")(argv, prog_name="git mem", standalone_mode=False)
+        status = load(argv[0] if argv else "")(argv, prog_name="git-mem" if completing else "git mem", standalone_mode=False)
     except _ClickError as e:
         if type(e).__name__ == "NoArgsIsHelpError":
             typer.echo(e.format_message())  # type: ignore[attr-defined]

@@ -39,8 +39,10 @@ def init_command(as_json: bool = _Json) -> int:
         if not count:
             write('  git mem remember "why something is as it is" --type decision')
             write('  git mem recall "a question in your own words"')
+        for name in setup.waiting(store):
+            write(f"  git notes --ref={store.settings['ref']}/team merge {name}   unites what was fetched")
         if remote and not count:
-            write(f"  git fetch {remote}   brings what the team has, if it shares any")
+            write(f"  git fetch {remote}   fetches what the team has, if it shares any")
         return 0
 
 
@@ -79,6 +81,7 @@ def status_command(as_json: bool = _Json) -> int:
             "without_vectors": numbers["without_vectors"] if numbers else 0,
             "refs": {ref: tip for ref, tip in tips.items() if tip},
             "cache": path if os.path.exists(path) else None,
+            "waiting": setup.waiting(store),
             "missing_settings": [f"{k} = {v}" for k, v, _ in setup.missing(store)],
         }
         if as_json:
@@ -92,6 +95,9 @@ def status_command(as_json: bool = _Json) -> int:
         ])
         if not facts["enabled"]:
             write(f"switched off by {store.settings.origins['enabled']}")
+        for name in setup.waiting(store):
+            write(f"fetched but not united yet: {name}")
+            write(f"  git notes --ref={store.settings['ref']}/team merge {name}")
         if facts["missing_settings"]:
             write("not set up: memories do not follow rewrites yet; run `git mem init`")
         return 0
@@ -99,7 +105,7 @@ def status_command(as_json: bool = _Json) -> int:
 
 @app.command("index")
 def index_command(
-    all: bool = typer.Option(False, "--all", help="Also compute the best vectors that are configured."),
+    all: bool = typer.Option(False, "--all", help="Also compute the best configured vectors; today the packaged table is the only one."),
     rebuild: bool = typer.Option(False, "--rebuild", help="Build the cache anew from the whole history of the notes."),
     as_json: bool = _Json,
 ) -> int:
@@ -123,8 +129,6 @@ def index_command(
             write_json({"memories": numbers[0], "added": shown - before, "space": numbers[1], "seconds": round(seconds, 3)})
         else:
             write(f"{numbers[0]} memories indexed, vectors by {numbers[1]} ({seconds:.2f} s)")
-            if all:
-                write("no stronger embedder is configured; the static vectors are complete")
         return 0
 
 
@@ -187,6 +191,14 @@ def config_command(
         else:
             store.repo.git.run("config", "--local", "mem." + short, settings.check(short, settings.SETTINGS[short][0], value))
         return 0
+
+
+@app.command("help", hidden=True)
+def help_command() -> int:
+    """The same as --help."""
+    from . import load
+
+    return load()(["--help"], prog_name="git mem", standalone_mode=False) or 0
 
 
 @app.command("export")

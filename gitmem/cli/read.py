@@ -36,7 +36,7 @@ def _filter(store: Store, type: list[str], tag: list[str], path: list[str], phas
 @app.command("recall")
 def recall_command(
     query: list[str] = typer.Argument(None, metavar="QUERY...", help="What you want to know, in your own words."),
-    limit: int = typer.Option(0, "-n", "-k", "--limit", help="How many hits at most (default 8, or mem.limit).", show_default=False),
+    limit: int = typer.Option(None, "-n", "-k", "--limit", min=1, help="How many hits at most (default 8, or mem.limit).", show_default=False),
     type: list[str] = _Type,
     tag: list[str] = _Tag,
     path: list[str] = _Path,
@@ -47,16 +47,14 @@ def recall_command(
     scope: str = _Scope,
     at: str = typer.Option("", "--at", "--as-of", metavar="REV", help="Answer as of this revision."),
     all: bool = typer.Option(False, "--all", help="All branches count alike."),
-    hot: bool = typer.Option(False, "--hot", help="Answer exactly as the prompt hook would."),
+    hot: bool = typer.Option(False, "--hot", help="Take in at most 200 new memories before answering; more are indexed in the background."),
     explain: bool = typer.Option(False, "--explain", help="Show how each score came about."),
     batch: str = typer.Option("", "--batch", metavar="FILE", help='Answer many: one {"_id","text"} object a line (`-`: standard input).'),
     as_json: bool = _Json,
 ) -> int:
     """Find memories by words and by meaning. Exit code 0: found, 1: nothing that fits."""
     with opened() as store:
-        most = limit if limit > 0 else store.settings.number("limit")
-        if limit < 0:
-            raise UsageError("-n is a positive number")
+        most = limit or store.settings.number("limit")
         wanted = _filter(store, type, tag, path, phase, since, until, author, scope)
         if batch:
             for id, found in recall.batch(store, _queries(batch), wanted, limit=most, at=at, all_branches=all):
@@ -100,7 +98,7 @@ def _queries(name: str) -> list[tuple[str, str]]:
 
 @app.command("list")
 def list_command(
-    limit: int = typer.Option(0, "-n", "--limit", help="How many at most (default 50 on a terminal, all otherwise).", show_default=False),
+    limit: int = typer.Option(None, "-n", "--limit", min=1, help="How many at most (default 50 on a terminal, all otherwise).", show_default=False),
     all: bool = typer.Option(False, "--all", help="Also memories of unmerged branches."),
     stale: bool = typer.Option(False, "--stale", help="Only memories with a path that changed or went."),
     superseded: bool = typer.Option(False, "--include-superseded", help="Also memories that were superseded."),
@@ -117,7 +115,7 @@ def list_command(
     """List memories, newest first."""
     with opened() as store:
         wanted = _filter(store, type, tag, path, phase, since, until, author, scope, superseded)
-        most = limit if limit > 0 else 50 if render.is_terminal() and not as_json and not all else None
+        most = limit or (50 if render.is_terminal() and not as_json and not all else None)
         items, more = listing.list_memories(store, wanted, limit=most, all_branches=all, stale=stale)
         if as_json:
             write_json(items)
@@ -146,12 +144,12 @@ def show_command(ids: list[str] = typer.Argument(..., metavar="ID...", help="Mem
 @app.command("log")
 def log_command(
     revisions: list[str] = typer.Argument(None, metavar="[RANGE]...", help="As for `git log`, for example v1.0..HEAD."),
-    limit: int = typer.Option(0, "-n", "--limit", help="How many at most.", show_default=False),
+    limit: int = typer.Option(None, "-n", "--limit", min=1, help="How many at most.", show_default=False),
     as_json: bool = _Json,
 ) -> int:
     """List memories in the order of the commits they are about."""
     with opened() as store:
-        items: list[dict[str, Any]] = listing.log(store, revisions or [], limit or None)
+        items: list[dict[str, Any]] = listing.log(store, revisions or [], limit)
         if as_json:
             write_json(items)
             return 0

@@ -40,7 +40,7 @@ def remember_command(
     phase: str = typer.Option("", "--phase", help="A phase or milestone of the project."),
     provenance: str = typer.Option("", "--provenance", help="VERIFIED, CITED, ASSUMED or CACHED."),
     source: str = typer.Option("", "--source", help="Where it comes from; a source seen before adds nothing."),
-    private: bool = typer.Option(False, "--private", help="Keep it in private notes, which are never pushed."),
+    private: bool = typer.Option(False, "--private", help="Keep it in private notes, which git mem never pushes."),
     team: bool = typer.Option(False, "--team", help="Store it in the shared notes."),
     allow_secret: bool = _AllowSecret,
     as_json: bool = _Json,
@@ -48,6 +48,8 @@ def remember_command(
     """Store a memory, anchored to a commit."""
     if private and team:
         raise UsageError("--private and --team exclude each other")
+    if provenance and provenance.upper() not in record.PROVENANCE:
+        raise UsageError(f"--provenance is one of {', '.join(record.PROVENANCE)}, not '{provenance}'")
     scope = "private" if private else "team" if team else ""
     with opened() as store:
         if jsonl:
@@ -204,7 +206,7 @@ def forget_command(
     reason: str = typer.Option("", "--reason", help="Why, for whoever looks at it later."),
     as_json: bool = _Json,
 ) -> int:
-    """Hide memories here and, after a sync, everywhere. The text stays in the history; `purge` removes text."""
+    """Hide memories, here and wherever the notes arrive. The text stays in the history of the notes."""
     status = 0
     with opened() as store:
         for id in ids:
@@ -223,7 +225,7 @@ def forget_command(
 
 @app.command("share")
 def share_command(ids: list[str] = typer.Argument(..., metavar="ID...", help="Private memories to give to the team."), as_json: bool = _Json) -> int:
-    """Move private memories into the shared notes."""
+    """Copy private memories into the shared notes."""
     status = 0
     with opened() as store:
         for id in ids:

@@ -1,0 +1,43 @@
+# Self-help for contributors; CONTRIBUTING.md explains. PYTHON names another interpreter, for example `make test PYTHON=python3.12`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+
+.PHONY: help setup test quick lint types docs docs-check bench demo clean
+
+help:           ## show these lines
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -e 's/:[^#]*## /\t/' | expand -t 14
+
+setup: $(BIN)/git-mem  ## make .venv with git mem from this checkout and the development tools
+
+$(BIN)/git-mem: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+test:           ## what CI runs: lint, types, and all tests on the installed wheel, in a clean environment
+	PYTHON=$(PYTHON) sh tools/test.sh
+
+quick: setup    ## the tests alone, on the checkout; `make quick ARGS="-k fold"` for some of them
+	$(BIN)/python -m pytest -q $(ARGS)
+
+lint: setup     ## ruff
+	$(BIN)/ruff check .
+
+types: setup    ## mypy, strict
+	$(BIN)/mypy --strict gitmem
+
+docs: setup     ## write the generated documents anew
+	$(BIN)/python tools/generate_docs.py
+
+docs-check: setup  ## say which generated documents are out of date
+	$(BIN)/python tools/generate_docs.py --check
+
+bench: setup    ## the benchmarks; needs the evaluation texts, see perf/data.py
+	$(BIN)/python perf/bench.py $(ARGS)
+
+demo: setup     ## run the README's demo in a temporary repository and print it
+	$(BIN)/python tools/generate_docs.py --demo
+
+clean:          ## remove what these targets made
+	$(PYTHON) -c "import shutil; [shutil.rmtree(d, ignore_errors=True) for d in ('$(VENV)', '.cache', 'dist', 'build')]"
