@@ -5,13 +5,13 @@ of ours, 128 not a repository. Nothing is imported from the working tree, also
 not under `PYTHONPATH=.`: entries before the standard library are dropped first.
 """
 
+import errno
+import os
 import sys
 
 
 def _isolate() -> None:
     """Drops what PYTHONPATH and the script's directory put before the standard library."""
-    import os  # already loaded by Python itself
-
     library = os.path.dirname(os.__file__)
     archive = os.path.join(sys.prefix, "lib", f"python{sys.version_info[0]}{sys.version_info[1]}.zip")
     for i, entry in enumerate(sys.path):
@@ -25,6 +25,7 @@ def _isolate() -> None:
 
 def main() -> int:
     _isolate()
+    _open_streams()
     from .errors import MemError
 
     try:
@@ -42,17 +43,31 @@ def main() -> int:
         return 130
     except BrokenPipeError:
         # The reader (head, less) has seen enough; Python must not complain while it flushes at exit.
-        import os
-
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as e:
+        if e.filename is None and e.errno in (errno.ENOSPC, errno.EIO, errno.EBADF):
+            # Nobody can be told on stdout; what was stored is stored.
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+            print(f"error: cannot write the output: {e.strerror}", file=sys.stderr)
+            return 1
+        return _bug(e)
     except Exception as e:
         return _bug(e)
 
 
+def _open_streams() -> None:
+    """A caller may have closed ours; and what an output cannot encode is shown as an escape."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _bug(error: Exception) -> int:
     """One line for the user, the traceback in a private file."""
-    import os
     import tempfile
     import traceback
 

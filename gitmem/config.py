@@ -9,7 +9,7 @@ Precedence: environment, git config, policy file, default.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from .errors import UsageError
 from .gitcmd import Git
@@ -59,8 +59,13 @@ class Config:
         return self.team_ref if scope == "team" else self.private_ref
 
 
-def load(git: Git, environ: Mapping[str, str], top: str = "") -> Config:
-    """The settings in force. Raises UsageError where one has a value it cannot have."""
+def load(git: Git, environ: Mapping[str, str], top: str = "", warn: Callable[[str], None] = lambda line: None, strict: bool = True) -> Config:
+    """The settings in force.
+
+    Raises UsageError where one has a value it cannot have; if not `strict` (so
+    that doctor and config still work) it warns and uses the default. A bad value
+    in the committed policy file never raises: it would stop the whole team.
+    """
     raw = git.run("config", "-z", "--get-regexp", r"^(mem\.|user\.(name|email)$|author\.(name|email)$)", ok=(0, 1))
     found: dict[str, str] = {}
     for item in raw.decode("utf-8", "surrogateescape").split("\0"):
@@ -76,7 +81,14 @@ def load(git: Git, environ: Mapping[str, str], top: str = "") -> Config:
                               (".gitmem.toml", policy.get(name)), ("default", default))
         for origin, text in options:
             if text:
-                values[name] = check(name, kind, text)
+                try:
+                    values[name] = check(name, kind, text)
+                except UsageError as e:
+                    if strict and origin != ".gitmem.toml":
+                        raise
+                    if origin != ".gitmem.toml":  # doctor names those
+                        warn(f"warning: {e.message}; using the default")
+                    continue
                 origins[name] = origin
                 break
     if environ.get("GIT_MEM_DISABLE", "") not in ("", "0"):
@@ -97,12 +109,13 @@ def check(name: str, kind: str | tuple[str, ...], value: str) -> str:
             return "false"
         raise UsageError(f"setting 'mem.{name}' is '{word}', not true or false")
     if kind == "int":
-        if not word.isdigit() or int(word) < 1:
+        if not (word.isascii() and word.isdigit() and len(word) < 10 and int(word) > 0):
             raise UsageError(f"setting 'mem.{name}' is '{word}', not a positive number")
         return str(int(word))
     if isinstance(kind, tuple) and word not in kind:
         raise UsageError(f"setting 'mem.{name}' is '{word}', not one of {', '.join(kind)}")
-    if name == "ref" and (not word or word.startswith(("/", "-")) or ".." in word or any(c in word for c in " ~^:?*[\\") or word.endswith(("/", ".lock"))):
+    if name == "ref" and not all(part and part[0] not in ".-" and not part.endswith((".lock", ".")) and ".." not in part and part.isprintable()
+                                 and not any(c in part for c in " ~^:?*[\\@{") for part in word.split("/")):
         raise UsageError(f"setting 'mem.ref' is '{word}', which is no ref name", hint="a plain word like `mem` is enough")
     return word
 
@@ -117,7 +130,7 @@ def _policy(top: str) -> dict[str, str]:
     try:
         with open(path, "rb") as f:
             table = tomllib.load(f)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in table.items() if k in SETTINGS and SETTINGS[k][2]}
 

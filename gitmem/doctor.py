@@ -31,6 +31,9 @@ def examine(store: Store) -> list[Finding]:
     out.append(Finding(OK, f"git mem {__version__}, git {version}, SQLite {sqlite3.sqlite_version}"))
     if not store.settings.flag("enabled"):
         out.append(Finding(OFF, f"git mem is switched off by {store.settings.origins['enabled']}"))
+    blocked = setup.blocked(store)
+    if blocked:
+        out.append(Finding(BAD, f"'{blocked}' stands where memories are to be stored", "choose another namespace, for example `git config mem.ref memory`"))
     for key, value, why in setup.missing(store):
         out.append(Finding(WARN, f"{key} lacks '{value}': {why}", "run `git mem init`"))
     for scope, notes in store.sources:
@@ -81,7 +84,7 @@ def _notes(store: Store, scope: str, tip: str) -> list[Finding]:
         out.append(Finding(WARN, f"{scope}: {forged} records do not carry the id of their text (a note edited by hand?)", "`git mem edit` makes a proper new version"))
     if foreign:
         out.append(Finding(OK, f"{scope}: {foreign} lines of others are kept, not shown"))
-    lost = notes.lost_lines()
+    lost = notes.lost_lines(deep=True)
     if lost:
         out.append(Finding(WARN, f"{scope}: {lost} lines were taken out of the notes by another tool; recall still finds them", "the next write puts them back"))
     return out
@@ -112,12 +115,22 @@ def _cache(store: Store) -> list[Finding]:
 def _policy(path: str) -> list[Finding]:
     import tomllib
 
-    from .config import SETTINGS
+    from .config import SETTINGS, check
+    from .errors import UsageError
 
     try:
         with open(path, "rb") as f:
             table = tomllib.load(f)
-    except (OSError, ValueError) as e:
+    except (OSError, ValueError, RecursionError) as e:
         return [Finding(WARN, f".gitmem.toml cannot be read and counts as absent: {e}")]
+    out = []
+    for name, value in table.items():
+        if name in SETTINGS and SETTINGS[name][2]:
+            try:
+                check(name, SETTINGS[name][0], str(value))
+            except UsageError as e:
+                out.append(Finding(WARN, f".gitmem.toml: {e.message}; ignored"))
     ignored = [k for k in table if k not in SETTINGS or not SETTINGS[k][2]]
-    return [Finding(WARN, f".gitmem.toml may not set {', '.join(sorted(ignored))}; ignored", "use `git config` for it")] if ignored else []
+    if ignored:
+        out.append(Finding(WARN, f".gitmem.toml may not set {', '.join(sorted(ignored))}; ignored", "use `git config` for it"))
+    return out

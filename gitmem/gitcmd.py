@@ -40,6 +40,8 @@ class Git:
 
     def __init__(self, git_dir: str | None = None, cwd: str | None = None) -> None:
         self.cwd = cwd
+        self.git_dir = git_dir or ""
+        self.common_dir = self.git_dir  # of a linked worktree: set by whoever opened it
         self._prefix = ["git"] if git_dir is None else ["git", f"--git-dir={git_dir}"]
         self.env = clean_env()
         self._objects: Objects | None = None

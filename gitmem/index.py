@@ -36,7 +36,8 @@ def pending(cache: Cache, sources: Iterable[tuple[str, Notes]]) -> list[tuple[st
     for scope, notes in sources:
         tip = notes.tip()
         seen = cache.meta("tip:" + notes.ref)
-        if tip != seen and tip:
+        # The reflog grows when the ref moves, also away and back.
+        if tip and (tip != seen or notes.reflog_size() != cache.meta("log:" + notes.ref)):
             out.append((scope, notes, seen, tip))
     return out
 
@@ -51,6 +52,7 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
     be rebuilt.
     """
     moved = [(s, n, "", n.tip()) for s, n in sources if n.tip()] if deep else pending(cache, sources)
+    sizes = {n.ref: n.reflog_size() for _, n, _, _ in moved}  # before reading: what comes later is seen by the next call
     # An empty cache takes any table: it gets the space with its first record.
     cache.blind = cache.meta("space", table.space) != table.space
     scrub = cache.meta("scrub") != ""
@@ -78,6 +80,7 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
                 progress(min(i + _BATCH, len(lines)))
         for _, notes, _, tip in moved:
             cache.set_meta("tip:" + notes.ref, tip)
+            cache.set_meta("log:" + notes.ref, sizes[notes.ref])
         scrub = update.finish() or scrub
     cache.blind = False
     if scrub:

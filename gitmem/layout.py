@@ -11,6 +11,7 @@ import os
 
 from .errors import GitFailed, MemError, NotARepository
 from .gitcmd import Git
+from .record import clean
 
 
 class Repo:
@@ -32,8 +33,10 @@ class Repo:
 
     def commit(self, revision: str) -> str | None:
         """The full id of the commit a revision names, None where it names none."""
-        if not revision or revision.startswith("-") or "\n" in revision or "\0" in revision:
-            return None
+        if not revision or revision.startswith("-") or not revision.isprintable():
+            return None  # also lone surrogates, which no pipe takes
+        if "@{" in revision or ":" in revision:  # a reflog that is too short ends `cat-file`
+            return self.git.text("rev-parse", "-q", "--verify", revision + "^{commit}", ok=(0, 1, 128)) or None
         found = self.git.objects.get(revision + "^{commit}")
         return found[0] if found else None
 
@@ -48,7 +51,7 @@ class Repo:
             if not text.startswith("ref:"):
                 return ""
             text = "ref: " + self.git.text("symbolic-ref", "-q", "HEAD", ok=(0, 1))  # reftable keeps a dummy HEAD file
-        return text.removeprefix("ref: ").removeprefix("refs/heads/")
+        return clean(text.removeprefix("ref: ").removeprefix("refs/heads/"))
 
     def path_in_tree(self, path: str) -> str:
         """A path as the user typed it, relative to the top of the tree, with `/`; raises MemError where it lies outside."""
@@ -62,23 +65,28 @@ class Repo:
         if inside == ".." or inside.startswith("../"):
             raise MemError(f"path '{path}' is outside the repository")
         if inside == ".":
-            return ""
+            return "."
         return inside + "/" if path.endswith(("/", os.sep)) else inside
 
 
 def open_repo(cwd: str | None = None) -> Repo:
     """The repository around `cwd` (or named by GIT_DIR). Raises NotARepository with git's reason."""
     outside = Git(cwd=cwd)
+    ask = ("--is-bare-repository", "--show-object-format", "--is-inside-work-tree", "--git-dir", "--git-common-dir", "--show-prefix")
     try:
-        answer = outside.text("rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir", "--is-bare-repository",
-                              "--show-object-format", "--is-inside-work-tree", "--show-prefix").split("\n")
-        git_dir, common, bare, hash_name, inside, prefix = [*answer, ""][:6]
+        answer = outside.text("rev-parse", "--path-format=absolute", *ask).split("\n")
+        if len(answer) > len(ask):  # a newline in a directory's name: one question at a time
+            answer = [outside.run("rev-parse", "--path-format=absolute", word).decode("utf-8", "surrogateescape")[:-1] for word in ask]
+        bare, hash_name, inside, git_dir, common, prefix = [*answer, ""][:6]
     except GitFailed as e:
         reason = e.stderr.splitlines()[0].removeprefix("fatal: ") if e.stderr else e.message
         if "dubious ownership" in reason:
             raise NotARepository(reason, hint="git refuses it too; see safe.directory in `git help config`") from e
         raise NotARepository(reason, hint="run it inside a git repository") from e
+    if not os.path.isdir(git_dir):
+        raise NotARepository(f"'{git_dir}' is no git directory", hint="git 2.31 or newer is needed")
     git = Git(git_dir)
+    git.common_dir = common
     top = ""
     if inside == "true":
         # The prefix says how far the caller's directory is below the top: no second git call.

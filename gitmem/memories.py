@@ -12,7 +12,8 @@ from . import fold, marks, record
 from .cache import Cache
 from .document import scope_name
 from .errors import MemError, Refused
-from .remember import note_blobs, refuse_secrets
+from .notetree import is_hex
+from .remember import branch_to_note, note_blobs, refuse_secrets
 from .store import Store
 
 # What an edit keeps of the version it replaces beside the content.
@@ -33,6 +34,9 @@ class Found:
 
 def full_id(cache: Cache, prefix: str) -> str:
     """The one id that starts with `prefix`. Raises MemError where none or several do."""
+    # Another tool's record may have any id; typed whole it is found.
+    if cache.db.execute("SELECT 1 FROM memory WHERE id = ?", (prefix,)).fetchone():
+        return prefix
     prefix = prefix.strip().lower()
     if len(prefix) < SHORTEST or any(c not in "0123456789abcdef" for c in prefix):
         raise MemError(f"'{prefix[:40]}' is no memory id", hint=f"ids are shown by `git mem list`; {SHORTEST} digits are the least")
@@ -63,16 +67,28 @@ def _load(cache: Cache, id: str) -> Found:
     return Found(fold.fold(records)[id], scope_name(bits))
 
 
+def _sound(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of another tool's record that have the right shape: an edit must not fail on one the user did not touch."""
+    out = {}
+    for name, value in fields.items():
+        try:
+            record.content({"body": "x", name: value}, record.MAX_LINE)
+        except Refused:
+            continue
+        out[name] = value
+    return out
+
+
 def edit(store: Store, prefix: str, changes: dict[str, Any], *, allow_secret: bool = False) -> Found:
     """A new version with `changes` to the content; an empty value clears a field."""
     found = find(store, prefix)
     if found.memory.status != fold.ACTIVE:
         raise MemError(f"memory '{found.memory.id[:8]}' is {found.memory.status}", hint="remember it again to bring it back")
     old = found.record.data
-    merged = {k: old[k] for k in _CONTENT if k in old}
+    merged = _sound({k: old[k] for k in _CONTENT if k in old})
     for p in changes.get("paths") or ():
         # A path that stays keeps the blob it was seen with.
-        p.update({k: v for q in old.get("paths", ()) if q.get("path") == p["path"] for k, v in q.items()})
+        p.update({k: v for q in merged.get("paths", ()) if isinstance(q, dict) and q.get("path") == p["path"] for k, v in q.items()})
     merged.update(changes)
     fields = record.content(merged, store.settings.number("maxBody"))
     if not allow_secret and store.settings["secrets"] == "refuse":
@@ -93,15 +109,14 @@ def supersede(store: Store, prefix: str, fields: dict[str, Any], *, scope: str =
     if found.memory.status != fold.ACTIVE:
         raise MemError(f"memory '{found.memory.id[:8]}' is {found.memory.status}", hint="`git mem show` names what replaced it")
     old = found.record.data
-    inherited: dict[str, Any] = {k: old[k] for k in ("type", "tags", "paths", "phase") if k in old and not fields.get(k)}
-    checked = record.content({**inherited, **{k: v for k, v in fields.items() if v}}, store.settings.number("maxBody"))
+    inherited = _sound({k: old[k] for k in ("type", "tags", "paths", "phase") if k in old and not fields.get(k)})
+    checked = record.content({"author": store.settings.author, **inherited, **{k: v for k, v in fields.items() if v}}, store.settings.number("maxBody"))
     if not allow_secret and store.settings["secrets"] == "refuse":
         refuse_secrets(checked)
-    checked.setdefault("author", store.settings.author)
     head = store.repo.head()
     facts = marks.of_commit(store.repo, head) if head else {}
     note_blobs(store.repo, head, checked.get("paths", []))
-    data = record.create(checked, commit=head, branch=store.repo.branch() if head else "", supersedes=[found.memory.id], after=sorted(found.memory.heads), **facts)
+    data = record.create(checked, commit=head, branch=branch_to_note(store) if head else "", supersedes=[found.memory.id], after=sorted(found.memory.heads), **facts)
     if data["id"] == found.memory.id:
         raise Refused("the new text is the old one")
     _append(store, scope or found.scope, data, "supersede")
@@ -113,7 +128,8 @@ def forget(store: Store, prefix: str, reason: str = "") -> Found:
     found = find(store, prefix)
     if found.memory.status == fold.FORGOTTEN:
         raise MemError(f"memory '{found.memory.id[:8]}' is already forgotten")
-    refuse_secrets({"reason": reason})
+    if store.settings["secrets"] == "refuse":
+        refuse_secrets({"reason": reason})
     after = found.memory.heads or [r.version for r in found.memory.versions]
     data = record.forget(found.memory.id, after, author=store.settings.author, reason=record.clean(reason)[: record.MAX_TITLE],
                          commit=found.record.data.get("commit"))
@@ -135,15 +151,15 @@ def share(store: Store, prefix: str) -> Found:
     said = record.share(found.memory.id, author=store.settings.author)
     items = [(_anchor(store, r.data), r.line) for r in own]
     items.append((_anchor(store, found.record.data), record.dump(said)))
-    store.team.append(items, "git mem: share 1 memory", store.settings.author)
+    store.append("team", items, "git mem: share 1 memory")
     return found
 
 
 def _anchor(store: Store, data: dict[str, Any]) -> str:
     """The key a record is attached to: its commit (also one that is not here), "" for none."""
     anchor = data.get("commit") or ""
-    return anchor if isinstance(anchor, str) and len(anchor) == store.repo.hex_len else ""
+    return anchor if isinstance(anchor, str) and len(anchor) == store.repo.hex_len and is_hex(anchor) else ""
 
 
 def _append(store: Store, scope: str, data: dict[str, Any], what: str) -> None:
-    store.notes(scope).append([(_anchor(store, data), record.dump(data))], f"git mem: {what} 1 memory", store.settings.author)
+    store.append(scope, [(_anchor(store, data), record.dump(data))], f"git mem: {what} 1 memory")

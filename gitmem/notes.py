@@ -15,6 +15,8 @@ their whole history, so a reader looks no further back than the last of ours.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
 import time
 from collections.abc import Iterable, Iterator
@@ -26,6 +28,8 @@ from .treeedit import TreeEdit, split_lines
 
 COMPLETE = b"Mem-Complete: 1"
 PATIENCE = 30.0  # seconds a writer retries while others move the ref
+STALE = 2.0  # seconds after which a lock file is named: git holds one for milliseconds
+CAREFUL = 3  # attempts that also look for lost lines
 
 
 class Commit:
@@ -79,7 +83,7 @@ class Notes:
             yield from self._difference(old.tree, new.tree)
         else:
             yield from self._contents(notetree.all_notes(self.git, tip, self.hex_len))
-        yield from self.lost(new, known={since} if old else set(), deep=deep)
+        yield from self.lost(new, self._strays(new.id, deep), known={since} if old else set(), deep=deep)[0]
 
     def _contents(self, notes: Iterable[tuple[str, str]]) -> Iterator[tuple[str, bytes]]:
         pairs = list(notes)
@@ -100,24 +104,26 @@ class Notes:
         wanted = [i for i in dict.fromkeys(ids) if i.strip("0")]
         return {name: split_lines(found[2]) for name, found in zip(wanted, self.git.objects.get_many(wanted), strict=True) if found}
 
-    def lost(self, tip: Commit, known: set[str] | None = None, deep: bool = False) -> list[tuple[str, bytes]]:
-        """(key, line) of lines in the history or reflog of `tip` that a foreign commit took away.
+    def lost(self, tip: Commit, strays: list[Commit], known: set[str] | None = None, deep: bool = False) -> tuple[list[tuple[str, bytes]], bool]:
+        """([(key, line)] that a foreign commit took out of the history of `tip`, whether all of that history could be read).
 
-        Walks back from `tip` through commits without our mark, to commits in
-        `known` or marked ones; usually that is one commit, already in memory.
+        Walks back from `tip` and `strays` through commits without our mark, to
+        commits in `known` or marked ones; usually that is one commit, already
+        in memory. A shallow repository lacks commits to walk to.
         """
-        pairs: list[tuple[str, str]] = []
-        queue, seen = [tip], set(known or ())
-        for stray in self._strays(tip.id, deep):
-            # A blind ref update (stock git beside us) left this tip behind: all it held counts.
-            pairs.append((stray.tree, tip.tree))
-            queue.append(stray)
+        # A blind ref update (stock git beside us) left the strays behind: all they held counts.
+        pairs = [(stray.tree, tip.tree) for stray in strays]
+        queue, seen = [tip, *strays], set(known or ())
+        whole = True
         while queue:
             commit = queue.pop()
             if commit.id in seen or (commit.complete and not deep):
                 continue
             seen.add(commit.id)
-            for parent in filter(None, map(self._commit, commit.parents)):
+            for parent in map(self._commit, commit.parents):
+                if parent is None:
+                    whole = False
+                    continue
                 pairs.append((parent.tree, commit.tree))
                 queue.append(parent)
         changed = list(notetree.changed_notes(self.git, sorted(set(pairs)), self.hex_len))
@@ -126,7 +132,7 @@ class Notes:
         for key, old, new in changed:
             after = set(blobs.get(new, ()))
             taken.update({(key, line): None for line in blobs.get(old, ()) if line not in after})
-        return list(taken)
+        return list(taken), whole
 
     def _strays(self, tip: str, deep: bool = False) -> list[Commit]:
         """Former tips, by the reflog, that are no ancestors of `tip`.
@@ -137,10 +143,13 @@ class Notes:
         former: set[str] = set()
         for entry, ours in self._reflog():
             commit = self._commit(entry)
-            if ours and commit and commit.complete and not deep:
-                former.add(entry)
-                break
             former.add(entry)
+            if ours and commit and commit.complete and not deep:
+                break
+        else:
+            # The oldest entry also names what the ref held before it, which no entry has as its new value.
+            oldest = self.git.run("rev-parse", "-q", "--verify", f"{self.ref}@{{{len(former)}}}", ok=(0, 1, 128)) if former else b""
+            former.update(oldest.decode().split())
         former.discard(tip)
         if not former:
             return []
@@ -164,31 +173,60 @@ class Notes:
 
     # Writing
 
-    def append(self, items: list[tuple[str, bytes]], message: str, identity: str) -> str:
+    def append(self, items: list[tuple[str, bytes]], message: str, identity: str, former: str = "") -> str:
         """Adds (anchor commit or "", line) items in one commit; returns the new tip.
 
-        `identity`: `Name <email>` of the committer. Raises RefMoved when other
-        writers kept moving the ref for PATIENCE seconds; nothing is written then.
+        `identity`: `Name <email>` of the committer. `former`: a tip the caller
+        remembers, whose lines count as lost where the ref was deleted since.
+        Raises RefMoved when other writers kept moving the ref for PATIENCE
+        seconds; nothing is written then.
         """
-        end = time.monotonic() + PATIENCE
-        pause = 0.002
+        start = time.monotonic()
+        attempt, pause, held = 0, 0.002, 0.0
         while True:
+            attempt += 1
             tip = self._commit(self.ref + "^{commit}")
-            strays = self._strays(tip.id) if tip else []
-            again = self._restored(tip) if tip and (strays or not tip.complete) else []
-            edit = TreeEdit(self.git, tip.tree if tip else None, self.hex_len)
+            base = tip
+            strays: list[Commit] = []
+            # Looking for lost lines takes longer than a loop of `git commit --amend` leaves us (in 20 s one memory got
+            # through): after some failures the commit goes without the mark, and the next reader or writer looks.
+            whole = attempt <= CAREFUL
+            again: list[tuple[str, bytes]] = []
+            if whole:
+                base, strays = self._base(tip, former)
+                if base and (strays or not base.complete):
+                    again, whole = self._restored(base, strays)
+            edit = TreeEdit(self.git, base.tree if base else None, self.hex_len)
             for anchor, lines in _grouped([*items, *((edit.anchor_of(key), line) for key, line in again)]):
                 edit.add(anchor, lines)
-            if self._commit_edit(edit, tip, strays, message, identity):
+            refused = self._commit_edit(edit, base, strays, message, identity, whole)
+            if not refused:
                 return self.tip()
-            if time.monotonic() > end:
+            waited = time.monotonic() - start
+            held = (held or waited) if "File exists" in refused else 0.0
+            if held and waited - held > STALE:
+                lock = refused.partition("Unable to create '")[2].partition("'")[0]
+                raise MemError(f"cannot write '{self.ref}': it is locked by '{lock}'",
+                               hint="another git process holds it, or one crashed; when none is running, that file may be removed")
+            if waited > PATIENCE:
                 raise RefMoved(f"memories changed while writing '{self.ref}'", hint="run the command again; nothing was written")
             time.sleep(pause * random.uniform(0.5, 1.5))
-            pause = min(pause * 2, 0.2)
+            pause = min(pause * 2, 0.02)
 
-    def _commit_edit(self, edit: TreeEdit, tip: Commit | None, others: list[Commit], message: str, identity: str) -> bool:
-        """Commits an edit onto `tip` (with `others` as further parents) and moves the ref; False where somebody moved it meanwhile."""
-        text = message.encode("utf-8", "replace") + b"\n\n" + COMPLETE + b"\n"
+    def _base(self, tip: Commit | None, former: str) -> tuple[Commit | None, list[Commit]]:
+        """(the commit to build on, former tips to unite with it). A deleted ref goes on from the tip that is remembered."""
+        strays = self._strays(tip.id) if tip else []
+        remembered = self._commit(former) if former and (tip is None or not tip.complete) else None
+        if remembered is None or (tip and remembered.id == tip.id):
+            return tip, strays
+        if tip is None:
+            return remembered, []
+        _, status = self.git.run_status("merge-base", "--is-ancestor", remembered.id, tip.id, ok=(0, 1))
+        return tip, strays if status == 0 or remembered.id in [s.id for s in strays] else [*strays, remembered]
+
+    def _commit_edit(self, edit: TreeEdit, tip: Commit | None, others: list[Commit], message: str, identity: str, whole: bool) -> str:
+        """Commits an edit onto `tip` (with `others` as further parents) and moves the ref; git's words where somebody else moved or holds it, else ""."""
+        text = message.encode("utf-8", "replace") + b"\n" + (b"\n" + COMPLETE + b"\n" if whole else b"")
         out = [b"commit %s\ncommitter %s %d +0000\ndata %d\n%s\n" % (self.ref.encode(), identity.encode("utf-8", "replace"), int(time.time()), len(text), text)]
         if tip:
             out.append(b"from %s\n" % tip.id.encode())
@@ -196,10 +234,13 @@ class Notes:
         process = self.git.start(["fast-import", "--quiet", "--done", "--date-format=raw"], stdin=-1, stdout=-1, stderr=-1)
         _, err = process.communicate(b"".join(out) + edit.commands() + b"\ndone\n")
         if process.returncode == 0:
-            return True
+            return ""
+        # Where it dies it leaves a report of its last commands in the repository; our error says what matters.
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(self.git.git_dir, f"fast_import_crash_{process.pid}"))
         reason = err.decode("utf-8", "replace").strip()
         if self._moved(reason):
-            return False
+            return reason
         raise self._failure(reason, process.returncode)
 
     @staticmethod
@@ -217,18 +258,25 @@ class Notes:
                             hint="choose another namespace, for example `git config mem.ref memory`")
         return GitFailed(f"cannot write '{self.ref}': {reason}", hint="nothing was written", status=status, stderr=text)
 
-    def lost_lines(self) -> int:
-        """How many lines the next append will put back."""
+    def lost_lines(self, deep: bool = False) -> int:
+        """How many lines are in the history and not in the tip; the next append puts them back (`deep`: also behind marks)."""
         tip = self._commit(self.ref + "^{commit}")
-        return len(self._restored(tip)) if tip else 0
+        return len(self._restored(tip, self._strays(tip.id, deep), deep)[0]) if tip else 0
 
-    def _restored(self, tip: Commit) -> list[tuple[str, bytes]]:
-        """Lost lines that really are nowhere in the tip (a line may have moved to another key)."""
-        lost = self.lost(tip)
+    def _restored(self, tip: Commit, strays: list[Commit], deep: bool = False) -> tuple[list[tuple[str, bytes]], bool]:
+        """(lost lines that really are nowhere in the tip, whether all history could be read): a line may have moved to another key."""
+        lost, whole = self.lost(tip, strays, deep=deep)
         if not lost:
-            return []
+            return [], whole
         present = {line for _, line in self._contents(notetree.all_notes(self.git, tip.id, self.hex_len))}
-        return [(key, line) for key, line in lost if line not in present]
+        return [(key, line) for key, line in lost if line not in present], whole
+
+    def reflog_size(self) -> str:
+        """Bytes of the reflog file, "" where there is none."""
+        try:
+            return str(os.stat(os.path.join(self.git.common_dir, "logs", self.ref)).st_size)
+        except OSError:
+            return ""
 
 
 def _grouped(items: Iterable[tuple[str, bytes]]) -> Iterable[tuple[str, list[bytes]]]:

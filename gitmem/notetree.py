@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .digest import sha1, sha256
+from .errors import GitFailed
 from .gitcmd import Git
 
 SPLIT = 256  # git itself starts to fan out at about 70 to 250 notes
@@ -69,16 +70,19 @@ class NoteTree:
         self._git = git
         self._hex_len = hex_len
         self._loaded: dict[str, dict[str, tuple[bool, str]]] = {}
+        self._split: set[str] = set()  # levels that get directories: their notes move once, a bulk import asks thousands of times
         self.root = self._load(tree) if tree else {}
 
     def _load(self, tree: str) -> dict[str, tuple[bool, str]]:
         if tree not in self._loaded:
             found = self._git.objects.get(tree)
-            self._loaded[tree] = parse_tree(found[2], self._hex_len // 2) if found and found[1] == "tree" else {}
+            if found is None or found[1] != "tree":
+                raise GitFailed(f"cannot read notes tree {tree}", hint="the repository is damaged or partial; `git fsck` names what is missing")
+            self._loaded[tree] = parse_tree(found[2], self._hex_len // 2)
         return self._loaded[tree]
 
-    def locate(self, key: str) -> tuple[list[tuple[str, str]], str, dict[str, str]]:
-        """([(path, blob id)] of a key's notes, the path a new note goes to, {old path: new path} to move with it)."""
+    def _walk(self, key: str) -> tuple[list[tuple[str, str]], str, str, dict[str, tuple[bool, str]]]:
+        """([(path, blob id)] of a key's notes, the deepest level on its way: its path, what of the key is left, its entries)."""
         found: list[tuple[str, str]] = []
         prefix, rest, level = "", key, self.root
         while True:
@@ -87,18 +91,28 @@ class NoteTree:
                 found.append((prefix + rest, entry[1]))
             below = level.get(rest[:2]) if len(rest) > 2 else None
             if below is None or not below[0]:
-                break
+                return found, prefix, rest, level
             prefix, rest, level = prefix + rest[:2] + "/", rest[2:], self._load(below[1])
+
+    def notes(self, key: str) -> list[tuple[str, str]]:
+        """[(path, blob id)] of every note of a key; several only in a mixed tree."""
+        return self._walk(key)[0]
+
+    def place(self, key: str) -> tuple[str, dict[str, str]]:
+        """(the path a key's note is written to, {old path: new path} of notes that must move with it: told once a level)."""
+        found, prefix, rest, level = self._walk(key)
         if found:
-            return found, found[-1][0], {}
+            return found[-1][0], {}
         if len(rest) <= 2 or rest[:2] in level:
-            return found, prefix + rest, {}
+            return prefix + rest, {}
+        if prefix in self._split:
+            return f"{prefix}{rest[:2]}/{rest[2:]}", {}
         flat = [name for name, (tree, _) in level.items() if not tree and len(name) == len(rest) and is_hex(name)]
         fanned = any(tree and len(name) == 2 and is_hex(name) for name, (tree, _) in level.items())
         if not fanned and len(flat) < SPLIT:
-            return found, prefix + rest, {}
-        moves = {prefix + n: f"{prefix}{n[:2]}/{n[2:]}" for n in flat} if len(flat) >= SPLIT else {}
-        return found, f"{prefix}{rest[:2]}/{rest[2:]}", moves
+            return prefix + rest, {}
+        self._split.add(prefix)
+        return f"{prefix}{rest[:2]}/{rest[2:]}", {prefix + n: f"{prefix}{n[:2]}/{n[2:]}" for n in flat} if len(flat) >= SPLIT else {}
 
     def blob_at(self, path: str) -> str | None:
         """The blob id at a path, None where there is none."""
@@ -111,10 +125,6 @@ class NoteTree:
             level = self._load(entry[1])
         entry = level.get(name)
         return entry[1] if entry and not entry[0] else None
-
-    def notes(self, key: str) -> list[tuple[str, str]]:
-        """[(path, blob id)] of every note of a key; several only in a mixed tree."""
-        return self.locate(key)[0]
 
     def has_key(self, key: str) -> bool:
         """Whether a continuation's key blob is kept alive by this tree."""

@@ -126,7 +126,7 @@ def _check(store: Store, draft: dict[str, Any], place: int, secrets: bool, commi
     unknown = set(draft) - FIELDS
     if unknown:
         raise Refused(f"unknown field '{min(unknown)}'")
-    fields = record.content(draft, store.settings.number("maxBody"))
+    fields = record.content({**draft, "author": draft.get("author") or store.settings.author}, store.settings.number("maxBody"))
     if secrets:
         refuse_secrets(fields)
     scope = draft.get("scope") or store.settings["scope"]
@@ -145,12 +145,11 @@ def _check(store: Store, draft: dict[str, Any], place: int, secrets: bool, commi
     created = draft.get("created_at")
     if created is not None and not isinstance(created, str):
         raise Refused("'created_at' is not a text")
-    fields.setdefault("author", store.settings.author)
     if anchor and wanted == "HEAD":
-        branch = store.repo.branch() if "branch" not in commits else commits["branch"]
-        commits["branch"] = branch
-        if branch:
-            fields["branch"] = branch
+        if "branch" not in commits:
+            commits["branch"] = branch_to_note(store)
+        if commits["branch"]:
+            fields["branch"] = commits["branch"]
     return _Ready(place, fields, anchor, record.timestamp(created) if created else "", scope)
 
 
@@ -184,6 +183,12 @@ def _anchor_facts(store: Store, ready: list[_Ready]) -> None:
             r.extra = facts.get(r.anchor, {})
 
 
+def branch_to_note(store: Store) -> str:
+    """The branch as a record names it; "" for none, or for a name that looks like it holds a secret."""
+    branch = store.repo.branch()[: record.MAX_WORD * 5]
+    return "" if store.settings["secrets"] == "refuse" and redact.check({"branch": branch}) else branch
+
+
 def note_blobs(repo: Repo, commit: str, paths: list[dict[str, str]]) -> None:
     """Adds to each path the blob id it has at a commit, where it has one and none was noted before."""
     missing = [p for p in paths if commit and not p.get("blob")]
@@ -203,7 +208,7 @@ def _append(store: Store, ready: list[_Ready], results: list[Result | None]) -> 
             items.append((r.anchor, record.dump(data)))
             results[r.place] = Result(STORED, data["id"], "", record.title_of(data), scope)
         word = "memory" if len(batch) == 1 else "memories"
-        store.notes(scope).append(items, f"git mem: remember {len(batch)} {word}", store.settings.author)
+        store.append(scope, items, f"git mem: remember {len(batch)} {word}")
 
 
 def session_facts(environ: Any = None) -> dict[str, str]:

@@ -19,7 +19,7 @@ _HIDDEN = frozenset([0xAD, 0x61C, 0x180E, 0xFEFF, *range(0x200B, 0x2010), *range
 
 def safe(text: str, *, lines: bool = False) -> str:
     """`text` with everything that could steer a terminal or hide made visible; newlines stay where `lines`."""
-    if text.isascii() and text.isprintable():
+    if (text.isascii() and text.isprintable()) or not text:
         return text
     out = []
     for char in text:
@@ -100,7 +100,7 @@ def hits(answer: dict[str, Any], explain: bool = False) -> None:
 
         for hit in answer["hits"]:
             head = Text()
-            head.append(hit["id"][:8], style="yellow")
+            head.append(safe(hit["id"][:8]), style="yellow")
             head.append(f" {hit['score']:.2f} {hit['retrieval']:<6} ", style="dim")
             head.append(safe(hit["title"]), style="bold")
             console.print(head, soft_wrap=True)
@@ -146,7 +146,7 @@ def _excerpt(hit: dict[str, Any], most: int = 6) -> str:
 
 
 def _hit_plain(hit: dict[str, Any], explain: bool) -> None:
-    out = [f"{hit['id'][:8]} {hit['score']:.2f} {hit['retrieval']} {safe(hit['title'])}", "    " + _meta(hit)]
+    out = [f"{safe(hit['id'][:8])} {hit['score']:.2f} {hit['retrieval']} {safe(hit['title'])}", "    " + _meta(hit)]
     if _where(hit):
         out.append("    " + safe(_where(hit)))
     body = _excerpt(hit)
@@ -167,13 +167,13 @@ def listing(items: list[dict[str, Any]], more: int = 0) -> None:
         for name, style in (("id", "yellow"), ("date", "dim"), ("type", "green"), ("memory", ""), ("", "red")):
             table.add_column(name, style=style, no_wrap=name in ("id", "date", "type"), overflow="ellipsis" if name == "memory" else "fold")
         for m in items:
-            table.add_row(m["id"][:8], str(m["created_at"] or "")[:10], Text(safe(m["type"])), Text(safe(m["title"])), Text(safe(_where(m))))
+            table.add_row(safe(m["id"][:8]), safe(str(m["created_at"] or "")[:10]), Text(safe(m["type"])), Text(safe(m["title"])), Text(safe(_where(m))))
         if items:
             _console().print(table)
     else:
         for m in items:
             remark = _where(m)
-            sys.stdout.write(f"{m['id'][:8]} {str(m['created_at'] or '')[:10]} {safe(m['type'])}: {safe(m['title'])}" + (f" ({safe(remark)})" if remark else "") + "\n")
+            sys.stdout.write(f"{safe(m['id'][:8])} {safe(str(m['created_at'] or '')[:10])} {safe(m['type'])}: {safe(m['title'])}" + (f" ({safe(remark)})" if remark else "") + "\n")
     if more:
         sys.stdout.write(f"… {more} more; -n raises the limit, --json prints all\n")
 
@@ -193,7 +193,7 @@ def memory(item: dict[str, Any], history: list[dict[str, Any]]) -> None:
     if len(history) > 1:
         sys.stdout.write("\n")
         for h in history:
-            sys.stdout.write(f"{h['version'][:8]} {h['at']} {h['op']} {safe(str(h.get('author') or ''))}" + (f": {safe(h['reason'])}" if h.get("reason") else "") + "\n")
+            sys.stdout.write(f"{h['version'][:8]} {safe(str(h['at']))} {safe(h['op'])} {safe(str(h.get('author') or ''))}" + (f": {safe(h['reason'])}" if h.get("reason") else "") + "\n")
 
 
 def _labelled(name: str, value: str) -> None:

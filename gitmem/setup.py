@@ -14,7 +14,7 @@ import os
 import shutil
 from typing import Any
 
-from .errors import GitFailed
+from .errors import GitFailed, MemError
 from .layout import Repo
 from .store import Store
 
@@ -48,6 +48,13 @@ def default_remote(repo: Repo) -> str:
     return remotes[0] if len(remotes) == 1 else ""
 
 
+def blocked(store: Store) -> str:
+    """A ref that makes refs/notes/<mem.ref>/... impossible, "" for none."""
+    parts = store.settings["ref"].split("/")
+    names = ["refs/notes/" + "/".join(parts[: i + 1]) for i in range(len(parts))]
+    return next((name for name, id in zip(names, store.repo.git.ids(names), strict=True) if id), "")
+
+
 def missing(store: Store) -> list[tuple[str, str, str]]:
     """Entries that are not in the repository's configuration."""
     git = store.repo.git
@@ -57,6 +64,8 @@ def missing(store: Store) -> list[tuple[str, str, str]]:
 def init(store: Store) -> list[str]:
     """Adds what is missing; returns one line for each thing done."""
     repo = store.repo
+    if blocked(store):
+        raise MemError(f"a ref '{blocked(store)}' stands where memories are to be stored", hint="choose another namespace, for example `git config mem.ref memory`")
     path = os.path.join(repo.common_dir, "config")
     before = _read(path)
     done = []

@@ -45,6 +45,15 @@ class Store:
     def notes(self, scope: str) -> Notes:
         return self.team if scope == "team" else self.private
 
+    def append(self, scope: str, items: list[tuple[str, bytes]], message: str) -> None:
+        """Adds (anchor, line) items to a scope's notes. A tip the cache remembers helps where the ref was deleted since."""
+        notes = self.notes(scope)
+        former = ""
+        if self._cache is not None:
+            with contextlib.suppress(sqlite3.Error):
+                former = self._cache.meta("tip:" + notes.ref)
+        notes.append(items, message, self.settings.author, former)
+
     @property
     def table(self) -> embed.StaticTable:
         if self._table is None:
@@ -151,10 +160,10 @@ def _words(e: Exception) -> str:
     return e.strerror or str(e) if isinstance(e, OSError) else str(e)
 
 
-def open_store(environ: Mapping[str, str], cwd: str | None = None, warn: Callable[[str], None] = lambda line: None) -> Store:
-    """The store of the repository around `cwd`. Raises NotARepository, UsageError."""
+def open_store(environ: Mapping[str, str], cwd: str | None = None, warn: Callable[[str], None] = lambda line: None, strict: bool = True) -> Store:
+    """The store of the repository around `cwd`. Raises NotARepository; UsageError for an impossible setting, or only warns if not `strict`."""
     try:
         repo = layout.open_repo(cwd or os.getcwd())
     except FileNotFoundError as e:
         raise NotARepository("the current directory is gone") from e
-    return Store(repo, config.load(repo.git, environ, repo.top), warn)
+    return Store(repo, config.load(repo.git, environ, repo.top, warn, strict), warn)

@@ -56,7 +56,7 @@ def to_markdown(items: list[dict[str, Any]]) -> Iterator[str]:
         # `--` may not stand in a comment, so that every Markdown reader hides it.
         meta = json.dumps(draft, ensure_ascii=True, sort_keys=True).replace("--", "\\u002d\\u002d").replace(">", "\\u003e")
         # A body that quotes our own markers gets a backslash before them, and one more before those that have some.
-        yield f"\n## {item['title']}\n\n{_BEGIN}{meta} -->\n{_MARKER.sub(_QUOTE, body)}\n{_END}\n"
+        yield f"\n## {' '.join(item['title'].split())}\n\n{_BEGIN}{meta} -->\n{_MARKER.sub(_QUOTE, body)}\n{_END}\n"
 
 
 def from_markdown(text: str) -> Iterator[dict[str, Any] | str]:
@@ -75,7 +75,7 @@ def from_markdown(text: str) -> Iterator[dict[str, Any] | str]:
 
 
 def from_jsonl(text: str) -> Iterator[dict[str, Any] | str]:
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:

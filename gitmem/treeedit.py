@@ -9,6 +9,7 @@ there are kept byte for byte; two paths of one note become one.
 from __future__ import annotations
 
 from . import notetree
+from .errors import GitFailed
 from .gitcmd import Git
 
 BOUND = 32 * 1024  # bytes of a note before it is continued
@@ -28,9 +29,19 @@ class TreeEdit:
         self._tree = notetree.NoteTree(git, tree, hex_len)
         self._writes: dict[str, bytes] = {}
         self._drops: dict[str, None] = {}
+        self._moves: dict[str, str] = {}
 
     def commands(self) -> bytes:
-        """The changes as fast-import commands: deletions first, so that a note may move."""
+        """The changes as fast-import commands: deletions first, so that a note may move. Once."""
+        for old, new in self._moves.items():
+            if old in self._writes:
+                self._writes[new] = self._writes.pop(old)
+            elif new not in self._writes:
+                # The level below may have a note of this key already: its lines count too.
+                key = old.replace("/", "")
+                self._writes[new] = b"".join(line + b"\n" for line in self._lines(key))
+                self._drops.update(dict.fromkeys(p for p, _ in self._tree.notes(key) if p != new))
+            self._drops[old] = None
         out = [b"D %s\n" % path.encode() for path in self._drops if path not in self._writes]
         out += [b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(content), content) for path, content in self._writes.items()]
         return b"".join(out)
@@ -38,13 +49,19 @@ class TreeEdit:
     def anchor_of(self, key: str) -> str:
         """The anchor a note's key stands for: of a continuation its commit ("" for none), else the key itself."""
         found = self._git.objects.get(key)
-        if found and found[1] == "blob" and found[2].startswith(b"git mem continuation\n"):
-            anchor = found[2].split(b"\n")[1].split()[0].decode()
-            return "" if anchor == "none" else anchor
+        words = found[2].split() if found and found[1] == "blob" and len(found[2]) < 200 and found[2].startswith(b"git mem continuation\n") else []
+        if len(words) == 5 and words[4].isdigit():
+            anchor = words[3].decode("ascii", "replace")
+            if anchor == "none":
+                return ""
+            if len(anchor) == self._hex_len and notetree.is_hex(anchor):
+                return anchor
         return key
 
     def add(self, anchor: str, lines: list[bytes]) -> None:
-        """Appends lines to the last note of an anchor and, past BOUND, to continuations. Once for each anchor."""
+        """Appends lines to the last note of an anchor (a full id, or "") and, past BOUND, to continuations. Once for each anchor."""
+        if anchor and (len(anchor) != self._hex_len or not notetree.is_hex(anchor)):
+            raise ValueError(f"'{anchor}' is no object id")
         n = self._last(anchor)
         at = 0
         while at < len(lines):
@@ -63,22 +80,21 @@ class TreeEdit:
             n += 1
 
     def _lines(self, key: str) -> dict[bytes, None]:
-        """The lines of a note; of two paths in a mixed tree both, as `git notes show` would print them."""
+        """The lines of a note; of two paths in a mixed tree both, as `git notes show` would print them. Raises GitFailed for one that is not here."""
         have: dict[bytes, None] = {}
         for _, blob in self._tree.notes(key):
             found = self._git.objects.get(blob)
-            have.update(dict.fromkeys(split_lines(found[2]) if found else []))
+            if found is None:
+                # Writing on would replace lines nobody has read.
+                raise GitFailed(f"cannot read note {blob} of '{key[:12]}'", hint="the repository is damaged or partial; `git fsck` names what is missing")
+            have.update(dict.fromkeys(split_lines(found[2])))
         return have
 
     def _write(self, key: str, lines: dict[bytes, None]) -> None:
-        found, path, moves = self._tree.locate(key)
+        path, moves = self._tree.place(key)
         self._writes[path] = b"".join(line + b"\n" for line in lines)
-        self._drops.update(dict.fromkeys(p for p, _ in found if p != path))
-        for old, new in moves.items():
-            if new not in self._writes:
-                moved = self._git.objects.get(self._tree.blob_at(old) or "")
-                self._writes[new] = moved[2] if moved else b""
-            self._drops[old] = None
+        self._drops.update(dict.fromkeys(p for p, _ in self._tree.notes(key) if p != path))
+        self._moves.update(moves)
 
     def _last(self, anchor: str) -> int:
         """The last continuation an anchor has, by doubling and halving: any one may be appended to."""

@@ -12,6 +12,7 @@ from typing import Any
 from . import record, where
 from .cache import Cache, Damaged
 from .document import FORGOTTEN, SUPERSEDED, scope_name
+from .notetree import is_hex
 from .store import Store
 
 _STATUS = {0: "active", SUPERSEDED: "superseded", FORGOTTEN: "forgotten"}
@@ -45,9 +46,18 @@ def load(cache: Cache, rows: list[int]) -> list[tuple[dict[str, Any], int, int]]
 
 
 def commit_of(data: dict[str, Any]) -> str:
-    """The commit a record names, "" for none."""
+    """The commit a record names by its full id, "" for none."""
     commit = data.get("commit")
-    return commit if isinstance(commit, str) else ""
+    return commit if isinstance(commit, str) and len(commit) in (40, 64) and is_hex(commit) else ""
+
+
+def _word(value: Any) -> str | None:
+    """A text of a record whoever wrote it; None for other shapes."""
+    return record.clean(value) if isinstance(value, str) else None
+
+
+def _words(value: Any) -> list[str]:
+    return [record.clean(v) for v in value if isinstance(v, str)] if isinstance(value, list) else []
 
 
 def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD") -> list[dict[str, Any]]:
@@ -65,23 +75,29 @@ def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD") -> li
 
 def _paths(data: dict[str, Any]) -> list[tuple[str, str]]:
     found = data.get("paths")
-    return [(p["path"], str(p.get("blob", ""))) for p in found if isinstance(p, dict) and isinstance(p.get("path"), str)] if isinstance(found, list) else []
+    return [(record.clean(p["path"]), str(p.get("blob", ""))) for p in found if isinstance(p, dict) and isinstance(p.get("path"), str)] if isinstance(found, list) else []
 
 
 def _object(data: dict[str, Any], scope: int, status: int, places: list[str], states: dict[str, str], paths: list[dict[str, str]]) -> dict[str, Any]:
-    own = data.get("commit") or None
+    own = commit_of(data) or None
     commit, state = own, states.get(own or "", where.UNKNOWN)
     if state != where.REACHABLE:
         for other in places:
             if states.get(other) == where.REACHABLE:
                 commit, state = other, where.REACHABLE
-    out = {
-        "id": data["id"], "title": record.title_of(data), "body": data.get("body", ""), "type": data.get("type") or record.DEFAULT_TYPE,
-        "tags": data.get("tags") or [], "source": data.get("source"), "provenance": data.get("provenance"), "confidence": data.get("confidence"),
-        "created_at": data.get("created") or data.get("at"), "author": data.get("author"), "scope": scope_name(scope), "status": _STATUS[status],
-        "anchor": {"commit": commit, "branch": data.get("branch"), "state": state}, "paths": paths,
+    confidence = data.get("confidence")
+    out: dict[str, Any] = {
+        "id": record.clean(data["id"]), "title": record.clean(record.title_of(data)), "body": record.clean(data["body"]),
+        "type": _word(data.get("type")) or record.DEFAULT_TYPE, "tags": _words(data.get("tags")), "source": _word(data.get("source")),
+        "provenance": _word(data.get("provenance")),
+        "confidence": confidence if isinstance(confidence, (int, float)) and not isinstance(confidence, bool) and 0 <= confidence <= 1 else None,
+        "created_at": _word(data.get("created")) or _word(data.get("at")), "author": _word(data.get("author")), "scope": scope_name(scope),
+        "status": _STATUS[status], "anchor": {"commit": commit, "branch": _word(data.get("branch")), "state": state}, "paths": paths,
     }
-    for name in ("phase", "subtitle", "facts", "concepts", "agent", "session", "supersedes"):
-        if data.get(name):
-            out[name] = data[name]
+    for name in ("phase", "subtitle", "agent", "session"):
+        if _word(data.get(name)):
+            out[name] = _word(data[name])
+    for name in ("facts", "concepts", "supersedes"):
+        if _words(data.get(name)):
+            out[name] = _words(data[name])
     return out

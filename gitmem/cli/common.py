@@ -13,17 +13,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..errors import MemError, UsageError
+from ..render import safe
 from ..store import Store, open_store
 
 
 def warn(line: str) -> None:
-    print(line, file=sys.stderr)
+    print(safe(line), file=sys.stderr)
 
 
 @contextmanager
 def opened(*, needs_enabled: bool = True) -> Iterator[Store]:
     """The store around the current directory, closed at the end."""
-    store = open_store(os.environ, warn=warn)
+    store = open_store(os.environ, warn=warn, strict=needs_enabled)
     try:
         if needs_enabled and not store.settings.flag("enabled"):
             raise MemError("git mem is switched off here", hint=f"by {store.settings.origins['enabled']}; `git mem status` still works")
@@ -33,12 +34,14 @@ def opened(*, needs_enabled: bool = True) -> Iterator[Store]:
 
 
 def write(text: str = "") -> None:
-    """One line of output; a reader that went away ends the program quietly."""
-    sys.stdout.write(text + "\n")
+    """One line of output; no byte of it can steer the terminal."""
+    sys.stdout.write(safe(text) + "\n")
 
 
 def write_json(value: Any) -> None:
-    write(json.dumps(value, ensure_ascii=False))
+    """One line of JSON, readable where the output is UTF-8, else all ASCII."""
+    plain = sys.stdout.encoding.lower().replace("-", "") != "utf8"
+    sys.stdout.write(json.dumps(value, ensure_ascii=plain, allow_nan=False) + "\n")
 
 
 def refused(message: str, hint: str = "") -> None:
@@ -48,14 +51,14 @@ def refused(message: str, hint: str = "") -> None:
 
 def print_error(kind: str, message: str, hint: str = "") -> None:
     sys.stdout.flush()
-    print(f"{kind}: {message}", file=sys.stderr)
+    print(f"{kind}: {safe(message)}", file=sys.stderr)
     if hint:
-        print(f"hint: {hint}", file=sys.stderr)
+        print(f"hint: {safe(hint)}", file=sys.stderr)
 
 
 def read_stdin() -> str:
     """All of stdin as text; bytes that are no UTF-8 become U+FFFD."""
-    return sys.stdin.buffer.read().decode("utf-8", "replace")
+    return "" if sys.stdin is None else sys.stdin.buffer.read().decode("utf-8", "replace")
 
 
 def text_from(text: str | None, messages: list[str], stdin: bool, initial: str = "") -> str | None:
@@ -69,7 +72,7 @@ def text_from(text: str | None, messages: list[str], stdin: bool, initial: str =
         return "\n\n".join(messages)
     if stdin:
         return read_stdin()
-    return from_editor(initial) if sys.stdin.isatty() and sys.stdout.isatty() else None
+    return from_editor(initial) if sys.stdin and sys.stdin.isatty() and sys.stdout.isatty() else None
 
 
 def from_editor(initial: str) -> str:
@@ -99,6 +102,8 @@ def when(store: Store, text: str, option: str) -> str:
 
     try:
         return _iso(datetime.datetime.fromisoformat(text))
+    except OverflowError as e:
+        raise UsageError(f"cannot read '{option} {text}'", hint="write it like 2026-08-22 or '2 weeks ago'") from e
     except ValueError:
         pass
     answer = store.repo.git.text("rev-parse", f"--since={text}")

@@ -29,7 +29,7 @@ def _filter(store: Store, type: list[str], tag: list[str], path: list[str], phas
             superseded: bool = False) -> Filter:
     if scope not in ("", "team", "private"):
         raise UsageError(f"--scope is team or private, not '{scope}'")
-    return Filter(types=type, tags=tag, paths=[store.repo.path_in_tree(p).rstrip("/") for p in path], phase=phase, since=when(store, since, "--since"),
+    return Filter(types=type, tags=tag, paths=[p.rstrip("/") for p in map(store.repo.path_in_tree, path) if p != "."], phase=phase, since=when(store, since, "--since"),
                   until=when(store, until, "--until"), author=author, scope=scope, superseded=superseded)
 
 
@@ -123,7 +123,7 @@ def list_command(
             render.listing(items, more)
             if not items:
                 write("no memories" if wanted.empty else "no memories pass this filter")
-        return 0 if items or as_json else 1
+        return 0
 
 
 @app.command("show")
@@ -161,4 +161,4 @@ def log_command(
             render.listing([item])
         if not items:
             write("no memories in this range")
-        return 0 if items else 1
+        return 0
