@@ -1,8 +1,9 @@
 """The executable `git-mem`: picks the door, turns errors into text and exit codes.
 
 Exit codes: 0 done or found, 1 refused or nothing found, 2 wrong usage, 3 a bug
-of ours, 128 not a repository. Nothing is imported from the working tree, also
-not under `PYTHONPATH=.`: entries before the standard library are dropped first.
+of ours, 128 not a repository. We import nothing from the working tree, also not
+under `PYTHONPATH=.`: entries before the standard library are dropped first.
+(What Python itself runs at start, `sitecustomize`, only `python -E` prevents.)
 """
 
 import errno
@@ -67,22 +68,20 @@ def _open_streams() -> None:
 
 
 def _bug(error: Exception) -> int:
-    """One line for the user, the traceback in a private file."""
+    """One line for the user, the traceback in a private file; neither repeats the message, which may hold the text of a memory."""
     import tempfile
     import traceback
 
-    name = ""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "start"
+    print(f"bug: {type(error).__name__} in {last}", file=sys.stderr)
     try:
         with tempfile.NamedTemporaryFile("w", prefix="git-mem-crash-", suffix=".log", delete=False, encoding="utf-8") as f:
-            # argv may hold the text of a memory: only the command's name is written.
-            f.write(f"git-mem {' '.join(sys.argv[1:2])}\nPython {sys.version}\n\n" + "".join(traceback.format_exception(error)))
-            name = f.name
-        os.chmod(name, 0o600)
+            f.write(f"git-mem {' '.join(sys.argv[1:2])}\nPython {sys.version}\n\n{type(error).__name__}\n" + "".join(traceback.format_list(frames)))
+        os.chmod(f.name, 0o600)
+        print(f"details: '{f.name}'", file=sys.stderr)
     except OSError:
         pass
-    print(f"bug: {type(error).__name__}: {error}", file=sys.stderr)
-    if name:
-        print(f"details: '{name}'", file=sys.stderr)
     return 3
 
 

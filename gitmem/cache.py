@@ -311,6 +311,8 @@ def _quoted(path: str) -> str:
 def _connect(name: str) -> sqlite3.Connection:
     db = sqlite3.connect(name, timeout=5.0, isolation_level=None, uri=name.startswith("file:"))
     db.execute("PRAGMA cache_size=-16000")
+    # SQLite's own lower() knows ASCII only.
+    db.create_function("casefold", 1, lambda text: text.casefold() if isinstance(text, str) else "", deterministic=True)
     # The file changes in `guard.settle` only. NORMAL: what a power cut takes is in the notes.
     db.execute("PRAGMA wal_autocheckpoint=0")
     db.execute("PRAGMA synchronous=NORMAL")

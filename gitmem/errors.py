@@ -42,7 +42,7 @@ class GitFailed(MemError):
 
 
 class RefMoved(MemError):
-    """The notes ref changed while we wrote; the caller reads again and retries."""
+    """Other writers kept moving the notes ref; nothing was written."""
 
 
 class Refused(MemError):

@@ -6,6 +6,9 @@ gives ten, however rare they are. Every value is a bound parameter.
 
 from __future__ import annotations
 
+import copy
+import json
+
 from .document import ACTIVE, PRIVATE, SUPERSEDED, TEAM
 
 TYPE_CHECKING = False
@@ -34,6 +37,12 @@ class Filter:
     def empty(self) -> bool:
         return not (self.types or self.tags or self.paths or self.phase or self.since or self.until or self.author or self.scope
                     or self.anchors is not None or self.without or self.superseded)
+
+    def leaving_out(self, commits: Sequence[str]) -> Filter:
+        """The same conditions, and no memories of these commits."""
+        other = copy.copy(self)
+        other.without = commits
+        return other
 
     def sql(self) -> tuple[str, list[object]]:
         """(SELECT of the allowed rows, its parameters)."""
@@ -64,17 +73,17 @@ class Filter:
             where.append("at <= ?")
             args.append(self.until)
         if self.author:
-            where.append("instr(lower(author), ?) > 0")
-            args.append(self.author.lower())
+            where.append("instr(casefold(author), ?) > 0")
+            args.append(self.author.casefold())
         if self.scope:
             where.append("scope & ? > 0" if self.scope == "team" else "scope = ?")
             args.append(TEAM if self.scope == "team" else PRIVATE)
         if self.anchors is not None:
             where.append("coalesce(anchor, '') IN (SELECT value FROM json_each(?))")
-            args.append("[" + ",".join(f'"{a}"' for a in self.anchors) + "]")
+            args.append(json.dumps(list(self.anchors)))
         if self.without:
             where.append("coalesce(anchor, '') NOT IN (SELECT value FROM json_each(?))")
-            args.append("[" + ",".join(f'"{a}"' for a in self.without) + "]")
+            args.append(json.dumps(list(self.without)))
         return "SELECT row FROM memory WHERE " + " AND ".join(where), args
 
 

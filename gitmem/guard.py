@@ -2,7 +2,7 @@
 
 `<cache>.sums` holds a stamp (size, inode, times of the cache file as we left
 it) and a CRC-32 of each page. While the stamp holds, nothing was written since
-and a reader pays one `stat` and a read of 44 bytes. Where it does not (another
+and a reader pays one `stat` and a read of 52 bytes. Where it does not (another
 program, a copied repository, a crash between two steps of ours) all pages are
 summed: 13 ms for 10,000 memories (20 MB). SQLite itself misses a changed byte
 in an index, a term frequency or a full-text block; this does not.

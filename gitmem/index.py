@@ -64,7 +64,7 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
     for scope, notes, seen, tip in moved:
         for key, line in notes.lines(tip, since=seen, deep=deep):
             lines.append((key, line, SCOPE_BITS[scope]))
-        if most is not None and cache.how != "memory" and len(lines) > most:
+        if most is not None and len(lines) > most:
             return None
     added = 0
     wait = _PATIENCE if most is None else _LITTLE

@@ -34,9 +34,11 @@ def list_memories(store: Store, wanted: Filter, *, limit: int | None = None, all
     """(public objects, how many more there are). Unmerged memories only with `all_branches`; `stale`: a path changed or went."""
 
     def read(cache: Cache) -> tuple[list[dict[str, Any]], int]:
-        if not all_branches:
-            wanted.without = _unmerged(store, cache)
         rows = rows_of(cache, wanted)
+        if not all_branches:
+            hidden = set(_unmerged(store, cache))
+            if hidden:
+                rows = rows_of(cache, wanted.leaving_out(sorted(hidden)))
         if not stale:
             return view.objects(store, cache, rows[:limit]), max(0, len(rows) - len(rows[:limit]))
         found = [m for m in view.objects(store, cache, rows) if any(p["state"] in (where.CHANGED, where.GONE) for p in m["paths"])]

@@ -56,8 +56,8 @@ def find(store: Store, prefix: str) -> Found:
 def _load(cache: Cache, id: str) -> Found:
     rows = cache.db.execute("SELECT n, scope, raw FROM line WHERE memory = ?", (id.encode(),)).fetchall()
     records = [r for r in (record.parse(raw) for _, _, raw in rows) if r]
-    marks = ",".join("?" * len(rows))
-    covers = cache.db.execute(f"SELECT raw FROM line WHERE n IN (SELECT by FROM cover WHERE version IN (SELECT version FROM line WHERE n IN ({marks})))", [n for n, _, _ in rows])
+    places = ",".join("?" * len(rows))
+    covers = cache.db.execute(f"SELECT raw FROM line WHERE n IN (SELECT by FROM cover WHERE version IN (SELECT version FROM line WHERE n IN ({places})))", [n for n, _, _ in rows])
     records += [r for r in (record.parse(raw) for (raw,) in covers) if r]
     bits = 0
     for _, scope, raw in rows:
@@ -86,16 +86,14 @@ def edit(store: Store, prefix: str, changes: dict[str, Any], *, allow_secret: bo
         raise MemError(f"memory '{found.memory.id[:8]}' is {found.memory.status}", hint="remember it again to bring it back")
     old = found.record.data
     merged = _sound({k: old[k] for k in _CONTENT if k in old})
-    for p in changes.get("paths") or ():
-        # A path that stays keeps the blob it was seen with.
-        p.update({k: v for q in merged.get("paths", ()) if isinstance(q, dict) and q.get("path") == p["path"] for k, v in q.items()})
     merged.update(changes)
     fields = record.content(merged, store.settings.number("maxBody"))
     if not allow_secret and store.settings["secrets"] == "refuse":
         refuse_secrets(fields)
     if all(fields.get(k) == old.get(k) for k in _CONTENT):
         raise MemError("nothing to change", hint="the memory already says that")
-    note_blobs(store.repo, store.repo.head(), fields.get("paths", []))
+    head = store.repo.head()
+    note_blobs(store.repo, [(head, p) for p in fields.get("paths", [])])
     carried = {k: old[k] for k in _CARRIED if k in old}
     carried.setdefault("created", old.get("at"))
     data = record.edit(found.memory.id, {**fields, "author": store.settings.author}, found.memory.heads, **carried)
@@ -107,7 +105,7 @@ def supersede(store: Store, prefix: str, fields: dict[str, Any], *, scope: str =
     """Stores a new memory that takes the place of an old one; returns the new id. One line says both."""
     found = find(store, prefix)
     if found.memory.status != fold.ACTIVE:
-        raise MemError(f"memory '{found.memory.id[:8]}' is {found.memory.status}", hint="`git mem show` names what replaced it")
+        raise MemError(f"memory '{found.memory.id[:8]}' is {found.memory.status}", hint="`git mem show` says what became of it")
     old = found.record.data
     inherited = _sound({k: old[k] for k in ("type", "tags", "paths", "phase") if k in old and not fields.get(k)})
     checked = record.content({"author": store.settings.author, **inherited, **{k: v for k, v in fields.items() if v}}, store.settings.number("maxBody"))
@@ -115,7 +113,7 @@ def supersede(store: Store, prefix: str, fields: dict[str, Any], *, scope: str =
         refuse_secrets(checked)
     head = store.repo.head()
     facts = marks.of_commit(store.repo, head) if head else {}
-    note_blobs(store.repo, head, checked.get("paths", []))
+    note_blobs(store.repo, [(head, p) for p in checked.get("paths", [])])
     data = record.create(checked, commit=head, branch=branch_to_note(store) if head else "", supersedes=[found.memory.id], after=sorted(found.memory.heads), **facts)
     if data["id"] == found.memory.id:
         raise Refused("the new text is the old one")
@@ -123,12 +121,12 @@ def supersede(store: Store, prefix: str, fields: dict[str, Any], *, scope: str =
     return str(data["id"])
 
 
-def forget(store: Store, prefix: str, reason: str = "") -> Found:
+def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = False) -> Found:
     """Hides a memory everywhere the record arrives; the text stays in the history (purge removes it)."""
     found = find(store, prefix)
     if found.memory.status == fold.FORGOTTEN:
         raise MemError(f"memory '{found.memory.id[:8]}' is already forgotten")
-    if store.settings["secrets"] == "refuse":
+    if not allow_secret and store.settings["secrets"] == "refuse":
         refuse_secrets({"reason": reason})
     after = found.memory.heads or [r.version for r in found.memory.versions]
     data = record.forget(found.memory.id, after, author=store.settings.author, reason=record.clean(reason)[: record.MAX_TITLE],
@@ -137,7 +135,7 @@ def forget(store: Store, prefix: str, reason: str = "") -> Found:
     return found
 
 
-def share(store: Store, prefix: str) -> Found:
+def share(store: Store, prefix: str, *, allow_secret: bool = False) -> Found:
     """Gives a private memory to the team: its own lines travel byte for byte, and a record says who did it."""
     found = find(store, prefix)
     if found.scope == "team":
@@ -145,7 +143,7 @@ def share(store: Store, prefix: str) -> Found:
     if found.memory.status == fold.FORGOTTEN:
         raise MemError(f"memory '{found.memory.id[:8]}' is forgotten")
     own = [r for r in found.memory.records if r.op in record.COVER_OPS]
-    if store.settings["secrets"] == "refuse":
+    if not allow_secret and store.settings["secrets"] == "refuse":
         for r in own:
             refuse_secrets({k: v for k, v in r.data.items() if k not in ("id", "n", "salt", "commit", "after", "patch", "base", "branch_patch")})
     said = record.share(found.memory.id, author=store.settings.author)

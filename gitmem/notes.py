@@ -7,8 +7,10 @@ and retry). Nothing but a purge removes a line: what stock git's `notes
 prune`, `notes remove`, an edit or a blind ref update took away is read back
 from the ref's history and reflog, and the next append writes it again.
 
-Our commits carry the trailer `Mem-Complete: 1`: their tree holds every line of
-their whole history, so a reader looks no further back than the last of ours.
+A commit with the trailer `Mem-Complete: 1` holds every line of its whole
+history, so a reader looks no further back. Ours carry it, unless part of the
+history could not be read (a shallow clone) or others moved the ref so often
+that there was no time to look.
 
 `docs/format.md` specifies all of this; `treeedit` decides where a line goes.
 """

@@ -11,14 +11,15 @@ import contextlib
 import marshal
 import os
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
 
 def halves(work: Callable[[list[Any]], list[Any]], items: list[Any]) -> list[Any]:
     """`work(items)` for a function that treats each item alone; results must be built of plain strings, bytes and numbers."""
-    if sys.platform != "linux" or (os.cpu_count() or 1) < 2:
-        return work(items)
+    if sys.platform != "linux" or (os.cpu_count() or 1) < 2 or threading.active_count() > 1:
+        return work(items)  # a fork beside a thread (a progress bar) could inherit a held lock
     middle = len(items) // 2
     reader, writer = os.pipe()
     sys.stdout.flush()

@@ -11,6 +11,7 @@ than the whole search (10,000 memories: 1 ms for the vectors).
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from . import rank, scan, text, view, where
@@ -107,6 +108,14 @@ class Searcher:
         return out
 
 
+def _count(cache: Cache, wanted: Filter) -> int:
+    """How many memories took part."""
+    if wanted.empty:
+        return cache.count()
+    sql, args = wanted.sql()
+    return int(cache.db.execute(f"SELECT count(*) FROM ({sql})", args).fetchone()[0])
+
+
 def _as_of(store: Store, cache: Cache, wanted: Filter, at: str) -> Filter:
     """The filter narrowed to memories whose commit the revision contains."""
     from .errors import MemError
@@ -119,8 +128,9 @@ def _as_of(store: Store, cache: Cache, wanted: Filter, at: str) -> Filter:
     inside = {a for a in anchors if states[a] == where.REACHABLE}
     # A line that a rewrite took along counts under its new commit too.
     moved = {a for a, b in cache.db.execute("SELECT m.anchor, p.anchor FROM memory m JOIN place p ON p.n = m.line") if b in inside}
-    wanted.anchors = sorted(inside | moved)
-    return wanted
+    narrowed = copy.copy(wanted)
+    narrowed.anchors = ["", *sorted(inside | moved)]  # "": made before the first commit
+    return narrowed
 
 
 def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = "", all_branches: bool = False, hot: bool = False) -> dict[str, Any]:
@@ -138,7 +148,7 @@ def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = ""
         for hit, item in zip(hits, objects, strict=True):
             item["score"], item["retrieval"], item["explain"] = round(hit.score, 4), hit.retrieval, hit.parts()
         return {"query": query, "verdict": verdict, "probability": round(probability, 4), "degraded": False, "degraded_reason": "",
-                "searched": cache.count(), "hits": objects}
+                "searched": _count(cache, chosen), "hits": objects}
 
     answer, fresh = store.with_cache(ask, most=ON_THE_SPOT if hot else None)
     if not fresh:

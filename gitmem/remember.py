@@ -7,13 +7,12 @@ nothing. What is answered as stored is in the notes ref.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import index, marks, record, redact
 from .cache import Cache
-from .document import content_digest
+from .document import content_digest, scope_name
 from .errors import MemError, Refused
 from .layout import Repo
 from .store import Store
@@ -72,17 +71,17 @@ class Known:
         self._store = store
         self._most = index.ON_THE_SPOT if single else None
         self._fresh = False
-        self.sources: dict[str, str] = {}
-        self.digests: dict[bytes, str] = {}
+        self.sources: dict[str, tuple[str, str]] = {}  # (id, scope)
+        self.digests: dict[bytes, tuple[str, str]] = {}
 
     def look_up(self, ready: list[_Ready]) -> None:
         """Fetches what the cache knows of these drafts; forgotten memories count for sources, not for texts (saying it again revives it)."""
         sources = sorted({r.fields["source"] for r in ready if r.fields.get("source")})
         digests = sorted({r.digest for r in ready if not r.fields.get("source")})
 
-        def read(cache: Cache) -> tuple[dict[str, str], dict[bytes, str]]:
-            return (_select(cache, "SELECT source, id FROM memory WHERE source IN", sources),
-                    _select(cache, "SELECT digest, id FROM memory WHERE status = 0 AND digest IN", digests))
+        def read(cache: Cache) -> tuple[dict[str, tuple[str, str]], dict[bytes, tuple[str, str]]]:
+            return (_select(cache, "SELECT source, id, scope FROM memory WHERE source IN", sources),
+                    _select(cache, "SELECT digest, id, scope FROM memory WHERE status = 0 AND digest IN", digests))
 
         (by_source, by_digest), _ = self._store.with_cache(read, most=self._most, refresh=not self._fresh)
         self._fresh = True
@@ -90,11 +89,11 @@ class Known:
         self.digests = {**by_digest, **self.digests}
 
 
-def _select(cache: Cache, sql: str, wanted: list[Any]) -> dict[Any, str]:
-    out: dict[Any, str] = {}
+def _select(cache: Cache, sql: str, wanted: list[Any]) -> dict[Any, tuple[str, str]]:
+    out: dict[Any, tuple[str, str]] = {}
     for i in range(0, len(wanted), 500):
         part = wanted[i : i + 500]
-        out.update(cache.db.execute(f"{sql} ({','.join('?' * len(part))})", part))
+        out.update({key: (id, scope_name(bits)) for key, id, bits in cache.db.execute(f"{sql} ({','.join('?' * len(part))})", part)})
     return out
 
 
@@ -162,20 +161,19 @@ def _drop_known(ready: list[_Ready], results: list[Result | None], known: Known)
         found = known.sources.get(source) if source else known.digests.get(r.digest)
         if found:
             reason = "this source is known" if source else "the same text is known"
-            results[r.place] = Result(DUPLICATE, found, reason, record.title_of(r.fields), r.scope)
+            results[r.place] = Result(DUPLICATE, found[0], reason, record.title_of(r.fields), found[1])
             continue
         left.append(r)
         id = record.identify(r.fields)["id"]
         if source:
-            known.sources[source] = id
-        known.digests[r.digest] = id
+            known.sources[source] = (id, r.scope)
+        known.digests[r.digest] = (id, r.scope)
     return left
 
 
 def _anchor_facts(store: Store, ready: list[_Ready]) -> None:
     """Blob ids of the paths as they are at the anchor, and the patch-ids of a few anchors."""
-    for anchor in {r.anchor for r in ready if r.fields.get("paths")}:
-        note_blobs(store.repo, anchor, [p for r in ready if r.anchor == anchor for p in r.fields.get("paths", ())])
+    note_blobs(store.repo, [(r.anchor, p) for r in ready for p in r.fields.get("paths", ())])
     anchors = {r.anchor for r in ready if r.anchor}
     if len(anchors) <= marks.MANY:
         facts = {anchor: marks.of_commit(store.repo, anchor) for anchor in anchors}
@@ -189,10 +187,11 @@ def branch_to_note(store: Store) -> str:
     return "" if store.settings["secrets"] == "refuse" and redact.check({"branch": branch}) else branch
 
 
-def note_blobs(repo: Repo, commit: str, paths: list[dict[str, str]]) -> None:
-    """Adds to each path the blob id it has at a commit, where it has one and none was noted before."""
-    missing = [p for p in paths if commit and not p.get("blob")]
-    for p, blob in zip(missing, repo.git.ids([f"{commit}:{p['path'].rstrip('/')}" for p in missing]) if missing else [], strict=True):
+def note_blobs(repo: Repo, paths: list[tuple[str, dict[str, str]]]) -> None:
+    """Adds to each (commit, path) the blob id it has there, where it has one and none was noted before."""
+    missing = [(commit, p) for commit, p in paths if commit and not p.get("blob")]
+    names = [f"{commit}:{p['path'].rstrip('/')}" for commit, p in missing]
+    for (_, p), blob in zip(missing, repo.git.ids(names) if names else [], strict=True):
         if blob:
             p["blob"] = blob
 
@@ -211,9 +210,8 @@ def _append(store: Store, ready: list[_Ready], results: list[Result | None]) -> 
         store.append(scope, items, f"git mem: remember {len(batch)} {word}")
 
 
-def session_facts(environ: Any = None) -> dict[str, str]:
+def session_facts(environ: Mapping[str, str]) -> dict[str, str]:
     """Which agent is speaking, where the environment says so."""
-    environ = os.environ if environ is None else environ
     if environ.get("CLAUDECODE"):
         return {k: v for k, v in (("agent", "claude"), ("session", environ.get("CLAUDE_CODE_SESSION_ID", ""))) if v}
     return {}

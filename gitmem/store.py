@@ -26,6 +26,7 @@ T = TypeVar("T")
 _BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
 # A disk that is full, read-only or gone, or a limit of this process: none of it says that the file is damaged.
 _FULL = ("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC", "SQLITE_IOERR_TRUNCATE", "SQLITE_IOERR_SHM")
+_DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT", "SQLITE_IOERR", "SQLITE_SCHEMA", "SQLITE_PROTOCOL")
 _ATTEMPTS = 6  # others may replace the cache while we open it
 
 
@@ -82,7 +83,7 @@ class Store:
             except Exception as e:
                 kind = self._kind(e)
                 if kind == "full":
-                    return self._in_memory(action, f"the memory cache cannot be written ({_words(e)})")
+                    return self._in_memory(action, f"the memory cache cannot be written ({_words(e)})", most)
                 if kind == "busy":
                     refresh = False
                 elif kind == "damaged":
@@ -90,7 +91,7 @@ class Store:
                     if damaged > 1:
                         break
                     if not os.access(self.repo.mem_dir, os.W_OK):
-                        return self._in_memory(action, f"the memory cache is damaged ({_words(e)})")
+                        return self._in_memory(action, f"the memory cache is damaged ({_words(e)})", most)
                     self.warn(f"warning: the memory cache was damaged ({_words(e)}), rebuilding it from the notes")
                     inode = self._cache.inode if self._cache else 0
                     self.close_cache()
@@ -98,7 +99,7 @@ class Store:
                 elif kind != "moved":
                     raise
                 self.close_cache()
-        return self._in_memory(action, "the memory cache cannot be " + ("rebuilt" if damaged else "read while others write it"))
+        return self._in_memory(action, "the memory cache cannot be " + ("rebuilt" if damaged else "read while others write it"), most)
 
     def _kind(self, e: Exception) -> str:
         """What to do about an error: moved, busy, full, damaged, or "" for a bug of ours."""
@@ -109,7 +110,10 @@ class Store:
             return "damaged"
         if isinstance(e, sqlite3.Error):
             name = getattr(e, "sqlite_errorname", "")
-            return "busy" if name.startswith(_BUSY) else "full" if name.startswith(_FULL) else "damaged"
+            if name.startswith((*_BUSY, *_FULL)):
+                return "busy" if name.startswith(_BUSY) else "full"
+            if name.startswith(_DAMAGED):
+                return "damaged"
         if isinstance(e, OSError) and e.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EFBIG):
             return "full"
         # Decay can also make a value that no code of ours expects; the page sums tell it from a bug.
@@ -124,13 +128,13 @@ class Store:
             self._cache = opened
         return self._cache
 
-    def _in_memory(self, action: Callable[[Cache], T], reason: str) -> tuple[T, bool]:
-        """The answer from a cache that lives in memory for this process only."""
+    def _in_memory(self, action: Callable[[Cache], T], reason: str, most: int | None) -> tuple[T, bool]:
+        """The answer from a cache that lives in memory for this process only; not fresh where `most` forbids to fill it."""
         self.warn(f"warning: {reason}, answering without it")
         self.close_cache()
         self._cache = cache_file.open_in_memory()
-        index.refresh(self._cache, self.sources, self.table)
-        return action(self._cache), True
+        added = index.refresh(self._cache, self.sources, self.table, most=most)
+        return action(self._cache), added is not None
 
     def close_cache(self) -> None:
         if self._cache is not None:

@@ -1,7 +1,7 @@
 """Whole cold processes against the floor F, a cold `python3 -c "import sqlite3"` taken in turn in the same run.
 
-    python perf/bench.py                          # 1,000 and 10,000 memories
-    python perf/bench.py --sizes 10000,100000     # what the budgets name
+    python perf/bench.py                          # 1,000, 10,000 and 100,000 memories
+    python perf/bench.py --sizes 10000             # one size
     python perf/bench.py --against v0.1.0         # two revisions, in turn
     python perf/bench.py --write docs/performance.md
 
@@ -17,7 +17,6 @@ import json
 import os
 import pathlib
 import platform
-import resource
 import shutil
 import statistics
 import subprocess
@@ -41,14 +40,16 @@ class Bench:
                         GIT_COMMITTER_EMAIL="ada@example.org", LANG="C.UTF-8")
         self.rows: list[tuple[str, ...]] = []
 
-    def repo(self, name: str) -> pathlib.Path:
+    def repo(self, name: str, commits: int = 3) -> pathlib.Path:
         path = self.root / name
         subprocess.run(["git", "init", "-q", "-b", "main", str(path)], env=self.env, check=True)
-        for i in range(3):
-            (path / f"f{i}.txt").write_text(f"{i}\n")
-            subprocess.run(["git", "add", "-A"], cwd=path, env=self.env, check=True)
-            subprocess.run(["git", "commit", "-q", "-m", f"c{i}"], cwd=path, env=self.env, check=True)
+        stream = "".join(f"commit refs/heads/main\ncommitter Ada <ada@example.org> {1700000000 + i} +0000\ndata 1\n{i % 10}\n"
+                         f"M 100644 inline f{i % 7}.txt\ndata 4\n{i:04d}\n" for i in range(commits))
+        subprocess.run(["git", "fast-import", "--quiet"], cwd=path, env=self.env, input=stream, text=True, check=True)
         return path
+
+    def commits(self, path: pathlib.Path) -> list[str]:
+        return subprocess.run(["git", "rev-list", "main"], cwd=path, env=self.env, capture_output=True, text=True, check=True).stdout.split()
 
     def once(self, argv: list[str], cwd: pathlib.Path, stdin: str | None = None, ok: tuple[int, ...] = (0, 1)) -> float:
         start = time.perf_counter()
@@ -76,28 +77,36 @@ class Bench:
         print("  ".join(row), flush=True)
 
 
-def children_peak() -> float:
-    """Peak memory of the largest child so far, MiB."""
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+def peak(argv: list[str], cwd: pathlib.Path, env: dict[str, str]) -> float:
+    """Peak memory of one process, MiB."""
+    code = "import resource,subprocess,sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    done = subprocess.run([sys.executable, "-c", code, *argv], cwd=cwd, env=env, capture_output=True, text=True, check=True)
+    return int(done.stdout) / 1024
 
 
 def measure(bench: Bench, size: int, questions: list[str]) -> None:
     first = next(iter(bench.programs.values()))
-    path = bench.repo(f"store-{size}")
-    lines = "".join(json.dumps(m) + "\n" for m in data.memories(size))
+    path = bench.repo(f"store-{size}", 1000)
+    commits = bench.commits(path)
+    lines = "".join(json.dumps(m) + "\n" for m in data.memories(size, commits=commits))
     taken = bench.once([first, "remember", "--jsonl", "-"], path, lines)
     bench.add("bulk", size, "", f"{taken:.1f} s = {size / taken:,.0f} a second")
     for name, program in bench.programs.items():
         shutil.rmtree(path / ".git" / "mem")
         taken = bench.once([program, "index"], path)
-        bench.add("index from nothing", size, name, f"{taken:.1f} s", f"{children_peak():.0f} MiB at most")
+        bench.add("index from nothing", size, name, f"{taken:.1f} s", f"{peak([program, 'index', '--rebuild'], path, bench.env):.0f} MiB")
     bench.cold("recall", size, path, [lambda p, q=q: [p, "recall", "--", q] for q in questions])  # type: ignore[misc]
+    batch = bench.root / "questions.jsonl"
+    batch.write_text("".join(json.dumps({"_id": str(i), "text": q}) + "\n" for i, q in enumerate(questions)))
+    for name, program in bench.programs.items():
+        taken = bench.once([program, "recall", "--batch", str(batch)], path)
+        bench.add("recall --batch, a question", size, name, f"{taken / len(questions) * 1e3:.1f} ms")
     bench.cold("list -n 20", size, path, [lambda p: [p, "list", "--all", "-n", "20"]] * 11)
     bench.cold("remember", size, path, [lambda p, i=i: [p, "remember", f"a memory {i} of its own, {time.time_ns()}"] for i in range(21)])  # type: ignore[misc]
     for name, program in bench.programs.items():
         times, floors = [], []
         for round_ in range(7):
-            rows = "".join(json.dumps(m) + "\n" for m in data.memories(100, seed=1000 + round_ + 100 * len(name)))
+            rows = "".join(json.dumps(m) + "\n" for m in data.memories(100, seed=1000 + round_ + 100 * len(name), commits=commits))
             copy = bench.root / "behind"
             shutil.rmtree(copy, ignore_errors=True)
             shutil.copytree(path / ".git" / "mem", copy)
@@ -147,7 +156,7 @@ def table(rows: list[tuple[str, ...]], machine: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", default="1000,10000")
+    parser.add_argument("--sizes", default="1000,10000,100000")
     parser.add_argument("--program", default=shutil.which("git-mem"), help="the git-mem to measure (default: the one on PATH)")
     parser.add_argument("--against", help="a revision to measure beside it")
     parser.add_argument("--questions", type=int, default=50)

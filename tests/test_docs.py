@@ -255,7 +255,7 @@ def test_every_field_that_is_written_is_specified(lab: Lab) -> None:
 def test_completion_is_for_git_mem_and_leaves_git_alone(lab: Lab) -> None:
     if not shutil.which("bash"):
         pytest.skip("no bash here")
-    script = lab.run(lab.root, sys.executable, "-m", "gitmem", "--show-completion", "bash", env={"SHELL": "/bin/bash"}).stdout
+    script = lab.run(lab.root, sys.executable, "-m", "gitmem", env={"_GIT_MEM_COMPLETE": "source_bash"}).stdout
     assert re.search(r"(?m)^complete .* git-mem$", script), script
     assert " git mem" not in script
 

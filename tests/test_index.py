@@ -41,6 +41,9 @@ class FakeNotes:
     def tip(self) -> str:
         return str(len(self.items) or "")
 
+    def reflog_size(self) -> str:
+        return self.tip()
+
     def lines(self, tip: str, since: str = "", deep: bool = False) -> Iterator[tuple[str, bytes]]:
         yield from self.items[0 if deep else int(since or 0) : int(tip)]
 

@@ -114,7 +114,6 @@ def index_command(
         start = time.perf_counter()
         if rebuild:
             store.discard()
-        before = 0
         with render.progress("indexing", total=None) as advance:
             shown = 0
 
@@ -126,7 +125,7 @@ def index_command(
             numbers, _ = store.with_cache(lambda cache: (cache.count(), cache.meta("space")), progress=tell, deep=rebuild)
         seconds = time.perf_counter() - start
         if as_json:
-            write_json({"memories": numbers[0], "added": shown - before, "space": numbers[1], "seconds": round(seconds, 3)})
+            write_json({"memories": numbers[0], "lines_read": shown, "space": numbers[1], "seconds": round(seconds, 3)})
         else:
             write(f"{numbers[0]} memories indexed, vectors by {numbers[1]} ({seconds:.2f} s)")
         return 0

@@ -75,21 +75,25 @@ def text_from(text: str | None, messages: list[str], stdin: bool, initial: str =
     return from_editor(initial) if sys.stdin and sys.stdin.isatty() and sys.stdout.isatty() else None
 
 
+# As `git commit --cleanup=scissors`: lines of the text may begin with `#`.
+SCISSORS = "# ------------------------ >8 ------------------------\n"
+
+
 def from_editor(initial: str) -> str:
-    """What the user saves in the editor git would start; lines that begin with `#` are dropped."""
+    """What the user saves in the editor git would start; everything from the scissors line on is dropped."""
     import shlex
     import subprocess
     import tempfile
 
     editor = subprocess.run(["git", "var", "GIT_EDITOR"], capture_output=True, text=True, check=False).stdout.strip() or "vi"
     with tempfile.NamedTemporaryFile("w", suffix=".md", prefix="git-mem-", delete=False, encoding="utf-8") as f:
-        f.write(initial)
+        f.write(initial.rstrip("\n") + "\n" + SCISSORS + "# Write what is worth remembering above. An empty text stores nothing.\n")
     try:
         done = subprocess.run(["sh", "-c", editor + ' "$@"', shlex.split(editor)[0], f.name], check=False)
         if done.returncode:
             raise MemError(f"the editor '{editor}' failed", hint="nothing was stored")
         with open(f.name, encoding="utf-8", errors="replace") as saved:
-            return "".join(line for line in saved if not line.startswith("#")).strip()
+            return saved.read().partition(SCISSORS)[0].strip("\n")
     finally:
         os.unlink(f.name)
 

@@ -45,7 +45,7 @@ def recall_command(
     until: str = _Until,
     author: str = _Author,
     scope: str = _Scope,
-    at: str = typer.Option("", "--at", "--as-of", metavar="REV", help="Answer as of this revision."),
+    at: str = typer.Option("", "--at", "--as-of", metavar="REV", help="Only memories about commits this revision contains, with their present text."),
     all: bool = typer.Option(False, "--all", help="All branches count alike."),
     hot: bool = typer.Option(False, "--hot", help="Take in at most 200 new memories before answering; more are indexed in the background."),
     explain: bool = typer.Option(False, "--explain", help="Show how each score came about."),
@@ -122,7 +122,7 @@ def list_command(
         else:
             render.listing(items, more)
             if not items:
-                write("no memories" if wanted.empty else "no memories pass this filter")
+                write("no memories" + ("" if wanted.empty else " pass this filter") + ("" if all else "; --all also looks on branches that are not merged"))
         return 0
 
 

@@ -14,7 +14,7 @@ from .. import memories, record, remember
 from ..errors import MemError, Refused, UsageError
 from ..store import Store
 from . import app
-from .common import from_editor, opened, refused, text_from, write, write_json
+from .common import from_editor, opened, refused, text_from, warn, write, write_json
 
 _Message = typer.Option([], "-m", "--message", help="The text; several become paragraphs.")
 _Type = typer.Option("", "--type", help=f"One of {', '.join(record.TYPES)}, or a word of your own.")
@@ -23,12 +23,10 @@ _Path = typer.Option([], "--path", "--paths", help="A file or directory the memo
 _AllowSecret = typer.Option(False, "--allow-secret", help="Store it although it looks like it holds a secret.")
 _Json = typer.Option(False, "--json", help="Print JSON.")
 
-_EDITOR_TEXT = "\n# Write what is worth remembering; lines that begin with # are dropped.\n# An empty text stores nothing.\n"
-
 
 @app.command("remember")
 def remember_command(
-    text: str = typer.Argument(None, help="What to remember."),
+    text: list[str] = typer.Argument(None, metavar="[TEXT]...", help="What to remember."),
     message: list[str] = _Message,
     stdin: bool = typer.Option(False, "--stdin", help="Read the text from standard input."),
     jsonl: str = typer.Option("", "--jsonl", metavar="FILE", help="Store many: one JSON object a line (`-`: standard input)."),
@@ -53,10 +51,11 @@ def remember_command(
     scope = "private" if private else "team" if team else ""
     with opened() as store:
         if jsonl:
-            if text is not None or message or stdin:
-                raise UsageError("--jsonl takes its texts from the file")
-            return _many(store, jsonl, scope, allow_secret, as_json)
-        body = text_from(text, message, stdin, _EDITOR_TEXT)
+            if text or message or stdin or title or path or source:
+                raise UsageError("--jsonl takes text, title, path and source from the file")
+            defaults = {k: v for k, v in (("scope", scope), ("type", type), ("tags", tag), ("commit", commit), ("phase", phase), ("provenance", provenance)) if v}
+            return _many(store, jsonl, defaults, allow_secret, as_json)
+        body = text_from(" ".join(text) if text else None, message, stdin)
         if body is None:
             raise UsageError("nothing to remember", hint="give the text, -m TEXT or --stdin")
         draft: dict[str, Any] = {"body": body, "title": title, "type": type, "tags": tag, "commit": commit, "phase": phase, "source": source,
@@ -64,7 +63,15 @@ def remember_command(
                                  **remember.session_facts(os.environ)}
         result = remember.remember(store, [draft], allow_secret=allow_secret)[0]
         if result.status == remember.REFUSED:
+            if as_json:
+                write_json({"id": None, "status": result.status, "reason": result.reason})
             raise Refused(result.reason, hint=result.hint)
+        if type and type.lower() not in record.TYPES:
+            warn(f"note: '{type}' is none of the usual types ({', '.join(record.TYPES)}); stored as it is")
+        if result.status == remember.DUPLICATE and scope == "team" and result.scope == "private":
+            warn(f"note: it is in your private notes; `git mem share {result.id[:8]}` gives it to the team")
+        elif result.status == remember.DUPLICATE and (tag or path or type or title):
+            warn(f"note: nothing was changed; `git mem edit {result.id[:8]}` changes what is known")
         if as_json:
             write_json({"id": result.id, "status": result.status, "reason": result.reason, "title": result.title, "scope": result.scope})
         elif result.status == remember.DUPLICATE:
@@ -77,8 +84,8 @@ def remember_command(
 _BLOCK = 10_000  # drafts a commit: bounds memory, and a crash loses at most the last block
 
 
-def _many(store: Store, name: str, scope: str, allow_secret: bool, as_json: bool) -> int:
-    """`remember --jsonl`: every good line is stored, every bad one named."""
+def _many(store: Store, name: str, defaults: dict[str, Any], allow_secret: bool, as_json: bool) -> int:
+    """`remember --jsonl`: every good line is stored, every bad one named. `defaults` serve lines that lack the field; a given scope wins."""
     from ..render import progress
 
     known = remember.Known(store)
@@ -88,10 +95,10 @@ def _many(store: Store, name: str, scope: str, allow_secret: bool, as_json: bool
         for numbered in _json_lines(name):
             block.append(numbered)
             if len(block) == _BLOCK:
-                _store_block(store, block, scope, allow_secret, as_json, counts, known)
+                _store_block(store, block, defaults, allow_secret, as_json, counts, known)
                 advance(len(block))
                 block = []
-        _store_block(store, block, scope, allow_secret, as_json, counts, known)
+        _store_block(store, block, defaults, allow_secret, as_json, counts, known)
         advance(len(block))
     store.with_cache(lambda cache: None)
     if not as_json:
@@ -119,12 +126,10 @@ def _json_lines(name: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
                 yield number, value if isinstance(value, dict) else "is no JSON object"
 
 
-def _store_block(store: Store, block: list[tuple[int, dict[str, Any] | str]], scope: str, allow_secret: bool, as_json: bool, counts: dict[str, int],
+def _store_block(store: Store, block: list[tuple[int, dict[str, Any] | str]], defaults: dict[str, Any], allow_secret: bool, as_json: bool, counts: dict[str, int],
                  known: remember.Known) -> None:
-    drafts = [dict(value) for _, value in block if not isinstance(value, str)]
-    for draft in drafts:
-        if scope:
-            draft["scope"] = scope
+    forced = {"scope": defaults["scope"]} if "scope" in defaults else {}
+    drafts = [{**defaults, **value, **forced} for _, value in block if not isinstance(value, str)]
     results = iter(remember.remember(store, drafts, allow_secret=allow_secret, known=known) if drafts else [])
     for number, value in block:
         if isinstance(value, str):
@@ -188,7 +193,7 @@ def supersede_command(
 ) -> int:
     """Store a new memory in the place of an old one; the old one stays readable with `show`."""
     with opened() as store:
-        body = text_from(text, message, stdin, _EDITOR_TEXT)
+        body = text_from(text, message, stdin)
         if body is None:
             raise UsageError("nothing takes its place", hint="give the new text, -m TEXT or --stdin")
         fields = {"body": body, "title": title, "type": type, "tags": tag, "paths": [store.repo.path_in_tree(p) for p in path]}
@@ -204,6 +209,7 @@ def supersede_command(
 def forget_command(
     ids: list[str] = typer.Argument(..., metavar="ID...", help="The memories, by unique prefixes of their ids."),
     reason: str = typer.Option("", "--reason", help="Why, for whoever looks at it later."),
+    allow_secret: bool = _AllowSecret,
     as_json: bool = _Json,
 ) -> int:
     """Hide memories, here and wherever the notes arrive. The text stays in the history of the notes."""
@@ -211,7 +217,7 @@ def forget_command(
     with opened() as store:
         for id in ids:
             try:
-                found = memories.forget(store, id, reason)
+                found = memories.forget(store, id, reason, allow_secret=allow_secret)
             except MemError as e:
                 refused(e.message, e.hint)
                 status = 1
@@ -224,13 +230,17 @@ def forget_command(
 
 
 @app.command("share")
-def share_command(ids: list[str] = typer.Argument(..., metavar="ID...", help="Private memories to give to the team."), as_json: bool = _Json) -> int:
+def share_command(
+    ids: list[str] = typer.Argument(..., metavar="ID...", help="Private memories to give to the team."),
+    allow_secret: bool = _AllowSecret,
+    as_json: bool = _Json,
+) -> int:
     """Copy private memories into the shared notes."""
     status = 0
     with opened() as store:
         for id in ids:
             try:
-                found = memories.share(store, id)
+                found = memories.share(store, id, allow_secret=allow_secret)
             except MemError as e:
                 refused(e.message, e.hint)
                 status = 1
