@@ -32,7 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-SCHEMA = 2
+SCHEMA = 3
 CHUNK = 1024  # sign codes per stored block
 CODE = 32  # bytes of one sign code
 _APPLICATION = 0x676D656D  # "gmem"
@@ -53,8 +53,6 @@ CREATE INDEX memory_id ON memory(id);
 CREATE INDEX memory_line ON memory(line);
 CREATE INDEX memory_source ON memory(source) WHERE source IS NOT NULL;
 CREATE INDEX memory_digest ON memory(digest);
-CREATE INDEX memory_at ON memory(at);
-CREATE INDEX memory_type ON memory(type, at);
 CREATE INDEX memory_hidden ON memory(status) WHERE status > 0;
 CREATE TABLE label(kind TEXT NOT NULL, value TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY(kind, value, row)) WITHOUT ROWID;
 CREATE VIRTUAL TABLE fts USING fts5(title, body, extra, content='', tokenize='ascii');

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from .cache import Cache
+    from .document import Ahead
     from .embed import StaticTable
     from .notes import Notes
 
@@ -43,12 +44,12 @@ def pending(cache: Cache, sources: Iterable[tuple[str, Notes]]) -> list[tuple[st
 
 
 def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, *, most: int | None = None, progress: Progress | None = None,
-            deep: bool = False) -> int | None:
+            deep: bool = False, ahead: Ahead | None = None) -> int | None:
     """Takes in what is new; returns the number of new records, or None where the cache stays behind the notes.
 
     None: more than `most` lines wait, the disk is read-only, or another process
     keeps the cache. `deep` reads the whole history and reflog of each ref
-    instead of the change. Raises Damaged or sqlite3.Error for a file that must
+    instead of the change. `ahead` holds documents that were prepared before. Raises Damaged or sqlite3.Error for a file that must
     be rebuilt.
     """
     moved = [(s, n, "", n.tip()) for s, n in sources if n.tip()] if deep else pending(cache, sources)
@@ -71,7 +72,7 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
     with cache.writing(wait) as held:
         if not held:
             return None
-        update = Update(cache, table, moved[0][1] if moved else None)
+        update = Update(cache, table, moved[0][1] if moved else None, ahead)
         if cache.meta("space", table.space) != table.space:
             update.reset_vectors()
         for i in range(0, len(lines), _BATCH):

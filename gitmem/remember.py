@@ -12,7 +12,7 @@ from typing import Any
 
 from . import index, marks, record, redact
 from .cache import Cache
-from .document import content_digest, scope_name
+from .document import Ahead, content_digest, scope_name
 from .errors import MemError, Refused
 from .layout import Repo
 from .store import Store
@@ -71,6 +71,7 @@ class Known:
         self._store = store
         self._most = index.ON_THE_SPOT if single else None
         self._fresh = False
+        self.ahead = Ahead(store.table)
         self.sources: dict[str, tuple[str, str]] = {}  # (id, scope)
         self.digests: dict[bytes, tuple[str, str]] = {}
 
@@ -100,7 +101,8 @@ def _select(cache: Cache, sql: str, wanted: list[Any]) -> dict[Any, tuple[str, s
 def remember(store: Store, drafts: Iterable[dict[str, Any]], *, allow_secret: bool = False, known: Known | None = None) -> list[Result]:
     """Stores drafts (the keys of FIELDS; `scope` defaults to the setting) in one commit; one result each, in order.
 
-    `known`: one object for several calls in a row. Raises only for what
+    `known`: one object for several calls in a row, whose `ahead` the caller
+    hands to the cache or cancels. Raises only for what
     concerns all drafts: no repository, the ref cannot be written.
     """
     check = not allow_secret and store.settings["secrets"] == "refuse"
@@ -117,7 +119,7 @@ def remember(store: Store, drafts: Iterable[dict[str, Any]], *, allow_secret: bo
         ready = _drop_known(ready, results, known or Known(store, single=len(ready) == 1))
     if ready:
         _anchor_facts(store, ready)
-        _append(store, ready, results)
+        _append(store, ready, results, known.ahead if known else None)
     return [r for r in results if r is not None]
 
 
@@ -127,7 +129,11 @@ def _check(store: Store, draft: dict[str, Any], place: int, secrets: bool, commi
         raise Refused(f"unknown field '{min(unknown)}'")
     fields = record.content({**draft, "author": draft.get("author") or store.settings.author}, store.settings.number("maxBody"))
     if secrets:
-        refuse_secrets(fields)
+        author = fields["author"]
+        if author not in commits:  # the same few names in every record of an import
+            refuse_secrets({"author": author})
+            commits[author] = None
+        refuse_secrets({k: v for k, v in fields.items() if k != "author"})
     scope = draft.get("scope") or store.settings["scope"]
     if scope not in ("team", "private"):
         raise Refused("'scope' is neither team nor private")
@@ -196,18 +202,20 @@ def note_blobs(repo: Repo, paths: list[tuple[str, dict[str, str]]]) -> None:
             p["blob"] = blob
 
 
-def _append(store: Store, ready: list[_Ready], results: list[Result | None]) -> None:
-    for scope in ("team", "private"):
-        batch = [r for r in ready if r.scope == scope]
-        if not batch:
-            continue
-        items = []
-        for r in batch:
-            data = record.envelope("create", r.fields, r.at, {"commit": r.anchor, **r.extra})
-            items.append((r.anchor, record.dump(data)))
-            results[r.place] = Result(STORED, data["id"], "", record.title_of(data), scope)
-        word = "memory" if len(batch) == 1 else "memories"
-        store.append(scope, items, f"git mem: remember {len(batch)} {word}")
+def _append(store: Store, ready: list[_Ready], results: list[Result | None], ahead: Ahead | None) -> None:
+    items: dict[str, list[tuple[str, bytes]]] = {"team": [], "private": []}
+    records: list[tuple[str, dict[str, Any]]] = []
+    for r in ready:
+        data = record.envelope("create", r.fields, r.at, {"commit": r.anchor, **r.extra})
+        line = record.dump(data)
+        items[r.scope].append((r.anchor, line))
+        records.append((record.version_of(line), data))
+        results[r.place] = Result(STORED, data["id"], "", record.title_of(data), r.scope)
+    if ahead:
+        ahead.begin(records)
+    for scope, batch in items.items():
+        if batch:
+            store.append(scope, batch, f"git mem: remember {len(batch)} {'memory' if len(batch) == 1 else 'memories'}")
 
 
 def session_facts(environ: Mapping[str, str]) -> dict[str, str]:

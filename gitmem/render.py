@@ -56,9 +56,15 @@ def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
 
     count = MofNCompleteColumn() if total else TextColumn("{task.completed}")
     with Progress(SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), count, TimeElapsedColumn(),
-                  console=Console(stderr=True), transient=True) as bar:
+                  console=Console(stderr=True), transient=True, auto_refresh=False) as bar:
+        # No refreshing thread: the second process of an import is a fork.
         task = bar.add_task(what, total=total)
-        yield lambda n: bar.advance(task, n)
+
+        def advance(n: int) -> None:
+            bar.advance(task, n)
+            bar.refresh()
+
+        yield advance
 
 
 def _where(hit: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ from typing import TypeVar
 from . import cache as cache_file
 from . import config, embed, guard, index, layout
 from .cache import Cache, Damaged, Moved
+from .document import Ahead
 from .errors import MemError, NotARepository
 from .notes import Notes
 
@@ -65,7 +66,7 @@ class Store:
         return self._table
 
     def with_cache(self, action: Callable[[Cache], T], *, most: int | None = None, progress: Callable[[int], None] | None = None,
-                   deep: bool = False, refresh: bool = True) -> tuple[T, bool]:
+                   deep: bool = False, refresh: bool = True, ahead: Ahead | None = None) -> tuple[T, bool]:
         """(action's answer on a cache brought up to date, whether the cache was fresh).
 
         Not fresh: more than `most` new records wait, the disk is read-only, another
@@ -76,7 +77,7 @@ class Store:
         for _ in range(_ATTEMPTS):
             try:
                 cache = self._open()
-                added = index.refresh(cache, self.sources, self.table, most=most, progress=progress, deep=deep) if refresh else None
+                added = index.refresh(cache, self.sources, self.table, most=most, progress=progress, deep=deep, ahead=ahead) if refresh else None
                 return action(cache), added is not None
             except MemError:
                 raise

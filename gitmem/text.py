@@ -62,7 +62,8 @@ def terms(text: str) -> list[str]:
     """
     if len(text) > MAX_TEXT:
         text = text[:MAX_TEXT]
-    words = text.translate(_SEPARATORS).split() if text.isascii() else text.split()
+    # The full stop of a sentence goes at once: with it every last word would be a word of its own in the cache.
+    words = text.translate(_SEPARATORS).replace(". ", " ").split() if text.isascii() else text.split()
     out = list(chain.from_iterable(map(_WORDS.__getitem__, words)))
     if not out and words:
         out = [word for word in text.lower().translate(_TYPOGRAPHY).translate(_SEPARATORS).split() if word in STOP_WORDS]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .cache import Cache
+    from .document import Ahead, Prepared
     from .embed import StaticTable
     from .notes import Notes
 
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 class Update:
     """One transaction's worth of changes."""
 
-    def __init__(self, cache: Cache, table: StaticTable, notes: Notes | None) -> None:
+    def __init__(self, cache: Cache, table: StaticTable, notes: Notes | None, ahead: Ahead | None = None) -> None:
         self.cache = cache
+        self.ahead = ahead
         self.db = cache.db
         self.table = table
         self.notes = notes
@@ -222,7 +224,7 @@ class Update:
         self.db.executemany("INSERT OR IGNORE INTO label VALUES(?, ?, ?)", tagged)
         shown = [(row, r.data) for row, (r, status) in enumerate(wanted, first) if status == ACTIVE]
         self.count += len(shown)
-        made = prepare(self.table, [data for _, data in shown])
+        made = self._prepared([r for r, status in wanted if status == ACTIVE])
         self.db.executemany("INSERT INTO fts(rowid, title, body, extra) VALUES(?, ?, ?, ?)",
                             [(row, *fields) for (row, _), (fields, _, _) in zip(shown, made, strict=True)])
         frequency: dict[str, int] = {}
@@ -233,6 +235,12 @@ class Update:
         codes = dict.fromkeys(range(first, self.next_row), bytes(CODE))
         codes.update({row: code for (row, _), (_, _, code) in zip(shown, made, strict=True)})
         self._vectors([(row, vector) for (row, _), (_, vector, _) in zip(shown, made, strict=True)], codes)
+
+    def _prepared(self, shown: list[Record]) -> list[Prepared]:
+        done = self.ahead.results() if self.ahead else {}
+        left = [r for r in shown if r.version not in done]
+        made = dict(zip([r.version for r in left], prepare(self.table, [r.data for r in left]), strict=True))
+        return [done.get(r.version) or made[r.version] for r in shown]
 
     def _vectors(self, vectors: list[tuple[int, bytes]], codes: dict[int, bytes]) -> None:
         self.cache.set_vectors(vectors)

@@ -90,17 +90,20 @@ def _many(store: Store, name: str, defaults: dict[str, Any], allow_secret: bool,
 
     known = remember.Known(store)
     counts = {remember.STORED: 0, remember.DUPLICATE: 0, remember.REFUSED: 0}
-    with progress("remembering", total=None) as advance:
-        block: list[tuple[int, dict[str, Any] | str]] = []
-        for numbered in _json_lines(name):
-            block.append(numbered)
-            if len(block) == _BLOCK:
-                _store_block(store, block, defaults, allow_secret, as_json, counts, known)
-                advance(len(block))
-                block = []
-        _store_block(store, block, defaults, allow_secret, as_json, counts, known)
-        advance(len(block))
-    store.with_cache(lambda cache: None)
+    try:
+        with progress("remembering", total=None) as advance:
+            block: list[tuple[int, dict[str, Any] | str]] = []
+            for numbered in _json_lines(name):
+                block.append(numbered)
+                if len(block) == _BLOCK:
+                    _store_block(store, block, defaults, allow_secret, as_json, counts, known)
+                    advance(len(block))
+                    block = []
+            _store_block(store, block, defaults, allow_secret, as_json, counts, known)
+            advance(len(block))
+        store.with_cache(lambda cache: None, ahead=known.ahead)
+    finally:
+        known.ahead.cancel()
     if not as_json:
         write(f"{counts['stored']} stored, {counts['duplicate']} known, {counts['refused']} refused")
     return 1 if counts[remember.REFUSED] else 0
