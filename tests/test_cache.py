@@ -186,8 +186,7 @@ def left_log(shop: Shop) -> dict[str, bytes]:
         patch.setattr(guard, "settle", lambda db, path: None)
         with cache.writing(1.0) as held:
             assert held
-            cache.db.execute("UPDATE term SET df = df + 0")
-            cache.db.execute("UPDATE memory SET type = type")
+            cache.set_meta("filler", "x" * 40_000)  # several pages, so that damage has something to hit
             cache.set_meta("tip:" + shop.store.team.ref, tip)
     files = {p.name: p.read_bytes() for p in shop.mem.iterdir() if not p.name.endswith("-shm")}
     shop.store.close_cache()
