@@ -103,16 +103,27 @@ def measure(bench: Bench, size: int, questions: list[str]) -> None:
         bench.add("recall --batch, a question", size, name, f"{taken / len(questions) * 1e3:.1f} ms")
     bench.cold("list -n 20", size, path, [lambda p: [p, "list", "--all", "-n", "20"]] * 11)
     bench.cold("remember", size, path, [lambda p, i=i: [p, "remember", f"a memory {i} of its own, {time.time_ns()}"] for i in range(21)])  # type: ignore[misc]
+    behind(bench, path, size, commits)
+
+
+def behind(bench: Bench, path: pathlib.Path, size: int, commits: list[str]) -> None:
+    """`index` after 100 memories that another clone wrote and plain git fetched."""
+    ref = "refs/notes/mem/team"
+
+    def git(cwd: pathlib.Path, *argv: str) -> None:
+        subprocess.run(["git", *argv], cwd=cwd, env=bench.env, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    other = bench.root / f"other-{size}"
+    git(bench.root, "clone", "-q", str(path), str(other))
+    git(other, "fetch", "-q", "origin", f"{ref}:{ref}")
+    shutil.copytree(path / ".git" / "mem", other / ".git" / "mem")
     for name, program in bench.programs.items():
         times, floors = [], []
-        for round_ in range(7):
+        for round_ in range(9):
             rows = "".join(json.dumps(m) + "\n" for m in data.memories(100, seed=1000 + round_ + 100 * len(name), commits=commits))
-            copy = bench.root / "behind"
-            shutil.rmtree(copy, ignore_errors=True)
-            shutil.copytree(path / ".git" / "mem", copy)
-            bench.once([program, "remember", "--jsonl", "-"], path, rows)
-            shutil.rmtree(path / ".git" / "mem")
-            shutil.copytree(copy, path / ".git" / "mem")
+            git(other, "fetch", "-q", "origin", f"{ref}:{ref}")
+            bench.once([program, "remember", "--jsonl", "-"], other, rows)
+            git(path, "fetch", "-q", str(other), f"{ref}:{ref}")
             floors.append(bench.once([sys.executable, "-c", "import sqlite3"], path))
             times.append(bench.once([program, "index"], path))
         middle, floor = statistics.median(times), statistics.median(floors)
