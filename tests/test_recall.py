@@ -9,7 +9,7 @@ import pathlib
 import pytest
 from conftest import EVAL, Lab
 
-from gitmem import embed, rank, recall, remember
+from gitmem import embed, recall, remember
 from gitmem.filters import Filter
 from gitmem.store import Store, open_store
 
@@ -104,12 +104,9 @@ def test_explain_shows_every_part(lab: Lab) -> None:
     store.close()
 
 
-def test_rare_terms_and_all_terms_use_one_constant() -> None:
-    """`--hot` answers like the rest because there is one search; this pins that no second pruning exists."""
-    import inspect
-
-    from gitmem import text
-
-    assert "hot" not in inspect.signature(recall.Searcher.search).parameters
-    assert "rare(" in inspect.getsource(recall.Searcher.search) and text.MAX_RARE > 0
-    assert rank.LOOKED_AT >= 1
+def test_hot_answers_as_the_rest(lab: Lab) -> None:
+    store = store_with(lab, [{"body": f"{memory} ({i})"} for i in range(30) for memory, _ in PAIRS])
+    for _, query in PAIRS:
+        plain, hot = (recall.recall(store, query, Filter(), limit=8, hot=hot) for hot in (False, True))
+        assert hot == plain
+    store.close()
