@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import typer
@@ -216,20 +216,7 @@ def forget_command(
     as_json: bool = _Json,
 ) -> int:
     """Hide memories, here and wherever the notes arrive. The text stays in the history of the notes."""
-    status = 0
-    with opened() as store:
-        for id in ids:
-            try:
-                found = memories.forget(store, id, reason, allow_secret=allow_secret)
-            except MemError as e:
-                refused(e.message, e.hint)
-                status = 1
-                continue
-            if as_json:
-                write_json({"id": found.memory.id, "status": "forgotten"})
-            else:
-                write(f"forgot {found.memory.id[:8]} {record.title_of(found.record.data)}")
-    return status
+    return _each(ids, lambda store, id: memories.forget(store, id, reason, allow_secret=allow_secret), "forgotten", "forgot", as_json)
 
 
 @app.command("share")
@@ -239,19 +226,24 @@ def share_command(
     as_json: bool = _Json,
 ) -> int:
     """Copy private memories into the shared notes."""
-    status = 0
+    return _each(ids, lambda store, id: memories.share(store, id, allow_secret=allow_secret), "shared", "shared", as_json)
+
+
+def _each(ids: list[str], change: Callable[[Store, str], memories.Found], status: str, verb: str, as_json: bool) -> int:
+    """Applies a change to each memory; one that is refused is named and does not stop the rest."""
+    failed = 0
     with opened() as store:
         for id in ids:
             try:
-                found = memories.share(store, id, allow_secret=allow_secret)
+                found = change(store, id)
             except MemError as e:
                 refused(e.message, e.hint)
-                status = 1
+                failed = 1
                 continue
             if as_json:
-                write_json({"id": found.memory.id, "status": "shared"})
+                write_json({"id": found.memory.id, "status": status})
             else:
-                write(f"shared {found.memory.id[:8]} {record.title_of(found.record.data)}")
-    return status
+                write(f"{verb} {found.memory.id[:8]} {record.title_of(found.record.data)}")
+    return failed
 
 
