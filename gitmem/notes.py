@@ -97,14 +97,11 @@ class Notes:
         changed = list(notetree.changed_notes(self.git, [(old_tree, new_tree)], self.hex_len))
         blobs = self._blobs(b for _, old, new in changed for b in (old, new))
         for key, old, new in changed:
-            before = set(blobs.get(old, ()))
-            for line in blobs.get(new, ()):
-                if line not in before:
-                    yield key, line
+            yield from ((key, line) for line in _added(blobs.get(old, b""), blobs.get(new, b"")))
 
-    def _blobs(self, ids: Iterable[str]) -> dict[str, list[bytes]]:
+    def _blobs(self, ids: Iterable[str]) -> dict[str, bytes]:
         wanted = [i for i in dict.fromkeys(ids) if i.strip("0")]
-        return {name: split_lines(found[2]) for name, found in zip(wanted, self.git.objects.get_many(wanted), strict=True) if found}
+        return {name: found[2] for name, found in zip(wanted, self.git.objects.get_many(wanted), strict=True) if found}
 
     def lost(self, tip: Commit, strays: list[Commit], known: set[str] | None = None, deep: bool = False) -> tuple[list[tuple[str, bytes]], bool]:
         """([(key, line)] that a foreign commit took out of the history of `tip`, whether all of that history could be read).
@@ -132,8 +129,7 @@ class Notes:
         blobs = self._blobs(b for _, old, new in changed for b in (old, new))
         taken: dict[tuple[str, bytes], None] = {}
         for key, old, new in changed:
-            after = set(blobs.get(new, ()))
-            taken.update({(key, line): None for line in blobs.get(old, ()) if line not in after})
+            taken.update({(key, line): None for line in _added(blobs.get(new, b""), blobs.get(old, b""))})
         return list(taken), whole
 
     def _strays(self, tip: str, deep: bool = False) -> list[Commit]:
@@ -279,6 +275,14 @@ class Notes:
             return str(os.stat(os.path.join(self.git.common_dir, "logs", self.ref)).st_size)
         except OSError:
             return ""
+
+
+def _added(old: bytes, new: bytes) -> list[bytes]:
+    """The lines of a note that another state of it lacks."""
+    if new.startswith(old) and (not old or old.endswith(b"\n")):
+        return split_lines(new[len(old) :])  # what we write grows at its end: nothing more to compare
+    before = set(split_lines(old))
+    return [line for line in split_lines(new) if line not in before]
 
 
 def _grouped(items: Iterable[tuple[str, bytes]]) -> Iterable[tuple[str, list[bytes]]]:
