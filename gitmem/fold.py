@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .record import CONTENT_OPS, COVER_OPS, Record
+from .record import CONTENT_OPS, COVER_OPS, Record, parse, version_of
 
 ACTIVE, SUPERSEDED, FORGOTTEN = "active", "superseded", "forgotten"
 
@@ -59,6 +59,25 @@ def purged(records: Iterable[Record]) -> tuple[set[str], set[str]]:
             if isinstance(named, list):
                 lines.update(v for v in named if isinstance(v, str))
     return ids, lines
+
+
+class Tombstones:
+    """What purge records name, to be asked of a line. False where they name nothing."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self.ids, self.versions = purged(records)
+        # An id of ours stands in a line as it is; another's may be written with escapes.
+        self._needles = [i.encode("utf-8", "replace") for i in self.ids] if all(i.isalnum() and i.isascii() for i in self.ids) else [b""]
+
+    def __bool__(self) -> bool:
+        return bool(self.ids or self.versions)
+
+    def doom(self, line: bytes) -> bool:
+        """Whether a line may not be anywhere: a record, but no purge record, that is named."""
+        if not any(n in line for n in self._needles) and not (self.versions and version_of(line.strip()) in self.versions):
+            return False
+        found = parse(line)
+        return found is not None and found.op != "purge" and (found.id in self.ids or found.version in self.versions)
 
 
 def fold(records: Iterable[Record]) -> dict[str, Memory]:

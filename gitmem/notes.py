@@ -1,18 +1,19 @@
-"""One notes ref: the truth. Reads every line that was ever in it, appends lines.
+"""One notes ref: the truth. Reads every line that was ever in it, appends lines, unites it with another clone's.
 
-Promises. An append is in the ref when it returns, or raises and changed
-nothing: the new commit is made on the tip that was read, and `git
-fast-import` moves the ref only if it still holds that tip (else we read again
-and retry). Nothing but a purge removes a line: what stock git's `notes
-prune`, `notes remove`, an edit or a blind ref update took away is read back
-from the ref's history and reflog, and the next append writes it again.
+Promises. A write is in the ref when it returns, or raises and changed
+nothing: the new commit is made on the tip that was read, and git moves the
+ref only if it still holds that tip (else we read again and retry). Nothing
+but a purge removes a line: what stock git's `notes prune`, `notes remove`, an
+edit or a blind ref update took away is read back from the ref's history and
+reflog, and the next write puts it there again.
 
 A commit with the trailer `Mem-Complete: 1` holds every line of its whole
-history, so a reader looks no further back. Ours carry it, unless part of the
-history could not be read (a shallow clone) or others moved the ref so often
-that there was no time to look.
+history, and no line (there or before) that a purge record in it names. Ours
+carry it, unless part of the history could not be read (a shallow clone) or
+others moved the ref so often that there was no time to look.
 
-`docs/format.md` specifies all of this; `treeedit` decides where a line goes.
+`docs/format.md` specifies all of this; `treeedit` decides where a line goes,
+`history` finds what is missing.
 """
 
 from __future__ import annotations
@@ -23,33 +24,51 @@ import random
 import time
 from collections.abc import Iterable, Iterator
 
-from . import notetree
+from . import notetree, record
 from .errors import GitFailed, MemError, RefMoved
+from .fold import Tombstones
 from .gitcmd import Git
-from .treeedit import TreeEdit, split_lines
+from .history import COMPLETE, MOVED, Commit, History
+from .treeedit import TreeEdit
 
-COMPLETE = b"Mem-Complete: 1"
 PATIENCE = 30.0  # seconds a writer retries while others move the ref
 STALE = 2.0  # seconds after which a lock file is named: git holds one for milliseconds
 CAREFUL = 3  # attempts that also look for lost lines
 
+Item = tuple[str, bytes]  # (anchor commit, "" for none or notetree.PURGED; line)
 
-class Commit:
-    """What we need of a notes commit."""
 
-    __slots__ = ("complete", "id", "parents", "tree")
+class Written:
+    """What a write did. `lines`: how many it brought in from elsewhere.
 
-    def __init__(self, id: str, content: bytes) -> None:
-        head, _, message = content.partition(b"\n\n")
-        self.id = id
-        self.tree = ""
-        self.parents: list[str] = []
-        for row in head.split(b"\n"):
-            if row.startswith(b"tree "):
-                self.tree = row[5:].decode()
-            elif row.startswith(b"parent "):
-                self.parents.append(row[7:].decode())
-        self.complete = COMPLETE in message.split(b"\n")
+    `replaced`: the history before it was left behind, because it held purged
+    text; its objects are still there. `refused`: the other clone's history was
+    not made part of ours, for the same reason.
+    """
+
+    __slots__ = ("lines", "refused", "replaced", "tip")
+
+    def __init__(self, tip: str, lines: int = 0, replaced: bool = False, refused: bool = False) -> None:
+        self.tip = tip
+        self.lines = lines
+        self.replaced = replaced
+        self.refused = refused
+
+
+class _Plan:
+    """One attempt: what to build on, what to add. `forward`: only the ref has to move, to this commit."""
+
+    def __init__(self, tip: Commit | None, base: Commit | None) -> None:
+        self.tip = tip  # what the ref holds
+        self.base = base  # whose tree is edited
+        self.parents: list[Commit] = [base] if base else []
+        self.items: list[tuple[str, bytes]] = []  # (anchor, line)
+        self.found: list[tuple[str, bytes]] = []  # (key, line) of other histories
+        self.whole = True
+        self.forward: Commit | None = None
+        self.replaced = False
+        self.refused = False
+        self.graves: Tombstones | None = None
 
 
 class Notes:
@@ -59,15 +78,12 @@ class Notes:
         self.git = git
         self.ref = ref
         self.hex_len = hex_len
+        self.history = History(git, ref, hex_len)
 
     def tip(self) -> str:
         """The commit the ref points to, "" while there is none."""
-        commit = self._commit(self.ref + "^{commit}")
+        commit = self.history.tip()
         return commit.id if commit else ""
-
-    def _commit(self, name: str) -> Commit | None:
-        found = self.git.objects.get(name)
-        return Commit(found[0], found[2]) if found and found[1] == "commit" else None
 
     # Reading
 
@@ -77,129 +93,110 @@ class Notes:
         Lines come at least once each, in no order. `deep` distrusts the
         completeness marks and reads the whole history and reflog.
         """
-        new = self._commit(tip)
+        new = self.history.commit(tip)
         if new is None:
             return
-        old = self._commit(since) if since else None
+        old = self.history.commit(since) if since else None
         if old is not None:
-            yield from self._difference(old.tree, new.tree)
+            yield from notetree.lines_gone(self.git, [(new.tree, old.tree)], self.hex_len)
         else:
-            yield from self._contents(notetree.all_notes(self.git, tip, self.hex_len))
-        yield from self.lost(new, self._strays(new.id, deep), known={since} if old else set(), deep=deep)[0]
-
-    def _contents(self, notes: Iterable[tuple[str, str]]) -> Iterator[tuple[str, bytes]]:
-        pairs = list(notes)
-        for (key, _), found in zip(pairs, self.git.objects.get_many([blob for _, blob in pairs]), strict=True):
-            for line in split_lines(found[2]) if found else ():
-                yield key, line
-
-    def _difference(self, old_tree: str, new_tree: str) -> Iterator[tuple[str, bytes]]:
-        changed = list(notetree.changed_notes(self.git, [(old_tree, new_tree)], self.hex_len))
-        blobs = self._blobs(b for _, old, new in changed for b in (old, new))
-        for key, old, new in changed:
-            yield from ((key, line) for line in _added(blobs.get(old, b""), blobs.get(new, b"")))
-
-    def _blobs(self, ids: Iterable[str]) -> dict[str, bytes]:
-        wanted = [i for i in dict.fromkeys(ids) if i.strip("0")]
-        return {name: found[2] for name, found in zip(wanted, self.git.objects.get_many(wanted), strict=True) if found}
-
-    def lost(self, tip: Commit, strays: list[Commit], known: set[str] | None = None, deep: bool = False) -> tuple[list[tuple[str, bytes]], bool]:
-        """([(key, line)] that a foreign commit took out of the history of `tip`, whether all of that history could be read).
-
-        Walks back from `tip` and `strays` through commits without our mark, to
-        commits in `known` or marked ones; usually that is one commit, already
-        in memory. A shallow repository lacks commits to walk to.
-        """
+            yield from self._contents(new)
+        strays = self.history.strays(new.id, deep)
         # A blind ref update (stock git beside us) left the strays behind: all they held counts.
-        pairs = [(stray.tree, tip.tree) for stray in strays]
-        queue, seen = [tip, *strays], set(known or ())
-        whole = True
-        while queue:
-            commit = queue.pop()
-            if commit.id in seen or (commit.complete and not deep):
-                continue
-            seen.add(commit.id)
-            for parent in map(self._commit, commit.parents):
-                if parent is None:
-                    whole = False
-                    continue
-                pairs.append((parent.tree, commit.tree))
-                queue.append(parent)
-        changed = list(notetree.changed_notes(self.git, sorted(set(pairs)), self.hex_len))
-        blobs = self._blobs(b for _, old, new in changed for b in (old, new))
-        taken: dict[tuple[str, bytes], None] = {}
-        for key, old, new in changed:
-            taken.update({(key, line): None for line in _added(blobs.get(new, b""), blobs.get(old, b""))})
-        return list(taken), whole
+        yield from self.history.lost([new, *strays], [(s.tree, new.tree) for s in strays], {since} if old else (), deep)[0]
 
-    def _strays(self, tip: str, deep: bool = False) -> list[Commit]:
-        """Former tips, by the reflog, that are no ancestors of `tip`.
+    def _contents(self, commit: Commit) -> Iterator[tuple[str, bytes]]:
+        return notetree.contents(self.git, notetree.all_notes(self.git, commit.id, self.hex_len))
 
-        An append checks this before it writes, so only entries since our last
-        one here count: usually none, seen from the end of the reflog file.
-        """
-        former: set[str] = set()
-        for entry, ours in self._reflog():
-            commit = self._commit(entry)
-            former.add(entry)
-            if ours and commit and commit.complete and not deep:
-                break
+    def gained(self, tip: str, other: str) -> Iterator[tuple[str, bytes]]:
+        """(key, line) that the notes commit `tip` has and `other` ("" for none) lacks: what a push would give away."""
+        mine, theirs = self.history.commit(tip), self.history.commit(other) if other else None
+        if mine is None:
+            return
+        if theirs is None:
+            yield from self._contents(mine)
         else:
-            # The oldest entry also names what the ref held before it, which no entry has as its new value.
-            oldest = self.git.run("rev-parse", "-q", "--verify", f"{self.ref}@{{{len(former)}}}", ok=(0, 1, 128)) if former else b""
-            former.update(oldest.decode().split())
-        former.discard(tip)
-        if not former:
-            return []
-        ids = "\n".join(sorted(former))
-        out = self.git.run("rev-list", "--ignore-missing", "--stdin", stdin=f"{ids}\n^{tip}\n".encode())
-        left = former.intersection(out.decode().split())
-        return [c for c in map(self._commit, sorted(left)) if c]
+            yield from notetree.lines_gone(self.git, [(mine.tree, theirs.tree)], self.hex_len)
 
-    def _reflog(self) -> Iterator[tuple[str, bool]]:
-        """(former tip, whether an append here made it), newest first; nothing where no reflog is kept."""
-        text = self.git.run("log", "-g", "-z", "--format=%H %gs", "-n", "1", self.ref, "--", ok=(0, 128))
-        most = 1
-        while True:
-            rows = [row.decode("utf-8", "replace").split(" ", 1) for row in text.split(b"\0") if row]
-            for row in rows[most // 64 :]:
-                yield row[0], row[1:] == ["fast-import"]
-            if len(rows) < most:
-                return
-            most = max(64, most * 64)
-            text = self.git.run("log", "-g", "-z", "--format=%H %gs", "-n", str(most), self.ref, "--", ok=(0, 128))
+    def lost_lines(self, deep: bool = False) -> int:
+        """How many lines are in the history and not in the tip; the next write puts them back (`deep`: also behind marks)."""
+        tip = self.history.tip()
+        if tip is None:
+            return 0
+        strays = self.history.strays(tip.id, deep)
+        lost, _ = self.history.lost([tip, *strays], [(s.tree, tip.tree) for s in strays], deep=deep)
+        graves = Tombstones(self._purges(tip))
+        return sum(not graves.doom(line) for _, line in self._absent(tip, lost))
+
+    def _absent(self, tip: Commit, lost: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+        """Those of the lost lines that are nowhere in the tip: a line may have moved to another key."""
+        if not lost:
+            return []
+        present = {line for _, line in self._contents(tip)}
+        return [(key, line) for key, line in lost if line not in present]
+
+    def tombstones(self, tip: str = "") -> Tombstones:
+        """What the purge records of a notes commit (the ref's own for "") name."""
+        commit = self.history.commit(tip) if tip else self.history.tip()
+        return Tombstones(self._purges(commit) if commit else [])
+
+    def _purges(self, commit: Commit) -> list[record.Record]:
+        tree = notetree.NoteTree(self.git, commit.tree, self.hex_len)
+        out: list[record.Record] = []
+        n = 1
+        while notes := tree.notes(notetree.continuation(notetree.PURGED, n, self.hex_len)[0]):
+            out += [r for _, line in notetree.contents(self.git, notes) if (r := record.parse(line))]
+            n += 1
+        return out
+
+    def reflog_size(self) -> str:
+        """Bytes of the reflog file, "" where there is none."""
+        try:
+            return str(os.stat(os.path.join(self.git.common_dir, "logs", self.ref)).st_size)
+        except OSError:
+            return ""
 
     # Writing
 
-    def append(self, items: list[tuple[str, bytes]], message: str, identity: str, former: str = "") -> str:
-        """Adds (anchor commit or "", line) items in one commit; returns the new tip.
+    def append(self, items: list[Item], message: str, identity: str, former: str = "") -> str:
+        """Adds lines in one commit; returns the new tip.
 
         `identity`: `Name <email>` of the committer. `former`: a tip the caller
         remembers, whose lines count as lost where the ref was deleted since.
         Raises RefMoved when other writers kept moving the ref for PATIENCE
         seconds; nothing is written then.
         """
+        return self._write(items, message, identity, former).tip
+
+    def unite(self, theirs: str, message: str, identity: str, former: str = "") -> Written:
+        """Brings in every line of another clone's notes commit, which is in this repository.
+
+        Moves the ref forward where that says it all, commits a union
+        otherwise. Text that either side purged does not come in; if our own
+        history holds some, the ref gets a new one (`Written.replaced`).
+        """
+        found = self.history.commit(theirs)
+        if found is None:
+            raise GitFailed(f"cannot read notes commit {theirs}", hint="the repository is damaged or partial; `git fsck` names what is missing")
+        return self._write([], message, identity, former, theirs=found)
+
+    def replant(self, items: list[Item], message: str, identity: str) -> Written:
+        """Gives the ref a history of one commit: all lines, `items` with them, less what purge records (also in `items`) name."""
+        return self._write(items, message, identity, fresh=True)
+
+    def _write(self, items: list[Item], message: str, identity: str, former: str = "", theirs: Commit | None = None, fresh: bool = False) -> Written:
         start = time.monotonic()
         attempt, pause, held = 0, 0.002, 0.0
         while True:
             attempt += 1
-            tip = self._commit(self.ref + "^{commit}")
-            base = tip
-            strays: list[Commit] = []
             # Looking for lost lines takes longer than a loop of `git commit --amend` leaves us (in 20 s one memory got
             # through): after some failures the commit goes without the mark, and the next reader or writer looks.
-            whole = attempt <= CAREFUL
-            again: list[tuple[str, bytes]] = []
-            if whole:
-                base, strays = self._base(tip, former)
-                if base and (strays or not base.complete):
-                    again, whole = self._restored(base, strays)
-            edit = TreeEdit(self.git, base.tree if base else None, self.hex_len)
-            for anchor, lines in _grouped([*items, *((edit.anchor_of(key), line) for key, line in again)]):
-                edit.add(anchor, lines)
-            refused = self._commit_edit(edit, base, strays, message, identity, whole)
+            plan = self._plan(items, former, theirs, fresh, attempt <= CAREFUL)
+            if plan is None:
+                return Written(self.tip())
+            tip, refused = self._carry_out(plan, message, identity)
             if not refused:
-                return self.tip()
+                return Written(tip, len(plan.found), plan.replaced, plan.refused)
             waited = time.monotonic() - start
             held = (held or waited) if "File exists" in refused else 0.0
             if held and waited - held > STALE:
@@ -211,81 +208,142 @@ class Notes:
             time.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 2, 0.02)
 
+    def _plan(self, items: list[Item], former: str, theirs: Commit | None, fresh: bool, careful: bool) -> _Plan | None:
+        """What to do to the ref as it is now; None where nothing is left to do."""
+        tip = self.history.tip()
+        base, others = self._base(tip, former) if careful or fresh else (tip, [])
+        plan = _Plan(tip, base)
+        plan.items = items
+        ahead = theirs is not None and not others and (base is None or (base.id != theirs.id and self.history.contains(theirs, base)))
+        if theirs and ahead:
+            # Their history goes on from ours: the ref only has to follow, unless a foreign commit there took lines out.
+            plan.base, plan.parents, plan.forward = theirs, [theirs], theirs
+            plan.found = list(self.gained(theirs.id, base.id if base else ""))
+            if theirs.complete:
+                return plan
+            arrived, plan.found = plan.found, []
+            self._gather(plan, theirs, [], None, fresh, careful=True)
+            if plan.found or plan.replaced:
+                plan.forward = None
+            else:
+                plan.found = arrived
+            return plan
+        if theirs and not (base and self.history.contains(base, theirs)):
+            others = [*others, theirs]
+        if base and (fresh or others or not base.complete) and (careful or fresh or theirs):
+            self._gather(plan, base, others, theirs, fresh, careful or fresh)
+        else:
+            plan.whole = careful
+        # A foreign tip that lost nothing is as good as ours: no commit only to mark it.
+        return plan if plan.items or plan.found or plan.replaced or len(plan.parents) > 1 else None
+
+    def _gather(self, plan: _Plan, base: Commit, others: list[Commit], theirs: Commit | None, fresh: bool, careful: bool) -> None:
+        """Finds what `others`, and the foreign commits behind all of them, have and the base lacks; keeps purged text and what holds it out."""
+        purges = {r.version: r for c in [base, *others] for r in self._purges(c)}
+        known = set(purges)
+        purges.update({r.version: r for _, line in plan.items if (r := record.parse(line)) and r.op == "purge"})
+        graves = Tombstones(purges.values())
+        if not careful:
+            plan.whole = False
+        kept: list[Commit] = []
+        for other in others:
+            found = list(notetree.lines_gone(self.git, [(other.tree, base.tree)], self.hex_len))
+            lost, whole = self.history.lost([other], known=[base.id]) if careful or other is theirs else ([], False)
+            plan.whole = plan.whole and whole
+            clean = [(key, line) for key, line in [*found, *self._absent(base, lost)] if not graves.doom(line)]
+            plan.found += clean
+            if len(clean) == len(found) + len(lost) or not any(graves.doom(line) for _, line in [*found, *lost]):
+                kept.append(other)
+            elif other is theirs:
+                plan.refused = True
+        lost, whole = self.history.lost([base]) if careful else ([], False)
+        plan.whole = plan.whole and whole
+        plan.found += [(key, line) for key, line in self._absent(base, lost) if not graves.doom(line)]
+        plan.parents = [base, *kept]
+        plan.graves = graves
+        own = {r.version for r in self._purges(base)}
+        if graves and (not base.complete or known != own or len(purges) > len(known)):
+            # Purge records that the base's writer did not know, or a foreign base: does it hold what they name?
+            plan.replaced = any(graves.doom(line) for _, line in [*lost, *self._contents(base)])
+        if fresh or plan.replaced:
+            plan.replaced = True
+            plan.parents = kept if not fresh else []
+
     def _base(self, tip: Commit | None, former: str) -> tuple[Commit | None, list[Commit]]:
         """(the commit to build on, former tips to unite with it). A deleted ref goes on from the tip that is remembered."""
-        strays = self._strays(tip.id) if tip else []
-        remembered = self._commit(former) if former and (tip is None or not tip.complete) else None
+        strays = self.history.strays(tip.id) if tip else []
+        remembered = self.history.commit(former) if former and (tip is None or not tip.complete) else None
         if remembered is None or (tip and remembered.id == tip.id):
             return tip, strays
         if tip is None:
             return remembered, []
-        _, status = self.git.run_status("merge-base", "--is-ancestor", remembered.id, tip.id, ok=(0, 1))
-        return tip, strays if status == 0 or remembered.id in [s.id for s in strays] else [*strays, remembered]
+        known = self.history.contains(tip, remembered) or remembered.id in [s.id for s in strays]
+        return tip, strays if known else [*strays, remembered]
 
-    def _commit_edit(self, edit: TreeEdit, tip: Commit | None, others: list[Commit], message: str, identity: str, whole: bool) -> str:
-        """Commits an edit onto `tip` (with `others` as further parents) and moves the ref; git's words where somebody else moved or holds it, else ""."""
-        text = message.encode("utf-8", "replace") + b"\n" + (b"\n" + COMPLETE + b"\n" if whole else b"")
-        out = [b"commit %s\ncommitter %s %d +0000\ndata %d\n%s\n" % (self.ref.encode(), identity.encode("utf-8", "replace"), int(time.time()), len(text), text)]
-        if tip:
-            out.append(b"from %s\n" % tip.id.encode())
-            out.extend(b"merge %s\n" % other.id.encode() for other in others)
+    def _carry_out(self, plan: _Plan, message: str, identity: str) -> tuple[str, str]:
+        """(the new tip, ""), or ("", git's words) where somebody else moved or holds the ref."""
+        if plan.forward:
+            return self._move(plan.forward.id, plan.tip, f"{MOVED}: fast-forward")
+        if plan.replaced and plan.base:
+            edit = TreeEdit(self.git, None, self.hex_len, keep=plan.base.id)
+            lines = [(edit.anchor_of(key), line) for key, line in self._contents(plan.base)]
+            lines = [(anchor, line) for anchor, line in lines if not (plan.graves and plan.graves.doom(line))]
+        else:
+            edit = TreeEdit(self.git, plan.base.tree if plan.base else None, self.hex_len)
+            lines = []
+        for anchor, group in _grouped([*lines, *plan.items, *((edit.anchor_of(key), line) for key, line in plan.found)]):
+            edit.add(anchor, group)
+        return self._commit(edit, plan, message, identity)
+
+    def _commit(self, edit: TreeEdit, plan: _Plan, message: str, identity: str) -> tuple[str, str]:
+        """Commits an edit through `git fast-import`, which moves the ref if it still holds what was read."""
+        text = message.encode("utf-8", "replace") + b"\n" + (b"\n" + COMPLETE + b"\n" if plan.whole else b"")
+        out = [b"commit %s\nmark :1\ncommitter %s %d +0000\ndata %d\n%s\n" % (self.ref.encode(), identity.encode("utf-8", "replace"), int(time.time()), len(text), text)]
+        if plan.parents:
+            out.append(b"from %s\n" % plan.parents[0].id.encode())
+            out.extend(b"merge %s\n" % other.id.encode() for other in plan.parents[1:])
+            if plan.replaced:
+                out.append(b"deleteall\n")
+        out.append(edit.commands())
+        # Only tells the new commit; a history that is left behind is no ancestor, so the ref is moved by hand.
+        out.append(b"reset %s\n\n" % self.ref.encode() if plan.replaced else b"")
+        out.append(b"get-mark :1\ndone\n")
         process = self.git.start(["fast-import", "--quiet", "--done", "--date-format=raw"], stdin=-1, stdout=-1, stderr=-1)
-        _, err = process.communicate(b"".join(out) + edit.commands() + b"\ndone\n")
+        answer, err = process.communicate(b"".join(out))
         if process.returncode == 0:
-            return ""
+            tip = answer.decode().strip()
+            if not plan.replaced:
+                return tip, ""
+            moved = self._move(tip, plan.tip, f"{MOVED}: purge")
+            if moved[0]:
+                self.history.drop_reflog()  # its entries keep the old history alive
+            return moved
         # Where it dies it leaves a report of its last commands in the repository; our error says what matters.
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(self.git.git_dir, f"fast_import_crash_{process.pid}"))
-        reason = err.decode("utf-8", "replace").strip()
-        if self._moved(reason):
-            return reason
-        raise self._failure(reason, process.returncode)
+        return "", self._moved_by_others(err.decode("utf-8", "replace").strip(), process.returncode)
 
-    @staticmethod
-    def _moved(text: str) -> bool:
-        """Whether git refused because somebody else moved or holds the ref (git 2.30 to 2.50 say it in these ways)."""
-        if "ot updating" in text or "but expected" in text or "reference already exists" in text:
-            return True
-        return "cannot lock ref" in text and "File exists" in text
+    def _move(self, new: str, old: Commit | None, why: str) -> tuple[str, str]:
+        """Points the ref to a commit, only if it holds `old` now."""
+        process = self.git.start(["update-ref", "--create-reflog", "-m", why, self.ref, new, old.id if old else "0" * self.hex_len], stdout=-1, stderr=-1)
+        _, err = process.communicate()
+        if process.returncode == 0:
+            return new, ""
+        return "", self._moved_by_others(err.decode("utf-8", "replace").strip(), process.returncode)
 
-    def _failure(self, text: str, status: int) -> MemError:
-        first = next((row for row in text.splitlines() if row.startswith(("fatal:", "error:"))), text or "git fast-import failed")
+    def _moved_by_others(self, text: str, status: int) -> str:
+        """git's words if it refused because somebody else moved or holds the ref (git 2.30 to 2.50 say it in these ways); raises for all else."""
+        if "ot updating" in text or "but expected" in text or "reference already exists" in text or ("cannot lock ref" in text and "File exists" in text):
+            return text
+        first = next((row for row in text.splitlines() if row.startswith(("fatal:", "error:"))), text or "git failed")
         reason = first.split(": ", 1)[-1]
         if "exists; cannot create" in text:
-            return MemError(f"cannot write '{self.ref}': a ref of the same name stands in its way",
-                            hint="choose another namespace, for example `git config mem.ref memory`")
-        return GitFailed(f"cannot write '{self.ref}': {reason}", hint="nothing was written", status=status, stderr=text)
-
-    def lost_lines(self, deep: bool = False) -> int:
-        """How many lines are in the history and not in the tip; the next append puts them back (`deep`: also behind marks)."""
-        tip = self._commit(self.ref + "^{commit}")
-        return len(self._restored(tip, self._strays(tip.id, deep), deep)[0]) if tip else 0
-
-    def _restored(self, tip: Commit, strays: list[Commit], deep: bool = False) -> tuple[list[tuple[str, bytes]], bool]:
-        """(lost lines that really are nowhere in the tip, whether all history could be read): a line may have moved to another key."""
-        lost, whole = self.lost(tip, strays, deep=deep)
-        if not lost:
-            return [], whole
-        present = {line for _, line in self._contents(notetree.all_notes(self.git, tip.id, self.hex_len))}
-        return [(key, line) for key, line in lost if line not in present], whole
-
-    def reflog_size(self) -> str:
-        """Bytes of the reflog file, "" where there is none."""
-        try:
-            return str(os.stat(os.path.join(self.git.common_dir, "logs", self.ref)).st_size)
-        except OSError:
-            return ""
+            raise MemError(f"cannot write '{self.ref}': a ref of the same name stands in its way",
+                           hint="choose another namespace, for example `git config mem.ref memory`")
+        raise GitFailed(f"cannot write '{self.ref}': {reason}", hint="nothing was written", status=status, stderr=text)
 
 
-def _added(old: bytes, new: bytes) -> list[bytes]:
-    """The lines of a note that another state of it lacks."""
-    if new.startswith(old) and (not old or old.endswith(b"\n")):
-        return split_lines(new[len(old) :])  # what we write grows at its end: nothing more to compare
-    before = set(split_lines(old))
-    return [line for line in split_lines(new) if line not in before]
-
-
-def _grouped(items: Iterable[tuple[str, bytes]]) -> Iterable[tuple[str, list[bytes]]]:
+def _grouped(items: Iterable[Item]) -> Iterable[tuple[str, list[bytes]]]:
     groups: dict[str, list[bytes]] = {}
     for anchor, line in items:
         groups.setdefault(anchor, []).append(line)

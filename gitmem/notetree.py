@@ -11,7 +11,7 @@ A level with directories gets more of them; a flat level that reaches
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from .digest import sha1, sha256
 from .errors import GitFailed
@@ -22,6 +22,13 @@ _HEX = frozenset("0123456789abcdef")
 
 # Keys of continuations: blobs kept alive below this directory, which stock git carries along as "non-notes".
 KEYS = "keys"
+# What stands for a commit in the continuations that hold purge records, so that a writer finds them without reading all notes.
+PURGED = "purged"
+
+
+def split_lines(blob: bytes) -> list[bytes]:
+    """The lines of a note; blank ones (`git notes append` puts them between records) are dropped."""
+    return [line for line in (part.strip() for part in blob.split(b"\n")) if line]
 
 
 def is_hex(text: str) -> bool:
@@ -48,7 +55,7 @@ def note_key(path: str, hex_len: int) -> str | None:
 
 
 def continuation(anchor: str, n: int, hex_len: int) -> tuple[str, bytes]:
-    """(key, content) of the n-th continuation of an anchor's note (n >= 1; anchor "" = no commit yet).
+    """(key, content) of the n-th continuation of an anchor's note (n >= 1; anchor "" = no commit yet, PURGED = purge records).
 
     The key is the id of a blob with this content, so every clone computes the
     same one, and `git notes prune` keeps the note while the blob exists.
@@ -140,6 +147,18 @@ def all_notes(git: Git, tip: str, hex_len: int) -> Iterator[tuple[str, str]]:
             yield key, meta.split()[2].decode()
 
 
+def strangers(git: Git, tip: str, hex_len: int) -> list[tuple[bytes, bytes, bytes]]:
+    """(mode, object id, path as fast-import reads it) of a commit's entries that are neither notes nor keys."""
+    out = []
+    for entry in git.run("ls-tree", "-r", "-z", "--full-tree", tip).split(b"\0"):
+        meta, tab, path = entry.partition(b"\t")
+        if tab and not note_key(path.decode("utf-8", "surrogateescape"), hex_len) and not path.startswith(KEYS.encode() + b"/"):
+            mode, _, id = meta.split()
+            quoted = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+            out.append((mode, id, b'"' + quoted + b'"'))
+    return out
+
+
 def changed_notes(git: Git, pairs: list[tuple[str, str]], hex_len: int) -> Iterator[tuple[str, str, str]]:
     """(key, old blob id, new blob id) of every note that differs between the trees of each pair.
 
@@ -157,3 +176,31 @@ def changed_notes(git: Git, pairs: list[tuple[str, str]], hex_len: int) -> Itera
         if key:
             yield key, old_id.decode(), new_id.decode()
         at += 2
+
+
+def contents(git: Git, notes: Iterable[tuple[str, str]]) -> Iterator[tuple[str, bytes]]:
+    """(key, line) of (key, blob id) notes; blobs that are not here are passed over."""
+    pairs = list(notes)
+    for (key, _), found in zip(pairs, git.objects.get_many([blob for _, blob in pairs]), strict=True):
+        for line in split_lines(found[2]) if found else ():
+            yield key, line
+
+
+def lines_gone(git: Git, pairs: list[tuple[str, str]], hex_len: int) -> Iterator[tuple[str, bytes]]:
+    """(key, line) that the first tree of a pair has in a note and the second has not in that note."""
+    changed = list(changed_notes(git, pairs, hex_len))
+    wanted = [i for i in dict.fromkeys(b for _, old, new in changed for b in (old, new)) if i.strip("0")]
+    blobs = {name: found[2] for name, found in zip(wanted, git.objects.get_many(wanted), strict=True) if found}
+    for key, old, new in changed:
+        for line in _only_in(blobs.get(old, b""), blobs.get(new, b"")):
+            yield key, line
+
+
+def _only_in(one: bytes, other: bytes) -> list[bytes]:
+    """The lines of a note that another state of it lacks."""
+    if one.startswith(other) and (not other or other.endswith(b"\n")):
+        return split_lines(one[len(other) :])  # what we write grows at its end: nothing more to compare
+    if other.startswith(one) and (not one or one.endswith(b"\n")):
+        return []
+    there = set(split_lines(other))
+    return [line for line in split_lines(one) if line not in there]

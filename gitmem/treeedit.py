@@ -11,22 +11,20 @@ from __future__ import annotations
 from . import notetree
 from .errors import GitFailed
 from .gitcmd import Git
+from .notetree import PURGED, split_lines
 
 BOUND = 32 * 1024  # bytes of a note before it is continued
-
-
-def split_lines(blob: bytes) -> list[bytes]:
-    """The lines of a note; blank ones (`git notes append` puts them between records) are dropped."""
-    return [line for line in (part.strip() for part in blob.split(b"\n")) if line]
 
 
 class TreeEdit:
     """Changes to the tree of one notes commit; nothing is written until `commands` are run."""
 
-    def __init__(self, git: Git, tree: str | None, hex_len: int) -> None:
+    def __init__(self, git: Git, tree: str | None, hex_len: int, keep: str = "") -> None:
+        """Edits `tree`. `keep`: a commit whose entries that are no notes and no keys of ours go into the new tree."""
         self._git = git
         self._hex_len = hex_len
         self._tree = notetree.NoteTree(git, tree, hex_len)
+        self._kept = notetree.strangers(git, keep, hex_len) if keep else []
         self._writes: dict[str, bytes] = {}
         self._drops: dict[str, None] = {}
         self._moves: dict[str, str] = {}
@@ -42,25 +40,26 @@ class TreeEdit:
                 self._writes[new] = b"".join(line + b"\n" for line in self._lines(key))
                 self._drops.update(dict.fromkeys(p for p, _ in self._tree.notes(key) if p != new))
             self._drops[old] = None
-        out = [b"D %s\n" % path.encode() for path in self._drops if path not in self._writes]
+        out = [b"M %s %s %s\n" % entry for entry in self._kept]
+        out += [b"D %s\n" % path.encode() for path in self._drops if path not in self._writes]
         out += [b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(content), content) for path, content in self._writes.items()]
         return b"".join(out)
 
     def anchor_of(self, key: str) -> str:
-        """The anchor a note's key stands for: of a continuation its commit ("" for none), else the key itself."""
+        """The anchor a note's key stands for: of a continuation its commit ("" for none, or PURGED), else the key itself."""
         found = self._git.objects.get(key)
         words = found[2].split() if found and found[1] == "blob" and len(found[2]) < 200 and found[2].startswith(b"git mem continuation\n") else []
         if len(words) == 5 and words[4].isdigit():
             anchor = words[3].decode("ascii", "replace")
             if anchor == "none":
                 return ""
-            if len(anchor) == self._hex_len and notetree.is_hex(anchor):
+            if anchor == PURGED or (len(anchor) == self._hex_len and notetree.is_hex(anchor)):
                 return anchor
         return key
 
     def add(self, anchor: str, lines: list[bytes]) -> None:
-        """Appends lines to the last note of an anchor (a full id, or "") and, past BOUND, to continuations. Once for each anchor."""
-        if anchor and (len(anchor) != self._hex_len or not notetree.is_hex(anchor)):
+        """Appends lines to the last note of an anchor (a full id, "" or PURGED) and, past BOUND, to continuations. Once for each anchor."""
+        if anchor not in ("", PURGED) and (len(anchor) != self._hex_len or not notetree.is_hex(anchor)):
             raise ValueError(f"'{anchor}' is no object id")
         n = self._last(anchor)
         at = 0
@@ -98,7 +97,7 @@ class TreeEdit:
 
     def _last(self, anchor: str) -> int:
         """The last continuation an anchor has, by doubling and halving: any one may be appended to."""
-        known = anchor and self._git.objects.get(anchor) is not None
+        known = anchor not in ("", PURGED) and self._git.objects.get(anchor) is not None
         low = 0 if known else 1  # a commit that is not here cannot keep a note through `git notes prune`
 
         def there(n: int) -> bool:

@@ -166,7 +166,7 @@ class Model:
         s = self.store()
         cache: dict[str, set[bytes]] = {}
         for c in self.g("rev-list", "--reverse", "--topo-order", self.tip()).split():
-            commit = s._commit(c)
+            commit = s.history.commit(c)
             own = {row for _, row in s._contents(notetree.all_notes(s.git, c, 40))}
             up = set().union(*[cache[p] for p in commit.parents]) if commit.parents else set()
             if commit.complete:
