@@ -121,7 +121,9 @@ class Objects:
         if block:
             yield from self._ask(block)
 
-    def _ask(self, names: list[str]) -> Iterator[tuple[str, str, bytes] | None]:
+    def _ask(self, names: list[str]) -> list[tuple[str, str, bytes] | None]:
+        """The answers of one block, all read: whoever takes them may ask for other objects meanwhile."""
+        answers: list[tuple[str, str, bytes] | None] = []
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
         try:
@@ -135,13 +137,14 @@ class Objects:
                 raise GitFailed("git cat-file ended early", hint="`git fsck` shows whether the repository is damaged")
             parts = head.rsplit(b" ", 2)
             if len(parts) != 3 or not parts[2].strip().isdigit():
-                yield None  # "<name> missing" or "<name> ambiguous"
+                answers.append(None)  # "<name> missing" or "<name> ambiguous"
                 continue
             content = b""
             if self._content:
                 content = stdout.read(int(parts[2]))
                 stdout.read(1)
-            yield parts[0].decode(), parts[1].decode(), content
+            answers.append((parts[0].decode(), parts[1].decode(), content))
+        return answers
 
     def close(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):

@@ -223,11 +223,14 @@ class Notes:
                 return plan
             arrived, plan.found = plan.found, []
             self._gather(plan, theirs, [], None, fresh, careful=True)
-            if plan.found or plan.replaced:
-                plan.forward = None
-            else:
+            if not plan.found and not plan.replaced:
                 plan.found = arrived
-            return plan
+                return plan
+            plan.forward, plan.refused = None, plan.replaced
+            if not (base and plan.replaced):
+                return plan
+            # What stands on ours holds purged text: we stay where we are and take the lines.
+            plan = _Plan(tip, base)
         if theirs and not (base and self.history.contains(base, theirs)):
             others = [*others, theirs]
         if base and (fresh or others or not base.complete) and (careful or fresh or theirs):

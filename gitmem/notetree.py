@@ -77,6 +77,7 @@ class NoteTree:
         self._git = git
         self._hex_len = hex_len
         self._loaded: dict[str, dict[str, tuple[bool, str]]] = {}
+        self.fanned = False  # a new tree for many notes: the first level gets directories from the start
         self._split: set[str] = set()  # levels that get directories: their notes move once, a bulk import asks thousands of times
         self.root = self._load(tree) if tree else {}
 
@@ -112,7 +113,7 @@ class NoteTree:
             return found[-1][0], {}
         if len(rest) <= 2 or rest[:2] in level:
             return prefix + rest, {}
-        if prefix in self._split:
+        if prefix in self._split or (self.fanned and not prefix):
             return f"{prefix}{rest[:2]}/{rest[2:]}", {}
         flat = [name for name, (tree, _) in level.items() if not tree and len(name) == len(rest) and is_hex(name)]
         fanned = any(tree and len(name) == 2 and is_hex(name) for name, (tree, _) in level.items())

@@ -25,6 +25,8 @@ class TreeEdit:
         self._hex_len = hex_len
         self._tree = notetree.NoteTree(git, tree, hex_len)
         self._kept = notetree.strangers(git, keep, hex_len) if keep else []
+        if keep:
+            self._tree.fanned = sum(1 for _ in notetree.all_notes(git, keep, hex_len)) >= notetree.SPLIT
         self._writes: dict[str, bytes] = {}
         self._drops: dict[str, None] = {}
         self._moves: dict[str, str] = {}

@@ -62,6 +62,34 @@ class Model:
         self.ever.update(line for _, line in items)
         s.git.close()
 
+    def unite(self) -> None:
+        """Another clone takes our notes in, adds some (or removes one, as stock git does), and we take its notes in."""
+        other = self.lab.root / "other"
+        if not other.exists():
+            self.lab.git(self.lab.root, "clone", "-q", str(self.path), str(other))
+        repo = layout.open_repo(str(other))
+        theirs = notes.Notes(repo.git, REF, repo.hex_len)
+        here = self.rng.choice([True, True, False])
+        if here and self.tip():
+            self.lab.git(other, "fetch", "-q", "origin", f"+{REF}:refs/mine")
+            theirs.unite(self.tip(), "m", ADA)
+        items = [(self.rng.choice(["", "1" * 40, *self.blobs[:3]]), self.text()) for _ in range(self.rng.choice([1, 3]))]
+        theirs.append(items, "m", ADA)
+        self.ever.update(line for _, line in items)
+        if self.rng.random() < 0.3:
+            listed = self.lab.git(other, "notes", "--ref=mem/team", "list").splitlines()
+            self.lab.run(other, "git", "notes", "--ref=mem/team", "remove", listed[0].split()[1])
+        self.g("fetch", "-q", str(other), f"+{REF}:refs/theirs")
+        s = self.store()
+        s.unite(theirs.tip(), "m", ADA)
+        s.git.close()
+        repo.git.close()
+
+    def replant(self) -> None:
+        s = self.store()
+        s.replant([], "m", ADA)
+        s.git.close()
+
     def stock_append(self) -> None:
         t = self.text()
         self.g("notes", "--ref=mem/team", "append", "-m", t.decode(), self.rng.choice([*self.blobs, "HEAD"]))
@@ -167,7 +195,7 @@ class Model:
         cache: dict[str, set[bytes]] = {}
         for c in self.g("rev-list", "--reverse", "--topo-order", self.tip()).split():
             commit = s.history.commit(c)
-            own = {row for _, row in s._contents(notetree.all_notes(s.git, c, 40))}
+            own = {row for _, row in s._contents(commit)}
             up = set().union(*[cache[p] for p in commit.parents]) if commit.parents else set()
             if commit.complete:
                 assert up <= own, ("incomplete", c, sorted(row[:12] for row in up - own), self.trace)
@@ -181,6 +209,9 @@ def test_no_line_is_ever_lost(lab: Lab, seed: int, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(notetree, "SPLIT", 6)
     m = Model(lab, seed)
     names = OPS or ["append"] * 8 + [
+        "unite",
+        "unite",
+        "replant",
         "stock_append",
         "stock_add",
         "stock_remove",

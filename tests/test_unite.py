@@ -1,0 +1,202 @@
+"""Uniting the notes of two clones, and what becomes of text that one of them purged."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+from conftest import Lab
+
+from gitmem import fold, layout, notes, notetree, record
+
+REF, ADA = "refs/notes/mem/team", "Ada <ada@example.org>"
+
+
+class Clone:
+    def __init__(self, lab: Lab, path: pathlib.Path) -> None:
+        self.lab, self.path = lab, path
+        self.notes = notes.Notes(layout.open_repo(str(path)).git, REF, 40)
+        self.head = lab.git(path, "rev-parse", "HEAD").strip()
+
+    def remember(self, text: str) -> bytes:
+        line = record.dump(record.create(record.content({"body": text}), commit=self.head))
+        self.notes.append([(self.head, line)], "m", ADA)
+        return line
+
+    def purge(self, line: bytes) -> notes.Written:
+        parsed = record.parse(line)
+        assert parsed
+        tombstone = record.dump(record.envelope("purge", {"id": parsed.id, "lines": [parsed.version], "all": True}, "", {}))
+        return self.notes.replant([(notetree.PURGED, tombstone)], "git mem: purge 1 memory", ADA)
+
+    def take(self, other: Clone) -> notes.Written:
+        self.lab.git(self.path, "fetch", "-q", str(other.path), f"+{REF}:refs/theirs")
+        written = self.notes.unite(self.lab.git(self.path, "rev-parse", "refs/theirs").strip(), "git mem: sync", ADA)
+        self.lab.git(self.path, "update-ref", "-d", "refs/theirs")
+        return written
+
+    def bodies(self) -> set[str]:
+        records = [r for r in (record.parse(line) for _, line in self.notes.lines(self.notes.tip())) if r]
+        return {str(v.data["body"]) for m in fold.fold(records).values() for v in m.versions if m.status == fold.ACTIVE}
+
+    def holds(self, text: str, *what: str) -> bool:
+        """Whether an object reachable from `what` (the notes ref and its reflog) holds a text."""
+        names = self.lab.git(self.path, "rev-list", "--objects", *(what or (REF,)), "--reflog" if not what else "--no-walk=sorted").split("\n")
+        ids = "\n".join(n.split(" ")[0] for n in names if n)
+        return text in self.lab.git(self.path, "cat-file", "--batch", stdin=ids)
+
+    def parents(self) -> list[str]:
+        return self.lab.git(self.path, "rev-list", "--parents", "-n", "1", REF).split()[1:]
+
+
+def two(lab: Lab) -> tuple[Clone, Clone]:
+    seed = lab.repo("seed", 2)
+    for name in "ab":
+        lab.git(lab.root, "clone", "-q", str(seed), name)
+    return Clone(lab, lab.root / "a"), Clone(lab, lab.root / "b")
+
+
+def stock_merge(clone: Clone, other: Clone) -> None:
+    clone.lab.git(clone.path, "fetch", "-q", str(other.path), f"+{REF}:refs/notes/theirs")
+    clone.lab.git(clone.path, "notes", "--ref=mem/team", "merge", "-q", "-s", "cat_sort_uniq", "refs/notes/theirs")
+    clone.lab.git(clone.path, "update-ref", "-d", "refs/notes/theirs")
+
+
+def test_a_clone_without_notes_takes_the_others_tip_as_it_is(lab: Lab) -> None:
+    a, b = two(lab)
+    a.remember("one")
+    assert b.take(a).lines == 1
+    assert b.notes.tip() == a.notes.tip()
+
+
+def test_a_clone_that_is_behind_moves_forward_without_a_commit(lab: Lab) -> None:
+    a, b = two(lab)
+    a.remember("one")
+    b.take(a)
+    a.remember("two")
+    assert b.take(a).lines == 1
+    assert b.notes.tip() == a.notes.tip()
+    assert b.take(a).lines == 0
+
+
+def test_two_histories_become_one_that_both_can_move_forward_to(lab: Lab) -> None:
+    a, b = two(lab)
+    a.remember("one")
+    b.remember("two")
+    written = b.take(a)
+    assert written.lines == 1 and not written.replaced and not written.refused
+    assert len(b.parents()) == 2
+    a.take(b)
+    assert a.notes.tip() == b.notes.tip()
+    assert a.bodies() == b.bodies() == {"one", "two"}
+
+
+def test_lines_that_stock_git_removed_over_there_come_in_all_the_same(lab: Lab) -> None:
+    a, b = two(lab)
+    a.remember("one")
+    b.remember("two")
+    lab.git(a.path, "notes", "--ref=mem/team", "remove", "HEAD")
+    b.take(a)
+    assert b.bodies() == {"one", "two"}
+    a.take(b)
+    assert a.bodies() == {"one", "two"}
+
+
+def test_a_foreign_tip_that_lost_nothing_is_taken_as_it_is(lab: Lab) -> None:
+    a, b = two(lab)
+    a.remember("one")
+    b.take(a)
+    lab.git(a.path, "notes", "--ref=mem/team", "append", "-m", "a remark by hand", "HEAD")
+    b.take(a)
+    assert b.notes.tip() == a.notes.tip()
+
+
+def test_what_we_purged_does_not_come_back_from_a_clone_that_has_it(lab: Lab) -> None:
+    a, b = two(lab)
+    doomed = a.remember("the secret name is Zanzibarium")
+    b.take(a)
+    a.remember("stays")
+    b.remember("theirs")
+    assert a.purge(doomed).replaced
+    assert not a.holds("Zanzibarium")
+    written = a.take(b)
+    assert written.refused and not written.replaced
+    assert a.bodies() == {"stays", "theirs"}
+    assert not a.holds("Zanzibarium")
+    tip = a.notes.tip()
+    assert a.take(b).lines == 0 and a.notes.tip() == tip, "a refused history adds nothing the second time"
+
+
+def test_an_incoming_purge_takes_the_text_out_of_our_history(lab: Lab) -> None:
+    a, b = two(lab)
+    doomed = a.remember("the secret name is Zanzibarium")
+    b.take(a)
+    b.remember("ours")
+    a.purge(doomed)
+    written = b.take(a)
+    assert written.replaced and not written.refused
+    assert b.bodies() == {"ours"}
+    assert b.parents() == [a.notes.tip()], "so that a push is a plain one"
+    assert not b.holds("Zanzibarium")
+    assert a.take(b).lines == 1 and a.notes.tip() == b.notes.tip()
+
+
+def test_text_that_stock_git_merged_back_is_left_behind_by_the_next_write(lab: Lab) -> None:
+    a, b = two(lab)
+    doomed = a.remember("the secret name is Zanzibarium")
+    b.take(a)
+    a.purge(doomed)
+    stock_merge(b, a)
+    assert b.holds("Zanzibarium")
+    b.remember("later")
+    assert not b.holds("Zanzibarium")
+    assert b.bodies() == {"later"}
+
+
+def test_a_hub_where_stock_git_merged_it_back_is_taken_without_the_text(lab: Lab) -> None:
+    a, b = two(lab)
+    doomed = a.remember("the secret name is Zanzibarium")
+    b.take(a)
+    a.purge(doomed)
+    stock_merge(b, a)
+    lab.git(b.path, "notes", "--ref=mem/team", "append", "-m", record.dump(record.create(record.content({"body": "by hand"}))).decode(), "HEAD")
+    written = a.take(b)
+    assert written.refused
+    assert a.bodies() == {"by hand"} and not a.holds("Zanzibarium")
+
+
+def test_a_purge_that_was_cut_off_before_the_reflog_went_does_not_undo_itself(lab: Lab, monkeypatch: Any) -> None:
+    a, _ = two(lab)
+    doomed = a.remember("the secret name is Zanzibarium")
+    a.remember("stays")
+    with monkeypatch.context() as m:
+        m.setattr(type(a.notes.history), "drop_reflog", lambda self: None)
+        a.purge(doomed)
+    assert a.holds("Zanzibarium")
+    a.remember("later")
+    assert a.bodies() == {"stays", "later"}
+    assert not a.holds("Zanzibarium", REF)
+
+
+def test_a_note_of_others_in_the_tree_survives_a_new_history(lab: Lab) -> None:
+    a, _ = two(lab)
+    doomed = a.remember("the secret name is Zanzibarium")
+    blob = lab.git(a.path, "hash-object", "-w", "--stdin", stdin="kept").strip()
+    tree = lab.git(a.path, "mktree", stdin=lab.git(a.path, "ls-tree", REF) + f"100644 blob {blob}\ta \"quoted\" name\n").strip()
+    commit = lab.git(a.path, "commit-tree", "-m", "foreign", "-p", REF, tree).strip()
+    lab.git(a.path, "update-ref", REF, commit)
+    a.purge(doomed)
+    assert 'a \\"quoted\\" name' in lab.git(a.path, "ls-tree", "-r", REF)
+    assert not a.holds("Zanzibarium")
+
+
+def test_purging_two_memories_one_after_the_other_keeps_both_out(lab: Lab) -> None:
+    a, b = two(lab)
+    first, second = a.remember("first Zanzibarium"), a.remember("second Zanzibarium")
+    b.take(a)
+    a.purge(first)
+    b.purge(second)
+    b.take(a)
+    a.take(b)
+    assert a.bodies() == b.bodies() == set()
+    assert not a.holds("Zanzibarium") and not b.holds("Zanzibarium")
