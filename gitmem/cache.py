@@ -32,7 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-SCHEMA = 3
+SCHEMA = 4
 CHUNK = 1024  # sign codes per stored block
 CODE = 32  # bytes of one sign code
 _APPLICATION = 0x676D656D  # "gmem"
@@ -44,8 +44,21 @@ CREATE TABLE line(n INTEGER PRIMARY KEY, version BLOB NOT NULL UNIQUE, memory BL
 CREATE INDEX line_memory ON line(memory);
 CREATE INDEX line_purge ON line(op) WHERE op = 'purge';
 CREATE TABLE cover(version BLOB NOT NULL, by INTEGER NOT NULL, PRIMARY KEY(version, by)) WITHOUT ROWID;
--- Commits a line was found at beside the one it names: where a rewrite took it.
-CREATE TABLE place(n INTEGER NOT NULL, anchor TEXT NOT NULL, PRIMARY KEY(n, anchor)) WITHOUT ROWID;
+-- New commits in the place of old ones: `move` records, and lines found at a commit they do not name (a rewrite copied the note).
+CREATE TABLE move(old TEXT NOT NULL, new TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY(old, new, n)) WITHOUT ROWID;
+-- Marks of commits that memories are about; uses: how many records say the same.
+CREATE TABLE anchor(commit_id TEXT NOT NULL, patch TEXT NOT NULL, base TEXT NOT NULL, branch_patch TEXT NOT NULL, uses INTEGER NOT NULL,
+  PRIMARY KEY(commit_id, patch, base, branch_patch)) WITHOUT ROWID;
+-- What git said, kept because asking again takes long; made anew where it is missing. Patch-ids of commits and of branches
+-- (empty: the commit has none), commits that carry the change of an anchor (later: they are not older than it), and the revision
+-- up to which an anchor was sought in vain.
+CREATE TABLE patch(commit_id BLOB PRIMARY KEY, id BLOB NOT NULL) WITHOUT ROWID;
+CREATE INDEX patch_id ON patch(id) WHERE id <> x'';
+CREATE TABLE branch(tip BLOB NOT NULL, base BLOB NOT NULL, id BLOB NOT NULL, PRIMARY KEY(tip, base)) WITHOUT ROWID;
+CREATE TABLE twin(commit_id TEXT NOT NULL, other TEXT NOT NULL, later INTEGER NOT NULL, PRIMARY KEY(commit_id, other)) WITHOUT ROWID;
+CREATE TABLE sought(commit_id TEXT PRIMARY KEY, head TEXT NOT NULL) WITHOUT ROWID;
+-- Whether the signature of line n holds, and whose it is.
+CREATE TABLE signature(n INTEGER PRIMARY KEY, state TEXT NOT NULL, signer TEXT NOT NULL);
 -- One row per version shown, or one for a memory that is hidden. status: 0 active, 1 superseded, 2 forgotten.
 CREATE TABLE memory(row INTEGER PRIMARY KEY, id TEXT NOT NULL, line INTEGER NOT NULL, status INTEGER NOT NULL, scope INTEGER NOT NULL,
   type TEXT, at TEXT, author TEXT, phase TEXT, source TEXT, anchor TEXT, digest BLOB);
@@ -281,9 +294,20 @@ def _create(mem_dir: str, path: str, wait: float) -> Cache | None:
         os.replace(new + ".sums", path + ".sums")
         os.replace(new, path)
         guard.restamp(path)
+        _remove_older(mem_dir)
         db = _connect(f"file:{_quoted(path)}")
         _is_ours(db)  # the first read opens the log, which must be this file's
         return Cache(db, "file", path, guard.inode(path))
+
+
+def _remove_older(mem_dir: str) -> None:
+    """Takes away the caches of older layouts; a newer one may belong to another git mem that is in use."""
+    for old in range(1, SCHEMA):
+        path = os.path.join(mem_dir, f"index-{old}.db")
+        if os.path.lexists(path):
+            guard.unlink(path)
+            with contextlib.suppress(OSError):
+                os.unlink(path + ".lock")
 
 
 def _make_tables(db: sqlite3.Connection) -> None:
@@ -308,7 +332,11 @@ def _quoted(path: str) -> str:
 
 def _connect(name: str) -> sqlite3.Connection:
     db = sqlite3.connect(name, timeout=5.0, isolation_level=None, uri=name.startswith("file:"))
-    db.execute("PRAGMA cache_size=-16000")
+    try:
+        db.execute("PRAGMA cache_size=-16000")
+    except UnicodeDecodeError as e:  # SQLite quotes a decayed schema in its message
+        db.close()
+        raise Damaged("the cache file's layout cannot be read") from e
     # SQLite's own lower() knows ASCII only.
     db.create_function("casefold", 1, lambda text: text.casefold() if isinstance(text, str) else "", deterministic=True)
     # The file changes in `guard.settle` only. NORMAL: what a power cut takes is in the notes.

@@ -3,8 +3,10 @@
 For `doctor` and workers: it costs about what a rebuild does. Promise: it finds
 every changed byte of the file (page sums), and every row that is not what the
 stored lines give: memories, labels, term frequencies, full-text postings and
-lengths, vectors, sign codes, counts. Whether all lines are there is the
-notes' business: `index.pending` says it.
+lengths, vectors, sign codes, counts, marks and moves. Whether all lines are
+there is the notes' business: `index.pending` says it. Left out is what git
+said about commits (`patch`, `branch`, `twin`, `sought`) and about signatures:
+no line gives it, asking again would take minutes, and the page sums hold it.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ def _lines(cache: Cache, table: embed.StaticTable | None) -> str:
     records: list[record.Record] = []
     scopes: dict[str, int] = {}
     covers: set[tuple[bytes, int]] = set()
+    marks: Counter[tuple[str, str, str, str]] = Counter()
+    moved: dict[int, tuple[str, str]] = {}
     for n, version, memory, op, scope, raw in db.execute("SELECT n, version, memory, op, scope, raw FROM line"):
         parsed = record.parse(raw)
         if parsed is None or parsed.version != version.hex() or parsed.id.encode() != memory or parsed.op != op:
@@ -42,8 +46,17 @@ def _lines(cache: Cache, table: embed.StaticTable | None) -> str:
         scopes[parsed.version] = scope
         if op in record.COVER_OPS:
             covers.update((bytes.fromhex(v), n) for v in parsed.after if _is_hex(v))
+        marks.update(m for m in [record.marks_of(parsed.data)] if m)
+        moved[n] = record.object_id(parsed.data.get("commit")), parsed.id if op == "move" else ""
     if covers != set(db.execute("SELECT version, by FROM cover")):
         return "the links between records differ from the records"
+    if dict(marks) != {(c, p, b, bp): uses for c, p, b, bp, uses in db.execute("SELECT commit_id, patch, base, branch_patch, uses FROM anchor")}:
+        return "the marks of commits differ from the records"
+    moves = db.execute("SELECT old, new, n FROM move").fetchall()
+    stated = {(id, to, n) for n, (to, id) in moved.items() if id and to not in ("", id) and record.object_id(id)}
+    # Where a line was found beside its own commit only the notes know.
+    if not stated <= set(moves) or any(n not in moved or old != moved[n][0] for old, _, n in set(moves) - stated):
+        return "the moves of commits differ from the records"
     wanted = {(r.version, status): r for m in fold.fold(records).values() for r, status in document.shown_rows(m)}
     rows: dict[int, record.Record] = {}
     for row, id, version, status, scope, *columns in db.execute(

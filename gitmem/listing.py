@@ -90,7 +90,7 @@ def log(store: Store, revisions: list[str], limit: int | None) -> list[dict[str,
     order = {commit: i for i, commit in enumerate(walk)}
 
     def read(cache: Cache) -> list[dict[str, Any]]:
-        rows = cache.db.execute("SELECT m.row, m.anchor, m.at, m.id, p.anchor FROM memory m LEFT JOIN place p ON p.n = m.line WHERE m.status = 0").fetchall()
+        rows = cache.db.execute("SELECT m.row, m.anchor, m.at, m.id, p.new FROM memory m LEFT JOIN (SELECT DISTINCT old, new FROM move) p ON p.old = m.anchor WHERE m.status = 0").fetchall()
         placed: dict[int, tuple[int, str, str]] = {}
         for row, anchor, at, id, other in rows:
             found = [order[a] for a in (anchor, other) if a in order]

@@ -123,11 +123,11 @@ def _as_of(store: Store, cache: Cache, wanted: Filter, at: str) -> Filter:
     head = store.repo.commit(at)
     if head is None:
         raise MemError(f"no commit '{at[:80]}' in this repository")
-    anchors = {a for (a,) in cache.db.execute("SELECT DISTINCT anchor FROM memory WHERE anchor <> '' UNION SELECT DISTINCT anchor FROM place")}
+    anchors = {a for (a,) in cache.db.execute("SELECT DISTINCT anchor FROM memory WHERE anchor <> '' UNION SELECT DISTINCT new FROM move")}
     states = where.anchors(store.repo, anchors, head)
     inside = {a for a in anchors if states[a] == where.REACHABLE}
     # A line that a rewrite took along counts under its new commit too.
-    moved = {a for a, b in cache.db.execute("SELECT m.anchor, p.anchor FROM memory m JOIN place p ON p.n = m.line") if b in inside}
+    moved = {a for a, b in cache.db.execute("SELECT DISTINCT old, new FROM move") if b in inside}
     narrowed = copy.copy(wanted)
     narrowed.anchors = ["", *sorted(inside | moved)]  # "": made before the first commit
     return narrowed

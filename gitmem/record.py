@@ -32,6 +32,8 @@ DEFAULT_TYPE = "discovery"
 # Records that bring a text, and records that take versions away.
 CONTENT_OPS = ("create", "edit")
 COVER_OPS = ("create", "edit", "forget")
+# Records about commits: their `id` is the full id of one, and no memory has it.
+COMMIT_OPS = ("mark", "move")
 
 MAX_BODY = 64 * 1024  # bytes of UTF-8, unless mem.maxBody says otherwise
 MAX_LINE = 1024 * 1024  # longer lines of others are kept, not interpreted
@@ -42,6 +44,8 @@ MAX_ITEMS = 256  # tags, paths, facts, concepts
 
 # Below this many bytes of text a hash could be inverted by trying likely texts.
 SALT_BELOW = 256
+
+_HEX = frozenset("0123456789abcdef")
 
 TEXTS = ("body", "title", "subtitle", "source", "author", "agent", "session", "branch", "phase", "reason")
 
@@ -280,6 +284,20 @@ def forget(memory: str, after: list[str], *, at: str = "", **extra: Any) -> dict
 def share(memory: str, *, at: str = "", **extra: Any) -> dict[str, Any]:
     """Says who moved a private memory to the team; the memory's own lines travel beside it."""
     return envelope("share", {"id": memory}, at, extra)
+
+
+def object_id(value: Any) -> str:
+    """A full object id in a field of a record, "" for anything else."""
+    return value if isinstance(value, str) and len(value) in (40, 64) and _HEX.issuperset(value) else ""
+
+
+def marks_of(data: dict[str, Any]) -> tuple[str, str, str, str] | None:
+    """(commit, patch, base, branch_patch) of a record that has marks; "" for a mark it lacks."""
+    commit = object_id(data.get("commit"))
+    patch, base, combined = (object_id(data.get(k)) for k in ("patch", "base", "branch_patch"))
+    if not combined or not base:
+        base = combined = ""
+    return (commit, patch, base, combined) if commit and (patch or combined) else None
 
 
 def envelope(op: str, data: dict[str, Any], at: str, extra: dict[str, Any]) -> dict[str, Any]:

@@ -81,7 +81,7 @@ class Update:
         ids, versions = fold.purged(purges)
         old_ids, old_versions = fold.purged(self._old_purges())
         fresh = [r for r in fresh if r.op == "purge" or (r.id not in ids | old_ids and r.version not in versions | old_versions)]
-        affected = {r.id for r in fresh if r.op != "purge"}
+        affected = {r.id for r in fresh if r.op != "purge" and r.op not in record.COMMIT_OPS}
         affected |= self._memories_of([v for r in fresh if r.op in record.COVER_OPS for v in r.after])
         for v, (n, scope, memory) in known.items():
             if scope | scopes[v] != scope:
@@ -93,7 +93,7 @@ class Update:
             affected |= ids | self._memories_of(list(versions)) | self._memories_of(self._covered_by(doomed))
         present = self._having_lines(affected)
         self._store(fresh, scopes)
-        self._places(keys)
+        self._moves(records, keys)
         self._fold(affected, present, fresh, purges)
         self._erase(doomed)
         return len(fresh)
@@ -143,11 +143,15 @@ class Update:
                             [(bytes.fromhex(r.version), r.id.encode(), r.op, scopes[r.version], r.line) for r in fresh])
         covers = [(b, bytes.fromhex(r.version)) for r in fresh if r.op in record.COVER_OPS for b in map(_bytes, r.after) if b]
         self.db.executemany("INSERT OR IGNORE INTO cover SELECT ?, n FROM line WHERE version = ?", covers)
+        said = [(r.id, to, bytes.fromhex(r.version)) for r in fresh if r.op == "move" and record.object_id(r.id) and (to := record.object_id(r.data.get("commit"))) not in ("", r.id)]
+        self.db.executemany("INSERT OR IGNORE INTO move SELECT ?, ?, n FROM line WHERE version = ?", said)
+        self.db.executemany("INSERT INTO anchor VALUES(?, ?, ?, ?, 1) ON CONFLICT(commit_id, patch, base, branch_patch) DO UPDATE SET uses = uses + 1", _marks_of(fresh))
 
-    def _places(self, keys: dict[str, set[str]]) -> None:
+    def _moves(self, records: dict[str, Record], keys: dict[str, set[str]]) -> None:
         """Remembers the other commits a line was found at. A continuation is no commit."""
-        rows = [(key, bytes.fromhex(v)) for v, found in keys.items() for key in found if not self._is_continuation(key)]
-        self.db.executemany("INSERT OR IGNORE INTO place SELECT n, ? FROM line WHERE version = ?", rows)
+        rows = [(old, key, bytes.fromhex(v)) for v, found in keys.items() for old in [record.object_id(records[v].data.get("commit"))] if old
+                for key in found if not self._is_continuation(key)]
+        self.db.executemany("INSERT OR IGNORE INTO move SELECT ?, ?, n FROM line WHERE version = ?", rows)
 
     def _is_continuation(self, key: str) -> bool:
         if key not in self._continuations:
@@ -191,7 +195,11 @@ class Update:
         """Purged lines leave no text here: their rows went with the fold, these go now, the file is scrubbed after."""
         for part in _parts(lines):
             marks = _marks(part)
-            for table, column in (("cover", "by"), ("place", "n"), ("line", "n")):
+            gone = [_parsed(raw) for (raw,) in self.db.execute(f"SELECT raw FROM line WHERE n IN ({marks})", part)]
+            named = "commit_id = ? AND patch = ? AND base = ? AND branch_patch = ?"
+            self.db.executemany(f"UPDATE anchor SET uses = uses - 1 WHERE {named}", _marks_of(gone))
+            self.db.executemany(f"DELETE FROM anchor WHERE {named} AND uses <= 0", _marks_of(gone))
+            for table, column in (("cover", "by"), ("move", "n"), ("signature", "n"), ("line", "n")):
                 self.db.execute(f"DELETE FROM {table} WHERE {column} IN ({marks})", part)
             self.erased = True
 
@@ -257,6 +265,10 @@ def _parsed(raw: bytes) -> Record:
     if parsed is None:
         raise Damaged("a stored record cannot be read")
     return parsed
+
+
+def _marks_of(records: list[Record]) -> list[tuple[str, str, str, str]]:
+    return [m for m in (record.marks_of(r.data) for r in records) if m]
 
 
 def _storable(id: str) -> bool:

@@ -25,7 +25,7 @@ def moves(cache: Cache) -> dict[str, list[str]]:
     and its continuations moved with it.
     """
     out: dict[str, list[str]] = {}
-    for old, new in cache.db.execute("SELECT DISTINCT m.anchor, p.anchor FROM place p JOIN memory m ON m.line = p.n ORDER BY 1, 2"):
+    for old, new in cache.db.execute("SELECT DISTINCT old, new FROM move ORDER BY 1, 2"):
         out.setdefault(old, []).append(new)
     return out
 

@@ -679,11 +679,11 @@ def test_a_reader_keeps_its_answer_while_a_writer_updates(shop: Shop) -> None:
     (before,) = cache.db.execute("SELECT count(*) FROM line").fetchone()
     with (opened := shop.store._open()).writing(1.0) as held:
         assert held
-        opened.db.execute("INSERT INTO place SELECT n, 'x' FROM line")
+        opened.db.execute("INSERT INTO move SELECT 'x', 'y', n FROM line")
     assert cache.db.execute("SELECT count(*) FROM line").fetchone() == (before,)
-    assert cache.db.execute("SELECT count(*) FROM place WHERE anchor = 'x'").fetchone() == (0,)
+    assert cache.db.execute("SELECT count(*) FROM move WHERE old = 'x'").fetchone() == (0,)
     cache.db.execute("COMMIT")
-    assert cache.db.execute("SELECT count(*) FROM place WHERE anchor = 'x'").fetchone()[0] > 0
+    assert cache.db.execute("SELECT count(*) FROM move WHERE old = 'x'").fetchone()[0] > 0
     shop.store.close_cache()
     reader.close()
     assert not guard.has_log(str(shop.db)) and guard.wrong_page(str(shop.db)) == "" and guard.unchanged(str(shop.db))

@@ -119,8 +119,9 @@ def facts(store: Store, cache: Cache) -> dict[str, Any]:
     out: dict[str, Any] = {
         "line": sorted(db.execute("SELECT version, memory, op, scope, raw FROM line")),
         "cover": sorted(db.execute("SELECT c.version, l.version FROM cover c JOIN line l ON l.n = c.by")),
-        "place": sorted(db.execute("SELECT l.version, p.anchor FROM place p JOIN line l ON l.n = p.n")),
-        "orphans": db.execute("SELECT (SELECT count(*) FROM place WHERE n NOT IN (SELECT n FROM line)), (SELECT count(*) FROM cover WHERE by NOT IN (SELECT n FROM line))").fetchone(),
+        "move": sorted(db.execute("SELECT m.old, m.new, l.version FROM move m JOIN line l ON l.n = m.n")),
+        "anchor": sorted(db.execute("SELECT * FROM anchor")),
+        "orphans": db.execute("SELECT (SELECT count(*) FROM move WHERE n NOT IN (SELECT n FROM line)), (SELECT count(*) FROM cover WHERE by NOT IN (SELECT n FROM line))").fetchone(),
         "memory": sorted(db.execute("SELECT m.id, l.version, m.status, m.scope, m.type, m.at, m.author, m.phase, m.source, m.anchor, m.digest"
                                     " FROM memory m JOIN line l ON l.n = m.line"), key=repr),
         "label": sorted((k, v, rows[row]) for k, v, row in db.execute("SELECT kind, value, row FROM label")),
