@@ -8,31 +8,14 @@ as visible marks.
 from __future__ import annotations
 
 import sys
-import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# Bidirectional overrides, isolates and marks, zero-width characters, soft hyphen, byte order mark, tag characters.
-_HIDDEN = frozenset([0xAD, 0x61C, 0x180E, 0xFEFF, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), *range(0xE0000, 0xE0080)])
+from . import plain
 
-
-def safe(text: str, *, lines: bool = False) -> str:
-    """`text` with everything that could steer a terminal or hide made visible; newlines stay where `lines`."""
-    if (text.isascii() and text.isprintable()) or not text:
-        return text
-    out = []
-    for char in text:
-        code = ord(char)
-        if char == "\n" and lines:
-            out.append(char)
-        elif char in "\t\n\r":
-            out.append(" ")
-        elif code in _HIDDEN or unicodedata.category(char) in ("Cc", "Cs"):
-            out.append(f"<{code:02x}>" if code < 0x100 else f"<U+{code:04X}>")
-        else:
-            out.append(char)
-    return "".join(out)
+# What somebody else wrote, as a terminal may show it.
+safe = plain.shown
 
 
 def _console() -> Any:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from . import remember
+from . import plain, remember
 from .errors import MemError
 from .store import Store
 
@@ -44,7 +44,7 @@ def _titled(item: dict[str, Any]) -> bool:
 
 def to_jsonl(items: list[dict[str, Any]]) -> Iterator[str]:
     for item in items:
-        yield json.dumps(portable(item), ensure_ascii=False, sort_keys=True) + "\n"
+        yield plain.json_text(json.dumps(portable(item), ensure_ascii=False, sort_keys=True)) + "\n"
 
 
 def to_markdown(items: list[dict[str, Any]]) -> Iterator[str]:

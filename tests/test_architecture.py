@@ -22,14 +22,14 @@ LAYERS = [
     {"check", "document", "filters", "index", "marks", "notes", "treeedit", "update", "vectors", "where"},
     {"cache", "embed", "guard", "notetree", "parallel", "scan"},
     {"config", "gitcmd", "layout"},
-    {"__init__", "digest", "errors", "fold", "rank", "record", "redact", "redact_context", "redact_rules", "stem", "text"},
+    {"__init__", "digest", "errors", "fold", "plain", "rank", "record", "redact", "redact_context", "redact_rules", "stem", "text"},
 ]
 HOMES = {"numpy": {"vectors"}, "pygit2": {"notes"}, "typer": {"cli"}, "rich": {"render"}, "llama_cpp": {"llama"}, "mcp": {"mcp_server"},
          "subprocess": {"gitcmd", "marks", "store", "cli"}, "sqlite3": {"cache", "guard", "store", "doctor"}}
 HEAVY = {"numpy", "pygit2", "typer", "rich", "llama_cpp", "mcp", "sklearn", "scipy"}
 
 # What a prompt waits for: standard library only, and none of its slow parts.
-HOT = ["cache", "embed", "filters", "fold", "rank", "record", "scan", "text"]
+HOT = ["cache", "embed", "filters", "fold", "plain", "rank", "record", "scan", "text"]
 SLOW = HEAVY | {"dataclasses", "typing", "inspect", "subprocess", "hashlib", "pathlib", "asyncio", "logging", "tempfile"}
 
 

@@ -380,3 +380,8 @@ def test_terminal_escapes_are_shown_not_obeyed(lab: Lab) -> None:
     for command in (["list"], ["recall", "red text"], ["show", lab.json(path, "list")[0]["id"]], ["log"]):
         out = lab.mem(path, *command, rc=(0, 1))
         assert "\x1b" not in out and "\x07" not in out and "\u202e" not in out
+        if command[0] != "log":
+            raw = lab.mem(path, *command, "--json", rc=(0, 1))
+            assert "\x1b" not in raw and "\u202e" not in raw and "\\u202e" in raw
+            found = json.loads(raw)
+            assert "\u202e" in (found["hits"][0] if command[0] == "recall" else found[0] if command[0] == "list" else found)["body"]

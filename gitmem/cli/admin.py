@@ -216,7 +216,7 @@ def export_command(
         items.reverse()  # oldest first, so that an import keeps the order
         lines = transfer.to_jsonl(items) if format == "jsonl" else transfer.to_markdown(items)
         if output == "-":
-            sys.stdout.writelines(lines)
+            sys.stdout.writelines(render.safe(text, lines=True) for text in lines) if render.is_terminal() else sys.stdout.writelines(lines)
             return 0
         try:
             with open(output, "w", encoding="utf-8", newline="\n") as f:

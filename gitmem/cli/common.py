@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..errors import MemError, UsageError
+from ..plain import json_text
 from ..render import safe
 from ..store import Store, open_store
 
@@ -39,9 +40,9 @@ def write(text: str = "") -> None:
 
 
 def write_json(value: Any) -> None:
-    """One line of JSON, readable where the output is UTF-8, else all ASCII."""
-    plain = sys.stdout.encoding.lower().replace("-", "") != "utf8"
-    sys.stdout.write(json.dumps(value, ensure_ascii=plain, allow_nan=False) + "\n")
+    """One line of JSON, exact, with controls and hidden characters as escapes; readable where the output is UTF-8, else all ASCII."""
+    ascii_only = sys.stdout.encoding.lower().replace("-", "") != "utf8"
+    sys.stdout.write(json_text(json.dumps(value, ensure_ascii=ascii_only, allow_nan=False)) + "\n")
 
 
 def refused(message: str, hint: str = "") -> None:
