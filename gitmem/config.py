@@ -21,6 +21,7 @@ SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
     "scope": (("team", "private"), "team", True, "where `remember` stores when neither --team nor --private is given"),
     "limit": ("int", "8", True, "how many hits `recall` shows when -n is not given"),
     "maxBody": ("int", "65536", True, "largest text of one memory, in bytes (at most 524288)"),
+    "remote": ("text", "", False, "the remote that `sync`, `push` and `pull` use; empty: the branch's own, `origin`, or the only one"),
     "secrets": (("refuse", "allow"), "refuse", False, "refuse texts that look like credentials, on every write"),
 }
 
@@ -79,6 +80,7 @@ def load(git: Git, environ: Mapping[str, str], top: str = "", warn: Callable[[st
         variable = "GIT_MEM_" + name.upper()
         options: tuple[tuple[str, str | None], ...] = ((variable, environ.get(variable)), ("git config", found.get("mem." + name.lower())),
                               (".gitmem.toml", policy.get(name)), ("default", default))
+        values[name], origins[name] = default, "default"
         for origin, text in options:
             if text:
                 try:

@@ -20,7 +20,7 @@ from . import config, embed, guard, index, layout
 from .cache import Cache, Damaged, Moved
 from .document import Ahead
 from .errors import MemError, NotARepository
-from .notes import Notes
+from .notes import Notes, Written
 
 T = TypeVar("T")
 
@@ -48,13 +48,20 @@ class Store:
         return self.team if scope == "team" else self.private
 
     def append(self, scope: str, items: list[tuple[str, bytes]], message: str) -> None:
-        """Adds (anchor, line) items to a scope's notes. A tip the cache remembers helps where the ref was deleted since."""
+        """Adds (anchor, line) items to a scope's notes."""
         notes = self.notes(scope)
-        former = ""
+        notes.append(items, message, self.settings.author, self._former(notes))
+
+    def unite(self, theirs: str, message: str) -> Written:
+        """Brings the lines of another clone's notes commit into the team's notes."""
+        return self.team.unite(theirs, message, self.settings.author, self._former(self.team))
+
+    def _former(self, notes: Notes) -> str:
+        """The tip the cache remembers: it helps where the ref was deleted since."""
         if self._cache is not None:
             with contextlib.suppress(sqlite3.Error):
-                former = self._cache.meta("tip:" + notes.ref)
-        notes.append(items, message, self.settings.author, former)
+                return self._cache.meta("tip:" + notes.ref)
+        return ""
 
     @property
     def table(self) -> embed.StaticTable:

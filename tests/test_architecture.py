@@ -17,15 +17,15 @@ PACKAGE = pathlib.Path(gitmem.__file__).parent
 LAYERS = [
     {"__main__", "cli"},
     {"render"},
-    {"doctor", "listing", "memories", "recall", "remember", "setup", "transfer", "view"},
+    {"doctor", "listing", "memories", "recall", "remember", "setup", "sync", "transfer", "view"},
     {"store"},
-    {"check", "document", "filters", "index", "marks", "notes", "treeedit", "update", "vectors", "where"},
-    {"cache", "embed", "guard", "notetree", "parallel", "scan"},
+    {"check", "document", "filters", "index", "marks", "notes", "remote", "treeedit", "update", "vectors", "where"},
+    {"cache", "embed", "guard", "history", "notetree", "parallel", "scan"},
     {"config", "gitcmd", "layout"},
     {"__init__", "digest", "errors", "fold", "plain", "rank", "record", "redact", "redact_context", "redact_rules", "stem", "text"},
 ]
 HOMES = {"numpy": {"vectors"}, "pygit2": {"notes"}, "typer": {"cli"}, "rich": {"render"}, "llama_cpp": {"llama"}, "mcp": {"mcp_server"},
-         "subprocess": {"gitcmd", "marks", "store", "cli"}, "sqlite3": {"cache", "guard", "store", "doctor"}}
+         "subprocess": {"gitcmd", "marks", "remote", "store", "cli"}, "sqlite3": {"cache", "guard", "store", "doctor"}}
 HEAVY = {"numpy", "pygit2", "typer", "rich", "llama_cpp", "mcp", "sklearn", "scipy"}
 
 # What a prompt waits for: standard library only, and none of its slow parts.

@@ -1,0 +1,176 @@
+"""`sync`, `pull`, `push`: one team's memories in every clone, over a remote the project has.
+
+Promise: what the remote has is united with what is here, line by line, so
+nobody's memories are lost whoever was faster; only the team's ref goes out,
+only to the remote that was named (or the one default), only when asked; no
+purged text comes back and no text that looks like a secret leaves.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any
+
+from . import record, redact, remote
+from .errors import MemError, Refused
+from .remote import Remote
+from .setup import default_remote
+from .store import Store
+
+ATTEMPTS = 12  # pushes, while others are faster
+# Fields of a record that hold names of objects and random digits, which look like keys.
+_NO_TEXT = ("id", "n", "salt", "commit", "after", "supersedes", "lines", "patch", "base", "branch_patch", "signature")
+_PAUSE = 0.05  # seconds, doubled each time, at most two
+
+
+class Report:
+    """What a sync did. `sent`: the records that left (or would leave), `received`: how many lines came in."""
+
+    def __init__(self, remote: str) -> None:
+        self.remote = remote
+        self.received = 0
+        self.sent: list[dict[str, Any]] = []
+        self.dry = False
+        self.purged = False  # text was taken out of this clone, or of the remote's history
+        self.branch = ""
+        self.remarks: list[str] = []
+
+
+def remote_of(store: Store, name: str = "") -> Remote:
+    """The remote to talk to: `name`, else `mem.remote`, else the branch's own, `origin`, or the only one. Raises MemError where there is none."""
+    known = remote.names(store.repo)
+    chosen = name or store.settings["remote"] or default_remote(store.repo)
+    if not chosen:
+        some = [n for n in known if n]
+        hint = f"name one with --remote: {', '.join(some)}" if some else "`git remote add` names the place the team shares"
+        raise MemError("no remote to sync with", hint=hint)
+    if chosen not in known:
+        raise MemError(f"no remote '{chosen}'", hint="`git remote -v` lists them; addresses get a name by `git remote add`")
+    return Remote(store.repo, chosen, store.team.ref)
+
+
+def pull(store: Store, name: str = "") -> Report:
+    """Takes in what the remote has."""
+    there = remote_of(store, name)
+    report = Report(there.name)
+    refused = _take_in(store, there, report)
+    _settle(store, there, report, refused)
+    return report
+
+
+def push(store: Store, name: str = "", *, dry_run: bool = False, branch: bool = False, allow_secret: bool = False, take_in: bool = True) -> Report:
+    """Gives the remote what is here: with `take_in` (sync) after taking in what it has, else only when it turns out to be ahead.
+
+    `branch`: the branch that is checked out goes along, both or none. With
+    `dry_run` nothing is united and nothing leaves.
+    """
+    there = remote_of(store, name)
+    report = Report(there.name)
+    report.dry = dry_run
+    if branch:
+        report.branch = f"refs/heads/{store.repo.branch()}"
+        if report.branch == "refs/heads/":
+            raise MemError("HEAD is detached: there is no branch to push along")
+    if dry_run:
+        theirs = there.fetch()
+        report.sent = leaving(store, theirs)
+        _refuse_secrets(store, report.sent, allow_secret)
+        return report
+    refused = _take_in(store, there, report) if take_in else ""
+    pause = _PAUSE
+    for attempt in range(1, ATTEMPTS + 1):
+        tip, theirs = store.team.tip(), refused or there.tracked()
+        if not tip or (tip == theirs and not report.branch):
+            break
+        report.sent = leaving(store, theirs)
+        if not report.sent and not refused and not report.branch and _contains(store, theirs, tip):
+            break  # the remote is ahead of us
+        _refuse_secrets(store, report.sent, allow_secret)
+        pushed = there.push(tip, refused, report.branch)
+        if pushed.ok:
+            report.purged = report.purged or bool(refused)
+            refused = ""
+            break
+        if pushed.branch:
+            raise MemError(f"'{there.name}' refused the branch '{report.branch.removeprefix('refs/heads/')}': {pushed.branch}", hint="`git pull` first; nothing was pushed")
+        if not pushed.faster:
+            _settle(store, there, report, refused)
+            raise MemError(f"'{there.name}' refused {store.team.ref}: {pushed.reason}",
+                           hint="nothing was sent; the hosting may not take notes, then another remote can be named with --remote")
+        if attempt == ATTEMPTS:
+            raise MemError(f"others kept pushing to '{there.name}' while we did", hint="run the command again; nothing was sent, nothing is lost")
+        time.sleep(pause * random.uniform(0.5, 1.5))
+        pause = min(pause * 2, 2.0)
+        refused = _take_in(store, there, report)
+    _settle(store, there, report, refused)
+    return report
+
+
+def _contains(store: Store, commit: str, other: str) -> bool:
+    return bool(commit) and store.repo.git.run_status("merge-base", "--is-ancestor", other, commit, ok=(0, 1, 128))[1] == 0
+
+
+def _take_in(store: Store, there: Remote, report: Report) -> str:
+    """Unites the tracking copy, fetches, unites again; returns the remote's commit if its history holds purged text, else ""."""
+    message = f"git mem: sync with {there.name}"
+    before = there.tracked()
+    written = None
+    if before and not _contains(store, store.team.tip(), before):
+        # The fetch may replace it (a remote that was force-pushed): what it holds is taken in first.
+        written = store.unite(before, message)
+        report.received += written.lines
+        report.purged = report.purged or written.replaced
+    theirs = there.fetch()
+    if theirs and (theirs != before or written is None):
+        if _contains(store, store.team.tip(), theirs):
+            return ""
+        written = store.unite(theirs, message)
+        report.received += written.lines
+        report.purged = report.purged or written.replaced
+    return theirs if written is not None and written.refused else ""
+
+
+def _settle(store: Store, there: Remote, report: Report, refused: str) -> None:
+    """Leaves no purged text behind, and a cache that knows what came in."""
+    if refused:
+        there.forget_tracking()
+        report.remarks.append(f"'{there.name}' still holds text that was purged here; `git mem sync` replaces it there")
+    if report.purged or refused:
+        from . import purge
+
+        purge.scrub(store)
+    if store.team.tip():
+        store.with_cache(lambda cache: None)
+
+
+def leaving(store: Store, theirs: str) -> list[dict[str, Any]]:
+    """What a push would give to a remote that has the notes commit `theirs` ("" for none): [{"id", "op", "title", "body", "text", ...}].
+
+    `text` is the very line. Lines of others are there with `op` None.
+    """
+    out = []
+    seen = set()
+    for _, line in store.team.gained(store.team.tip(), theirs):
+        if line in seen:
+            continue
+        seen.add(line)
+        parsed = record.parse(line)
+        data = parsed.data if parsed else {}
+        out.append({"id": parsed.id if parsed else None, "op": parsed.op if parsed else None, "title": record.title_of(data), "body": data.get("body"),
+                    "type": data.get("type"), "author": data.get("author"), "text": line.decode("utf-8", "replace")})
+    return out
+
+
+def _refuse_secrets(store: Store, sent: list[dict[str, Any]], allow: bool) -> None:
+    """Raises Refused where a text that would leave looks like a credential."""
+    if allow or store.settings["secrets"] != "refuse":
+        return
+    for item in sent:
+        parsed = record.parse(item["text"].encode())
+        found = redact.check({k: v for k, v in parsed.data.items() if k not in _NO_TEXT} if parsed else {"line": item["text"]})
+        if found:
+            name, finding = found[0]
+            what = f"memory '{parsed.id[:8]}'" if parsed else "a line that is no memory"
+            raise Refused(f"{what} looks like it holds a secret ('{name}': {finding.rule})",
+                          hint="`git mem purge` takes it out for good, --allow-secret sends it if it is none; nothing was sent")

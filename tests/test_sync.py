@@ -1,0 +1,384 @@
+"""`sync`, `pull` and `push` against real remotes: stock git beside us, hosts that refuse, clones of every kind."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from conftest import Lab
+
+from gitmem import remote, sync
+from gitmem.errors import MemError
+from gitmem.store import Store, open_store
+
+REF, TRACK = "refs/notes/mem/team", "refs/notes/remotes/origin/mem/team"
+
+
+class Team:
+    """A bare hub and clones of it."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        seed = lab.repo("seed", 2)
+        self.hub = lab.root / "hub.git"
+        lab.git(lab.root, "clone", "-q", "--bare", str(seed), str(self.hub))
+
+    def clone(self, name: str, *options: str, url: str = "") -> pathlib.Path:
+        self.lab.git(self.lab.root, "clone", "-q", *options, url or str(self.hub), name)
+        return self.lab.root / name
+
+    def hook(self, name: str, script: str) -> None:
+        path = self.hub / "hooks" / name
+        path.write_text("#!/bin/sh\n" + script)
+        path.chmod(0o755)
+
+    def bodies(self, repo: pathlib.Path) -> set[str]:
+        return {m["body"] for m in self.lab.json(repo, "list", "--all")}
+
+    def on_hub(self) -> str:
+        return "\n".join(self.lab.lines(self.hub))
+
+
+@pytest.fixture
+def team(lab: Lab) -> Team:
+    return Team(lab)
+
+
+def store_of(path: pathlib.Path, warnings: list[str] | None = None) -> Store:
+    return open_store({"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.org"}, str(path), warn=(warnings if warnings is not None else []).append)
+
+
+def test_two_clones_converge_and_hear_of_each_others_work(team: Team, lab: Lab) -> None:
+    a, b = team.clone("a"), team.clone("b")
+    lab.mem(a, "remember", "retries need jitter")
+    lab.mem(b, "remember", "the cache key lacks the locale")
+    assert lab.mem(a, "sync").strip() == "origin: 0 records received, 1 sent"
+    assert lab.mem(b, "sync").strip() == "origin: 1 record received, 1 sent"
+    assert lab.mem(a, "sync").strip() == "origin: 1 record received, 0 sent"
+    assert lab.mem(a, "sync").strip() == "origin: up to date"
+    assert team.bodies(a) == team.bodies(b) == {"retries need jitter", "the cache key lacks the locale"}
+    assert lab.git(a, "rev-parse", REF) == lab.git(b, "rev-parse", REF) == lab.git(team.hub, "rev-parse", REF)
+
+
+def test_pull_sends_nothing_and_push_takes_in_only_what_it_must(team: Team, lab: Lab) -> None:
+    a, b = team.clone("a"), team.clone("b")
+    lab.mem(a, "remember", "from a")
+    lab.mem(a, "push")
+    lab.mem(b, "remember", "from b")
+    lab.mem(b, "pull")
+    assert team.bodies(b) == {"from a", "from b"} and "from b" not in team.on_hub()
+    lab.mem(a, "remember", "more from a")
+    lab.mem(a, "push")
+    out = lab.mem(b, "push").strip()
+    assert out == "origin: 1 record received, 1 sent", "somebody was faster, so theirs came in first"
+    assert "more from a" in team.on_hub() and "from b" in team.on_hub()
+
+
+def test_nothing_but_the_team_ref_leaves(team: Team, lab: Lab) -> None:
+    a = team.clone("a")
+    before = lab.git(team.hub, "for-each-ref").splitlines()
+    lab.git(a, "commit", "-q", "--allow-empty", "-m", "unpushed")
+    lab.git(a, "tag", "-a", "-m", "t", "v1")
+    lab.git(a, "config", "push.followTags", "true")
+    lab.git(a, "config", "push.default", "matching")
+    lab.mem(a, "remember", "for everybody")
+    lab.mem(a, "remember", "for me", "--private")
+    lab.mem(a, "sync")
+    added = [row for row in lab.git(team.hub, "for-each-ref").splitlines() if row not in before]
+    assert len(added) == 1 and added[0].endswith(REF)
+    assert lab.run(a, "git", "config", "--get-regexp", r"^remote\..*\.push").stdout == ""
+
+
+def test_dry_run_shows_the_very_texts_and_sends_nothing(team: Team, lab: Lab) -> None:
+    a = team.clone("a")
+    lab.mem(a, "remember", "a title line\nand a second line", "--type", "decision")
+    out = lab.mem(a, "sync", "--dry-run")
+    assert "create decision a title line" in out and "    and a second line" in out and "nothing was sent" in out
+    assert team.on_hub() == ""
+    texts = lab.json(a, "push", "--dry-run")["texts"]
+    assert [json.loads(t["text"])["body"] for t in texts] == ["a title line\nand a second line"]
+    lab.mem(a, "sync")
+    assert "0 records would go" in lab.mem(a, "sync", "--dry-run")
+
+
+def test_a_user_without_a_remote_or_with_several_is_told_what_to_name(team: Team, lab: Lab) -> None:
+    alone = lab.repo("alone")
+    done = lab.run(alone, sys.executable, "-m", "gitmem", "sync")
+    assert done.returncode == 1 and "no remote to sync with" in done.stderr
+    lab.git(alone, "remote", "add", "one", str(team.hub))
+    lab.git(alone, "remote", "add", "two", str(team.hub))
+    assert "one, two" in lab.run(alone, sys.executable, "-m", "gitmem", "sync").stderr
+    lab.git(alone, "config", "mem.remote", "two")
+    lab.mem(alone, "remember", "x y z")
+    assert lab.mem(alone, "sync").startswith("two: ")
+    assert "no remote 'three'" in lab.run(alone, sys.executable, "-m", "gitmem", "sync", "--remote", "three").stderr
+
+
+def test_a_remote_that_cannot_be_reached_is_named(team: Team, lab: Lab) -> None:
+    a = team.clone("a")
+    lab.mem(a, "remember", "kept here")
+    lab.git(a, "remote", "set-url", "origin", str(lab.root / "nowhere"))
+    done = lab.run(a, sys.executable, "-m", "gitmem", "sync")
+    assert done.returncode == 1 and "cannot reach 'origin'" in done.stderr and "nowhere" in done.stderr
+    assert team.bodies(a) == {"kept here"}
+
+
+def test_a_host_that_refuses_notes_is_quoted(team: Team, lab: Lab) -> None:
+    a = team.clone("a")
+    lab.mem(a, "remember", "kept here")
+    team.hook("update", 'case "$1" in refs/notes/*) echo "only branches are accepted here" >&2; exit 1;; esac\n')
+    done = lab.run(a, sys.executable, "-m", "gitmem", "sync")
+    assert done.returncode == 1
+    assert f"'origin' refused {REF}: only branches are accepted here" in done.stderr
+    assert "--remote" in done.stderr
+    assert team.bodies(a) == {"kept here"}
+
+
+def test_users_pre_push_hook_is_theirs_and_does_not_run_for_notes(team: Team, lab: Lab) -> None:
+    a = team.clone("a")
+    hook = a / ".git" / "hooks" / "pre-push"
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    lab.mem(a, "remember", "x y z")
+    lab.mem(a, "sync")
+    assert "x y z" in team.on_hub()
+
+
+def test_whoever_is_second_unites_and_tries_again(team: Team, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = team.clone("a"), team.clone("b")
+    lab.mem(a, "remember", "from a")
+    lab.mem(b, "remember", "from b")
+    real, races = remote.Remote.push, [0]
+
+    def push(self: remote.Remote, tip: str, *more: Any, **named: Any) -> remote.Pushed:
+        if races[0] < 3:  # b is faster three times
+            races[0] += 1
+            lab.mem(b, "remember", f"b again {races[0]}")
+            lab.mem(b, "sync")
+        return real(self, tip, *more, **named)
+
+    monkeypatch.setattr(remote.Remote, "push", push)
+    store = store_of(a)
+    report = sync.push(store)
+    store.close()
+    assert races[0] == 3 and report.received == 4
+    lab.mem(b, "sync")
+    assert team.bodies(a) == team.bodies(b) == {"from a", "from b", "b again 1", "b again 2", "b again 3"}
+
+
+def test_many_clones_at_once_lose_nothing(team: Team, lab: Lab) -> None:
+    clones = [team.clone(name) for name in "abcd"]
+    script = f'for i in 1 2 3; do "{sys.executable}" -m gitmem remember "$0 says $i" >/dev/null && "{sys.executable}" -m gitmem sync -q || echo failed; done'
+    running = [subprocess.Popen(["sh", "-c", script, c.name], cwd=c, env=lab.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for c in clones]
+    said = [p.communicate() for p in running]
+    assert not any(out or err for out, err in said), said
+    for clone in clones:
+        lab.mem(clone, "sync")
+    assert all(team.bodies(c) == {f"{n} says {i}" for n in "abcd" for i in (1, 2, 3)} for c in clones)
+
+
+def test_teammates_without_git_mem_merge_and_push_in_between(team: Team, lab: Lab) -> None:
+    a, plain = team.clone("a"), team.clone("plain")
+    lab.mem(a, "remember", "from a")
+    lab.mem(a, "sync")
+    lab.git(plain, "fetch", "-q", "origin", f"{REF}:{TRACK}")
+    lab.git(plain, "notes", "--ref=mem/team", "append", "-m", "by hand", "HEAD~1")
+    lab.git(plain, "notes", "--ref=mem/team", "merge", "-q", "-s", "union", TRACK)
+    lab.git(plain, "push", "-q", "origin", REF)
+    lab.mem(a, "remember", "second from a")
+    assert lab.mem(a, "sync").strip() == "origin: 1 record received, 1 sent"
+    assert all(word in team.on_hub() for word in ("from a", "by hand", "second from a"))
+
+
+def test_what_stock_git_removed_on_the_hub_comes_back(team: Team, lab: Lab) -> None:
+    a, plain = team.clone("a"), team.clone("plain")
+    lab.mem(a, "remember", "from a")
+    lab.mem(a, "sync")
+    lab.git(plain, "fetch", "-q", "origin", f"{REF}:{REF}")
+    lab.git(plain, "notes", "--ref=mem/team", "remove", "HEAD")
+    lab.git(plain, "push", "-q", "origin", REF)
+    assert "from a" not in team.on_hub()
+    lab.mem(a, "sync")
+    assert "from a" in team.on_hub()
+
+
+def test_a_remote_that_was_force_pushed_takes_nothing_from_us(team: Team, lab: Lab) -> None:
+    a, b = team.clone("a"), team.clone("b")
+    lab.mem(a, "remember", "from a")
+    lab.mem(a, "sync")
+    lab.mem(b, "remember", "from b alone")
+    lab.git(b, "push", "-q", "--force", "origin", REF)
+    assert lab.mem(a, "sync").strip() == "origin: 1 record received, 1 sent"
+    assert "from a" in team.on_hub() and "from b alone" in team.on_hub()
+
+
+def test_what_only_the_tracking_copy_had_is_taken_in_before_a_fetch_replaces_it(team: Team, lab: Lab) -> None:
+    a, b = team.clone("a"), team.clone("b")
+    lab.mem(a, "init")
+    lab.mem(b, "remember", "fetched, never merged")
+    lab.mem(b, "sync")
+    lab.git(a, "fetch", "-q")
+    lab.git(team.hub, "update-ref", "-d", REF)
+    lab.mem(a, "sync")
+    assert team.bodies(a) == {"fetched, never merged"} and "fetched, never merged" in team.on_hub()
+
+
+def test_a_remote_that_lost_its_notes_gets_them_again(team: Team, lab: Lab) -> None:
+    a = team.clone("a")
+    lab.mem(a, "remember", "from a")
+    lab.mem(a, "sync")
+    lab.git(team.hub, "update-ref", "-d", REF)
+    assert lab.mem(a, "sync").strip() == "origin: 0 records received, 1 sent"
+    assert "from a" in team.on_hub()
+
+
+def test_a_relative_address_is_meant_from_the_top_of_the_tree(team: Team, lab: Lab) -> None:
+    a = team.clone("a")
+    lab.git(a, "remote", "set-url", "origin", "../hub.git")
+    (a / "deep" / "er").mkdir(parents=True)
+    lab.mem(a / "deep" / "er", "remember", "x y z")
+    lab.mem(a / "deep" / "er", "sync")
+    assert "x y z" in team.on_hub()
+
+
+def test_in_a_linked_worktree_a_bare_clone_and_a_mirror(team: Team, lab: Lab) -> None:
+    a = team.clone("a")
+    lab.git(a, "worktree", "add", "-q", str(lab.root / "tree"))
+    lab.mem(lab.root / "tree", "remember", "from a worktree")
+    lab.mem(lab.root / "tree", "sync")
+    bare, mirror = team.clone("bare", "--bare"), team.clone("mirror", "--mirror")
+    lab.mem(mirror, "remember", "from a mirror", "--commit", "main")
+    lab.mem(mirror, "sync")
+    lab.mem(bare, "sync")
+    lab.mem(bare, "remember", "from a bare clone", "--commit", "main")
+    lab.mem(bare, "sync")
+    assert all(word in team.on_hub() for word in ("from a worktree", "from a mirror", "from a bare clone"))
+    assert lab.git(team.hub, "for-each-ref", "refs/heads").count("\n") == 1, "a mirror remote pushes the notes and nothing else"
+
+
+def test_in_shallow_and_partial_clones(team: Team, lab: Lab) -> None:
+    a = team.clone("a")
+    for i in range(3):
+        lab.mem(a, "remember", f"memory {i}")
+    lab.mem(a, "sync")
+    lab.git(team.hub, "config", "uploadpack.allowFilter", "true")
+    for name, option in (("shallow", "--depth=1"), ("partial", "--filter=blob:none"), ("treeless", "--filter=tree:0")):
+        clone = team.clone(name, option, url=f"file://{team.hub}")
+        lab.mem(clone, "sync")
+        assert {f"memory {i}" for i in range(3)} <= team.bodies(clone)
+        lab.git(clone, "remote", "set-url", "--push", "origin", str(team.hub))
+        lab.mem(clone, "remember", f"from the {name} clone")
+        lab.mem(clone, "sync")
+        assert f"from the {name} clone" in team.on_hub()
+
+
+def test_a_partial_clone_has_the_notes_whole(team: Team, lab: Lab) -> None:
+    a = team.clone("a")
+    lab.mem(a, "remember", "offline too")
+    lab.mem(a, "sync")
+    lab.git(team.hub, "config", "uploadpack.allowFilter", "true")
+    clone = team.clone("partial", "--filter=blob:none", url=f"file://{team.hub}")
+    lab.mem(clone, "sync")
+    team.hub.rename(lab.root / "gone.git")
+    assert team.bodies(clone) == {"offline too"}
+
+
+def test_a_bundle_and_a_clone_with_alternates(team: Team, lab: Lab) -> None:
+    a = team.clone("a")
+    lab.mem(a, "remember", "travels in a file")
+    lab.git(a, "bundle", "create", str(lab.root / "notes.bundle"), "main", REF)
+    b = team.clone("b", "--reference", str(a))
+    lab.git(b, "fetch", "-q", str(lab.root / "notes.bundle"), f"{REF}:refs/notes/remotes/bundle/mem/team")
+    assert "refs/notes/remotes/bundle/mem/team" in lab.mem(b, "status")
+    lab.git(b, "remote", "add", "bundle", str(lab.root / "notes.bundle"))
+    lab.mem(b, "pull", "--remote", "bundle")
+    assert team.bodies(b) == {"travels in a file"}
+    lab.mem(b, "sync", "--remote", "origin")
+    assert "travels in a file" in team.on_hub()
+
+
+def test_a_fork_gives_to_its_own_remote_and_the_maintainer_takes_from_there(team: Team, lab: Lab) -> None:
+    upstream = team.clone("maintainer")
+    lab.mem(upstream, "remember", "known upstream")
+    lab.mem(upstream, "sync")
+    fork = lab.root / "fork.git"
+    lab.git(lab.root, "clone", "-q", "--bare", str(team.hub), str(fork))
+    mine = team.clone("contributor", url=str(fork))
+    lab.git(mine, "remote", "add", "upstream", str(team.hub))
+    lab.mem(mine, "pull", "--remote", "upstream")
+    lab.mem(mine, "remember", "learned in the pull request")
+    lab.mem(mine, "sync")
+    assert "learned in the pull request" not in team.on_hub(), "the one default is origin, the fork"
+    lab.git(upstream, "remote", "add", "contributor", str(fork))
+    lab.mem(upstream, "pull", "--remote", "contributor")
+    assert team.bodies(upstream) == {"known upstream", "learned in the pull request"}
+
+
+def test_atomic_pushes_branch_and_memories_or_neither(team: Team, lab: Lab) -> None:
+    a, b = team.clone("a"), team.clone("b")
+    lab.git(a, "commit", "-q", "--allow-empty", "-m", "work")
+    lab.mem(a, "remember", "about the work")
+    assert "with main" in lab.mem(a, "sync", "--atomic")
+    assert lab.git(a, "rev-parse", "main") == lab.git(team.hub, "rev-parse", "main")
+    lab.git(b, "commit", "-q", "--allow-empty", "-m", "other work")
+    lab.mem(b, "remember", "about the other work")
+    done = lab.run(b, sys.executable, "-m", "gitmem", "sync", "--atomic")
+    assert done.returncode == 1 and "refused the branch 'main'" in done.stderr
+    assert "about the other work" not in team.on_hub()
+    lab.git(b, "checkout", "-q", "--detach")
+    assert "HEAD is detached" in lab.run(b, sys.executable, "-m", "gitmem", "sync", "--atomic").stderr
+
+
+def test_atomic_unites_when_only_the_memories_were_late(team: Team, lab: Lab) -> None:
+    a, b = team.clone("a"), team.clone("b")
+    lab.mem(a, "remember", "from a")
+    lab.mem(a, "sync")
+    lab.git(b, "checkout", "-q", "-b", "topic")
+    lab.git(b, "commit", "-q", "--allow-empty", "-m", "topic")
+    lab.mem(b, "remember", "from b")
+    lab.mem(b, "push", "--atomic")
+    assert "from a" in team.on_hub() and "from b" in team.on_hub()
+    assert lab.git(team.hub, "rev-parse", "topic") == lab.git(b, "rev-parse", "topic")
+
+
+def test_a_secret_does_not_leave(team: Team, lab: Lab) -> None:
+    a = team.clone("a")
+    secret = "AKIA" + "Q7RT2WXYZ3LMNOP4"
+    lab.git(a, "notes", "--ref=mem/team", "append", "-m", f"the key is {secret}", "HEAD")
+    lab.mem(a, "remember", "harmless")
+    done = lab.run(a, sys.executable, "-m", "gitmem", "sync")
+    assert done.returncode == 1 and "looks like it holds a secret" in done.stderr and secret not in done.stderr
+    assert team.on_hub() == ""
+    lab.mem(a, "sync", "--allow-secret")
+    assert secret in team.on_hub()
+
+
+def test_nothing_new_costs_no_push(team: Team, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    a = team.clone("a")
+    lab.mem(a, "remember", "x y z")
+    lab.mem(a, "sync")
+
+    def push(self: remote.Remote, *args: Any, **named: Any) -> remote.Pushed:
+        raise AssertionError("pushed")
+
+    monkeypatch.setattr(remote.Remote, "push", push)
+    store = store_of(a)
+    assert not sync.push(store).sent
+    store.close()
+
+
+def test_others_who_never_stop_pushing_end_in_a_clear_error(team: Team, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    a = team.clone("a")
+    lab.mem(a, "remember", "x y z")
+    monkeypatch.setattr(remote.Remote, "push", lambda self, *args, **named: remote.Pushed(False, faster=True))
+    monkeypatch.setattr(sync, "_PAUSE", 0.001)
+    monkeypatch.setattr(sync, "ATTEMPTS", 4)
+    store = store_of(a)
+    with pytest.raises(MemError, match="others kept pushing"):
+        sync.push(store)
+    store.close()
+    assert team.bodies(a) == {"x y z"}
