@@ -47,7 +47,7 @@ class Git:
         self._objects: Objects | None = None
         self._names: Objects | None = None
 
-    def start(self, args: Iterable[str], env: dict[str, str] | None = None, **pipes: int) -> subprocess.Popen[bytes]:
+    def start(self, args: Iterable[str], env: dict[str, str] | None = None, **pipes: object) -> subprocess.Popen[bytes]:
         """A running git process; the caller closes it. `env` is added to the environment."""
         try:
             return subprocess.Popen([*self._prefix, *args], cwd=self.cwd, env={**self.env, **env} if env else self.env, **pipes)  # type: ignore[call-overload,no-any-return]

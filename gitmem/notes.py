@@ -24,16 +24,18 @@ import random
 import time
 from collections.abc import Iterable, Iterator
 
-from . import notetree, record
+from . import notetree, record, reflock
 from .errors import GitFailed, MemError, RefMoved
 from .fold import Tombstones
 from .gitcmd import Git
 from .history import COMPLETE, MOVED, Commit, History
+from .reflock import STALE
 from .treeedit import TreeEdit
 
 PATIENCE = 30.0  # seconds a writer retries while others move the ref
-STALE = 2.0  # seconds after which a lock file is named: git holds one for milliseconds
 CAREFUL = 3  # attempts that also look for lost lines
+# git syncs neither loose objects nor refs unless asked (2.36 and newer listen). A power cut would leave a ref that names nothing.
+SYNCED = ("-c", "core.fsync=committed,loose-object,reference")
 
 Item = tuple[str, bytes]  # (anchor commit, "" for none or notetree.PURGED; line)
 
@@ -198,7 +200,7 @@ class Notes:
             if not refused:
                 return Written(tip, len(plan.found), plan.replaced, plan.refused)
             waited = time.monotonic() - start
-            held = (held or waited) if "File exists" in refused else 0.0
+            held = (held or waited) if "File exists" in refused and not reflock.recover(self.git, self.ref) else 0.0
             if held and waited - held > STALE:
                 lock = refused.partition("Unable to create '")[2].partition("'")[0]
                 raise MemError(f"cannot write '{self.ref}': it is locked by '{lock}'",
@@ -311,9 +313,8 @@ class Notes:
         # Only tells the new commit; a history that is left behind is no ancestor, so the ref is moved by hand.
         out.append(b"reset %s\n\n" % self.ref.encode() if plan.replaced else b"")
         out.append(b"get-mark :1\ndone\n")
-        process = self.git.start(["fast-import", "--quiet", "--done", "--date-format=raw"], stdin=-1, stdout=-1, stderr=-1)
-        answer, err = process.communicate(b"".join(out))
-        if process.returncode == 0:
+        status, answer, err = self._run(["fast-import", "--quiet", "--done", "--date-format=raw"], b"".join(out))
+        if status == 0:
             tip = answer.decode().strip()
             if not plan.replaced:
                 return tip, ""
@@ -321,18 +322,26 @@ class Notes:
             if moved[0]:
                 self.history.drop_reflog()  # its entries keep the old history alive
             return moved
-        # Where it dies it leaves a report of its last commands in the repository; our error says what matters.
-        with contextlib.suppress(OSError):
-            os.unlink(os.path.join(self.git.git_dir, f"fast_import_crash_{process.pid}"))
-        return "", self._moved_by_others(err.decode("utf-8", "replace").strip(), process.returncode)
+        return "", self._moved_by_others(err, status)
 
     def _move(self, new: str, old: Commit | None, why: str) -> tuple[str, str]:
         """Points the ref to a commit, only if it holds `old` now."""
-        process = self.git.start(["update-ref", "--create-reflog", "-m", why, self.ref, new, old.id if old else "0" * self.hex_len], stdout=-1, stderr=-1)
-        _, err = process.communicate()
+        status, _, err = self._run(["update-ref", "--create-reflog", "-m", why, self.ref, new, old.id if old else "0" * self.hex_len], new=new)
+        return (new, "") if status == 0 else ("", self._moved_by_others(err, status))
+
+    def _run(self, args: list[str], stdin: bytes = b"", new: str = "") -> tuple[int, bytes, str]:
+        """(exit status, stdout, stderr) of a git process that moves the ref (to `new`, if that is known). Where it succeeded, the move is on the disk."""
+        with reflock.writing(self.git.common_dir, self.ref, new) as claim:
+            process = self.git.start([*SYNCED, *args], stdin=-1, stdout=-1, stderr=-1, pass_fds=claim.fds)
+            out, err = process.communicate(stdin)
+            claim.end(process.returncode)
         if process.returncode == 0:
-            return new, ""
-        return "", self._moved_by_others(err.decode("utf-8", "replace").strip(), process.returncode)
+            reflock.sync_names(self.git.common_dir, self.ref)
+        else:
+            # Where fast-import dies it leaves a report of its last commands in the repository; our error says what matters.
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(self.git.git_dir, f"fast_import_crash_{process.pid}"))
+        return process.returncode, out, err.decode("utf-8", "replace").strip()
 
     def _moved_by_others(self, text: str, status: int) -> str:
         """git's words if it refused because somebody else moved or holds the ref (git 2.30 to 2.50 say it in these ways); raises for all else."""
@@ -343,6 +352,8 @@ class Notes:
         if "exists; cannot create" in text:
             raise MemError(f"cannot write '{self.ref}': a ref of the same name stands in its way",
                            hint="choose another namespace, for example `git config mem.ref memory`")
+        if status < 0:
+            raise GitFailed(f"cannot write '{self.ref}': git was ended by signal {-status}", hint="`git mem list` shows whether it was stored", status=status)
         raise GitFailed(f"cannot write '{self.ref}': {reason}", hint="nothing was written", status=status, stderr=text)
 
 

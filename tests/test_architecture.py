@@ -21,7 +21,7 @@ LAYERS = [
     {"store"},
     {"check", "document", "filters", "index", "marks", "notes", "remote", "treeedit", "update", "vectors", "where"},
     {"cache", "embed", "guard", "history", "notetree", "parallel", "scan"},
-    {"config", "gitcmd", "layout"},
+    {"config", "gitcmd", "layout", "reflock"},
     {"__init__", "digest", "errors", "fold", "plain", "rank", "record", "redact", "redact_context", "redact_rules", "stem", "text"},
 ]
 HOMES = {"numpy": {"vectors"}, "pygit2": {"notes"}, "typer": {"cli"}, "rich": {"render"}, "llama_cpp": {"llama"}, "mcp": {"mcp_server"},

@@ -1,0 +1,165 @@
+"""What a writer leaves behind that dies while git moves its ref: a lock file, which would refuse every later write.
+
+git takes `<ref>.lock`, writes the new commit into it and renames it; a kill
+between two of these steps leaves it for ever, and says neither who made it nor
+whether they live. So a writer of ours first notes in `<git-common-dir>/mem` what it is about to
+do, and holds a shared `flock` on that note which its git processes inherit:
+the kernel drops it with the last of them.
+
+Promise: `recover` removes a lock only if a writer of ours died (its note is
+there), none is alive (the flock is free), and the lock came after that note,
+has not changed for `STALE` seconds and holds nothing or a commit of ours. A
+lock that stock git left, or holds, stays. Where no note can be kept (no flock,
+a read-only or full disk) nothing is recovered and nothing else is lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+
+from .gitcmd import Git
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+STALE = 2.0  # seconds a lock file stands unchanged before it counts as left behind: git holds one for milliseconds
+_SLACK = 2.0  # seconds by which the clock of a disk may differ from ours
+_TRIES = 40
+
+
+class Claim:
+    """A writer's note. `fds`: what its git process inherits. `end` is told how that process ended; a signal ends it too, and says nothing."""
+
+    __slots__ = ("ended", "fds", "moved")
+
+    def __init__(self, fds: tuple[int, ...]) -> None:
+        self.fds = fds
+        self.ended = self.moved = False
+
+    def end(self, status: int) -> None:
+        self.ended, self.moved = status >= 0, status == 0
+
+
+def _note(common_dir: str, ref: str) -> str:
+    return os.path.join(common_dir, "mem", "writing-" + ref.removeprefix("refs/notes/").replace("/", "-"))
+
+
+def _flock(fd: int, how: int) -> bool:
+    """Takes a lock, never waiting long: whoever holds it may be stopped."""
+    for _ in range(_TRIES):
+        try:
+            fcntl.flock(fd, how | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(0.005)
+        except OSError:
+            return False
+    return False
+
+
+@contextlib.contextmanager
+def writing(common_dir: str, ref: str, new: str = "") -> Iterator[Claim]:
+    """Notes that a git process of ours is about to move a ref (to the commit `new`, if it is known before)."""
+    try:
+        fd = os.open(_note(common_dir, ref), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600) if fcntl else -1
+    except OSError:
+        fd = -1
+    if fd < 0:
+        yield Claim(())
+        return
+    try:
+        claim = Claim((fd,) if _flock(fd, fcntl.LOCK_SH) else ())
+        note = f"{time.time():.0f} {new or '-'} {os.urandom(4).hex()}\n".encode()
+        with contextlib.suppress(OSError):
+            os.write(fd, note)
+        yield claim
+        if claim.ended and _alone(fd):
+            # The ref moved: no lock is left on it, whoever died before. Refused: the notes of the dead must stay.
+            with contextlib.suppress(OSError):
+                others = b"" if claim.moved else os.pread(fd, 1 << 20, 0).replace(note, b"")
+                os.ftruncate(fd, 0)
+                os.write(fd, others)
+    finally:
+        os.close(fd)
+
+
+def _alone(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except OSError:
+        return False
+
+
+def recover(git: Git, ref: str) -> bool:
+    """Removes the lock that a dead writer of ours left on a ref; False where there is none, or where it may be somebody else's."""
+    if not fcntl:
+        return False
+    try:
+        fd = os.open(_note(git.common_dir, ref), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        # Exclusive: from here on no writer of ours is alive, and none begins.
+        if not _flock(fd, fcntl.LOCK_EX) or not _remove(git, ref, os.read(fd, 1 << 20).decode("ascii", "replace")):
+            return False
+        os.ftruncate(fd, 0)
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
+def _remove(git: Git, ref: str, notes: str) -> bool:
+    began = [float(row.split(" ")[0]) for row in notes.splitlines() if re.fullmatch(r"[0-9]+ ([0-9a-f]+|-) [0-9a-f]+", row)]
+    lock = os.path.join(git.common_dir, ref + ".lock")
+    found = os.lstat(lock)
+    if not began or not stat.S_ISREG(found.st_mode) or found.st_mtime < min(began) - _SLACK or time.time() - found.st_mtime < STALE:
+        return False
+    with open(lock, "rb") as f:
+        content = f.read(200).decode("ascii", "replace").strip()
+    if content and not _ours(git, content, notes):
+        return False
+    # Aside first: should another process have put its own lock there in this moment, it goes back.
+    aside = os.path.join(git.common_dir, "mem-stale.lock")
+    os.rename(lock, aside)
+    if os.lstat(aside).st_ino != found.st_ino:
+        with contextlib.suppress(FileExistsError):
+            os.link(aside, lock)
+        os.unlink(aside)
+        return False
+    os.unlink(aside)
+    return True
+
+
+def _ours(git: Git, content: str, notes: str) -> bool:
+    """Whether a lock's content is what a writer of ours would put there: the commit it noted or made; also half of its id."""
+    if len(content) < 40:
+        return re.fullmatch("[0-9a-f]+", content) is not None
+    if f" {content} " in notes:
+        return True
+    found = git.objects.get(content)
+    return found is not None and found[1] == "commit" and found[2].partition(b"\n\n")[2].startswith(b"git mem: ")
+
+
+def sync_names(common_dir: str, ref: str) -> None:
+    """Makes the name that git just gave a ref durable: git syncs what is in the file, not the directory that names it.
+
+    With reftable that directory is another one. Where a directory cannot be synced (Windows, some network disks) nothing happens.
+    """
+    for directory in (os.path.join(common_dir, os.path.dirname(ref)), os.path.join(common_dir, "reftable")):
+        try:
+            fd = os.open(directory, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+        except OSError:
+            continue
+        with contextlib.suppress(OSError):
+            os.fsync(fd)
+        os.close(fd)
