@@ -71,8 +71,8 @@ class Bench:
             middle, high = statistics.median(taken[name]), statistics.quantiles(taken[name], n=10)[-1]
             self.add(what, size, name, f"{middle * 1e3:.0f} ms = {middle / floor:.1f} F", f"{high * 1e3:.0f} ms = {high / floor:.1f} F")
 
-    def add(self, what: str, size: int, name: str, *figures: str) -> None:
-        row = (what, f"{size:,}", name, *figures, *[""] * (2 - len(figures)), BUDGETS.get(what, ""))
+    def add(self, what: str, size: int, name: str, *figures: str, budget: str = "") -> None:
+        row = (what, f"{size:,}", name, *figures, *[""] * (2 - len(figures)), budget or BUDGETS.get(what, ""))
         self.rows.append(row)
         print("  ".join(row), flush=True)
 
@@ -104,6 +104,7 @@ def measure(bench: Bench, size: int, questions: list[str]) -> None:
     bench.cold("list -n 20", size, path, [lambda p: [p, "list", "--all", "-n", "20"]] * 11)
     bench.cold("remember", size, path, [lambda p, i=i: [p, "remember", f"a memory {i} of its own, {time.time_ns()}"] for i in range(21)])  # type: ignore[misc]
     behind(bench, path, size, commits)
+    share(bench, path, size, commits)
 
 
 def bulk(bench: Bench, size: int, source: pathlib.Path, lines: str) -> None:
@@ -142,6 +143,37 @@ def behind(bench: Bench, path: pathlib.Path, size: int, commits: list[str]) -> N
             times.append(bench.once([program, "index"], path))
         middle, floor = statistics.median(times), statistics.median(floors)
         bench.add("index after 100 new", size, name, f"{middle * 1e3:.0f} ms = {middle / floor:.1f} F")
+
+
+def share(bench: Bench, path: pathlib.Path, size: int, commits: list[str]) -> None:
+    """`sync` beside the bare git commands that move the same refs."""
+    ref, hub, other = "refs/notes/mem/team", bench.root / f"hub-{size}.git", bench.root / f"sharing-{size}"
+
+    def git(cwd: pathlib.Path, *argv: str) -> float:
+        return bench.once(["git", *argv], cwd, ok=(0,))
+
+    git(bench.root, "clone", "-q", "--bare", str(path), str(hub))
+    git(bench.root, "clone", "-q", str(hub), str(other))
+    git(path, "remote", "add", "hub", str(hub))
+    for name, program in bench.programs.items():
+        for cwd in (path, other):
+            bench.once([program, "sync"], cwd, ok=(0,))
+        times: dict[str, list[float]] = {what: [] for what in ("F", "out", "in", "nothing", "bare")}
+        for round_ in range(9):
+            rows = "".join(json.dumps(m) + "\n" for m in data.memories(100, seed=5000 + round_ + 100 * len(name), commits=commits))
+            bench.once([program, "remember", "--jsonl", "-"], path, rows)
+            times["F"].append(bench.once([sys.executable, "-c", "import sqlite3"], path))
+            times["out"].append(bench.once([program, "sync"], path, ok=(0,)))
+            fetched = git(other, "fetch", "-q", "origin", f"+{ref}:refs/bare/team")
+            git(hub, "update-ref", "refs/bare/back", f"{ref}~1")
+            pushed = git(path, "push", "-q", "-f", "hub", f"{ref}:refs/bare/back")
+            times["bare"].append(fetched + pushed)
+            times["in"].append(bench.once([program, "sync"], other, ok=(0,)))
+            times["nothing"].append(bench.once([program, "sync"], other, ok=(0,)))
+        floor, bare = statistics.median(times["F"]), statistics.median(times["bare"])
+        for what, key, budget in (("sync, 100 to give", "out", "bare + 1 s at 100,000"), ("sync, 100 to take", "in", "bare + 1 s at 100,000"), ("sync, nothing new", "nothing", "bare + 10 F at 100,000")):
+            middle = statistics.median(times[key])
+            bench.add(what, size, name, f"{middle * 1e3:.0f} ms = {middle / floor:.1f} F", f"bare fetch and push of the same {bare * 1e3:.0f} ms", budget=budget)
 
 
 def one_commit(bench: Bench, count: int) -> None:
