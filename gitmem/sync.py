@@ -50,6 +50,11 @@ def remote_of(store: Store, name: str = "") -> Remote:
     return Remote(store.repo, chosen, store.team.ref)
 
 
+def offers(store: Store, name: str) -> bool:
+    """Whether a remote has memories that are not here. Asks it, for a few seconds at most, unless there are some here already."""
+    return bool(name) and not store.team.tip() and Remote(store.repo, name, store.team.ref).offers()
+
+
 def pull(store: Store, name: str = "") -> Report:
     """Takes in what the remote has."""
     there = remote_of(store, name)

@@ -105,6 +105,29 @@ def test_dry_run_shows_the_very_texts_and_sends_nothing(team: Team, lab: Lab) ->
     assert "0 records would go" in lab.mem(a, "sync", "--dry-run")
 
 
+def test_init_in_a_fresh_clone_says_that_the_remote_has_memories(team: Team, lab: Lab) -> None:
+    a, fresh = team.clone("a"), team.clone("fresh")
+    assert "has memories" not in lab.mem(fresh, "init")
+    lab.mem(a, "remember", "from a")
+    lab.mem(a, "sync")
+    said = lab.mem(team.clone("second"), "init")
+    assert "git mem sync   'origin' has memories of the team" in said
+    assert "has memories" not in lab.mem(team.clone("third"), "init", "--offline")
+    lab.git(fresh, "fetch", "-q")
+    assert "has memories" in lab.mem(fresh, "init", "--offline"), "fetched already, so nobody has to be asked"
+    assert lab.mem(fresh, "status").count("git mem sync") == 1
+
+
+def test_init_does_not_wait_for_a_remote_that_is_silent(team: Team, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    a = team.clone("a")
+    lab.git(a, "remote", "set-url", "origin", "ext::sleep 60")
+    lab.git(a, "config", "protocol.ext.allow", "always")
+    monkeypatch.setattr(remote, "LS_TIMEOUT", 0.2)
+    store = store_of(a)
+    assert not sync.offers(store, "origin")
+    store.close()
+
+
 def test_a_user_without_a_remote_or_with_several_is_told_what_to_name(team: Team, lab: Lab) -> None:
     alone = lab.repo("alone")
     done = lab.run(alone, sys.executable, "-m", "gitmem", "sync")

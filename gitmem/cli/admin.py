@@ -10,7 +10,7 @@ import typer
 
 from .. import cache as cache_file
 from .. import config as settings
-from .. import doctor, listing, render, setup, transfer
+from .. import doctor, listing, render, setup, sync, transfer
 from ..errors import MemError, UsageError
 from ..filters import Filter
 from . import app
@@ -20,14 +20,15 @@ _Json = typer.Option(False, "--json", help="Print JSON.")
 
 
 @app.command("init")
-def init_command(as_json: bool = _Json) -> int:
+def init_command(offline: bool = typer.Option(False, "--offline", help="Do not ask the remote whether it has memories."), as_json: bool = _Json) -> int:
     """Set git up so that memories follow rewrites and arrive with a fetch. Nothing in the working tree changes."""
     with opened() as store:
         done = setup.init(store)
         remote = setup.default_remote(store.repo)
         (count, _) = store.with_cache(lambda cache: cache.count())
+        offered = bool(setup.waiting(store)) or (not offline and sync.offers(store, remote))
         if as_json:
-            write_json({"changed": done, "memories": count, "remote": remote or None})
+            write_json({"changed": done, "memories": count, "remote": remote or None, "remote_has_memories": offered})
             return 0
         write(f"git mem is ready in '{store.repo.top or store.repo.git_dir}'")
         for line in done:
@@ -39,10 +40,8 @@ def init_command(as_json: bool = _Json) -> int:
         if not count:
             write('  git mem remember "why something is as it is" --type decision')
             write('  git mem recall "a question in your own words"')
-        for name in setup.waiting(store):
-            write(f"  git notes --ref={store.settings['ref']}/team merge {name}   unites what was fetched")
-        if remote and not count:
-            write(f"  git fetch {remote}   fetches what the team has, if it shares any")
+        if offered:
+            write(f"  git mem sync   '{remote}' has memories of the team")
         return 0
 
 
@@ -97,7 +96,7 @@ def status_command(as_json: bool = _Json) -> int:
             write(f"switched off by {store.settings.origins['enabled']}")
         for name in setup.waiting(store):
             write(f"fetched but not united yet: {name}")
-            write(f"  git notes --ref={store.settings['ref']}/team merge {name}")
+            write("  git mem sync   unites it with yours")
         if facts["missing_settings"]:
             write("not set up: memories do not follow rewrites yet; run `git mem init`")
         return 0
