@@ -17,10 +17,10 @@ PACKAGE = pathlib.Path(gitmem.__file__).parent
 LAYERS = [
     {"__main__", "cli"},
     {"render"},
-    {"doctor", "listing", "memories", "recall", "remember", "setup", "sync", "transfer", "view"},
+    {"doctor", "listing", "memories", "purge", "recall", "remember", "setup", "sync", "transfer", "view"},
     {"store"},
-    {"check", "document", "filters", "index", "marks", "notes", "remote", "treeedit", "update", "vectors", "where"},
-    {"cache", "embed", "guard", "history", "notetree", "parallel", "scan"},
+    {"check", "document", "erase", "filters", "index", "marks", "notes", "remote", "treeedit", "update", "vectors", "where"},
+    {"cache", "embed", "guard", "history", "notetree", "odb", "packfile", "parallel", "roots", "scan"},
     {"config", "gitcmd", "layout", "reflock"},
     {"__init__", "digest", "errors", "fold", "plain", "rank", "record", "redact", "redact_context", "redact_rules", "stem", "text"},
 ]

@@ -1,0 +1,116 @@
+"""What keeps objects alive in one repository: refs, HEADs, reflogs, indexes and unfinished merges, of every worktree.
+
+Promise: all that git's own clean-up would respect is named, so whoever deletes
+objects by name can tell what must stay and who holds it. FETCH_HEAD and
+ORIG_HEAD hold nothing, for git neither. Nothing is changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .gitcmd import Git
+
+    Root = tuple[str, str]  # (name for the user, object id)
+
+_OWN = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")  # refs that each worktree has for itself
+_NO_ROOTS = ("FETCH_HEAD", "ORIG_HEAD")
+_UNFINISHED = ("NOTES_MERGE_PARTIAL", "AUTO_MERGE")
+
+
+def git_dirs(git: Git) -> Iterator[tuple[str, str]]:
+    """(prefix of names, git directory) of the main worktree, "" first, and of each linked one."""
+    yield "", git.common_dir
+    linked = os.path.join(git.common_dir, "worktrees")
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        for name in sorted(os.listdir(linked)):
+            if os.path.isdir(os.path.join(linked, name)):
+                yield f"worktrees/{name}/", os.path.join(linked, name)
+
+
+def refs(git: Git) -> list[Root]:
+    """Every ref, and each HEAD that is detached."""
+    out: list[Root] = []
+    for prefix, directory in git_dirs(git):
+        at = f"--git-dir={directory}"
+        for row in git.text(at, "for-each-ref", "--format=%(objectname) %(refname)").splitlines():
+            id, _, name = row.partition(" ")
+            if not prefix or name.startswith(_OWN):
+                out.append((prefix + name, id))
+        if not git.text(at, "symbolic-ref", "-q", "HEAD", ok=(0, 1, 128)):
+            id = git.text(at, "rev-parse", "-q", "--verify", "HEAD", ok=(0, 1, 128))
+            if id:
+                out.append((prefix + "HEAD", id))
+    return out
+
+
+def history_of(git: Git, found: list[Root], strange: Callable[[str], bool]) -> tuple[list[Root], list[Root]]:
+    """(roots whose whole history is usual, the others): notes, what has a first commit that is `strange`, what points to no commit."""
+    answers = git.ids([id + "^{commit}" for _, id in found])
+    commits = [(root, id) for root, id in zip(found, answers, strict=True) if id and not root[0].startswith("refs/notes/")]
+    others = [root for root, id in zip(found, answers, strict=True) if not id or root[0].startswith("refs/notes/")]
+    stdin = "".join(id + "\n" for id in dict.fromkeys(id for _, id in commits)).encode()
+    if not stdin:
+        return [], others
+    first = [id for id in git.run("rev-list", "--max-parents=0", "--ignore-missing", "--stdin", stdin=stdin, ok=(0, 128)).decode().split() if strange(id)]
+    if not first:
+        return [root for root, _ in commits], others
+    named = set(git.text("for-each-ref", "--format=%(refname)", *[f"--contains={id}" for id in first]).splitlines())
+    usual: list[Root] = []
+    for root, id in commits:
+        inside = root[0] in named
+        if not root[0].startswith("refs/"):  # a HEAD, or a ref of another worktree
+            inside = any(git.run_status("merge-base", "--is-ancestor", one, id, ok=(0, 1, 128))[1] != 1 for one in first)
+        (others if inside else usual).append(root)
+    return usual, others
+
+
+def reflogs(git: Git) -> Iterator[Root]:
+    """Every entry of every reflog, old and new side."""
+    for prefix, directory in git_dirs(git):
+        logs = os.path.join(directory, "logs")
+        for at, _, names in os.walk(logs):
+            for name in names:
+                path = os.path.join(at, name)
+                label = f"the reflog of {prefix}{os.path.relpath(path, logs).replace(os.sep, '/')}"
+                with contextlib.suppress(OSError), open(path, "rb") as f:
+                    for row in f:
+                        for word in row.split(b" ", 2)[:2]:
+                            if word.strip(b"0"):
+                                yield label, word.decode("ascii", "replace")
+    if os.path.isdir(os.path.join(git.common_dir, "reftable")):
+        for name in git.text("reflog", "list", ok=(0, 128, 129)).splitlines():
+            for id in git.text("log", "-g", "--format=%H", name, "--", ok=(0, 128)).splitlines():
+                yield f"the reflog of {name}", id
+
+
+def unfinished(git: Git) -> Iterator[Root]:
+    """Commits of merges, cherry-picks and rebases that are not done."""
+    for prefix, directory in git_dirs(git):
+        for name in sorted(os.listdir(directory)):
+            if name not in _NO_ROOTS and (name in _UNFINISHED or (name.endswith("_HEAD") and name.isupper())):
+                with contextlib.suppress(OSError), open(os.path.join(directory, name), encoding="ascii", errors="replace") as f:
+                    for row in f:
+                        yield prefix + name, row.split()[0] if row.split() else ""
+
+
+def indexed(git: Git) -> Iterator[Root]:
+    """Every object an index names."""
+    for id in git.run("rev-list", "--objects", "--no-object-names", "--missing=allow-any", "--indexed-objects", ok=(0, 128)).decode().split():
+        yield "an index", id
+
+
+def drafts(git: Git) -> Iterator[str]:
+    """Files in which stock git keeps the text of a note while somebody edits or merges it."""
+    for _, directory in git_dirs(git):
+        path = os.path.join(directory, "NOTES_EDITMSG")
+        if os.path.isfile(path):
+            yield path
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            folder = os.path.join(directory, "NOTES_MERGE_WORKTREE")
+            yield from sorted(os.path.join(folder, n) for n in os.listdir(folder))
