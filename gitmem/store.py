@@ -122,7 +122,7 @@ class Store:
                 return "busy" if name.startswith(_BUSY) else "full"
             if name.startswith(_DAMAGED):
                 return "damaged"
-        if isinstance(e, OSError) and e.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EFBIG):
+        if isinstance(e, OSError) and e.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EFBIG, errno.EIO):
             return "full"
         # Decay can also make a value that no code of ours expects; the page sums tell it from a bug.
         return "damaged" if cache is not None and cache.how != "memory" and guard.wrong_page(cache.path) else ""
