@@ -6,10 +6,11 @@ whether they live. So a writer of ours first notes in `<git-common-dir>/mem` wha
 do, and holds a shared `flock` on that note which its git processes inherit:
 the kernel drops it with the last of them.
 
-Promise: `recover` removes a lock only if a writer of ours died (its note is
-there), none is alive (the flock is free), and the lock came after that note,
-has not changed for `STALE` seconds and holds nothing or a commit of ours. A
-lock that stock git left, or holds, stays. Where no note can be kept (no flock,
+Promise: `recover` removes a lock only if it holds nothing or a commit of ours,
+has not changed for `STALE` seconds, no writer of ours is alive (the flock is
+free), and one of them died after it had noted what it does, before the lock was made;
+or the lock is older than the start of this machine, when everybody died. Any
+other lock that stock git left, or holds, stays. Where no note can be kept (no flock,
 a read-only or full disk) nothing is recovered and nothing else is lost.
 """
 
@@ -103,7 +104,7 @@ def recover(git: Git, ref: str) -> bool:
     if not fcntl:
         return False
     try:
-        fd = os.open(_note(git.common_dir, ref), os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(_note(git.common_dir, ref), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
         return False
     try:
@@ -122,10 +123,13 @@ def _remove(git: Git, ref: str, notes: str) -> bool:
     began = [float(row.split(" ")[0]) for row in notes.splitlines() if re.fullmatch(r"[0-9]+ ([0-9a-f]+|-) [0-9a-f]+", row)]
     lock = os.path.join(git.common_dir, ref + ".lock")
     found = os.lstat(lock)
-    if not began or not stat.S_ISREG(found.st_mode) or found.st_mtime < min(began) - _SLACK or time.time() - found.st_mtime < STALE:
+    if not stat.S_ISREG(found.st_mode) or time.time() - found.st_mtime < STALE:
+        return False
+    after_note = bool(began) and found.st_mtime > min(began) - _SLACK
+    if not after_note and found.st_mtime > _boot() - _SLACK:
         return False
     with open(lock, "rb") as f:
-        content = f.read(200).decode("ascii", "replace").strip()
+        content = f.read(200).decode("ascii", "replace").strip("\0\n")  # zeros: a power cut
     if content and not _ours(git, content, notes):
         return False
     # Aside first: should another process have put its own lock there in this moment, it goes back.
@@ -138,6 +142,12 @@ def _remove(git: Git, ref: str, notes: str) -> bool:
         return False
     os.unlink(aside)
     return True
+
+
+def _boot() -> float:
+    """When this machine started; 0 where it does not tell."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.time() - time.clock_gettime(clock) if clock is not None else 0.0
 
 
 def _ours(git: Git, content: str, notes: str) -> bool:

@@ -73,15 +73,20 @@ class Run:
 
 
 class Bench:
-    """A repository under `root`/template/repo and the shim; each run works on a copy of it."""
+    """A repository under `root`/template/repo (`like` that of another bench) and the shim; each run works on a copy of it."""
 
-    def __init__(self, lab: Lab, library: pathlib.Path, name: str = "bench") -> None:
+    def __init__(self, lab: Lab, library: pathlib.Path, like: Bench | None = None) -> None:
         self.lab = lab
         self.library = library
-        self.root = pathlib.Path(os.path.realpath(lab.root)) / name
-        (self.root / "template").mkdir(parents=True)
-        self.template = lab.repo(f"{name}/template/repo")
-        shutil.rmtree(self.template / ".git" / "hooks")
+        self.root = pathlib.Path(os.path.realpath(lab.root)) / "bench"
+        self.template = self.root / "template" / "repo"
+        self.root.mkdir()
+        if like:
+            shutil.copytree(like.root / "template", self.root / "template", symlinks=True)
+        else:
+            (self.root / "template").mkdir()
+            lab.repo("bench/template/repo")
+            shutil.rmtree(self.template / ".git" / "hooks")
         self._made = 0
 
     def copy(self) -> pathlib.Path:
@@ -97,30 +102,24 @@ class Bench:
         state, answer, log = root / "state", root / "answer", root / "log"
         state.write_bytes(bytes(64))
         log.write_bytes(b"")
-        faults = {"LD_PRELOAD": str(self.library), "FAULT_STATE": str(state), "FAULT_ROOT": str(root), "FAULT_SPARE": str(answer), "FAULT_LOG": str(log),
+        (root / "keep").mkdir(exist_ok=True)
+        faults = {"LD_PRELOAD": str(self.library), "FAULT_STATE": str(state), "FAULT_ROOT": str(root), "FAULT_SPARE": str(answer), "FAULT_LOG": str(log), "FAULT_KEEP": str(root / "keep"),
                   "FAULT_AT": str(at), "FAULT_MODE": mode, "FAULT_CLOCK": str(clock), **({"FAULT_ONCE": "1"} if once else {}), **(env or {})}
-        with open(answer, "w") as out, open(root / "error", "w") as err:
-            process = subprocess.Popen(list(argv), cwd=root / "repo", env={**self.lab.env, **faults}, stdin=subprocess.PIPE, stdout=out, stderr=err, text=True, start_new_session=True)
-            try:
-                process.communicate(stdin, timeout=120)
-            except BrokenPipeError:
-                process.wait()
+        with open(answer, "w") as out:
+            process = subprocess.Popen(list(argv), cwd=root / "repo", env={**self.lab.env, **faults}, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.PIPE, text=True, start_new_session=True)
+            _, error = process.communicate(stdin, timeout=120)
         with open(state, "rb") as f:
             fcntl.flock(f, fcntl.LOCK_EX)  # its processes keep it shared: now the last one is gone
             calls, processes = struct.unpack("QQ", f.read(16))
         events = [Event(int(n), int(pid), call, path, more) for n, pid, call, path, more in (row.split("\t") for row in log.read_text().splitlines())]
-        return Run(root, process.returncode, answer.read_text(), (root / "error").read_text(), calls, processes, events)
+        return Run(root, process.returncode, answer.read_text(), error, calls, processes, events)
 
-    def each(self, argv: Iterable[str], check: Callable[[Run, int], None], *, share: int, mode: str = "kill", clean: bool = True, weight: Callable[[Event], bool] | None = None,
-             **more: Any) -> int:
-        """Runs the command failing at every call (or at a fixed choice of `share` calls), two at a time; returns how many runs there were.
-
-        `weight`: which calls come first in a choice; those in the cache are many and alike.
-        """
+    def each(self, argv: Iterable[str], check: Callable[[Run, int], None], *, share: int, mode: str = "kill", **more: Any) -> int:
+        """Runs the command failing at every call (or at a fixed choice of `share` calls), some at a time; returns how many runs there were."""
         argv = list(argv)
         whole = self.run(argv, 0, mode, **more)
         assert whole.status in (0, 1) and whole.calls > 3 and whole.processes > 1, (whole.status, whole.error)
-        points = choose(whole, share, weight)
+        points = choose(whole, share)
 
         def one(at: int) -> None:
             run = self.run(argv, at, mode, **more)
@@ -129,28 +128,23 @@ class Bench:
             except BaseException as e:
                 e.add_note(f"{mode} at call {at} of {whole.calls}, after {run.events[-1] if run.events else 'none'}; see {run.root}")
                 raise
-            if clean:
-                shutil.rmtree(run.root)
+            shutil.rmtree(run.root)
 
         with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
             list(pool.map(one, points))
         return len(points)
 
 
-def choose(whole: Run, share: int, weight: Callable[[Event], bool] | None = None) -> list[int]:
-    """The calls to fail at: all in the long mode and the one past the last; else those of `weight`, and others by a fixed seed up to `share`."""
+def choose(whole: Run, share: int) -> list[int]:
+    """The calls to fail at: all in the long mode, and one past the last; else a choice by a fixed seed, a fourth of it in the cache, whose calls are many and alike."""
     every = list(range(1, whole.calls + 2))
     if ALL or len(every) <= share:
         return every
-    chosen = {e.number for e in whole.events if (weight or outside_cache)(e)}
-    rest = [n for n in every if n not in chosen]
     rng = random.Random(SEED)
-    picked = rng.sample(sorted(chosen), share) if len(chosen) > share else [*chosen, *rng.sample(rest, share - len(chosen))]
-    return sorted(picked)
-
-
-def outside_cache(event: Event) -> bool:
-    return "/.git/mem/" not in event.path
+    outside = {e.number for e in whole.events if "/.git/mem/" not in e.path}
+    cache = [n for n in every if n not in outside]
+    most = min(len(outside), share - share // 4)
+    return sorted({*rng.sample(sorted(outside), most), *rng.sample(cache, min(len(cache), share - most)), every[-1]})
 
 
 # Power cuts
@@ -215,24 +209,20 @@ def cut(run: Run, before: pathlib.Path, rng: random.Random, *, lose: float = 1.0
         changed.append(path)
     if undo and names:
         for e in reversed(names[rng.randrange(len(names)) :]):
-            changed.append(_undo(e, before, run.root))
+            changed.append(_undo(e, run.root / "keep" / str(e.number)))
     return changed
 
 
-def _undo(e: Event, before: pathlib.Path, root: pathlib.Path) -> str:
-    """Takes back one change of a name; what a rename replaced or an unlink removed is as it was before the run."""
+def _undo(e: Event, kept: pathlib.Path) -> str:
+    """Takes back one change of a name. `kept`: the file that it took the name from."""
     new = pathlib.Path(e.more if e.call in ("rename", "link") else e.path)
-    old = before / new.relative_to(root)
     if e.call == "mkdir":
         if new.is_dir() and not any(new.iterdir()):
             new.rmdir()
-    elif e.call == "rename":
-        if new.is_file():
-            os.replace(new, e.path)
-        if old.is_file():
-            shutil.copy2(old, new)
+    elif e.call == "rename" and new.is_file():
+        os.replace(new, e.path)
     elif e.call in ("link", "open"):
         new.unlink(missing_ok=True)
-    elif e.call == "unlink" and old.is_file() and not new.exists():
-        shutil.copy2(old, new)
-    return str(new)
+    if kept.exists() and not new.exists():
+        os.link(kept, new)
+    return f"{e.call} {new}"

@@ -8,11 +8,13 @@
  *                knows that all are gone
  *   FAULT_ROOT   only paths below this count
  *   FAULT_SPARE  a path that counts and never fails: the answer that the user reads
+ *   FAULT_KEEP   a directory for what a rename replaces and an unlink removes, by the number of the call
  *   FAULT_LOG    each call that succeeded: number, pid, name, path, and what belongs to the name, by tabs
  *   FAULT_AT     the call that fails; 0: none
  *   FAULT_MODE   kill: the process group dies before the call. enospc, eio: the call and all later ones that need room fail; a write of which half still
  *                fits comes first. short: one write is done by half, as a signal does it
  *   FAULT_ONCE   only this call fails
+ *   FAULT_ALONE  with kill: only the process that makes the call dies
  *   FAULT_CLOCK  seconds by which the clock is wrong
  */
 #define _GNU_SOURCE
@@ -41,8 +43,8 @@
 
 static unsigned long *state;
 static unsigned long at;
-static int mode, once; /* mode: 'k', 's', or an errno */
-static const char *root, *spare, *logfile;
+static int mode, once, alone; /* mode: 'k', 's', or an errno */
+static const char *root, *spare, *logfile, *kept;
 static long shift;
 
 __attribute__((constructor)) static void start(void)
@@ -54,8 +56,10 @@ __attribute__((constructor)) static void start(void)
 	root = getenv("FAULT_ROOT");
 	spare = getenv("FAULT_SPARE");
 	logfile = getenv("FAULT_LOG");
+	kept = getenv("FAULT_KEEP");
 	at = (value = getenv("FAULT_AT")) ? strtoul(value, NULL, 10) : 0;
-	once = getenv("FAULT_ONCE") != NULL;
+	alone = getenv("FAULT_ALONE") != NULL;
+	once = alone || getenv("FAULT_ONCE");
 	shift = (value = getenv("FAULT_CLOCK")) ? strtol(value, NULL, 10) : 0;
 	value = getenv("FAULT_MODE");
 	mode = !value || !strcmp(value, "kill") ? 'k' : !strcmp(value, "short") ? 's' : !strcmp(value, "enospc") ? ENOSPC : EIO;
@@ -110,7 +114,7 @@ static int before(const char *path, int kind, unsigned long *number)
 	if (!at || *number < at || (once && *number > at))
 		return 0;
 	if (mode == 'k') {
-		kill(0, SIGKILL);
+		kill(alone ? getpid() : 0, SIGKILL);
 		for (;;)
 			pause();
 	}
@@ -139,6 +143,18 @@ static void after(unsigned long number, const char *call, const char *path, cons
 		syscall(SYS_close, fd);
 	}
 	errno = kept;
+}
+
+/* A second name for a file that is about to lose this one. */
+static void keep(const char *path, unsigned long number)
+{
+	char other[PATH_MAX];
+	int saved = errno;
+	if (!number || !kept)
+		return;
+	snprintf(other, sizeof other, "%s/%lu", kept, number);
+	syscall(SYS_linkat, AT_FDCWD, path, AT_FDCWD, other, 0);
+	errno = saved;
 }
 
 /* Opening */
@@ -208,6 +224,7 @@ ssize_t writev(int fd, const struct iovec *v, int n) { WRITING(fd, v->iov_len, R
 	if (!state) return call; \
 	absolute(path, dir, file); \
 	if (before(path, kind, &number) < 0) return -1; \
+	if (!strcmp(name, "unlink")) keep(path, number); \
 	rc = call; \
 	if (!rc) after(number, name, path, more); \
 	return rc; } while (0)
@@ -241,6 +258,7 @@ int close(int fd)
 	if (!state) return call; \
 	absolute(path, olddir, old); absolute(other, newdir, new); \
 	if (before(other, kind, &number) < 0) return -1; \
+	if (!strcmp(name, "rename")) keep(other, number); \
 	rc = call; \
 	if (!rc) after(number, name, path, other); \
 	return rc; } while (0)
