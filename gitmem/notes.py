@@ -142,6 +142,11 @@ class Notes:
         commit = self.history.commit(tip) if tip else self.history.tip()
         return Tombstones(self._purges(commit) if commit else [])
 
+    def purges(self) -> list[record.Record]:
+        """The purge records at the ref's tip."""
+        tip = self.history.tip()
+        return self._purges(tip) if tip else []
+
     def _purges(self, commit: Commit) -> list[record.Record]:
         tree = notetree.NoteTree(self.git, commit.tree, self.hex_len)
         out: list[record.Record] = []
