@@ -30,7 +30,7 @@ from .guard import Moved as Moved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 SCHEMA = 4
 CHUNK = 1024  # sign codes per stored block
@@ -50,12 +50,11 @@ CREATE TABLE move(old TEXT NOT NULL, new TEXT NOT NULL, n INTEGER NOT NULL, PRIM
 CREATE TABLE anchor(commit_id TEXT NOT NULL, patch TEXT NOT NULL, base TEXT NOT NULL, branch_patch TEXT NOT NULL, uses INTEGER NOT NULL,
   PRIMARY KEY(commit_id, patch, base, branch_patch)) WITHOUT ROWID;
 -- What git said, kept because asking again takes long; made anew where it is missing. Patch-ids of commits and of branches
--- (empty: the commit has none), commits that carry the change of an anchor (later: they are not older than it), and the revision
--- up to which an anchor was sought in vain.
+-- (empty: there is none), commits that carry the change of an anchor, and the revision in whose history an anchor was sought in vain.
 CREATE TABLE patch(commit_id BLOB PRIMARY KEY, id BLOB NOT NULL) WITHOUT ROWID;
 CREATE INDEX patch_id ON patch(id) WHERE id <> x'';
 CREATE TABLE branch(tip BLOB NOT NULL, base BLOB NOT NULL, id BLOB NOT NULL, PRIMARY KEY(tip, base)) WITHOUT ROWID;
-CREATE TABLE twin(commit_id TEXT NOT NULL, other TEXT NOT NULL, later INTEGER NOT NULL, PRIMARY KEY(commit_id, other)) WITHOUT ROWID;
+CREATE TABLE twin(commit_id TEXT NOT NULL, other TEXT NOT NULL, PRIMARY KEY(commit_id, other)) WITHOUT ROWID;
 CREATE TABLE sought(commit_id TEXT PRIMARY KEY, head TEXT NOT NULL) WITHOUT ROWID;
 -- Whether the signature of line n holds, and whose it is.
 CREATE TABLE signature(n INTEGER PRIMARY KEY, state TEXT NOT NULL, signer TEXT NOT NULL);
@@ -118,6 +117,20 @@ class Cache:
             with self._transaction():
                 yield True
             guard.settle(self.db, self.path)
+
+    def keep(self, wait: float, write: Callable[[sqlite3.Connection], object]) -> bool:
+        """`write` as one transaction, for what may as well be found out again; False where nothing can be written now."""
+        if not self.writable:
+            return False
+        try:
+            with self.writing(wait) as held:
+                if held:
+                    write(self.db)
+                return held
+        except sqlite3.OperationalError as e:
+            if getattr(e, "sqlite_errorname", "").startswith(("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_BUSY", "SQLITE_LOCKED")):
+                return False
+            raise
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:

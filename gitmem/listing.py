@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import memories, view, where
+from . import memories, reanchor, view, where
 from .cache import Cache
+from .document import ACTIVE, SUPERSEDED
 from .errors import GitFailed, MemError
 from .filters import Filter
 from .store import Store
@@ -22,26 +23,21 @@ def rows_of(cache: Cache, wanted: Filter) -> list[int]:
     return [row for (row,) in cache.db.execute(f"SELECT row FROM memory WHERE row IN ({sql}) ORDER BY at DESC, id, row", args)]
 
 
-def _unmerged(store: Store, cache: Cache) -> list[str]:
-    """Commits with memories that HEAD does not contain, nor any commit they were rewritten to."""
-    moved = view.moves(cache)
-    commits = {a for (a,) in cache.db.execute("SELECT DISTINCT anchor FROM memory WHERE anchor <> ''")}
-    states = where.anchors(store.repo, commits.union(*moved.values()) if moved else commits, store.repo.head())
-    return sorted(c for c in commits if states[c] == where.UNMERGED and all(states[m] != where.REACHABLE for m in moved.get(c, ())))
-
-
 def list_memories(store: Store, wanted: Filter, *, limit: int | None = None, all_branches: bool = False, stale: bool = False) -> tuple[list[dict[str, Any]], int]:
     """(public objects, how many more there are). Unmerged memories only with `all_branches`; `stale`: a path changed or went."""
 
     def read(cache: Cache) -> tuple[list[dict[str, Any]], int]:
         rows = rows_of(cache, wanted)
+        stands: dict[str, where.Stand] = {}
         if not all_branches:
-            hidden = set(_unmerged(store, cache))
+            stands = where.stands(store.repo, cache, reanchor.anchors(cache, most=SUPERSEDED if wanted.superseded else ACTIVE), store.repo.head())
+            hidden = sorted(c for c, stand in stands.items() if stand.state == where.UNMERGED)
             if hidden:
-                rows = rows_of(cache, wanted.leaving_out(sorted(hidden)))
+                rows = rows_of(cache, wanted.leaving_out(hidden))
+            reanchor.go_on_later(store, stands)
         if not stale:
-            return view.objects(store, cache, rows[:limit]), max(0, len(rows) - len(rows[:limit]))
-        found = [m for m in view.objects(store, cache, rows) if any(p["state"] in (where.CHANGED, where.GONE) for p in m["paths"])]
+            return view.objects(store, cache, rows[:limit], stands=stands), max(0, len(rows) - len(rows[:limit]))
+        found = [m for m in view.objects(store, cache, rows, stands=stands) if any(p["state"] in (where.CHANGED, where.GONE) for p in m["paths"])]
         return found[:limit], max(0, len(found) - len(found[:limit]))
 
     return store.with_cache(read)[0]
@@ -90,15 +86,18 @@ def log(store: Store, revisions: list[str], limit: int | None) -> list[dict[str,
     order = {commit: i for i, commit in enumerate(walk)}
 
     def read(cache: Cache) -> list[dict[str, Any]]:
-        rows = cache.db.execute("SELECT m.row, m.anchor, m.at, m.id, p.new FROM memory m LEFT JOIN (SELECT DISTINCT old, new FROM move) p ON p.old = m.anchor WHERE m.status = 0").fetchall()
+        anchors = reanchor.anchors(cache)
+        elsewhere = {a for a in anchors if a not in order}
+        stands = where.stands(store.repo, cache, elsewhere, store.repo.head()) if elsewhere else {}  # finds what was squashed into this range
+        stood = where.places(cache, anchors)
         placed: dict[int, tuple[int, str, str]] = {}
-        for row, anchor, at, id, other in rows:
-            found = [order[a] for a in (anchor, other) if a in order]
-            if found and (row not in placed or min(found) < placed[row][0]):
+        for row, anchor, at, id in cache.db.execute("SELECT row, anchor, at, id FROM memory WHERE status = 0"):
+            found = [order[a] for a in stood.get(anchor, ()) if a in order]
+            if found:
                 placed[row] = (min(found), at, id)
         newest_first = sorted(placed, key=lambda row: placed[row][1], reverse=True)
         chosen = sorted(newest_first, key=lambda row: placed[row][0])[:limit]
-        return view.objects(store, cache, chosen)
+        return view.objects(store, cache, chosen, stands=stands)
 
     return store.with_cache(read)[0]
 

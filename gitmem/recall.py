@@ -12,11 +12,12 @@ than the whole search (10,000 memories: 1 ms for the vectors).
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from typing import Any
 
-from . import rank, scan, text, view, where
+from . import rank, reanchor, scan, text, view, where
 from .cache import Cache
-from .document import lexical_fields
+from .document import ACTIVE, SUPERSEDED, lexical_fields
 from .embed import sign_code
 from .filters import Filter
 from .index import ON_THE_SPOT
@@ -32,15 +33,15 @@ _SEEN = 3  # times the asked number of hits that priors may reorder
 class Searcher:
     """One cache, many questions: sign codes and anchor states are read once."""
 
-    def __init__(self, store: Store, cache: Cache, at: str = "", all_branches: bool = False) -> None:
+    def __init__(self, store: Store, cache: Cache, at: str = "", all_branches: bool = False, patience: float = where.ON_THE_SPOT) -> None:
         self.store = store
         self.cache = cache
         self.all_branches = all_branches
         self.head = (store.repo.commit(at or "HEAD") or "")
         self.at = at
         self._codes: bytes | None = None
-        self._states: dict[str, str] = {}
-        self._moves = view.moves(cache)
+        self.patience = patience  # seconds to look for squash merges
+        self.stands: dict[str, where.Stand] = {}
 
     @property
     def codes(self) -> bytes:
@@ -94,18 +95,22 @@ class Searcher:
         """Confidence, and the branch unless all branches count alike."""
         loaded = view.load(self.cache, rows)
         out = {}
-        stands = [[c for c in [view.commit_of(data), *self._moves.get(view.commit_of(data), ())] if c] for data, _, _ in loaded]
         if not self.all_branches:
-            asked = {c for commits in stands for c in commits if c not in self._states}
-            if asked:
-                self._states.update(where.anchors(self.store.repo, asked, self.head))
-        for row, (data, _, _), commits in zip(rows, loaded, stands, strict=True):
+            self.stand([view.commit_of(data) for data, _, _ in loaded])
+        for row, (data, _, _) in zip(rows, loaded, strict=True):
             confidence = data.get("confidence")
             prior = 1 - _CONFIDENCE * (1 - confidence) if isinstance(confidence, (int, float)) and 0 <= confidence <= 1 else 1.0
-            if commits and {self._states.get(c) for c in commits} == {where.UNMERGED}:
+            stand = self.stands.get(view.commit_of(data))
+            if stand and stand.state == where.UNMERGED and not self.all_branches:
                 prior *= _UNMERGED
             out[row] = prior
         return out
+
+    def stand(self, anchors: Iterable[str]) -> None:
+        """Sees to it that `stands` has the states of these anchors."""
+        asked = {a for a in anchors if a and a not in self.stands}
+        if asked:
+            self.stands.update(where.stands(self.store.repo, self.cache, asked, self.head, self.patience))
 
 
 def _count(cache: Cache, wanted: Filter) -> int:
@@ -116,20 +121,16 @@ def _count(cache: Cache, wanted: Filter) -> int:
     return int(cache.db.execute(f"SELECT count(*) FROM ({sql})", args).fetchone()[0])
 
 
-def _as_of(store: Store, cache: Cache, wanted: Filter, at: str) -> Filter:
-    """The filter narrowed to memories whose commit the revision contains."""
+def _as_of(searcher: Searcher, wanted: Filter, at: str) -> Filter:
+    """The filter narrowed to memories that stand in the history of the revision."""
     from .errors import MemError
 
-    head = store.repo.commit(at)
-    if head is None:
+    if not searcher.head:
         raise MemError(f"no commit '{at[:80]}' in this repository")
-    anchors = {a for (a,) in cache.db.execute("SELECT DISTINCT anchor FROM memory WHERE anchor <> '' UNION SELECT DISTINCT new FROM move")}
-    states = where.anchors(store.repo, anchors, head)
-    inside = {a for a in anchors if states[a] == where.REACHABLE}
-    # A line that a rewrite took along counts under its new commit too.
-    moved = {a for a, b in cache.db.execute("SELECT DISTINCT old, new FROM move") if b in inside}
+    searcher.stand(reanchor.anchors(searcher.cache, most=SUPERSEDED if wanted.superseded else ACTIVE))
+    inside = sorted(a for a, stand in searcher.stands.items() if stand.state in (where.REACHABLE, where.SQUASHED))
     narrowed = copy.copy(wanted)
-    narrowed.anchors = ["", *sorted(inside | moved)]  # "": made before the first commit
+    narrowed.anchors = ["", *inside]  # "": made before the first commit
     return narrowed
 
 
@@ -141,10 +142,11 @@ def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = ""
     """
 
     def ask(cache: Cache) -> dict[str, Any]:
-        searcher = Searcher(store, cache, at, all_branches)
-        chosen = _as_of(store, cache, wanted, at) if at else wanted
+        searcher = Searcher(store, cache, at, all_branches, 0 if hot else where.ON_THE_SPOT)
+        chosen = _as_of(searcher, wanted, at) if at else wanted
         hits, verdict, probability = searcher.search(query, chosen, limit)
-        objects = view.objects(store, cache, [hit.row for hit in hits], at or "HEAD")
+        objects = view.objects(store, cache, [hit.row for hit in hits], at or "HEAD", searcher.stands, searcher.patience)
+        reanchor.go_on_later(store, searcher.stands)
         for hit, item in zip(hits, objects, strict=True):
             item["score"], item["retrieval"], item["explain"] = round(hit.score, 4), hit.retrieval, hit.parts()
         return {"query": query, "verdict": verdict, "probability": round(probability, 4), "degraded": False, "degraded_reason": "",
@@ -164,7 +166,7 @@ def batch(store: Store, queries: list[tuple[str, str]], wanted: Filter, *, limit
 
     def ask(cache: Cache) -> list[tuple[str, list[dict[str, Any]]]]:
         searcher = Searcher(store, cache, at, all_branches)
-        chosen = _as_of(store, cache, wanted, at) if at else wanted
+        chosen = _as_of(searcher, wanted, at) if at else wanted
         out = []
         for id, query in queries:
             hits, _, _ = searcher.search(query, chosen, limit)

@@ -286,6 +286,16 @@ def share(memory: str, *, at: str = "", **extra: Any) -> dict[str, Any]:
     return envelope("share", {"id": memory}, at, extra)
 
 
+def mark(commit: str, patch: str, base: str, branch_patch: str) -> dict[str, Any]:
+    """Marks of a commit, found later than its memories; nothing in it is by chance, so two clones write the same line."""
+    return {"v": FORMAT, "op": "mark", "id": commit, "commit": commit, **{k: v for k, v in (("patch", patch), ("base", base), ("branch_patch", branch_patch)) if v}}
+
+
+def move(old: str, new: str, *, at: str = "", **extra: Any) -> dict[str, Any]:
+    """Says that a commit took the place of another one."""
+    return envelope("move", {"id": old, "commit": new}, at, extra)
+
+
 def object_id(value: Any) -> str:
     """A full object id in a field of a record, "" for anything else."""
     return value if isinstance(value, str) and len(value) in (40, 64) and _HEX.issuperset(value) else ""

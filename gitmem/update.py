@@ -146,6 +146,7 @@ class Update:
         said = [(r.id, to, bytes.fromhex(r.version)) for r in fresh if r.op == "move" and record.object_id(r.id) and (to := record.object_id(r.data.get("commit"))) not in ("", r.id)]
         self.db.executemany("INSERT OR IGNORE INTO move SELECT ?, ?, n FROM line WHERE version = ?", said)
         self.db.executemany("INSERT INTO anchor VALUES(?, ?, ?, ?, 1) ON CONFLICT(commit_id, patch, base, branch_patch) DO UPDATE SET uses = uses + 1", _marks_of(fresh))
+        self.db.executemany("DELETE FROM sought WHERE commit_id = ?", [(commit,) for commit, *_ in _marks_of(fresh)])
 
     def _moves(self, records: dict[str, Record], keys: dict[str, set[str]]) -> None:
         """Remembers the other commits a line was found at. A continuation is no commit."""

@@ -12,22 +12,9 @@ from typing import Any
 from . import record, where
 from .cache import Cache, Damaged
 from .document import FORGOTTEN, SUPERSEDED, scope_name
-from .notetree import is_hex
 from .store import Store
 
 _STATUS = {0: "active", SUPERSEDED: "superseded", FORGOTTEN: "forgotten"}
-
-
-def moves(cache: Cache) -> dict[str, list[str]]:
-    """{commit: other commits its note was found at}: where rewrites took memories.
-
-    By commit, not by line: a rewrite copies the first note of a commit only,
-    and its continuations moved with it.
-    """
-    out: dict[str, list[str]] = {}
-    for old, new in cache.db.execute("SELECT DISTINCT old, new FROM move ORDER BY 1, 2"):
-        out.setdefault(old, []).append(new)
-    return out
 
 
 def load(cache: Cache, rows: list[int]) -> list[tuple[dict[str, Any], int, int]]:
@@ -47,8 +34,7 @@ def load(cache: Cache, rows: list[int]) -> list[tuple[dict[str, Any], int, int]]
 
 def commit_of(data: dict[str, Any]) -> str:
     """The commit a record names by its full id, "" for none."""
-    commit = data.get("commit")
-    return commit if isinstance(commit, str) and len(commit) in (40, 64) and is_hex(commit) else ""
+    return record.object_id(data.get("commit"))
 
 
 def _word(value: Any) -> str | None:
@@ -60,16 +46,21 @@ def _words(value: Any) -> list[str]:
     return [record.clean(v) for v in value if isinstance(v, str)] if isinstance(value, list) else []
 
 
-def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD") -> list[dict[str, Any]]:
-    """The public object of each memory row, as seen from the revision `at`."""
+def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD", stands: dict[str, where.Stand] | None = None,
+            patience: float = where.ON_THE_SPOT) -> list[dict[str, Any]]:
+    """The public object of each memory row, as seen from the revision `at`.
+
+    `stands`: states the caller knows; those it lacks are added, which may take `patience` seconds.
+    """
     loaded = load(cache, rows)
     head = store.repo.commit(at) or ""
-    moved = moves(cache)
-    commits = {c for data, _, _ in loaded for c in [commit_of(data), *moved.get(commit_of(data), ())] if c}
-    states = where.anchors(store.repo, commits, head) if commits else {}
+    states = {} if stands is None else stands
+    asked = {c for data, _, _ in loaded for c in [commit_of(data)] if c and c not in states}
+    if asked:
+        states.update(where.stands(store.repo, cache, asked, head, patience))
     pairs = [(p, b) for data, _, _ in loaded for p, b in _paths(data)]
     path_states = iter(where.paths(store.repo, pairs, head) if pairs else [])
-    return [_object(data, scope, status, moved.get(commit_of(data), []), states, [{"path": p, "state": next(path_states)} for p, _ in _paths(data)])
+    return [_object(data, scope, status, states.get(commit_of(data)), [{"path": p, "state": next(path_states)} for p, _ in _paths(data)])
             for data, scope, status in loaded]
 
 
@@ -78,13 +69,18 @@ def _paths(data: dict[str, Any]) -> list[tuple[str, str]]:
     return [(record.clean(p["path"]), str(p.get("blob", ""))) for p in found if isinstance(p, dict) and isinstance(p.get("path"), str)] if isinstance(found, list) else []
 
 
-def _object(data: dict[str, Any], scope: int, status: int, places: list[str], states: dict[str, str], paths: list[dict[str, str]]) -> dict[str, Any]:
-    own = commit_of(data) or None
-    commit, state = own, states.get(own or "", where.UNKNOWN)
-    if state != where.REACHABLE:
-        for other in places:
-            if states.get(other) == where.REACHABLE:
-                commit, state = other, where.REACHABLE
+def _anchor(stand: where.Stand | None, branch: Any) -> dict[str, Any]:
+    if stand is None:
+        return {"commit": None, "branch": _word(branch), "state": where.UNKNOWN, "reason": where.NOWHERE}
+    out = {"commit": stand.commit, "branch": _word(branch), "state": stand.state}
+    if stand.into:
+        out["squashed_into"] = stand.into
+    if stand.reason:
+        out["reason"] = stand.reason
+    return out
+
+
+def _object(data: dict[str, Any], scope: int, status: int, stand: where.Stand | None, paths: list[dict[str, str]]) -> dict[str, Any]:
     confidence = data.get("confidence")
     out: dict[str, Any] = {
         "id": record.clean(data["id"]), "title": record.clean(record.title_of(data)), "body": record.clean(data["body"]),
@@ -92,7 +88,7 @@ def _object(data: dict[str, Any], scope: int, status: int, places: list[str], st
         "provenance": _word(data.get("provenance")),
         "confidence": confidence if isinstance(confidence, (int, float)) and not isinstance(confidence, bool) and 0 <= confidence <= 1 else None,
         "created_at": _word(data.get("created")) or _word(data.get("at")), "author": _word(data.get("author")), "scope": scope_name(scope),
-        "status": _STATUS[status], "anchor": {"commit": commit, "branch": _word(data.get("branch")), "state": state}, "paths": paths,
+        "status": _STATUS[status], "anchor": _anchor(stand, data.get("branch")), "paths": paths,
     }
     for name in ("phase", "subtitle", "agent", "session"):
         if _word(data.get(name)):

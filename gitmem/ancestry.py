@@ -1,0 +1,56 @@
+"""Which commits a revision contains, and how those it does not contain hang together.
+
+Promise: git decides, in one walk however many commits are asked about.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .gitcmd import Git
+
+
+class Ancestry:
+    """`commits` as seen from revisions: `here` are those in this repository, `beyond` what lies between them and the revisions' history."""
+
+    def __init__(self, git: Git, heads: list[str], commits: Iterable[str]) -> None:
+        self.heads = heads
+        names = sorted(set(commits) - {*heads, ""})
+        found = git.ids([f"{c}^{{commit}}" for c in names]) if names else []
+        there = [c for c, id in zip(names, found, strict=True) if id == c]
+        self.here = {*heads, *there}
+        self.beyond: dict[str, list[str]] = {}  # {commit: its parents}, children before parents
+        self._forks: dict[str, frozenset[str]] | None = None
+        if there:
+            stdin = "".join(f"{c}\n" for c in [*there, *("^" + head for head in heads)]).encode()
+            for row in git.run("rev-list", "--topo-order", "--parents", "--stdin", stdin=stdin).decode().splitlines():
+                commit, *parents = row.split()
+                self.beyond[commit] = parents
+
+    def contains(self, commit: str) -> bool:
+        """Whether a revision contains a commit; False also for one that is not here."""
+        return commit in self.here and commit not in self.beyond
+
+    def forks(self, commit: str) -> frozenset[str]:
+        """Where the history of a commit beyond the revisions meets theirs; empty where it never does."""
+        if self._forks is None:
+            self._forks = {}
+            for child in reversed(self.beyond):
+                met: set[str] = set()
+                for parent in self.beyond[child]:
+                    met |= self._forks[parent] if parent in self.beyond else {parent}
+                self._forks[child] = frozenset(met)
+        return self._forks.get(commit, frozenset())
+
+    def containing(self, tips: list[str], commits: Iterable[str]) -> dict[str, list[str]]:
+        """{commit: those of `tips` that contain it}, in their order, of commits beyond the revisions."""
+        bits = {tip: 1 << i for i, tip in enumerate(tips)}
+        masks = dict.fromkeys(self.beyond, 0)
+        for commit, parents in self.beyond.items():
+            masks[commit] |= bits.get(commit, 0)
+            for parent in parents:
+                if parent in masks:
+                    masks[parent] |= masks[commit]
+        return {c: [tip for tip, bit in bits.items() if masks[c] & bit] for c in commits if c in masks}
