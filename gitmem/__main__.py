@@ -33,6 +33,8 @@ def main() -> int:
     from .errors import MemError
 
     try:
+        if sys.argv[1:2] == ["worker"] and len(sys.argv) == 3:
+            return _worker(sys.argv[2])
         from .cli import run
 
         status = run(sys.argv[1:])
@@ -58,6 +60,44 @@ def main() -> int:
         return _bug(e)
     except Exception as e:
         return _bug(e)
+
+
+# Of the git command whose hook started the worker: they name its index and its author, not our work.
+_FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+            "GIT_QUARANTINE_PATH", "GIT_NAMESPACE", "GIT_CONFIG_PARAMETERS", "GIT_REFLOG_ACTION", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_EXEC_PATH",
+            "GIT_CHERRY_PICK_HELP", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE", "GIT_MEM_STDIN")
+
+
+def _worker(common_dir: str) -> int:
+    """The process that a hook started. It cuts every tie to the hook: `git commit | cat` must not wait for it, nor a closed terminal end it."""
+    import signal
+
+    for name in os.listdir("/dev/fd") if os.path.isdir("/dev/fd") else []:
+        if int(name) > 2:
+            try:
+                os.close(int(name))
+            except OSError:
+                pass
+    common_dir = os.path.realpath(common_dir)
+    os.chdir(common_dir)
+    if hasattr(os, "setsid"):
+        try:
+            os.setsid()
+        except OSError:
+            pass  # started by hand, as the leader of its group
+        os.nice(10)
+    for name in _FOREIGN:
+        os.environ.pop(name, None)
+    for part in ("NAME", "EMAIL"):  # git leaves the user's own here
+        if os.environ.get("GIT_COMMITTER_" + part):
+            os.environ["GIT_AUTHOR_" + part] = os.environ["GIT_COMMITTER_" + part]
+    os.environ["GIT_TERMINAL_PROMPT"] = "0"
+    from . import worker
+
+    if hasattr(signal, "alarm"):
+        signal.alarm(worker.LIMIT)
+    worker.run(common_dir, os.environ)
+    return 0
 
 
 def _open_streams() -> None:

@@ -20,6 +20,7 @@ SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
     "ref": ("text", "mem", False, "notes namespace: memories live in refs/notes/<ref>/team and refs/notes/<ref>/private"),
     "scope": (("team", "private"), "team", True, "where `remember` stores when neither --team nor --private is given"),
     "limit": ("int", "8", True, "how many hits `recall` shows when -n is not given"),
+    "autoSync": ("bool", "false", False, "true shares memories with a remote whenever you push to it; needs `git mem install git --pre-push`"),
     "maxBody": ("int", "65536", True, "largest text of one memory, in bytes (at most 524288)"),
     "remote": ("text", "", False, "the remote that `sync`, `push` and `pull` use; empty: the branch's own, `origin`, or the only one"),
     "secrets": (("refuse", "allow"), "refuse", False, "refuse texts that look like credentials, on every write"),

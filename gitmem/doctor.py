@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from . import __version__, cache, check, index, notetree, record, setup
+from . import __version__, cache, check, githooks, index, notetree, record, setup, worker
 from .store import Store
 
 OK, OFF, WARN, BAD = "ok", "off", "warn", "bad"
@@ -36,6 +36,7 @@ def examine(store: Store) -> list[Finding]:
         out.append(Finding(BAD, f"'{blocked}' stands where memories are to be stored", "choose another namespace, for example `git config mem.ref memory`"))
     for key, value, why in setup.missing(store):
         out.append(Finding(WARN, f"{key} lacks '{value}': {why}", "run `git mem init`"))
+    out += _hooks(store)
     for scope, notes in store.sources:
         tip = notes.tip()
         if tip:
@@ -51,6 +52,22 @@ def examine(store: Store) -> list[Finding]:
     policy = os.path.join(store.repo.top, ".gitmem.toml") if store.repo.top else ""
     if policy and os.path.exists(policy):
         out += _policy(policy)
+    return out
+
+
+def _hooks(store: Store) -> list[Finding]:
+    found = githooks.survey(store)
+    out = [Finding(WARN, what, hint) for what, hint in found.problems]
+    if found.on:
+        out.append(Finding(OK, f"git hooks: {', '.join(found.on)}"))
+    elif not found.problems:
+        out.append(Finding(OFF, "git hooks are off: each search looks for what is new itself", "`git mem install git` turns them on"))
+    if githooks.PRE_PUSH not in found.on:
+        out.append(Finding(OFF, "no warning before a push that would publish private memories", "`git mem install git --pre-push` turns it on"))
+    failed = worker.failures(store.repo.mem_dir)
+    if failed:
+        out.append(Finding(WARN, f"the worker has written {len(failed)} line{'s' * (len(failed) != 1)} to its log, the last: {failed[-1]}",
+                           f"the log is '{os.path.join(store.repo.mem_dir, worker.LOG)}'; delete it when it is read"))
     return out
 
 

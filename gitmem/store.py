@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from . import cache as cache_file
-from . import config, embed, guard, index, layout
+from . import config, embed, guard, index, layout, spool
 from .cache import Cache, Damaged, Moved
 from .document import Ahead
 from .errors import MemError, NotARepository
@@ -155,13 +155,10 @@ class Store:
         cache_file.discard(self.repo.mem_dir)
 
     def catch_up(self) -> None:
-        """Starts a detached process that brings the cache up to date; its end is nobody's business."""
-        import subprocess
-        import sys
-
+        """Asks the worker to bring the cache up to date, and starts it unless one is there; its end is nobody's business."""
         with contextlib.suppress(OSError):
-            subprocess.Popen([sys.executable, "-EP", "-m", "gitmem", "index"], cwd=self.repo.git_dir, start_new_session=True, close_fds=True,
-                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | {"GIT_DIR": self.repo.git_dir})
+            spool.append(self.repo.mem_dir, b'{"event":"behind"}')
+            spool.wake(self.repo.common_dir)
 
     def close(self) -> None:
         self.close_cache()

@@ -17,19 +17,19 @@ PACKAGE = pathlib.Path(gitmem.__file__).parent
 LAYERS = [
     {"__main__", "cli"},
     {"render"},
-    {"doctor", "listing", "memories", "purge", "recall", "remember", "setup", "sync", "transfer", "view"},
+    {"doctor", "githooks", "listing", "memories", "purge", "reanchor", "recall", "remember", "setup", "sync", "transfer", "view", "wipe", "worker"},
     {"store"},
-    {"check", "document", "erase", "filters", "index", "marks", "notes", "remote", "treeedit", "update", "vectors", "where"},
+    {"ancestry", "check", "document", "erase", "filters", "index", "marks", "notes", "patches", "remote", "treeedit", "twins", "update", "vectors", "where"},
     {"cache", "embed", "guard", "history", "notetree", "odb", "packfile", "parallel", "roots", "scan"},
-    {"config", "gitcmd", "layout", "reflock"},
+    {"changes", "config", "gitcmd", "layout", "reflock", "spool"},
     {"__init__", "digest", "errors", "fold", "plain", "rank", "record", "redact", "redact_context", "redact_rules", "stem", "text"},
 ]
 HOMES = {"numpy": {"vectors"}, "pygit2": {"notes"}, "typer": {"cli"}, "rich": {"render"}, "llama_cpp": {"llama"}, "mcp": {"mcp_server"},
-         "subprocess": {"gitcmd", "marks", "remote", "store", "cli"}, "sqlite3": {"cache", "guard", "store", "doctor"}}
+         "subprocess": {"gitcmd", "marks", "remote", "cli"}, "sqlite3": {"cache", "guard", "store", "doctor"}}
 HEAVY = {"numpy", "pygit2", "typer", "rich", "llama_cpp", "mcp", "sklearn", "scipy"}
 
 # What a prompt waits for: standard library only, and none of its slow parts.
-HOT = ["cache", "embed", "filters", "fold", "plain", "rank", "record", "scan", "text"]
+HOT = ["cache", "embed", "filters", "fold", "plain", "rank", "record", "scan", "spool", "text"]
 SLOW = HEAVY | {"dataclasses", "typing", "inspect", "subprocess", "hashlib", "pathlib", "asyncio", "logging", "tempfile"}
 
 

@@ -33,10 +33,12 @@ def _root(version: bool = typer.Option(False, "--version", callback=_version, is
 
 # Where each command lives: a call loads only its own module, and typer builds only its options.
 _COMMANDS = {
+    "setup": ("init", "install", "uninstall"),
     "read": ("recall", "search", "list", "show", "log"),
     "sync": ("sync", "push", "pull"),
     "write": ("remember", "edit", "supersede", "forget", "share"),
-    "admin": ("init", "uninstall", "status", "index", "stats", "doctor", "config", "export", "import", "help"),
+    "purge": ("purge",),
+    "admin": ("status", "index", "stats", "doctor", "config", "export", "import", "help"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Commands about the store itself: init, uninstall, status, index, stats, doctor, config, export, import."""
+"""Commands about the store itself: status, index, stats, doctor, config, export, import."""
 
 from __future__ import annotations
 
@@ -10,55 +10,13 @@ import typer
 
 from .. import cache as cache_file
 from .. import config as settings
-from .. import doctor, listing, render, setup, sync, transfer
+from .. import doctor, githooks, listing, render, setup, transfer
 from ..errors import MemError, UsageError
 from ..filters import Filter
 from . import app
 from .common import opened, read_stdin, refused, write, write_json
 
 _Json = typer.Option(False, "--json", help="Print JSON.")
-
-
-@app.command("init")
-def init_command(offline: bool = typer.Option(False, "--offline", help="Do not ask the remote whether it has memories."), as_json: bool = _Json) -> int:
-    """Set git up so that memories follow rewrites and arrive with a fetch. Nothing in the working tree changes."""
-    with opened() as store:
-        done = setup.init(store)
-        remote = setup.default_remote(store.repo)
-        (count, _) = store.with_cache(lambda cache: cache.count())
-        offered = bool(setup.waiting(store)) or (not offline and sync.offers(store, remote))
-        if as_json:
-            write_json({"changed": done, "memories": count, "remote": remote or None, "remote_has_memories": offered})
-            return 0
-        write(f"git mem is ready in '{store.repo.top or store.repo.git_dir}'")
-        for line in done:
-            write(f"  set {line}")
-        if not done:
-            write("  nothing had to change")
-        write(f"  {count} memories here" if count else "  no memories here yet")
-        write("next:")
-        if not count:
-            write('  git mem remember "why something is as it is" --type decision')
-            write('  git mem recall "a question in your own words"')
-        if offered:
-            write(f"  git mem sync   '{remote}' has memories of the team")
-        return 0
-
-
-@app.command("uninstall")
-def uninstall_command(as_json: bool = _Json) -> int:
-    """Take back everything init set up. Memories stay in the notes refs."""
-    with opened(needs_enabled=False) as store:
-        done = setup.uninstall(store)
-        kept = [n.ref for _, n in store.sources if n.tip()]
-        if as_json:
-            write_json({"changed": done, "kept": kept})
-            return 0
-        for line in done or ["nothing was installed"]:
-            write(line)
-        if kept:
-            write(f"kept: {', '.join(kept)}, which hold the memories")
-        return 0
 
 
 @app.command("status")
@@ -68,6 +26,7 @@ def status_command(as_json: bool = _Json) -> int:
         tips = {n.ref: n.tip() for _, n in store.sources}
         path = cache_file.path_of(store.repo.mem_dir)
         had_cache = os.path.exists(path)
+        hooks = githooks.survey(store)
         numbers = store.with_cache(lambda cache: listing.counts(store, cache))[0] if any(tips.values()) or had_cache else None
         facts = {
             "repository": store.repo.top or store.repo.git_dir,
@@ -81,6 +40,7 @@ def status_command(as_json: bool = _Json) -> int:
             "refs": {ref: tip for ref, tip in tips.items() if tip},
             "cache": path if os.path.exists(path) else None,
             "waiting": setup.waiting(store),
+            "hooks": hooks.on,
             "missing_settings": [f"{k} = {v}" for k, v, _ in setup.missing(store)],
         }
         if as_json:
@@ -89,11 +49,14 @@ def status_command(as_json: bool = _Json) -> int:
         render.pairs([
             ("repository", facts["repository"]),
             ("memories", f"{facts['memories']} ({facts['team']} team, {facts['private']} private); {facts['superseded']} superseded, {facts['forgotten']} forgotten"),
+            ("git hooks", ", ".join(hooks.on) or "off; `git mem install git` turns them on"),
             ("refs", ", ".join(f"{r} {t[:8]}" for r, t in tips.items() if t) or "none yet"),
             ("cache", f"{os.path.getsize(path) / 1e6:.1f} MB, up to date, {facts['without_vectors']} without a vector" if facts["cache"] else "none yet; the first recall builds it"),
         ])
         if not facts["enabled"]:
             write(f"switched off by {store.settings.origins['enabled']}")
+        if hooks.problems:
+            write(f"{hooks.problems[0][0]}; {hooks.problems[0][1]}")
         for name in setup.waiting(store):
             write(f"fetched but not united yet: {name}")
             write("  git mem sync   unites it with yours")

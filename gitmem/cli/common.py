@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .. import spool
 from ..errors import MemError, UsageError
 from ..plain import json_text
 from ..render import safe
@@ -29,6 +30,8 @@ def opened(*, needs_enabled: bool = True) -> Iterator[Store]:
     try:
         if needs_enabled and not store.settings.flag("enabled"):
             raise MemError("git mem is switched off here", hint=f"by {store.settings.origins['enabled']}; `git mem status` still works")
+        if needs_enabled:
+            spool.rescue(store.repo.common_dir)
         yield store
     finally:
         store.close()

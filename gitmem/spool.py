@@ -1,0 +1,210 @@
+"""Inbox of the worker: one line an event in `<git-common-dir>/mem/spool`, and the worker's start.
+
+Promise: a line is in the file before `append` returns, by one write. `drain`
+renames the file before it reads it, so whoever appends meanwhile begins a new
+one; after a crash it may hand a line out twice, so what is made of an event
+must bear a repeat. The files have mode 0600 and hold at most 5 MB and 24
+hours: what is older goes first, at the next append, drain or `expire`. Hooks
+in `sh` (hooks/event.sh) append and wake by the same rules.
+
+Imports only `os` and what Python has loaded anyway: every prompt waits for it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MOST = 5_000_000  # bytes of both files
+OLDEST = 24 * 3600  # seconds
+LONGEST = 1_000_000  # bytes of one line
+LIFETIME = 900  # seconds after which a worker is dead, whoever has its number now
+
+# The present file and the one before it: whole files are dropped, nothing is ever rewritten.
+_NOW, _OLD = "spool", "spool.old"
+_SINCE = "spool.since"  # its mtime is the begin of the present file
+_TAKEN, _AGAIN = "spool.taken", "spool.again"  # in work, and in work once more after a crash
+_PID = "worker.pid"
+_SETTLE = 0.05  # seconds in which a writer that opened the file before it was renamed has written
+
+
+def append(mem_dir: str, line: bytes) -> None:
+    """One event, without a newline. Raises OSError where it cannot be stored, ValueError for a line that cannot be one."""
+    if b"\n" in line or len(line) > LONGEST:
+        raise ValueError("an event is one line of at most a megabyte")
+    path = os.path.join(mem_dir, _NOW)
+    while True:
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        try:
+            # The first newline ends what a full disk may have torn.
+            os.write(fd, b"\n" + line + b"\n")
+            mine = os.fstat(fd)
+        finally:
+            os.close(fd)
+        if _inode(path) == mine.st_ino:
+            _bound(mem_dir, mine.st_size)
+            return
+        # Taken by a worker in between, which may have read it already: a repeat is harmless.
+
+
+def drain(mem_dir: str, handle: Callable[[list[bytes]], None]) -> int:
+    """Hands all waiting lines to `handle`, in their order; returns how many. One process at a time.
+
+    Files are gone when `handle` has returned. Lines of a drain that was killed
+    are handed out once more, and dropped if that is killed as well.
+    """
+    expire(mem_dir)
+    taken, again = os.path.join(mem_dir, _TAKEN), os.path.join(mem_dir, _AGAIN)
+    count = 0
+    _unlink(again)
+    if _move(taken, again):
+        count += _read(again, handle)
+    for name in (_OLD, _NOW):
+        if _move(os.path.join(mem_dir, name), taken):
+            count += _read(taken, handle)
+    _unlink(os.path.join(mem_dir, _SINCE))
+    return count
+
+
+def waiting(mem_dir: str) -> bool:
+    """Whether lines wait to be drained."""
+    return any(_size(os.path.join(mem_dir, name)) for name in (_NOW, _OLD, _TAKEN))
+
+
+def expire(mem_dir: str) -> None:
+    """Removes files that nobody has written to for 24 hours."""
+    now = time.time()
+    for name in (_NOW, _OLD, _TAKEN, _AGAIN):
+        path = os.path.join(mem_dir, name)
+        if now - _mtime(path, now) > OLDEST:
+            _unlink(path)
+
+
+def wake(common_dir: str) -> bool:
+    """Starts the worker, detached, unless one is alive; whether it did. Append first: see `asleep`."""
+    mem_dir = os.path.join(common_dir, "mem")
+    if not asleep(mem_dir) or not hasattr(os, "posix_spawn"):
+        return False
+    # Isolated: what PYTHONPATH or the working tree holds is not imported.
+    argv = [sys.executable, "-EP", "-m", "gitmem", "worker", common_dir]
+    closed = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0), (os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, 0, 2)]
+    try:
+        claim(mem_dir, os.posix_spawn(sys.executable, argv, os.environ, file_actions=closed))
+    except OSError:
+        return False
+    return True
+
+
+def rescue(common_dir: str) -> None:
+    """Starts the worker where lines have waited for a minute: it may have been killed, and its number be another process's by now."""
+    path = os.path.join(common_dir, "mem", _NOW)
+    now = time.time()
+    if now - _mtime(path, now) > 60:
+        wake(common_dir)
+
+
+def asleep(mem_dir: str) -> bool:
+    """Whether no worker is on its way or at work.
+
+    A worker takes its number away before it looks at the spool for the last time:
+    whoever appends first and finds a living number then is served by that worker.
+    """
+    path = os.path.join(mem_dir, _PID)
+    try:
+        with open(path, "rb") as f:
+            os.kill(int(f.read(20)), 0)
+        return time.time() - _mtime(path, 0.0) > LIFETIME
+    except (OSError, ValueError, OverflowError):
+        return True
+
+
+def lock(mem_dir: str) -> str:
+    """What `guard.locked` takes for the one worker of a repository."""
+    return os.path.join(mem_dir, "worker")
+
+
+def claim(mem_dir: str, pid: int) -> None:
+    """Says that this process is the worker; 0: that there is none."""
+    path = os.path.join(mem_dir, _PID)
+    if not pid:
+        _unlink(path)
+        return
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(fd, b"%d\n" % pid)
+    finally:
+        os.close(fd)
+
+
+def _read(path: str, handle: Callable[[list[bytes]], None]) -> int:
+    """Hands out the lines of a renamed file, also those that come while it is read, and removes it."""
+    renamed = time.monotonic()
+    count = 0
+    rest = b""
+    with open(path, "rb") as f:
+        while True:
+            *whole, rest = (rest + f.read()).split(b"\n")
+            lines = [line for line in whole if line]
+            if lines:
+                handle(lines)
+                count += len(lines)
+            left = renamed + _SETTLE - time.monotonic()
+            if left > 0:
+                time.sleep(left)
+            elif not lines:
+                break
+    _unlink(path)
+    return count
+
+
+def _bound(mem_dir: str, size: int) -> None:
+    """Begins a new file where the present one is half as large or half as old as both may be."""
+    since, now = os.path.join(mem_dir, _SINCE), time.time()
+    begun = _mtime(since, 0.0)
+    if begun and size < MOST // 2 and now - begun < OLDEST / 2:
+        return
+    if begun:
+        _move(os.path.join(mem_dir, _NOW), os.path.join(mem_dir, _OLD))
+        _unlink(since)
+    os.close(os.open(since, os.O_WRONLY | os.O_CREAT, 0o600))
+
+
+def _move(source: str, target: str) -> bool:
+    try:
+        os.replace(source, target)
+        return True
+    except FileNotFoundError:
+        return False
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
+def _inode(path: str) -> int:
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return 0
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _mtime(path: str, default: float) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return default

@@ -1,0 +1,173 @@
+"""The worker: what hooks have noted is worked off here, after they are gone.
+
+Short-lived and never a daemon: started by a hook, it drains the spool, brings
+the cache up to date, stays a moment for what follows at once (a rebase is one
+worker, not one a commit), and ends. One at a time in a repository, at low
+priority, with an end in any case (`LIMIT`).
+
+Promise: no event is lost while a worker is asked for. Whoever wants something
+done appends a line and then looks for a living worker (`spool.asleep`); the
+worker looks at the spool again after it has given up its number and its lock.
+A handler that fails is written to `mem/worker.log`, without any text of the
+event, and stops no other. Handlers must bear a repeat.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from . import check, githooks, guard, spool, sync
+from .store import Store, open_store
+
+Event = dict[str, Any]
+
+LIMIT = 600  # seconds after which the kernel ends a worker
+_BUSY = 300.0  # seconds after which it takes no more events in
+_LINGER = 1.0  # seconds it waits for another event
+_EVERY = 24 * 3600.0  # seconds between two full checks of the cache
+LOG = "worker.log"
+_LOG_BOUND = 64 * 1024
+
+
+def run(common_dir: str, environ: Mapping[str, str], linger: float = _LINGER) -> None:
+    """Works off the spool of a repository; returns at once where another worker is at it, or where the cache directory is gone."""
+    mem_dir = os.path.join(common_dir, "mem")
+    end = time.monotonic() + _BUSY
+    while os.path.isdir(mem_dir):
+        with guard.locked(spool.lock(mem_dir), 0.0) as held:
+            if not held:
+                return
+            spool.claim(mem_dir, os.getpid())
+            try:
+                store = open_store(environ, common_dir, lambda line: _log(mem_dir, line), strict=False)
+                try:
+                    _work(store, end, linger)
+                finally:
+                    store.close()
+            finally:
+                spool.claim(mem_dir, 0)
+        # Whoever came while we still had the lock has gone away again.
+        if not spool.waiting(mem_dir) or time.monotonic() > end:
+            return
+
+
+def _work(store: Store, end: float, linger: float) -> None:
+    mem_dir = store.repo.mem_dir
+    if not store.settings.flag("enabled"):
+        spool.drain(mem_dir, lambda lines: None)
+        return
+    first = True
+    while (spool.waiting(mem_dir) or first) and time.monotonic() < end:
+        first = False
+        spool.drain(mem_dir, lambda lines: _handle(store, lines))
+        for step in _AFTER:
+            _guarded(store, step.__name__.strip("_"), step, store)
+        quiet = time.monotonic() + linger
+        while not spool.waiting(mem_dir) and time.monotonic() < quiet:
+            time.sleep(0.05)
+
+
+def _handle(store: Store, lines: list[bytes]) -> None:
+    """Gives each handler its events, in their order. Lines that are no event are skipped: torn ones, and those of a newer git mem."""
+    events: dict[str, list[Event]] = {}
+    for line in lines:
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(event, dict) and event.get("event") in HANDLERS:
+            events.setdefault(event["event"], []).append(event)
+    for kind, found in events.items():
+        _guarded(store, kind, HANDLERS[kind], store, found)
+
+
+# --- events -----------------------------------------------------------------
+
+
+def _rewritten(store: Store, events: list[Event]) -> None:
+    """git amended or rebased: memories that `notes.rewriteRef` did not take along are told where their commit went."""
+
+
+def _pushed(store: Store, events: list[Event]) -> None:
+    """The user is pushing: memories go along, to the same remote, where `mem.autoSync` says so."""
+    if store.settings.flag("autoSync"):
+        for remote in {event.get("remote") for event in events}:
+            if isinstance(remote, str) and remote:
+                sync.push(store, remote)
+
+
+# What is done about an event. Kinds that are not here only wake us: what they mean is seen in the repository itself.
+HANDLERS: dict[str, Callable[[Store, list[Event]], None]] = {"post-rewrite": _rewritten, "pre-push": _pushed}
+
+
+# --- after the events -------------------------------------------------------
+
+
+def _refresh(store: Store) -> None:
+    """The cache takes in what is new."""
+    if any(notes.tip() for _, notes in store.sources):
+        store.with_cache(lambda cache: None)
+
+
+def _check(store: Store) -> None:
+    """Once a day everything in the cache is made again from its lines and compared."""
+    stamp = os.path.join(store.repo.mem_dir, "checked")
+    try:
+        if time.time() - os.stat(stamp).st_mtime < _EVERY:
+            return
+    except FileNotFoundError:
+        pass
+    with open(stamp, "wb"):  # before the check: one that is killed is not repeated with every commit
+        pass
+    wrong, _ = store.with_cache(lambda cache: check.check_all(cache, store.table) if cache.how == "file" else "")
+    if wrong:
+        _log(store.repo.mem_dir, f"the cache was damaged ({wrong}) and was made anew")
+        store.discard()
+        _refresh(store)
+
+
+def _tend(store: Store) -> None:
+    githooks.tend(store)
+
+
+_AFTER: tuple[Callable[[Store], None], ...] = (_refresh, _tend, _check)
+
+
+# --- plumbing ---------------------------------------------------------------
+
+
+def _guarded(store: Store, what: str, action: Callable[..., None], *args: Any) -> None:
+    try:
+        action(*args)
+    except Exception as e:
+        # Class and place only: a message may hold the text of a memory.
+        frames = traceback.extract_tb(e.__traceback__)
+        _log(store.repo.mem_dir, f"{what}: {type(e).__name__} in {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}")
+
+
+def _log(mem_dir: str, text: str) -> None:
+    path = os.path.join(mem_dir, LOG)
+    try:
+        old = os.stat(path).st_size > _LOG_BOUND
+    except OSError:
+        old = False
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if old else os.O_APPEND), 0o600)
+    except OSError:
+        return
+    with open(fd, "a", encoding="utf-8") as f:
+        f.write(time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime()) + " ".join(text.split()) + "\n")
+
+
+def failures(mem_dir: str) -> list[str]:
+    """The lines of the log, oldest first."""
+    try:
+        with open(os.path.join(mem_dir, LOG), encoding="utf-8", errors="replace") as f:
+            return f.read().splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,66 @@
+#!/bin/sh
+# git mem: stands in for the hook of the same name in another directory.
+#
+# Git looks for hooks in one place. Where that place is not ours to write in (a
+# directory of the working tree, one for all repositories, hooks that are no
+# shell scripts), git is sent here, and from here on to where it would have
+# looked. Written by `git mem install git`, which also renews it.
+
+here=${0%/*}
+name=${0##*/}
+events=@EVENTS@
+
+# shellcheck disable=SC3013 # -nt, -ef: in POSIX since 2024, and every sh in use has them
+{
+    # In a copy of the repository our absolute path still leads here; what runs are the copy's own hooks.
+    default=
+    for dir in "${GIT_DIR:-.git}" "${GIT_DIR:-.git}/../.."; do
+        [ "$dir/git-mem-hooks" -ef "$here" ] && default=$here/../hooks
+    done
+    # Where git looks without us. Asked again only after a configuration file has changed: a call of git costs more than all the rest.
+    if [ -z "$default" ] || [ ! -r "$here/former" ] || [ "$here/../config" -nt "$here/former" ] ||
+        [ "${GIT_CONFIG_GLOBAL:-${HOME-}/.gitconfig}" -nt "$here/former" ] ||
+        [ "${XDG_CONFIG_HOME:-${HOME-}/.config}/git/config" -nt "$here/former" ]; then
+        former=$(git config --type=path --get-all core.hooksPath | {
+            last=${default:-$(git rev-parse --git-common-dir)/hooks} asked=
+            while read -r value; do
+                case $value in "$here") asked=1 ;; *) last=$value ;; esac
+            done
+            [ -z "$asked" ] || printf '%s' "$last"
+        })
+        if [ -z "$default" ]; then
+            events=
+        elif [ -n "$former" ]; then
+            printf '%s\n' "$former" >"$here/former.$$" && mv -f "$here/former.$$" "$here/former"
+        else # git could not say
+            read -r former <"$here/former" || former=$default
+        fi
+    else
+        read -r former <"$here/former"
+    fi
+} 2>/dev/null
+
+hook=$former/$name
+kept=
+[ -x "$hook" ] && [ ! -d "$hook" ] && kept=1 # git does not run what is not executable
+
+case " $events " in *" $name "*)
+    if [ -r "$here/event.sh" ]; then
+        case $name in post-rewrite | pre-push)
+            text=$(cat)
+            feed() { [ -z "$text" ] || printf '%s\n' "$text" 2>/dev/null; }
+            # shellcheck source=hooks/event.sh
+            feed | . "$here/event.sh"
+            [ -n "$kept" ] || exit 0
+            feed | "$hook" "$@"
+            exit
+            ;;
+        esac
+        # shellcheck source=hooks/event.sh
+        . "$here/event.sh"
+    fi
+    ;;
+esac
+
+[ -n "$kept" ] || exit 0
+exec "$hook" "$@"
