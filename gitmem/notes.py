@@ -70,6 +70,7 @@ class _Plan:
         self.forward: Commit | None = None
         self.replaced = False
         self.refused = False
+        self.idle = False  # nothing is left to do
         self.graves: Tombstones | None = None
 
 
@@ -199,8 +200,8 @@ class Notes:
             # Looking for lost lines takes longer than a loop of `git commit --amend` leaves us (in 20 s one memory got
             # through): after some failures the commit goes without the mark, and the next reader or writer looks.
             plan = self._plan(items, former, theirs, fresh, attempt <= CAREFUL)
-            if plan is None:
-                return Written(self.tip())
+            if plan.idle:
+                return Written(self.tip(), refused=plan.refused)
             tip, refused = self._carry_out(plan, message, identity)
             if not refused:
                 return Written(tip, len(plan.found), plan.replaced, plan.refused)
@@ -215,8 +216,8 @@ class Notes:
             time.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 2, 0.02)
 
-    def _plan(self, items: list[Item], former: str, theirs: Commit | None, fresh: bool, careful: bool) -> _Plan | None:
-        """What to do to the ref as it is now; None where nothing is left to do."""
+    def _plan(self, items: list[Item], former: str, theirs: Commit | None, fresh: bool, careful: bool) -> _Plan:
+        """What to do to the ref as it is now."""
         tip = self.history.tip()
         base, others = self._base(tip, former) if careful or fresh else (tip, [])
         plan = _Plan(tip, base)
@@ -245,7 +246,8 @@ class Notes:
         else:
             plan.whole = careful
         # A foreign tip that lost nothing is as good as ours: no commit only to mark it.
-        return plan if plan.items or plan.found or plan.replaced or len(plan.parents) > 1 else None
+        plan.idle = not (plan.items or plan.found or plan.replaced or len(plan.parents) > 1)
+        return plan
 
     def _gather(self, plan: _Plan, base: Commit, others: list[Commit], theirs: Commit | None, fresh: bool, careful: bool) -> None:
         """Finds what `others`, and the foreign commits behind all of them, have and the base lacks; keeps purged text and what holds it out."""

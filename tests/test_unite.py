@@ -127,6 +127,15 @@ def test_what_we_purged_does_not_come_back_from_a_clone_that_has_it(lab: Lab) ->
     assert a.take(b).lines == 0 and a.notes.tip() == tip, "a refused history adds nothing the second time"
 
 
+def test_a_refusal_that_leaves_nothing_to_do_is_still_said(lab: Lab) -> None:
+    a, b = two(lab)
+    doomed = a.remember("the secret name is Zanzibarium")
+    b.take(a)
+    a.purge(doomed)
+    for _ in range(2):  # a sync must know each time that the remote is to be replaced
+        assert a.take(b).refused
+
+
 def test_an_incoming_purge_takes_the_text_out_of_our_history(lab: Lab) -> None:
     a, b = two(lab)
     doomed = a.remember("the secret name is Zanzibarium")
