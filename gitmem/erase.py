@@ -55,12 +55,14 @@ class Erased:
         self.partly = False
 
 
-def erase(repo: Repo, doom: Callable[[bytes], bool], hints: Iterable[bytes] = (), progress: Callable[[int], None] = lambda n: None) -> Erased:
+def erase(repo: Repo, doom: Callable[[bytes], bool], hints: Iterable[bytes] = (), progress: Callable[[int], None] = lambda n: None,
+          let_go: Callable[[list[str]], bool] = lambda names: False) -> Erased:
     """Deletes every object that holds a line for which `doom` holds, and what names those objects.
 
     `hints`: one of them stands in every such line; without any, each line of
     each blob is judged, which takes longer. `progress` is told how many more
-    objects were read. Raises MemError while git's own clean-up is at work,
+    objects were read. `let_go` hears who leads to doomed objects (as in `held`)
+    and may change that; it returns whether it did. Raises MemError while git's own clean-up is at work,
     GitFailed or OSError where a file cannot be written; running again goes on
     from there.
     """
@@ -68,7 +70,7 @@ def erase(repo: Repo, doom: Callable[[bytes], bool], hints: Iterable[bytes] = ()
     repo.git.close()  # an open reader would keep old packs
     try:
         with sole_cleaner(repo.common_dir):
-            return _Eraser(odb, repo.hex_len, doom, list(hints), progress).run()
+            return _Eraser(odb, repo.hex_len, doom, list(hints), progress).run(let_go)
     finally:
         odb.git.close()
 
@@ -89,7 +91,7 @@ class _Eraser:
         self.names = set(hints)  # what leftovers are searched for
         self.entry = re.compile(rb"([0-7]+) ([^\0]+)\0(.{%d})" % (hex_len // 2), re.DOTALL)
 
-    def run(self) -> Erased:
+    def run(self, let_go: Callable[[list[str]], bool]) -> Erased:
         out = Erased()
         begun, packs = time.time() - 2, set(self.odb.packs())
         wanted = self._everything()
@@ -99,6 +101,8 @@ class _Eraser:
             if not found:
                 break
             held, out.held = self._held()
+            if out.held and let_go(out.held):
+                held, out.held = self._held()
             if n == _ROUNDS:
                 out.held.append("a process that keeps writing them")
             if n == _ROUNDS or found <= held:

@@ -141,10 +141,14 @@ def _settle(store: Store, there: Remote, report: Report, refused: str) -> None:
     if refused:
         there.forget_tracking()
         report.remarks.append(f"'{there.name}' still holds text that was purged here; `git mem sync` replaces it there")
-    if report.purged or refused:
+    touched = report.purged or bool(refused)
+    if touched or any(notes.purges() for _, notes in store.sources):
         from . import purge
 
-        purge.scrub(store)
+        # Also what an earlier call was killed before it could finish.
+        done = purge.scrub(store, sure=touched)
+        if done and done.held:
+            report.remarks.append(f"purged text is still here: {', '.join(done.held)} leads to it")
     if store.team.tip():
         store.with_cache(lambda cache: None)
 

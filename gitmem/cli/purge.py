@@ -1,0 +1,84 @@
+"""The command that takes a text away for good, asks before, and proves it after."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import typer
+
+from .. import purge
+from ..errors import UsageError
+from ..render import progress
+from . import app
+from .common import opened, refused, write, write_json
+
+_SHOWN = 20  # deleted objects that are listed without --json
+
+
+@app.command("purge")
+def purge_command(
+    id: str = typer.Argument(..., help="The memory, by a unique prefix of its id; or the id of what was purged before, to finish it."),
+    force: bool = typer.Option(False, "--force", help="Do not ask."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON, with the id of every deleted object."),
+) -> int:
+    """Take a memory's text out of this repository for good: notes, history, objects, cache. A tombstone without text keeps it out."""
+    asked = bool(sys.stdin and sys.stdin.isatty() and sys.stdout.isatty() and not as_json)
+    if not force and not asked:
+        raise UsageError("purge asks before it deletes, and there is no terminal to ask on", hint="with --force it does not ask")
+    with opened() as store:
+        target = purge.find(store, id)
+        if not force and target.records and not _confirmed(target):
+            write("nothing was changed")
+            return 1
+        with progress("searching objects", total=None) as advance:
+            report = purge.purge(store, target, advance)
+        if as_json:
+            write_json(_as_json(target, report))
+        else:
+            _say(target, report)
+        for name in report.held:
+            refused(f"the text is still here: {name} leads to it")
+        if report.held and not as_json:
+            write("what is not git mem's own was left as it is; once it is gone, the same purge finishes")
+        return 1 if report.held else 0
+
+
+def _confirmed(target: purge.Target) -> bool:
+    write(f"{target.id[:8]} [{target.scope}] {target.title}")
+    write("Its text, every earlier version and the history of the notes it stands in go, here and wherever git mem syncs. This cannot be undone.")
+    typer.echo("purge it? [y/N] ", nl=False)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _as_json(target: purge.Target, report: purge.Report) -> dict[str, Any]:
+    return {"id": target.id or None, "status": "held" if report.held else "purged", "lines": report.lines, "tombstones": report.tombstones,
+            "deleted": [{"id": id, "type": kind} for id, kind in report.deleted.items()], "files": report.files, "cache": report.cache, "held": report.held,
+            "searched": "partly" if report.partly else "all", "remotes": report.remotes}
+
+
+def _say(target: purge.Target, report: purge.Report) -> None:
+    count = len(report.deleted)
+    if target.records:
+        write(f"purged {target.id[:8]}: {_count(report.lines, 'record')} taken out of the notes")
+    else:
+        write(f"purged before: {_count(count, 'object')} of it {'was' if count == 1 else 'were'} left")
+    for version in report.tombstones:
+        write(f"tombstone {version}")
+    for id, kind in list(report.deleted.items())[:_SHOWN]:
+        write(f"deleted {kind} {id}")
+    if count > _SHOWN:
+        write(f"deleted {count - _SHOWN} more; --json lists them all")
+    for path in report.files:
+        write(f"cleaned '{path}'")
+    if report.cache == "removed":
+        write("the cache could not be rewritten and was removed; the next call makes it anew")
+    if not report.held:
+        write("git finds none of these objects any more, and no other holds the text" + ("; files of branches were not searched" if report.partly else ""))
+    if report.remotes:
+        write(f"{', '.join(report.remotes)} and other clones still have it; `git mem sync` takes it out there and, as they sync, out of clones with git mem")
+    write("out of reach: clones without git mem, backups, logs of terminals and hosts, and freed blocks of this disk")
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'s' * (n != 1)}"
