@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from . import __version__, cache, check, githooks, index, notetree, record, setup, worker
+from . import __version__, cache, check, githooks, index, notetree, reanchor, record, setup, worker
 from .store import Store
 
 OK, OFF, WARN, BAD = "ok", "off", "warn", "bad"
@@ -43,7 +43,10 @@ def examine(store: Store) -> list[Finding]:
             out += _notes(store, scope, tip)
         else:
             out.append(Finding(OK, f"{scope}: no memories yet"))
-    out += _cache(store)
+    of_cache = _cache(store)
+    out += of_cache
+    if os.path.exists(cache.path_of(store.repo.mem_dir)) and not any(f.level == BAD for f in of_cache):
+        out += _anchors(store)
     try:
         store.table.verify()
         out.append(Finding(OK, f"embedding table {store.table.space}"))
@@ -126,6 +129,26 @@ def _cache(store: Store) -> list[Finding]:
     out = [Finding(OK, f"cache: {count} memories, {size:.1f} MB")]
     if waiting:
         out.append(Finding(OK, "the notes moved since; the next recall catches up"))
+    return out
+
+
+_LISTED = 10  # lost commits shown
+
+
+def _anchors(store: Store) -> list[Finding]:
+    """Commits with memories that nothing holds any more, and what other clones are not told of yet."""
+    found = reanchor.lost(store)
+    out = []
+    if found:
+        memories = sum(item.memories for item in found)
+        listed = [f"{item.commit[:12]}{'' if item.here else ' (not here)'}: {item.memories}" + "".join(f", same change as {c[:12]}" for c in item.same[:3])
+                  for item in found[:_LISTED]]
+        more = f"; and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+        out.append(Finding(WARN, f"{memories} {'memory is' if memories == 1 else 'memories are'} about {len(found)} commit{'s' * (len(found) != 1)} that no branch holds: {'; '.join(listed)}{more}",
+                           "`git mem list --all` shows them; `git mem reanchor OLD NEW` says which commit took the place of one"))
+    waiting = sum(len(reanchor.missing(store, scope)) for scope, notes in store.sources if notes.tip())
+    if waiting:
+        out.append(Finding(OK, f"{waiting} mark{'s' * (waiting != 1)} of commits {'are' if waiting != 1 else 'is'} not in the notes yet; `git mem sync` writes them"))
     return out
 
 

@@ -47,9 +47,18 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
     """Searches the history of HEAD for all anchors; every few seconds what was found is kept, so the next call goes on there."""
     if not os.path.isdir(store.repo.mem_dir):
         return
+    repo = store.repo
+    tips = sha256(repo.git.run("for-each-ref", "--format=%(objectname)", "refs/heads", "refs/remotes")).hexdigest()
+
+    def search(cache: Cache) -> None:
+        # A branch that came with a fetch may hold what was sought in vain.
+        stands = where.stands(repo, cache, anchors(cache), repo.head(), seconds, again=cache.meta("tips") != tips)
+        if cache.meta("tips") != tips and not where.waiting(stands):
+            cache.keep(0.5, lambda db: cache.set_meta("tips", tips))
+
     with guard.locked(_lock(store), 0) as free:
         if free:
-            store.with_cache(lambda cache: where.stands(store.repo, cache, anchors(cache), store.repo.head(), seconds, again=True), refresh=False)
+            store.with_cache(search, refresh=False)
 
 
 def anchors(cache: Cache, bits: int = 3, most: int = 0) -> set[str]:
@@ -91,6 +100,8 @@ def missing(store: Store, scope: str, seconds: float = PUBLISH) -> list[tuple[st
         stamp = sha256(repr((branches, commits)).encode()).hexdigest()
         if cache.meta("marks:" + scope) == stamp:
             return []
+        for head in main:  # learns which branches were squashed, for what is not on a remote
+            where.stands(repo, cache, commits, head, seconds)
         line = Ancestry(repo.git, main, commits)
         patches = Patches(repo, cache, seconds)
         found, whole = _marks(store, cache, patches, [c for c in commits if c in line.beyond], line, pushed)

@@ -56,6 +56,10 @@ def _where(hit: dict[str, Any]) -> str:
     anchor = hit["anchor"]
     if anchor["state"] == "unmerged":
         notes.append(f"unmerged branch {anchor['branch']}" if anchor.get("branch") else "unmerged")
+    elif anchor["state"] == "squashed":
+        notes.append(f"merged as {anchor['squashed_into'][:12]}")
+    elif anchor["state"] == "unknown" and anchor["commit"]:
+        notes.append(f"unknown whether merged: {anchor['reason']}")
     for state in ("changed", "renamed", "gone"):
         names = [p["path"] for p in hit["paths"] if p["state"] == state]
         if names:
@@ -167,11 +171,16 @@ def listing(items: list[dict[str, Any]], more: int = 0) -> None:
         sys.stdout.write(f"… {more} more; -n raises the limit, --json prints all\n")
 
 
+def _state(anchor: dict[str, Any]) -> str:
+    more = f"into {anchor['squashed_into']}" if anchor.get("squashed_into") else anchor.get("reason", "")
+    return f"{anchor['state']} ({more})" if more else str(anchor["state"])
+
+
 def memory(item: dict[str, Any], history: list[dict[str, Any]]) -> None:
     """Everything about one memory."""
     lines = [("memory", item["id"]), ("title", item["title"]), ("type", item["type"]), ("status", item["status"]), ("scope", item["scope"]),
              ("author", item["author"]), ("date", item["created_at"]), ("commit", item["anchor"]["commit"]),
-             ("branch", item["anchor"]["branch"]), ("state", item["anchor"]["state"]), ("tags", " ".join(item["tags"])),
+             ("branch", item["anchor"]["branch"]), ("state", _state(item["anchor"])), ("tags", " ".join(item["tags"])),
              ("paths", ", ".join(f"{p['path']} ({p['state']})" for p in item["paths"])), ("source", item["source"]),
              ("provenance", item["provenance"]), ("confidence", item["confidence"]), ("phase", item.get("phase")),
              ("supersedes", " ".join(item.get("supersedes", []))), ("superseded by", " ".join(item.get("superseded_by", [])))]

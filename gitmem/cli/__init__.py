@@ -37,6 +37,7 @@ _COMMANDS = {
     "read": ("recall", "search", "list", "show", "log"),
     "sync": ("sync", "push", "pull"),
     "write": ("remember", "edit", "supersede", "forget", "share"),
+    "reanchor": ("reanchor",),
     "purge": ("purge",),
     "admin": ("status", "index", "stats", "doctor", "config", "export", "import", "help"),
 }

@@ -10,7 +10,7 @@ import typer
 
 from .. import cache as cache_file
 from .. import config as settings
-from .. import doctor, githooks, listing, render, setup, transfer
+from .. import doctor, githooks, listing, reanchor, render, setup, transfer
 from ..errors import MemError, UsageError
 from ..filters import Filter
 from . import app
@@ -85,6 +85,7 @@ def index_command(
                 shown = done
 
             numbers, _ = store.with_cache(lambda cache: (cache.count(), cache.meta("space")), progress=tell, deep=rebuild)
+        reanchor.finish(store)
         seconds = time.perf_counter() - start
         if as_json:
             write_json({"memories": numbers[0], "lines_read": shown, "space": numbers[1], "seconds": round(seconds, 3)})
