@@ -78,8 +78,6 @@ def _worker(common_dir: str) -> int:
                 os.close(int(name))
             except OSError:
                 pass
-    common_dir = os.path.realpath(common_dir)
-    os.chdir(common_dir)
     if hasattr(os, "setsid"):
         try:
             os.setsid()
@@ -96,6 +94,8 @@ def _worker(common_dir: str) -> int:
 
     if hasattr(signal, "alarm"):
         signal.alarm(worker.LIMIT)
+    common_dir = os.path.realpath(common_dir)
+    os.chdir(worker.home(common_dir))
     worker.run(common_dir, os.environ)
     return 0
 

@@ -21,7 +21,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import check, githooks, guard, spool, sync
+from . import check, githooks, guard, reanchor, spool, sync
 from .store import Store, open_store
 
 Event = dict[str, Any]
@@ -44,7 +44,7 @@ def run(common_dir: str, environ: Mapping[str, str], linger: float = _LINGER) ->
                 return
             spool.claim(mem_dir, os.getpid())
             try:
-                store = open_store(environ, common_dir, lambda line: _log(mem_dir, line), strict=False)
+                store = open_store(environ, home(common_dir), lambda line: _log(mem_dir, line), strict=False)
                 try:
                     _work(store, end, linger)
                 finally:
@@ -54,6 +54,12 @@ def run(common_dir: str, environ: Mapping[str, str], linger: float = _LINGER) ->
         # Whoever came while we still had the lock has gone away again.
         if not spool.waiting(mem_dir) or time.monotonic() > end:
             return
+
+
+def home(common_dir: str) -> str:
+    """The main working tree, where relative remotes and `.gitmem.toml` are found; the repository itself where there is none."""
+    top = os.path.dirname(common_dir)
+    return top if os.path.basename(common_dir) == ".git" else common_dir
 
 
 def _work(store: Store, end: float, linger: float) -> None:
@@ -80,8 +86,9 @@ def _handle(store: Store, lines: list[bytes]) -> None:
             event = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(event, dict) and event.get("event") in HANDLERS:
-            events.setdefault(event["event"], []).append(event)
+        kind = event.get("event") if isinstance(event, dict) else None
+        if isinstance(kind, str) and kind in HANDLERS:
+            events.setdefault(kind, []).append(event)
     for kind, found in events.items():
         _guarded(store, kind, HANDLERS[kind], store, found)
 
@@ -91,6 +98,15 @@ def _handle(store: Store, lines: list[bytes]) -> None:
 
 def _rewritten(store: Store, events: list[Event]) -> None:
     """git amended or rebased: memories that `notes.rewriteRef` did not take along are told where their commit went."""
+    went = {old: new for e in events if isinstance(old := e.get("old"), str) and isinstance(new := e.get("new"), str)}
+    pairs = []
+    for old, new in went.items():
+        seen = {old}
+        while new in went and new not in seen:  # amended twice since we last looked
+            seen.add(new)
+            new = went[new]
+        pairs.append((old, new))
+    reanchor.reanchor(store, pairs)
 
 
 def _pushed(store: Store, events: list[Event]) -> None:
@@ -114,6 +130,11 @@ def _refresh(store: Store) -> None:
         store.with_cache(lambda cache: None)
 
 
+def _anchors(store: Store) -> None:
+    """Where memories stand is known for the present HEAD before anybody asks."""
+    reanchor.finish(store)
+
+
 def _check(store: Store) -> None:
     """Once a day everything in the cache is made again from its lines and compared."""
     stamp = os.path.join(store.repo.mem_dir, "checked")
@@ -135,7 +156,7 @@ def _tend(store: Store) -> None:
     githooks.tend(store)
 
 
-_AFTER: tuple[Callable[[Store], None], ...] = (_refresh, _tend, _check)
+_AFTER: tuple[Callable[[Store], None], ...] = (_refresh, _anchors, _tend, _check)
 
 
 # --- plumbing ---------------------------------------------------------------
