@@ -7,7 +7,7 @@ has it, and the walk is over before it began.
 
 from __future__ import annotations
 
-from . import notetree
+from . import notetree, reflock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,4 +121,7 @@ class History:
 
     def drop_reflog(self) -> None:
         """Forgets the former tips of this ref, and of no other."""
-        self.git.run("reflog", "expire", "--expire=all", "--expire-unreachable=all", self.ref, ok=(0, 1, 128, 255))
+        for _ in range(2):
+            status, _, err, _ = reflock.run(self.git, self.git.common_dir, self.ref, ["reflog", "expire", "--expire=all", "--expire-unreachable=all", self.ref])
+            if not status or b"File exists" not in err or not reflock.recover(self.git, self.ref):
+                return

@@ -34,8 +34,6 @@ from .treeedit import TreeEdit
 
 PATIENCE = 30.0  # seconds a writer retries while others move the ref
 CAREFUL = 3  # attempts that also look for lost lines
-# git syncs neither loose objects nor refs unless asked (2.36 and newer listen). A power cut would leave a ref that names nothing.
-SYNCED = ("-c", "core.fsync=committed,loose-object,reference")
 
 Item = tuple[str, bytes]  # (anchor commit, "" for none or notetree.PURGED; line)
 
@@ -338,17 +336,12 @@ class Notes:
 
     def _run(self, args: list[str], stdin: bytes = b"", new: str = "") -> tuple[int, bytes, str]:
         """(exit status, stdout, stderr) of a git process that moves the ref (to `new`, if that is known). Where it succeeded, the move is on the disk."""
-        with reflock.writing(self.git.common_dir, self.ref, new) as claim:
-            process = self.git.start([*SYNCED, *args], stdin=-1, stdout=-1, stderr=-1, pass_fds=claim.fds)
-            out, err = process.communicate(stdin)
-            claim.end(process.returncode)
-        if process.returncode == 0:
-            reflock.sync_names(self.git.common_dir, self.ref)
-        else:
+        status, out, err, pid = reflock.run(self.git, self.git.common_dir, self.ref, args, stdin, new)
+        if status:
             # Where fast-import dies it leaves a report of its last commands in the repository; our error says what matters.
             with contextlib.suppress(OSError):
-                os.unlink(os.path.join(self.git.git_dir, f"fast_import_crash_{process.pid}"))
-        return process.returncode, out, err.decode("utf-8", "replace").strip()
+                os.unlink(os.path.join(self.git.git_dir, f"fast_import_crash_{pid}"))
+        return status, out, err.decode("utf-8", "replace").strip()
 
     def _moved_by_others(self, text: str, status: int) -> str:
         """git's words if it refused because somebody else moved or holds the ref (git 2.30 to 2.50 say it in these ways); raises for all else."""

@@ -30,6 +30,9 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+# git syncs neither loose objects nor refs unless asked (2.36 and newer listen). A power cut would leave a ref that names nothing.
+SYNCED = ("-c", "core.fsync=committed,loose-object,reference")
+ANY = "any"  # noted in the place of a commit by those who cannot name it
 STALE = 2.0  # seconds a lock file stands unchanged before it counts as left behind: git holds one for milliseconds
 _SLACK = 2.0  # seconds by which the clock of a disk may differ from ours
 _TRIES = 40
@@ -65,9 +68,20 @@ def _flock(fd: int, how: int) -> bool:
     return False
 
 
+def run(git: Git, common_dir: str, ref: str, args: list[str], stdin: bytes = b"", new: str = "", env: dict[str, str] | None = None) -> tuple[int, bytes, bytes, int]:
+    """(exit status, stdout, stderr, process id) of a git process that moves a ref, with `writing` around it. Where it succeeded, all it wrote is on the disk."""
+    with writing(common_dir, ref, new) as claim:
+        process = git.start([*SYNCED, *args], env, stdin=-1, stdout=-1, stderr=-1, pass_fds=claim.fds)
+        out, err = process.communicate(stdin)
+        claim.end(process.returncode)
+    if process.returncode == 0:
+        sync_names(common_dir, ref)
+    return process.returncode, out, err, process.pid
+
+
 @contextlib.contextmanager
 def writing(common_dir: str, ref: str, new: str = "") -> Iterator[Claim]:
-    """Notes that a git process of ours is about to move a ref (to the commit `new`, if it is known before)."""
+    """Notes that a git process of ours is about to move a ref (to the commit `new`, if it is known before, or to ANY)."""
     try:
         fd = os.open(_note(common_dir, ref), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600) if fcntl else -1
     except OSError:
@@ -120,18 +134,26 @@ def recover(git: Git, ref: str) -> bool:
 
 
 def _remove(git: Git, ref: str, notes: str) -> bool:
-    began = [float(row.split(" ")[0]) for row in notes.splitlines() if re.fullmatch(r"[0-9]+ ([0-9a-f]+|-) [0-9a-f]+", row)]
-    lock = os.path.join(git.common_dir, ref + ".lock")
-    found = os.lstat(lock)
-    if not stat.S_ISREG(found.st_mode) or time.time() - found.st_mtime < STALE:
+    """Removes the lock of the ref and that of its reflog, where they are a dead writer's; whether one was there."""
+    began = [float(row.split(" ")[0]) for row in notes.splitlines() if re.fullmatch(r"[0-9]+ ([0-9a-f]+|-|any) [0-9a-f]+", row)]
+    oldest = min(began, default=float("inf"))
+    locks = [(os.path.join(git.common_dir, ref + ".lock"), False), (os.path.join(git.common_dir, "logs", ref + ".lock"), True)]
+    return sum(_remove_one(git, path, notes, oldest, log) for path, log in locks) > 0
+
+
+def _remove_one(git: Git, lock: str, notes: str, began: float, log: bool) -> bool:
+    try:
+        found = os.lstat(lock)
+    except FileNotFoundError:
         return False
-    after_note = bool(began) and found.st_mtime > min(began) - _SLACK
-    if not after_note and found.st_mtime > _boot() - _SLACK:
+    after_note, before_boot = found.st_mtime > began - _SLACK, found.st_mtime < _boot() - _SLACK
+    if not stat.S_ISREG(found.st_mode) or time.time() - found.st_mtime < STALE or not (after_note or before_boot):
         return False
-    with open(lock, "rb") as f:
-        content = f.read(200).decode("ascii", "replace").strip("\0\n")  # zeros: a power cut
-    if content and not _ours(git, content, notes):
-        return False
+    if not log:  # that of a reflog holds whatever is kept of it
+        with open(lock, "rb") as f:
+            content = f.read(200).decode("ascii", "replace").strip("\0\n")  # zeros: a power cut
+        if content and not _ours(git, content, notes):
+            return False
     # Aside first: should another process have put its own lock there in this moment, it goes back.
     aside = os.path.join(git.common_dir, "mem-stale.lock")
     os.rename(lock, aside)
@@ -154,7 +176,7 @@ def _ours(git: Git, content: str, notes: str) -> bool:
     """Whether a lock's content is what a writer of ours would put there: the commit it noted or made; also half of its id."""
     if len(content) < 40:
         return re.fullmatch("[0-9a-f]+", content) is not None
-    if f" {content} " in notes:
+    if f" {content} " in notes or f" {ANY} " in notes:
         return True
     found = git.objects.get(content)
     return found is not None and found[1] == "commit" and found[2].partition(b"\n\n")[2].startswith(b"git mem: ")

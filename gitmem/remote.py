@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 
+from . import reflock
 from .errors import GitFailed, MemError
 from .gitcmd import Git
 from .layout import Repo
@@ -54,8 +56,16 @@ class Remote:
         """Updates the tracking copy; returns its commit, "" where the remote has no memories."""
         # A pattern: a literal ref that the remote lacks is an error to git. A partial clone needs the notes whole.
         spec = f"+{self.ref}*:{self.tracking}*"
-        self._talk("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-filter", "--refmap=", "--prune", self.name, spec)
-        return self.tracked()
+        argv = [*_QUIET, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-filter", "--refmap=", "--prune", self.name, spec]
+        end = time.monotonic() + reflock.STALE + 1
+        while True:
+            status, _, err, _ = reflock.run(self._git, self._local.common_dir, self.tracking, argv, new=reflock.ANY, env={SYNCING: "1"})
+            if status == 0:
+                return self.tracked()
+            if b"File exists" not in err or time.monotonic() > end:
+                raise self._failed("fetch", err)
+            if not reflock.recover(self._local, self.tracking):
+                time.sleep(0.1)
 
     def offers(self) -> bool:
         """Whether the remote has memories; False also where it does not answer at once or would ask for a password."""
@@ -81,13 +91,13 @@ class Remote:
         argv += [f"--force-with-lease={self.ref}:{replaces}"] if replaces else []
         argv += [self.name, f"{tip}:{self.ref}", *([f"{branch}:{branch}"] if branch else [])]
         # A mirror remote refuses single refs; a configured push of everything is not what was asked for.
-        process = self._git.start([*_QUIET, "-c", f"remote.{self.name}.mirror=false", *argv], {SYNCING: "1"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        raw, err = process.communicate()
+        # A push also moves the tracking copy, where a fetch is configured for it.
+        status, raw, err, _ = reflock.run(self._git, self._local.common_dir, self.tracking, [*_QUIET, "-c", f"remote.{self.name}.mirror=false", *argv], new=reflock.ANY, env={SYNCING: "1"})
         rows = [row.split("\t") for row in raw.decode("utf-8", "replace").split("\n")]
         said = {row[1].rpartition(":")[2]: (row[0].strip(), row[2]) for row in rows if len(row) >= 3}
         flag, summary = said.get(self.ref, ("", ""))
-        if process.returncode == 0 and flag != "!":
-            self._local.run("update-ref", self.tracking, tip)
+        if status == 0 and flag != "!":
+            reflock.run(self._local, self._local.common_dir, self.tracking, ["update-ref", self.tracking, tip], new=tip)
             return Pushed(True)
         if not flag:
             raise self._failed("push", err)
@@ -100,13 +110,7 @@ class Remote:
 
     def forget_tracking(self) -> None:
         """Drops the tracking copy: it holds what may not be here."""
-        self._local.run("update-ref", "-d", self.tracking)
-
-    def _talk(self, *argv: str) -> None:
-        process = self._git.start([*_QUIET, *argv], {SYNCING: "1"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        _, err = process.communicate()
-        if process.returncode:
-            raise self._failed(argv[0], err)
+        reflock.run(self._local, self._local.common_dir, self.tracking, ["update-ref", "-d", self.tracking])
 
     def _failed(self, what: str, err: bytes) -> MemError:
         text = err.decode("utf-8", "replace").strip()
