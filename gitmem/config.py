@@ -23,6 +23,9 @@ SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
     "autoSync": ("bool", "false", False, "true shares memories with a remote whenever you push to it; needs `git mem install git --pre-push`"),
     "maxBody": ("int", "65536", True, "largest text of one memory, in bytes (at most 524288)"),
     "remote": ("text", "", False, "the remote that `sync`, `push` and `pull` use; empty: the branch's own, `origin`, or the only one"),
+    "sign": (("auto", "true", "false"), "auto", False, "sign every record with git's own signing key; auto: where `commit.gpgSign` is true"),
+    "trust": (("all", "signed", "allowed-signers"), "all", False,
+              "what may be handed to an agent unasked: all, only what has a valid signature, or only what somebody signed whom git's keys name"),
     "secrets": (("refuse", "allow"), "refuse", False, "refuse texts that look like credentials, on every write"),
 }
 
@@ -30,11 +33,12 @@ SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
 class Config:
     """The settings of one repository, read in one git call. Also the user's identity for records."""
 
-    def __init__(self, values: dict[str, str], name: str, email: str, origins: dict[str, str]) -> None:
+    def __init__(self, values: dict[str, str], name: str, email: str, origins: dict[str, str], git: dict[str, str] | None = None) -> None:
         self._values = values
         self.name = name
         self.email = email
         self.origins = origins
+        self.git = git or {}  # git's own settings that we look at, names in lower case
 
     def __getitem__(self, key: str) -> str:
         return self._values[key]
@@ -48,6 +52,16 @@ class Config:
     @property
     def author(self) -> str:
         return f"{self.name} <{self.email}>"
+
+    @property
+    def committer(self) -> str:
+        """Whose key signs where `user.signingKey` names none."""
+        return f"{self.git.get('committer.name') or self.name} <{self.git.get('committer.email') or self.email}>"
+
+    @property
+    def signing(self) -> bool:
+        """Whether records are signed."""
+        return self["sign"] == "true" or (self["sign"] == "auto" and _is_true(self.git.get("commit.gpgsign", "")))
 
     @property
     def team_ref(self) -> str:
@@ -68,7 +82,7 @@ def load(git: Git, environ: Mapping[str, str], top: str = "", warn: Callable[[st
     that doctor and config still work) it warns and uses the default. A bad value
     in the committed policy file never raises: it would stop the whole team.
     """
-    raw = git.run("config", "-z", "--get-regexp", r"^(mem\.|user\.(name|email)$|author\.(name|email)$)", ok=(0, 1))
+    raw = git.run("config", "-z", "--get-regexp", r"^(mem\.|gpg\.|commit\.gpgsign$|user\.signingkey$|(user|author|committer)\.(name|email)$)", ok=(0, 1))
     found: dict[str, str] = {}
     for item in raw.decode("utf-8", "surrogateescape").split("\0"):
         key, newline, value = item.partition("\n")
@@ -98,29 +112,41 @@ def load(git: Git, environ: Mapping[str, str], top: str = "", warn: Callable[[st
         values["enabled"], origins["enabled"] = "false", "GIT_MEM_DISABLE"
     author = environ.get("GIT_AUTHOR_NAME") or found.get("author.name") or found.get("user.name") or _login(environ)
     email = environ.get("GIT_AUTHOR_EMAIL") or found.get("author.email") or found.get("user.email") or environ.get("EMAIL") or ""
-    return Config(values, _plain(author), _plain(email), origins)
+    for name in ("GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GNUPGHOME"):
+        if environ.get(name):
+            found[name.lower().removeprefix("git_").replace("_", ".")] = _plain(environ[name])
+    return Config(values, _plain(author), _plain(email), origins, {k: v for k, v in found.items() if not k.startswith("mem.")})
 
 
 def check(name: str, kind: str | tuple[str, ...], value: str) -> str:
     """The normal form of a value, or UsageError."""
     word = value.strip()
-    if kind == "bool":
+    if kind == "bool" or (isinstance(kind, tuple) and "true" in kind):
         low = word.lower()
         if low in ("true", "yes", "on", "1"):
             return "true"
         if low in ("false", "no", "off", "0"):
             return "false"
-        raise UsageError(f"setting 'mem.{name}' is '{word}', not true or false")
+        if kind == "bool":
+            raise UsageError(f"setting 'mem.{name}' is '{word}', not true or false")
     if kind == "int":
         if not (word.isascii() and word.isdigit() and len(word) < 10 and int(word) > 0):
             raise UsageError(f"setting 'mem.{name}' is '{word}', not a positive number")
         return str(int(word))
+    if name == "trust" and word == "allowed":
+        return "allowed-signers"
     if isinstance(kind, tuple) and word not in kind:
         raise UsageError(f"setting 'mem.{name}' is '{word}', not one of {', '.join(kind)}")
     if name == "ref" and not all(part and part[0] not in ".-" and not part.endswith((".lock", ".")) and ".." not in part and part.isprintable()
                                  and not any(c in part for c in " ~^:?*[\\@{") for part in word.split("/")):
         raise UsageError(f"setting 'mem.ref' is '{word}', which is no ref name", hint="a plain word like `mem` is enough")
     return word
+
+
+def _is_true(value: str) -> bool:
+    """A boolean as git reads it."""
+    word = value.strip().lower()
+    return word in ("true", "yes", "on") or (word.lstrip("+-").isdecimal() and int(word) != 0)
 
 
 def _policy(top: str) -> dict[str, str]:

@@ -47,3 +47,7 @@ class RefMoved(MemError):
 
 class Refused(MemError):
     """The text itself is not acceptable: too large, empty, a secret."""
+
+
+class CannotSign(MemError):
+    """Signing is on and a signature could not be made; nothing was stored."""

@@ -32,11 +32,12 @@ class Filter:
         self.anchors = anchors  # only memories of these commits ("" = made before the first commit)
         self.without = without  # no memories of these commits
         self.superseded = superseded
+        self.signatures: Sequence[str] | None = None  # only memories whose signature was found to be in such a state
 
     @property
     def empty(self) -> bool:
         return not (self.types or self.tags or self.paths or self.phase or self.since or self.until or self.author or self.scope
-                    or self.anchors is not None or self.without or self.superseded)
+                    or self.anchors is not None or self.without or self.superseded or self.signatures is not None)
 
     def leaving_out(self, commits: Sequence[str]) -> Filter:
         """The same conditions, and no memories of these commits."""
@@ -84,6 +85,9 @@ class Filter:
         if self.without:
             where.append("coalesce(anchor, '') NOT IN (SELECT value FROM json_each(?))")
             args.append(json.dumps(list(self.without)))
+        if self.signatures is not None:
+            where.append(f"line IN (SELECT n FROM signature WHERE state IN ({_marks(self.signatures)}))")
+            args += self.signatures
         return "SELECT row FROM memory WHERE " + " AND ".join(where), args
 
 

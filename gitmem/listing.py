@@ -49,6 +49,7 @@ def show(store: Store, prefix: str) -> tuple[dict[str, Any], list[dict[str, Any]
 
     def read(cache: Cache) -> dict[str, Any]:
         rows = [row for (row,) in cache.db.execute("SELECT row FROM memory WHERE id = ? ORDER BY row", (found.memory.id,))]
+        store.trust.look(cache, rows)
         objects = view.objects(store, cache, rows)
         first = next((o for o in objects if o["body"] == found.record.data["body"]), objects[0])
         if len(objects) > 1:

@@ -79,8 +79,8 @@ def _sound(fields: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def edit(store: Store, prefix: str, changes: dict[str, Any], *, allow_secret: bool = False) -> Found:
-    """A new version with `changes` to the content; an empty value clears a field."""
+def edit(store: Store, prefix: str, changes: dict[str, Any], *, allow_secret: bool = False, same: bool = False) -> Found:
+    """A new version with `changes` to the content; an empty value clears a field. `same`: also where nothing changes."""
     found = find(store, prefix)
     if found.memory.status != fold.ACTIVE:
         raise MemError(f"memory '{found.memory.id[:8]}' is {found.memory.status}", hint="remember it again to bring it back")
@@ -90,7 +90,7 @@ def edit(store: Store, prefix: str, changes: dict[str, Any], *, allow_secret: bo
     fields = record.content(merged, store.settings.number("maxBody"))
     if not allow_secret and store.settings["secrets"] == "refuse":
         refuse_secrets(fields)
-    if all(fields.get(k) == old.get(k) for k in _CONTENT):
+    if not same and all(fields.get(k) == old.get(k) for k in _CONTENT):
         raise MemError("nothing to change", hint="the memory already says that")
     head = store.repo.head()
     note_blobs(store.repo, [(head, p) for p in fields.get("paths", [])])
@@ -99,6 +99,16 @@ def edit(store: Store, prefix: str, changes: dict[str, Any], *, allow_secret: bo
     data = record.edit(found.memory.id, {**fields, "author": store.settings.author}, found.memory.heads, **carried)
     _append(store, found.scope, data, "edit")
     return find(store, found.memory.id)
+
+
+def sign(store: Store, prefix: str) -> Found:
+    """A new version that says the same, signed by whoever runs this: so a text that came without a signature gets one."""
+    if not store.settings.signing:
+        raise MemError("signing is off", hint="`git config mem.sign true` signs with the key git signs commits with")
+    found = find(store, prefix)
+    if len(found.memory.versions) > 1:
+        raise MemError(f"memory '{found.memory.id[:8]}' has {len(found.memory.versions)} versions", hint="`git mem edit` makes one of them")
+    return edit(store, found.memory.id, {}, same=True)
 
 
 def supersede(store: Store, prefix: str, fields: dict[str, Any], *, scope: str = "", allow_secret: bool = False) -> str:
@@ -148,7 +158,7 @@ def share(store: Store, prefix: str, *, allow_secret: bool = False) -> Found:
             refuse_secrets({k: v for k, v in r.data.items() if k not in ("id", "n", "salt", "commit", "after", "patch", "base", "branch_patch")})
     said = record.share(found.memory.id, author=store.settings.author)
     items = [(_anchor(store, r.data), r.line) for r in own]
-    items.append((_anchor(store, found.record.data), record.dump(said)))
+    items += [(_anchor(store, found.record.data), line) for line in store.lines([said])]
     store.append("team", items, "git mem: share 1 memory")
     return found
 
@@ -160,4 +170,5 @@ def _anchor(store: Store, data: dict[str, Any]) -> str:
 
 
 def _append(store: Store, scope: str, data: dict[str, Any], what: str) -> None:
-    store.append(scope, [(_anchor(store, data), record.dump(data))], f"git mem: {what} 1 memory")
+    (line,) = store.lines([data])
+    store.append(scope, [(_anchor(store, data), line)], f"git mem: {what} 1 memory")

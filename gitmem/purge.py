@@ -94,7 +94,7 @@ def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda
         return report
     settled = _settled(store, Tombstones(_purges(store)))
     _forget_state(store)
-    line = tombstone(target, store.settings.author)
+    (line,) = store.lines([tombstone(target, store.settings.author)])
     # A private memory's tombstone stays private: it names its id.
     store.notes(target.scope).replant([(PURGED, line)], MESSAGE, store.settings.author)
     report = _carry_through(store, target.records, target.id if settled else "", progress)
@@ -116,12 +116,12 @@ def scrub(store: Store, sure: bool = False, progress: Callable[[int], None] = la
     return _carry_through(store, [], "", progress)
 
 
-def tombstone(target: Target, author: str) -> bytes:
-    """The line that keeps a memory out. It names the id only where nobody can find the text from it by trying."""
+def tombstone(target: Target, author: str) -> dict[str, Any]:
+    """The record that keeps a memory out. It names the id only where nobody can find the text from it by trying."""
     versions = sorted({r.version for r in target.records})
     if _guessable(target.records):
-        return record.dump(record.envelope("purge", {"id": os.urandom(16).hex(), "lines": versions}, "", {"author": author}))
-    return record.dump(record.envelope("purge", {"id": target.id, "lines": versions, "all": True}, "", {"author": author}))
+        return record.envelope("purge", {"id": os.urandom(16).hex(), "lines": versions}, "", {"author": author})
+    return record.envelope("purge", {"id": target.id, "lines": versions, "all": True}, "", {"author": author})
 
 
 def _guessable(records: list[Record]) -> bool:

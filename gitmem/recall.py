@@ -15,7 +15,7 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from . import rank, reanchor, scan, text, view, where
+from . import rank, reanchor, scan, text, trust, view, where
 from .cache import Cache
 from .document import ACTIVE, SUPERSEDED, lexical_fields
 from .embed import sign_code
@@ -138,26 +138,33 @@ def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = ""
     """The answer as the JSON object of DESIGN 10; every hit carries its parts under `explain`.
 
     `hot`: take in at most ON_THE_SPOT new records, as the prompt hook does; more
-    than that makes the answer degraded while a detached process catches up.
+    than that makes the answer degraded while a detached process catches up. It
+    leaves out what the policy `mem.trust` does not let be injected.
     """
 
     def ask(cache: Cache) -> dict[str, Any]:
         searcher = Searcher(store, cache, at, all_branches, 0 if hot else where.ON_THE_SPOT)
         chosen = _as_of(searcher, wanted, at) if at else wanted
+        checked = True
+        if hot:
+            checked = store.trust.catch_up(cache, trust.AT_ONCE)
+            store.trust.most = 0
+            chosen = store.trust.injectable(cache, chosen)
         hits, verdict, probability = searcher.search(query, chosen, limit)
         objects = view.objects(store, cache, [hit.row for hit in hits], at or "HEAD", searcher.stands, searcher.patience)
         reanchor.go_on_later(store, searcher.stands)
         for hit, item in zip(hits, objects, strict=True):
             item["score"], item["retrieval"], item["explain"] = round(hit.score, 4), hit.retrieval, hit.parts()
-        return {"query": query, "verdict": verdict, "probability": round(probability, 4), "degraded": False, "degraded_reason": "",
+        return {"query": query, "verdict": verdict, "probability": round(probability, 4), "degraded": not checked,
+                "degraded_reason": "" if checked else "signatures wait to be checked",
                 "searched": _count(cache, chosen), "hits": objects}
 
     answer, fresh = store.with_cache(ask, most=ON_THE_SPOT if hot else None)
     if not fresh:
         answer["degraded"] = True
         answer["degraded_reason"] = "new memories wait to be indexed"
-        if hot:
-            store.catch_up()
+    if hot and answer["degraded"]:
+        store.catch_up()
     return answer
 
 

@@ -204,15 +204,13 @@ def note_blobs(repo: Repo, paths: list[tuple[str, dict[str, str]]]) -> None:
 
 def _append(store: Store, ready: list[_Ready], results: list[Result | None], ahead: Ahead | None) -> None:
     items: dict[str, list[tuple[str, bytes]]] = {"team": [], "private": []}
-    records: list[tuple[str, dict[str, Any]]] = []
-    for r in ready:
-        data = record.envelope("create", r.fields, r.at, {"commit": r.anchor, **r.extra})
-        line = record.dump(data)
+    made = [record.envelope("create", r.fields, r.at, {"commit": r.anchor, **r.extra}) for r in ready]
+    lines = store.lines(made)
+    for r, data, line in zip(ready, made, lines, strict=True):
         items[r.scope].append((r.anchor, line))
-        records.append((record.version_of(line), data))
         results[r.place] = Result(STORED, data["id"], "", record.title_of(data), r.scope)
     if ahead:
-        ahead.begin(records)
+        ahead.begin([(record.version_of(line), data) for line, data in zip(lines, made, strict=True)])
     for scope, batch in items.items():
         if batch:
             store.append(scope, batch, f"git mem: remember {len(batch)} {'memory' if len(batch) == 1 else 'memories'}")

@@ -68,7 +68,19 @@ def _where(hit: dict[str, Any]) -> str:
         notes.append("private")
     if hit.get("status", "active") != "active":
         notes.append(hit["status"])
-    return "; ".join(notes)
+    signature = hit.get("signature") or {}
+    if signature.get("state") != "unverified" or "accepted" in signature:
+        notes.append(_SIGNED.get(signature.get("state", ""), ""))
+    return "; ".join(n for n in notes if n)
+
+
+_SIGNED = {"untrusted": "signed by a key that nobody here vouches for", "unknown": "its signature cannot be checked", "expired": "signed with an expired key",
+           "revoked": "signed with a revoked key", "bad": "bad signature", "none": "unsigned", "unverified": "its signature was not checked yet"}
+
+
+def _signed_by(hit: dict[str, Any]) -> str:
+    signature = hit.get("signature") or {}
+    return f"signed by {signature['signer']}" if signature.get("state") == "good" else ""
 
 
 def _meta(hit: dict[str, Any]) -> str:
@@ -77,6 +89,7 @@ def _meta(hit: dict[str, Any]) -> str:
         parts.append(" ".join("#" + t for t in hit["tags"]))
     if hit["paths"]:
         parts.append(" ".join(p["path"] for p in hit["paths"][:4]))
+    parts.append(_signed_by(hit))
     return " · ".join(safe(p) for p in parts if p)
 
 
@@ -160,12 +173,12 @@ def listing(items: list[dict[str, Any]], more: int = 0) -> None:
         for name, style in (("id", "yellow"), ("date", "dim"), ("type", "green"), ("memory", ""), ("", "red")):
             table.add_column(name, style=style, no_wrap=name in ("id", "date", "type"), overflow="ellipsis" if name == "memory" else "fold")
         for m in items:
-            table.add_row(safe(m["id"][:8]), safe(str(m["created_at"] or "")[:10]), Text(safe(m["type"])), Text(safe(m["title"])), Text(safe(_where(m))))
+            table.add_row(safe(m["id"][:8]), safe(str(m["created_at"] or "")[:10]), Text(safe(m["type"])), Text(safe(m["title"])), Text(safe(_remark(m))))
         if items:
             _console().print(table)
     else:
         for m in items:
-            remark = _where(m)
+            remark = _remark(m)
             sys.stdout.write(f"{safe(m['id'][:8])} {safe(str(m['created_at'] or '')[:10])} {safe(m['type'])}: {safe(m['title'])}" + (f" ({safe(remark)})" if remark else "") + "\n")
     if more:
         sys.stdout.write(f"… {more} more; -n raises the limit, --json prints all\n")
@@ -176,13 +189,17 @@ def _state(anchor: dict[str, Any]) -> str:
     return f"{anchor['state']} ({more})" if more else str(anchor["state"])
 
 
+def _remark(m: dict[str, Any]) -> str:
+    return "; ".join(part for part in (_where(m), _signed_by(m)) if part)
+
+
 def memory(item: dict[str, Any], history: list[dict[str, Any]]) -> None:
     """Everything about one memory."""
     lines = [("memory", item["id"]), ("title", item["title"]), ("type", item["type"]), ("status", item["status"]), ("scope", item["scope"]),
              ("author", item["author"]), ("date", item["created_at"]), ("commit", item["anchor"]["commit"]),
              ("branch", item["anchor"]["branch"]), ("state", _state(item["anchor"])), ("tags", " ".join(item["tags"])),
              ("paths", ", ".join(f"{p['path']} ({p['state']})" for p in item["paths"])), ("source", item["source"]),
-             ("provenance", item["provenance"]), ("confidence", item["confidence"]), ("phase", item.get("phase")),
+             ("signature", _signed_by(item) or _SIGNED.get((item.get("signature") or {}).get("state", ""))), ("provenance", item["provenance"]), ("confidence", item["confidence"]), ("phase", item.get("phase")),
              ("supersedes", " ".join(item.get("supersedes", []))), ("superseded by", " ".join(item.get("superseded_by", [])))]
     for name, value in lines:
         if value not in (None, ""):

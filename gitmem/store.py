@@ -13,10 +13,10 @@ import errno
 import os
 import sqlite3
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from . import cache as cache_file
-from . import config, embed, guard, index, layout, spool
+from . import config, embed, guard, index, layout, record, spool, trust
 from .cache import Cache, Damaged, Moved
 from .document import Ahead
 from .errors import MemError, NotARepository
@@ -43,9 +43,34 @@ class Store:
         self.sources = [("team", self.team), ("private", self.private)]
         self._cache: Cache | None = None
         self._table: embed.StaticTable | None = None
+        self._trust: trust.Trust | None = None
 
     def notes(self, scope: str) -> Notes:
         return self.team if scope == "team" else self.private
+
+    @property
+    def trust(self) -> trust.Trust:
+        if self._trust is None:
+            self._trust = trust.Trust(self.settings, self._home)
+        return self._trust
+
+    def lines(self, records: list[dict[str, Any]]) -> list[bytes]:
+        """The lines of new records, signed where the settings say so: every writer's records pass here. Raises CannotSign."""
+        if not self.settings.signing:
+            return [record.dump(data) for data in records]
+        from . import sign
+        from .keys import Keys
+
+        return sign.lines(Keys(self.settings, self._home), records, self.repo.mem_dir)
+
+    @property
+    def _home(self) -> str:
+        """Where git resolves relative file names of its settings: the top of the working tree, also for a worker that runs in the git directory."""
+        top = self.repo.top
+        if top and top != os.path.realpath(self.repo.git_dir):  # git takes a worker's directory for the working tree
+            return top
+        beside, name = os.path.split(self.repo.common_dir)
+        return beside if name == ".git" and not self.repo.bare else self.repo.git_dir
 
     def append(self, scope: str, items: list[tuple[str, bytes]], message: str) -> None:
         """Adds (anchor, line) items to a scope's notes."""

@@ -202,6 +202,8 @@ class Update:
             self.db.executemany(f"DELETE FROM anchor WHERE {named} AND uses <= 0", _marks_of(gone))
             for table, column in (("cover", "by"), ("move", "n"), ("signature", "n"), ("line", "n")):
                 self.db.execute(f"DELETE FROM {table} WHERE {column} IN ({marks})", part)
+            # Their numbers may be given again: no line counts as looked at by `trust` for its number alone.
+            self.db.execute("DELETE FROM meta WHERE key = 'checked'")
             self.erased = True
 
     def _remove(self, rows: list[int]) -> None:

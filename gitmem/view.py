@@ -60,8 +60,12 @@ def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD", stand
         states.update(where.stands(store.repo, cache, asked, head, patience))
     pairs = [(p, b) for data, _, _ in loaded for p, b in _paths(data)]
     path_states = iter(where.paths(store.repo, pairs, head) if pairs else [])
-    return [_object(data, scope, status, states.get(commit_of(data)), [{"path": p, "state": next(path_states)} for p, _ in _paths(data)])
-            for data, scope, status in loaded]
+    items = [_object(data, scope, status, states.get(commit_of(data)), [{"path": p, "state": next(path_states)} for p, _ in _paths(data)])
+             for data, scope, status in loaded]
+    for item, said in zip(items, store.trust.public(cache, rows, ["signature" in data for data, _, _ in loaded]), strict=True):
+        if said:
+            item["signature"] = said
+    return items
 
 
 def _paths(data: dict[str, Any]) -> list[tuple[str, str]]:

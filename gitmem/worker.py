@@ -130,6 +130,12 @@ def _refresh(store: Store) -> None:
         store.with_cache(lambda cache: None)
 
 
+def _signatures(store: Store) -> None:
+    """Where the policy asks for signatures, so that no prompt waits for a check."""
+    if store.trust.strict:
+        store.with_cache(lambda cache: store.trust.catch_up(cache, None))
+
+
 def _anchors(store: Store) -> None:
     """Where memories stand is known for the present HEAD before anybody asks."""
     reanchor.finish(store)
@@ -156,7 +162,7 @@ def _tend(store: Store) -> None:
     githooks.tend(store)
 
 
-_AFTER: tuple[Callable[[Store], None], ...] = (_refresh, _anchors, _tend, _check)
+_AFTER: tuple[Callable[[Store], None], ...] = (_refresh, _signatures, _anchors, _tend, _check)
 
 
 # --- plumbing ---------------------------------------------------------------

@@ -17,19 +17,20 @@ PACKAGE = pathlib.Path(gitmem.__file__).parent
 LAYERS = [
     {"__main__", "cli"},
     {"render"},
-    {"doctor", "githooks", "listing", "memories", "purge", "reanchor", "recall", "remember", "setup", "sync", "transfer", "view", "wipe", "worker"},
+    {"doctor", "githooks", "listing", "memories", "purge", "reanchor", "recall", "remember", "setup", "sync", "transfer", "verify", "view", "wipe", "worker"},
     {"store"},
+    {"keys", "sign", "signature", "trust"},
     {"ancestry", "check", "document", "erase", "filters", "index", "marks", "notes", "patches", "remote", "treeedit", "twins", "update", "vectors", "where"},
     {"cache", "embed", "guard", "history", "notetree", "odb", "packfile", "parallel", "roots", "scan"},
     {"changes", "config", "gitcmd", "layout", "reflock", "spool"},
     {"__init__", "digest", "errors", "fold", "plain", "rank", "record", "redact", "redact_context", "redact_rules", "stem", "text"},
 ]
 HOMES = {"numpy": {"vectors"}, "pygit2": {"notes"}, "typer": {"cli"}, "rich": {"render"}, "llama_cpp": {"llama"}, "mcp": {"mcp_server"},
-         "subprocess": {"gitcmd", "marks", "remote", "cli"}, "sqlite3": {"cache", "guard", "store", "doctor"}}
+         "subprocess": {"gitcmd", "keys", "marks", "remote", "cli"}, "sqlite3": {"cache", "guard", "store", "doctor"}}
 HEAVY = {"numpy", "pygit2", "typer", "rich", "llama_cpp", "mcp", "sklearn", "scipy"}
 
 # What a prompt waits for: standard library only, and none of its slow parts.
-HOT = ["cache", "embed", "filters", "fold", "plain", "rank", "record", "scan", "spool", "text"]
+HOT = ["cache", "embed", "filters", "fold", "plain", "rank", "record", "scan", "spool", "text", "trust"]
 SLOW = HEAVY | {"dataclasses", "typing", "inspect", "subprocess", "hashlib", "pathlib", "asyncio", "logging", "tempfile"}
 
 

@@ -36,6 +36,7 @@ _COMMANDS = {
     "setup": ("init", "install", "uninstall"),
     "read": ("recall", "search", "list", "show", "log"),
     "sync": ("sync", "push", "pull"),
+    "trust": ("verify", "sign"),
     "write": ("remember", "edit", "supersede", "forget", "share"),
     "reanchor": ("reanchor",),
     "purge": ("purge",),

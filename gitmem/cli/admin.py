@@ -84,7 +84,7 @@ def index_command(
                 advance(done - shown)
                 shown = done
 
-            numbers, _ = store.with_cache(lambda cache: (cache.count(), cache.meta("space")), progress=tell, deep=rebuild)
+            numbers, _ = store.with_cache(lambda cache: (cache.count(), cache.meta("space"), store.trust.catch_up(cache, None)), progress=tell, deep=rebuild)
         reanchor.finish(store)
         seconds = time.perf_counter() - start
         if as_json:

@@ -1,0 +1,72 @@
+"""Commands about who said what: verify, sign."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import typer
+
+from .. import memories, record, render, verify
+from ..errors import MemError
+from . import app
+from .common import opened, refused, write, write_json
+
+_Json = typer.Option(False, "--json", help="Print JSON.")
+_WORDS = {"none": "without a signature", "untrusted": "by keys that nobody here vouches for", "unknown": "that cannot be checked"}
+
+
+@app.command("verify")
+def verify_command(
+    ids: list[str] = typer.Argument(None, metavar="[ID]...", help="Only these memories; without, all that are visible."),
+    all: bool = typer.Option(False, "--all", help="Every record: also replaced texts, forgets, shares and purges."),
+    as_json: bool = _Json,
+) -> int:
+    """Check signatures with git's keys, ids with their texts, and look for credentials. Exit code 1 where a signature is bad or below `mem.trust`."""
+    with opened() as store:
+        with render.progress("verifying", total=None) as advance:
+            items = verify.verify(store, ids or [], everything=all, tell=advance)
+        if as_json:
+            write_json(items)
+        else:
+            for item in items:
+                if ids or item["state"] != "none" or item["secrets"] or item["hides_signed"] or verify.failed(item):
+                    write(_line(item))
+            counts = Counter(item["state"] for item in items)
+            write(", ".join(f"{n} {_WORDS.get(state, state)}" for state, n in counts.most_common()) or "no memories here yet")
+        return 1 if any(map(verify.failed, items)) else 0
+
+
+def _line(item: dict[str, Any]) -> str:
+    remarks = [f"by {item['signer']}" if item["signer"] else f"by {item['key']}" if item["key"] else "", item["reason"]]
+    if item["author_matches"] is False:
+        remarks.append(f"it names {item['author']} as its author")
+    if not item["id_holds"]:
+        remarks.append("its id is not that of its text")
+    if item["hides_signed"]:
+        remarks.append("it hides or replaces a signed record")
+    remarks += [f"'{s['field']}' looks like it holds a secret ({s['rule']})" for s in item["secrets"]]
+    what = item["title"] or item["op"]
+    return f"{item['id'][:8]} {item['state']:<10} {what}" + (f" ({'; '.join(r for r in remarks if r)})" if any(remarks) else "")
+
+
+@app.command("sign")
+def sign_command(
+    ids: list[str] = typer.Argument(..., metavar="ID...", help="The memories, by unique prefixes of their ids."),
+    as_json: bool = _Json,
+) -> int:
+    """Vouch for memories: a new version with the same text, signed with your key."""
+    failed = 0
+    with opened() as store:
+        for id in ids:
+            try:
+                found = memories.sign(store, id)
+            except MemError as e:
+                refused(e.message, e.hint)
+                failed = 1
+                continue
+            if as_json:
+                write_json({"id": found.memory.id, "status": "signed"})
+            else:
+                write(f"signed {found.memory.id[:8]} {record.title_of(found.record.data)}")
+    return failed
