@@ -83,7 +83,7 @@ class World:
         if at:  # a clock that is years off
             draft["created_at"] = f"{1990 + at % 80}-01-01T00:00:00Z"
         if source:
-            draft["source"] = f"import {word}"
+            draft["source"] = f"import {self.number}"
         return draft, word
 
     def note(self, id: str, word: str, scope: str, clone: pathlib.Path) -> None:
@@ -316,11 +316,23 @@ class World:
             lost = self.private[clone] - self.dead - self.hidden - mine
             assert not lost, ("private and lost", clone.name, lost, self.trace)
             self.git(clone, "fsck", "--strict", "--no-dangling")
-            found = {w for w in self.purged if w.encode() in everything(self.lab, clone)} if self.purged else set()
-            assert not found, ("purged and still there", clone.name, found, self.trace)
+            found = {w: where(self.lab, clone, w) for w in self.purged if w.encode() in everything(self.lab, clone)} if self.purged else {}
+            assert not found, ("purged and still there", clone.name, found, {id: sorted(w) for id, w in self.words.items() if w & set(found)}, self.trace)
         self.git(self.hub, "gc", "-q", "--prune=now")  # what nobody reaches is the hub's own business
         on_hub = everything(self.lab, self.hub) if self.purged else b""
         assert not [w for w in self.purged if w.encode() in on_hub], ("purged and on the hub", self.trace)
+
+
+def where(lab: Lab, repo: pathlib.Path, word: str) -> list[str]:
+    """The objects and files that hold a word, with what an object's text says of the word's line."""
+    out = []
+    for row in lab.git(repo, "cat-file", "--batch-all-objects", "--batch-check").splitlines():
+        id, kind, _ = row.split()
+        if kind != "tree" and word in (text := lab.git(repo, "cat-file", kind, id)):
+            line = next(part for part in text.splitlines() if word in part)
+            refs = lab.run(repo, "git", "for-each-ref", "--format=%(refname)", f"--contains={id}").stdout.split() if kind == "commit" else []
+            out.append(f"{kind} {id} {refs}: {line[:200]}")
+    return out + [str(p) for p in (repo / ".git").rglob("*") if p.is_file() and word.encode() in p.read_bytes()]
 
 
 def everything(lab: Lab, repo: pathlib.Path) -> bytes:

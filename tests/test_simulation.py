@@ -166,5 +166,5 @@ def test_the_simulation_notices_a_broken_fold(lab: Lab, monkeypatch: pytest.Monk
         return folded
 
     monkeypatch.setattr(fold, "fold", broken)
-    with pytest.raises(AssertionError, match="lost|hidden|differ"):
+    with pytest.raises(AssertionError, match=r"lost|hidden|differ"):
         world.check()
