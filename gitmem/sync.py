@@ -12,15 +12,13 @@ import random
 import time
 from typing import Any
 
-from . import record, redact, remote
+from . import reanchor, record, remote, trust
 from .errors import MemError, Refused
 from .remote import Remote
 from .setup import default_remote
 from .store import Store
 
 ATTEMPTS = 12  # pushes, while others are faster
-# Fields of a record that hold names of objects and random digits, which look like keys.
-_NO_TEXT = ("id", "n", "salt", "commit", "after", "supersedes", "lines", "patch", "base", "branch_patch", "signature")
 _PAUSE = 0.05  # seconds, doubled each time, at most two
 
 
@@ -83,6 +81,8 @@ def push(store: Store, name: str = "", *, dry_run: bool = False, branch: bool = 
         _refuse_secrets(store, report.sent, allow_secret)
         return report
     refused = _take_in(store, there, report) if take_in else ""
+    if store.team.tip():
+        reanchor.publish(store)
     pause = _PAUSE
     for attempt in range(1, ATTEMPTS + 1):
         tip, theirs = store.team.tip(), refused or there.tracked()
@@ -175,11 +175,9 @@ def _refuse_secrets(store: Store, sent: list[dict[str, Any]], allow: bool) -> No
     """Raises Refused where a text that would leave looks like a credential."""
     if allow or store.settings["secrets"] != "refuse":
         return
-    for item in sent:
-        parsed = record.parse(item["text"].encode())
-        found = redact.check({k: v for k, v in parsed.data.items() if k not in _NO_TEXT} if parsed else {"line": item["text"]})
-        if found:
-            name, finding = found[0]
-            what = f"memory '{parsed.id[:8]}'" if parsed else "a line that is no memory"
-            raise Refused(f"{what} looks like it holds a secret ('{name}': {finding.rule})",
-                          hint="`git mem purge` takes it out for good, --allow-secret sends it if it is none; nothing was sent")
+    found = trust.secrets(str(item["text"]).encode() for item in sent)
+    if found:
+        _, id, field, rule = found[0]
+        what = f"memory '{id[:8]}'" if id else "a line that is no memory"
+        raise Refused(f"{what} looks like it holds a secret ({field + ': ' if field else ''}{rule})",
+                      hint="`git mem purge` takes it out for good, --allow-secret sends it if it is none; nothing was sent")
