@@ -12,15 +12,22 @@ if TYPE_CHECKING:
     from .gitcmd import Git
 
 
+_MANY = 2_000  # commits asked about from which reading the whole history is faster: 20,000 in one of 20,000 take 0.2 s, one by one 0.7
+
+
 class Ancestry:
     """`commits` as seen from revisions: `here` are those in this repository, `beyond` what lies between them and the revisions' history."""
 
     def __init__(self, git: Git, heads: list[str], commits: Iterable[str]) -> None:
         self.heads = heads
         names = sorted(set(commits) - {*heads, ""})
+        inside: set[str] = set()
+        if len(names) > _MANY:
+            inside = set(git.text("rev-list", *heads, "--").split())
+            names = [c for c in names if c not in inside]
         found = git.ids([f"{c}^{{commit}}" for c in names]) if names else []
         there = [c for c, id in zip(names, found, strict=True) if id == c]
-        self.here = {*heads, *there}
+        self.here = {*heads, *there, *inside}
         self.beyond: dict[str, list[str]] = {}  # {commit: its parents}, children before parents
         self._forks: dict[str, frozenset[str]] | None = None
         if there:
@@ -53,4 +60,12 @@ class Ancestry:
             for parent in parents:
                 if parent in masks:
                     masks[parent] |= masks[commit]
-        return {c: [tip for tip, bit in bits.items() if masks[c] & bit] for c in commits if c in masks}
+        out: dict[str, list[str]] = {}
+        for commit in commits:
+            mask = masks.get(commit)
+            if mask is not None:
+                out[commit] = []
+            while mask:
+                out[commit].append(tips[(mask & -mask).bit_length() - 1])
+                mask &= mask - 1
+        return out

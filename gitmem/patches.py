@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+HURRY = 30.0  # seconds below which somebody waits for the answer
 CHUNK = 250  # commits of one pipeline: about 0.1 s
 _KEEP = 5_000  # new patch-ids after which they are written down
 _PATIENCE = 0.5  # seconds to wait for another process that writes the cache
@@ -31,6 +32,7 @@ class Patches:
         self.repo = repo
         self.cache = cache
         self.end = time.monotonic() + seconds
+        self.hurried = seconds < HURRY
         self._partial: bool | None = None
         self._new: dict[str, str] = {}
         self._new_branches: dict[tuple[str, str], str] = {}

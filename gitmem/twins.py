@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 RECENT = 2_000  # commits looked at for a commit that is not here and came without its base
 _POINTS = 64  # places where branches began, from which one begin of the search is computed
-_TIPS = 200  # branches that are compared whole in one search
+_TIPS = 2_000  # branches an answer waits for
 _REFLOG = 64  # former positions of HEAD that count as tips: a branch may have been deleted right after its merge
 _PAIRS = 200  # pairs whose order takes a git process each
 
@@ -106,8 +106,9 @@ class _Search:
             began = sorted(set().union(*self.points.values()))
             if all(self.points.values()) and len(began) <= _POINTS:
                 self.floor = began[0] if len(began) == 1 else git.text("merge-base", "--octopus", *began, ok=(0, 1))
-            listed = git.text("rev-list", "--topo-order", self.head, *(["^" + self.floor] if self.floor else []), "--").split()
-            self.places = {c: i for i, c in enumerate(listed)}
+            if self.floor != self.head:
+                listed = git.text("rev-list", "--topo-order", self.head, *(["^" + self.floor] if self.floor else []), "--").split()
+                self.places = {c: i for i, c in enumerate(listed)}
         if any(c not in self.points for c in left):
             self.recent = set(git.text("rev-list", f"--max-count={RECENT}", self.head, "--").split())
 
@@ -149,22 +150,24 @@ def grown_branches(repo: Repo, patches: Patches, commits: list[str], line: Ances
 
     A branch that grew after a memory was made is merged with all it became.
     Tips are those of branches here and on remotes, and where HEAD was lately.
+    Who is in a hurry looks at the newest `_TIPS` only, and has not seen all.
     """
-    if not commits:
-        return {}, True
+    if not commits or patches.left() <= 0:
+        return {}, not commits
     git = repo.git
-    tips = git.text("for-each-ref", "--sort=-committerdate", "--count=2000", "--format=%(objectname)", "refs/heads", "refs/remotes").split()
+    tips = git.text("for-each-ref", "--sort=-committerdate", "--format=%(objectname)", "refs/heads", "refs/remotes").split()
+    whole = not patches.hurried or len(tips) <= _TIPS
+    tips = tips if whole else tips[:_TIPS]
     tips += git.text("rev-list", "-g", f"--max-count={_REFLOG}", "HEAD", "--", ok=(0, 128)).split()
     main = marks.main_lines(repo)
     around = Ancestry(git, line.heads, [*tips, *commits, *main])
     tips = [t for t in dict.fromkeys([*main, *tips]) if t in around.beyond]
     # What a main line holds beside this revision is no branch to be merged into it.
-    rows = {c: [*found, *([] if c in found else [c])] for c, found in around.containing(tips, commits).items() if not set(main).intersection(found)}
-    chosen = set(list(dict.fromkeys(t for found in rows.values() for t in found))[:_TIPS])
-    bases = {t: _base(repo, around, t) for t in chosen}
+    rows = {c: found or [c] for c, found in around.containing(tips, commits).items() if not set(main).intersection(found)}
+    bases = {t: _base(repo, around, t) for t in dict.fromkeys(t for found in rows.values() for t in found)}
     ids = patches.branches((t, base) for t, base in bases.items() if base)
     out = {c: [(t, bases[t], ids[t, bases[t]]) for t in found if (t, bases.get(t, "")) in ids and ids[t, bases[t]]] for c, found in rows.items()}
-    return out, all((t, base) in ids for t, base in bases.items() if base)
+    return out, whole and all((t, base) in ids for t, base in bases.items() if base)
 
 
 def _base(repo: Repo, around: Ancestry, tip: str) -> str:
