@@ -44,7 +44,9 @@ _DIR = "git-mem-hooks"
 _BEGIN = b"# >>> git mem >>> `git mem uninstall git` takes these lines away\n"
 _END = b"# <<< git mem <<<\n"
 _MINE = b"#!/bin/sh\n# git mem made this file\n"  # all that such a hook has beside our lines
-_BLOCK = '''if [ -r "${{0%/*}}/../{dir}/{script}" ]; then . "${{0%/*}}/../{dir}/{script}"; fi\n'''
+# In a subshell: not even a script that is broken can end the hook. stdin.sh has to, for a good reason.
+_EVENT = b'if [ -r "${0%/*}/../git-mem-hooks/event.sh" ]; then (. "${0%/*}/../git-mem-hooks/event.sh") || :; fi\n'
+_FEED = b'if [ -r "${0%/*}/../git-mem-hooks/stdin.sh" ]; then . "${0%/*}/../git-mem-hooks/stdin.sh"; fi\n'
 _STANDS_IN = b"# git mem: stands in for the hook of the same name in another directory.\n"
 _MADE = "made"  # says that the directory hooks/ is ours
 _AGAIN = "run `git mem install git`"
@@ -205,8 +207,7 @@ def _takes_lines(path: str) -> bool:
 
 def _lines(name: str, alone: bool) -> bytes:
     """Our lines for one hook. What follows in a hook of others wants its standard input too."""
-    script = "stdin.sh" if name in _STDIN and not alone else "event.sh"
-    return _BEGIN + _BLOCK.format(dir=_DIR, script=script).encode() + _END
+    return _BEGIN + (_FEED if name in _STDIN and not alone else _EVENT) + _END
 
 
 def _add_lines(hooks: str, name: str) -> bool:

@@ -1,88 +1,86 @@
 # shellcheck shell=sh
-# git mem: tells the worker what git has just done. A hook sources this file.
+# git mem: tells the worker what git has just done. A hook sources this file, in a subshell.
 #
-# Promise: the hook is not disturbed. All of this is one subshell that prints
-# nothing (only a push that would publish private memories gets one warning),
-# ends before the worker has begun, and leaves no status, variable, option or
-# descriptor behind. Only what the shell has built in is used: it costs one fork.
+# Promise: it prints nothing (only a push that would publish private memories
+# gets one warning) and ends before the worker has begun. Only what the shell
+# has built in is used, so a hook costs its shell and one fork.
 #
 # The hook's own name says where the repository is, so linked worktrees and moved
 # repositories work. Written by `git mem install git`, which also renews it.
 
-(
-    set +e +u +x
-    case ${GIT_MEM_DISABLE-} in '' | 0) ;; *) exit ;; esac
-    [ -z "${GIT_MEM_SYNCING-}" ] || exit # git mem itself is pushing
+exec 3>&2 >/dev/null 2>&1
+set +e +u +x
+case ${GIT_MEM_DISABLE-} in '' | 0) ;; *) exit ;; esac
+[ -z "${GIT_MEM_SYNCING-}" ] || exit # git mem itself is pushing
 
-    # The worker runs in the interpreter that installed the hooks; where that is gone, by its name; else nothing is to be done.
-    python=@PYTHON@
-    package=@PACKAGE@
-    if [ ! -x "$python" ] || [ ! -r "$package/__main__.py" ]; then
-        command -v git-mem || exit
-        python=
-    fi
+# The worker runs in the interpreter that installed the hooks; where that is gone, by its name; else nothing is to be done.
+python=@PYTHON@
+package=@PACKAGE@
+if [ ! -x "$python" ] || [ ! -r "$package/__main__.py" ]; then
+    command -v git-mem || exit
+    python=
+fi
 
-    event=${0##*/}
-    event=${event%%.*} # other tools run us as post-commit.legacy
+event=${0##*/}
+event=${event%%.*} # other tools run us as post-commit.legacy
+case $event in
+post-rewrite | pre-push) ;;
+post-checkout) [ "${3-}" = 1 ] || exit ;; # 0: files, not a branch
+esac
+
+common=${0%/*}/..
+case $common in /*) ;; *) common=$PWD/$common ;; esac
+mem=$common/mem
+if [ ! -d "$mem" ]; then
+    [ -n "$(git for-each-ref --count=1 @REFS@)" ] || exit
+    mkdir -m 700 "$mem" || exit
+fi
+
+umask 077
+{
     case $event in
-    post-rewrite | pre-push) ;;
-    post-checkout) [ "${3-}" = 1 ] || exit ;; # 0: files, not a branch
-    esac
-
-    common=${0%/*}/..
-    case $common in /*) ;; *) common=$PWD/$common ;; esac
-    mem=$common/mem
-    if [ ! -d "$mem" ]; then
-        [ -n "$(git for-each-ref --count=1 @REFS@)" ] || exit
-        mkdir -m 700 "$mem" || exit
-    fi
-
-    umask 077
-    {
-        case $event in
-        post-rewrite)
-            while read -r old new _; do
-                case $old$new in *[!0-9a-f]*) continue ;; esac
-                printf '\n{"event":"post-rewrite","old":"%s","new":"%s"}\n' "$old" "$new"
-            done
-            ;;
-        pre-push)
-            said=
-            while read -r from id to _; do
-                case $id in *[!0]*) ;; *) continue ;; esac # a deletion publishes nothing
-                case " $from $to" in
-                *" "@PRIVATE@*)
-                    [ -n "$said" ] || printf 'warning: this push publishes private memories (%s)\n' "$to" >&3
-                    said=1
-                    ;;
-                esac
-            done
-            case ${1-} in *[!0-9A-Za-z._-]*) remote= ;; *) remote=${1-} ;; esac # a URL may hold a password
-            printf '\n{"event":"pre-push","remote":"%s"}\n' "$remote"
-            ;;
-        *)
-            dir=${GIT_DIR:-.git}
-            case $dir in /*) ;; *) dir=$PWD/$dir ;; esac
-            # After a commit its branch is a loose ref, which the shell can read. With reftable it is not: then no id is noted.
-            read -r head <"$dir/HEAD"
-            case $head in "ref: "*)
-                name=${head#ref: }
-                read -r head <"$common/$name" || head=
+    post-rewrite)
+        while read -r old new _; do
+            case $old$new in *[!0-9a-f]*) continue ;; esac
+            printf '\n{"event":"post-rewrite","old":"%s","new":"%s"}\n' "$old" "$new"
+        done
+        ;;
+    pre-push)
+        said=
+        while read -r from id to _; do
+            case $id in *[!0]*) ;; *) continue ;; esac # a deletion publishes nothing
+            case " $from $to" in
+            *" "@PRIVATE@*)
+                [ -n "$said" ] || printf 'warning: this push publishes private memories (%s)\n' "$to" >&3
+                said=1
                 ;;
             esac
-            case $head in *[!0-9a-f]*) head= ;; esac
-            case $dir in *[\"\\]* | *[[:cntrl:]]*) dir= ;; esac
-            printf '\n{"event":"%s","head":"%s","dir":"%s"}\n' "$event" "$head" "$dir"
+        done
+        case ${1-} in *[!0-9A-Za-z._-]*) remote= ;; *) remote=${1-} ;; esac # a URL may hold a password
+        printf '\n{"event":"pre-push","remote":"%s"}\n' "$remote"
+        ;;
+    *)
+        dir=${GIT_DIR:-.git}
+        case $dir in /*) ;; *) dir=$PWD/$dir ;; esac
+        # After a commit its branch is a loose ref, which the shell can read. With reftable it is not: then no id is noted.
+        read -r head <"$dir/HEAD"
+        case $head in "ref: "*)
+            name=${head#ref: }
+            read -r head <"$common/$name" || head=
             ;;
         esac
-    } >>"$mem/spool" || exit
+        case $head in *[!0-9a-f]*) head= ;; esac
+        case $dir in *[\"\\]* | *[[:cntrl:]]*) dir= ;; esac
+        printf '\n{"event":"%s","head":"%s","dir":"%s"}\n' "$event" "$head" "$dir"
+        ;;
+    esac
+} >>"$mem/spool" || exit
 
-    # First the line, then this look: a worker takes its number away before it looks at the spool for the last time.
-    read -r pid <"$mem/worker.pid" && kill -0 "$pid" && exit
-    if [ -n "$python" ]; then
-        "$python" -EP -m gitmem worker "$common" </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- &
-    else
-        git-mem worker "$common" </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- &
-    fi
-    echo "$!" >"$mem/worker.pid"
-) 3>&2 >/dev/null 2>&1 || :
+# First the line, then this look: a worker takes its number away before it looks at the spool for the last time.
+read -r pid <"$mem/worker.pid" && kill -0 "$pid" && exit
+if [ -n "$python" ]; then
+    "$python" -EP -m gitmem worker "$common" </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- &
+else
+    git-mem worker "$common" </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- &
+fi
+echo "$!" >"$mem/worker.pid"

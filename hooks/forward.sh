@@ -50,14 +50,14 @@ case " $events " in *" $name "*)
             text=$(cat)
             feed() { [ -z "$text" ] || printf '%s\n' "$text" 2>/dev/null; }
             # shellcheck source=hooks/event.sh
-            feed | . "$here/event.sh"
+            feed | (. "$here/event.sh")
             [ -n "$kept" ] || exit 0
             feed | "$hook" "$@"
             exit
             ;;
         esac
         # shellcheck source=hooks/event.sh
-        . "$here/event.sh"
+        (. "$here/event.sh") || :
     fi
     ;;
 esac

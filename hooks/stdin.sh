@@ -12,7 +12,7 @@ else
     git_mem_text=$(cat)
     git_mem_feed() { [ -z "$git_mem_text" ] || printf '%s\n' "$git_mem_text" 2>/dev/null; }
     # shellcheck source=hooks/event.sh
-    git_mem_feed | . "${0%/*}/../git-mem-hooks/event.sh"
+    git_mem_feed | (. "${0%/*}/../git-mem-hooks/event.sh") || :
     git_mem_feed | GIT_MEM_STDIN=$0 "$0" "$@"
     exit
 fi
