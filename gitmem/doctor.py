@@ -1,27 +1,48 @@
 """`git mem doctor`: what is wrong or off, each with a safe next step.
 
 Promise: it reads everything it judges (every note line, the whole cache), and
-changes nothing.
+changes nothing. `repair` does what can be done without a decision of the
+user's: nothing is guessed, no line is ever dropped.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable
 
-from . import __version__, cache, check, githooks, index, notetree, reanchor, record, setup, worker
+from . import __version__, cache, check, githooks, index, notetree, reanchor, record, setup, trust, worker
+from .errors import MemError
 from .store import Store
 
 OK, OFF, WARN, BAD = "ok", "off", "warn", "bad"
+_LISTED = 10  # of one kind that are named
 
 
 class Finding:
-    __slots__ = ("hint", "level", "text")
+    """`repair`: mends it and says in a line what it did; None where that is not ours to decide."""
 
-    def __init__(self, level: str, text: str, hint: str = "") -> None:
+    __slots__ = ("hint", "level", "repair", "text")
+
+    def __init__(self, level: str, text: str, hint: str = "", repair: Callable[[], str] | None = None) -> None:
         self.level = level
         self.text = text
         self.hint = hint
+        self.repair = repair
+
+
+_REPAIRS = "`git mem doctor --repair` does it"
+
+
+def repair(found: list[Finding]) -> list[str]:
+    """Mends what can be mended; one line for each thing done or failed. A repair that fails stops no other."""
+    done = []
+    for what in dict.fromkeys(f.repair for f in found if f.repair):
+        try:
+            done.append(what())
+        except MemError as e:
+            done.append(f"not mended: {e.message}")
+    return done
 
 
 def examine(store: Store) -> list[Finding]:
@@ -34,8 +55,12 @@ def examine(store: Store) -> list[Finding]:
     blocked = setup.blocked(store)
     if blocked:
         out.append(Finding(BAD, f"'{blocked}' stands where memories are to be stored", "choose another namespace, for example `git config mem.ref memory`"))
+    def set_up() -> str:
+        return "; ".join(setup.init(store)) or "nothing was missing any more"
+
     for key, value, why in setup.missing(store):
-        out.append(Finding(WARN, f"{key} lacks '{value}': {why}", "run `git mem init`"))
+        out.append(Finding(WARN, f"{key} lacks '{value}': {why}", "run `git mem init`", set_up))
+    out += _programs()
     out += _hooks(store)
     for scope, notes in store.sources:
         tip = notes.tip()
@@ -58,9 +83,25 @@ def examine(store: Store) -> list[Finding]:
     return out
 
 
+def _programs() -> list[Finding]:
+    """Several git mem on PATH: which one a hook or an agent gets depends on who starts it."""
+    found: dict[str, str] = {}
+    for directory in os.get_exec_path():
+        path = os.path.join(directory, "git-mem")
+        if os.access(path, os.X_OK) and os.path.isfile(path):
+            found.setdefault(os.path.realpath(path), path)
+    if len(found) < 2:
+        return []
+    return [Finding(WARN, f"{len(found)} git mem are on PATH: {', '.join(found.values())}", "keep one; the first is the one that git starts")]
+
+
 def _hooks(store: Store) -> list[Finding]:
     found = githooks.survey(store)
-    out = [Finding(WARN, what, hint) for what, hint in found.problems]
+
+    def install() -> str:
+        return "; ".join(githooks.install(store)) or "the hooks were as they should be"
+
+    out = [Finding(WARN, what, hint, install if "git mem install git" in hint else None) for what, hint in found.problems]
     if found.on:
         out.append(Finding(OK, f"git hooks: {', '.join(found.on)}"))
     elif not found.problems:
@@ -77,37 +118,50 @@ def _hooks(store: Store) -> list[Finding]:
 def _notes(store: Store, scope: str, tip: str) -> list[Finding]:
     """Every line of a ref, read through git."""
     notes = store.notes(scope)
-    records = foreign = newer = forged = 0
-    keys: dict[str, int] = {}
-    for key, _ in notetree.all_notes(store.repo.git, tip, store.repo.hex_len):
-        keys[key] = keys.get(key, 0) + 1
+    count = dict.fromkeys(("records", "foreign", "broken", "newer", "forged"), 0)
+    broken: list[str] = []
     seen: set[bytes] = set()
-    for _, line in notes.lines(tip, deep=True):
+    for key, line in notes.lines(tip, deep=True):
         if line in seen:
             continue
         seen.add(line)
         parsed = record.parse(line)
-        if parsed:
-            records += 1
-            forged += parsed.op == "create" and not record.id_holds(parsed.data)
-        elif record.newer(line):
-            newer += 1
-        else:
-            foreign += 1
-    out = [Finding(OK, f"{scope}: {records} record{'s' * (records != 1)} in {len(keys)} note{'s' * (len(keys) != 1)}")]
-    doubled = sum(n > 1 for n in keys.values())
+        kind = "records" if parsed else "newer" if record.newer(line) else "broken" if line.startswith(b'{"') else "foreign"
+        count[kind] += 1
+        count["forged"] += bool(parsed and parsed.op == "create" and not record.id_holds(parsed.data))
+        if kind == "broken":
+            broken.append(key[:12])
+    keys = sum(1 for _ in notetree.all_notes(store.repo.git, tip, store.repo.hex_len))
+    out = [Finding(OK, f"{scope}: {_many(count['records'], 'record')} in {_many(keys, 'note')}")]
+
+    def tidy() -> str:
+        written = notes.tidy("git mem: tidy notes", store.settings.author)
+        return f"{scope}: each note has one path, {_many(written.lines, 'line')} put back"
+
+    doubled = len(notes.doubled(tip))
     if doubled:
-        out.append(Finding(WARN, f"{scope}: {doubled} notes lie under two paths (mixed fan-out)", "nothing is lost: git mem reads both and unites them at the next write"))
-    if newer:
-        out.append(Finding(WARN, f"{scope}: {newer} records of a newer format are kept, not shown", "update git mem"))
-    if forged:
-        out.append(Finding(WARN, f"{scope}: {forged} records do not carry the id of their text (a note edited by hand?)", "`git mem edit` makes a proper new version"))
-    if foreign:
-        out.append(Finding(OK, f"{scope}: {foreign} lines of others are kept, not shown"))
+        out.append(Finding(WARN, f"{scope}: {_many(doubled, 'commit')} annotated twice, under two paths of the tree (mixed fan-out)", f"nothing is lost: git mem reads both; {_REPAIRS}", tidy))
+    if broken:
+        out.append(Finding(WARN, f"{scope}: {_many(len(broken), 'line')} that began as a record and cannot be read, at {', '.join(broken[:_LISTED])}",
+                           f"they are kept; `git notes --ref={store.settings['ref']}/{scope} show COMMIT` prints them"))
+    if count["newer"]:
+        out.append(Finding(WARN, f"{scope}: {_many(count['newer'], 'record')} of a newer format kept, not shown", "update git mem"))
+    if count["forged"]:
+        out.append(Finding(WARN, f"{scope}: {_many(count['forged'], 'record')} without the id of the text (a note edited by hand?)", "`git mem edit` makes a proper new version"))
+    if count["foreign"]:
+        out.append(Finding(OK, f"{scope}: {_many(count['foreign'], 'line')} of others kept, not shown"))
     lost = notes.lost_lines(deep=True)
     if lost:
-        out.append(Finding(WARN, f"{scope}: {lost} lines were taken out of the notes by another tool; recall still finds them", "the next write puts them back"))
+        out.append(Finding(WARN, f"{scope}: {_many(lost, 'line')} taken out of the notes by another tool; recall still finds them", f"the next write puts them back; {_REPAIRS}", tidy))
+    secrets = trust.secrets(seen)
+    if secrets:
+        listed = ", ".join(f"{id[:8] or 'a line of others'} ({rule})" for _, id, _, rule in secrets[:_LISTED])
+        out.append(Finding(WARN, f"{scope}: {_many(len(secrets), 'text')} that may hold a secret: {listed}", "`git mem show` shows one; `git mem purge` takes one out for good"))
     return out
+
+
+def _many(n: int, what: str) -> str:
+    return f"{n} {what}{'s' * (n != 1)}"
 
 
 def _cache(store: Store) -> list[Finding]:
@@ -124,15 +178,18 @@ def _cache(store: Store) -> list[Finding]:
     except (cache.Damaged, sqlite3.DatabaseError) as e:
         wrong, waiting, count = str(e), 0, 0
     if wrong:
-        return [Finding(BAD, f"the cache is damaged: {wrong}", "run `git mem index --rebuild`; nothing is lost")]
+
+        def rebuild() -> str:
+            store.discard()
+            count, _ = store.with_cache(lambda opened: opened.count())
+            return f"the cache was built anew: {_many(count, 'text')}"
+
+        return [Finding(BAD, f"the cache is damaged: {wrong}", "run `git mem index --rebuild`; nothing is lost", rebuild)]
     size = os.path.getsize(path) / 1e6
     out = [Finding(OK, f"cache: {count} memories, {size:.1f} MB")]
     if waiting:
         out.append(Finding(OK, "the notes moved since; the next recall catches up"))
     return out
-
-
-_LISTED = 10  # lost commits shown
 
 
 def _anchors(store: Store) -> list[Finding]:
@@ -147,8 +204,12 @@ def _anchors(store: Store) -> list[Finding]:
         out.append(Finding(WARN, f"{memories} {'memory is' if memories == 1 else 'memories are'} about {len(found)} commit{'s' * (len(found) != 1)} that no branch holds: {'; '.join(listed)}{more}",
                            "`git mem list --all` shows them; `git mem reanchor OLD NEW` says which commit took the place of one"))
     waiting = sum(len(reanchor.missing(store, scope)) for scope, notes in store.sources if notes.tip())
+
+    def publish() -> str:
+        return f"{_many(reanchor.publish(store), 'mark')} written"
+
     if waiting:
-        out.append(Finding(OK, f"{waiting} mark{'s' * (waiting != 1)} of commits {'are' if waiting != 1 else 'is'} not in the notes yet; `git mem sync` writes them"))
+        out.append(Finding(OK, f"{waiting} mark{'s' * (waiting != 1)} of commits {'are' if waiting != 1 else 'is'} not in the notes yet; `git mem sync` writes them", repair=publish))
     return out
 
 

@@ -69,6 +69,7 @@ class _Plan:
         self.replaced = False
         self.refused = False
         self.idle = False  # nothing is left to do
+        self.doubled: list[str] = []  # keys of notes that are to have one path
         self.graves: Tombstones | None = None
 
 
@@ -186,11 +187,22 @@ class Notes:
             raise GitFailed(f"cannot read notes commit {theirs}", hint="the repository is damaged or partial; `git fsck` names what is missing")
         return self._write([], message, identity, former, theirs=found)
 
+    def tidy(self, message: str, identity: str) -> Written:
+        """Leaves one path of each note that stock git left under several, and puts back what was taken out."""
+        return self._write([], message, identity, tidy=True)
+
+    def doubled(self, tip: str) -> list[str]:
+        """Keys whose note lies under several paths of a notes commit (mixed fan-out)."""
+        seen: dict[str, int] = {}
+        for key, _ in notetree.all_notes(self.git, tip, self.hex_len):
+            seen[key] = seen.get(key, 0) + 1
+        return [key for key, n in seen.items() if n > 1]
+
     def replant(self, items: list[Item], message: str, identity: str) -> Written:
         """Gives the ref a history of one commit: all lines, `items` with them, less what purge records (also in `items`) name."""
         return self._write(items, message, identity, fresh=True)
 
-    def _write(self, items: list[Item], message: str, identity: str, former: str = "", theirs: Commit | None = None, fresh: bool = False) -> Written:
+    def _write(self, items: list[Item], message: str, identity: str, former: str = "", theirs: Commit | None = None, fresh: bool = False, tidy: bool = False) -> Written:
         start = time.monotonic()
         attempt, pause, held = 0, 0.002, 0.0
         while True:
@@ -198,7 +210,8 @@ class Notes:
             # Looking for lost lines takes longer than a loop of `git commit --amend` leaves us (in 20 s one memory got
             # through): after some failures the commit goes without the mark, and the next reader or writer looks.
             plan = self._plan(items, former, theirs, fresh, attempt <= CAREFUL)
-            if plan.idle:
+            plan.doubled = self.doubled(plan.base.id) if tidy and plan.base else []
+            if plan.idle and not plan.doubled:
                 return Written(self.tip(), refused=plan.refused)
             tip, refused = self._carry_out(plan, message, identity)
             if not refused:
@@ -301,6 +314,8 @@ class Notes:
         else:
             edit = TreeEdit(self.git, plan.base.tree if plan.base else None, self.hex_len)
             lines = []
+        for key in plan.doubled:
+            edit.tidy(key)
         for anchor, group in _grouped([*lines, *plan.items, *((edit.anchor_of(key), line) for key, line in plan.found)]):
             edit.add(anchor, group)
         return self._commit(edit, plan, message, identity)
@@ -327,12 +342,12 @@ class Notes:
             if moved[0]:
                 self.history.drop_reflog()  # its entries keep the old history alive
             return moved
-        return "", self._moved_by_others(err, status)
+        return "", self._moved_by_others(err, status, answer.decode().strip())
 
     def _move(self, new: str, old: Commit | None, why: str) -> tuple[str, str]:
         """Points the ref to a commit, only if it holds `old` now."""
         status, _, err = self._run(["update-ref", "--create-reflog", "-m", why, self.ref, new, old.id if old else "0" * self.hex_len], new=new)
-        return (new, "") if status == 0 else ("", self._moved_by_others(err, status))
+        return (new, "") if status == 0 else ("", self._moved_by_others(err, status, new))
 
     def _run(self, args: list[str], stdin: bytes = b"", new: str = "") -> tuple[int, bytes, str]:
         """(exit status, stdout, stderr) of a git process that moves the ref (to `new`, if that is known). Where it succeeded, the move is on the disk."""
@@ -343,7 +358,7 @@ class Notes:
                 os.unlink(os.path.join(self.git.git_dir, f"fast_import_crash_{pid}"))
         return status, out, err.decode("utf-8", "replace").strip()
 
-    def _moved_by_others(self, text: str, status: int) -> str:
+    def _moved_by_others(self, text: str, status: int, made: str) -> str:
         """git's words if it refused because somebody else moved or holds the ref (git 2.30 to 2.50 say it in these ways); raises for all else."""
         if "ot updating" in text or "but expected" in text or "reference already exists" in text or ("cannot lock ref" in text and "File exists" in text):
             return text
@@ -352,9 +367,10 @@ class Notes:
         if "exists; cannot create" in text:
             raise MemError(f"cannot write '{self.ref}': a ref of the same name stands in its way",
                            hint="choose another namespace, for example `git config mem.ref memory`")
-        if status < 0:
-            raise GitFailed(f"cannot write '{self.ref}': git was ended by signal {-status}", hint="`git mem list` shows whether it was stored", status=status)
-        raise GitFailed(f"cannot write '{self.ref}': {reason}", hint="nothing was written", status=status, stderr=text)
+        hint = "nothing was written"
+        if status < 0 or (made and self.history.logged(made)):
+            hint = "`git mem list` shows whether it was stored"
+        raise GitFailed(f"cannot write '{self.ref}': {reason if status > 0 else f'git was ended by signal {-status}'}", hint=hint, status=status, stderr=text)
 
 
 def _grouped(items: Iterable[Item]) -> Iterable[tuple[str, list[bytes]]]:

@@ -80,6 +80,10 @@ class TreeEdit:
                 self._write(key, have)
             n += 1
 
+    def tidy(self, key: str) -> None:
+        """Leaves one path of a note that has several."""
+        self._write(key, self._lines(key))
+
     def _lines(self, key: str) -> dict[bytes, None]:
         """The lines of a note; of two paths in a mixed tree both, as `git notes show` would print them. Raises GitFailed for one that is not here."""
         have: dict[bytes, None] = {}

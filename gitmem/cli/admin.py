@@ -112,12 +112,17 @@ def stats_command(as_json: bool = _Json) -> int:
 
 
 @app.command("doctor")
-def doctor_command(as_json: bool = _Json) -> int:
-    """Look for everything that could be wrong. Changes nothing. Exit code 1 where something is."""
+def doctor_command(repair: bool = typer.Option(False, "--repair", "--fix", help="Mend what needs no decision of yours; then look again."), as_json: bool = _Json) -> int:
+    """Look for everything that could be wrong. Changes nothing unless asked. Exit code 1 where something is."""
     with opened(needs_enabled=False) as store:
         found = doctor.examine(store)
+        done = doctor.repair(found) if repair else []
+        if done:
+            found = doctor.examine(store)
+        for line in done if not as_json else []:
+            write(f"mended: {line}")
         if as_json:
-            write_json([{"level": f.level, "text": f.text, "hint": f.hint} for f in found])
+            write_json([{"level": f.level, "text": f.text, "hint": f.hint, "repairable": f.repair is not None} for f in found])
         else:
             for f in found:
                 write(f"{f.level + ':':<6}{render.safe(f.text)}")
