@@ -119,6 +119,10 @@ class History:
             most = max(64, most * 64)
             text = self.git.run("log", "-g", "-z", "--format=%H %gs", "-n", str(most), self.ref, "--", ok=(0, 128))
 
+    def logged(self, commit: str) -> bool:
+        """Whether the reflog's last entry names a commit. git writes it before it moves the ref; where the move then fails, the commit is a stray."""
+        return next((entry for entry, _ in self._reflog()), "") == commit
+
     def drop_reflog(self) -> None:
         """Forgets the former tips of this ref, and of no other."""
         for _ in range(2):

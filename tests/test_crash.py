@@ -187,6 +187,73 @@ def test_one_process_of_a_remember_killed_at_any_call(bench: Bench) -> None:
     bench.each([*MEM, "remember", NEW], one, share=12, env={"FAULT_ALONE": "1"})
 
 
+# Killed while it talks to a remote
+
+THEIRS = "the fifth invoice comes from a colleague"
+
+
+@pytest.fixture
+def shared(bench: Bench) -> Bench:
+    """The repository of `bench`, two memories ahead of a remote that is one memory ahead of it. Nobody kills the remote's own processes: they are of another machine."""
+    lab, root = bench.lab, bench.root / "template"
+    lab.git(root, "clone", "-q", "--bare", "repo", "hub.git")
+    lab.git(root, "clone", "-q", "hub.git", "colleague")
+    lab.mem(root / "colleague", "remember", THEIRS)
+    lab.git(root / "colleague", "push", "-q", "origin", REF)
+    shutil.rmtree(root / "colleague")
+    for key, value in {"url": "../hub.git", "fetch": "+refs/heads/*:refs/remotes/origin/*", "uploadpack": "setsid -w git-upload-pack", "receivepack": "setsid -w git-receive-pack"}.items():
+        lab.git(bench.template, "config", f"remote.origin.{key}", value)
+    return bench
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["first", "again"])
+def test_a_sync_killed_at_any_call(shared: Bench, before: bool) -> None:
+    """Here and at the remote all is whole; the next sync brings both together."""
+    lab = shared.lab
+    if before:  # the tracking copy is there, and both sides went on
+        lab.mem(shared.template, "sync")
+        lab.mem(shared.template, "remember", NEW)
+
+    def one(run: Run, at: int) -> None:
+        hub = run.root / "hub.git"
+        lab.git(hub, "fsck", "--strict", "--no-dangling")
+        sound(lab, run, [*OLD, SECRET, *([NEW, THEIRS] if before else [])], [] if before else [THEIRS], quiet=False)
+        done = lab.run(run.repo, *MEM, "sync")
+        assert done.returncode == 0, done.stderr
+        there = {str(r.data["body"]) for line in lab.lines(hub) if (r := record.parse(line.encode()))}
+        assert there == {*OLD, THEIRS, AFTER, *([NEW] if before else [])}
+        assert there <= {m["body"] for m in lab.json(run.repo, "list")}
+
+    shared.each([*MEM, "sync"], one, share=10)
+
+
+def test_a_power_cut_at_any_call_of_a_sync(shared: Bench) -> None:
+    power(shared, [*MEM, "sync"], [*OLD, SECRET], [THEIRS], 8)
+
+
+def test_a_purge_killed_at_any_call(bench: Bench) -> None:
+    """Said to be done, it is: no object here has the text. Cut off, it is finished by the same call, or by the next sync; nothing else is lost."""
+    lab = bench.lab
+    id = next(m["id"] for m in lab.json(bench.template, "list") if m["body"] == OLD[0])
+
+    def here(repo: pathlib.Path) -> bool:
+        out = subprocess.run(["sh", "-c", "git cat-file --batch-all-objects --batch"], cwd=repo, env=lab.env, capture_output=True, check=True).stdout
+        return OLD[0].encode() in out or any(OLD[0].encode() in p.read_bytes() for p in (repo / ".git" / "mem").iterdir())
+
+    def one(run: Run, at: int) -> None:
+        if run.answer:
+            assert not here(run.repo)
+        sound(lab, run, [OLD[1], SECRET], [OLD[0]], quiet=False)
+        pass_time(run.repo)
+        done = lab.run(run.repo, *MEM, "purge", id, "--force")
+        assert done.returncode in (0, 1) and "Traceback" not in done.stderr, done.stderr
+        assert done.returncode == 0 or "no memory" in done.stderr, done.stderr
+        assert not here(run.repo), done.stdout + done.stderr
+        assert {m["body"] for m in lab.json(run.repo, "list")} == {OLD[1], SECRET, AFTER}
+
+    bench.each([*MEM, "purge", id, "--force"], one, share=12)
+
+
 # The power fails
 
 

@@ -103,7 +103,7 @@ class Bench:
         state.write_bytes(bytes(64))
         log.write_bytes(b"")
         (root / "keep").mkdir(exist_ok=True)
-        faults = {"LD_PRELOAD": str(self.library), "FAULT_STATE": str(state), "FAULT_ROOT": str(root), "FAULT_SPARE": str(answer), "FAULT_LOG": str(log), "FAULT_KEEP": str(root / "keep"),
+        faults = {"LD_PRELOAD": str(self.library), "FAULT_STATE": str(state), "FAULT_ROOT": str(root / "repo"), "FAULT_SPARE": str(answer), "FAULT_LOG": str(log), "FAULT_KEEP": str(root / "keep"),
                   "FAULT_AT": str(at), "FAULT_MODE": mode, "FAULT_CLOCK": str(clock), **({"FAULT_ONCE": "1"} if once else {}), **(env or {})}
         with open(answer, "w") as out:
             process = subprocess.Popen(list(argv), cwd=root / "repo", env={**self.lab.env, **faults}, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.PIPE, text=True, start_new_session=True)

@@ -7,7 +7,7 @@
  *   FAULT_STATE  file of 64 bytes: the counter, then the number of processes. Each process keeps a shared flock on it: who gets it exclusively
  *                knows that all are gone
  *   FAULT_ROOT   only paths below this count
- *   FAULT_SPARE  a path that counts and never fails: the answer that the user reads
+ *   FAULT_SPARE  and this one, which never fails: the answer that the user reads
  *   FAULT_KEEP   a directory for what a rename replaces and an unlink removes, by the number of the call
  *   FAULT_LOG    each call that succeeded: number, pid, name, path, and what belongs to the name, by tabs
  *   FAULT_AT     the call that fails; 0: none
@@ -81,6 +81,8 @@ __attribute__((constructor)) static void start(void)
 static int below(const char *path)
 {
 	size_t n = root ? strlen(root) : 0;
+	if (spare && !strcmp(path, spare))
+		return 1;
 	return n && !strncmp(path, root, n) && (path[n] == '/' || !path[n]);
 }
 
