@@ -13,26 +13,22 @@ or by `scrub`, from whatever step it was killed at.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import re
-from typing import Any
 
-from . import erase, memories, record, wipe
+from . import erase, graves, memories, record, wipe
 from .errors import MemError
 from .fold import Tombstones
-from .history import Commit, History
-from .notes import Notes
+from .history import History
 from .notetree import PURGED
 from .record import Record
 from .store import Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
-_STATE = "purged"  # says up to where all was searched; deleting it costs a search
 _LOG = "the reflog of "
 MESSAGE = "git mem: purge 1 memory"
 
@@ -70,13 +66,13 @@ def find(store: Store, prefix: str) -> Target:
     try:
         found = memories.find(store, prefix)
     except MemError:
-        purges = _purges(store)
+        purges = graves.purges(store)
         low = prefix.strip().lower()
         ids = {r.id for r in purges if len(low) >= memories.SHORTEST and r.id.startswith(low)}
         if len(ids) == 1:
             return Target(ids.pop())
         # A short text's tombstone does not tell its id; but a purge that was cut off can be finished.
-        if purges and re.fullmatch("[0-9a-f]{4,}", low) and not _settled(store, Tombstones(purges)):
+        if purges and re.fullmatch("[0-9a-f]{4,}", low) and not graves.settled(store, Tombstones(purges)):
             return Target("")
         raise
     records = _lines_of(store, found.memory.id)
@@ -90,10 +86,10 @@ def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda
     """
     if not target.records:
         report = _carry_through(store, [], "", progress)
-        report.tombstones = [r.version for r in _purges(store) if target.id in ("", r.id)]
+        report.tombstones = [r.version for r in graves.purges(store) if target.id in ("", r.id)]
         return report
-    settled = _settled(store, Tombstones(_purges(store)))
-    _forget_state(store)
+    settled = graves.settled(store, Tombstones(graves.purges(store)))
+    graves.forget(store)
     (line,) = store.lines([tombstone(target, store.settings.author)])
     # A private memory's tombstone stays private: it names its id.
     store.notes(target.scope).replant([(PURGED, line)], MESSAGE, store.settings.author)
@@ -110,8 +106,8 @@ def scrub(store: Store, sure: bool = False, progress: Callable[[int], None] = la
 
     `sure`: text that was purged has just been here, so search.
     """
-    purges = _purges(store)
-    if not purges or (not sure and _settled(store, Tombstones(purges))):
+    purges = graves.purges(store)
+    if not purges or (not sure and graves.settled(store, Tombstones(purges))):
         return None
     return _carry_through(store, [], "", progress)
 
@@ -133,23 +129,7 @@ def _guessable(records: list[Record]) -> bool:
     return not creates  # whose text the id was made of is not known
 
 
-# What there is
-
-
-def _ours(store: Store) -> dict[str, Notes]:
-    """{ref: its notes} of the team's, the private and the tracking refs."""
-    out = {notes.ref: notes for _, notes in store.sources}
-    team = re.compile(f"refs/notes/remotes/.+/{re.escape(store.settings['ref'])}/team[^/]*")
-    for ref in store.repo.git.text("for-each-ref", "--format=%(refname)", "refs/notes/remotes/").splitlines():
-        if team.fullmatch(ref):
-            out[ref] = Notes(store.repo.git, ref, store.repo.hex_len)
-    return out
-
-
-def _purges(store: Store) -> list[Record]:
-    """Every purge record at the tips of our refs."""
-    found = {r.version: r for notes in _ours(store).values() for r in notes.purges()}
-    return [found[v] for v in sorted(found)]
+# Doing it
 
 
 def _lines_of(store: Store, id: str) -> list[Record]:
@@ -165,27 +145,24 @@ def _lines_of(store: Store, id: str) -> list[Record]:
     take(store.with_cache(lambda cache: [raw for (raw,) in cache.db.execute("SELECT raw FROM line WHERE memory = ?", (id.encode(),))])[0])
     # Only a tombstone without the id must know every version.
     deep = _guessable(list(found.values()))
-    for notes in _ours(store).values():
+    for notes in graves.ours(store).values():
         take(line for _, line in notes.lines(notes.tip(), deep=deep))
     return list(found.values())
-
-
-# Doing it
 
 
 def _carry_through(store: Store, gone: list[Record], only: str, progress: Callable[[int], None]) -> Report:
     """Everything after the tombstone: refs, objects, cache, files. `only`: all else that was purged is known to be gone, so search for this id."""
     report = Report()
-    purges = _purges(store)
-    graves = Tombstones(purges)
-    _forget_state(store)
-    gone = [*gone, *wipe.doomed_lines(store, graves)]
+    purges = graves.purges(store)
+    stones = Tombstones(purges)
+    graves.forget(store)
+    gone = [*gone, *wipe.doomed_lines(store, stones)]
     report.cache = wipe.cache(store, wipe.needles(gone))
-    ids = {only} if only else graves.ids | {r.id for r in gone}
+    ids = {only} if only else stones.ids | {r.id for r in gone}
     hints = [] if not only and any(not r.data.get("all") and r.data.get("lines") is not None for r in purges) else [i.encode() for i in ids]
 
     def doom(line: bytes) -> bool:
-        if graves.doom(line):
+        if stones.doom(line):
             return True
         parsed = record.parse(line) if only and only.encode() in line else None
         return parsed is not None and parsed.id == only and parsed.op != "purge"
@@ -197,13 +174,13 @@ def _carry_through(store: Store, gone: list[Record], only: str, progress: Callab
     names = {i.encode() for i in ids} | {r.version.encode() for r in gone}
     report.files += wipe.files(store.repo.mem_dir, [*names, *wipe.needles(gone)])
     if not report.held:
-        _remember_state(store, graves)
+        graves.remember(store, stones)
     return report
 
 
 def _let_go(store: Store, names: list[str]) -> bool:
     """Makes our own refs and reflogs let go of doomed objects; whether any did. Others' are left alone."""
-    ours = _ours(store)
+    ours = graves.ours(store)
     own = {notes.ref for _, notes in store.sources}
     changed = False
     for name in names:
@@ -216,7 +193,7 @@ def _let_go(store: Store, names: list[str]) -> bool:
             tip = notes.tip()
             doomed = [line for _, line in notes.lines(tip)]
             there = {r.version for r in notes.purges()}
-            missing = [r for r in _purges(store) if r.version not in there and any(map(Tombstones([r]).doom, doomed))]
+            missing = [r for r in graves.purges(store) if r.version not in there and any(map(Tombstones([r]).doom, doomed))]
             notes.replant([(PURGED, r.line) for r in missing], MESSAGE, store.settings.author)
         elif name == ref:
             # The remote is as it is; its next fetch brings what it has by then.
@@ -236,89 +213,3 @@ def _drop_broken(store: Store, deleted: dict[str, str]) -> None:
         id, _, ref = row.partition(" ")
         if id in deleted and ref not in own:
             store.repo.git.run("update-ref", "-d", ref)
-
-
-# What is known to be done
-
-
-def _state_path(store: Store) -> str:
-    return os.path.join(store.repo.mem_dir, _STATE)
-
-
-def _digest(graves: Tombstones) -> str:
-    return record.version_of("\n".join([*sorted(graves.ids), "", *sorted(graves.versions)]).encode("utf-8", "replace"))
-
-
-def _forget_state(store: Store) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(_state_path(store))
-
-
-def _remember_state(store: Store, graves: Tombstones) -> None:
-    refs = {ref: [notes.tip(), notes.reflog_size()] for ref, notes in _ours(store).items()}
-    with contextlib.suppress(OSError):
-        os.makedirs(store.repo.mem_dir, mode=0o700, exist_ok=True)
-        temporary = f"{_state_path(store)}.{os.getpid()}"
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as f:
-            json.dump({"graves": _digest(graves), "refs": refs}, f)
-        os.replace(temporary, _state_path(store))
-
-
-def _settled(store: Store, graves: Tombstones) -> bool:
-    """Whether nothing that the tombstones name can be here, by what the refs did since the last search, or since they were made."""
-    if not graves:
-        return True
-    state: dict[str, Any] = {}
-    with contextlib.suppress(OSError, ValueError), open(_state_path(store), encoding="utf-8") as f:
-        state = json.load(f)
-    refs = state.get("refs", {}) if state.get("graves") == _digest(graves) else {}
-    moved = False
-    for ref, notes in _ours(store).items():
-        tip, size = notes.tip(), notes.reflog_size()
-        seen = refs.get(ref)
-        if not tip or seen == [tip, size]:
-            continue
-        moved = True
-        former = _entries(store, ref, int(seen[1] or 0) if seen else 0)
-        if former is None and not (seen and size == seen[1] == ""):
-            return False
-        if not all(_clean(notes, commit, graves, seen[0] if seen else "") for commit in _heads(notes, tip, former or set())):
-            return False
-    if moved:
-        _remember_state(store, graves)
-    return True
-
-
-def _entries(store: Store, ref: str, since: int) -> set[str] | None:
-    """Former tips that a reflog has behind its first `since` bytes; None where it does not reach back to there, or to the ref's first commit."""
-    try:
-        with open(os.path.join(store.repo.common_dir, "logs", ref), "rb") as f:
-            f.seek(0, os.SEEK_END)
-            if f.tell() < since:
-                return None
-            f.seek(since)
-            rows = f.read().splitlines()
-    except OSError:
-        return None
-    if not since and rows and rows[0].split(b" ")[0].strip(b"0"):
-        return None
-    return {word.decode("ascii", "replace") for row in rows for word in row.split(b" ", 2)[:2] if word.strip(b"0")}
-
-
-def _heads(notes: Notes, tip: str, former: set[str]) -> Iterator[Commit]:
-    """The tip, and former tips that it does not contain. What is gone is clean."""
-    wanted = former - {tip}
-    stdin = "".join(f"{id}\n" for id in sorted(wanted)).encode() + f"^{tip}\n".encode()
-    left = wanted.intersection(notes.git.run("rev-list", "--ignore-missing", "--stdin", stdin=stdin).decode().split()) if wanted else set()
-    for id in [tip, *sorted(left)]:
-        found = notes.history.commit(id)
-        if found:
-            yield found
-
-
-def _clean(notes: Notes, commit: Commit, graves: Tombstones, known: str) -> bool:
-    """Whether neither a commit nor its history has a doomed line. `known`: a commit that is clean."""
-    there = notes.tombstones(commit.id)
-    if commit.complete and graves.ids <= there.ids and graves.versions <= there.versions:
-        return True
-    return notes.history.commit(known) is not None and not any(graves.doom(line) for _, line in notes.lines(commit.id, since=known))

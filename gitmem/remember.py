@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from . import index, marks, record, redact
+from . import fold, index, marks, record, redact
 from .cache import Cache
 from .document import Ahead, content_digest, scope_name
 from .errors import MemError, Refused
@@ -74,17 +74,19 @@ class Known:
         self.ahead = Ahead(store.table)
         self.sources: dict[str, tuple[str, str]] = {}  # (id, scope)
         self.digests: dict[bytes, tuple[str, str]] = {}
+        self.purged: set[str] = set()  # ids that no clone may hold again
 
     def look_up(self, ready: list[_Ready]) -> None:
         """Fetches what the cache knows of these drafts; forgotten memories count for sources, not for texts (saying it again revives it)."""
         sources = sorted({r.fields["source"] for r in ready if r.fields.get("source")})
         digests = sorted({r.digest for r in ready if not r.fields.get("source")})
 
-        def read(cache: Cache) -> tuple[dict[str, tuple[str, str]], dict[bytes, tuple[str, str]]]:
+        def read(cache: Cache) -> tuple[dict[str, tuple[str, str]], dict[bytes, tuple[str, str]], set[str]]:
+            tombstones = [r for (raw,) in cache.db.execute("SELECT raw FROM line WHERE op = 'purge'") if (r := record.parse(raw))]
             return (_select(cache, "SELECT source, id, scope FROM memory WHERE source IN", sources),
-                    _select(cache, "SELECT digest, id, scope FROM memory WHERE status = 0 AND digest IN", digests))
+                    _select(cache, "SELECT digest, id, scope FROM memory WHERE status = 0 AND digest IN", digests), fold.purged(tombstones)[0])
 
-        (by_source, by_digest), _ = self._store.with_cache(read, most=self._most, refresh=not self._fresh)
+        (by_source, by_digest, self.purged), _ = self._store.with_cache(read, most=self._most, refresh=not self._fresh)
         self._fresh = True
         self.sources = {**by_source, **self.sources}
         self.digests = {**by_digest, **self.digests}
@@ -169,8 +171,11 @@ def _drop_known(ready: list[_Ready], results: list[Result | None], known: Known)
             reason = "this source is known" if source else "the same text is known"
             results[r.place] = Result(DUPLICATE, found[0], reason, record.title_of(r.fields), found[1])
             continue
-        left.append(r)
         id = record.identify(r.fields)["id"]
+        if id in known.purged:  # a line of it would be gone again with the next sync
+            results[r.place] = Result(REFUSED, reason="this memory was purged", hint="other words make another memory")
+            continue
+        left.append(r)
         if source:
             known.sources[source] = (id, r.scope)
         known.digests[r.digest] = (id, r.scope)

@@ -17,7 +17,7 @@ PACKAGE = pathlib.Path(gitmem.__file__).parent
 LAYERS = [
     {"__main__", "cli"},
     {"render"},
-    {"doctor", "githooks", "listing", "memories", "purge", "reanchor", "recall", "remember", "setup", "sync", "transfer", "verify", "view", "wipe", "worker"},
+    {"doctor", "githooks", "graves", "listing", "memories", "purge", "reanchor", "recall", "remember", "setup", "sync", "transfer", "verify", "view", "wipe", "worker"},
     {"store"},
     {"keys", "sign", "signature", "trust"},
     {"ancestry", "check", "document", "erase", "filters", "index", "marks", "notes", "patches", "remote", "treeedit", "twins", "update", "vectors", "where"},

@@ -76,8 +76,8 @@ def _say(target: purge.Target, report: purge.Report) -> None:
     if not report.held:
         write("git finds none of these objects any more, and no other holds the text" + ("; files of branches were not searched" if report.partly else ""))
     if report.remotes:
-        write(f"{', '.join(report.remotes)} and other clones still have it; `git mem sync` takes it out there and, as they sync, out of clones with git mem")
-    write("out of reach: clones without git mem, backups, logs of terminals and hosts, and freed blocks of this disk")
+        write(f"{', '.join(report.remotes)} and other clones may have it; `git mem sync` takes it out of the remote's notes and, as they sync, of clones with git mem")
+    write("out of reach: clones without git mem, a remote's objects until its own clean-up, backups, logs of terminals, freed blocks of this disk")
 
 
 def _count(n: int, what: str) -> str:
