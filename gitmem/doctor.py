@@ -62,6 +62,7 @@ def examine(store: Store) -> list[Finding]:
         out.append(Finding(WARN, f"{key} lacks '{value}': {why}", "run `git mem init`", set_up))
     out += _programs()
     out += _hooks(store)
+    out += [Finding(OK if good else WARN, text, hint) for good, text, hint in trust.remarks(store.settings, store.home)]
     for scope, notes in store.sources:
         tip = notes.tip()
         if tip:

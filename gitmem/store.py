@@ -51,7 +51,7 @@ class Store:
     @property
     def trust(self) -> trust.Trust:
         if self._trust is None:
-            self._trust = trust.Trust(self.settings, self._home)
+            self._trust = trust.Trust(self.settings, self.home)
         return self._trust
 
     def lines(self, records: list[dict[str, Any]]) -> list[bytes]:
@@ -61,10 +61,10 @@ class Store:
         from . import sign
         from .keys import Keys
 
-        return sign.lines(Keys(self.settings, self._home), records, self.repo.mem_dir)
+        return sign.lines(Keys(self.settings, self.home), records, self.repo.mem_dir)
 
     @property
-    def _home(self) -> str:
+    def home(self) -> str:
         """Where git resolves relative file names of its settings: the top of the working tree, also for a worker that runs in the git directory."""
         top = self.repo.top
         if top and top != os.path.realpath(self.repo.git_dir):  # git takes a worker's directory for the working tree

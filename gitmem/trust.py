@@ -175,6 +175,30 @@ class Trust:
         return True
 
 
+def remarks(settings: Config, home: str) -> list[tuple[bool, str, str]]:
+    """(whether that is well, what there is to say, a hint) about signing and the policy; nothing where neither is on."""
+    out: list[tuple[bool, str, str]] = []
+    git, policy = settings.git, settings["trust"]
+    if settings.signing:
+        kind = git.get("gpg.format", "openpgp")
+        if kind == "ssh" and not git.get("user.signingkey") and not git.get("gpg.ssh.defaultkeycommand"):
+            out.append((False, "memories are to be signed, and no SSH key is named", "`git config user.signingKey` names one"))
+        else:
+            out.append((True, f"memories are signed ({kind}, {git.get('user.signingkey') or settings.committer})", ""))
+    if policy == "all":
+        return out
+    out.append((True, f"mem.trust is {policy}: other memories are shown, not injected", ""))
+    if not settings.signing:
+        out.append((False, f"mem.trust is {policy} and signing is off: your own new memories will not be injected", "`git config mem.sign true` signs them"))
+    allowed = git.get("gpg.ssh.allowedsignersfile", "")
+    path = os.path.join(home, os.path.expanduser(allowed))
+    if policy == "allowed-signers" and allowed and not os.path.isfile(path):
+        out.append((False, f"no file '{path}', which gpg.ssh.allowedSignersFile names: no SSH key is trusted", "`git help config` describes it"))
+    elif allowed and os.path.realpath(path).startswith(os.path.join(os.path.realpath(home), "")) and "/.git/" not in path:
+        out.append((False, f"the allowed signers file '{path}' is in the working tree: who can push to a branch can add a key", "keep it outside of the repository"))
+    return out
+
+
 def _seen(path: str) -> str:
     try:
         found = os.stat(path)

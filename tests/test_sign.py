@@ -725,3 +725,23 @@ def test_incoming_secrets_are_found_in_lines_of_any_kind() -> None:
     found = trust.secrets([bodies, strange, f"raw {token}".encode()])
     assert [(field, rule) for _, _, field, rule in found] == [("body", "github-token"), ("colour", "github-token"), ("", "github-token")]
     assert token not in str(found)
+
+
+def test_doctor_says_what_signing_and_the_policy_lack(ring: Ring, lab: Lab) -> None:
+    def said(path: pathlib.Path) -> str:
+        return "\n".join(f"{f['level']}: {f['text']}" for f in lab.json(path, "doctor"))
+
+    path = lab.repo()
+    assert "signed" not in said(path) and "mem.trust" not in said(path)
+    lab.git(path, "config", "mem.sign", "true")
+    assert "warn: memories are to be signed, and no SSH key is named" in said(path)
+    lab.git(path, "config", "user.signingKey", str(ring.home / "ada"))
+    assert "ok: memories are signed (ssh" in said(path)
+    lab.git(path, "config", "mem.sign", "false")
+    lab.mem(path, "config", "trust", "allowed-signers")
+    assert "your own new memories will not be injected" in said(path)
+    shutil.copy(ring.allowed, path / "signers")
+    lab.git(path, "config", "gpg.ssh.allowedSignersFile", "signers")
+    assert "who can push to a branch can add a key" in said(path)
+    lab.git(path, "config", "gpg.ssh.allowedSignersFile", "~/no-such-file")
+    assert "no SSH key is trusted" in said(path)
