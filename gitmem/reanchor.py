@@ -93,13 +93,13 @@ def missing(store: Store, scope: str, seconds: float = PUBLISH) -> list[tuple[st
     if not main or os.path.exists(os.path.join(repo.common_dir, "shallow")):
         return []
     branches = repo.git.text("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads", "refs/remotes").splitlines()
+    stamp = sha256(repr((store.notes(scope).tip(), branches)).encode()).hexdigest()
     pushed = {row.partition(" ")[2] for row in branches if row.startswith("refs/remotes/")}
 
     def read(cache: Cache) -> list[tuple[str, bytes]]:
-        commits = sorted({c for way in where.moves(cache, anchors(cache, SCOPE_BITS[scope])).values() for c in way})
-        stamp = sha256(repr((branches, commits)).encode()).hexdigest()
         if cache.meta("marks:" + scope) == stamp:
             return []
+        commits = sorted({c for way in where.moves(cache, anchors(cache, SCOPE_BITS[scope])).values() for c in way})
         for head in main:  # learns which branches were squashed, for what is not on a remote
             where.stands(repo, cache, commits, head, seconds)
         line = Ancestry(repo.git, main, commits)

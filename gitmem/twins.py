@@ -49,6 +49,8 @@ def search(repo: Repo, cache: Cache, wanted: Iterable[str], line: Ancestry, seco
         return _Search(repo, cache, line, seconds).run(names) if names else ({}, set())
     vain = {c for (c,) in cache.db.execute("SELECT commit_id FROM sought WHERE head = ? AND commit_id IN (SELECT value FROM json_each(?))", (line.heads[0], json.dumps(names)))}
     left = [c for c in names if c not in vain]
+    if seconds <= 0:
+        return {}, set(left)
     return _Search(repo, cache, line, seconds).run(left) if left else ({}, set())
 
 
