@@ -1,4 +1,4 @@
-"""What git mem added to the repository's configuration file, so that it can be taken back.
+"""What git mem added to the repository's configuration file, so that it can be taken back; and files written whole or not at all.
 
 Promise: `undo` restores the file byte for byte if nobody has changed it since;
 otherwise it takes away our own entries and nothing else. The list of what was
@@ -101,6 +101,20 @@ def replace(path: str, content: bytes, mode: int = 0o600) -> None:
         if os.path.exists(temporary):
             os.unlink(temporary)
         raise
+
+
+def write(path: str, content: bytes, mode: int = 0o666) -> bool:
+    """Writes a file unless it is there already; whether it did. `mode` is that of a new file, less the umask."""
+    if read(path) == content:
+        return False
+    replace(path, content, mode & ~umask())
+    return True
+
+
+def umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def read(path: str) -> bytes:

@@ -22,7 +22,7 @@ LAYERS = [
     {"keys", "sign", "signature", "trust"},
     {"ancestry", "check", "document", "erase", "filters", "index", "marks", "notes", "patches", "remote", "treeedit", "twins", "update", "vectors", "where"},
     {"cache", "embed", "guard", "history", "notetree", "odb", "packfile", "parallel", "roots", "scan"},
-    {"changes", "config", "gitcmd", "layout", "reflock", "spool"},
+    {"changes", "config", "gitcmd", "hooklines", "layout", "reflock", "spool"},
     {"__init__", "digest", "errors", "fold", "plain", "rank", "record", "redact", "redact_context", "redact_rules", "stem", "text"},
 ]
 HOMES = {"numpy": {"vectors"}, "pygit2": {"notes"}, "typer": {"cli"}, "rich": {"render"}, "llama_cpp": {"llama"}, "mcp": {"mcp_server"},
