@@ -14,7 +14,7 @@ from .common import opened, read_stdin, refused, write, write_json
 def reanchor_command(
     old: str = typer.Argument(None, metavar="[OLD]", help="The commit that memories are about; also the begin of an id that is gone."),
     new: str = typer.Argument(None, metavar="[NEW]", help="The commit that took its place."),
-    map: str = typer.Option("", "--map", metavar="FILE", help="Many: a commit-map as git filter-repo writes it, one `OLD NEW` a line (`-`: standard input)."),
+    map: str = typer.Option("", "--map", metavar="FILE", help="Many: a commit-map as filter-repo writes it, one `OLD NEW` a line (`-`: standard input)."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> int:
     """Say which commit took the place of another one, so that its memories stand there. Nothing is rewritten; other clones learn it too."""
