@@ -385,3 +385,10 @@ def test_terminal_escapes_are_shown_not_obeyed(lab: Lab) -> None:
             assert "\x1b" not in raw and "\u202e" not in raw and "\\u202e" in raw
             found = json.loads(raw)
             assert "\u202e" in (found["hits"][0] if command[0] == "recall" else found[0] if command[0] == "list" else found)["body"]
+
+
+def test_the_cache_is_for_its_owner_alone(lab: Lab) -> None:
+    path = lab.repo()
+    lab.run(path, "sh", "-c", f"umask 000; '{sys.executable}' -m gitmem remember 'seen by me'; '{sys.executable}' -m gitmem recall 'seen by me'")
+    found = {str(p.relative_to(path)): p.stat().st_mode & 0o077 for p in [path / ".git" / "mem", *(path / ".git" / "mem").rglob("*")]}
+    assert len(found) > 2 and set(found.values()) == {0}, found

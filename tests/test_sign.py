@@ -558,6 +558,48 @@ esac
         assert (item["state"], item["signer"]) == (state, "/CN=Ada Example")
 
 
+@pytest.fixture
+def certificate(lab: Lab) -> Iterator[str]:
+    """A self-signed X.509 certificate in a GnuPG home; yields its fingerprint."""
+    if shutil.which("gpgsm") is None or shutil.which("gpgconf") is None:
+        pytest.skip("no gpgsm here")
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="x", dir="/tmp") as home:
+        where = pathlib.Path(home)
+        pinentry = where / "pinentry"
+        pinentry.write_text('#!/bin/sh\necho OK\nwhile read word rest; do case $word in GETPIN) echo "S PIN_REPEATED"; echo "D x"; echo OK;; BYE) echo OK; exit;; *) echo OK;; esac; done\n')
+        pinentry.chmod(0o755)
+        (where / "gpg-agent.conf").write_text(f"pinentry-program {pinentry}\n")
+        (where / "gpgsm.conf").write_text("disable-crl-checks\n")
+        (where / "wanted").write_text("Key-Type: RSA\nKey-Length: 2048\nKey-Usage: sign\nSerial: random\nName-DN: CN=Ada Example\nName-Email: ada@example.org\n")
+        lab.env["GNUPGHOME"] = home
+        lab.run(where, "gpgsm", "--batch", "--armor", "--output", "certificate", "--generate-key", "wanted")
+        lab.run(where, "gpgsm", "--batch", "--import", "certificate")
+        rows = lab.run(where, "gpgsm", "--with-colons", "--list-secret-keys").stdout.splitlines()
+        fingerprint = next((row.split(":")[9] for row in rows if row.startswith("fpr")), "")
+        try:
+            if not fingerprint:
+                pytest.skip("this gpgsm makes no certificate")
+            (where / "trustlist.txt").write_text(f"{fingerprint} S relax\n")
+            lab.run(where, "gpgconf", "--kill", "gpg-agent")
+            yield fingerprint
+        finally:
+            lab.run(where, "gpgconf", "--kill", "gpg-agent")
+
+
+def test_a_certificate_signs_and_verifies(certificate: str, lab: Lab) -> None:
+    path = lab.repo()
+    for name, value in (("gpg.format", "x509"), ("user.signingKey", certificate), ("mem.sign", "true")):
+        lab.git(path, "config", name, value)
+    lab.mem(path, "remember", "signed by a certificate")
+    (line,) = lab.lines(path)
+    (item,) = lab.json(path, "verify")
+    assert (item["state"], item["signer"], item["key"]) == (GOOD, "/CN=Ada Example", certificate)
+    rewrite(lab, path, [line.replace("signed by", "forged with")])
+    assert sorted(i["state"] for i in lab.json(path, "verify", rc=(1,))) == [BAD, GOOD]
+
+
 # --- policy ------------------------------------------------------------------
 
 
