@@ -279,7 +279,7 @@ def test_completion_of_the_readme_completes(lab: Lab) -> None:
 
 DESTRUCTIVE = re.compile(
     r"\brm +-\w*[rf]|\bgit +[^`'\"]*(?:--force\b|--mirror\b|--hard\b|--prune=now)|\bgit +(?:update-ref +(?:--\S+ +)*-d|push +(?:\S+ +)*-f|branch +-D|clean +-|reflog +(?:expire|delete)"
-    r"|filter-branch|filter-repo|notes +(?:--\S+ +)*(?:remove|prune)|checkout +(?:-f|--)|stash +(?:drop|clear))|\bgit mem +purge\b")
+    r"|filter-branch|filter-repo|notes +(?:--\S+ +)*(?:remove|prune)|checkout +(?:-f|--)|stash +(?:drop|clear))|\bgit mem +purge +(?!\[)[^\s`'\"]")
 
 
 def destructive(source: str) -> list[str]:
@@ -306,7 +306,7 @@ def test_the_command_line_help_contains_no_destructive_command() -> None:
 
 
 @pytest.mark.parametrize("message", ["run `rm -rf .git/mem`", "git update-ref -d refs/notes/mem/team", "`git gc --prune=now`", "git push --force origin", "git push -f",
-                                     "git reflog expire --all", "git reset --hard", "git notes --ref=mem/team remove", "git notes prune"])
+                                     "git reflog expire --all", "git reset --hard", "git notes --ref=mem/team remove", "git notes prune", "git mem purge 1a2b3c4d"])
 def test_the_probe_for_destructive_commands_can_fail(message: str) -> None:
     assert destructive(f"raise X(hint={message!r})") == [message]
     assert destructive(f"raise X(hint=f{message + ' {name}'!r})")
