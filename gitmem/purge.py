@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+from typing import Any
 
 from . import erase, graves, memories, record, wipe
 from .errors import MemError
