@@ -24,7 +24,7 @@ QUERIES = ("why did we choose the clock", "invoices in cents", "retry the paymen
 TEXTS = ("the retry worker uses a monotonic clock", "invoices are stored in cents", "the payment worker retries three times",
          "schema migrations run before the deploy", "ü and \U0001f600 and \ud83d lone", "we chose the clock of the database", "---", "a")
 ELSEWHERE = "1" * 40  # a commit that is not here
-OPS = ("create", "create", "create", "edit", "edit", "forget", "supersede", "share", "purge", "purge line", "foreign", "odd", "feedback")
+OPS = ("create", "create", "create", "edit", "edit", "forget", "supersede", "share", "purge", "purge line", "foreign", "odd", "feedback", "mark", "move")
 
 Step = tuple[str, int, int, int, int]
 Line = tuple[str, bytes, str]  # key, line, scope
@@ -81,6 +81,8 @@ def lines_of(steps: list[Step], head: str) -> list[Line]:
         common: dict[str, Any] = {"v": 1, "at": at, "n": f"{number:016x}"}
         content: dict[str, Any] = {"body": TEXTS[b % len(TEXTS)], "type": ("decision", "bugfix", "\ud800")[c % 3], "tags": [["x"], ["y", "x"], []][a % 3],
                                    "paths": [{"path": f"src/{a % 3}.py"}], "commit": anchor}
+        if a % 3:
+            content.update({"patch": f"{a:040x}"} if a % 3 == 1 else {"patch": f"{b:040x}", "base": ELSEWHERE, "branch_patch": f"{c:040x}"})
         if a % 2:
             content["title"] = TEXTS[c % len(TEXTS)]
         if op == "create":
@@ -93,6 +95,12 @@ def lines_of(steps: list[Step], head: str) -> list[Line]:
             data = {**common, "op": "forget", "id": old[0], "after": [v for i, v, _ in made if i == old[0]]}
         elif op in ("share", "feedback") and old:
             data = {**common, "op": op, "id": old[0]}
+        elif op == "mark":
+            data = record.mark((head, ELSEWHERE)[a % 2], f"{b:040x}", *((ELSEWHERE, f"{c:040x}") if c % 2 else ("", "")))
+            key = str(data["commit"])
+        elif op == "move":
+            data = {**common, "op": "move", "id": (head, ELSEWHERE, "none")[a % 3], "commit": (head, ELSEWHERE, "3" * 40, 7)[b % 4]}
+            key = str(data["commit"]) if len(str(data["commit"])) == 40 else head
         elif op == "purge" and old:
             data = {**common, "op": "purge", "id": old[0]}
         elif op == "purge line" and old:
@@ -103,7 +111,7 @@ def lines_of(steps: list[Step], head: str) -> list[Line]:
         else:
             data = {}
         line = dump(data) if data else (b"a remark by hand", b"{broken", b'{"v": 2, "op": "create", "id": "n"}', b"\xff\xfe", b"[1]")[a % 5]
-        if data and data["op"] in ("create", "edit", "forget"):
+        if data and data["op"] in ("create", "edit", "forget", "mark", "move"):
             made.append((str(data["id"]), record.version_of(line), anchor))
         out += [(key, line, s) for s in (("team", "private") if where == "both" else (where,))]
         if b % 5 == 0:
@@ -186,6 +194,16 @@ def test_the_comparison_notices_a_wrong_vector(world: Store, monkeypatch: pytest
     monkeypatch.setattr(cache_file.Cache, "set_vectors", lambda self, new: real(self, [(row, bytes(len(v))) for row, v in new]))
     with pytest.raises(AssertionError):
         on(world, cache_file.open_in_memory(), lines, [1, 1, 1])
+
+
+@pytest.mark.parametrize("wrong", ["UPDATE anchor SET uses = uses + 1", "DELETE FROM anchor", "INSERT INTO move SELECT 'x', 'y', n FROM line",
+                                   "DELETE FROM move", "UPDATE move SET new = old"])
+def test_the_full_check_finds_wrong_marks_and_moves(world: Store, wrong: str) -> None:
+    head = world.repo.head()
+    cache = cache_file.open_in_memory()
+    on(world, cache, lines_of([("create", 1, 0, 0, 0), ("move", 0, 2, 0, 0), ("mark", 0, 0, 1, 0)], head), [])
+    cache.db.execute(wrong)
+    assert check.check_all(cache).startswith("the m") and "of commits differ from the records" in check.check_all(cache)
 
 
 def test_many_hidden_memories_do_not_take_the_place_of_candidates(world: Store) -> None:
