@@ -15,7 +15,7 @@ Two ways, chosen by what is there:
   is handed on. Git ignores an include that is not there, so without our
   directory it looks where it did before.
 
-The scripts are in hooks/ of the repository; the decision record on git hooks says why.
+The scripts are in hooks/ of the repository; docs/decisions/0015-git-hooks.md says why.
 """
 
 from __future__ import annotations

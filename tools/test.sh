@@ -47,6 +47,7 @@ fi
 
 echo "== lint"
 "$tools/bin/ruff" check .
+"$tools/bin/shellcheck" -x -P . hooks/*.sh
 echo "== types"
 "$tools/bin/mypy" --strict --python-executable "$run/bin/python" gitmem
 echo "== tests on the installed wheel"
