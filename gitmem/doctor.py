@@ -11,8 +11,9 @@ import os
 import sqlite3
 from collections.abc import Callable
 
-from . import __version__, cache, check, githooks, index, notetree, reanchor, record, setup, trust, worker
+from . import __version__, cache, check, githooks, graves, index, notetree, purge, reanchor, record, setup, trust, worker
 from .errors import MemError
+from .fold import Tombstones
 from .store import Store
 
 OK, OFF, WARN, BAD = "ok", "off", "warn", "bad"
@@ -69,6 +70,7 @@ def examine(store: Store) -> list[Finding]:
             out += _notes(store, scope, tip)
         else:
             out.append(Finding(OK, f"{scope}: no memories yet"))
+    out += _purged(store)
     of_cache = _cache(store)
     out += of_cache
     if os.path.exists(cache.path_of(store.repo.mem_dir)) and not any(f.level == BAD for f in of_cache):
@@ -114,6 +116,20 @@ def _hooks(store: Store) -> list[Finding]:
         out.append(Finding(WARN, f"the worker has written {len(failed)} line{'s' * (len(failed) != 1)} to its log, the last: {failed[-1]}",
                            f"the log is '{os.path.join(store.repo.mem_dir, worker.LOG)}'; delete it when it is read"))
     return out
+
+
+def _purged(store: Store) -> list[Finding]:
+    """What a call that was killed, a fetch or stock git may have left of purged text."""
+
+    def finish() -> str:
+        done = purge.scrub(store, sure=True)
+        if done and done.held:
+            raise MemError(f"purged text is still here: {', '.join(done.held)} leads to it")
+        return f"deleted {len(done.deleted) if done else 0} objects that held purged text"
+
+    if graves.settled(store, Tombstones(graves.purges(store)), note=False):
+        return []
+    return [Finding(WARN, "text that was purged may still be in objects here", "`git mem sync` looks, and takes it out", finish)]
 
 
 def _notes(store: Store, scope: str, tip: str) -> list[Finding]:

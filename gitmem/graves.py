@@ -67,8 +67,11 @@ def remember(store: Store, graves: Tombstones) -> None:
         os.replace(temporary, _state_path(store))
 
 
-def settled(store: Store, graves: Tombstones) -> bool:
-    """Whether nothing that the tombstones name can be here, by what the refs did since the last search, or since they were made."""
+def settled(store: Store, graves: Tombstones, note: bool = True) -> bool:
+    """Whether nothing that the tombstones name can be here, by what the refs did since the last search, or since they were made.
+
+    `note`: remember up to where they were looked at.
+    """
     if not graves:
         return True
     state: dict[str, Any] = {}
@@ -89,7 +92,7 @@ def settled(store: Store, graves: Tombstones) -> bool:
             return False
         if not all(_clean(notes, commit, graves, seen[0] if seen else "") for commit in _heads(notes, tip, former or set())):
             return False
-    if moved:
+    if moved and note:
         remember(store, graves)
     return True
 

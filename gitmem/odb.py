@@ -297,7 +297,7 @@ def sole_cleaner(common_dir: str) -> Iterator[None]:
                 break
             os.unlink(path + ".lock")
         if time.monotonic() > end:
-            raise MemError("git's own clean-up is at work in this repository", hint=f"wait for it and run this again; '{path}' names its process")
+            raise MemError("git's own clean-up is at work in this repository", hint=f"wait for it and run this again; '{path}', or '{path}.lock' while it begins, is its lock")
         time.sleep(0.1)
     try:
         yield

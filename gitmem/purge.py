@@ -168,7 +168,11 @@ def _carry_through(store: Store, gone: list[Record], only: str, progress: Callab
         parsed = record.parse(line) if only and only.encode() in line else None
         return parsed is not None and parsed.id == only and parsed.op != "purge"
 
-    done = erase.erase(store.repo, doom, hints, progress, lambda names: _let_go(store, names))
+    try:
+        done = erase.erase(store.repo, doom, hints, progress, lambda names: _let_go(store, names))
+    except OSError as e:
+        raise MemError(f"cannot delete from '{e.filename or store.repo.common_dir}': {e.strerror}",
+                       hint="the memory is hidden, its text is still in some objects; the same call goes on once the files can be written") from e
     for field in erase.Erased.__slots__:
         setattr(report, field, getattr(done, field))
     _drop_broken(store, done.deleted)

@@ -146,9 +146,13 @@ def _settle(store: Store, there: Remote, report: Report, refused: str) -> None:
         from . import purge
 
         # Also what an earlier call was killed before it could finish.
-        done = purge.scrub(store, sure=touched)
-        if done and done.held:
-            report.remarks.append(f"purged text is still here: {', '.join(done.held)} leads to it")
+        try:
+            done = purge.scrub(store, sure=touched)
+        except MemError as e:  # what was sent is sent
+            report.remarks.append(f"purged text is still here: {e.message}; the next sync goes on")
+        else:
+            if done and done.held:
+                report.remarks.append(f"purged text is still here: {', '.join(done.held)} leads to it")
     if store.team.tip():
         store.with_cache(lambda cache: None)
 

@@ -19,7 +19,8 @@ from conftest import Lab
 from test_erase import holding
 
 from gitmem import cache as cache_file
-from gitmem import erase, graves, odb, purge, record, wipe
+from gitmem import doctor, erase, graves, odb, purge, record, sync, wipe
+from gitmem.errors import MemError
 from gitmem.notes import Notes
 from gitmem.store import Store, open_store
 
@@ -488,6 +489,48 @@ def test_memories_stored_while_a_purge_runs_are_there_afterwards(clone: Clone) -
     with clone.store() as store:
         purge.scrub(store, sure=True)
     clone.clean()
+
+
+def test_a_disk_that_refuses_the_deletion_is_named_and_the_same_call_goes_on(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    id = clone.remember(TEXT)
+
+    def refuse(*args: Any) -> None:
+        raise PermissionError(13, "Permission denied", "objects/12/34")
+
+    with monkeypatch.context() as m, clone.store() as store:
+        m.setattr(odb.Odb, "remove", refuse)
+        with pytest.raises(MemError, match="cannot delete from 'objects/12/34': Permission denied"):
+            purge.purge(store, purge.find(store, id))
+    assert WORD not in "".join(clone.bodies())
+    clone.purge(id)
+    clone.clean()
+
+
+def test_doctor_says_what_a_killed_purge_left_and_mends_it(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    id = clone.remember(TEXT)
+    with monkeypatch.context() as m, clone.store() as store:
+        m.setattr(odb.Odb, "remove", lambda *args: (_ for _ in ()).throw(Killed()))
+        with pytest.raises(Killed):
+            purge.purge(store, purge.find(store, id))
+    with clone.store() as store:
+        finding, = [f for f in doctor.examine(store) if "purged may still be" in f.text]
+        assert finding.repair and finding.repair().startswith("deleted ")
+        assert not [f for f in doctor.examine(store) if "purged may still be" in f.text]
+    clone.clean()
+
+
+def test_a_sync_that_cannot_finish_a_purge_says_so_and_has_synced(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = two(lab)
+    a.purge(a.remember(TEXT))
+    a.remember("more")
+    (a.path / ".git/gc.pid").write_text(f"1 {odb._host()}")
+    monkeypatch.setattr(odb, "PATIENCE", 0.1)
+    (a.path / ".git/mem/purged").unlink()
+    with a.store() as store:
+        report = sync.push(store)
+    assert len(report.sent) >= 1 and any("clean-up is at work" in remark for remark in report.remarks)
+    b.mem("sync")
+    assert "more" in b.bodies()
 
 
 # What a sync pays for it
