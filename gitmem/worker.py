@@ -83,7 +83,7 @@ def _handle(store: Store, lines: list[bytes]) -> None:
     events: dict[str, list[Event]] = {}
     for line in lines:
         try:
-            event = json.loads(line)
+            event = json.loads(line.decode("utf-8", "surrogateescape"))  # a directory may have any name
         except (ValueError, RecursionError):
             continue
         kind = event.get("event") if isinstance(event, dict) else None

@@ -2,8 +2,8 @@
 # git mem: tells the worker what git has just done. A hook sources this file, in a subshell.
 #
 # Promise: it prints nothing (only a push that would publish private memories
-# gets one warning) and ends before the worker has begun. Only what the shell
-# has built in is used, so a hook costs its shell and one fork.
+# gets one warning) and ends before the worker has begun. A commit needs only
+# what the shell has built in, so it costs the shell and one fork.
 #
 # The hook's own name says where the repository is, so linked worktrees and moved
 # repositories work. Written by `git mem install git`, which also renews it.
@@ -46,13 +46,12 @@ umask 077
         done
         ;;
     pre-push)
-        said=
-        while read -r from id to _; do
+        grep -F @PRIVATE@ | while read -r from id to _; do # the shell alone reads byte by byte
             case $id in *[!0]*) ;; *) continue ;; esac # a deletion publishes nothing
             case " $from $to" in
             *" "@PRIVATE@*)
-                [ -n "$said" ] || printf 'warning: this push publishes private memories (%s)\n' "$to" >&3
-                said=1
+                printf 'warning: this push publishes private memories (%s)\n' "$to" >&3
+                break
                 ;;
             esac
         done

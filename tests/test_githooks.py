@@ -752,7 +752,7 @@ def sources() -> list[pathlib.Path]:
 
 
 def test_the_scripts_pass_shellcheck() -> None:
-    checker = shutil.which("shellcheck")
+    checker = shutil.which("shellcheck", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
     if not checker:
         pytest.skip("no shellcheck here")
     done = subprocess.run([checker, "-x", "-P", str(ROOT), *map(str, sources())], capture_output=True, text=True, check=False)
