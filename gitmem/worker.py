@@ -35,8 +35,15 @@ _LOG_BOUND = 64 * 1024
 
 
 def run(common_dir: str, environ: Mapping[str, str], linger: float = _LINGER) -> None:
-    """Works off the spool of a repository; returns at once where another worker is at it, or where the cache directory is gone."""
+    """Works off the spool of a repository; returns at once where another worker is at it, or where the cache directory is gone. Raises nothing."""
     mem_dir = os.path.join(common_dir, "mem")
+    try:
+        _run(common_dir, mem_dir, environ, linger)
+    except Exception as e:
+        _log(mem_dir, _words("worker", e))
+
+
+def _run(common_dir: str, mem_dir: str, environ: Mapping[str, str], linger: float) -> None:
     end = time.monotonic() + _BUSY
     while os.path.isdir(mem_dir):
         with guard.locked(spool.lock(mem_dir), 0.0) as held:
@@ -172,9 +179,13 @@ def _guarded(store: Store, what: str, action: Callable[..., None], *args: Any) -
     try:
         action(*args)
     except Exception as e:
-        # Class and place only: a message may hold the text of a memory.
-        frames = traceback.extract_tb(e.__traceback__)
-        _log(store.repo.mem_dir, f"{what}: {type(e).__name__} in {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}")
+        _log(store.repo.mem_dir, _words(what, e))
+
+
+def _words(what: str, e: Exception) -> str:
+    """Class and place only: a message may hold the text of a memory."""
+    last = traceback.extract_tb(e.__traceback__)[-1]
+    return f"{what}: {type(e).__name__} in {os.path.basename(last.filename)}:{last.lineno}"
 
 
 def _log(mem_dir: str, text: str) -> None:

@@ -433,6 +433,28 @@ def test_a_worker_in_a_repository_without_a_cache_directory_creates_nothing(lab:
     assert not (repo / ".git/mem").exists()
 
 
+def test_a_worker_in_a_broken_repository_logs_it_and_ends(lab: Lab) -> None:
+    repo = lab.repo()
+    mem = repo / ".git/mem"
+    mem.mkdir()
+    spool.append(str(mem), b'{"event":"post-commit"}')
+    (repo / ".git/HEAD").write_text("nonsense\n")
+    worker.run(store_of(repo), lab.env, linger=0)
+    assert any("worker: " in line for line in worker.failures(str(mem))) and spool.asleep(str(mem))
+
+
+def test_uninstall_beside_a_worker_leaves_nothing(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "remember", "something")
+    mem = repo / ".git/mem"
+    spool.append(str(mem), b'{"event":"post-commit"}')
+    process = subprocess.Popen([sys.executable, "-EP", "-m", "gitmem", "worker", store_of(repo)], env=lab.env)
+    until(lambda: (mem / "worker.pid").exists() or process.poll() is not None)
+    lab.mem(repo, "uninstall")
+    process.wait()
+    assert not mem.exists()
+
+
 def test_anchors_are_looked_up_for_the_next_answer(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     repo = lab.repo()
     lab.mem(repo, "remember", "something")
