@@ -43,15 +43,17 @@ class Erased:
     """What became of the objects. `held`: who still leads to some; empty where nothing is left here.
 
     `deleted`: {object id: type}. `files`: leftovers of killed processes that
-    went too. `partly`: files of branches were not searched.
+    went too. `ids`: the memories whose lines were found. `partly`: files of
+    branches were not searched.
     """
 
-    __slots__ = ("deleted", "files", "held", "partly")
+    __slots__ = ("deleted", "files", "held", "ids", "partly")
 
     def __init__(self) -> None:
         self.deleted: dict[str, str] = {}
         self.files: list[str] = []
         self.held: list[str] = []
+        self.ids: set[str] = set()
         self.partly = False
 
 
@@ -88,7 +90,7 @@ class _Eraser:
         self.shared: set[str] = set()  # that usual refs and notes both lead to
         self.usual: list[tuple[str, str]] = []
         self.harmless: set[bytes] = set()
-        self.names = set(hints)  # what leftovers are searched for
+        self.ids: set[str] = set()  # of the memories found
         self.entry = re.compile(rb"([0-7]+) ([^\0]+)\0(.{%d})" % (hex_len // 2), re.DOTALL)
 
     def run(self, let_go: Callable[[list[str]], bool]) -> Erased:
@@ -121,7 +123,8 @@ class _Eraser:
             # Whoever had read the old notes before may have left objects meanwhile.
             fresh = {*self.odb.loose(begun), *(id for pack in self.odb.packs() if pack not in packs for id in self.odb.pack_ids(pack))}
             wanted = self._typed(id for id in fresh if bytes.fromhex(id) not in held)
-        out.files, busy = self.odb.remove_leftovers(self.names)
+        out.ids = self.ids
+        out.files, busy = self.odb.remove_leftovers({*self.hints, *map(str.encode, self.ids)})
         out.files += self._unlink_copies(out.deleted)
         out.held += [f"a running git process ('{path}')" for path in busy]
         out.held += [f"the unfinished edit or merge '{path}'" for path in roots.drafts(self.git) if self._draft_holds(path)]
@@ -173,7 +176,7 @@ class _Eraser:
             if not line.startswith(b"{") or line in self.harmless:
                 continue
             if self.doom(line):
-                self.names.update(re.findall(rb'"id":"([0-9a-f]{32})"', line))
+                self.ids.update(id.decode() for id in re.findall(rb'"id":"([0-9a-f]{32})"', line))
                 return True
             if len(self.harmless) < _KNOWN:
                 self.harmless.add(line)

@@ -176,8 +176,8 @@ def _carry_through(store: Store, gone: list[Record], only: str, progress: Callab
     for field in erase.Erased.__slots__:
         setattr(report, field, getattr(done, field))
     _drop_broken(store, done.deleted)
-    names = {i.encode() for i in ids} | {r.version.encode() for r in gone}
-    report.files += wipe.files(store.repo.mem_dir, [*names, *wipe.needles(gone)])
+    names = {i.encode() for i in ids | done.ids} | {r.version.encode() for r in gone}
+    report.files += wipe.files(store.repo.mem_dir, [*names, *wipe.needles(gone)], doom)
     if not report.held:
         graves.remember(store, stones)
     return report

@@ -22,7 +22,7 @@ from .store import Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from .cache import Cache
 
@@ -94,20 +94,25 @@ def _other_caches(mem_dir: str) -> None:
                 guard.unlink(path)
 
 
-def files(mem_dir: str, words: list[bytes]) -> list[str]:
-    """Takes every line that holds one of the words out of the files that are no cache; returns the files that changed."""
-    pattern = re.compile(b"|".join(map(re.escape, words))) if words else None
+def files(mem_dir: str, words: list[bytes], doom: Callable[[bytes], bool]) -> list[str]:
+    """Takes each line that holds one of the words, or a doomed record, out of the files that are no cache; returns the files that changed."""
+    pattern = re.compile(b"|".join(map(re.escape, words)) or b"(?!)")
+
+    def goes(line: bytes) -> bool:
+        return pattern.search(line) is not None or doom(line[line.find(b"{") :].strip())
+
     changed = []
-    for at, _, names in os.walk(mem_dir) if pattern else ():
+    for at, _, names in os.walk(mem_dir):
         for name in names:
             path = os.path.join(at, name)
-            if _FAMILY.match(name) or not pattern or os.path.islink(path):
+            if _FAMILY.match(name) or os.path.islink(path):
                 continue
             with contextlib.suppress(FileNotFoundError):
                 with open(path, "rb") as f:
-                    content = f.read()
-                if pattern.search(content):
-                    _replace(path, b"".join(line for line in content.splitlines(keepends=True) if not pattern.search(line)))
+                    lines = f.read().split(b"\n")
+                kept = [line for line in lines if not goes(line)]
+                if len(kept) < len(lines):
+                    _replace(path, b"\n".join(kept))
                     changed.append(path)
     return changed
 

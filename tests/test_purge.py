@@ -378,6 +378,23 @@ def test_files_beside_the_cache_lose_the_lines_that_speak_of_it_and_keep_the_oth
     assert (mem / "untouched").stat().st_ino == before
 
 
+def test_a_line_kept_in_a_file_goes_where_the_tombstone_names_only_its_version(lab: Lab) -> None:
+    a, b = two(lab)
+    id = a.remember(TEXT, "--source", "crm:17")
+    a.mem("sync")
+    b.mem("sync")
+    line = next(line for line in lab.lines(b.path) if WORD in line)
+    a.purge(id)
+    a.mem("sync")
+    b.git("fetch", "-q")
+    b.git("update-ref", "refs/notes/mem/team", "refs/notes/remotes/origin/mem/team")
+    b.mem("recall", "customer", rc=(0, 1))  # the cache knows nothing of the line any more
+    (b.path / ".git/mem/kept").write_text(f"anchor\t{line}\nshown {id}\nother\n")
+    b.mem("sync")
+    b.clean()
+    assert (b.path / ".git/mem/kept").read_text() == "other\n"
+
+
 def test_caches_of_other_versions_are_removed(clone: Clone) -> None:
     id = clone.remember(TEXT)
     clone.mem("recall", "customer")
