@@ -182,7 +182,8 @@ class Cache:
 
     def lexical(self, match: str, weights: tuple[float, float, float], limit: int, rows: str = "", args: Sequence[object] = ()) -> list[tuple[int, float]]:
         """[(row, BM25 as FTS5 gives it: lower is better)], best first. `rows`: SQL that selects the allowed rows."""
-        only = f" AND rowid IN ({rows})" if rows else ""
+        # The plus: else SQLite asks FTS5 for each allowed row by itself, 235 ms instead of 12 where all of 10,000 are allowed.
+        only = f" AND +rowid IN ({rows})" if rows else ""
         sql = f"SELECT rowid, bm25(fts, ?, ?, ?) AS b FROM fts WHERE fts MATCH ?{only} ORDER BY b, rowid LIMIT ?"
         return self.db.execute(sql, (*weights, match, *args, limit)).fetchall()
 
