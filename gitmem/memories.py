@@ -108,6 +108,9 @@ def sign(store: Store, prefix: str) -> Found:
     found = find(store, prefix)
     if len(found.memory.versions) > 1:
         raise MemError(f"memory '{found.memory.id[:8]}' has {len(found.memory.versions)} versions", hint="`git mem edit` makes one of them")
+    ((_, _, verdict),) = store.trust.check([(0, found.record.line)])
+    if verdict.state == "good":
+        raise MemError(f"memory '{found.memory.id[:8]}' is signed already, by {verdict.signer}")
     return edit(store, found.memory.id, {}, same=True)
 
 

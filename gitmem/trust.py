@@ -80,12 +80,16 @@ class Trust:
         return cache.meta("keys") == self.stamp()
 
     def injectable(self, cache: Cache, wanted: Filter) -> Filter:
-        """`wanted`, narrowed to what may be injected unasked; the same object where the policy is `all`."""
-        if not self.strict:
+        """`wanted`, narrowed to what may be injected unasked; the same object where that is everything."""
+        if not self.strict or self._nothing_below(cache):
             return wanted
         narrowed = copy.copy(wanted)
         narrowed.signatures = _ACCEPTED[self.policy] if self.current(cache) else ()
         return narrowed
+
+    def _nothing_below(self, cache: Cache) -> bool:
+        """Whether all that a search can find is known to be accepted: then it needs no filter, which would cost more than the search."""
+        return self.current(cache) and cache.meta("checked") == str(_last(cache)) and all(map(self.accepts, cache.meta("states", UNVERIFIED).split()))
 
     def public(self, cache: Cache, rows: Sequence[int], signed: Sequence[bool]) -> list[dict[str, object] | None]:
         """What readers are told of each memory row; None where it has no signature and the policy asks for none."""
@@ -125,7 +129,7 @@ class Trust:
         if not self.strict:
             return True
         known = cache.meta("checked") if self.current(cache) else ""
-        (last,) = cache.db.execute("SELECT coalesce(max(n), 0) FROM line").fetchone()
+        last = _last(cache)
         if known == str(last):
             return True
         if most == 0 or not cache.writable:
@@ -172,6 +176,8 @@ class Trust:
                 cache.set_meta("checked", looked[1])
             # A purge may have taken a line and given its number to another: the version says which one was checked.
             cache.db.executemany("INSERT OR REPLACE INTO signature SELECT n, ?, ? FROM line WHERE n = ? AND version = ?", rows)
+            states = cache.db.execute("SELECT DISTINCT coalesce(s.state, ?) FROM memory m LEFT JOIN signature s ON s.n = m.line WHERE m.status = 0", (NONE,))
+            cache.set_meta("states", " ".join(sorted(state for (state,) in states)))
         return True
 
 
@@ -205,6 +211,11 @@ def _seen(path: str) -> str:
     except OSError:
         return ""
     return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
+
+
+def _last(cache: Cache) -> int:
+    """The number of the newest line."""
+    return int(cache.db.execute("SELECT coalesce(max(n), 0) FROM line").fetchone()[0])
 
 
 def secrets(lines: Iterable[bytes]) -> list[tuple[str, str, str, str]]:

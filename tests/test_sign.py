@@ -292,6 +292,8 @@ def test_a_text_without_a_signature_gets_one_from_whoever_vouches_for_it(ring: R
     (memory,) = lab.json(path, "list")
     assert (memory["id"], memory["body"], memory["type"]) == (id, "older than our keys", "gotcha")
     assert [(i["op"], i["state"]) for i in ring.verify(path)] == [("edit", "good")]
+    code, message = fail(lab, path, "sign", id)
+    assert code == 1 and "signed already, by ada@example.org" in message
 
 
 # --- checking ----------------------------------------------------------------
@@ -716,6 +718,29 @@ def test_a_prompt_checks_a_few_signatures_and_the_rest_count_as_below_the_policy
             assert store.with_cache(lambda cache, most=most: some(cache, most))[0] == seen
     finally:
         store.close()
+
+
+def test_the_only_memory_below_the_policy_is_left_out_as_soon_as_it_is_there_and_costs_no_filter_when_it_is_gone(ring: Ring, lab: Lab) -> None:
+    from gitmem.filters import Filter
+    from gitmem.store import open_store
+
+    path = ring.repo()
+    lab.mem(path, "config", "trust", "allowed-signers")
+    lab.mem(path, "remember", "deploy on Tuesdays")
+
+    def filtered() -> bool:
+        store = open_store(lab.env, str(path))
+        try:
+            return store.with_cache(lambda cache: store.trust.catch_up(cache) and not store.trust.injectable(cache, Filter()).empty)[0]
+        finally:
+            store.close()
+
+    assert not filtered()
+    lab.git(path, "config", "mem.sign", "false")
+    id = lab.json(path, "remember", "deploy on Sundays")["id"]
+    assert filtered() and set(hits(lab, path, "--hot")) == {"deploy on Tuesdays"}
+    lab.mem(path, "forget", id)
+    assert not filtered() and set(hits(lab, path, "--hot")) == {"deploy on Tuesdays"}
 
 
 def test_recall_says_that_signatures_wait_and_a_detached_process_checks_them(ring: Ring, lab: Lab) -> None:
