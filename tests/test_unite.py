@@ -5,9 +5,11 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
+import pytest
 from conftest import Lab
 
 from gitmem import fold, layout, notes, notetree, record
+from gitmem.errors import Refused
 
 REF, ADA = "refs/notes/mem/team", "Ada <ada@example.org>"
 
@@ -209,3 +211,13 @@ def test_purging_two_memories_one_after_the_other_keeps_both_out(lab: Lab) -> No
     a.take(b)
     assert a.bodies() == b.bodies() == set()
     assert not a.holds("Zanzibarium") and not b.holds("Zanzibarium")
+
+
+def test_a_line_that_was_purged_is_refused_when_it_is_written_again(lab: Lab) -> None:
+    a, _ = two(lab)
+    doomed = a.remember("the secret name is Zanzibarium")
+    a.purge(doomed)
+    with pytest.raises(Refused, match="was purged"):
+        a.notes.append([(a.head, doomed)], "m", ADA)
+    a.remember("another text")
+    assert a.bodies() == {"another text"}
