@@ -10,7 +10,11 @@ transaction: a crash leaves the state before it.
 
 from __future__ import annotations
 
+import os
+
+from . import rescue
 from .document import SCOPE_BITS
+from .errors import GitFailed
 from .update import Update
 
 TYPE_CHECKING = False
@@ -63,8 +67,11 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
         return None
     lines: list[tuple[str, bytes, int]] = []
     for scope, notes, seen, tip in moved:
-        for key, line in notes.lines(tip, since=seen, deep=deep):
-            lines.append((key, line, SCOPE_BITS[scope]))
+        try:
+            for key, line in notes.lines(tip, since=seen, deep=deep):
+                lines.append((key, line, SCOPE_BITS[scope]))
+        except GitFailed:
+            return None  # objects of the ref are not here: we answer with what we have, and the next write mends it (`rescue`)
         if most is not None and len(lines) > most:
             return None
     added = 0
@@ -85,5 +92,6 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
         scrub = update.finish() or scrub
     cache.blind = False
     if scrub:
+        rescue.drop(os.path.dirname(cache.path))
         cache.scrub(wait)
     return added

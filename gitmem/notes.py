@@ -24,8 +24,8 @@ import random
 import time
 from collections.abc import Iterable, Iterator
 
-from . import notetree, record, reflock
-from .errors import GitFailed, MemError, RefMoved
+from . import notetree, record, reflock, rescue
+from .errors import GitFailed, MemError, RefMoved, Refused
 from .fold import Tombstones
 from .gitcmd import Git
 from .history import COMPLETE, MOVED, Commit, History
@@ -99,10 +99,8 @@ class Notes:
         if new is None:
             return
         old = self.history.commit(since) if since else None
-        if old is not None:
-            yield from notetree.lines_gone(self.git, [(new.tree, old.tree)], self.hex_len)
-        else:
-            yield from self._contents(new)
+        came = notetree.difference(self.git, new.tree, old.tree, self.hex_len) if old else None
+        yield from self._contents(new) if came is None else came
         strays = self.history.strays(new.id, deep)
         # A blind ref update (stock git beside us) left the strays behind: all they held counts.
         yield from self.history.lost([new, *strays], [(s.tree, new.tree) for s in strays], {since} if old else (), deep)[0]
@@ -203,6 +201,9 @@ class Notes:
         return self._write(items, message, identity, fresh=True)
 
     def _write(self, items: list[Item], message: str, identity: str, former: str = "", theirs: Commit | None = None, fresh: bool = False, tidy: bool = False) -> Written:
+        return rescue.writing(self, items, lambda lines, mended: self._try(lines, message, identity, "" if mended else former, theirs, fresh, tidy))
+
+    def _try(self, items: list[Item], message: str, identity: str, former: str, theirs: Commit | None, fresh: bool, tidy: bool) -> Written:
         start = time.monotonic()
         attempt, pause, held = 0, 0.002, 0.0
         while True:
@@ -233,6 +234,8 @@ class Notes:
         base, others = self._base(tip, former) if careful or fresh else (tip, [])
         plan = _Plan(tip, base)
         plan.items = items
+        if items and base and (graves := Tombstones(self._purges(base))) and any(graves.doom(line) for _, line in items):
+            raise Refused("this text was purged; it is not taken in again")
         ahead = theirs is not None and not others and (base is None or (base.id != theirs.id and self.history.contains(theirs, base)))
         if theirs and ahead:
             # Their history goes on from ours: the ref only has to follow, unless a foreign commit there took lines out.
@@ -339,8 +342,9 @@ class Notes:
             if not plan.replaced:
                 return tip, ""
             moved = self._move(tip, plan.tip, f"{MOVED}: purge")
-            if moved[0]:
-                self.history.drop_reflog()  # its entries keep the old history alive
+            # Its entries keep the old history alive. Where somebody moved the ref meanwhile, theirs is needed: the next write looks.
+            if moved[0] and self.history.logged(moved[0]):
+                self.history.drop_reflog()
             return moved
         return "", self._moved_by_others(err, status, answer.decode().strip())
 

@@ -197,6 +197,14 @@ def lines_gone(git: Git, pairs: list[tuple[str, str]], hex_len: int) -> Iterator
             yield key, line
 
 
+def difference(git: Git, new: str, old: str, hex_len: int) -> list[tuple[str, bytes]] | None:
+    """`lines_gone` from a newer tree to an older one: the lines that came; None where a part of either is not here."""
+    try:
+        return list(lines_gone(git, [(new, old)], hex_len)) if git.objects.get(old) else None  # `git diff-tree` takes a missing root for an empty answer
+    except GitFailed:
+        return None
+
+
 def _only_in(one: bytes, other: bytes) -> list[bytes]:
     """The lines of a note that another state of it lacks."""
     if one.startswith(other) and (not other or other.endswith(b"\n")):

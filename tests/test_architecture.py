@@ -20,7 +20,7 @@ LAYERS = [
     {"doctor", "githooks", "graves", "listing", "memories", "purge", "reanchor", "recall", "remember", "setup", "sync", "transfer", "verify", "view", "wipe", "worker"},
     {"store"},
     {"keys", "sign", "signature", "trust"},
-    {"ancestry", "check", "document", "erase", "filters", "index", "marks", "notes", "patches", "remote", "treeedit", "twins", "update", "vectors", "where"},
+    {"ancestry", "check", "document", "erase", "filters", "index", "marks", "notes", "patches", "remote", "rescue", "treeedit", "twins", "update", "vectors", "where"},
     {"cache", "embed", "guard", "history", "notetree", "odb", "packfile", "parallel", "roots", "scan"},
     {"changes", "config", "gitcmd", "hooklines", "layout", "reflock", "spool"},
     {"__init__", "digest", "errors", "fold", "plain", "rank", "record", "redact", "redact_context", "redact_rules", "stem", "text"},

@@ -361,3 +361,60 @@ def test_the_probe_finds_a_lost_update(lab: Lab) -> None:
     lab.git(path, "reflog", "expire", "--expire=all", "--all")
     with pytest.raises(AssertionError):
         valid(lab, path, {"the first invoice", "the second invoice"})
+
+
+# Objects that somebody deletes
+
+
+@pytest.mark.parametrize("gone", ["commit", "tree", "note", "all three"])
+def test_a_ref_whose_newest_objects_were_pruned_goes_on_from_the_state_before(lab: Lab, gone: str) -> None:
+    """What `git gc --prune=now` beside a writer leaves: the ref names objects that are not here. The next write mends it, and loses nothing."""
+    path = lab.repo()
+    for text in ("the first invoice", "the second invoice"):
+        lab.mem(path, "remember", text)
+    before = lab.git(path, "rev-parse", REF).strip()
+    lab.mem(path, "remember", "the third invoice")
+    head = lab.git(path, "rev-parse", "HEAD").strip()
+    names = {"commit": REF, "tree": f"{REF}^{{tree}}", "note": f"{REF}:{head}"}
+    ids = {what: lab.git(path, "rev-parse", name).strip() for what, name in names.items()}
+    for what, id in ids.items():
+        if gone in (what, "all three"):
+            (path / ".git" / "objects" / id[:2] / id[2:]).unlink()
+    assert lab.run(path, "git", "fsck").returncode != 0
+    lab.mem(path, "remember", "the fourth invoice")
+    assert lab.run(path, "git", "merge-base", "--is-ancestor", before, REF).returncode == 0
+    for _ in range(2):
+        assert texts(lab, path) == {"the first invoice", "the second invoice", "the third invoice", "the fourth invoice"}
+        shutil.rmtree(path / ".git" / "mem")
+    lab.git(path, "fsck", "--strict", "--no-dangling", "--no-reflogs")
+
+
+def test_a_missing_object_of_a_partial_clone_is_not_mended(lab: Lab) -> None:
+    path = lab.repo()
+    for text in ("the first invoice", "the second invoice"):
+        lab.mem(path, "remember", text)
+    lab.git(path, "config", "remote.origin.promisor", "true")
+    tip = lab.git(path, "rev-parse", REF).strip()
+    (path / ".git" / "objects" / tip[:2] / tip[2:]).unlink()
+    lab.mem(path, "remember", "the third invoice", rc=(1,))
+    assert (path / ".git" / REF).read_text().strip() == tip
+
+
+def test_writers_beside_prunes_of_everything_lose_nothing(lab: Lab) -> None:
+    """`git prune --expire=now` deletes what a writer has made and not named yet. git warns of it; ours is mended by the next write."""
+    repo = lab.repo()
+    crowd = Crowd(lab, repo)
+
+    def work() -> None:
+        for i in range(EACH * 2):
+            text = f"invoice {i}"
+            done = crowd.run(repo, *MEM, "remember", text)
+            assert "Traceback" not in done.stderr and "bug:" not in done.stderr
+            if done.returncode == 0:
+                crowd.acknowledged.add(text)
+
+    crowd.go([work], [crowd.bystander("prune", "prune", "--expire=now", pause=0)])
+    lab.mem(repo, "remember", "the last invoice")
+    assert crowd.acknowledged <= texts(lab, repo)
+    shutil.rmtree(repo / ".git" / "mem")
+    assert crowd.acknowledged <= texts(lab, repo)
