@@ -173,6 +173,10 @@ class Notes:
         """
         return self._write(items, message, identity, former).tip
 
+    def settle(self, message: str, identity: str, former: str = "") -> Written:
+        """Puts back what foreign commits took out, and leaves behind a history into which they brought purged text. Usually nothing is to do."""
+        return self._write([], message, identity, former)
+
     def unite(self, theirs: str, message: str, identity: str, former: str = "") -> Written:
         """Brings in every line of another clone's notes commit, which is in this repository.
 
@@ -265,35 +269,28 @@ class Notes:
 
     def _gather(self, plan: _Plan, base: Commit, others: list[Commit], theirs: Commit | None, fresh: bool, careful: bool) -> None:
         """Finds what `others`, and the foreign commits behind all of them, have and the base lacks; keeps purged text and what holds it out."""
-        purges = {r.version: r for c in [base, *others] for r in self._purges(c)}
-        known = set(purges)
+        own = {r.version: r for r in self._purges(base)}
+        purges = {**own, **{r.version: r for c in others for r in self._purges(c)}}
         purges.update({r.version: r for _, line in plan.items if (r := record.parse(line)) and r.op == "purge"})
-        graves = Tombstones(purges.values())
-        if not careful:
-            plan.whole = False
+        plan.graves = graves = Tombstones(purges.values())
+        lost, plan.whole = self.history.lost([base]) if careful else ([], False)
+        # Purge records that the base's writer did not know, or a foreign base: does it hold what they name?
+        dirty = bool(graves) and (not base.complete or len(purges) > len(own)) and any(graves.doom(line) for _, line in [*lost, *self._contents(base)])
+        plan.found = [(key, line) for key, line in self._absent(base, lost) if not graves.doom(line)]
         kept: list[Commit] = []
         for other in others:
             found = list(notetree.lines_gone(self.git, [(other.tree, base.tree)], self.hex_len))
-            lost, whole = self.history.lost([other], known=[base.id]) if careful or other is theirs else ([], False)
+            lost, whole = self.history.lost([other], known=[] if dirty else [base.id]) if careful or other is theirs else ([], False)
             plan.whole = plan.whole and whole
-            clean = [(key, line) for key, line in [*found, *self._absent(base, lost)] if not graves.doom(line)]
-            plan.found += clean
-            if len(clean) == len(found) + len(lost) or not any(graves.doom(line) for _, line in [*found, *lost]):
+            plan.found += [(key, line) for key, line in [*found, *self._absent(base, lost)] if not graves.doom(line)]
+            # Of what a clean base has, nothing is named: then the difference tells.
+            held = [*lost, *(self._contents(other) if dirty else found)]
+            if not any(graves.doom(line) for _, line in held) and not (dirty and self.history.contains(other, base)):
                 kept.append(other)
             elif other is theirs:
                 plan.refused = True
-        lost, whole = self.history.lost([base]) if careful else ([], False)
-        plan.whole = plan.whole and whole
-        plan.found += [(key, line) for key, line in self._absent(base, lost) if not graves.doom(line)]
-        plan.parents = [base, *kept]
-        plan.graves = graves
-        own = {r.version for r in self._purges(base)}
-        if graves and (not base.complete or known != own or len(purges) > len(known)):
-            # Purge records that the base's writer did not know, or a foreign base: does it hold what they name?
-            plan.replaced = any(graves.doom(line) for _, line in [*lost, *self._contents(base)])
-        if fresh or plan.replaced:
-            plan.replaced = True
-            plan.parents = kept if not fresh else []
+        plan.replaced = fresh or dirty
+        plan.parents = [] if fresh else kept if dirty else [base, *kept]
 
     def _base(self, tip: Commit | None, former: str) -> tuple[Commit | None, list[Commit]]:
         """(the commit to build on, former tips to unite with it). A deleted ref goes on from the tip that is remembered."""

@@ -81,6 +81,10 @@ class Store:
         """Brings the lines of another clone's notes commit into the team's notes."""
         return self.team.unite(theirs, message, self.settings.author, self._former(self.team))
 
+    def settle(self, message: str) -> Written:
+        """Puts the team's notes in order where stock git left them otherwise: lost lines back, purged ones out."""
+        return self.team.settle(message, self.settings.author, self._former(self.team))
+
     def _former(self, notes: Notes) -> str:
         """The tip the cache remembers: it helps where the ref was deleted since."""
         if self._cache is not None:

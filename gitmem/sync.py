@@ -57,6 +57,7 @@ def pull(store: Store, name: str = "") -> Report:
     """Takes in what the remote has."""
     there = remote_of(store, name)
     report = Report(there.name)
+    _clean(store, report)
     refused = _take_in(store, there, report)
     _settle(store, there, report, refused)
     return report
@@ -80,6 +81,7 @@ def push(store: Store, name: str = "", *, dry_run: bool = False, branch: bool = 
         report.sent = leaving(store, theirs)
         _refuse_secrets(store, report.sent, allow_secret)
         return report
+    _clean(store, report)
     refused = _take_in(store, there, report) if take_in else ""
     if store.team.tip():
         reanchor.publish(store)
@@ -114,6 +116,12 @@ def push(store: Store, name: str = "", *, dry_run: bool = False, branch: bool = 
 
 def _contains(store: Store, commit: str, other: str) -> bool:
     return bool(commit) and store.repo.git.run_status("merge-base", "--is-ancestor", other, commit, ok=(0, 1, 128))[1] == 0
+
+
+def _clean(store: Store, report: Report) -> None:
+    """What stock git merged into our notes by itself may hold purged text again: it must neither leave nor be built upon."""
+    if store.team.tip() and store.team.purges():
+        report.purged = store.settle("git mem: sync").replaced or report.purged
 
 
 def _take_in(store: Store, there: Remote, report: Report) -> str:

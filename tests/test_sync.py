@@ -405,3 +405,20 @@ def test_others_who_never_stop_pushing_end_in_a_clear_error(team: Team, lab: Lab
         sync.push(store)
     store.close()
     assert team.bodies(a) == {"x y z"}
+
+
+def test_purged_text_that_stock_git_merged_back_does_not_leave(team: Team, lab: Lab) -> None:
+    a, b = team.clone("a"), team.clone("b")
+    lab.mem(a, "remember", "the secret name is Zanzibarium")
+    lab.mem(a, "sync")
+    lab.mem(b, "sync")
+    doomed = lab.json(a, "list")[0]["id"]
+    lab.mem(a, "purge", doomed, "--force")
+    lab.mem(a, "sync")
+    lab.git(b, "fetch", "-q", "origin", f"+{REF}:{TRACK}")
+    lab.git(b, "notes", "--ref=mem/team", "merge", "-q", "-s", "union", TRACK)
+    lab.git(team.hub, "update-ref", "-d", REF)
+    lab.mem(b, "push")
+    objects = lab.git(team.hub, "rev-list", "--objects", REF)
+    assert "Zanzibarium" not in lab.git(team.hub, "cat-file", "--batch", stdin="\n".join(row.split(" ")[0] for row in objects.splitlines()))
+    assert team.bodies(b) == set()

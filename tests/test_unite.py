@@ -221,3 +221,29 @@ def test_a_line_that_was_purged_is_refused_when_it_is_written_again(lab: Lab) ->
         a.notes.append([(a.head, doomed)], "m", ADA)
     a.remember("another text")
     assert a.bodies() == {"another text"}
+
+
+def test_a_merge_that_brought_purged_text_is_not_built_upon_by_a_clone_that_has_the_text_too(lab: Lab) -> None:
+    a, b = two(lab)
+    doomed = a.remember("the secret name is Zanzibarium")
+    b.take(a)
+    lab.git(lab.root, "clone", "-q", str(a.path), "c")
+    c = Clone(lab, lab.root / "c")
+    c.take(a)
+    c.purge(doomed)
+    stock_merge(b, c)  # b's tip: the text and the purge record side by side, on top of a's
+    written = a.take(b)
+    assert written.replaced and written.refused
+    assert not a.holds("Zanzibarium") and a.bodies() == set()
+
+
+def test_settling_leaves_a_merge_of_purged_text_behind_and_does_nothing_else(lab: Lab) -> None:
+    a, b = two(lab)
+    doomed = a.remember("the secret name is Zanzibarium")
+    b.take(a)
+    a.purge(doomed)
+    stock_merge(b, a)
+    assert b.notes.settle("m", ADA).replaced
+    assert not b.holds("Zanzibarium")
+    tip = b.notes.tip()
+    assert not b.notes.settle("m", ADA).replaced and b.notes.tip() == tip
