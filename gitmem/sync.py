@@ -126,6 +126,16 @@ def _clean(store: Store, report: Report) -> None:
 
 def _take_in(store: Store, there: Remote, report: Report) -> str:
     """Unites the tracking copy, fetches, unites again; returns the remote's commit if its history holds purged text, else ""."""
+    before, had = store.team.tip(), report.received
+    refused = _unite(store, there, report)
+    if report.received > had and store.settings["secrets"] == "refuse":
+        for _, id, field, rule in trust.secrets(line for _, line in store.team.gained(store.team.tip(), before)):
+            what = f"memory '{id[:8]}'" if id else "a line of others"
+            report.remarks.append(f"{what} that came in looks like it holds a secret ({field + ': ' if field else ''}{rule}); `git mem purge` takes one out for good")
+    return refused
+
+
+def _unite(store: Store, there: Remote, report: Report) -> str:
     message = f"git mem: sync with {there.name}"
     before = there.tracked()
     written = None

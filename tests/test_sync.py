@@ -380,6 +380,19 @@ def test_a_secret_does_not_leave(team: Team, lab: Lab) -> None:
     assert secret in team.on_hub()
 
 
+def test_a_secret_that_comes_in_is_flagged_and_goes_no_further(team: Team, lab: Lab) -> None:
+    a = team.clone("a")
+    secret = "AKIA" + "Q7RT2WXYZ3LMNOP4"
+    lab.mem(team.clone("b"), "remember", f"the key is {secret}", "--allow-secret")
+    lab.mem(lab.root / "b", "sync", "--allow-secret")
+    said = lab.mem(a, "sync")
+    assert "that came in looks like it holds a secret" in said and secret not in said
+    lab.git(lab.root, "init", "-q", "--bare", "elsewhere.git")
+    lab.git(a, "remote", "add", "elsewhere", str(lab.root / "elsewhere.git"))
+    assert lab.run(a, sys.executable, "-m", "gitmem", "sync", "--remote", "elsewhere").returncode == 1
+    assert lab.git(lab.root / "elsewhere.git", "for-each-ref") == ""
+
+
 def test_nothing_new_costs_no_push(team: Team, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     a = team.clone("a")
     lab.mem(a, "remember", "x y z")
