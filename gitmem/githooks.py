@@ -33,10 +33,12 @@ from .store import Store
 
 EVENTS = ("post-commit", "post-merge", "post-checkout", "post-rewrite")
 PRE_PUSH = "pre-push"
-# Every hook git has, so that none of others is lost. A hook of the second list does something by being there, so it is forwarded only while it is.
-_FORWARDED = ("applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit", "prepare-commit-msg", "commit-msg", "post-commit", "pre-rebase",
-              "post-checkout", "post-merge", "pre-push", "post-rewrite", "pre-auto-gc", "sendemail-validate", "pre-receive", "update", "post-receive", "post-update")
-_IF_THERE = ("reference-transaction", "push-to-checkout", "proc-receive", "post-index-change", "p4-changelist", "p4-prepare-changelist", "p4-post-changelist", "p4-pre-submit")
+# Every hook git has, so that none of others is lost. Those of the second list are forwarded only while they are there: the first two run in
+# every commit and cost a millisecond (forward.sh watches for them), the others do something by being there.
+_FORWARDED = ("applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit", "post-commit", "pre-rebase", "post-checkout", "post-merge",
+              "pre-push", "post-rewrite", "pre-auto-gc", "sendemail-validate", "pre-receive", "update", "post-receive", "post-update")
+_IF_THERE = ("prepare-commit-msg", "commit-msg", "reference-transaction", "push-to-checkout", "proc-receive", "post-index-change", "p4-changelist",
+             "p4-prepare-changelist", "p4-post-changelist", "p4-pre-submit")
 
 _DIR = "git-mem-hooks"
 _STANDS_IN = b"# git mem: stands in for the hook of the same name in another directory.\n"

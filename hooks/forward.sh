@@ -40,18 +40,23 @@ events=@EVENTS@
     fi
 } 2>/dev/null
 
+# Two hooks that run in every commit are forwarded only if they are there: a shell that finds nothing to do costs a millisecond.
+# Another hook runs before them, or has run since they came.
+for late in prepare-commit-msg commit-msg; do
+    [ -x "$former/$late" ] && [ ! -e "$here/$late" ] && [ -n "$default" ] && cp -p "$0" "$here/$late" 2>/dev/null
+done
+
 hook=$former/$name
 kept=
 [ -x "$hook" ] && [ ! -d "$hook" ] && kept=1 # git does not run what is not executable
 
 case " $events " in *" $name "*)
     if [ -r "$here/event.sh" ]; then
-        case $name in post-rewrite | pre-push)
+        case $kept$name in 1post-rewrite | 1pre-push) # both of us read the input
             text=$(cat)
             feed() { [ -z "$text" ] || printf '%s\n' "$text" 2>/dev/null; }
             # shellcheck source=hooks/event.sh
             feed | (. "$here/event.sh")
-            [ -n "$kept" ] || exit 0
             feed | "$hook" "$@"
             exit
             ;;

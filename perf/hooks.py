@@ -38,7 +38,7 @@ class Bench:
         path = self.root / name
         subprocess.run(["git", "init", "-q", "-b", "main", str(path)], env=self.env, check=True)
         self.run(path, "git", "commit", "--allow-empty", "-m", "first")
-        self.run(path, sys.executable, "-m", "gitmem", "remember", "a memory")
+        (path / ".git/mem").mkdir()
         if hooks == "theirs":
             hook = path / ".git/hooks/post-commit"
             hook.write_text("#!/bin/sh\n:\n")
@@ -49,13 +49,9 @@ class Bench:
             self.run(path, sys.executable, "-m", "gitmem", "install", "git")
         return path
 
-    def worker(self, repo: pathlib.Path, there: bool) -> None:
-        """Makes a number of a living process stand there, or none, and lets an earlier worker end."""
+    def end_worker(self, repo: pathlib.Path) -> None:
+        """What a worker does later is not to slow the next commit down."""
         pid = repo / ".git/mem/worker.pid"
-        if there:
-            (repo / ".git/mem").mkdir(exist_ok=True)
-            pid.write_text(str(os.getpid()))
-            return
         try:
             os.kill(int(pid.read_text()), signal.SIGTERM)
         except (OSError, ValueError):
@@ -86,25 +82,25 @@ def main() -> None:
     runs = parser.parse_args().runs
     with tempfile.TemporaryDirectory() as directory:
         bench = Bench(pathlib.Path(directory))
-        repos = {name: bench.repo(name, name) for name in ("none", "theirs", "ours", "forwarded")}
-        # (label, repository, whether a worker is there)
-        cases = [("no hook", "none", True), ("an empty hook in sh", "theirs", True), ("ours, worker is there", "ours", True), ("ours, starts the worker", "ours", False),
-                 ("forwarded, worker is there", "forwarded", True), ("forwarded, starts the worker", "forwarded", False)]
+        # label: (what is installed, whether a worker is there)
+        cases = {"no hook": ("none", True), "an empty hook in sh": ("theirs", True), "ours, worker is there": ("ours", True), "ours, starts the worker": ("ours", False),
+                 "forwarded, worker is there": ("forwarded", True), "forwarded, starts the worker": ("forwarded", False)}
+        repos = {label: bench.repo(label, hooks) for label, (hooks, _) in cases.items()}
+        for label, (_, there) in cases.items():
+            if there:  # a living process, as far as hooks can see
+                (repos[label] / ".git/mem/worker.pid").write_text(str(os.getpid()))
         print("| `git commit` | | median | more than without: median | minimum | processor |\n|---|---|---|---|---|---|")
         for how, pipe, options in (("", False, ""), ("through a pipe", True, ""), ("--amend", False, "--amend")):
-            taken: dict[str, list[tuple[float, float]]] = {label: [] for label, _, _ in cases}
+            taken: dict[str, list[tuple[float, float]]] = {label: [] for label in cases}
             for _ in range(runs):
-                for label, name, there in random.sample(cases, len(cases)):
-                    bench.worker(repos[name], there)
-                    taken[label].append(bench.commit(repos[name], pipe, options))
-                    if not there:
-                        bench.worker(repos[name], False)  # what it does later is not to slow the next one down
+                for label in random.sample(list(cases), len(cases)):
+                    taken[label].append(bench.commit(repos[label], pipe, options))
+                    if not cases[label][1]:
+                        bench.end_worker(repos[label])
             floor = figures(taken["no hook"])
             for label, values in taken.items():
                 found = figures(values)
                 print(f"| {how} | {label} | {found[0]:.2f} ms | " + " | ".join(f"{a - b:+.2f} ms" for a, b in zip(found, floor, strict=True)) + " |")
-        for path in repos.values():
-            bench.worker(path, False)
 
 
 if __name__ == "__main__":
