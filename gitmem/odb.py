@@ -287,15 +287,24 @@ def sole_cleaner(common_dir: str) -> Iterator[None]:
     Raises MemError where one is at work for PATIENCE seconds.
     """
     path, end = os.path.join(common_dir, "gc.pid"), time.monotonic() + PATIENCE
+    lock, own = path + ".lock", f"{path}.{os.getpid()}"
     while True:
-        with contextlib.suppress(FileExistsError):
-            fd = os.open(path + ".lock", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-            with os.fdopen(fd, "w") as f:
+        try:
+            # A lock appears with its content: one that is empty could never be told from that of a living process.
+            with open(own, "w", encoding="ascii", errors="replace") as f:
                 f.write(f"{os.getpid()} {_host()}")
+            _link(own, lock)
             if not _at_work(path):
-                os.replace(path + ".lock", path)
+                os.replace(lock, path)
                 break
-            os.unlink(path + ".lock")
+            os.unlink(lock)
+        except FileExistsError:
+            if _left_behind(lock):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(lock)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(own)
         if time.monotonic() > end:
             raise MemError("git's own clean-up is at work in this repository", hint=f"wait for it and run this again; '{path}', or '{path}.lock' while it begins, is its lock")
         time.sleep(0.1)
@@ -306,10 +315,34 @@ def sole_cleaner(common_dir: str) -> Iterator[None]:
             os.unlink(path)
 
 
+def _link(own: str, lock: str) -> None:
+    try:
+        os.link(own, lock)
+    except FileExistsError:
+        raise
+    except OSError:  # a disk without hard links
+        with open(own, "rb") as f, open(lock, "xb") as g:
+            g.write(f.read())
+
+
 def _host() -> str:
     import socket
 
     return socket.gethostname()
+
+
+def _left_behind(lock: str) -> bool:
+    """Whether whoever made a lock says so in it and is dead: a purge, or a gc, that was killed before it had its `gc.pid`."""
+    try:
+        with open(lock, encoding="ascii", errors="replace") as f:
+            pid, _, host = f.read().partition(" ")
+        if pid.isdigit() and host.strip() == _host() and os.name != "nt":
+            os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _at_work(path: str) -> bool:

@@ -12,6 +12,7 @@ import random
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -451,7 +452,7 @@ def test_the_probe_finds_a_writer_that_leaves_its_lock(bench: Bench) -> None:
     must_fail(bench, broken("reflock._note = lambda *a: '/nowhere'"), "locked by", "/refs/notes/mem/team.lock")
 
 
-@pytest.mark.parametrize(("code", "undo", "words"), [("notes.SYNCED = ()", False, "empty"), ("reflock.sync_names = lambda *a: None", True, "the answer was given"), ("", True, ""), ("", False, "")],
+@pytest.mark.parametrize(("code", "undo", "words"), [("reflock.SYNCED = ()", False, "empty"), ("reflock.sync_names = lambda *a: None", True, "the answer was given"), ("", True, ""), ("", False, "")],
                          ids=["files not synced", "names not synced", "as it is, names undone", "as it is"])
 def test_the_probe_finds_a_writer_that_does_not_sync(bench: Bench, code: str, undo: bool, words: str) -> None:
     """A power cut right after the answer: all that is not synced goes, up to the first name that no sync covers."""
@@ -487,3 +488,14 @@ def test_the_shim_sees_what_the_kernel_sees(bench: Bench) -> None:
     shim = Counter(e.call for e in run.events)
     assert kernel["rename"] >= 2 and kernel["link"] >= 3 and kernel["sync"] >= 7
     assert {name: shim[name] for name in kernel} == dict(kernel)
+
+
+def test_the_lock_of_a_dead_purge_or_gc_stops_no_purge(bench: Bench) -> None:
+    lab, repo = bench.lab, bench.template
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    lock = repo / ".git" / "gc.pid.lock"
+    lock.write_text(f"{dead.pid} {socket.gethostname()}")
+    id = next(m["id"] for m in lab.json(repo, "list") if m["body"] == OLD[0])
+    lab.mem(repo, "purge", id, "--force")
+    assert not lock.exists() and not list((repo / ".git").glob("gc.pid*"))
