@@ -22,7 +22,7 @@ SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
     "limit": ("int", "8", True, "how many hits `recall` shows when -n is not given"),
     "autoSync": ("bool", "false", False, "true shares memories with a remote whenever you push to it; needs `git mem install git --pre-push`"),
     "maxBody": ("int", "65536", True, "largest text of one memory, in bytes (at most 524288)"),
-    "remote": ("text", "", False, "the remote that `sync`, `push` and `pull` use; empty: the branch's own, `origin`, or the only one"),
+    "remote": ("text", "", False, "the remote that `sync`, `push` and `pull` use; empty: where git pushes the branch to, `origin`, or the only one"),
     "sign": (("auto", "true", "false"), "auto", False, "sign every record with git's own signing key; auto: where `commit.gpgSign` is true"),
     "trust": (("all", "signed", "allowed-signers"), "all", False,
               "what may be handed to an agent unasked: all, only what has a valid signature, or only what somebody signed whom git's keys name"),

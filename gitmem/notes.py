@@ -118,6 +118,19 @@ class Notes:
         else:
             yield from notetree.lines_gone(self.git, [(mine.tree, theirs.tree)], self.hex_len)
 
+    def owed(self, other: str = "") -> list[bytes]:
+        """Lines that are in the history and not in the tip, and that the notes commit `other` lacks: the next write puts them back."""
+        tip = self.history.tip()
+        if tip is None:
+            return []
+        strays = self.history.strays(tip.id)
+        lost, _ = self.history.lost([tip, *strays], [(s.tree, tip.tree) for s in strays])
+        graves = Tombstones(self._purges(tip))
+        left = [line for _, line in self._absent(tip, lost) if not graves.doom(line)]
+        found = self.history.commit(other) if left and other else None
+        there = {line for _, line in self._contents(found)} if found else set()
+        return [line for line in left if line not in there]
+
     def lost_lines(self, deep: bool = False) -> int:
         """How many lines are in the history and not in the tip; the next write puts them back (`deep`: also behind marks)."""
         tip = self.history.tip()

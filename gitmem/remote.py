@@ -8,9 +8,11 @@ git's own checks let through.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import time
+from collections.abc import Iterator
 
 from . import reflock
 from .errors import GitFailed, MemError
@@ -54,18 +56,45 @@ class Remote:
 
     def fetch(self) -> str:
         """Updates the tracking copy; returns its commit, "" where the remote has no memories."""
+        self._fetch(self.tracking)
+        return self.tracked()
+
+    @contextlib.contextmanager
+    def peek(self) -> Iterator[str]:
+        """The commit the remote has, "" for none, brought here for a look; the tracking copy stays as it is."""
+        aside = f"refs/git-mem/peek-{os.getpid()}/team"
+        try:
+            self._fetch(aside)
+            yield self._local.text("rev-parse", "-q", "--verify", aside + "^{commit}", ok=(0, 1, 128))
+        finally:
+            for name in self._local.text("for-each-ref", "--format=%(refname)", aside.rpartition("/")[0]).split():
+                self._local.run("update-ref", "-d", name)
+
+    def _fetch(self, to: str) -> None:
         # A pattern: a literal ref that the remote lacks is an error to git. A partial clone needs the notes whole.
-        spec = f"+{self.ref}*:{self.tracking}*"
-        argv = [*_QUIET, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-filter", "--refmap=", "--prune", self.name, spec]
+        argv = [*_QUIET, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-filter", "--refmap=", "--prune", self.name, f"+{self.ref}*:{to}*"]
         end = time.monotonic() + reflock.STALE + 1
         while True:
-            status, _, err, _ = reflock.run(self._git, self._local.common_dir, self.tracking, argv, new=reflock.ANY, env={SYNCING: "1"})
+            status, _, err, _ = reflock.run(self._git, self._local.common_dir, to, argv, new=reflock.ANY, env={SYNCING: "1"})
             if status == 0:
-                return self.tracked()
+                return
             if b"File exists" not in err or time.monotonic() > end:
                 raise self._failed("fetch", err)
-            if not reflock.recover(self._local, self.tracking):
+            if not reflock.recover(self._local, to):
                 time.sleep(0.1)
+
+    def tip(self) -> str:
+        """The commit the remote's notes are at now, "" for none; nothing is fetched."""
+        process = self._git.start(["ls-remote", "--quiet", self.name, self.ref], {SYNCING: "1"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        out, err = process.communicate()
+        if process.returncode:
+            raise self._failed("ls-remote", err)
+        rows = out.decode("utf-8", "replace").splitlines()
+        return next((row.split("\t")[0] for row in rows if row.endswith("\t" + self.ref)), "")
+
+    def commits_of(self, branch: str) -> list[str]:
+        """`git log --oneline` of what the remote lacks of a branch, as far as is known here."""
+        return self._local.text("log", "--oneline", "--no-decorate", "-n", "1000", branch, "--not", f"--remotes={self.name}", "--").splitlines()
 
     def offers(self) -> bool:
         """Whether the remote has memories; False also where it does not answer at once or would ask for a password."""
@@ -117,7 +146,7 @@ class Remote:
         rows = [row for row in text.splitlines() if row.startswith(("fatal:", "error:"))] or text.splitlines() or ["git said nothing"]
         first = rows[0].partition(": ")[2] or rows[0]
         hint = "nothing was sent" if what == "push" else "`git fetch` with the same remote shows whether it is the network or the address"
-        return GitFailed(f"cannot {'reach' if what == 'fetch' else 'push to'} '{self.name}': {first}", hint=hint, stderr=text)
+        return GitFailed(f"cannot {'push to' if what == 'push' else 'reach'} '{self.name}': {first}", hint=hint, stderr=text)
 
 
 def _hosts_words(err: bytes) -> str:

@@ -12,7 +12,6 @@ import shutil
 
 from . import changes, githooks, guard, spool
 from .errors import MemError
-from .layout import Repo
 from .store import Store
 
 
@@ -30,13 +29,20 @@ def entries(store: Store, remote: str) -> list[tuple[str, str, str]]:
     return found
 
 
-def default_remote(repo: Repo) -> str:
-    """The remote to use: the branch's own, `origin`, or the only one; "" where there is none."""
-    remotes = repo.git.text("remote").split()
+def default_remote(store: Store) -> str:
+    """The remote to use: `mem.remote`, where the branch is pushed to, `origin`, or the only one; "" where there is none.
+
+    In a fork whose branch follows `upstream`, git pushes to `remote.pushDefault`: so do memories.
+    """
+    if store.settings["remote"]:
+        return store.settings["remote"]
+    repo = store.repo
+    remotes = repo.git.text("remote").split("\n")
     branch = repo.branch()
-    if branch:
-        own = repo.git.text("config", f"branch.{branch}.remote", ok=(0, 1))
-        if own in remotes:
+    names = [f"branch.{branch}.pushRemote", "remote.pushDefault", f"branch.{branch}.remote"] if branch else ["remote.pushDefault"]
+    for name in names:
+        own = repo.git.text("config", name, ok=(0, 1))
+        if own and own in remotes:
             return own
     if "origin" in remotes:
         return "origin"
@@ -53,7 +59,7 @@ def blocked(store: Store) -> str:
 def missing(store: Store) -> list[tuple[str, str, str]]:
     """Entries that are not in the repository's configuration."""
     repo = store.repo
-    return [(k, v, why) for k, v, why in entries(store, default_remote(repo)) if changes.lacks(repo, k, v)]
+    return [(k, v, why) for k, v, why in entries(store, default_remote(store)) if changes.lacks(repo, k, v)]
 
 
 def init(store: Store) -> list[str]:
@@ -71,7 +77,7 @@ def uninstall(store: Store) -> list[str]:
     """Takes our entries, our hooks and the cache away; returns one line for each thing done. Memories stay in the notes refs."""
     repo = store.repo
     # Without our own list (the cache was deleted) what init would add is what it added.
-    done = changes.undo(repo, {"init", "git"}, [(k, v) for k, v, _ in entries(store, default_remote(repo))])
+    done = changes.undo(repo, {"init", "git"}, [(k, v) for k, v, _ in entries(store, default_remote(store))])
     done += githooks.uninstall(store)
     store.close_cache()
     if os.path.isdir(repo.mem_dir):

@@ -8,8 +8,10 @@ purged text comes back and no text that looks like a secret leaves.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from . import reanchor, record, remote, trust
@@ -19,11 +21,16 @@ from .setup import default_remote
 from .store import Store
 
 ATTEMPTS = 12  # pushes, while others are faster
+_PATIENCE = 4  # of them while the remote does not move
 _PAUSE = 0.05  # seconds, doubled each time, at most two
 
 
 class Report:
-    """What a sync did. `sent`: the records that left (or would leave), `received`: how many lines came in."""
+    """What a sync did. `sent`: the records that left (or would leave), `received`: how many lines came in.
+
+    `branch` and `commits`: what goes along with them. `secret`: why a dry run
+    would have been refused.
+    """
 
     def __init__(self, remote: str) -> None:
         self.remote = remote
@@ -32,13 +39,15 @@ class Report:
         self.dry = False
         self.purged = False  # text was taken out of this clone, or of the remote's history
         self.branch = ""
+        self.commits: list[str] = []
+        self.secret: MemError | None = None
         self.remarks: list[str] = []
 
 
 def remote_of(store: Store, name: str = "") -> Remote:
-    """The remote to talk to: `name`, else `mem.remote`, else the branch's own, `origin`, or the only one. Raises MemError where there is none."""
+    """The remote to talk to: `name`, else `setup.default_remote`. Raises MemError where there is none."""
     known = remote.names(store.repo)
-    chosen = name or store.settings["remote"] or default_remote(store.repo)
+    chosen = name or default_remote(store)
     if not chosen:
         some = [n for n in known if n]
         hint = f"name one with --remote: {', '.join(some)}" if some else "`git remote add` names the place the team shares"
@@ -57,70 +66,101 @@ def pull(store: Store, name: str = "") -> Report:
     """Takes in what the remote has."""
     there = remote_of(store, name)
     report = Report(there.name)
-    _clean(store, report)
+    _prepare(store, report)
     refused = _take_in(store, there, report)
     _settle(store, there, report, refused)
     return report
 
 
-def push(store: Store, name: str = "", *, dry_run: bool = False, branch: bool = False, allow_secret: bool = False, take_in: bool = True) -> Report:
-    """Gives the remote what is here: with `take_in` (sync) after taking in what it has, else only when it turns out to be ahead.
+def push(store: Store, name: str = "", *, branch: bool = False, allow_secret: bool = False, take_in: bool = True) -> Report:
+    """Gives the remote what is here: with `take_in` (sync) after taking in what it has, else only where it has what we have not seen.
 
-    `branch`: the branch that is checked out goes along, both or none. With
-    `dry_run` nothing is united and nothing leaves.
+    `branch`: the branch that is checked out goes along, both or none.
     """
     there = remote_of(store, name)
     report = Report(there.name)
-    report.dry = dry_run
-    if branch:
-        report.branch = f"refs/heads/{store.repo.branch()}"
-        if report.branch == "refs/heads/":
-            raise MemError("HEAD is detached: there is no branch to push along")
-    if dry_run:
-        theirs = there.fetch()
-        report.sent = leaving(store, theirs)
-        _refuse_secrets(store, report.sent, allow_secret)
-        return report
-    _clean(store, report)
-    refused = _take_in(store, there, report) if take_in else ""
+    report.branch = _branch(store) if branch else ""
+    _prepare(store, report)
+    refused = ""
+    if take_in or there.tip() != there.tracked():
+        refused = _take_in(store, there, report)
     if store.team.tip():
         reanchor.publish(store)
-    pause = _PAUSE
+    try:
+        refused = _send(store, there, report, refused, allow_secret)
+    except MemError:
+        with contextlib.suppress(MemError):
+            _settle(store, there, report, refused)
+        raise
+    _settle(store, there, report, refused)
+    return report
+
+
+def preview(store: Store, name: str = "", *, branch: bool = False, allow_secret: bool = False) -> Report:
+    """What `push` would send, to the last line. Nothing is united, written to a ref or sent."""
+    there = remote_of(store, name)
+    report = Report(there.name)
+    report.dry = True
+    report.branch = _branch(store) if branch else ""
+    with there.peek() as theirs:
+        marks = [line for _, line in reanchor.missing(store, "team")] if store.team.tip() else []
+        report.sent = leaving(store, theirs, marks)
+        if report.branch:
+            report.commits = there.commits_of(report.branch)
+    try:
+        _refuse_secrets(store, report.sent, allow_secret)
+    except MemError as e:
+        report.secret = e
+    if any(notes.purges() for _, notes in store.sources):
+        from . import purge
+
+        purge.scrub(store, sure=True)  # the look at the remote may have brought purged text here
+    return report
+
+
+def _branch(store: Store) -> str:
+    name = store.repo.branch()
+    if not name:
+        raise MemError("HEAD is detached: there is no branch to push along", hint="`git switch` to the branch, or leave --atomic out")
+    return f"refs/heads/{name}"
+
+
+def _send(store: Store, there: Remote, report: Report, refused: str, allow_secret: bool) -> str:
+    """Pushes until it goes through; returns the commit whose history the remote still holds although it was refused here, "" for none."""
+    pause, unmoved = _PAUSE, 0
     for attempt in range(1, ATTEMPTS + 1):
         tip, theirs = store.team.tip(), refused or there.tracked()
         if not tip or (tip == theirs and not report.branch):
-            break
+            return refused
         report.sent = leaving(store, theirs)
         if not report.sent and not refused and not report.branch and _contains(store, theirs, tip):
-            break  # the remote is ahead of us
+            return ""  # the remote is ahead of us
         _refuse_secrets(store, report.sent, allow_secret)
         pushed = there.push(tip, refused, report.branch)
         if pushed.ok:
             report.purged = report.purged or bool(refused)
-            refused = ""
-            break
+            return ""
         if pushed.branch:
             raise MemError(f"'{there.name}' refused the branch '{report.branch.removeprefix('refs/heads/')}': {pushed.branch}", hint="`git pull` first; nothing was pushed")
-        if not pushed.faster:
-            _settle(store, there, report, refused)
-            raise MemError(f"'{there.name}' refused {store.team.ref}: {pushed.reason}",
-                           hint="nothing was sent; the hosting may not take notes, then another remote can be named with --remote")
-        if attempt == ATTEMPTS:
-            raise MemError(f"others kept pushing to '{there.name}' while we did", hint="run the command again; nothing was sent, nothing is lost")
+        # A remote that says it has moved, and has not, is locked or means something else.
+        unmoved += there.tip() == theirs
+        if not pushed.faster or unmoved > _PATIENCE or attempt == ATTEMPTS:
+            others = "; others kept pushing" if pushed.faster and unmoved <= _PATIENCE else ""
+            raise MemError(f"'{there.name}' refused {store.team.ref}: {pushed.reason}{others}",
+                           hint="what is here stays; run the command again, or name another remote with --remote if the hosting takes no notes")
         time.sleep(pause * random.uniform(0.5, 1.5))
         pause = min(pause * 2, 2.0)
         refused = _take_in(store, there, report)
-    _settle(store, there, report, refused)
-    return report
+    return refused
 
 
 def _contains(store: Store, commit: str, other: str) -> bool:
     return bool(commit) and store.repo.git.run_status("merge-base", "--is-ancestor", other, commit, ok=(0, 1, 128))[1] == 0
 
 
-def _clean(store: Store, report: Report) -> None:
-    """What stock git merged into our notes by itself may hold purged text again: it must neither leave nor be built upon."""
-    if store.team.tip() and store.team.purges():
+def _prepare(store: Store, report: Report) -> None:
+    """Puts our notes in order: what stock git took out would leave with the history, unseen; what it merged in may have been purged."""
+    if store.team.tip():
         report.purged = store.settle("git mem: sync").replaced or report.purged
 
 
@@ -129,9 +169,9 @@ def _take_in(store: Store, there: Remote, report: Report) -> str:
     before, had = store.team.tip(), report.received
     refused = _unite(store, there, report)
     if report.received > had and store.settings["secrets"] == "refuse":
-        for _, id, field, rule in trust.secrets(line for _, line in store.team.gained(store.team.tip(), before)):
-            what = f"memory '{id[:8]}'" if id else "a line of others"
-            report.remarks.append(f"{what} that came in looks like it holds a secret ({field + ': ' if field else ''}{rule}); `git mem purge` takes one out for good")
+        for version, id, field, rule in trust.secrets(line for _, line in store.team.gained(store.team.tip(), before)):
+            what = f"memory '{id[:8]}'" if id else f"line '{version[:8]}'"
+            report.remarks.append(f"{what} that came in looks like it holds a secret ({field + ': ' if field else ''}{rule}); `git mem purge` takes it out for good")
     return refused
 
 
@@ -175,21 +215,23 @@ def _settle(store: Store, there: Remote, report: Report, refused: str) -> None:
         store.with_cache(lambda cache: None)
 
 
-def leaving(store: Store, theirs: str) -> list[dict[str, Any]]:
-    """What a push would give to a remote that has the notes commit `theirs` ("" for none): [{"id", "op", "title", "body", "text", ...}].
+def leaving(store: Store, theirs: str, more: Iterable[bytes] = ()) -> list[dict[str, Any]]:
+    """What a push would give to a remote that has the notes commit `theirs` ("" for none): [{"id", "version", "op", "title", "body", ..., "text"}].
 
-    `text` is the very line. Lines of others are there with `op` None.
+    `text` is the very line. Lines of others have `op` None. `more`: lines that
+    will be written before. What stock git took out of our notes goes along too.
     """
     out = []
     seen = set()
-    for _, line in store.team.gained(store.team.tip(), theirs):
+    notes = store.team
+    for line in [*(line for _, line in notes.gained(notes.tip(), theirs)), *notes.owed(theirs), *more]:
         if line in seen:
             continue
         seen.add(line)
         parsed = record.parse(line)
         data = parsed.data if parsed else {}
-        out.append({"id": parsed.id if parsed else None, "op": parsed.op if parsed else None, "title": record.title_of(data), "body": data.get("body"),
-                    "type": data.get("type"), "author": data.get("author"), "text": line.decode("utf-8", "replace")})
+        out.append({"id": parsed.id if parsed else None, "version": record.version_of(line), "op": parsed.op if parsed else None, "title": record.title_of(data),
+                    "body": data.get("body"), "type": data.get("type"), "author": data.get("author"), "text": line.decode("utf-8", "replace")})
     return out
 
 
@@ -199,7 +241,7 @@ def _refuse_secrets(store: Store, sent: list[dict[str, Any]], allow: bool) -> No
         return
     found = trust.secrets(str(item["text"]).encode() for item in sent)
     if found:
-        _, id, field, rule = found[0]
-        what = f"memory '{id[:8]}'" if id else "a line that is no memory"
+        version, id, field, rule = found[0]
+        what = f"memory '{id[:8]}'" if id else f"line '{version[:8]}', which is no memory,"
         raise Refused(f"{what} looks like it holds a secret ({field + ': ' if field else ''}{rule})",
                       hint="`git mem purge` takes it out for good, --allow-secret sends it if it is none; nothing was sent")

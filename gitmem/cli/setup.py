@@ -21,7 +21,7 @@ def init_command(offline: bool = typer.Option(False, "--offline", help="Do not a
     """Set git up so that memories follow rewrites and arrive with a fetch. Nothing in the working tree changes."""
     with opened() as store:
         done = setup.init(store)
-        remote = setup.default_remote(store.repo)
+        remote = setup.default_remote(store)
         (count, _) = store.with_cache(lambda cache: cache.count())
         offered = bool(setup.waiting(store)) or (not offline and sync.offers(store, remote))
         if as_json:

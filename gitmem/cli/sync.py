@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import typer
 
 from .. import sync
 from ..errors import UsageError
+from ..store import Store
 from . import app
 from .common import opened, write, write_json
 
-_Remote = typer.Option("", "--remote", metavar="NAME", help="The remote to use (default: mem.remote, the branch's own, `origin`, or the only one).")
+_Remote = typer.Option("", "--remote", metavar="NAME", help="The remote to use (default: mem.remote, where git pushes the branch to, `origin`, or the only one).")
 _DryRun = typer.Option(False, "--dry-run", "-n", help="Show the very texts that would leave; send nothing.")
 _Atomic = typer.Option(False, "--atomic", help="Push the branch that is checked out along with the memories: both or none.")
 _AllowSecret = typer.Option(False, "--allow-secret", help="Send texts although they look like they hold a secret.")
 _Quiet = typer.Option(False, "-q", "--quiet", help="Print nothing but errors.")
 _Json = typer.Option(False, "--json", help="Print JSON.")
+_SHOWN = ("id", "op", "type", "title", "body", "v")  # in the first line and the text
 
 
 @app.command("sync")
@@ -22,7 +27,7 @@ def sync_command(remote: str = _Remote, dry_run: bool = _DryRun, atomic: bool = 
                  as_json: bool = _Json) -> int:
     """Unite with the team: take in what the remote has, give it what is here. Private memories stay."""
     with opened() as store:
-        return _say(sync.push(store, remote, dry_run=dry_run, branch=atomic, allow_secret=allow_secret), quiet, as_json)
+        return _say(_push(store, remote, dry_run, atomic, allow_secret, True), quiet, as_json)
 
 
 @app.command("push")
@@ -30,7 +35,7 @@ def push_command(remote: str = _Remote, dry_run: bool = _DryRun, atomic: bool = 
                  as_json: bool = _Json) -> int:
     """Give the remote the team's memories that are here; takes in what it has only if it is ahead."""
     with opened() as store:
-        return _say(sync.push(store, remote, dry_run=dry_run, branch=atomic, allow_secret=allow_secret, take_in=False), quiet, as_json)
+        return _say(_push(store, remote, dry_run, atomic, allow_secret, False), quiet, as_json)
 
 
 @app.command("pull")
@@ -42,27 +47,36 @@ def pull_command(remote: str = _Remote, dry_run: bool = typer.Option(False, "--d
         return _say(sync.pull(store, remote), quiet, as_json)
 
 
+def _push(store: Store, remote: str, dry_run: bool, atomic: bool, allow_secret: bool, take_in: bool) -> sync.Report:
+    if dry_run:
+        return sync.preview(store, remote, branch=atomic, allow_secret=allow_secret)
+    return sync.push(store, remote, branch=atomic, allow_secret=allow_secret, take_in=take_in)
+
+
 def _say(report: sync.Report, quiet: bool, as_json: bool) -> int:
     if as_json:
         write_json({"remote": report.remote, "dry_run": report.dry, "received": report.received, "sent": len(report.sent), "purged": report.purged, "remarks": report.remarks,
-                    "texts": report.sent})
-        return 0
-    if report.dry:
+                    "branch": report.branch or None, "commits": report.commits, "texts": report.sent})
+    elif report.dry:
         for item in report.sent:
             _text(item)
+        if report.branch:
+            write(f"branch {report.branch.removeprefix('refs/heads/')}: {len(report.commits)} commit{'s' * (len(report.commits) != 1)}")
+            for row in report.commits:
+                write("    " + row)
         write(f"{_count(len(report.sent))} would go to '{report.remote}'; nothing was sent")
-        return 0
-    if quiet:
-        return 0
-    if report.received or report.sent or report.branch:
-        along = f", with {report.branch.removeprefix('refs/heads/')}" if report.branch else ""
-        write(f"{report.remote}: {_count(report.received)} received, {len(report.sent)} sent{along}")
-    else:
-        write(f"{report.remote}: up to date")
-    if report.purged:
-        write("purged text was taken out")
-    for remark in report.remarks:
-        write(remark)
+    elif not quiet:
+        if report.received or report.sent or report.branch:
+            along = f", with {report.branch.removeprefix('refs/heads/')}" if report.branch else ""
+            write(f"{report.remote}: {_count(report.received)} received, {len(report.sent)} sent{along}")
+        else:
+            write(f"{report.remote}: up to date")
+        if report.purged:
+            write("purged text was taken out")
+        for remark in report.remarks:
+            write(remark)
+    if report.secret:
+        raise report.secret
     return 0
 
 
@@ -70,11 +84,14 @@ def _count(n: int) -> str:
     return f"{n} record{'s' * (n != 1)}"
 
 
-def _text(item: dict[str, object]) -> None:
-    """One record that would leave, whole."""
+def _text(item: dict[str, Any]) -> None:
+    """One record that would leave, whole: every field that is not empty."""
     if item["op"] is None:
-        write(f"line of another tool: {item['text']}")
+        write(f"line {item['version'][:8]} of another tool: {item['text']}")
         return
     write(f"{str(item['id'])[:8]} {item['op']} {item['type'] or ''} {item['title'] or ''}".rstrip())
     for line in str(item["body"] or "").splitlines():
         write("    " + line)
+    for name, value in sorted(json.loads(item["text"]).items()):
+        if name not in _SHOWN:
+            write(f"    {name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
