@@ -263,8 +263,9 @@ class World:
         os.waitpid(child, 0)
         with os.fdopen(reader, "rb") as answer:
             said = answer.read()
-        for lock in [*(clone / ".git" / "refs").rglob("*.lock"), *(self.hub / "refs").rglob("*.lock"), *(clone / ".git").glob("*.lock"), *self.hub.glob("*.lock")]:
-            lock.unlink()  # as git tells its users to do
+        # A lock that our own writer left is ours to clear; of what else git was doing, its users are told to.
+        for lock in [*(self.hub / "refs").rglob("*.lock"), *(clone / ".git").glob("*.lock"), *self.hub.glob("*.lock")]:
+            lock.unlink()
         if said:
             self.note(json.loads(said), word, "team", clone)
         elif what == "remember":

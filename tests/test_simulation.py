@@ -39,6 +39,10 @@ class Simulation(RuleBasedStateMachine):
         super().__init__()
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="team-"))
         self.world = World(Lab(self.root))
+        # hypothesis leaves some rules out of a run, remember too: there is always something to lose.
+        for clone in self.world.clones:
+            self.world.remember(clone, 2, 1, 0, False, False, False)
+            self.world.remember(clone, 1, 1, 0, True, False, True)
 
     def did(self, *what: object) -> None:
         type(self).steps += 1
@@ -149,22 +153,17 @@ def test_nothing_acknowledged_is_lost_and_nothing_purged_is_anywhere() -> None:
     Simulation.steps = 0
     run(Simulation, EXAMPLES, STEPS, shrink=False)
     print(f"{Simulation.steps} steps, seed {SEED}")
+    assert Simulation.steps > 0.8 * EXAMPLES * STEPS
 
 
-def test_the_simulation_notices_a_broken_fold(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The probe: a fold that drops one memory makes the check fail."""
-    world = World(lab)
-    for clone in world.clones:
-        world.remember(clone, 1, 1, 0, False, False, False)
-    world.quiesce()
-    world.check()
+def test_the_simulation_notices_a_broken_fold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The probe: the same walk fails when the fold loses every fourth memory."""
+    run(Simulation, 2, 20, shrink=False)
     real = fold.fold
 
     def broken(records: Iterable[record.Record]) -> dict[str, fold.Memory]:
-        folded = real(records)
-        folded.pop(min(folded), None)
-        return folded
+        return {id: memory for id, memory in real(records).items() if id[0] not in "0123"}
 
     monkeypatch.setattr(fold, "fold", broken)
-    with pytest.raises(AssertionError, match=r"lost|hidden|differ"):
-        world.check()
+    with pytest.raises(Exception, match=r"lost|differ|no memory|KeyError|'[0-9a-f]{32}'"):
+        run(Simulation, 2, 20, shrink=False)
