@@ -121,16 +121,18 @@ def test_a_remember_killed_at_any_call(bench: Bench) -> None:
     def one(run: Run, at: int) -> None:
         there = sound(bench.lab, run, [*OLD, SECRET], [NEW], acknowledged="remembered" in run.answer)
         seen.add(bool(there))
+        if at % 3:
+            return
         # And by the executable itself, which also says nothing.
         done = bench.lab.run(run.repo, *MEM, "recall", AFTER, "--json")
         assert done.returncode == 0 and done.stderr == "" and json.loads(done.stdout)["hits"][0]["body"] == AFTER
 
-    bench.each([*MEM, "remember", NEW], one, share=24)
+    bench.each([*MEM, "remember", NEW], one, share=18)
     assert seen == {False, True}  # some runs died before the ref moved and some after
 
 
 def test_the_first_remember_killed_at_any_call(empty: Bench) -> None:
-    empty.each([*MEM, "remember", NEW], lambda run, at: sound(empty.lab, run, [], [NEW], acknowledged="remembered" in run.answer) and None, share=16)
+    empty.each([*MEM, "remember", NEW], lambda run, at: sound(empty.lab, run, [], [NEW], acknowledged="remembered" in run.answer) and None, share=10)
 
 
 @pytest.mark.parametrize("command", ["edit", "forget", "supersede", "share"])
@@ -150,7 +152,7 @@ def test_a_change_killed_at_any_call(bench: Bench, command: str) -> None:
         else:
             assert (OLD[0] in shown) == (NEW not in there)
 
-    bench.each([*MEM, *argv], one, share=7)
+    bench.each([*MEM, *argv], one, share=5)
 
 
 BULK = "import gitmem.cli.write as w; w._BLOCK = 6; import sys; sys.argv[0] = 'git-mem'; from gitmem.__main__ import main; sys.exit(main())"
@@ -170,12 +172,12 @@ def test_a_bulk_import_killed_at_any_call(bench: Bench, limit: int) -> None:
         ids = {json.loads(row)["id"] for row in run.answer.splitlines() if row.endswith("}")}
         assert ids <= {r.id for r in records(lab, run.repo)}
 
-    bench.each([sys.executable, "-c", BULK, "remember", "--jsonl", "-", "--json"], one, share=10, stdin=lines)
+    bench.each([sys.executable, "-c", BULK, "remember", "--jsonl", "-", "--json"], one, share=7, stdin=lines)
 
 
 def test_an_index_killed_at_any_call(bench: Bench) -> None:
     shutil.rmtree(bench.template / ".git" / "mem")
-    bench.each([*MEM, "index"], lambda run, at: sound(bench.lab, run, [*OLD, SECRET], []) and None, share=10)
+    bench.each([*MEM, "index"], lambda run, at: sound(bench.lab, run, [*OLD, SECRET], []) and None, share=6)
 
 
 def test_one_process_of_a_remember_killed_at_any_call(bench: Bench) -> None:
@@ -185,7 +187,7 @@ def test_one_process_of_a_remember_killed_at_any_call(bench: Bench) -> None:
         there = sound(bench.lab, run, [*OLD, SECRET], [NEW], acknowledged=run.status == 0, quiet=False)
         assert not (there and "nothing was written" in run.error)
 
-    bench.each([*MEM, "remember", NEW], one, share=12, env={"FAULT_ALONE": "1"})
+    bench.each([*MEM, "remember", NEW], one, share=8, env={"FAULT_ALONE": "1"})
 
 
 # Killed while it talks to a remote
@@ -225,11 +227,11 @@ def test_a_sync_killed_at_any_call(shared: Bench, before: bool) -> None:
         assert there == {*OLD, THEIRS, AFTER, *([NEW] if before else [])}
         assert there <= {m["body"] for m in lab.json(run.repo, "list")}
 
-    shared.each([*MEM, "sync"], one, share=10)
+    shared.each([*MEM, "sync"], one, share=6)
 
 
 def test_a_power_cut_at_any_call_of_a_sync(shared: Bench) -> None:
-    power(shared, [*MEM, "sync"], [*OLD, SECRET], [THEIRS], 8)
+    power(shared, [*MEM, "sync"], [*OLD, SECRET], [THEIRS], 5)
 
 
 def test_a_purge_killed_at_any_call(bench: Bench) -> None:
@@ -252,7 +254,7 @@ def test_a_purge_killed_at_any_call(bench: Bench) -> None:
         assert not here(run.repo), done.stdout + done.stderr
         assert {m["body"] for m in lab.json(run.repo, "list")} == {OLD[1], SECRET, AFTER}
 
-    bench.each([*MEM, "purge", id, "--force"], one, share=12)
+    bench.each([*MEM, "purge", id, "--force"], one, share=7)
 
 
 # The power fails
@@ -281,7 +283,7 @@ def power(bench: Bench, argv: list[str], kept: list[str], new: list[str], share:
 
 
 def test_a_power_cut_at_any_call_of_a_remember(bench: Bench) -> None:
-    power(bench, [*MEM, "remember", NEW], [*OLD, SECRET], [NEW], 16)
+    power(bench, [*MEM, "remember", NEW], [*OLD, SECRET], [NEW], 12)
 
 
 def test_a_power_cut_at_any_call_of_the_first_remember(empty: Bench) -> None:
@@ -315,7 +317,7 @@ def refused_or_stored(bench: Bench, run: Run, *, disk_works_again: bool = True) 
     assert not (there and "nothing was written" in run.error), run.error
 
 
-@pytest.mark.parametrize(("mode", "once", "share"), [("enospc", False, 10), ("eio", False, 8), ("eio", True, 8), ("short", True, 5)],
+@pytest.mark.parametrize(("mode", "once", "share"), [("enospc", False, 7), ("eio", False, 5), ("eio", True, 6), ("short", True, 4)],
                          ids=["full", "broken", "broken once", "short write"])
 def test_a_remember_whose_disk_fails_at_any_call(bench: Bench, mode: str, once: bool, share: int) -> None:
     bench.each([*MEM, "remember", NEW], lambda run, at: refused_or_stored(bench, run), share=share, mode=mode, once=once)
@@ -426,7 +428,7 @@ def must_fail(bench: Bench, argv: list[str], words: str, path: str, **more: bool
     whole = bench.run(argv)
     assert whole.status == 0, whole.error
     found: list[str] = []
-    for at in [n for e in whole.events if path in e.path for n in (e.number, e.number + 1)]:
+    for at in [n for e in reversed(whole.events) if path in e.path for n in (e.number + 1, e.number)]:
         run = bench.run(argv, at)
         try:
             sound(bench.lab, run, [*OLD, SECRET], [NEW], acknowledged="remembered" in run.answer)
