@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Callable
 
 from . import __version__, cache, check, githooks, graves, index, notetree, purge, reanchor, record, setup, trust, worker
-from .errors import MemError
+from .errors import GitFailed, MemError
 from .fold import Tombstones
 from .store import Store
 
@@ -56,6 +56,7 @@ def examine(store: Store) -> list[Finding]:
     blocked = setup.blocked(store)
     if blocked:
         out.append(Finding(BAD, f"'{blocked}' stands where memories are to be stored", "choose another namespace, for example `git config mem.ref memory`"))
+
     def set_up() -> str:
         return "; ".join(setup.init(store)) or "nothing was missing any more"
 
@@ -64,17 +65,15 @@ def examine(store: Store) -> list[Finding]:
     out += _programs()
     out += _hooks(store)
     out += [Finding(OK if good else WARN, text, hint) for good, text, hint in trust.remarks(store.settings, store.home)]
+    unreadable: list[Finding] = []
     for scope, notes in store.sources:
-        tip = notes.tip()
-        if tip:
-            out += _notes(store, scope, tip)
-        else:
-            out.append(Finding(OK, f"{scope}: no memories yet"))
-    out += _purged(store)
-    of_cache = _cache(store)
-    out += of_cache
-    if os.path.exists(cache.path_of(store.repo.mem_dir)) and not any(f.level == BAD for f in of_cache):
-        out += _anchors(store)
+        try:
+            tip = notes.tip()
+        except GitFailed as e:
+            unreadable.append(_unreadable(store, scope, e))
+            continue
+        out += _notes(store, scope, tip) if tip else [Finding(OK, f"{scope}: no memories yet")]
+    out += unreadable or _derived(store)
     try:
         store.table.verify()
         out.append(Finding(OK, f"embedding table {store.table.space}"))
@@ -83,6 +82,16 @@ def examine(store: Store) -> list[Finding]:
     policy = os.path.join(store.repo.top, ".gitmem.toml") if store.repo.top else ""
     if policy and os.path.exists(policy):
         out += _policy(policy)
+    return out
+
+
+def _derived(store: Store) -> list[Finding]:
+    """What stands on notes that can be read."""
+    out = _purged(store)
+    of_cache = _cache(store)
+    out += of_cache
+    if os.path.exists(cache.path_of(store.repo.mem_dir)) and not any(f.level == BAD for f in of_cache):
+        out += _anchors(store)
     return out
 
 
@@ -132,6 +141,14 @@ def _purged(store: Store) -> list[Finding]:
     return [Finding(WARN, "text that was purged may still be in objects here", "`git mem sync` looks, and takes it out", finish)]
 
 
+def _unreadable(store: Store, scope: str, e: GitFailed) -> Finding:
+    def mend() -> str:
+        store.notes(scope).settle("git mem: mend", store.settings.author)
+        return f"{scope}: the ref is whole again, at {store.notes(scope).tip()[:12] or 'nothing'}"
+
+    return Finding(BAD, f"{scope}: {e.message}", e.hint, mend)
+
+
 def _notes(store: Store, scope: str, tip: str) -> list[Finding]:
     """Every line of a ref, read through git."""
     notes = store.notes(scope)
@@ -147,7 +164,7 @@ def _notes(store: Store, scope: str, tip: str) -> list[Finding]:
         count[kind] += 1
         count["forged"] += bool(parsed and parsed.op == "create" and not record.id_holds(parsed.data))
         if kind == "broken":
-            broken.append(key[:12])
+            broken.append(f"{key[:12]} (line {record.version_of(line)[:8]})")
     keys = sum(1 for _ in notetree.all_notes(store.repo.git, tip, store.repo.hex_len))
     out = [Finding(OK, f"{scope}: {_many(count['records'], 'record')} in {_many(keys, 'note')}")]
 
@@ -172,8 +189,8 @@ def _notes(store: Store, scope: str, tip: str) -> list[Finding]:
         out.append(Finding(WARN, f"{scope}: {_many(lost, 'line')} taken out of the notes by another tool; recall still finds them", f"the next write puts them back; {_REPAIRS}", tidy))
     secrets = trust.secrets(seen)
     if secrets:
-        listed = ", ".join(f"{id[:8] or 'a line of others'} ({rule})" for _, id, _, rule in secrets[:_LISTED])
-        out.append(Finding(WARN, f"{scope}: {_many(len(secrets), 'text')} that may hold a secret: {listed}", "`git mem show` shows one; `git mem purge` takes one out for good"))
+        listed = ", ".join(f"{id[:8] or 'line ' + version[:8]} ({rule})" for version, id, _, rule in secrets[:_LISTED])
+        out.append(Finding(WARN, f"{scope}: {_many(len(secrets), 'text')} that may hold a secret: {listed}", "`git mem show` shows a memory; `git mem purge` takes a memory or a line out for good"))
     return out
 
 

@@ -7,7 +7,10 @@ has it, and the walk is over before it began.
 
 from __future__ import annotations
 
+import os
+
 from . import notetree, reflock
+from .errors import GitFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +54,28 @@ class History:
         return Commit(found[0], found[2]) if found and found[1] == "commit" else None
 
     def tip(self) -> Commit | None:
-        return self.commit(self.ref + "^{commit}")
+        """The commit the ref points to, None where there is no ref. Raises GitFailed where the ref names what is not here: that is not "no memories"."""
+        found = self.commit(self.ref + "^{commit}")
+        if found is None and self._exists():
+            raise GitFailed(f"cannot read '{self.ref}': the commit it names is not here",
+                            hint="`git mem doctor --repair` takes it back to its last whole state and writes again what came after")
+        return found
+
+    def _exists(self) -> bool:
+        """Whether there is such a ref, found without a git process: most repositories have no private memories, and every search asks."""
+        common = self.git.common_dir
+        if os.path.isdir(os.path.join(common, "reftable")):
+            return bool(self.git.text("rev-parse", "-q", "--verify", self.ref, ok=(0, 1, 128)))
+        try:
+            with open(os.path.join(common, self.ref), "rb") as f:
+                return bool(f.read(40).strip(b"0\n"))  # an empty file is what a power cut leaves: git cannot read it either
+        except OSError:
+            pass
+        try:
+            with open(os.path.join(common, "packed-refs"), "rb") as f:
+                return b" %s\n" % self.ref.encode() in f.read()
+        except OSError:
+            return False
 
     def contains(self, commit: Commit, other: Commit) -> bool:
         """Whether `other` is an ancestor of `commit`, or the same."""

@@ -56,7 +56,10 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
     instead of the change. `ahead` holds documents that were prepared before. Raises Damaged or sqlite3.Error for a file that must
     be rebuilt.
     """
-    moved = [(s, n, "", n.tip()) for s, n in sources if n.tip()] if deep else pending(cache, sources)
+    try:
+        moved = [(s, n, "", n.tip()) for s, n in sources if n.tip()] if deep else pending(cache, sources)
+    except GitFailed:
+        return None  # a ref names what is not here: we answer with what we have, and the next write mends it (`rescue`)
     sizes = {n.ref: n.reflog_size() for _, n, _, _ in moved}  # before reading: what comes later is seen by the next call
     # An empty cache takes any table: it gets the space with its first record.
     cache.blind = cache.meta("space", table.space) != table.space

@@ -160,8 +160,7 @@ def _contains(store: Store, commit: str, other: str) -> bool:
 
 def _prepare(store: Store, report: Report) -> None:
     """Puts our notes in order: what stock git took out would leave with the history, unseen; what it merged in may have been purged."""
-    if store.team.tip():
-        report.purged = store.settle("git mem: sync").replaced or report.purged
+    report.purged = store.settle("git mem: sync").replaced or report.purged
 
 
 def _take_in(store: Store, there: Remote, report: Report) -> str:

@@ -137,3 +137,20 @@ def test_a_commit_that_nothing_holds_is_listed_and_left_to_the_user(lab: Lab) ->
     assert "no branch holds" in warned(lab, repo)
     lab.mem(repo, "doctor", "--repair")
     assert "no branch holds" in warned(lab, repo) and lab.git(repo, "rev-parse", REF) == before
+
+
+def test_a_ref_whose_commit_is_gone_is_no_empty_store_and_is_mended(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "init")
+    lab.mem(repo, "remember", "the first")
+    lab.mem(repo, "remember", "the second")
+    tip = lab.git(repo, "rev-parse", REF).strip()
+    (repo / ".git" / "objects" / tip[:2] / tip[2:]).unlink()
+    found = findings(lab, repo)
+    assert any(f["level"] == "bad" and "is not here" in f["text"] for f in found)
+    assert not any("no memories yet" in f["text"] and f["text"].startswith("team") for f in found)
+    answer = lab.json(repo, "recall", "the second", rc=(0, 1))
+    assert answer["degraded"]
+    assert "the ref is whole again" in lab.mem(repo, "doctor", "--repair")
+    assert {m["body"] for m in lab.json(repo, "list", "--all")} == {"the first", "the second"}
+    lab.git(repo, "fsck", "--strict", "--no-reflogs")
