@@ -1,6 +1,6 @@
 """Deletes the objects that hold purged lines from this repository, by name, and says what it could not delete.
 
-Promise: afterwards no blob in the object store has a doomed line, no tree or
+Promise: afterwards no note in the object store has a doomed line, no tree or
 commit names one that is gone, and every other object, ref and reflog is as it
 was: no `gc`, no expiry. Objects that nobody reaches are found too (a writer
 that failed, a merge by stock git), and files that a killed git left. What a
@@ -11,7 +11,9 @@ What is read: every blob, in a repository of up to `MANY` objects and `MUCH`
 bytes. In a larger one those that only usual branches and tags lead to are
 passed over (`Erased.partly`), so a note that somebody committed to a branch as
 a file is not found there. Blobs above `LARGEST` bytes are read in the history of
-notes only. The proof is a list of all objects, asked of git afterwards.
+notes only. A line that is no record may stand in any file of the user's, so it
+counts only in a note: where a tree names the blob as one, or records stand
+beside it. The proof is a list of all objects, asked of git afterwards.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import os
 import re
 import time
 
-from . import roots
+from . import record, roots
 from .notetree import KEYS, is_hex, split_lines
 from .odb import Odb, sole_cleaner
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 MANY, MUCH = 300_000, 1 << 30  # reading these takes some seconds, finding out what branches lead to takes no less
 LARGEST = 32 * 1024 * 1024  # bytes of a blob nobody reaches that may still be a note
 _ROUNDS = 5  # others may write while we delete
+_TELLING = 16  # bytes of a line that is no record; files of a killed git are not taken for a shorter one
 _SHORTEST = 20  # hex digits a note's name keeps below its directories
 _KNOWN = 200_000  # lines found harmless that are remembered: the same ones stand in every state of a note
 _ORDER = ("tag", "commit", "tree", "blob")  # who names another goes first
@@ -58,13 +61,14 @@ class Erased:
 
 
 def erase(repo: Repo, doom: Callable[[bytes], bool], hints: Iterable[bytes] = (), progress: Callable[[int], None] = lambda n: None,
-          let_go: Callable[[list[str]], bool] = lambda names: False) -> Erased:
+          let_go: Callable[[list[str]], bool] = lambda names: False, others: bool = False) -> Erased:
     """Deletes every object that holds a line for which `doom` holds, and what names those objects.
 
     `hints`: one of them stands in every such line; without any, each line of
     each blob is judged, which takes longer. `progress` is told how many more
     objects were read. `let_go` hears who leads to doomed objects (as in `held`)
-    and may change that; it returns whether it did. Raises MemError while git's own clean-up is at work,
+    and may change that; it returns whether it did. `others`: `doom` may hold for
+    lines that are no records. Raises MemError while git's own clean-up is at work,
     GitFailed or OSError where a file cannot be written; running again goes on
     from there.
     """
@@ -72,25 +76,29 @@ def erase(repo: Repo, doom: Callable[[bytes], bool], hints: Iterable[bytes] = ()
     repo.git.close()  # an open reader would keep old packs
     try:
         with sole_cleaner(repo.common_dir):
-            return _Eraser(odb, repo.hex_len, doom, list(hints), progress).run(let_go)
+            return _Eraser(odb, repo.hex_len, doom, list(hints), progress, others).run(let_go)
     finally:
         odb.git.close()
 
 
 class _Eraser:
-    def __init__(self, odb: Odb, hex_len: int, doom: Callable[[bytes], bool], hints: list[bytes], progress: Callable[[int], None]) -> None:
+    def __init__(self, odb: Odb, hex_len: int, doom: Callable[[bytes], bool], hints: list[bytes], progress: Callable[[int], None], others: bool = False) -> None:
         self.odb = odb
         self.git = odb.git
         self.hex_len = hex_len
         self.doom = doom
         self.hints = hints
         self.progress = progress
+        self.others = others
+        self.notes: set[bytes] = set()  # blobs that a tree names as notes, looked for where `others`
+        self.strange: set[bytes] = set()  # doomed lines found that are no records
         self.doomed: dict[bytes, str] = {}  # object id: type
         self.foreign: list[bytes] = []  # doomed, but no part of notes history: the user's, so it stays
         self.shared: set[str] = set()  # that usual refs and notes both lead to
         self.usual: list[tuple[str, str]] = []
         self.harmless: set[bytes] = set()
         self.ids: set[str] = set()  # of the memories found
+        self.note = re.compile(rb"100[0-7]{3} [0-9a-f]{%d,%d}\0(.{%d})" % (_SHORTEST, hex_len, hex_len // 2), re.DOTALL)
         self.entry = re.compile(rb"([0-7]+) ([^\0]+)\0(.{%d})" % (hex_len // 2), re.DOTALL)
 
     def run(self, let_go: Callable[[list[str]], bool]) -> Erased:
@@ -124,7 +132,7 @@ class _Eraser:
             fresh = {*self.odb.loose(begun), *(id for pack in self.odb.packs() if pack not in packs for id in self.odb.pack_ids(pack))}
             wanted = self._typed(id for id in fresh if bytes.fromhex(id) not in held)
         out.ids = self.ids
-        out.files, busy = self.odb.remove_leftovers({*self.hints, *map(str.encode, self.ids)})
+        out.files, busy = self.odb.remove_leftovers({*self.hints, *map(str.encode, self.ids), *self.strange})
         out.files += self._unlink_copies(out.deleted)
         out.held += [f"a running git process ('{path}')" for path in busy]
         out.held += [f"the unfinished edit or merge '{path}'" for path in roots.drafts(self.git) if self._draft_holds(path)]
@@ -168,24 +176,34 @@ class _Eraser:
             if found:
                 yield bytes.fromhex(found[0]), found[2]
 
-    def _holds(self, blob: bytes) -> bool:
-        """Whether a blob has a doomed line."""
+    def _holds(self, blob: bytes, note: bool) -> bool:
+        """Whether a blob has a doomed line. `note`: lines that are no records count."""
         if self.hints and not any(h in blob for h in self.hints):
             return False
         for line in split_lines(blob):
-            if not line.startswith(b"{") or line in self.harmless:
+            if line in self.harmless or not (note or line.startswith(b"{")):
                 continue
             if self.doom(line):
-                self.ids.update(id.decode() for id in re.findall(rb'"id":"([0-9a-f]{32})"', line))
-                return True
-            if len(self.harmless) < _KNOWN:
+                if record.parse(line):
+                    self.ids.update(id.decode() for id in re.findall(rb'"id":"([0-9a-f]{32})"', line))
+                    return True
+                if note:
+                    self.strange.update([line] if len(line) >= _TELLING else [])
+                    return True
+            elif len(self.harmless) < _KNOWN:
                 self.harmless.add(line)
         return False
 
+    def _is_ours(self, id: bytes, blob: bytes) -> bool:
+        """Whether lines of a blob that are no records count: it is a note, or one that was never finished."""
+        return self.others and (id in self.notes or (b'"v":1' in blob and any(map(record.parse, split_lines(blob)))))
+
     def _find(self, wanted: dict[str, list[str]]) -> set[bytes]:
         """The doomed ones: blobs with a doomed line and, upwards, what names a doomed object; `doomed` has all so far."""
+        for _, content in self._read(wanted["tree"]) if self.others else ():
+            self.notes.update(self.note.findall(content))
         for n, (id, content) in enumerate(self._read(wanted["blob"])):
-            if id not in self.doomed and self._holds(content):
+            if id not in self.doomed and self._holds(content, self._is_ours(id, content)):
                 self.doomed[id] = "blob"
             if n % 1000 == 999:
                 self.progress(1000)
@@ -307,7 +325,7 @@ class _Eraser:
 
     def _draft_holds(self, path: str) -> bool:
         with contextlib.suppress(FileNotFoundError), open(path, "rb") as f:
-            return self._holds(f.read())
+            return self._holds(f.read(), True)
         return False
 
     def _unlink_copies(self, ids: Iterable[str]) -> list[str]:

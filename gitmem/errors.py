@@ -26,6 +26,10 @@ class UsageError(MemError):
     code = 2
 
 
+class Ambiguous(MemError):
+    """A prefix names several things."""
+
+
 class NotARepository(MemError):
     """There is no usable git repository here."""
 

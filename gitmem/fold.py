@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .record import COMMIT_OPS, CONTENT_OPS, COVER_OPS, Record, parse, version_of
+from .record import COMMIT_OPS, CONTENT_OPS, COVER_OPS, Record, newer, parse, version_of
 
 ACTIVE, SUPERSEDED, FORGOTTEN = "active", "superseded", "forgotten"
 
@@ -74,11 +74,18 @@ class Tombstones:
         return bool(self.ids or self.versions)
 
     def doom(self, line: bytes) -> bool:
-        """Whether a line may not be anywhere: a record, but no purge record, that is named."""
-        if not any(n in line for n in self._needles) and not (self.versions and version_of(line.strip()) in self.versions):
+        """Whether a line may not be anywhere: any but a purge record, named by its version, or a record by its memory."""
+        line = line.strip()
+        named = bool(self.versions and line) and version_of(line) in self.versions
+        if not named and not any(n in line for n in self._needles):
             return False
         found = parse(line)
-        return found is not None and found.op != "purge" and (found.id in self.ids or found.version in self.versions)
+        return mortal(line, found) and (named or (found is not None and found.id in self.ids))
+
+
+def mortal(line: bytes, parsed: Record | None) -> bool:
+    """Whether a purge can take a line: all but purge records, also those of newer formats."""
+    return parsed.op != "purge" if parsed else not (b'"op":"purge"' in line and newer(line))
 
 
 def fold(records: Iterable[Record]) -> dict[str, Memory]:

@@ -11,7 +11,7 @@ from typing import Any
 from . import fold, marks, record
 from .cache import Cache
 from .document import scope_name
-from .errors import MemError, Refused
+from .errors import Ambiguous, MemError, Refused
 from .notetree import is_hex
 from .remember import branch_to_note, note_blobs, refuse_secrets
 from .store import Store
@@ -44,7 +44,7 @@ def full_id(cache: Cache, prefix: str) -> str:
     if not ids:
         raise MemError(f"no memory '{prefix}'", hint="`git mem list --all` shows every memory")
     if len(ids) > 1:
-        raise MemError(f"'{prefix}' is ambiguous: {', '.join(i[: len(prefix) + 4] for i in ids)}", hint="type more digits")
+        raise Ambiguous(f"'{prefix}' is ambiguous: {', '.join(i[: len(prefix) + 4] for i in ids)}", hint="type more digits")
     return str(ids[0])
 
 

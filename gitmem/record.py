@@ -34,6 +34,8 @@ CONTENT_OPS = ("create", "edit")
 COVER_OPS = ("create", "edit", "forget")
 # Records about commits: their `id` is the full id of one, and no memory has it.
 COMMIT_OPS = ("mark", "move")
+# What a memory's id finds; any other line goes by its version.
+MEMORY_OPS = (*COVER_OPS, "share", "purge")
 
 MAX_BODY = 64 * 1024  # bytes of UTF-8, unless mem.maxBody says otherwise
 MAX_LINE = 1024 * 1024  # longer lines of others are kept, not interpreted

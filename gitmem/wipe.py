@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .cache import Cache
 
 _PIECE = 32  # bytes of text that give it away
+_WHOLE = 16  # of a line that is no record; shorter ones stand in any file
 _STRIDE = 1000  # a page of the cache holds several pieces of a text that runs through it
 _PATIENCE = 2.0  # seconds to wait for readers of the cache
 _FAMILY = re.compile(r"index-[0-9]+\.db")
@@ -42,9 +43,15 @@ def doomed_lines(store: Store, graves: Tombstones) -> list[Record]:
     return store.with_cache(read, refresh=False)[0]
 
 
-def needles(records: Iterable[Record]) -> list[bytes]:
-    """Bytes that stand in a file that has one of the records: its random digits, and pieces of its text as JSON has it."""
+def needles(records: Iterable[Record], other: bytes = b"") -> list[bytes]:
+    """Bytes that stand in a file that has one of the records: its random digits, and pieces of its text as JSON has it.
+
+    `other`: a line that is no record, to be found whole.
+    """
     out: dict[bytes, None] = {}
+    if len(other) >= _WHOLE:
+        said = other.decode("utf-8", "replace")
+        out.update(dict.fromkeys([other, *(json.dumps(said, ensure_ascii=ascii)[1:-1].encode("utf-8", "replace") for ascii in (False, True))]))
     for r in records:
         if isinstance(r.data.get("n"), str) and len(r.data["n"]) >= 16:
             out[b'"n":"%s"' % r.data["n"].encode("utf-8", "replace")] = None
@@ -95,11 +102,11 @@ def _other_caches(mem_dir: str) -> None:
 
 
 def files(mem_dir: str, words: list[bytes], doom: Callable[[bytes], bool]) -> list[str]:
-    """Takes each line that holds one of the words, or a doomed record, out of the files that are no cache; returns the files that changed."""
+    """Takes each line that holds one of the words, or is a doomed line, out of the files that are no cache; returns the files that changed."""
     pattern = re.compile(b"|".join(map(re.escape, words)) or b"(?!)")
 
     def goes(line: bytes) -> bool:
-        return pattern.search(line) is not None or doom(line[line.find(b"{") :].strip())
+        return pattern.search(line) is not None or any(map(doom, (line, line.partition(b"\t")[2], line[line.find(b"{") :])))
 
     changed = []
     for at, _, names in os.walk(mem_dir):

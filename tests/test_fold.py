@@ -132,6 +132,15 @@ def test_a_purge_of_lines_leaves_the_other_lines() -> None:
     assert [v.data["body"] for v in folded[one.id].versions] == ["a"]
 
 
+def test_a_purge_of_lines_dooms_a_line_of_any_kind_but_a_purge_record() -> None:
+    lines = [b"a key, written by hand", b'{"v":1,"op":"create","id":"ab', record.dump({"v": 1, "op": "feedback", "id": "x"}), record.dump({"v": 2, "op": "create", "id": "x"}), b"\xff"]
+    purges = [record.dump(record.envelope("purge", {"id": "0" * 32}, "", {})), record.dump({"v": 2, "op": "purge", "id": "x"})]
+    versions = [record.version_of(line) for line in [*lines, *purges, b""]]
+    graves = fold.Tombstones([made(record.envelope("purge", {"id": "1" * 32, "lines": versions}, "", {}))])
+    assert all(map(graves.doom, lines)) and graves.doom(b" " + lines[0] + b"\r")
+    assert not any(map(graves.doom, [*purges, b"", b" ", b"another line"]))
+
+
 def test_the_same_text_twice_is_shown_once() -> None:
     text = "y" * 300
     assert len(fold.fold([create(text), create(text)])[create(text).id].versions) == 1

@@ -223,6 +223,22 @@ def test_a_line_that_was_purged_is_refused_when_it_is_written_again(lab: Lab) ->
     assert a.bodies() == {"another text"}
 
 
+def test_a_purged_line_that_is_no_record_comes_back_from_no_clone(lab: Lab) -> None:
+    a, b = two(lab)
+    a.remember("stays")
+    lab.git(a.path, "notes", "--ref=mem/team", "append", "-m", "the secret name is Zanzibarium", "HEAD")
+    b.take(a)
+    b.remember("of b")
+    tombstone = record.dump(record.envelope("purge", {"id": "0" * 32, "lines": [record.version_of(b"the secret name is Zanzibarium")]}, "", {}))
+    assert a.notes.replant([(notetree.PURGED, tombstone)], "git mem: purge 1 memory", ADA).replaced
+    assert not a.holds("Zanzibarium")
+    assert a.take(b).refused and not a.holds("Zanzibarium") and a.bodies() == {"stays", "of b"}
+    assert b.take(a).replaced and not b.holds("Zanzibarium")
+    lab.git(b.path, "notes", "--ref=mem/team", "append", "-m", "  the secret name is Zanzibarium ", "HEAD")
+    b.remember("more")
+    assert not b.holds("Zanzibarium") and b.bodies() == {"stays", "of b", "more"}
+
+
 def test_a_merge_that_brought_purged_text_is_not_built_upon_by_a_clone_that_has_the_text_too(lab: Lab) -> None:
     a, b = two(lab)
     doomed = a.remember("the secret name is Zanzibarium")
