@@ -1,4 +1,4 @@
-"""`git mem purge`: a memory's text leaves this repository for good, and the command proves it.
+"""`git mem purge`: the text of a memory, or a line that is none, leaves this repository for good, and the command proves it.
 
 Promise, once it has answered that nothing holds the text: no object, no page
 of the cache and no file of ours here has it, and a record without text (the
@@ -14,14 +14,13 @@ or by `scrub`, from whatever step it was killed at.
 from __future__ import annotations
 
 import os
-import re
 from typing import Any
 
 from . import erase, graves, memories, record, wipe
-from .errors import MemError
-from .fold import Tombstones
+from .errors import Ambiguous, MemError
+from .fold import Tombstones, mortal
 from .history import History
-from .notetree import PURGED
+from .notetree import PURGED, is_hex
 from .record import Record
 from .store import Store
 
@@ -31,19 +30,33 @@ if TYPE_CHECKING:
     from typing import Any
 
 _LOG = "the reflog of "
+_LONG = 16  # bytes of a line that are sought first; shorter ones stand everywhere
 MESSAGE = "git mem: purge 1 memory"
 
 
 class Target:
-    """What is to go. Without records: something purged before, which may not be finished; `id` is then its tombstone's, or ""."""
+    """What is to go: the records of a memory, or the one line that no memory has.
 
-    __slots__ = ("id", "records", "scope", "title")
+    With neither: something purged before, which may not be finished; `id` is then its tombstone's, or "".
+    """
 
-    def __init__(self, id: str, title: str = "", scope: str = "", records: Iterable[Record] = ()) -> None:
+    __slots__ = ("id", "line", "records", "scope", "title")
+
+    def __init__(self, id: str, title: str = "", scope: str = "", records: Iterable[Record] = (), line: bytes = b"") -> None:
         self.id = id
         self.title = title
         self.scope = scope
         self.records = list(records)
+        self.line = line
+
+    @property
+    def gone(self) -> bool:
+        return not (self.records or self.line)
+
+    @property
+    def version(self) -> str:
+        """What names the line, "" for a memory."""
+        return record.version_of(self.line) if self.line else ""
 
 
 class Report(erase.Erased):
@@ -63,17 +76,29 @@ class Report(erase.Erased):
 
 
 def find(store: Store, prefix: str) -> Target:
-    """The memory an id prefix names, whatever its state; or what was purged under that id. Raises MemError where there is neither."""
+    """The memory an id prefix names, whatever its state; else what was purged under it; else the line whose version it names and that no memory has.
+
+    Raises MemError where there is none of them, or several.
+    """
     try:
         found = memories.find(store, prefix)
+    except Ambiguous:
+        raise
     except MemError:
-        purges = graves.purges(store)
         low = prefix.strip().lower()
-        ids = {r.id for r in purges if len(low) >= memories.SHORTEST and r.id.startswith(low)}
+        if len(low) < memories.SHORTEST or not is_hex(low):
+            raise
+        purges = graves.purges(store)
+        ids = {r.id for r in purges if r.id.startswith(low) or (not r.data.get("all") and any(v.startswith(low) for v in Tombstones([r]).versions))}
         if len(ids) == 1:
             return Target(ids.pop())
+        lines = _lines_apart(store, low)
+        if len(lines) > 1:
+            raise Ambiguous(f"'{low}' is ambiguous: {', '.join(v[: len(low) + 4] for v in sorted(lines)[:5])}", hint="type more digits") from None
+        for line, scope in lines.values():
+            return Target("", scope=scope, line=line)
         # A short text's tombstone does not tell its id; but a purge that was cut off can be finished.
-        if purges and re.fullmatch("[0-9a-f]{4,}", low) and not graves.settled(store, Tombstones(purges)):
+        if purges and not graves.settled(store, Tombstones(purges)):
             return Target("")
         raise
     records = _lines_of(store, found.memory.id)
@@ -81,12 +106,12 @@ def find(store: Store, prefix: str) -> Target:
 
 
 def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda n: None) -> Report:
-    """Takes a memory out of this repository; with a target that was purged before, finishes that.
+    """Takes a memory or a line out of this repository; with a target that was purged before, finishes that.
 
     Raises what `Notes.replant` and `erase.erase` raise; the call can be repeated.
     """
-    if not target.records:
-        report = _carry_through(store, [], "", progress)
+    if target.gone:
+        report = _carry_through(store, target, False, progress)
         report.tombstones = [r.version for r in graves.purges(store) if target.id in ("", r.id)]
         return report
     settled = graves.settled(store, Tombstones(graves.purges(store)))
@@ -94,8 +119,8 @@ def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda
     (line,) = store.lines([tombstone(target, store.settings.author)])
     # A private memory's tombstone stays private: it names its id.
     store.notes(target.scope).replant([(PURGED, line)], MESSAGE, store.settings.author)
-    report = _carry_through(store, target.records, target.id if settled else "", progress)
-    report.lines = len(target.records)
+    report = _carry_through(store, target, settled, progress)
+    report.lines = len(target.records) or 1
     report.tombstones = [record.version_of(line)]
     if target.scope == "team":
         report.remotes = store.repo.git.text("remote").split()
@@ -110,12 +135,12 @@ def scrub(store: Store, sure: bool = False, progress: Callable[[int], None] = la
     purges = graves.purges(store)
     if not purges or (not sure and graves.settled(store, Tombstones(purges))):
         return None
-    return _carry_through(store, [], "", progress)
+    return _carry_through(store, Target(""), False, progress)
 
 
 def tombstone(target: Target, author: str) -> dict[str, Any]:
-    """The record that keeps a memory out. It names the id only where nobody can find the text from it by trying."""
-    versions = sorted({r.version for r in target.records})
+    """The record that keeps a memory or a line out. It names the id only where nobody can find the text from it by trying."""
+    versions = sorted({r.version for r in target.records}) or [target.version]
     if _guessable(target.records):
         return record.envelope("purge", {"id": os.urandom(16).hex(), "lines": versions}, "", {"author": author})
     return record.envelope("purge", {"id": target.id, "lines": versions, "all": True}, "", {"author": author})
@@ -151,16 +176,34 @@ def _lines_of(store: Store, id: str) -> list[Record]:
     return list(found.values())
 
 
-def _carry_through(store: Store, gone: list[Record], only: str, progress: Callable[[int], None]) -> Report:
-    """Everything after the tombstone: refs, objects, cache, files. `only`: all else that was purged is known to be gone, so search for this id."""
+def _lines_apart(store: Store, prefix: str) -> dict[str, tuple[bytes, str]]:
+    """{version: (line, scope)} of the lines in our refs, or lost from them, that the prefix names and no memory has."""
+    found: dict[str, tuple[bytes, str]] = {}
+    for ref, notes in graves.ours(store).items():
+        for _, line in notes.lines(notes.tip(), deep=True):
+            version = record.version_of(line)
+            if version.startswith(prefix) and version not in found:
+                parsed = record.parse(line)
+                if mortal(line, parsed) and not (parsed and parsed.op in record.MEMORY_OPS):
+                    found[version] = line, "private" if ref == store.private.ref else "team"
+    return found
+
+
+def _carry_through(store: Store, target: Target, alone: bool, progress: Callable[[int], None]) -> Report:
+    """Everything after the tombstone: refs, objects, cache, files. `alone`: all else that was purged is known to be gone, so search for the target."""
     report = Report()
+    only = target.id if alone else ""
     purges = graves.purges(store)
     stones = Tombstones(purges)
     graves.forget(store)
-    gone = [*gone, *wipe.doomed_lines(store, stones)]
+    gone = [*target.records, *wipe.doomed_lines(store, stones)]
     report.cache = wipe.cache(store, wipe.needles(gone))
     ids = {only} if only else stones.ids | {r.id for r in gone}
-    hints = [] if not only and any(not r.data.get("all") and r.data.get("lines") is not None for r in purges) else [i.encode() for i in ids]
+    # Without the id, only the version tells a line; it may be one of any shape.
+    others = not only and any(not r.data.get("all") and r.data.get("lines") is not None for r in purges)
+    hints = [i.encode() for i in ids]
+    if others:
+        hints = [target.line] if alone and len(target.line) >= _LONG else []
 
     def doom(line: bytes) -> bool:
         if stones.doom(line):
@@ -169,15 +212,15 @@ def _carry_through(store: Store, gone: list[Record], only: str, progress: Callab
         return parsed is not None and parsed.id == only and parsed.op != "purge"
 
     try:
-        done = erase.erase(store.repo, doom, hints, progress, lambda names: _let_go(store, names))
+        done = erase.erase(store.repo, doom, hints, progress, lambda names: _let_go(store, names), others)
     except OSError as e:
         raise MemError(f"cannot delete from '{e.filename or store.repo.common_dir}': {e.strerror}",
                        hint="the memory is hidden, its text is still in some objects; the same call goes on once the files can be written") from e
     for field in erase.Erased.__slots__:
         setattr(report, field, getattr(done, field))
     _drop_broken(store, done.deleted)
-    names = {i.encode() for i in ids | done.ids} | {r.version.encode() for r in gone}
-    report.files += wipe.files(store.repo.mem_dir, [*names, *wipe.needles(gone)], doom)
+    names = {name.encode() for name in (ids | done.ids | {r.version for r in gone} | {target.version}) if name}
+    report.files += wipe.files(store.repo.mem_dir, [*names, *wipe.needles(gone, target.line)], doom)
     if not report.held:
         graves.remember(store, stones)
     return report

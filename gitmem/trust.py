@@ -219,7 +219,10 @@ def _last(cache: Cache) -> int:
 
 
 def secrets(lines: Iterable[bytes]) -> list[tuple[str, str, str, str]]:
-    """[(version, memory id, field, rule)] of lines whose text looks like a credential; the text itself is not repeated."""
+    """[(version, memory id, field, rule)] of lines whose text looks like a credential; the text itself is not repeated.
+
+    The id is "" for lines that no memory's id finds: `git mem purge` takes their version.
+    """
     from . import redact
 
     out = []
@@ -230,5 +233,6 @@ def secrets(lines: Iterable[bytes]) -> list[tuple[str, str, str, str]]:
         else:
             found = redact.check({k: v for k, v in parsed.data.items() if k not in _SECRETLESS})
         version = parsed.version if parsed else record.version_of(line.strip())
-        out += [(version, parsed.id if parsed else "", field, finding.rule) for field, finding in found]
+        id = parsed.id if parsed and parsed.op in record.MEMORY_OPS else ""
+        out += [(version, id, field, finding.rule) for field, finding in found]
     return out

@@ -21,7 +21,10 @@ _SEALED = ("good", "untrusted", "expired")  # a key stood behind the text, whate
 
 
 def verify(store: Store, prefixes: list[str], *, everything: bool = False, tell: Callable[[int], None] = lambda n: None) -> list[dict[str, Any]]:
-    """One object a record: what is visible, or `everything` (replaced texts, forgets, shares, purges); newest first. `prefixes`: only these memories."""
+    """One object a record: what is visible, or `everything` (replaced texts, forgets, shares, purges); newest first. `prefixes`: only these memories.
+
+    Without, lines that are no records and look like they hold a secret follow, with `id` and `op` None.
+    """
 
     def read(cache: Cache) -> list[dict[str, Any]]:
         lines = _lines(cache, [memories.full_id(cache, p) for p in prefixes], everything)
@@ -31,7 +34,8 @@ def verify(store: Store, prefixes: list[str], *, everything: bool = False, tell:
         scopes = {n: scope for n, _, _, scope in lines}
         return [_object(store.trust, r, v, scope_name(scopes[n]), verdicts) for n, r, v in checked]
 
-    return store.with_cache(read)[0]
+    found = store.with_cache(read)[0]
+    return found if prefixes else [*found, *_of_others(store)]
 
 
 def failed(item: dict[str, Any]) -> bool:
@@ -53,6 +57,17 @@ def _lines(cache: Cache, ids: list[str], everything: bool) -> list[tuple[int, by
         if record.version_of(raw) != version.hex():
             raise Damaged("a stored record has changed")
     return found
+
+
+def _of_others(store: Store) -> list[dict[str, Any]]:
+    out: dict[str, dict[str, Any]] = {}
+    for scope, notes in store.sources:
+        lines = {line for _, line in notes.lines(notes.tip()) if record.parse(line) is None}
+        for version, _, field, rule in trust.secrets(sorted(lines)):
+            nothing = dict.fromkeys(("at", "author", "signer", "key", "author_matches"))
+            out.setdefault(version, {"id": None, "version": version, "op": None, "scope": scope, "title": "", "state": NONE, "reason": "", "id_holds": True,
+                                     "secrets": [{"field": field, "rule": rule}], "hides_signed": False, **nothing})
+    return list(out.values())
 
 
 def _object(policy: trust.Trust, r: record.Record, verdict: Verdict, scope: str, verdicts: dict[str, Verdict]) -> dict[str, Any]:

@@ -18,17 +18,20 @@ _SHOWN = 20  # deleted objects that are listed without --json
 
 @app.command("purge")
 def purge_command(
-    id: str = typer.Argument(..., help="The memory, by a unique prefix of its id; or the id of what was purged before, to finish it."),
+    id: str = typer.Argument(..., help="The memory, by a unique prefix of its id; or a line of a note that is no memory, by a prefix of its version (`git mem doctor` and `git mem verify` name them); "
+                             "or what was purged before, to finish it."),
     force: bool = typer.Option(False, "--force", help="Do not ask."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON, with the id of every deleted object."),
 ) -> int:
-    """Take a memory's text out of this repository for good: notes, history, objects, cache. A tombstone without text keeps it out."""
+    """Take a memory's text out of this repository for good: notes, history, objects, cache. A tombstone without text keeps it out.
+
+    The tombstone of a line names the hash of its text: who can guess the line can tell that it was there."""
     asked = bool(sys.stdin and sys.stdin.isatty() and sys.stdout.isatty() and not as_json)
     if not force and not asked:
         raise UsageError("purge asks before it deletes, and there is no terminal to ask on", hint="with --force it does not ask")
     with opened() as store:
         target = purge.find(store, id)
-        if not force and target.records and not _confirmed(target):
+        if not force and not target.gone and not _confirmed(target):
             write("nothing was changed")
             return 1
         with progress("searching objects", total=None) as advance:
@@ -45,21 +48,26 @@ def purge_command(
 
 
 def _confirmed(target: purge.Target) -> bool:
-    write(f"{target.id[:8]} [{target.scope}] {target.title}")
+    if target.line:
+        write(f"line {target.version[:8]} [{target.scope}], {len(target.line)} bytes, which is no memory")
+    else:
+        write(f"{target.id[:8]} [{target.scope}] {target.title}")
     write("Its text, every earlier version and the history of the notes it stands in go, here and wherever git mem syncs. This cannot be undone.")
     typer.echo("purge it? [y/N] ", nl=False)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _as_json(target: purge.Target, report: purge.Report) -> dict[str, Any]:
-    return {"id": target.id or None, "status": "held" if report.held else "purged", "lines": report.lines, "tombstones": report.tombstones,
+    return {"id": target.id or None, "version": target.version or None, "status": "held" if report.held else "purged", "lines": report.lines, "tombstones": report.tombstones,
             "deleted": [{"id": id, "type": kind} for id, kind in report.deleted.items()], "files": report.files, "cache": report.cache, "held": report.held,
             "searched": "partly" if report.partly else "all", "remotes": report.remotes}
 
 
 def _say(target: purge.Target, report: purge.Report) -> None:
     count = len(report.deleted)
-    if target.records:
+    if target.line:
+        write(f"purged line {target.version[:8]}: taken out of the notes")
+    elif target.records:
         write(f"purged {target.id[:8]}: {_count(report.lines, 'record')} taken out of the notes")
     else:
         write(f"purged before: {_count(count, 'object')} of it {'was' if count == 1 else 'were'} left")
@@ -74,7 +82,8 @@ def _say(target: purge.Target, report: purge.Report) -> None:
     if report.cache == "removed":
         write("the cache could not be rewritten and was removed; the next call makes it anew")
     if not report.held:
-        write("git finds none of these objects any more, and no other holds the text" + ("; files of branches were not searched" if report.partly else ""))
+        write(f"git finds none of these objects any more, and no other {'note ' if target.line else ''}holds the text"
+              + ("; files of branches were not searched" if report.partly or target.line else ""))
     if report.remotes:
         write(f"{', '.join(report.remotes)} and other clones may have it; `git mem sync` takes it out of the remote's notes and, as they sync, of clones with git mem")
     write("out of reach: clones without git mem, a remote's objects until its own clean-up, backups, logs of terminals, freed blocks of this disk")
