@@ -238,9 +238,8 @@ def _refuse_secrets(store: Store, sent: list[dict[str, Any]], allow: bool) -> No
     """Raises Refused where a text that would leave looks like a credential."""
     if allow or store.settings["secrets"] != "refuse":
         return
-    found = trust.secrets(str(item["text"]).encode() for item in sent)
-    if found:
-        version, id, field, rule = found[0]
-        what = f"memory '{id[:8]}'" if id else f"line '{version[:8]}', which is no memory,"
-        raise Refused(f"{what} looks like it holds a secret ({field + ': ' if field else ''}{rule})",
-                      hint="`git mem purge` takes it out for good, --allow-secret sends it if it is none; nothing was sent")
+    for item in sent:
+        for _, id, field, rule in trust.secrets([str(item["text"]).encode()]):
+            what = f"memory '{id[:8]}'" if id else f"line '{item['version'][:8]}', which is no memory,"
+            raise Refused(f"{what} looks like it holds a secret ({field + ': ' if field else ''}{rule})",
+                          hint="`git mem purge` takes it out for good, --allow-secret sends it if it is none; nothing was sent")
