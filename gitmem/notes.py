@@ -253,24 +253,11 @@ class Notes:
         plan.items = items
         if items and base and (graves := Tombstones(self._purges(base))) and any(graves.doom(line) for _, line in items):
             raise Refused("this text was purged; it is not taken in again")
-        ahead = theirs is not None and not others and (base is None or (base.id != theirs.id and self.history.contains(theirs, base)))
-        if theirs and ahead:
-            # Their history goes on from ours: the ref only has to follow, unless a foreign commit there took lines out.
-            plan.base, plan.parents, plan.forward = theirs, [theirs], theirs
-            plan.found = list(self.gained(theirs.id, base.id if base else ""))
-            if theirs.complete:
-                return plan
-            arrived, plan.found = plan.found, []
-            self._gather(plan, theirs, [], None, fresh, careful=True)
-            if not plan.found and not plan.replaced:
-                plan.found = arrived
-                return plan
-            plan.forward, plan.refused = None, plan.replaced
-            if not (base and plan.replaced):
-                return plan
-            # What stands on ours holds purged text: we stay where we are and take the lines.
-            plan = _Plan(tip, base)
         if theirs and not (base and self.history.contains(base, theirs)):
+            if not others and (base is None or self.history.contains(theirs, base)):
+                followed = self._follow(tip, base, theirs)
+                if followed:
+                    return followed
             others = [*others, theirs]
         if base and (fresh or others or not base.complete) and (careful or fresh or theirs):
             self._gather(plan, base, others, theirs, fresh, careful or fresh)
@@ -278,6 +265,24 @@ class Notes:
             plan.whole = careful
         # A foreign tip that lost nothing is as good as ours: no commit only to mark it.
         plan.idle = not (plan.items or plan.found or plan.replaced or len(plan.parents) > 1)
+        return plan
+
+    def _follow(self, tip: Commit | None, base: Commit | None, theirs: Commit) -> _Plan | None:
+        """Where their history goes on from ours the ref only has to move; None where it may not: they hold purged text, or took lines out and say that they did not."""
+        plan = _Plan(tip, theirs)
+        arrived = list(self.gained(theirs.id, base.id if base else ""))
+        if theirs.complete and base:
+            graves = Tombstones(self._purges(theirs))
+            if any(not graves.doom(line) for _, line in notetree.lines_gone(self.git, [(base.tree, theirs.tree)], self.hex_len)):
+                return None
+        elif not theirs.complete:
+            self._gather(plan, theirs, [], None, fresh=False, careful=True)
+            if plan.replaced and base:
+                return None
+        if plan.found or plan.replaced:
+            plan.refused = plan.replaced
+        else:
+            plan.found, plan.forward = arrived, theirs
         return plan
 
     def _gather(self, plan: _Plan, base: Commit, others: list[Commit], theirs: Commit | None, fresh: bool, careful: bool) -> None:

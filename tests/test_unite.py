@@ -263,3 +263,15 @@ def test_settling_leaves_a_merge_of_purged_text_behind_and_does_nothing_else(lab
     assert not b.holds("Zanzibarium")
     tip = b.notes.tip()
     assert not b.notes.settle("m", ADA).replaced and b.notes.tip() == tip
+
+
+def test_a_commit_that_claims_to_hold_everything_and_took_lines_out_is_not_followed(lab: Lab) -> None:
+    a, b = two(lab)
+    a.remember("one")
+    b.take(a)
+    empty = lab.git(a.path, "mktree", stdin="").strip()
+    forged = lab.git(a.path, "commit-tree", "-m", "git mem: tidy\n\nMem-Complete: 1", "-p", REF, empty).strip()
+    lab.git(a.path, "update-ref", REF, forged)
+    b.take(a)
+    assert b.bodies() == {"one"}
+    assert forged in b.parents(), "so that a push is a plain one"
