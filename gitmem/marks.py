@@ -61,7 +61,7 @@ def patch_ids(repo: Repo, wanted: Sequence[str], seconds: float) -> tuple[dict[s
 def _pipe(repo: Repo, diff: list[str], stdin: int, seconds: float) -> tuple[bytes, bool | None]:
     """(patch-ids of a diff command, whether it came to its end: None where time ran out)."""
     first = repo.git.start(diff, {"GIT_NO_LAZY_FETCH": "1"}, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    make = repo.git.start(["patch-id", "--stable"], stdin=first.stdout, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)  # type: ignore[arg-type]
+    make = repo.git.start(["patch-id", "--stable"], stdin=first.stdout, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert first.stdout is not None
     first.stdout.close()
     whole: bool | None = None
