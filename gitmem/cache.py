@@ -86,6 +86,7 @@ class Cache:
         self.how = how
         self.path = path
         self.inode = inode
+        self._attached = how == "file"  # whoever opened it has called `guard.attach`
         self.blind = False
 
     @property
@@ -172,6 +173,9 @@ class Cache:
                     guard.settle(self.db, self.path)
                 self.db.close()
         self.db.close()
+        if self._attached:
+            guard.detach(self.inode)
+            self._attached = False
 
     # Lexical
 
@@ -255,11 +259,15 @@ def open_cache(mem_dir: str, *, create: bool = True, wait: float = 30.0) -> Cach
             return open_in_memory()  # `immutable` would leave out what only the log holds
         inode = guard.inode(path)
         how = "file" if writable else "immutable"
+        if writable:
+            guard.attach(inode)
         db = _connect(f"file:{_quoted(path)}" + ("" if writable else "?immutable=1"))
         try:
             ours = _is_ours(db)
             if guard.inode(path) != inode:  # deleted or rebuilt while we opened it: file and log may be of two databases
                 db.close()
+                if writable:
+                    guard.detach(inode)
                 continue
             if not ours:
                 raise Damaged("the cache file has another layout")
@@ -268,6 +276,8 @@ def open_cache(mem_dir: str, *, create: bool = True, wait: float = 30.0) -> Cach
             return Cache(db, how, path, inode)
         except BaseException:
             db.close()
+            if writable:
+                guard.detach(inode)
             raise
     raise Damaged("the cache file changes all the time")
 
@@ -309,9 +319,11 @@ def _create(mem_dir: str, path: str, wait: float) -> Cache | None:
         os.replace(new, path)
         guard.restamp(path)
         _remove_older(mem_dir)
+        inode = guard.inode(path)
+        guard.attach(inode)
         db = _connect(f"file:{_quoted(path)}")
         _is_ours(db)  # the first read opens the log, which must be this file's
-        return Cache(db, "file", path, guard.inode(path))
+        return Cache(db, "file", path, inode)
 
 
 def _remove_older(mem_dir: str) -> None:

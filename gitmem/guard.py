@@ -152,18 +152,59 @@ def has_log(path: str) -> bool:
         return False
 
 
+# {inode of a cache file that SQLite has open in this process: [descriptor to read it by or -1, connections]}
+_open: dict[int, list[int]] = {}
+
+
+def attach(inode: int) -> None:
+    """Says that SQLite opens a cache file here. Until `detach`, no other descriptor of it is closed.
+
+    Closing any one drops the POSIX locks that SQLite holds on the file in this
+    process (sqlite.org/howtocorrupt.html, 2.2): another process would take
+    itself for the last one and remove the log under us.
+    """
+    _open.setdefault(inode, [-1, 0])[1] += 1
+
+
+def detach(inode: int) -> None:
+    """Says that a connection of this process has been closed."""
+    entry = _open.get(inode)
+    if entry is None:
+        return
+    entry[1] -= 1
+    if entry[1] <= 0:
+        del _open[inode]
+        if entry[0] >= 0:
+            os.close(entry[0])
+
+
+@contextlib.contextmanager
+def _reading(path: str) -> Iterator[int]:
+    """A descriptor to read a cache file by; closed at once only where SQLite does not have the file open."""
+    entry = _open.get(inode(path))
+    if entry is None:
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+        return
+    if entry[0] < 0:
+        entry[0] = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    yield entry[0]
+
+
 def _sum_pages(path: str, page: int, wanted: set[int] | None = None) -> dict[int, int]:
     """{page number: CRC} of the file; a last page that is not whole counts as such."""
     out: dict[int, int] = {}
-    with open(path, "rb") as f:
+    with _reading(path) as fd:
         if wanted is not None:
             for n in sorted(wanted):
-                f.seek((n - 1) * page)
-                if data := f.read(page):
+                if data := os.pread(fd, page, (n - 1) * page):
                     out[n] = zlib.crc32(data)
             return out
         n = 0
-        while block := f.read(page * 256):
+        while block := os.pread(fd, page * 256, n * page):
             for i in range(0, len(block), page):
                 n += 1
                 out[n] = zlib.crc32(block[i : i + page])

@@ -749,3 +749,24 @@ def test_a_busy_cache_answers_as_it_is(shop: Shop, monkeypatch: pytest.MonkeyPat
         assert answer["degraded"] and answer["hits"]
     opened.close()
     assert shop.said == []
+
+
+def test_reading_the_file_beside_sqlite_keeps_sqlites_locks(lab: Lab) -> None:
+    """Closing any descriptor of a file drops the locks a process has on it; another process would then remove the log under us."""
+    if not pathlib.Path("/proc/locks").exists():
+        pytest.skip("no /proc/locks here")
+    repo = lab.repo()
+    lab.mem(repo, "remember", "one")
+    opened = cache_file.open_cache(str(repo / ".git" / "mem"))
+    assert opened is not None
+    opened.db.execute("SELECT count(*) FROM line").fetchone()
+
+    def locks() -> list[str]:
+        rows = pathlib.Path("/proc/locks").read_text().splitlines()
+        return [row for row in rows if f":{opened.inode} " in row and f" {os.getpid()} " in row]
+
+    assert locks()
+    assert guard.wrong_page(opened.path) == ""
+    assert locks()
+    opened.close()
+    assert not locks()
