@@ -41,18 +41,23 @@ _TRIES = 40
 class Claim:
     """A writer's note. `fds`: what its git process inherits. `end` is told how that process ended; a signal ends it too, and says nothing."""
 
-    __slots__ = ("ended", "fds", "moved")
+    __slots__ = ("ended", "fds")
 
     def __init__(self, fds: tuple[int, ...]) -> None:
         self.fds = fds
-        self.ended = self.moved = False
+        self.ended = False
 
     def end(self, status: int) -> None:
-        self.ended, self.moved = status >= 0, status == 0
+        self.ended = status >= 0
 
 
 def _note(common_dir: str, ref: str) -> str:
     return os.path.join(common_dir, "mem", "writing-" + ref.removeprefix("refs/notes/").replace("/", "-"))
+
+
+def _locks(common_dir: str, ref: str) -> tuple[str, str]:
+    """Where git locks a ref and its reflog."""
+    return os.path.join(common_dir, ref + ".lock"), os.path.join(common_dir, "logs", ref + ".lock")
 
 
 def _flock(fd: int, how: int) -> bool:
@@ -96,9 +101,9 @@ def writing(common_dir: str, ref: str, new: str = "") -> Iterator[Claim]:
             os.write(fd, note)
         yield claim
         if claim.ended and _alone(fd):
-            # The ref moved: no lock is left on it, whoever died before. Refused: the notes of the dead must stay.
+            # Where no lock is left, nobody needs the notes of the dead; our own goes in any case.
             with contextlib.suppress(OSError):
-                others = b"" if claim.moved else os.pread(fd, 1 << 20, 0).replace(note, b"")
+                others = os.pread(fd, 1 << 20, 0).replace(note, b"") if any(map(os.path.lexists, _locks(common_dir, ref))) else b""
                 os.ftruncate(fd, 0)
                 os.write(fd, others)
     finally:
@@ -137,8 +142,8 @@ def _remove(git: Git, ref: str, notes: str) -> bool:
     """Removes the lock of the ref and that of its reflog, where they are a dead writer's; whether one was there."""
     began = [float(row.split(" ")[0]) for row in notes.splitlines() if re.fullmatch(r"[0-9]+ ([0-9a-f]+|-|any) [0-9a-f]+", row)]
     oldest = min(began, default=float("inf"))
-    locks = [(os.path.join(git.common_dir, ref + ".lock"), False), (os.path.join(git.common_dir, "logs", ref + ".lock"), True)]
-    return sum(_remove_one(git, path, notes, oldest, log) for path, log in locks) > 0
+    lock, log = _locks(git.common_dir, ref)
+    return sum((_remove_one(git, lock, notes, oldest, False), _remove_one(git, log, notes, oldest, True))) > 0
 
 
 def _remove_one(git: Git, lock: str, notes: str, began: float, log: bool) -> bool:

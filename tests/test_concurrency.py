@@ -258,6 +258,15 @@ def test_a_dead_writers_lock_goes(lab: Lab, locked: tuple[pathlib.Path, pathlib.
     assert all(p.stat().st_size == 0 for p in (path / ".git" / "mem").glob("writing-*"))
 
 
+def test_a_writer_that_moves_nothing_leaves_the_note_of_the_dead(lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]) -> None:
+    """A purge first makes its commit and then moves the ref: the success of the first says nothing about a lock."""
+    path, lock, store = locked
+    dead_writer(path)
+    status, *_ = reflock.run(store.git, str(path / ".git"), REF, ["version"])
+    assert status == 0 and lock.exists()
+    assert reflock.recover(store.git, REF) and not lock.exists()
+
+
 def test_a_lock_that_may_be_somebody_elses_stays(lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]) -> None:
     path, lock, store = locked
     stock = lab.git(path, "commit-tree", "-m", "Notes added by 'git notes add'", f"{REF}^{{tree}}").strip()
