@@ -57,7 +57,7 @@ class Odb:
     def packs(self) -> list[str]:
         """Paths of the packs that git uses, without suffix."""
         with contextlib.suppress(FileNotFoundError):
-            return sorted(os.path.join(self._packs, n[:-4]) for n in os.listdir(self._packs) if n.startswith("pack-") and n.endswith(".idx"))
+            return sorted(os.path.join(self._packs, n[:-4]) for n in os.listdir(self._packs) if n.endswith(".idx") and not n.startswith("tmp_"))
         return []
 
     def pack_ids(self, pack: str) -> set[str]:

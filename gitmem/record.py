@@ -85,7 +85,11 @@ _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", 
 
 def dump(data: dict[str, Any]) -> bytes:
     """The canonical line of a record, without newline: UTF-8, keys sorted, no spaces."""
-    return _encode(data).encode("utf-8")
+    text = _encode(data)
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:  # an edit carries fields on that another tool wrote
+        return clean(text).encode("utf-8")
 
 
 def signed_bytes(data: dict[str, Any]) -> bytes:

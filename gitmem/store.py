@@ -27,7 +27,7 @@ T = TypeVar("T")
 _BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
 # A disk that is full, read-only or gone, or a limit of this process: none of it says that the file is damaged.
 _FULL = ("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC", "SQLITE_IOERR_TRUNCATE", "SQLITE_IOERR_SHM")
-_DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT", "SQLITE_IOERR", "SQLITE_SCHEMA", "SQLITE_PROTOCOL")
+_DAMAGED = ("SQLITE_CORRUPT", "SQLITE_CONSTRAINT", "SQLITE_NOTADB", "SQLITE_FORMAT", "SQLITE_IOERR", "SQLITE_SCHEMA", "SQLITE_PROTOCOL")
 _ATTEMPTS = 6  # others may replace the cache while we open it
 
 

@@ -115,3 +115,9 @@ def test_an_unreadable_time_is_refused(text: str) -> None:
 def test_a_title_is_derived_from_the_first_line() -> None:
     assert record.title_of({"body": "\n  First   line\nsecond"}) == "First line"
     assert len(record.title_of({"body": "word " * 40})) <= 80
+
+
+def test_a_half_character_that_another_tool_wrote_does_not_stop_an_edit() -> None:
+    line = record.dump(record.edit("0" * 32, {"body": "x", "branch": "half \ud800"}, []))
+    parsed = record.parse(line)
+    assert parsed and parsed.data["branch"] == "half \ufffd"
