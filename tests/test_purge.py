@@ -810,3 +810,14 @@ def test_among_many_memories_in_continued_notes(lab: Lab) -> None:
     clone.purge(id)
     clone.clean()
     assert len(clone.lines()) == 601
+
+
+def test_a_pack_that_git_maintenance_named_is_searched_too(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "remember", "the secret name is Zanzibarium")
+    lab.git(repo, "gc", "-q")
+    for path in (repo / ".git" / "objects" / "pack").glob("pack-*"):
+        path.rename(path.with_name(path.name.replace("pack-", "loose-", 1)))
+    lab.mem(repo, "purge", lab.json(repo, "list")[0]["id"], "--force")
+    assert "Zanzibarium" not in lab.git(repo, "cat-file", "--batch-all-objects", "--batch")
+    lab.git(repo, "fsck", "--strict")
