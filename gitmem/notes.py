@@ -307,6 +307,7 @@ class Notes:
                 kept.append(other)
             elif other is theirs:
                 plan.refused = True
+        plan.found = TreeEdit(self.git, base.tree, self.hex_len).unknown(plan.found)
         plan.replaced = fresh or dirty
         plan.parents = [] if fresh else kept if dirty else [base, *kept]
 

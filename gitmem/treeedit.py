@@ -80,6 +80,23 @@ class TreeEdit:
                 self._write(key, have)
             n += 1
 
+    def unknown(self, found: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+        """Those of the (key, line) that no note of the key's anchor has: two clones may have put one line into different continuations."""
+        have: dict[str, set[bytes]] = {}
+        out = []
+        for key, line in found:
+            anchor = self.anchor_of(key)
+            if anchor not in have:
+                have[anchor] = set(self._lines(anchor)) if anchor not in ("", PURGED) else set()
+                n = 1
+                while self._tree.notes(below := notetree.continuation(anchor, n, self._hex_len)[0]):
+                    have[anchor].update(self._lines(below))
+                    n += 1
+            if line not in have[anchor]:
+                have[anchor].add(line)
+                out.append((key, line))
+        return out
+
     def tidy(self, key: str) -> None:
         """Leaves one path of a note that has several."""
         self._write(key, self._lines(key))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from conftest import Lab
 
-from gitmem import fold, layout, notes, notetree, record
+from gitmem import fold, layout, notes, notetree, record, treeedit
 from gitmem.errors import Refused
 
 REF, ADA = "refs/notes/mem/team", "Ada <ada@example.org>"
@@ -275,3 +275,19 @@ def test_a_commit_that_claims_to_hold_everything_and_took_lines_out_is_not_follo
     b.take(a)
     assert b.bodies() == {"one"}
     assert forged in b.parents(), "so that a push is a plain one"
+
+
+def test_lines_that_two_clones_continued_differently_do_not_multiply(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(treeedit, "BOUND", 600)
+    a, b = two(lab)
+    for n in range(4):
+        for clone in (a, b):
+            for i in range(3):
+                clone.remember(f"{clone.path.name} {n} {i} " + "words " * 40)
+        a.take(b)
+        b.take(a)
+        lab.git(b.path, "notes", "--ref=mem/team", "append", "-m", f"apart again {n}", "HEAD")
+        a.remember(f"apart too {n}")
+    b.take(a)
+    lines = [line for _, line in notetree.contents(b.notes.git, notetree.all_notes(b.notes.git, b.notes.tip(), 40))]
+    assert len(lines) == len(set(lines)) == 4 * 8
