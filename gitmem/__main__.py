@@ -30,7 +30,7 @@ def main() -> int:
     # A process of a second makes no garbage worth collecting; looking for it cost a bulk import a fifth of its time.
     gc.disable()
     _open_streams()
-    from .errors import MemError
+    from .core.errors import MemError
 
     try:
         if sys.argv[1:2] == ["worker"] and len(sys.argv) == 3:
@@ -90,7 +90,7 @@ def _worker(common_dir: str) -> int:
         if os.environ.get("GIT_COMMITTER_" + part):
             os.environ["GIT_AUTHOR_" + part] = os.environ["GIT_COMMITTER_" + part]
     os.environ["GIT_TERMINAL_PROMPT"] = "0"
-    from . import worker
+    from .hooks import worker
 
     if hasattr(signal, "alarm"):
         signal.alarm(worker.LIMIT)

@@ -11,10 +11,17 @@ import os
 import sqlite3
 from collections.abc import Callable
 
-from . import __version__, cache, check, githooks, graves, index, notetree, purge, reanchor, record, setup, trust, worker
-from .errors import GitFailed, MemError
-from .fold import Tombstones
+from . import __version__, setup
+from .anchors import reanchor
+from .core import record
+from .core.errors import GitFailed, MemError
+from .core.fold import Tombstones
+from .engine import cache, check, index
+from .erasure import graves, purge
+from .hooks import githooks, worker
+from .signing import trust
 from .store import Store
+from .truth import notetree
 
 OK, OFF, WARN, BAD = "ok", "off", "warn", "bad"
 _LISTED = 10  # of one kind that are named
@@ -250,8 +257,8 @@ def _anchors(store: Store) -> list[Finding]:
 def _policy(path: str) -> list[Finding]:
     import tomllib
 
-    from .config import SETTINGS, check
-    from .errors import UsageError
+    from .core.errors import UsageError
+    from .git.config import SETTINGS, check
 
     try:
         with open(path, "rb") as f:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from . import plain
+from .core import plain
 
 # What somebody else wrote, as a terminal may show it.
 safe = plain.shown

@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import shutil
 
-from . import changes, githooks, guard, spool
-from .errors import MemError
+from .core.errors import MemError
+from .engine import guard
+from .git import changes
+from .hooks import githooks, spool
 from .store import Store
 
 

@@ -15,12 +15,16 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from . import cache as cache_file
-from . import config, embed, guard, index, layout, record, spool, trust
-from .cache import Cache, Damaged, Moved
-from .document import Ahead
-from .errors import MemError, NotARepository
-from .notes import Notes, Written
+from .core import record
+from .core.errors import MemError, NotARepository
+from .engine import cache as cache_file
+from .engine import embed, guard, index
+from .engine.cache import Cache, Damaged, Moved
+from .engine.document import Ahead
+from .git import config, layout
+from .hooks import spool
+from .signing import trust
+from .truth.notes import Notes, Written
 
 T = TypeVar("T")
 
@@ -58,8 +62,8 @@ class Store:
         """The lines of new records, signed where the settings say so: every writer's records pass here. Raises CannotSign."""
         if not self.settings.signing:
             return [record.dump(data) for data in records]
-        from . import sign
-        from .keys import Keys
+        from .signing import sign
+        from .signing.keys import Keys
 
         return sign.lines(Keys(self.settings, self.home), records, self.repo.mem_dir)
 

@@ -14,10 +14,13 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from . import reanchor, record, remote, trust
-from .errors import MemError, Refused
-from .remote import Remote
+from .anchors import reanchor
+from .core import record
+from .core.errors import MemError, Refused
+from .git import remote
+from .git.remote import Remote
 from .setup import default_remote
+from .signing import trust
 from .store import Store
 
 ATTEMPTS = 12  # pushes, while others are faster
@@ -112,7 +115,7 @@ def preview(store: Store, name: str = "", *, branch: bool = False, allow_secret:
     except MemError as e:
         report.secret = e
     if any(notes.purges() for _, notes in store.sources):
-        from . import purge
+        from .erasure import purge
 
         purge.scrub(store, sure=True)  # the look at the remote may have brought purged text here
     return report
@@ -200,7 +203,7 @@ def _settle(store: Store, there: Remote, report: Report, refused: str) -> None:
         report.remarks.append(f"'{there.name}' still holds text that was purged here; `git mem sync` replaces it there")
     touched = report.purged or bool(refused)
     if touched or any(notes.purges() for _, notes in store.sources):
-        from . import purge
+        from .erasure import purge
 
         # Also what an earlier call was killed before it could finish.
         try:

@@ -19,9 +19,12 @@ from collections.abc import Callable
 
 from conftest import Lab
 
-from gitmem import fold, listing, memories, purge, record, remember, sync
-from gitmem.errors import MemError
-from gitmem.filters import Filter
+from gitmem import sync
+from gitmem.core import fold, record
+from gitmem.core.errors import MemError
+from gitmem.engine.filters import Filter
+from gitmem.erasure import purge
+from gitmem.memory import listing, memories, remember
 from gitmem.store import Store, open_store
 
 REF, PRIVATE = "refs/notes/mem/team", "refs/notes/mem/private"

@@ -35,34 +35,39 @@ SLOW = HEAVY | {"dataclasses", "typing", "inspect", "subprocess", "hashlib", "pa
 
 
 def module_of(path: pathlib.Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    """The name of a module, without its room: names are unique in the package. All of `cli` is one door."""
+    parts = path.relative_to(PACKAGE).parts
+    if parts[0] == "cli":
+        return "cli"
+    return parts[-1].removesuffix(".py") if parts[-1] != "__init__.py" or len(parts) == 1 else parts[0]
 
 
-def imports(source: str, depth: int) -> set[tuple[str, bool]]:
-    """(module, whether it is ours) of every import, also those inside functions; `depth`: packages above the file inside gitmem."""
+ROOMS = {path.parent.name for path in PACKAGE.glob("*/__init__.py")} - {"cli"}
+
+
+def imports(source: str) -> set[tuple[str, bool]]:
+    """(module, whether it is ours) of every import, also those inside functions."""
     found: set[tuple[str, bool]] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             for name in node.names:
-                parts = name.name.split(".")
-                found.add((parts[1] if parts[0] == "gitmem" and len(parts) > 1 else parts[0], parts[0] == "gitmem"))
+                parts = [p for p in name.name.split(".") if p not in ROOMS]
+                ours = parts[0] == "gitmem"
+                found.add((parts[1] if ours and len(parts) > 1 else parts[0], ours))
         elif isinstance(node, ast.ImportFrom):
-            ours = node.level > depth or (node.module or "").startswith("gitmem")
-            inside = (node.module or "").removeprefix("gitmem").lstrip(".")
-            if node.level and node.level <= depth:
-                continue  # within one package
-            if not inside:
-                found.update((name.name, ours) for name in node.names)
+            ours = node.level > 0 or (node.module or "").split(".")[0] == "gitmem"
+            inside = [p for p in (node.module or "").split(".") if p and not (ours and (p == "gitmem" or p in ROOMS))]
+            if inside:
+                found.add((inside[0], ours))
             else:
-                found.add((inside.split(".")[0], ours))
+                found.update((name.name, ours) for name in node.names)
     return found
 
 
 def graph() -> dict[str, set[tuple[str, bool]]]:
     out: dict[str, set[tuple[str, bool]]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
-        depth = len(path.relative_to(PACKAGE).parts) - 1
-        out.setdefault(module_of(path), set()).update(imports(path.read_text(encoding="utf-8"), depth))
+        out.setdefault(module_of(path), set()).update(imports(path.read_text(encoding="utf-8")))
     return out
 
 
@@ -71,7 +76,7 @@ def layer(name: str) -> int | None:
 
 
 def test_every_module_has_a_layer() -> None:
-    assert not [m for m in graph() if m != "__init__" and layer(m) is None]
+    assert not [m for m in graph() if m not in {"__init__", *ROOMS} and layer(m) is None]
 
 
 def upward(found: dict[str, set[tuple[str, bool]]]) -> list[str]:
@@ -100,7 +105,7 @@ def test_each_heavy_library_has_one_home() -> None:
 def test_the_probes_can_fail() -> None:
     assert upward({"record": {("store", True)}}) == ["record imports store"]
     assert strangers({"recall": {("numpy", False)}}) == ["recall imports numpy"]
-    assert imports("def f():\n    import numpy.linalg\n    from .cache import Cache\n    from . import rank", 0) == {("numpy", False), ("cache", True), ("rank", True)}
+    assert imports("def f():\n    import numpy.linalg\n    from .cache import Cache\n    from ..core import rank\n    from ..core.text import terms") == {("numpy", False), ("cache", True), ("rank", True), ("text", True)}
 
 
 def loaded(code: str) -> set[str]:
@@ -110,9 +115,19 @@ def loaded(code: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
+def place(module: str) -> str:
+    """The full name of a module."""
+    return ".".join(next(p for p in PACKAGE.rglob(f"{module}.py")).relative_to(PACKAGE.parent).with_suffix("").parts)
+
+
+def test_names_are_unique() -> None:
+    names = [p.stem for p in PACKAGE.rglob("*.py") if p.stem != "__init__" and p.parent.name != "cli"]
+    assert sorted(names) == sorted(set(names))
+
+
 @pytest.mark.parametrize("module", HOT)
 def test_a_hot_module_loads_nothing_slow(module: str) -> None:
-    assert loaded(f"import gitmem.{module}") & SLOW == set()
+    assert loaded(f"import {place(module)}") & SLOW == set()
 
 
 def test_the_hot_probe_can_fail() -> None:

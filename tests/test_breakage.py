@@ -10,7 +10,8 @@ import subprocess
 import pytest
 from conftest import Lab
 
-from gitmem import layout, notes, notetree
+from gitmem.git import layout
+from gitmem.truth import notes, notetree
 
 REF, ADA = "refs/notes/mem/team", "Ada <ada@example.org>"
 

@@ -19,9 +19,10 @@ from typing import Any
 import pytest
 from conftest import Lab
 
-from gitmem import cache as cache_file
-from gitmem import check, guard, index, listing, memories, recall, remember, update
-from gitmem.filters import Filter
+from gitmem.engine import cache as cache_file
+from gitmem.engine import check, guard, index, update
+from gitmem.engine.filters import Filter
+from gitmem.memory import listing, memories, recall, remember
 from gitmem.store import Store, open_store
 
 COUNT = 60
@@ -643,7 +644,7 @@ def test_a_writer_killed_at_each_step_costs_no_rebuild(lab: Lab, step: str) -> N
     lab.mem(repo, "remember", "the second memory about invoices")
     code = f"""
 import os, signal
-from gitmem import guard, cache
+from gitmem.engine import guard, cache
 from gitmem.store import open_store
 step = {step!r}
 def die(): os.kill(os.getpid(), signal.SIGKILL)

@@ -21,8 +21,10 @@ import pytest
 from conftest import Lab
 from faults.harness import ALL, MEM, Bench, Unavailable, build
 
-from gitmem import layout, notes, record, reflock
-from gitmem.errors import MemError
+from gitmem.core import record
+from gitmem.core.errors import MemError
+from gitmem.git import layout, reflock
+from gitmem.truth import notes
 
 REF, ADA = "refs/notes/mem/team", "Ada <ada@example.org>"
 EACH = 8 if ALL else 3  # memories a writer writes
@@ -239,7 +241,7 @@ def locked(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[pathlib.
 
 def dead_writer(path: pathlib.Path) -> None:
     """What a writer leaves that is killed while git holds the lock."""
-    code = (f"import os, signal\nfrom gitmem import reflock\nwith reflock.writing({str(path / '.git')!r}, {REF!r}):\n"
+    code = (f"import os, signal\nfrom gitmem.git import reflock\nwith reflock.writing({str(path / '.git')!r}, {REF!r}):\n"
             f"    open({str(path / '.git' / (REF + '.lock'))!r}, 'a').close()\n    os.kill(os.getpid(), signal.SIGKILL)")
     done = subprocess.run([sys.executable, "-c", code], check=False)
     assert done.returncode == -signal.SIGKILL
@@ -305,7 +307,7 @@ def test_a_living_writers_lock_stays(lab: Lab, locked: tuple[pathlib.Path, pathl
     """Stopped in the middle, as a paused container is: its flock says that it lives, also after its parent died."""
     path, lock, store = locked
     dead_writer(path)
-    code = f"import subprocess\nfrom gitmem import reflock\nwith reflock.writing({str(path / '.git')!r}, {REF!r}) as claim:\n    p = subprocess.Popen(['sleep', '60'], pass_fds=claim.fds, stdout=subprocess.DEVNULL)\n    print(p.pid, flush=True)\n    import os; os._exit(0)"
+    code = f"import subprocess\nfrom gitmem.git import reflock\nwith reflock.writing({str(path / '.git')!r}, {REF!r}) as claim:\n    p = subprocess.Popen(['sleep', '60'], pass_fds=claim.fds, stdout=subprocess.DEVNULL)\n    print(p.pid, flush=True)\n    import os; os._exit(0)"
     child = int(subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout)
     try:
         assert not reflock.recover(store.git, REF) and lock.exists()

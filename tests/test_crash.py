@@ -23,8 +23,10 @@ import pytest
 from conftest import Lab
 from faults.harness import ALL, MEM, SEED, Bench, Run, Unavailable, build, cut
 
-from gitmem import check, recall, record, remember
-from gitmem.filters import Filter
+from gitmem.core import record
+from gitmem.engine import check
+from gitmem.engine.filters import Filter
+from gitmem.memory import recall, remember
 from gitmem.store import open_store
 
 REF = "refs/notes/mem/team"
@@ -420,7 +422,7 @@ def test_a_read_only_repository_is_read_and_refuses_to_be_written(bench: Bench) 
 
 def broken(code: str) -> list[str]:
     """The executable with something taken out of it."""
-    return [sys.executable, "-c", f"import sys, os\nfrom gitmem import guard, notes, reflock\n{code}\nsys.argv[0] = 'git-mem'\nfrom gitmem.__main__ import main\nsys.exit(main())", "remember", NEW]
+    return [sys.executable, "-c", f"import sys, os\nfrom gitmem.engine import guard; from gitmem.truth import notes; from gitmem.git import reflock\n{code}\nsys.argv[0] = 'git-mem'\nfrom gitmem.__main__ import main\nsys.exit(main())", "remember", NEW]
 
 
 def must_fail(bench: Bench, argv: list[str], words: str, path: str, **more: bool) -> None:

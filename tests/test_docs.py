@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from conftest import Lab
 
-from gitmem import cli, fold, record
+from gitmem import cli
+from gitmem.core import fold, record
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "gitmem"
@@ -222,7 +223,7 @@ def test_the_worked_example_folds_as_the_page_says() -> None:
 
 
 def test_the_diff_options_of_the_format_page_are_those_of_the_code() -> None:
-    from gitmem import marks
+    from gitmem.anchors import marks
 
     text = " ".join(page("docs/format.md").replace("\\\n", " ").split())
     assert " ".join(("git", *marks._DIFF, "COMMIT...")) in text

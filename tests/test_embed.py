@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitmem import embed, scan
-from gitmem.embed import StaticTable, TableDamaged
+from gitmem.engine import embed, scan
+from gitmem.engine.embed import StaticTable, TableDamaged
 
 ROOT = Path(__file__).resolve().parent.parent
 EVAL = Path(os.environ.get("GIT_MEM_EVAL_ROOT", ROOT.parent / "shared" / "eval"))
@@ -245,8 +245,8 @@ def _new_modules(statement: str) -> set[str]:
 
 
 def test_hot_path_loads_nothing_heavy() -> None:
-    loaded = _new_modules("from gitmem import embed, scan; t = embed.StaticTable(); v = t.vector('wrong Café'); scan.search(embed.sign_code(v), [v], v, 1)")
-    assert "gitmem.scan" in loaded
+    loaded = _new_modules("from gitmem.engine import embed, scan; t = embed.StaticTable(); v = t.vector('wrong Café'); scan.search(embed.sign_code(v), [v], v, 1)")
+    assert "gitmem.engine.scan" in loaded
     assert not loaded & _HEAVY
 
 

@@ -15,8 +15,11 @@ from typing import Any
 import pytest
 from conftest import Lab
 
-from gitmem import erase, layout, notes, odb, packfile, record, roots
-from gitmem.errors import MemError
+from gitmem.core import record
+from gitmem.core.errors import MemError
+from gitmem.erasure import erase
+from gitmem.git import layout, odb, packfile, roots
+from gitmem.truth import notes
 
 REF, ADA = "refs/notes/mem/team", "Ada <ada@example.org>"
 WORD = "Zanzibarium"

@@ -7,8 +7,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitmem import fold, record
-from gitmem.record import Record
+from gitmem.core import fold, record
+from gitmem.core.record import Record
 
 
 def made(data: dict[str, object]) -> Record:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from conftest import Lab
 
-from gitmem import githooks, spool
+from gitmem.hooks import githooks, spool
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EVENTS = ["post-commit", "post-merge", "post-checkout", "post-rewrite"]

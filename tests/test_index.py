@@ -14,10 +14,12 @@ from conftest import Lab
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from gitmem import cache as cache_file
-from gitmem import check, index, listing, recall, record, remember
-from gitmem.cache import Cache
-from gitmem.filters import Filter
+from gitmem.core import record
+from gitmem.engine import cache as cache_file
+from gitmem.engine import check, index
+from gitmem.engine.cache import Cache
+from gitmem.engine.filters import Filter
+from gitmem.memory import listing, recall, remember
 from gitmem.store import Store, open_store
 
 QUERIES = ("why did we choose the clock", "invoices in cents", "retry the payment worker", "unknownword", "schema \U0001f600 ü")

@@ -10,8 +10,10 @@ import sys
 import pytest
 from conftest import Lab
 
-from gitmem import layout, notes, notetree, record, treeedit
-from gitmem.errors import MemError
+from gitmem.core import record
+from gitmem.core.errors import MemError
+from gitmem.git import layout
+from gitmem.truth import notes, notetree, treeedit
 
 REF = "refs/notes/mem/team"
 ADA = "Ada <ada@example.org>"
@@ -186,7 +188,9 @@ def test_a_read_since_a_tip_gives_what_is_new(lab: Lab) -> None:
 
 WRITER = """
 import sys; sys.path.insert(0, {package!r})
-from gitmem import layout, notes, record
+from gitmem.git import layout
+from gitmem.truth import notes
+from gitmem.core import record
 repo = layout.open_repo({path!r})
 store = notes.Notes(repo.git, "refs/notes/mem/team", repo.hex_len)
 for i in range({count}):
@@ -196,7 +200,7 @@ for i in range({count}):
 
 
 def writer(path: pathlib.Path, name: str, count: int) -> subprocess.Popen[str]:
-    package = str(pathlib.Path(notes.__file__).parent.parent)
+    package = str(pathlib.Path(notes.__file__).parent.parent.parent)
     return subprocess.Popen([sys.executable, "-c", WRITER.format(package=package, path=str(path), name=name, count=count)], stdout=subprocess.PIPE, text=True)
 
 

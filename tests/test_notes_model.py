@@ -12,7 +12,8 @@ import random
 import pytest
 from conftest import Lab
 
-from gitmem import layout, notes, notetree, treeedit
+from gitmem.git import layout
+from gitmem.truth import notes, notetree, treeedit
 
 REF, ADA = "refs/notes/mem/team", "Ada <ada@example.org>"
 LO, _, HI = os.environ.get("MODEL_SEEDS", "0-7").partition("-")

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from gitmem.parallel import Task
+from gitmem.engine.parallel import Task
 
 
 def double(items: list[int]) -> list[int]:

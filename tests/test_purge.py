@@ -18,11 +18,14 @@ import pytest
 from conftest import Lab
 from test_erase import holding
 
-from gitmem import cache as cache_file
-from gitmem import doctor, erase, graves, odb, purge, record, sync, wipe
-from gitmem.errors import MemError
-from gitmem.notes import Notes
+from gitmem import doctor, sync
+from gitmem.core import record
+from gitmem.core.errors import MemError
+from gitmem.engine import cache as cache_file
+from gitmem.erasure import erase, graves, purge, wipe
+from gitmem.git import odb
 from gitmem.store import Store, open_store
+from gitmem.truth.notes import Notes
 
 WORD = "Zanzibarium"
 TEXT = f"the customer is called {WORD}"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitmem import rank
+from gitmem.core import rank
 
 rows = st.integers(0, 30)
 bm25s = st.floats(-30, -1e-6)

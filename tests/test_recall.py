@@ -9,8 +9,9 @@ import pathlib
 import pytest
 from conftest import EVAL, Lab
 
-from gitmem import embed, recall, remember
-from gitmem.filters import Filter
+from gitmem.engine import embed
+from gitmem.engine.filters import Filter
+from gitmem.memory import recall, remember
 from gitmem.store import Store, open_store
 
 PAIRS = [  # hardly a word in common

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitmem import record
-from gitmem.errors import Refused
+from gitmem.core import record
+from gitmem.core.errors import Refused
 
 texts = st.text(st.characters(codec=None, exclude_categories=()), max_size=60)
 bodies = texts.filter(lambda t: bool(record.clean(t).strip()))

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gitmem import redact, redact_context, redact_rules
+from gitmem.core import redact, redact_context, redact_rules
 
 ALPHABETS = {
     "b": "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
@@ -239,9 +239,9 @@ def test_megabyte_is_read_to_its_end() -> None:
 
 
 def test_import_loads_nothing_heavy_and_clean_text_loads_no_rules_of_context() -> None:
-    code = "import sys, re; before = set(sys.modules); import gitmem.redact as r; r.find('a clean text'); print(sorted(set(sys.modules) - before))"
+    code = "import sys, re; before = set(sys.modules); import gitmem.core.redact as r; r.find('a clean text'); print(sorted(set(sys.modules) - before))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent.parent).stdout
-    allowed = {"gitmem", "gitmem.redact", "gitmem.redact_rules", "collections.abc", "itertools"}
+    allowed = {"gitmem", "gitmem.core", "gitmem.core.redact", "gitmem.core.redact_rules", "collections.abc", "itertools"}
     assert set(json.loads(out.replace("'", '"'))) <= allowed
 
 

@@ -17,11 +17,12 @@ import pytest
 from conftest import Lab
 
 import gitmem
-from gitmem import record, sign
-from gitmem.config import Config
-from gitmem.errors import CannotSign
-from gitmem.keys import Keys
-from gitmem.signature import BAD, EXPIRED, GOOD, REVOKED, UNKNOWN, UNTRUSTED, Checker, Verdict
+from gitmem.core import record
+from gitmem.core.errors import CannotSign
+from gitmem.git.config import Config
+from gitmem.signing import sign
+from gitmem.signing.keys import Keys
+from gitmem.signing.signature import BAD, EXPIRED, GOOD, REVOKED, UNKNOWN, UNTRUSTED, Checker, Verdict
 
 PACKAGE = pathlib.Path(gitmem.__file__).parent
 
@@ -179,7 +180,7 @@ def test_signing_off_starts_no_process_more_and_loads_nothing(ring: Ring, lab: L
         seen.append(sorted(row.split()[:1] + row.split()[2:3] for row in calls(where)))
     assert seen[0] == seen[1] and seen[0].count(["git", "config"]) == 1 and "ssh-keygen" not in str(seen)
     code = (f"import os, sys; os.chdir({str(keyed)!r})\nfrom gitmem.cli import run\nrun(['remember', 'x y z']); run(['recall', 'x y z'])\n"
-            "assert not {'gitmem.sign', 'gitmem.keys', 'gitmem.signature'} & set(sys.modules)")
+            "assert not {'gitmem.signing.sign', 'gitmem.signing.keys', 'gitmem.signing.signature'} & set(sys.modules)")
     done = lab.run(keyed, sys.executable, "-c", code)
     assert done.returncode == 0, done.stderr
 
@@ -682,7 +683,7 @@ def test_a_signature_is_checked_once_until_the_keys_change(ring: Ring, lab: Lab)
 
 def test_keys_that_changed_are_not_trusted_for_what_they_were(ring: Ring, lab: Lab) -> None:
     """Where the new state cannot be stored (a read-only cache), nothing is injected."""
-    from gitmem.filters import Filter
+    from gitmem.engine.filters import Filter
     from gitmem.store import open_store
 
     path = mixed(ring, lab)
@@ -702,8 +703,8 @@ def test_keys_that_changed_are_not_trusted_for_what_they_were(ring: Ring, lab: L
 
 
 def test_a_prompt_checks_a_few_signatures_and_the_rest_count_as_below_the_policy(ring: Ring, lab: Lab) -> None:
-    from gitmem.filters import Filter
-    from gitmem.listing import rows_of
+    from gitmem.engine.filters import Filter
+    from gitmem.memory.listing import rows_of
     from gitmem.store import open_store
 
     path = ring.repo()
@@ -721,7 +722,7 @@ def test_a_prompt_checks_a_few_signatures_and_the_rest_count_as_below_the_policy
 
 
 def test_the_only_memory_below_the_policy_is_left_out_as_soon_as_it_is_there_and_costs_no_filter_when_it_is_gone(ring: Ring, lab: Lab) -> None:
-    from gitmem.filters import Filter
+    from gitmem.engine.filters import Filter
     from gitmem.store import open_store
 
     path = ring.repo()
@@ -781,7 +782,7 @@ def test_verify_leaves_what_it_found_where_list_shows_it(ring: Ring, lab: Lab) -
 
 
 def test_incoming_secrets_are_found_in_lines_of_any_kind() -> None:
-    from gitmem import trust
+    from gitmem.signing import trust
 
     token = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
     harmless = record.dump({**record.create(record.content({"body": "a fact", "paths": [{"path": "a", "blob": "a" * 40}]}), commit="b" * 40, patch="c" * 40),

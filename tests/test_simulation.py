@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 from team_world import World
 
-from gitmem import fold, record
+from gitmem.core import fold, record
 
 LONG = os.environ.get("GIT_MEM_SIM") == "long"
 EXAMPLES = int(os.environ.get("GIT_MEM_SIM_EXAMPLES", "100" if LONG else "10"))

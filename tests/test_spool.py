@@ -15,7 +15,9 @@ from collections.abc import Callable
 import pytest
 from conftest import Lab
 
-from gitmem import cache, guard, reanchor, spool, worker
+from gitmem.anchors import reanchor
+from gitmem.engine import cache, guard
+from gitmem.hooks import spool, worker
 from gitmem.store import open_store
 
 
@@ -67,8 +69,8 @@ def test_an_append_is_one_write(tmp_path: pathlib.Path, monkeypatch: pytest.Monk
 
 
 def test_many_writers_lose_no_line_to_a_worker_that_drains_meanwhile(tmp_path: pathlib.Path) -> None:
-    code = "import sys\nsys.path.insert(0, sys.argv[1])\nfrom gitmem import spool\nfor i in range(300): spool.append(sys.argv[2], b'%s %d' % (sys.argv[3].encode(), i))"
-    root = str(pathlib.Path(spool.__file__).parent.parent)
+    code = "import sys\nsys.path.insert(0, sys.argv[1])\nfrom gitmem.hooks import spool\nfor i in range(300): spool.append(sys.argv[2], b'%s %d' % (sys.argv[3].encode(), i))"
+    root = str(pathlib.Path(spool.__file__).parent.parent.parent)
     writers = [subprocess.Popen([sys.executable, "-c", code, root, str(tmp_path), name]) for name in "abcd"]
     found: list[bytes] = []
     while any(w.poll() is None for w in writers) or spool.waiting(str(tmp_path)):

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from conftest import Lab
 
-from gitmem import remote, sync
-from gitmem.errors import MemError
+from gitmem import sync
+from gitmem.core.errors import MemError
+from gitmem.git import remote
 from gitmem.store import Store, open_store
 
 REF, TRACK = "refs/notes/mem/team", "refs/notes/remotes/origin/mem/team"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gitmem import stem, text
+from gitmem.core import stem, text
 
 ROOT = Path(__file__).resolve().parent.parent
 anything = st.text(st.characters(), max_size=200)
@@ -191,7 +191,7 @@ def test_content_leaves_the_stop_words_out():
 @settings(deadline=None, max_examples=5)
 @given(st.just("getUserName src/foo_bar.py v1.2.3 データ naïve"))
 def test_terms_are_the_same_in_every_process(written):
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from gitmem import text; print(ascii(text.terms({written!r})))"
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from gitmem.core import text; print(ascii(text.terms({written!r})))"
     seen = {subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout for _ in "ab"}
     assert seen == {ascii(text.terms(written)) + "\n"}
 
@@ -199,9 +199,9 @@ def test_terms_are_the_same_in_every_process(written):
 @pytest.mark.parametrize("module", ["text", "stem", "rank"])
 def test_importing_costs_no_other_module(module):
     code = (
-        f"import sys; sys.path.insert(0, {str(ROOT)!r}); before = set(sys.modules); import gitmem.{module} as m\n"
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); before = set(sys.modules); import gitmem.core.{module} as m\n"
         "if hasattr(m, 'terms'): m.terms('plain ASCII text v1.2.3 getUserName')\n"
         "print(*sorted(set(sys.modules) - before))"
     )
     run = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
-    assert set(run.stdout.split()) <= {"gitmem", "gitmem.text", "gitmem.stem", "gitmem.rank", "itertools", "math", "__future__"}
+    assert set(run.stdout.split()) <= {"gitmem", "gitmem.core", "gitmem.core.text", "gitmem.core.stem", "gitmem.core.rank", "itertools", "math", "__future__"}

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from conftest import Lab
 
-from gitmem import fold, layout, notes, notetree, record, treeedit
-from gitmem.errors import Refused
+from gitmem.core import fold, record
+from gitmem.core.errors import Refused
+from gitmem.git import layout
+from gitmem.truth import notes, notetree, treeedit
 
 REF, ADA = "refs/notes/mem/team", "Ada <ada@example.org>"
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitmem import embed, scan, vectors
-from gitmem.embed import StaticTable
-from gitmem.vectors import Matrix, embed_many, write_table
+from gitmem.engine import embed, scan, vectors
+from gitmem.engine.embed import StaticTable
+from gitmem.engine.vectors import Matrix, embed_many, write_table
 
 ROOT = Path(__file__).resolve().parent.parent
 HOSTILE = [
@@ -196,7 +196,7 @@ def test_tokens_twice_and_rows_out_of_range_are_refused(tmp_path: Path) -> None:
 
 
 def test_import_leaves_the_environment_as_it_was() -> None:
-    code = f"import os, sys; sys.path.insert(0, {str(ROOT)!r}); before = dict(os.environ); import gitmem.vectors; print(dict(os.environ) == before)"
+    code = f"import os, sys; sys.path.insert(0, {str(ROOT)!r}); before = dict(os.environ); import gitmem.engine.vectors; print(dict(os.environ) == before)"
     clean = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
     for extra in ({}, {"OMP_NUM_THREADS": "4"}):
         done = subprocess.run([sys.executable, "-I", "-c", code], env=clean | extra, check=True, capture_output=True, text=True)

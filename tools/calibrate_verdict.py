@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fits the verdict: prints COEFFICIENTS for `gitmem/rank.py` and how they do on sets they have not seen.
+"""Fits the verdict: prints COEFFICIENTS for `gitmem/core/rank.py` and how they do on sets they have not seen.
 
 Positives: a set's own questions with an answer among the first eight hits.
 Negatives: questions of another set (not between commits and topics, which
@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from eval_retrieval import ROOT, SETS, Store, dev_folder, group_of, load, stores
 
-from gitmem import embed, rank, text
+from gitmem.core import rank, text
+from gitmem.engine import embed
 
 Array = np.ndarray[Any, Any]
 AMBIGUOUS = 0.3

@@ -24,7 +24,8 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402
 
-from gitmem import embed, rank, text, vectors  # noqa: E402
+from gitmem.core import rank, text  # noqa: E402
+from gitmem.engine import embed, vectors  # noqa: E402
 
 SETS = ("commits", "cosqa", "decisions", "locomo", "topics")
 CANDIDATES = 200

@@ -86,7 +86,7 @@ def commands() -> tuple[list[Command], list[Option], list[Command]]:
 
 def settings() -> list[tuple[str, str, str, bool, str]]:
     """(name, values, default, whether .gitmem.toml may set it, meaning) of every setting."""
-    from gitmem.config import SETTINGS
+    from gitmem.git.config import SETTINGS
 
     words = {"bool": "true or false", "int": "a positive number", "text": "a ref name"}
     return [(f"mem.{name}", words[kind] if isinstance(kind, str) else " or ".join(kind), default, policy, meaning)
@@ -187,7 +187,7 @@ def environment() -> list[tuple[str, str]]:
 
 
 def files() -> list[tuple[str, str]]:
-    from gitmem import cache
+    from gitmem.engine import cache
 
     index = os.path.basename(cache.path_of("mem"))
     return [("refs/notes/mem/team", "The shared memories."),
@@ -311,7 +311,7 @@ SALT, NONCES, LATER = "a1b2c3d4e5f60718", ("0123456789abcdef", "123456789abcdef0
 
 def example_lines() -> list[bytes]:
     """A create, an edit and a forget as git mem writes them, with salt, tie-breakers and later times masked and the names that follow from them made anew."""
-    from gitmem import record
+    from gitmem.core import record
 
     with tempfile.TemporaryDirectory() as tmp:
         lab = Lab(pathlib.Path(tmp).resolve())
@@ -344,7 +344,8 @@ def example_lines() -> list[bytes]:
 
 def example() -> str:
     """The worked example: the lines, and the commands that give their names."""
-    from gitmem import notetree, record
+    from gitmem.core import record
+    from gitmem.truth import notetree
 
     lines = example_lines()
     first = json.loads(lines[0])

@@ -8,11 +8,14 @@ import time
 
 import typer
 
-from .. import cache as cache_file
-from .. import config as settings
-from .. import doctor, githooks, listing, reanchor, render, setup, transfer
-from ..errors import MemError, UsageError
-from ..filters import Filter
+from .. import doctor, render, setup
+from ..anchors import reanchor
+from ..core.errors import MemError, UsageError
+from ..engine import cache as cache_file
+from ..engine.filters import Filter
+from ..git import config as settings
+from ..hooks import githooks
+from ..memory import listing, transfer
 from . import app
 from .common import opened, read_stdin, refused, write, write_json
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .. import spool
-from ..errors import MemError, UsageError
-from ..plain import json_text
+from ..core.errors import MemError, UsageError
+from ..core.plain import json_text
+from ..hooks import spool
 from ..render import safe
 from ..store import Store, open_store
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from .. import purge
-from ..errors import UsageError
+from ..core.errors import UsageError
+from ..erasure import purge
 from ..render import progress
 from . import app
 from .common import opened, refused, write, write_json

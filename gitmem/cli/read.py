@@ -7,9 +7,10 @@ from typing import Any
 
 import typer
 
-from .. import listing, recall, render
-from ..errors import MemError, UsageError
-from ..filters import Filter
+from .. import render
+from ..core.errors import MemError, UsageError
+from ..engine.filters import Filter
+from ..memory import listing, recall
 from ..store import Store
 from . import app
 from .common import opened, when, write, write_json

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from .. import notetree, reanchor
-from ..errors import MemError, UsageError
+from ..anchors import reanchor
+from ..core.errors import MemError, UsageError
+from ..truth import notetree
 from . import app
 from .common import opened, read_stdin, refused, write, write_json
 

@@ -6,8 +6,9 @@ import sys
 
 import typer
 
-from .. import githooks, setup, sync
-from ..errors import UsageError
+from .. import setup, sync
+from ..core.errors import UsageError
+from ..hooks import githooks
 from ..store import Store
 from . import app
 from .common import opened, write, write_json

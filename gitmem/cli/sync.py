@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from .. import sync
-from ..errors import UsageError
+from ..core.errors import UsageError
 from ..store import Store
 from . import app
 from .common import opened, write, write_json

@@ -7,8 +7,11 @@ from typing import Any
 
 import typer
 
-from .. import memories, record, render, verify
-from ..errors import MemError
+from .. import render
+from ..core import record
+from ..core.errors import MemError
+from ..memory import memories
+from ..signing import verify
 from . import app
 from .common import opened, refused, write, write_json
 

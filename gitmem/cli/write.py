@@ -10,8 +10,9 @@ from typing import Any
 
 import typer
 
-from .. import memories, record, remember
-from ..errors import MemError, Refused, UsageError
+from ..core import record
+from ..core.errors import MemError, Refused, UsageError
+from ..memory import memories, remember
 from ..store import Store
 from . import app
 from .common import from_editor, opened, refused, text_from, warn, write, write_json

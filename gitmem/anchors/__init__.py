@@ -1,0 +1,1 @@
+"""Where memories stand: commits, rewrites, squash merges."""

@@ -1,0 +1,140 @@
+"""Patch-ids of many commits: kept in the cache, made where it lacks them.
+
+Promise: a commit is diffed once in the life of a cache; whoever asks says how
+long it may take, gets what there was time for, and the next call goes on from
+there. Where the cache cannot be written, only speed is lost. A partial clone
+is never diffed (`marks.partial`).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ..engine.cache import Cache
+from ..git.layout import Repo
+from . import marks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+HURRY = 30.0  # seconds below which somebody waits for the answer
+CHUNK = 250  # commits of one pipeline: about 0.1 s
+_KEEP = 5_000  # new patch-ids after which they are written down
+_PATIENCE = 0.5  # seconds to wait for another process that writes the cache
+
+
+class Patches:
+    """What git says about changes, for at most `seconds`; `save` keeps it."""
+
+    def __init__(self, repo: Repo, cache: Cache, seconds: float) -> None:
+        self.repo = repo
+        self.cache = cache
+        self.end = time.monotonic() + seconds
+        self.hurried = seconds < HURRY
+        self._partial: bool | None = None
+        self._new: dict[str, str] = {}
+        self._new_branches: dict[tuple[str, str], str] = {}
+        self._later: list[tuple[str, tuple[object, ...]]] = []
+
+    def left(self) -> float:
+        return self.end - time.monotonic()
+
+    def learn(self, commits: Iterable[str]) -> bool:
+        """Sees to it that the patch-ids of these commits are known; False where time ran out."""
+        missing = self._missing(list(dict.fromkeys(commits)))
+        done = 0
+        for line, id in self._make(missing):
+            self._new[line] = id
+            done += 1
+            if done % _KEEP == 0:
+                self.save()
+        return done == len(missing)
+
+    def _missing(self, commits: list[str]) -> list[str]:
+        known = set(self._new)
+        for i in range(0, len(commits), 500):
+            part = [bytes.fromhex(c) for c in commits[i : i + 500]]
+            known.update(c.hex() for (c,) in self.cache.db.execute(f"SELECT commit_id FROM patch WHERE commit_id IN ({','.join('?' * len(part))})", part))
+        return [c for c in commits if c not in known]
+
+    def branches(self, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """{(tip, base): patch-id of all that changed between them, "" for none}; absent where time ran out."""
+        out: dict[tuple[str, str], str] = {}
+        missing: dict[str, str] = {}
+        again: list[tuple[str, str]] = []
+        for tip, base in dict.fromkeys(wanted):
+            row = self.cache.db.execute("SELECT id FROM branch WHERE tip = ? AND base = ?", (bytes.fromhex(tip), bytes.fromhex(base))).fetchone()
+            if row:
+                out[tip, base] = row[0].hex()
+            elif tip in missing:
+                again.append((tip, base))  # a pipeline names each difference by its tip
+            else:
+                missing[tip] = base
+        for line, id in self._make([f"{tip} {base}" for tip, base in missing.items()]):
+            tip, base = line.split(" ")
+            self._new_branches[tip, base] = out[tip, base] = id
+        return {**out, **self.branches(again)} if again else out
+
+    def _make(self, wanted: list[str]) -> Iterator[tuple[str, str]]:
+        """(line, patch-id) of lines as `marks.patch_ids` takes them, as far as time allows."""
+        if wanted and self._partial is None:
+            self._partial = marks.partial(self.repo)
+        at = 0
+        while at < len(wanted) and not self._partial and (left := self.left()) > 0:
+            ids, done = marks.patch_ids(self.repo, wanted[at : at + CHUNK], left)
+            if not done:
+                # The first is too large for the time there was, or lacks a file.
+                if self.left() < marks.LIMIT:
+                    return
+                ids, _ = marks.patch_ids(self.repo, wanted[at : at + 1], marks.LIMIT)
+                done = 1
+            for line in wanted[at : at + done]:
+                yield line, ids.get(line.split(" ", 1)[0], "")
+            at += done
+
+    def own(self, commits: Iterable[str]) -> dict[str, str]:
+        """{commit: patch-id} of those whose patch-id is known and not empty."""
+        out = {}
+        for commit in commits:
+            row = self.cache.db.execute("SELECT id FROM patch WHERE commit_id = ?", (bytes.fromhex(commit),)).fetchone()
+            id = self._new.get(commit) or (row[0].hex() if row else "")
+            if id:
+                out[commit] = id
+        return out
+
+    def holders(self, ids: Iterable[str]) -> dict[str, list[str]]:
+        """{patch-id: commits known to have it}."""
+        wanted = {id for id in ids if id}
+        out: dict[str, list[str]] = {}
+        for commit, id in self._new.items():
+            if id in wanted:
+                out.setdefault(id, []).append(commit)
+        asked = [bytes.fromhex(id) for id in wanted]
+        for i in range(0, len(asked), 500):
+            part = asked[i : i + 500]
+            for commit, id in self.cache.db.execute(f"SELECT commit_id, id FROM patch WHERE id IN ({','.join('?' * len(part))}) AND id <> x''", part):
+                out.setdefault(id.hex(), []).append(commit.hex())
+        return out
+
+    def note(self, sql: str, *values: object) -> None:
+        """A row to be written with the next `save`."""
+        self._later.append((sql, values))
+
+    def save(self) -> None:
+        """Writes what is new into the cache; where that is not possible now it stays for this call only."""
+        if not (self._new or self._new_branches or self._later):
+            return
+
+        def write(db: Any) -> None:
+            db.executemany("INSERT OR REPLACE INTO patch VALUES(?, ?)", [(bytes.fromhex(c), bytes.fromhex(id)) for c, id in self._new.items()])
+            db.executemany("INSERT OR REPLACE INTO branch VALUES(?, ?, ?)",
+                           [(bytes.fromhex(t), bytes.fromhex(b), bytes.fromhex(id)) for (t, b), id in self._new_branches.items()])
+            for sql, values in self._later:
+                db.execute(sql, values)
+
+        if self.cache.keep(_PATIENCE, write):
+            self._new.clear()
+            self._new_branches.clear()
+            self._later.clear()

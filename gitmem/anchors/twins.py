@@ -1,0 +1,187 @@
+"""Commits that carry the change of another: what a squash merge, a cherry-pick or a rebase elsewhere leaves behind.
+
+A commit is a twin of another if its patch-id is that of the other, or that of
+a branch which held the other when a memory was made, or holds it now. It must
+lie in the history of the revision that is asked about, and not in the history
+of the other: what was there before the branch began is no merge of it.
+
+Promise: what was found stays found, also when the branch is gone; what was
+sought in vain is not sought again for the same revision, unless new marks
+arrive. Where time ran out nothing is concluded.
+"""
+
+from __future__ import annotations
+
+import json
+
+from ..engine.cache import Cache
+from ..git.layout import Repo
+from . import marks
+from .ancestry import Ancestry
+from .patches import Patches
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+RECENT = 2_000  # commits looked at for a commit that is not here and came without its base
+_POINTS = 64  # places where branches began, from which one begin of the search is computed
+_TIPS = 2_000  # branches an answer waits for
+_REFLOG = 64  # former positions of HEAD that count as tips: a branch may have been deleted right after its merge
+_PAIRS = 200  # pairs whose order takes a git process each
+
+
+def known(cache: Cache, commits: Iterable[str]) -> dict[str, list[str]]:
+    """{commit: its twins, wherever they are} as earlier searches found them."""
+    out: dict[str, list[str]] = {}
+    for commit, other in cache.db.execute("SELECT commit_id, other FROM twin WHERE commit_id IN (SELECT value FROM json_each(?)) ORDER BY 1, 2", (json.dumps(sorted(commits)),)):
+        out.setdefault(commit, []).append(other)
+    return out
+
+
+def search(repo: Repo, cache: Cache, wanted: Iterable[str], line: Ancestry, seconds: float, again: bool = False) -> tuple[dict[str, str], set[str]]:
+    """({commit: its twin in the history of the revision}, commits for which time did not suffice).
+
+    `line` was asked about the commits; those that the revision contains are no use here. `again`: also what was sought in vain.
+    """
+    names = sorted(wanted)
+    if again:
+        return _Search(repo, cache, line, seconds).run(names) if names else ({}, set())
+    vain = {c for (c,) in cache.db.execute("SELECT commit_id FROM sought WHERE head = ? AND commit_id IN (SELECT value FROM json_each(?))", (line.heads[0], json.dumps(names)))}
+    left = [c for c in names if c not in vain]
+    if seconds <= 0:
+        return {}, set(left)
+    return _Search(repo, cache, line, seconds).run(left) if left else ({}, set())
+
+
+class _Search:
+    def __init__(self, repo: Repo, cache: Cache, line: Ancestry, seconds: float) -> None:
+        self.repo = repo
+        self.cache = cache
+        self.line = line
+        (self.head,) = line.heads
+        self.patches = Patches(repo, cache, seconds)
+        self.places: dict[str, int] = {}  # of the commits of the revision's history since the first branch began, the newest first
+        self.floor = ""  # what that history was read down to, "" for all of it
+        self.recent: set[str] = set()
+        self.points: dict[str, set[str]] = {}
+        self._pairs = _PAIRS
+
+    def run(self, left: list[str]) -> tuple[dict[str, str], set[str]]:
+        ids = marks_of(self.cache, left)
+        self.points = self._points(left, ids)
+        self._history(left)
+        if not self.places and not self.recent:
+            return self._finish(left, {}, set())
+        whole = self.patches.learn([*self.places, *self.recent])
+        unmarked = [c for c in left if c in self.line.here and not any(patch for patch, _, _ in ids[c])]
+        whole = self.patches.learn(unmarked) and whole
+        for commit, id in self.patches.own(unmarked).items():
+            ids[commit].add((id, "", ""))
+        found = self._match({c: {id for patch, _, combined in ids[c] for id in (patch, combined) if id} for c in left})
+        rest = [c for c in left if c not in found and c in self.line.here]
+        grown, all_of_it = grown_branches(self.repo, self.patches, rest, self.line)
+        found.update(self._match({c: {id for _, _, id in rows} for c, rows in grown.items()}))
+        unsure = {c for c in left if c not in found and (not whole or not all_of_it or self._pairs <= 0)}
+        return self._finish(left, found, unsure)
+
+    def _finish(self, left: list[str], found: dict[str, str], unsure: set[str]) -> tuple[dict[str, str], set[str]]:
+        for commit in left:
+            if commit not in found and commit not in unsure:
+                self.patches.note("INSERT OR REPLACE INTO sought VALUES(?, ?)", commit, self.head)
+        self.patches.save()
+        return found, unsure
+
+    def _points(self, left: list[str], ids: dict[str, set[tuple[str, str, str]]]) -> dict[str, set[str]]:
+        """{commit: where its branch began}, from git, else from its marks; commits for which neither is known are left out."""
+        out = {c: set(self.line.forks(c)) for c in left if c in self.line.here}
+        gone = {c: {base for _, base, _ in ids[c] if base} for c in left if c not in out}
+        bases = sorted(set().union(*gone.values()))
+        there = {b for b, id in zip(bases, self.repo.git.ids([f"{b}^{{commit}}" for b in bases]), strict=True) if id} if bases else set()
+        out.update({c: found & there for c, found in gone.items() if found & there})
+        return out
+
+    def _history(self, left: list[str]) -> None:
+        """Reads the part of the revision's history in which twins can lie."""
+        git = self.repo.git
+        if self.points:
+            began = sorted(set().union(*self.points.values()))
+            if all(self.points.values()) and len(began) <= _POINTS:
+                self.floor = began[0] if len(began) == 1 else git.text("merge-base", "--octopus", *began, ok=(0, 1))
+            if self.floor != self.head:
+                listed = git.text("rev-list", "--topo-order", self.head, *(["^" + self.floor] if self.floor else []), "--").split()
+                self.places = {c: i for i, c in enumerate(listed)}
+        if any(c not in self.points for c in left):
+            self.recent = set(git.text("rev-list", f"--max-count={RECENT}", self.head, "--").split())
+
+    def _match(self, wanted: dict[str, set[str]]) -> dict[str, str]:
+        """{commit: its first twin}, of {commit: patch-ids a twin may have}."""
+        holders = self.patches.holders(set().union(*wanted.values())) if wanted else {}
+        out = {}
+        for commit, ids in wanted.items():
+            candidates = {c for id in ids for c in holders.get(id, ())} - {commit}
+            later = [c for c in candidates if self._later(commit, c)]
+            if later:
+                out[commit] = max(later, key=lambda c: (self.places.get(c, 0), c))
+        return out
+
+    def _later(self, commit: str, other: str) -> bool:
+        """Whether a commit with the same change lies in the revision's history, and not in that of `commit`."""
+        if commit not in self.points:
+            later = other in self.recent
+        elif other not in self.places:
+            return False
+        else:
+            later = all(self._beside(other, point) for point in self.points[commit])
+        if later:
+            self.patches.note("INSERT OR REPLACE INTO twin VALUES(?, ?)", commit, other)
+        return later
+
+    def _beside(self, commit: str, point: str) -> bool:
+        """Whether `point` does not contain a commit of the history that was read."""
+        place = self.places.get(point)
+        # In topological order no commit stands before one that contains it.
+        if point == self.floor or (place is not None and self.places[commit] < place):
+            return True
+        self._pairs -= 1
+        return self._pairs >= 0 and self.repo.git.run_status("merge-base", "--is-ancestor", commit, point, ok=(0, 1))[1] == 1
+
+
+def grown_branches(repo: Repo, patches: Patches, commits: list[str], line: Ancestry) -> tuple[dict[str, list[tuple[str, str, str]]], bool]:
+    """({commit: [(tip, base, patch-id)]} of the branches that hold these commits now, whether time sufficed).
+
+    A branch that grew after a memory was made is merged with all it became.
+    Tips are those of branches here and on remotes, and where HEAD was lately.
+    Who is in a hurry looks at the newest `_TIPS` only, and has not seen all.
+    """
+    if not commits or patches.left() <= 0:
+        return {}, not commits
+    git = repo.git
+    tips = git.text("for-each-ref", "--sort=-committerdate", "--format=%(objectname)", "refs/heads", "refs/remotes").split()
+    whole = not patches.hurried or len(tips) <= _TIPS
+    tips = tips if whole else tips[:_TIPS]
+    tips += git.text("rev-list", "-g", f"--max-count={_REFLOG}", "HEAD", "--", ok=(0, 128)).split()
+    main = marks.main_lines(repo)
+    around = Ancestry(git, line.heads, [*tips, *commits, *main])
+    tips = [t for t in dict.fromkeys([*main, *tips]) if t in around.beyond]
+    # What a main line holds beside this revision is no branch to be merged into it.
+    rows = {c: found or [c] for c, found in around.containing(tips, commits).items() if not set(main).intersection(found)}
+    bases = {t: _base(repo, around, t) for t in dict.fromkeys(t for found in rows.values() for t in found)}
+    ids = patches.branches((t, base) for t, base in bases.items() if base)
+    out = {c: [(t, bases[t], ids[t, bases[t]]) for t in found if (t, bases.get(t, "")) in ids and ids[t, bases[t]]] for c, found in rows.items()}
+    return out, whole and all((t, base) in ids for t, base in bases.items() if base)
+
+
+def _base(repo: Repo, around: Ancestry, tip: str) -> str:
+    """Where a branch left the revision's history, for the last time if it took some of it in."""
+    began = around.forks(tip)
+    return next(iter(began)) if len(began) == 1 else repo.git.text("merge-base", tip, *around.heads, ok=(0, 1)) if began else ""
+
+
+def marks_of(cache: Cache, commits: Iterable[str]) -> dict[str, set[tuple[str, str, str]]]:
+    """{commit: {(patch, base, branch_patch)}} as records say it."""
+    out: dict[str, set[tuple[str, str, str]]] = {c: set() for c in commits}
+    asked = json.dumps(list(out))
+    for commit, patch, base, combined in cache.db.execute("SELECT commit_id, patch, base, branch_patch FROM anchor WHERE commit_id IN (SELECT value FROM json_each(?))", (asked,)):
+        out[commit].add((patch, base, combined))
+    return out

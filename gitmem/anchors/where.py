@@ -1,0 +1,136 @@
+"""Where memories stand against a revision: their anchors and their paths.
+
+An anchor is reachable (the revision contains it, or a commit that a rewrite
+put in its place), squashed (a commit of the revision carries its change),
+unmerged, or unknown. Every caller asks `stands`; nobody else works it out.
+
+Promise: git decides (ancestry, patch-ids, blob ids), in a bounded number of
+processes however many memories are asked about. What cannot be known (a
+shallow clone, a commit that is not here, no time to look) is `unknown`, with
+the reason, never guessed. Where the revision contains every anchor nothing is
+paid for the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from ..engine.cache import Cache
+from ..git.layout import Repo
+from . import marks, twins
+from .ancestry import Ancestry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+REACHABLE, SQUASHED, UNMERGED, UNKNOWN = "reachable", "squashed", "unmerged", "unknown"
+SAME, CHANGED, GONE = "same", "changed", "gone"
+
+ON_THE_SPOT = 1.0  # seconds an answer waits for patch-ids: about 3,000 commits, once for each
+UNBORN, SHALLOW, PARTIAL, ABSENT = "no commit here yet", "shallow clone", "partial clone", "its commit is not here"
+NOWHERE = "it is about no commit"
+WAITING = "the history is not searched yet"  # `git mem index` goes on where an answer stopped
+
+
+class Stand:
+    """The state of an anchor. `commit`: the one to show; `into`: the commit that carries its change; `reason`: why unknown."""
+
+    __slots__ = ("commit", "into", "reason", "state")
+
+    def __init__(self, state: str, commit: str, into: str = "", reason: str = "") -> None:
+        self.state = state
+        self.commit = commit
+        self.into = into
+        self.reason = reason
+
+
+def stands(repo: Repo, cache: Cache, anchors: Iterable[str], head: str, seconds: float = ON_THE_SPOT, again: bool = False) -> dict[str, Stand]:
+    """{anchor: its state} as seen from the commit `head` ("" while there is none).
+
+    `seconds`: how long new patch-ids may take; 0 answers from what is known.
+    `again`: seek also what was sought in vain, for branches that came with a fetch.
+    """
+    names = {a for a in anchors if a}
+    if not head:
+        return {a: Stand(UNKNOWN, a, reason=UNBORN) for a in names}
+    ways = moves(cache, names)
+    carried = twins.known(cache, {c for way in ways.values() for c in way}) if names != {head} else {}
+    line = Ancestry(repo.git, [head], {c for way in ways.values() for c in way}.union(*carried.values()))
+    out: dict[str, Stand] = {}
+    open_: dict[str, list[str]] = {}
+    for anchor, way in ways.items():
+        held = next((c for c in way if line.contains(c)), "")
+        twin = next((t for c in way for t in carried.get(c, ()) if line.contains(t)), "") if not held else ""
+        if held:
+            out[anchor] = Stand(REACHABLE, held)
+        elif twin:
+            out[anchor] = Stand(SQUASHED, anchor, twin)
+        else:
+            open_[anchor] = way
+    if open_:
+        out.update(_sought(repo, cache, open_, line, seconds, again))
+    return out
+
+
+def _sought(repo: Repo, cache: Cache, open_: dict[str, list[str]], line: Ancestry, seconds: float, again: bool) -> dict[str, Stand]:
+    """The states of anchors whose commits the revision does not contain."""
+    if os.path.exists(os.path.join(repo.common_dir, "shallow")):
+        # Behind a shallow boundary ancestry is cut off, so "not reachable" proves nothing, and what is there begins with whole files.
+        return {a: Stand(UNKNOWN, a, reason=SHALLOW) for a in open_}
+    found, unsure = twins.search(repo, cache, {c for way in open_.values() for c in way}, line, seconds, again)
+    late = (PARTIAL if marks.partial(repo) else WAITING) if unsure else ""
+    out = {}
+    for anchor, way in open_.items():
+        twin = next((found[c] for c in way if c in found), "")
+        if twin:
+            out[anchor] = Stand(SQUASHED, anchor, twin)
+        elif unsure.intersection(way):
+            out[anchor] = Stand(UNKNOWN, anchor, reason=late)
+        else:
+            here = next((c for c in reversed(way) if c in line.here), "")
+            out[anchor] = Stand(UNMERGED, here) if here else Stand(UNKNOWN, anchor, reason=ABSENT)
+    return out
+
+
+def moves(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
+    """{anchor: itself and the commits that took its place, the nearest first}: where rewrites and `git mem reanchor` took memories.
+
+    By commit, not by line: a rewrite copies the first note of a commit only,
+    and its continuations moved with it. A cycle ends where it began.
+    """
+    ways = {a: [a] for a in anchors}
+    step: dict[str, list[str]] = {}
+    ask, seen = set(ways), set(ways)
+    while ask:
+        asked = json.dumps(sorted(ask))
+        ask = set()
+        for old, new in cache.db.execute("SELECT DISTINCT old, new FROM move WHERE old IN (SELECT value FROM json_each(?)) ORDER BY 1, 2", (asked,)):
+            step.setdefault(old, []).append(new)
+            ask |= {new} - seen
+            seen.add(new)
+    for way in ways.values():
+        for commit in way:  # grows while it is read
+            way.extend(n for n in step.get(commit, ()) if n not in way)
+    return ways
+
+
+def places(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
+    """{anchor: every commit it is known to stand at}: itself, what took its place, and what carries its change."""
+    ways = moves(cache, anchors)
+    carried = twins.known(cache, {c for way in ways.values() for c in way})
+    return {a: [*way, *(t for c in way for t in carried.get(c, ()))] for a, way in ways.items()}
+
+
+def waiting(states: dict[str, Stand]) -> bool:
+    """Whether some states are unknown only because time ran out."""
+    return any(s.reason == WAITING for s in states.values())
+
+
+def paths(repo: Repo, wanted: list[tuple[str, str]], revision: str) -> list[str]:
+    """The state of each (path, blob id seen then) at a revision: same, changed, gone, or unknown where no blob was recorded."""
+    if not revision:
+        return [UNKNOWN] * len(wanted)
+    now = repo.git.ids([f"{revision}:{path.rstrip('/')}" for path, _ in wanted])
+    return [GONE if not id and blob else UNKNOWN if not blob else SAME if id == blob else CHANGED for (_, blob), id in zip(wanted, now, strict=True)]

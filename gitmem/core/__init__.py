@@ -1,0 +1,1 @@
+"""Pure functions: records, folding, ranking, text, secrets. No file, no process."""

@@ -1,0 +1,1 @@
+"""The cache and the search in it: disposable, made from the notes."""

@@ -1,0 +1,163 @@
+"""What the cache stores of one record: terms, vector text, digest. Pure, no database.
+
+Promise: the same record gives the same documents in every process, so a cache
+can be checked against its lines, and an update against a rebuild. Any record
+that `record.parse` accepts is accepted here, whatever shapes its fields have.
+"""
+
+from __future__ import annotations
+
+from ..core import fold, text
+from ..core.digest import sha256
+from ..core.record import CONTENT_OPS, Record
+from . import embed
+from .cache import CODE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .parallel import Task
+
+    Prepared = tuple[tuple[str, ...], bytes, bytes]
+
+ACTIVE, SUPERSEDED, FORGOTTEN = 0, 1, 2
+TEAM, PRIVATE = 1, 2  # bits: a line may lie in both refs
+SCOPE_BITS = {"team": TEAM, "private": PRIVATE}
+_STATUS = {fold.ACTIVE: ACTIVE, fold.SUPERSEDED: SUPERSEDED, fold.FORGOTTEN: FORGOTTEN}
+_NUMPY_PAYS = 150  # texts from which importing numpy is cheaper than plain Python
+_FORK_PAYS = 1000  # documents from which a second process is
+_AHEAD = 0.7  # share of an import that it prepares while the notes are written; the rest waits for this one
+
+
+def scope_name(bits: int) -> str:
+    """A memory is the team's as soon as one of its shown lines is."""
+    return "team" if bits & TEAM else "private"
+
+
+def lexical_fields(data: dict[str, object]) -> tuple[str, str, str]:
+    """(title, body, extra) as written into the full-text table."""
+    extra: list[str] = []
+    for name in ("subtitle", "phase"):
+        if isinstance(data.get(name), str):
+            extra.append(str(data[name]))
+    for name in ("tags", "facts", "concepts"):
+        extra.extend(str(v) for v in items(data.get(name)))
+    extra.extend(paths_of(data))
+    return str(data.get("title") or ""), str(data.get("body") or ""), " ".join(extra)
+
+
+def vector_text(data: dict[str, object]) -> str:
+    """What a memory's vector is made of."""
+    title, body, _ = lexical_fields(data)
+    return f"{title}\n{body}" if title and not body.startswith(title) else body
+
+
+def fts_fields(data: dict[str, object]) -> tuple[str, ...]:
+    """The terms of each lexical field, joined by spaces."""
+    return tuple([" ".join(text.terms(field)) for field in lexical_fields(data)])
+
+
+def embed_texts(table: embed.StaticTable, texts: list[str]) -> list[tuple[bytes, bytes]]:
+    """[(vector, sign code)]; a text without a known word gets zeros, which match nothing."""
+    if len(texts) >= _NUMPY_PAYS:
+        from . import vectors
+
+        made = vectors.embed_many(table, texts)
+    else:
+        made = table.embed(texts)
+    return [(v, embed.sign_code(v) if any(v) else bytes(CODE)) for v in made]
+
+
+def prepare(table: embed.StaticTable, documents: list[dict[str, object]]) -> list[Prepared]:
+    """[(lexical fields, vector, sign code)] of records: all the work that needs no database, on two processors where it pays."""
+    if len(documents) < _FORK_PAYS:
+        return _prepare(table, documents)
+    return _task(table, documents, 0.5).result()
+
+
+def _prepare(table: embed.StaticTable, documents: list[dict[str, object]]) -> list[Prepared]:
+    embedded = embed_texts(table, [vector_text(d) for d in documents])
+    return [(fts_fields(d), vector, code) for d, (vector, code) in zip(documents, embedded, strict=True)]
+
+
+def _task(table: embed.StaticTable, documents: list[dict[str, object]], share: float) -> Task:
+    from . import vectors
+    from .parallel import Task
+
+    assert vectors  # numpy is loaded before the fork, once for both
+    return Task(lambda part: _prepare(table, part), documents, share)
+
+
+class Ahead:
+    """Documents of an import, prepared by a second process while this one writes the notes."""
+
+    def __init__(self, table: embed.StaticTable) -> None:
+        self._table = table
+        self._begun: tuple[list[str], Task] | None = None
+        self._done: dict[str, Prepared] = {}
+
+    def begin(self, records: list[tuple[str, dict[str, object]]]) -> None:
+        """Starts on (version, data) records; few are left to the index."""
+        self._collect()
+        if len(records) >= _FORK_PAYS:
+            self._begun = [version for version, _ in records], _task(self._table, [data for _, data in records], _AHEAD)
+
+    def results(self) -> dict[str, Prepared]:
+        """{version: prepared} of all that was begun."""
+        self._collect()
+        return self._done
+
+    def cancel(self) -> None:
+        """Gives up what was begun and not collected."""
+        if self._begun:
+            self._begun[1].cancel()
+            self._begun = None
+
+    def _collect(self) -> None:
+        if self._begun:
+            versions, task = self._begun
+            self._done.update(zip(versions, task.result(), strict=True))
+            self._begun = None
+
+
+def shown_rows(memory: fold.Memory) -> list[tuple[Record, int]]:
+    """The (record, status) pairs that have a row: each visible version, or one of a forgotten memory."""
+    status = _STATUS[memory.status]
+    if memory.status == fold.FORGOTTEN:
+        contents = [r for r in memory.records if r.op in CONTENT_OPS]
+        return [(contents[0], status)] if contents else []
+    return [(r, status) for r in memory.versions]
+
+
+def columns(data: dict[str, object]) -> tuple[object, ...]:
+    """What filters look at: type, at, author, phase, source, anchor, digest."""
+    return (field(data, "type"), field(data, "at"), field(data, "author"), field(data, "phase"), field(data, "source") or None,
+            field(data, "commit"), content_digest(field(data, "title"), field(data, "body")))
+
+
+def labels(data: dict[str, object]) -> set[tuple[str, str]]:
+    """(kind, value) pairs: tags and paths."""
+    return {("tag", storable(str(t))) for t in items(data.get("tags"))} | {("path", storable(p)) for p in paths_of(data)}
+
+
+def paths_of(data: dict[str, object]) -> list[str]:
+    return [str(p["path"]) for p in items(data.get("paths")) if isinstance(p, dict) and isinstance(p.get("path"), str)]
+
+
+def items(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def field(data: dict[str, object], name: str) -> str:
+    """A text field as SQLite can hold it, "" for other shapes."""
+    value = data.get(name)
+    return storable(value) if isinstance(value, str) else ""
+
+
+def storable(value: str) -> str:
+    """JSON escapes can make lone surrogates, which SQLite refuses: one foreign line must not stop an update."""
+    return value if value.isascii() else value.encode("utf-8", "replace").decode()
+
+
+def content_digest(title: str, body: str) -> bytes:
+    """Names a text for finding duplicates, whatever its salt: 16 bytes."""
+    return sha256(" ".join(f"{title}\n{body}".split()).encode("utf-8", "replace")).digest()[:16]

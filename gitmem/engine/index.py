@@ -1,0 +1,100 @@
+"""Brings the cache up to date with the notes: lines in, folded memories out.
+
+Promises. Exact freshness: the cache stores the tips it was built from, so it
+is fresh or not, and no time limit is ever needed. Incremental: work grows with
+what changed, by the difference of two notes trees; the result equals a rebuild
+from nothing. A line once taken in stays, also when stock git removed it from
+the ref: only a purge record takes lines away. All of one update is one
+transaction: a crash leaves the state before it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..core.errors import GitFailed
+from ..truth import rescue
+from .document import SCOPE_BITS
+from .update import Update
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ..truth.notes import Notes
+    from .cache import Cache
+    from .document import Ahead
+    from .embed import StaticTable
+
+    Progress = Callable[[int], None]
+
+ON_THE_SPOT = 200  # new records a search takes in before it answers (P8)
+_RE_EMBED = 2_000  # vectors of another space that such a search replaces before it answers
+_BATCH = 20_000  # lines folded and written at a time: bounds memory, not the transaction
+_PATIENCE = 30.0  # seconds to wait for another process that updates the cache
+_LITTLE = 0.5  # and where an answer is waited for
+
+
+def pending(cache: Cache, sources: Iterable[tuple[str, Notes]]) -> list[tuple[str, Notes, str, str]]:
+    """(scope, notes, indexed tip, present tip) of every ref that moved since the cache was written."""
+    out = []
+    for scope, notes in sources:
+        tip = notes.tip()
+        seen = cache.meta("tip:" + notes.ref)
+        # The reflog grows when the ref moves, also away and back.
+        if tip and (tip != seen or notes.reflog_size() != cache.meta("log:" + notes.ref)):
+            out.append((scope, notes, seen, tip))
+    return out
+
+
+def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, *, most: int | None = None, progress: Progress | None = None,
+            deep: bool = False, ahead: Ahead | None = None) -> int | None:
+    """Takes in what is new; returns the number of new records, or None where the cache stays behind the notes.
+
+    None: more than `most` lines wait, the disk is read-only, or another process
+    keeps the cache. `deep` reads the whole history and reflog of each ref
+    instead of the change. `ahead` holds documents that were prepared before. Raises Damaged or sqlite3.Error for a file that must
+    be rebuilt.
+    """
+    try:
+        moved = [(s, n, "", n.tip()) for s, n in sources if n.tip()] if deep else pending(cache, sources)
+    except GitFailed:
+        return None  # a ref names what is not here: we answer with what we have, and the next write mends it (`rescue`)
+    sizes = {n.ref: n.reflog_size() for _, n, _, _ in moved}  # before reading: what comes later is seen by the next call
+    # An empty cache takes any table: it gets the space with its first record.
+    cache.blind = cache.meta("space", table.space) != table.space
+    scrub = cache.meta("scrub") != ""
+    if not moved and not cache.blind and not scrub:
+        return 0
+    if not cache.writable or (cache.blind and most is not None and cache.count() > _RE_EMBED):
+        return None
+    lines: list[tuple[str, bytes, int]] = []
+    for scope, notes, seen, tip in moved:
+        try:
+            for key, line in notes.lines(tip, since=seen, deep=deep):
+                lines.append((key, line, SCOPE_BITS[scope]))
+        except GitFailed:
+            return None  # objects of the ref are not here: we answer with what we have, and the next write mends it (`rescue`)
+        if most is not None and len(lines) > most:
+            return None
+    added = 0
+    wait = _PATIENCE if most is None else _LITTLE
+    with cache.writing(wait) as held:
+        if not held:
+            return None
+        update = Update(cache, table, moved[0][1] if moved else None, ahead)
+        if cache.meta("space", table.space) != table.space:
+            update.reset_vectors()
+        for i in range(0, len(lines), _BATCH):
+            added += update.take(lines[i : i + _BATCH])
+            if progress:
+                progress(min(i + _BATCH, len(lines)))
+        for _, notes, _, tip in moved:
+            cache.set_meta("tip:" + notes.ref, tip)
+            cache.set_meta("log:" + notes.ref, sizes[notes.ref])
+        scrub = update.finish() or scrub
+    cache.blind = False
+    if scrub:
+        rescue.drop(os.path.dirname(cache.path))
+        cache.scrub(wait)
+    return added

@@ -1,0 +1,198 @@
+"""Nearest neighbours over sign codes, in plain Python.
+
+Owns: the search order (Hamming distance of sign codes, then exact cosine of
+the few that are left). Promise: standard library only, exact, and the same
+order as `vectors.Matrix.search`, ties going to the lower row.
+
+The work is done column by column: byte j of every code is one slice, one
+`bytes.translate` turns it into "bits that differ from the question's byte j",
+and the columns are added as one long integer with a lane of 8 bits a row.
+Python runs some 150 calls for 10,000 codes instead of 30,000 (0.6 ms against
+1.2 ms for `int.bit_count` over 256-bit integers, 3.6 ms for 64-bit words).
+"""
+
+from __future__ import annotations
+
+import struct
+from math import sqrt
+
+from gitmem.engine.embed import sign_code, square
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    Buffer = bytes | bytearray | memoryview
+
+CANDIDATES = 200  # rescored by cosine after the Hamming scan
+_CHUNK = 16384  # rows at a time: columns stay in the processor's cache
+_ROWS = 4096  # rescored at a time: 4 MB
+
+_COUNT = bytes(i.bit_count() for i in range(256))
+_ALL = int.from_bytes(bytes(range(256)), "little")
+_EACH = int.from_bytes(bytes([1]) * 256, "little")
+_FROM_128 = bytes(range(128, 256))
+
+
+def nearest(codes: Buffer, query_code: bytes, k: int, rows: Sequence[int] | None = None) -> list[tuple[int, int]]:
+    """The `k` codes nearest to `query_code` as (distance, row), best first.
+
+    `codes` is n codes of the question's length end to end. With `rows`
+    (ascending) only those take part, and the answer still names them by
+    their own number.
+    """
+    width = len(query_code)
+    if not width or len(codes) % width:
+        raise ValueError(f"{len(codes)} bytes are no whole number of codes of {width}")
+    data = codes if isinstance(codes, bytes) else bytes(codes)
+    if rows is not None:
+        data = b"".join([data[row * width : (row + 1) * width] for row in rows])
+        if len(data) != len(rows) * width:
+            raise ValueError("a row number is beyond the codes")
+    if k <= 0 or not data:
+        return []
+    distances = _distances(data, query_code)
+    found = _select(distances, k) if distances is not None else _select_wide(_distances_wide(data, query_code), k)
+    return found if rows is None else [(distance, rows[row]) for distance, row in found]
+
+
+def _distances(data: bytes, query: bytes) -> bytes | None:
+    """One byte a code; None if some distance may not fit, which real text never does."""
+    width = len(query)
+    if width > 62:  # a lane holds 31 columns of 8 bits
+        return None
+    from_bytes = int.from_bytes
+    tables = [(_ALL ^ (_EACH * byte)).to_bytes(256, "little").translate(_COUNT) for byte in query]
+    half = width // 2
+    out = []
+    for start in range(0, len(data), _CHUNK * width):
+        chunk = data[start : start + _CHUNK * width]
+        count = len(chunk) // width
+        left = right = 0
+        for j in range(half):
+            left += from_bytes(chunk[j::width].translate(tables[j]), "little")
+        for j in range(half, width):
+            right += from_bytes(chunk[j::width].translate(tables[j]), "little")
+        a, b = left.to_bytes(count, "little"), right.to_bytes(count, "little")
+        # Two halves below 128 fit in a lane; max() is slow and so comes second.
+        big = len(a.translate(None, _FROM_128)) < count or len(b.translate(None, _FROM_128)) < count
+        if big and max(a) + max(b) > 255:
+            return None
+        out.append((left + right).to_bytes(count, "little"))
+    return b"".join(out)
+
+
+def _distances_wide(data: bytes, query: bytes) -> list[int]:
+    width = len(query)
+    asked = int.from_bytes(query, "little")
+    return [(int.from_bytes(data[at : at + width], "little") ^ asked).bit_count() for at in range(0, len(data), width)]
+
+
+def _select(distances: bytes, k: int) -> list[tuple[int, int]]:
+    """The k smallest with their index: halve towards the distance of the k-th,
+    then find the codes up to it; eight passes in C instead of a sort."""
+    low, high, count = 0, 255, len(distances)
+    while low < high:
+        middle = (low + high) // 2
+        if count - len(distances.translate(None, bytes(range(middle + 1)))) >= k:
+            high = middle
+        else:
+            low = middle + 1
+    marks = distances.translate(bytes(distance <= low for distance in range(256)))
+    found = []
+    row = marks.find(1)
+    while row >= 0:
+        found.append((distances[row], row))
+        row = marks.find(1, row + 1)
+    found.sort()
+    return found[:k]
+
+
+def _select_wide(distances: list[int], k: int) -> list[tuple[int, int]]:
+    return [(distances[i], i) for i in sorted(range(len(distances)), key=distances.__getitem__)[:k]]
+
+
+def search(
+    codes: Buffer,
+    vectors: Mapping[int, bytes] | Sequence[bytes] | Callable[[int], bytes],
+    query_vector: bytes,
+    k: int,
+    rows: Sequence[int] | None = None,
+) -> list[tuple[float, int]]:
+    """The best `k` as (cosine, row): Hamming candidates, then exact cosines.
+
+    A zero question finds nothing. `vectors` is asked only for candidates.
+    """
+    if k <= 0 or not any(query_vector):
+        return []
+    near = nearest(codes, sign_code(query_vector), max(k, CANDIDATES), rows)
+    return rescore(vectors, query_vector, [row for _, row in near])[:k]
+
+
+def rescore(
+    vectors: Mapping[int, bytes] | Sequence[bytes] | Callable[[int], bytes],
+    query_vector: bytes,
+    rows: Sequence[int],
+) -> list[tuple[float, int]]:
+    """Exact cosines of `rows` as (cosine, row), best first, ties by row.
+
+    `vectors` gives a row's vector, by index or by call. Zero vectors are left
+    out: a text without a known word matches nothing. Equal to
+    `embed.cosine` for every row (1.3 ms for 200 rows, against 5 ms).
+    """
+    dims = len(query_vector)
+    query_square = square(query_vector)
+    if not query_square:
+        return []
+    get = vectors if callable(vectors) else vectors.__getitem__
+    scored = []
+    for start in range(0, len(rows), _ROWS):
+        part = rows[start : start + _ROWS]
+        data = b"".join([get(row) for row in part])
+        if len(data) != len(part) * dims:
+            raise ValueError(f"vectors are not of {dims} dimensions")
+        dots, squares = _dots(data, query_vector)
+        for row, dot, own in zip(part, dots, squares, strict=True):
+            if own:
+                scored.append((-(dot / sqrt(query_square * own)), row))
+    scored.sort()
+    return [(-negative, row) for negative, row in scored]
+
+
+_BIASED = bytes(i ^ 128 for i in range(256))  # a signed byte plus 128
+_SQUARE_LOW = bytes((i - 128) ** 2 & 255 for i in range(256))
+_SQUARE_HIGH = bytes((i - 128) ** 2 >> 8 for i in range(256))
+
+
+def _dots(data: bytes, query: bytes) -> tuple[Sequence[int], Sequence[int]]:
+    """Dot products with `query` and sums of squares of every vector in `data`.
+
+    A dimension at a time, all rows at once in lanes of 32 bits. Lanes hold
+    no sign, so values carry plus 128 (taken off at the end) and the question's
+    positive and negative dimensions add up apart.
+    """
+    dims = len(query)
+    count = len(data) // dims
+    data = data.translate(_BIASED)
+    lanes, square_lanes = bytearray(4 * count), bytearray(4 * count)
+    plus = minus = squares = 0
+    from_bytes = int.from_bytes
+    signed = struct.unpack(f"{dims}b", query)
+    for j in range(dims):
+        column = data[j::dims]
+        square_lanes[::4] = column.translate(_SQUARE_LOW)
+        square_lanes[1::4] = column.translate(_SQUARE_HIGH)
+        squares += from_bytes(square_lanes, "little")
+        weight = signed[j]
+        if weight:
+            lanes[::4] = column
+            if weight > 0:
+                plus += from_bytes(lanes, "little") * weight
+            else:
+                minus += from_bytes(lanes, "little") * -weight
+    form = f"<{count}I"
+    bias = 128 * sum(signed)
+    up = struct.unpack(form, plus.to_bytes(4 * count, "little"))
+    down = struct.unpack(form, minus.to_bytes(4 * count, "little"))
+    own = struct.unpack(form, squares.to_bytes(4 * count, "little"))
+    return [a - b - bias for a, b in zip(up, down, strict=True)], own

@@ -1,0 +1,299 @@
+"""The rows of one cache update: what a batch of lines changes in the tables.
+
+Promise: rows depend on the set of lines taken so far, not on their order or
+portions, up to row numbers (rows of one memory stand in the order in which
+they are shown). The caller owns the transaction.
+
+What is indexed: every visible version of every memory. Forgotten and
+superseded ones keep a row (an import must not add them again), but no terms
+and no vector, so no search can return them.
+"""
+
+from __future__ import annotations
+
+from ..core import fold, record
+from ..core.record import Record
+from .cache import CODE, Damaged
+from .document import ACTIVE, columns, embed_texts, fts_fields, labels, prepare, shown_rows, vector_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..truth.notes import Notes
+    from .cache import Cache
+    from .document import Ahead, Prepared
+    from .embed import StaticTable
+
+
+class Update:
+    """One transaction's worth of changes."""
+
+    def __init__(self, cache: Cache, table: StaticTable, notes: Notes | None, ahead: Ahead | None = None) -> None:
+        self.cache = cache
+        self.ahead = ahead
+        self.db = cache.db
+        self.table = table
+        self.notes = notes
+        self.next_row = int(cache.meta("rows", "0"))
+        self.count = cache.count()
+        self.erased = False
+        self._continuations: dict[str, bool] = {}
+
+    def reset_vectors(self) -> None:
+        """Another table is another space: its vectors share nothing with the old ones."""
+        self.db.execute("DELETE FROM vector")
+        self.db.execute("DELETE FROM code")
+        self.cache.set_meta("space", self.table.space)
+        codes = dict.fromkeys(range(self.next_row), bytes(CODE))
+        shown = self.db.execute("SELECT m.row, l.raw FROM memory m JOIN line l ON l.n = m.line WHERE m.status = 0 ORDER BY m.row").fetchall()
+        made = embed_texts(self.table, [vector_text(_parsed(raw).data) for _, raw in shown])
+        codes.update({row: code for (row, _), (_, code) in zip(shown, made, strict=True)})
+        self._vectors([(row, vector) for (row, _), (vector, _) in zip(shown, made, strict=True)], codes)
+
+    def finish(self) -> bool:
+        """Writes the totals; returns whether purged text must still be scrubbed from the file."""
+        for key, value in (("rows", self.next_row), ("count", self.count), ("dead", self.next_row - self.count), ("space", self.table.space)):
+            self.cache.set_meta(key, str(value))
+        if self.erased:
+            # A removed row's words stay in its full-text block until blocks are merged.
+            self.db.execute("INSERT INTO fts(fts) VALUES('optimize')")
+            self.cache.set_meta("scrub", "1")  # the file itself can only be rewritten outside of the transaction
+        return self.erased
+
+    def take(self, lines: list[tuple[str, bytes, int]]) -> int:
+        """Folds a batch of lines into the tables; returns how many records were new."""
+        scopes: dict[str, int] = {}
+        records: dict[str, Record] = {}
+        keys: dict[str, set[str]] = {}
+        for key, line, scope in lines:
+            parsed = record.parse(line)
+            if parsed is None or not _storable(parsed.id):
+                continue
+            records[parsed.version] = parsed
+            scopes[parsed.version] = scopes.get(parsed.version, 0) | scope
+            anchor = parsed.data.get("commit")
+            if key != anchor:
+                keys.setdefault(parsed.version, set()).add(key)
+        known = self._known(list(records))
+        fresh = [r for v, r in records.items() if v not in known]
+        purges = [r for r in fresh if r.op == "purge"]
+        ids, versions = fold.purged(purges)
+        old_ids, old_versions = fold.purged(self._old_purges())
+        fresh = [r for r in fresh if r.op == "purge" or (r.id not in ids | old_ids and r.version not in versions | old_versions)]
+        affected = {r.id for r in fresh if r.op != "purge" and r.op not in record.COMMIT_OPS}
+        affected |= self._memories_of([v for r in fresh if r.op in record.COVER_OPS for v in r.after])
+        for v, (n, scope, memory) in known.items():
+            if scope | scopes[v] != scope:
+                self.db.execute("UPDATE line SET scope = scope | ? WHERE n = ?", (scopes[v], n))
+                affected.add(memory)
+        doomed = self._doomed(ids, versions) if ids or versions else []
+        if doomed:
+            # What a purged record covered comes back.
+            affected |= ids | self._memories_of(list(versions)) | self._memories_of(self._covered_by(doomed))
+        present = self._having_lines(affected)
+        self._store(fresh, scopes)
+        self._moves(records, keys)
+        self._fold(affected, present, fresh, purges)
+        self._erase(doomed)
+        return len(fresh)
+
+    # Lines
+
+    def _known(self, versions: list[str]) -> dict[str, tuple[int, int, str]]:
+        out: dict[str, tuple[int, int, str]] = {}
+        for part in _parts([bytes.fromhex(v) for v in versions]):
+            for n, version, scope, memory in self.db.execute(f"SELECT n, version, scope, memory FROM line WHERE version IN ({_marks(part)})", part):
+                out[version.hex()] = (n, scope, memory.decode())
+        return out
+
+    def _memories_of(self, versions: list[str]) -> set[str]:
+        out: set[str] = set()
+        for part in _parts([v for v in map(_bytes, versions) if v]):
+            out.update(m.decode() for (m,) in self.db.execute(f"SELECT memory FROM line WHERE version IN ({_marks(part)})", part))
+        return out
+
+    def _having_lines(self, memories: set[str]) -> set[str]:
+        """Those of the ids that had lines before this batch."""
+        out: set[str] = set()
+        for part in _parts([m.encode() for m in memories]):
+            out.update(m.decode() for (m,) in self.db.execute(f"SELECT DISTINCT memory FROM line WHERE memory IN ({_marks(part)})", part))
+        return out
+
+    def _old_purges(self) -> list[Record]:
+        return [_parsed(raw) for (raw,) in self.db.execute("SELECT raw FROM line WHERE op = 'purge'")]
+
+    def _doomed(self, ids: set[str], versions: set[str]) -> list[int]:
+        """The stored lines that purge records name."""
+        out: list[int] = []
+        for column, names in (("memory", [i.encode("utf-8", "replace") for i in ids]), ("version", [v for v in map(_bytes, versions) if v])):
+            for part in _parts(names):
+                out += [n for (n,) in self.db.execute(f"SELECT n FROM line WHERE {column} IN ({_marks(part)}) AND op <> 'purge'", part)]
+        return list(dict.fromkeys(out))
+
+    def _covered_by(self, lines: list[int]) -> list[str]:
+        out: list[str] = []
+        for part in _parts(lines):
+            raws = self.db.execute(f"SELECT raw FROM line WHERE n IN ({_marks(part)})", part).fetchall()
+            out += [v for (raw,) in raws for v in _parsed(raw).after]
+        return out
+
+    def _store(self, fresh: list[Record], scopes: dict[str, int]) -> None:
+        self.db.executemany("INSERT INTO line(version, memory, op, scope, raw) VALUES(?, ?, ?, ?, ?)",
+                            [(bytes.fromhex(r.version), r.id.encode(), r.op, scopes[r.version], r.line) for r in fresh])
+        covers = [(b, bytes.fromhex(r.version)) for r in fresh if r.op in record.COVER_OPS for b in map(_bytes, r.after) if b]
+        self.db.executemany("INSERT OR IGNORE INTO cover SELECT ?, n FROM line WHERE version = ?", covers)
+        said = [(r.id, to, bytes.fromhex(r.version)) for r in fresh if r.op == "move" and record.object_id(r.id) and (to := record.object_id(r.data.get("commit"))) not in ("", r.id)]
+        self.db.executemany("INSERT OR IGNORE INTO move SELECT ?, ?, n FROM line WHERE version = ?", said)
+        self.db.executemany("INSERT INTO anchor VALUES(?, ?, ?, ?, 1) ON CONFLICT(commit_id, patch, base, branch_patch) DO UPDATE SET uses = uses + 1", _marks_of(fresh))
+        self.db.executemany("DELETE FROM sought WHERE commit_id = ?", [(commit,) for commit, *_ in _marks_of(fresh)])
+
+    def _moves(self, records: dict[str, Record], keys: dict[str, set[str]]) -> None:
+        """Remembers the other commits a line was found at. A continuation is no commit."""
+        rows = [(old, key, bytes.fromhex(v)) for v, found in keys.items() for old in [record.object_id(records[v].data.get("commit"))] if old
+                for key in found if not self._is_continuation(key)]
+        self.db.executemany("INSERT OR IGNORE INTO move SELECT ?, ?, n FROM line WHERE version = ?", rows)
+
+    def _is_continuation(self, key: str) -> bool:
+        if key not in self._continuations:
+            found = self.notes.git.objects.get(key) if self.notes else None
+            self._continuations[key] = bool(found and found[1] == "blob")
+        return self._continuations[key]
+
+    # Memories
+
+    def _fold(self, affected: set[str], present: set[str], fresh: list[Record], purges: list[Record]) -> None:
+        """Folds the affected memories from all their lines and replaces their rows where they changed."""
+        subset = {r.version: r for r in fresh if r.id in affected and r.op != "purge"}
+        for part in _parts([m.encode() for m in present]):
+            for (raw,) in self.db.execute(f"SELECT raw FROM line WHERE memory IN ({_marks(part)}) AND op <> 'purge'", part):
+                r = _parsed(raw)
+                subset[r.version] = r
+        # Records of other memories that cover these versions: supersedes.
+        for part in _parts([bytes.fromhex(v) for v in subset]):
+            for (raw,) in self.db.execute(f"SELECT DISTINCT l.raw FROM cover c JOIN line l ON l.n = c.by WHERE c.version IN ({_marks(part)})", part):
+                r = _parsed(raw)
+                subset.setdefault(r.version, r)
+        memories = fold.fold([*subset.values(), *purges])
+        old: dict[str, list[tuple[int, str, int]]] = {}
+        for part in _parts(sorted(affected)):
+            for row, id, status, version in self.db.execute(f"SELECT m.row, m.id, m.status, l.version FROM memory m LEFT JOIN line l ON l.n = m.line WHERE m.id IN ({_marks(part)})", part):
+                old.setdefault(id, []).append((row, version.hex() if version else "", status))
+        removed: list[int] = []
+        wanted: list[tuple[Record, int]] = []
+        for id in sorted(affected):
+            memory = memories.get(id)
+            rows = shown_rows(memory) if memory else []
+            # All rows of a changed memory are made anew, so that their order never tells what came first.
+            if [(r.version, status) for r, status in rows] != [(version, status) for _, version, status in sorted(old.get(id, []))]:
+                removed += [row for row, _, _ in old.get(id, [])]
+                wanted += rows
+        self._remove(removed)
+        self._add(wanted)
+        self._rescope(affected & present)
+
+    def _erase(self, lines: list[int]) -> None:
+        """Purged lines leave no text here: their rows went with the fold, these go now, the file is scrubbed after."""
+        for part in _parts(lines):
+            marks = _marks(part)
+            gone = [_parsed(raw) for (raw,) in self.db.execute(f"SELECT raw FROM line WHERE n IN ({marks})", part)]
+            named = "commit_id = ? AND patch = ? AND base = ? AND branch_patch = ?"
+            self.db.executemany(f"UPDATE anchor SET uses = uses - 1 WHERE {named}", _marks_of(gone))
+            self.db.executemany(f"DELETE FROM anchor WHERE {named} AND uses <= 0", _marks_of(gone))
+            for table, column in (("cover", "by"), ("move", "n"), ("signature", "n"), ("line", "n")):
+                self.db.execute(f"DELETE FROM {table} WHERE {column} IN ({marks})", part)
+            # Their numbers may be given again: no line counts as looked at by `trust` for its number alone.
+            self.db.execute("DELETE FROM meta WHERE key = 'checked'")
+            self.erased = True
+
+    def _remove(self, rows: list[int]) -> None:
+        shown: list[tuple[int, tuple[str, ...]]] = []
+        for part in _parts(rows):
+            for row, status, raw in self.db.execute(f"SELECT m.row, m.status, l.raw FROM memory m LEFT JOIN line l ON l.n = m.line WHERE m.row IN ({_marks(part)})", part):
+                if status == ACTIVE:
+                    if raw is None:
+                        raise Damaged("a memory has lost its record")
+                    shown.append((row, fts_fields(_parsed(raw).data)))
+        self.db.executemany("INSERT INTO fts(fts, rowid, title, body, extra) VALUES('delete', ?, ?, ?, ?)", [(row, *fields) for row, fields in shown])
+        words = [(w,) for _, fields in shown for w in set(" ".join(fields).split())]
+        self.db.executemany("UPDATE term SET df = df - 1 WHERE word = ?", words)
+        self.db.executemany("DELETE FROM term WHERE word = ? AND df <= 0", words)
+        self.db.executemany("DELETE FROM vector WHERE row = ?", [(row,) for row, _ in shown])
+        self.cache.set_codes({row: bytes(CODE) for row, _ in shown})
+        self.count -= len(shown)
+        for part in _parts(rows):
+            self.db.execute(f"DELETE FROM label WHERE row IN ({_marks(part)})", part)
+            self.db.execute(f"DELETE FROM memory WHERE row IN ({_marks(part)})", part)
+
+    def _add(self, wanted: list[tuple[Record, int]]) -> None:
+        first = self.next_row
+        memory_rows = [(row, r.id, status, *columns(r.data), bytes.fromhex(r.version)) for row, (r, status) in enumerate(wanted, first)]
+        tagged = [(kind, value, row) for row, (r, _) in enumerate(wanted, first) for kind, value in labels(r.data)]
+        self.next_row += len(wanted)
+        self.db.executemany("INSERT INTO memory(row, id, line, status, scope, type, at, author, phase, source, anchor, digest)"
+                            " SELECT ?1, ?2, n, ?3, scope, ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM line WHERE version = ?11", memory_rows)
+        self.db.executemany("INSERT OR IGNORE INTO label VALUES(?, ?, ?)", tagged)
+        shown = [(row, r.data) for row, (r, status) in enumerate(wanted, first) if status == ACTIVE]
+        self.count += len(shown)
+        made = self._prepared([r for r, status in wanted if status == ACTIVE])
+        self.db.executemany("INSERT INTO fts(rowid, title, body, extra) VALUES(?, ?, ?, ?)",
+                            [(row, *fields) for (row, _), (fields, _, _) in zip(shown, made, strict=True)])
+        frequency: dict[str, int] = {}
+        for fields, _, _ in made:
+            for w in set(" ".join(fields).split()):
+                frequency[w] = frequency.get(w, 0) + 1
+        self.db.executemany("INSERT INTO term VALUES(?, ?) ON CONFLICT(word) DO UPDATE SET df = df + excluded.df", sorted(frequency.items()))
+        codes = dict.fromkeys(range(first, self.next_row), bytes(CODE))
+        codes.update({row: code for (row, _), (_, _, code) in zip(shown, made, strict=True)})
+        self._vectors([(row, vector) for (row, _), (_, vector, _) in zip(shown, made, strict=True)], codes)
+
+    def _prepared(self, shown: list[Record]) -> list[Prepared]:
+        done = self.ahead.results() if self.ahead else {}
+        left = [r for r in shown if r.version not in done]
+        made = dict(zip([r.version for r in left], prepare(self.table, [r.data for r in left]), strict=True))
+        return [done.get(r.version) or made[r.version] for r in shown]
+
+    def _vectors(self, vectors: list[tuple[int, bytes]], codes: dict[int, bytes]) -> None:
+        self.cache.set_vectors(vectors)
+        self.cache.set_codes(codes)
+
+    def _rescope(self, memories: set[str]) -> None:
+        """A memory is the team's as soon as one of its shown lines is."""
+        for part in _parts(sorted(memories)):
+            self.db.execute(f"UPDATE memory SET scope = (SELECT scope FROM line WHERE n = memory.line) WHERE id IN ({_marks(part)})", part)
+
+
+def _parsed(raw: bytes) -> Record:
+    parsed = record.parse(raw)
+    if parsed is None:
+        raise Damaged("a stored record cannot be read")
+    return parsed
+
+
+def _marks_of(records: list[Record]) -> list[tuple[str, str, str, str]]:
+    return [m for m in (record.marks_of(r.data) for r in records) if m]
+
+
+def _storable(id: str) -> bool:
+    """Whether an id is proper text; no tool of ours writes another."""
+    try:
+        id.encode()
+        return True
+    except UnicodeEncodeError:
+        return False
+
+
+def _bytes(version: str) -> bytes:
+    try:
+        return bytes.fromhex(version)
+    except ValueError:
+        return b""
+
+
+def _parts(items: list[object] | list[bytes] | list[str] | list[int], size: int = 500) -> Iterator[list[object]]:
+    for i in range(0, len(items), size):
+        yield list(items[i : i + size])
+
+
+def _marks(part: list[object]) -> str:
+    return ",".join("?" * len(part))

@@ -1,0 +1,223 @@
+"""Vectors in bulk: the one home of numpy.
+
+Owns: embedding thousands of texts, searching in memory over many vectors,
+and writing table files. Promise: every answer is the one that `embed` and
+`scan` give in plain Python, bit for bit; only the speed differs, and numpy
+costs 50 to 100 ms to import, so no hook comes here. Needs numpy >= 2.0
+(`bitwise_count`).
+"""
+
+from __future__ import annotations
+
+import os
+from binascii import crc32
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Any
+
+from gitmem.engine.embed import HEADER, HEADS, MAGIC, ROW_BITS, StaticTable, sign_code, space_id
+from gitmem.engine.scan import CANDIDATES
+
+# Two BLAS threads on a busy machine took 700 ms for what one does in 31, and
+# numpy reads the setting only while it is imported. The variables are put back
+# at once, so a child process (a model, say) still sees what the user set.
+_unset = [n for n in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS") if n not in os.environ]
+os.environ.update(dict.fromkeys(_unset, "1"))
+try:
+    import numpy as np
+finally:
+    for _name in _unset:
+        os.environ.pop(_name, None)
+
+Array = np.ndarray[Any, Any]
+
+_CHUNK = 512  # texts at a time: their sums stay in the second-level cache
+_ONE_HEAD = [0] * (len(HEADS) - 1)  # before the only number of a short text: empty heads
+_FLUSH = 256  # 256 rows of at most 127 fit in 16 bits
+
+
+def embed_many(table: StaticTable, texts: Iterable[str]) -> list[bytes]:
+    """`table.embed(texts)`, some ten times as fast; in order, any number of texts."""
+    out: list[bytes] = []
+    dims = table.dims
+    for part in embed_chunks(table, texts):
+        data = part.tobytes()
+        out += [data[at : at + dims] for at in range(0, len(data), dims)]
+    return out
+
+
+def embed_chunks(table: StaticTable, texts: Iterable[str]) -> Iterable[Array]:
+    """The same as int8 arrays of up to 512 rows, so memory does not grow with the input."""
+    table.vocabulary()
+    raw = np.frombuffer(table.raw_rows(), np.uint8).reshape(table.rows, table.dims)
+    weights = raw.astype(np.int16)
+    weights -= 128
+    rows: list[int] = []
+    ends: list[list[int]] = []
+    for text in texts:
+        found, heads = table.token_rows(text)
+        rows += found
+        ends.append(heads if len(heads) == len(HEADS) else _ONE_HEAD + heads)
+        if len(ends) == _CHUNK:
+            yield quantise_rows(_sums(weights, *_damp(rows, ends)))
+            rows, ends = [], []
+    if ends:
+        yield quantise_rows(_sums(weights, *_damp(rows, ends)))
+
+
+def _sums(weights: Array, flat: Array, sizes: Array) -> Array:
+    """Sum of rows for each text; `flat` holds `sizes[0]` rows of the first, and so on.
+
+    Texts are taken longest first, and step j adds the j-th row of every text
+    that has one: one gather and one 16-bit addition, both along memory.
+    """
+    count = len(sizes)
+    order = np.argsort(-sizes, kind="stable")
+    starts = (np.cumsum(sizes) - sizes)[order]
+    alive = np.searchsorted(-sizes[order], -np.arange(sizes.max(initial=0)), side="left")
+    total = np.zeros((count, weights.shape[1]), np.int32)
+    small = np.zeros((count, weights.shape[1]), np.int16)
+    gathered = np.empty_like(small)
+    for j, m in enumerate(alive.tolist()):
+        np.take(weights, flat[starts[:m] + j], axis=0, out=gathered[:m], mode="clip")
+        small[:m] += gathered[:m]
+        if j % _FLUSH == _FLUSH - 1:
+            total[:m] += small[:m]
+            small[:m] = 0
+    total += small
+    out = np.empty_like(total)
+    out[order] = total
+    return out
+
+
+def _damp(rows: list[int], ends: list[list[int]]) -> tuple[Array, Array]:
+    """`embed.damp` for every head of every text, and how many rows each text then has.
+
+    One sort by (text, row, first head that has it); the repeats of a row in each
+    head are then runs. Order within a text is free: integers add up to the same.
+    """
+    heads = np.array(ends)
+    lengths = heads[:, -1]
+    if not rows:
+        return np.empty(0, np.int64), lengths
+    text = np.repeat(np.arange(len(heads)), lengths)
+    place = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    head = (place[:, None] >= heads[text, :-1]).sum(axis=1)
+    keys = ((text << ROW_BITS) | np.array(rows, np.int64)) << 2 | head
+    keys.sort()
+    pairs, head = keys >> 2, keys & 3
+    first = np.flatnonzero(np.diff(pairs, prepend=-1))
+    pairs = pairs[first]
+    copies = np.zeros(len(first), np.int64)
+    for number in range(heads.shape[1]):
+        repeats = np.add.reduceat(head <= number, first, dtype=np.int64)
+        copies += np.frexp(repeats)[1]  # the exponent is the bit length
+    sizes = np.bincount(pairs >> ROW_BITS, weights=copies, minlength=len(heads)).astype(np.int64)
+    return np.repeat(pairs & ((1 << ROW_BITS) - 1), copies), sizes
+
+
+def quantise_rows(sums: Array) -> Array:
+    """`embed.quantise` for every row; 254 times the largest sum, 3 * 8192 * 127, fits in 32 bits."""
+    top = np.maximum(sums.max(axis=1), -sums.min(axis=1))[:, None]
+    top[top == 0] = 1
+    out: Array = ((254 * sums + top) // (2 * top)).astype(np.int8)
+    return out
+
+
+class Matrix:
+    """Many vectors of one space in memory, for batches of questions.
+
+    Takes vectors as `embed` makes them. `search` equals `scan.search`.
+    """
+
+    def __init__(self, vectors: Sequence[bytes] | Array, dims: int) -> None:
+        if not isinstance(vectors, np.ndarray):
+            vectors = np.frombuffer(b"".join(vectors), np.int8)
+        self.vectors: Array = vectors.astype(np.int8, copy=False).reshape(-1, dims)
+        self.dims = dims
+        codes = np.packbits(self.vectors > 0, axis=1)
+        self._word = np.uint64 if codes.shape[1] % 8 == 0 else np.uint8
+        self._codes: Array = np.ascontiguousarray(codes).view(self._word)
+        squares = np.empty(len(self.vectors), np.int64)
+        for start in range(0, len(self.vectors), 4096):
+            part = self.vectors[start : start + 4096].astype(np.int32)
+            squares[start : start + 4096] = np.einsum("ij,ij->i", part, part)
+        self._squares = squares
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def codes(self) -> bytes:
+        """All sign codes end to end, as `scan.nearest` takes them."""
+        return self._codes.tobytes()
+
+    def search(self, query_vector: bytes, k: int, rows: Sequence[int] | Array | None = None) -> list[tuple[float, int]]:
+        """The best `k` as (cosine, row): Hamming candidates, then exact cosines."""
+        if len(query_vector) != self.dims:
+            raise ValueError(f"a question of {len(query_vector)} dimensions for {self.dims}")
+        asked = np.frombuffer(query_vector, np.int8).astype(np.int32)
+        query_square = int(asked @ asked)
+        if not query_square or k <= 0:
+            return []
+        allowed = None if rows is None else np.asarray(rows, dtype=np.intp)
+        codes = self._codes if allowed is None else self._codes[allowed]
+        if not len(codes):
+            return []
+        code: Array = np.frombuffer(sign_code(query_vector), self._word)
+        distances = np.bitwise_count(codes ^ code).sum(axis=1, dtype=np.uint16)
+        wanted = max(k, CANDIDATES)
+        if wanted < len(distances):
+            limit = np.partition(distances, wanted - 1)[wanted - 1]
+            near = np.flatnonzero(distances <= limit)
+            near = near[np.argsort(distances[near], kind="stable")[:wanted]]
+        else:
+            near = np.arange(len(distances))
+        found = near if allowed is None else allowed[near]
+        found = found[self._squares[found] > 0]
+        dots = self.vectors[found].astype(np.int32) @ asked
+        cosines = dots / np.sqrt((self._squares[found] * query_square).astype(np.float64))
+        best = np.lexsort((found, -cosines))[:k]
+        return list(zip(cosines[best].tolist(), found[best].tolist(), strict=True))
+
+
+def write_table(path: str, name: str, tokens: Sequence[str], rows: Array) -> str:
+    """Write a table file as `embed.StaticTable` reads it, and return its space id.
+
+    `rows` is int8 without -128, one row a token; `tokens` are unique, with
+    "##" before those that continue a word. Frequent tokens should come first:
+    then a question touches few pages.
+    """
+    count, dims = rows.shape
+    texts = [token.encode("utf-8") for token in tokens]
+    if len(set(texts)) != count or not 0 < count < (1 << ROW_BITS) - 1:
+        raise ValueError(f"{len(set(texts))} different tokens for {count} rows")
+    if rows.dtype != np.int8 or rows.min() < -127:
+        raise ValueError("rows are not int8 from -127 to 127")
+    slots = 1 << (2 * count - 1).bit_length()  # at most half full
+    table = [0] * slots
+    for row, text in enumerate(texts):
+        crc = crc32(text)
+        slot = crc & (slots - 1)
+        while table[slot]:
+            slot = (slot + 1) & (slots - 1)
+        table[slot] = (crc >> ROW_BITS) << ROW_BITS | (row + 1)
+    ends = np.concatenate([[0], np.cumsum([len(text) for text in texts])])
+    text = b"".join(texts)
+    text += bytes(-len(text) % 4)
+    parts = [
+        np.array(table, "<u4").tobytes(),
+        ends.astype("<u4").tobytes(),
+        text,
+        (rows.astype(np.int16) + 128).astype(np.uint8).tobytes(),
+    ]
+    at = [HEADER.size]
+    for part in parts:
+        at.append(at[-1] + len(part))
+    body = b"".join(parts)
+    longest = max(len(token.removeprefix("##")) for token in tokens)
+    fields = (MAGIC, dims, count, slots, at[0], at[1], at[2], at[3], at[4], longest)
+    digest = sha256(body).digest()
+    head = HEADER.pack(*fields, name.encode("ascii"), digest, 0)[:-4]
+    with open(path, "wb") as file:
+        file.write(head + crc32(head).to_bytes(4, "little") + body)
+    return space_id(name, digest)

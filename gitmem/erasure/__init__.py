@@ -1,0 +1,1 @@
+"""A text leaves the repository for good."""

@@ -1,0 +1,265 @@
+"""`git mem purge`: the text of a memory, or a line that is none, leaves this repository for good, and the command proves it.
+
+Promise, once it has answered that nothing holds the text: no object, no page
+of the cache and no file of ours here has it, and a record without text (the
+tombstone) keeps it out of every clone that has git mem. Refs, reflogs and
+objects that are not ours stay as they are; what of them still leads to the
+text is named, and then the answer is no.
+
+Order: the tombstone is in a ref first, together with the new history of that
+ref; all that follows can be done again, by the same call, by `git mem sync`
+or by `scrub`, from whatever step it was killed at.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ..core import record
+from ..core.errors import Ambiguous, MemError
+from ..core.fold import Tombstones, mortal
+from ..core.record import Record
+from ..memory import memories
+from ..store import Store
+from ..truth.history import History
+from ..truth.notetree import PURGED, is_hex
+from . import erase, graves, wipe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+_LOG = "the reflog of "
+_LONG = 16  # bytes of a line that are sought first; shorter ones stand everywhere
+MESSAGE = "git mem: purge 1 memory"
+
+
+class Target:
+    """What is to go: the records of a memory, or the one line that no memory has.
+
+    With neither: something purged before, which may not be finished; `id` is then its tombstone's, or "".
+    """
+
+    __slots__ = ("id", "line", "records", "scope", "title")
+
+    def __init__(self, id: str, title: str = "", scope: str = "", records: Iterable[Record] = (), line: bytes = b"") -> None:
+        self.id = id
+        self.title = title
+        self.scope = scope
+        self.records = list(records)
+        self.line = line
+
+    @property
+    def gone(self) -> bool:
+        return not (self.records or self.line)
+
+    @property
+    def version(self) -> str:
+        """What names the line, "" for a memory."""
+        return record.version_of(self.line) if self.line else ""
+
+
+class Report(erase.Erased):
+    """What became of it. `tombstones`: versions of the records that keep it out. `remotes`: who may still have it.
+
+    `cache`: "scrubbed", or "removed" where it had to be.
+    """
+
+    __slots__ = ("cache", "lines", "remotes", "tombstones")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines = 0
+        self.tombstones: list[str] = []
+        self.remotes: list[str] = []
+        self.cache = ""
+
+
+def find(store: Store, prefix: str) -> Target:
+    """The memory an id prefix names, whatever its state; else what was purged under it; else the line whose version it names and that no memory has.
+
+    Raises MemError where there is none of them, or several.
+    """
+    try:
+        found = memories.find(store, prefix)
+    except Ambiguous:
+        raise
+    except MemError:
+        low = prefix.strip().lower()
+        if len(low) < memories.SHORTEST or not is_hex(low):
+            raise
+        purges = graves.purges(store)
+        ids = {r.id for r in purges if r.id.startswith(low) or (not r.data.get("all") and any(v.startswith(low) for v in Tombstones([r]).versions))}
+        if len(ids) == 1:
+            return Target(ids.pop())
+        lines = _lines_apart(store, low)
+        if len(lines) > 1:
+            raise Ambiguous(f"'{low}' is ambiguous: {', '.join(v[: len(low) + 4] for v in sorted(lines)[:5])}", hint="type more digits") from None
+        for line, scope in lines.values():
+            return Target("", scope=scope, line=line)
+        # A short text's tombstone does not tell its id; but a purge that was cut off can be finished.
+        if purges and not graves.settled(store, Tombstones(purges)):
+            return Target("")
+        raise
+    records = _lines_of(store, found.memory.id)
+    return Target(found.memory.id, record.title_of(found.record.data), found.scope, records)
+
+
+def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda n: None) -> Report:
+    """Takes a memory or a line out of this repository; with a target that was purged before, finishes that.
+
+    Raises what `Notes.replant` and `erase.erase` raise; the call can be repeated.
+    """
+    if target.gone:
+        report = _carry_through(store, target, False, progress)
+        report.tombstones = [r.version for r in graves.purges(store) if target.id in ("", r.id)]
+        return report
+    settled = graves.settled(store, Tombstones(graves.purges(store)))
+    graves.forget(store)
+    (line,) = store.lines([tombstone(target, store.settings.author)])
+    # A private memory's tombstone stays private: it names its id.
+    store.notes(target.scope).replant([(PURGED, line)], MESSAGE, store.settings.author)
+    report = _carry_through(store, target, settled, progress)
+    report.lines = len(target.records) or 1
+    report.tombstones = [record.version_of(line)]
+    if target.scope == "team":
+        report.remotes = store.repo.git.text("remote").split()
+    return report
+
+
+def scrub(store: Store, sure: bool = False, progress: Callable[[int], None] = lambda n: None) -> Report | None:
+    """Brings this clone in line with every tombstone that it knows; None where there is nothing to do, found out without a search.
+
+    `sure`: text that was purged has just been here, so search.
+    """
+    purges = graves.purges(store)
+    if not purges or (not sure and graves.settled(store, Tombstones(purges))):
+        return None
+    return _carry_through(store, Target(""), False, progress)
+
+
+def tombstone(target: Target, author: str) -> dict[str, Any]:
+    """The record that keeps a memory or a line out. It names the id only where nobody can find the text from it by trying."""
+    versions = sorted({r.version for r in target.records}) or [target.version]
+    if _guessable(target.records):
+        return record.envelope("purge", {"id": os.urandom(16).hex(), "lines": versions}, "", {"author": author})
+    return record.envelope("purge", {"id": target.id, "lines": versions, "all": True}, "", {"author": author})
+
+
+def _guessable(records: list[Record]) -> bool:
+    creates = [r.data for r in records if r.op == "create"]
+    for data in creates:
+        text = f"{data.get('title') or ''}{data['body']}".encode("utf-8", "replace")
+        if not data.get("salt") and len(text) < record.SALT_BELOW:
+            return True
+    return not creates  # whose text the id was made of is not known
+
+
+# Doing it
+
+
+def _lines_of(store: Store, id: str) -> list[Record]:
+    """Every line of a memory that the cache or one of our refs has, or had."""
+    found: dict[str, Record] = {}
+
+    def take(lines: Iterable[bytes]) -> None:
+        for line in lines:
+            parsed = record.parse(line) if id.encode() in line else None
+            if parsed and parsed.id == id and parsed.op != "purge":
+                found[parsed.version] = parsed
+
+    take(store.with_cache(lambda cache: [raw for (raw,) in cache.db.execute("SELECT raw FROM line WHERE memory = ?", (id.encode(),))])[0])
+    # Only a tombstone without the id must know every version.
+    deep = _guessable(list(found.values()))
+    for notes in graves.ours(store).values():
+        take(line for _, line in notes.lines(notes.tip(), deep=deep))
+    return list(found.values())
+
+
+def _lines_apart(store: Store, prefix: str) -> dict[str, tuple[bytes, str]]:
+    """{version: (line, scope)} of the lines in our refs, or lost from them, that the prefix names and no memory has."""
+    found: dict[str, tuple[bytes, str]] = {}
+    for ref, notes in graves.ours(store).items():
+        for _, line in notes.lines(notes.tip(), deep=True):
+            version = record.version_of(line)
+            if version.startswith(prefix) and version not in found:
+                parsed = record.parse(line)
+                if mortal(line, parsed) and not (parsed and parsed.op in record.MEMORY_OPS):
+                    found[version] = line, "private" if ref == store.private.ref else "team"
+    return found
+
+
+def _carry_through(store: Store, target: Target, alone: bool, progress: Callable[[int], None]) -> Report:
+    """Everything after the tombstone: refs, objects, cache, files. `alone`: all else that was purged is known to be gone, so search for the target."""
+    report = Report()
+    only = target.id if alone else ""
+    purges = graves.purges(store)
+    stones = Tombstones(purges)
+    graves.forget(store)
+    gone = [*target.records, *wipe.doomed_lines(store, stones)]
+    report.cache = wipe.cache(store, wipe.needles(gone))
+    ids = {only} if only else stones.ids | {r.id for r in gone}
+    # Without the id, only the version tells a line; it may be one of any shape.
+    others = not only and any(not r.data.get("all") and r.data.get("lines") is not None for r in purges)
+    hints = [i.encode() for i in ids]
+    if others:
+        hints = [target.line] if alone and len(target.line) >= _LONG else []
+
+    def doom(line: bytes) -> bool:
+        if stones.doom(line):
+            return True
+        parsed = record.parse(line) if only and only.encode() in line else None
+        return parsed is not None and parsed.id == only and parsed.op != "purge"
+
+    try:
+        done = erase.erase(store.repo, doom, hints, progress, lambda names: _let_go(store, names), others)
+    except OSError as e:
+        raise MemError(f"cannot delete from '{e.filename or store.repo.common_dir}': {e.strerror}",
+                       hint="the memory is hidden, its text is still in some objects; the same call goes on once the files can be written") from e
+    for field in erase.Erased.__slots__:
+        setattr(report, field, getattr(done, field))
+    _drop_broken(store, done.deleted)
+    names = {name.encode() for name in (ids | done.ids | {r.version for r in gone} | {target.version}) if name}
+    report.files += wipe.files(store.repo.mem_dir, [*names, *wipe.needles(gone, target.line)], doom)
+    if not report.held:
+        graves.remember(store, stones)
+    return report
+
+
+def _let_go(store: Store, names: list[str]) -> bool:
+    """Makes our own refs and reflogs let go of doomed objects; whether any did. Others' are left alone."""
+    ours = graves.ours(store)
+    own = {notes.ref for _, notes in store.sources}
+    changed = False
+    for name in names:
+        ref = name.removeprefix(_LOG)
+        if ref not in ours:
+            continue
+        changed = True
+        if name in own:
+            notes = ours[name]
+            tip = notes.tip()
+            doomed = [line for _, line in notes.lines(tip)]
+            there = {r.version for r in notes.purges()}
+            missing = [r for r in graves.purges(store) if r.version not in there and any(map(Tombstones([r]).doom, doomed))]
+            notes.replant([(PURGED, r.line) for r in missing], MESSAGE, store.settings.author)
+        elif name == ref:
+            # The remote is as it is; its next fetch brings what it has by then.
+            store.repo.git.run("update-ref", "-d", ref)
+        else:
+            if ref in own:
+                ours[ref].append([], MESSAGE, store.settings.author)  # what only the reflog knows of, less what is doomed
+            History(store.repo.git, ref, store.repo.hex_len).drop_reflog()
+    store.repo.git.close()
+    return changed
+
+
+def _drop_broken(store: Store, deleted: dict[str, str]) -> None:
+    """A fetch that found the objects still here may have pointed its tracking ref to one meanwhile."""
+    own = {notes.ref for _, notes in store.sources}
+    for row in store.repo.git.text("for-each-ref", "--format=%(objectname) %(refname)", "refs/notes/remotes/").splitlines():
+        id, _, ref = row.partition(" ")
+        if id in deleted and ref not in own:
+            store.repo.git.run("update-ref", "-d", ref)

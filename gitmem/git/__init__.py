@@ -1,0 +1,1 @@
+"""Git itself: its processes, files and settings."""

@@ -1,0 +1,172 @@
+"""Settings: `git config mem.*`, `GIT_MEM_*`, and team policy in a committed `.gitmem.toml`.
+
+Promise: one table describes every setting (name, kind, default, meaning); help,
+documents and validation come from it. A file in the tree can never set a
+remote, a path or a command: only settings marked `policy` are read from it.
+Precedence: environment, git config, policy file, default.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+from ..core.errors import UsageError
+from .gitcmd import Git
+
+# name: (kind, default, policy, meaning); kinds: bool, int, text, or a tuple of words
+SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
+    "enabled": ("bool", "true", False, "false switches git mem off in this repository"),
+    "ref": ("text", "mem", False, "notes namespace: memories live in refs/notes/<ref>/team and refs/notes/<ref>/private"),
+    "scope": (("team", "private"), "team", True, "where `remember` stores when neither --team nor --private is given"),
+    "limit": ("int", "8", True, "how many hits `recall` shows when -n is not given"),
+    "autoSync": ("bool", "false", False, "true shares memories with a remote whenever you push to it; needs `git mem install git --pre-push`"),
+    "maxBody": ("int", "65536", True, "largest text of one memory, in bytes (at most 524288)"),
+    "remote": ("text", "", False, "the remote that `sync`, `push` and `pull` use; empty: where git pushes the branch to, `origin`, or the only one"),
+    "sign": (("auto", "true", "false"), "auto", False, "sign every record with git's own signing key; auto: where `commit.gpgSign` is true"),
+    "trust": (("all", "signed", "allowed-signers"), "all", False,
+              "what may be handed to an agent unasked: all, only what has a valid signature, or only what somebody signed whom git's keys name"),
+    "secrets": (("refuse", "allow"), "refuse", False, "refuse texts that look like credentials, on every write"),
+}
+
+
+class Config:
+    """The settings of one repository, read in one git call. Also the user's identity for records."""
+
+    def __init__(self, values: dict[str, str], name: str, email: str, origins: dict[str, str], git: dict[str, str] | None = None) -> None:
+        self._values = values
+        self.name = name
+        self.email = email
+        self.origins = origins
+        self.git = git or {}  # git's own settings that we look at, names in lower case
+
+    def __getitem__(self, key: str) -> str:
+        return self._values[key]
+
+    def flag(self, key: str) -> bool:
+        return self._values[key] == "true"
+
+    def number(self, key: str) -> int:
+        return int(self._values[key])
+
+    @property
+    def author(self) -> str:
+        return f"{self.name} <{self.email}>"
+
+    @property
+    def committer(self) -> str:
+        """Whose key signs where `user.signingKey` names none."""
+        return f"{self.git.get('committer.name') or self.name} <{self.git.get('committer.email') or self.email}>"
+
+    @property
+    def signing(self) -> bool:
+        """Whether records are signed."""
+        return self["sign"] == "true" or (self["sign"] == "auto" and _is_true(self.git.get("commit.gpgsign", "")))
+
+    @property
+    def team_ref(self) -> str:
+        return f"refs/notes/{self['ref']}/team"
+
+    @property
+    def private_ref(self) -> str:
+        return f"refs/notes/{self['ref']}/private"
+
+    def ref(self, scope: str) -> str:
+        return self.team_ref if scope == "team" else self.private_ref
+
+
+def load(git: Git, environ: Mapping[str, str], top: str = "", warn: Callable[[str], None] = lambda line: None, strict: bool = True) -> Config:
+    """The settings in force.
+
+    Raises UsageError where one has a value it cannot have; if not `strict` (so
+    that doctor and config still work) it warns and uses the default. A bad value
+    in the committed policy file never raises: it would stop the whole team.
+    """
+    raw = git.run("config", "-z", "--get-regexp", r"^(mem\.|gpg\.|commit\.gpgsign$|user\.signingkey$|(user|author|committer)\.(name|email)$)", ok=(0, 1))
+    found: dict[str, str] = {}
+    for item in raw.decode("utf-8", "surrogateescape").split("\0"):
+        key, newline, value = item.partition("\n")
+        if key:
+            found[key.lower()] = value if newline else "true"
+    policy = _policy(top)
+    values: dict[str, str] = {}
+    origins: dict[str, str] = {}
+    for name, (kind, default, _, _) in SETTINGS.items():  # an empty value counts as none
+        variable = "GIT_MEM_" + name.upper()
+        options: tuple[tuple[str, str | None], ...] = ((variable, environ.get(variable)), ("git config", found.get("mem." + name.lower())),
+                              (".gitmem.toml", policy.get(name)), ("default", default))
+        values[name], origins[name] = default, "default"
+        for origin, text in options:
+            if text:
+                try:
+                    values[name] = check(name, kind, text)
+                except UsageError as e:
+                    if strict and origin != ".gitmem.toml":
+                        raise
+                    if origin != ".gitmem.toml":  # doctor names those
+                        warn(f"warning: {e.message}; using the default")
+                    continue
+                origins[name] = origin
+                break
+    if environ.get("GIT_MEM_DISABLE", "") not in ("", "0"):
+        values["enabled"], origins["enabled"] = "false", "GIT_MEM_DISABLE"
+    author = environ.get("GIT_AUTHOR_NAME") or found.get("author.name") or found.get("user.name") or _login(environ)
+    email = environ.get("GIT_AUTHOR_EMAIL") or found.get("author.email") or found.get("user.email") or environ.get("EMAIL") or ""
+    for name in ("GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GNUPGHOME"):
+        if environ.get(name):
+            found[name.lower().removeprefix("git_").replace("_", ".")] = _plain(environ[name])
+    return Config(values, _plain(author), _plain(email), origins, {k: v for k, v in found.items() if not k.startswith("mem.")})
+
+
+def check(name: str, kind: str | tuple[str, ...], value: str) -> str:
+    """The normal form of a value, or UsageError."""
+    word = value.strip()
+    if kind == "bool" or (isinstance(kind, tuple) and "true" in kind):
+        low = word.lower()
+        if low in ("true", "yes", "on", "1"):
+            return "true"
+        if low in ("false", "no", "off", "0"):
+            return "false"
+        if kind == "bool":
+            raise UsageError(f"setting 'mem.{name}' is '{word}', not true or false")
+    if kind == "int":
+        if not (word.isascii() and word.isdigit() and len(word) < 10 and int(word) > 0):
+            raise UsageError(f"setting 'mem.{name}' is '{word}', not a positive number")
+        return str(int(word))
+    if name == "trust" and word == "allowed":
+        return "allowed-signers"
+    if isinstance(kind, tuple) and word not in kind:
+        raise UsageError(f"setting 'mem.{name}' is '{word}', not one of {', '.join(kind)}")
+    if name == "ref" and not all(part and part[0] not in ".-" and not part.endswith((".lock", ".")) and ".." not in part and part.isprintable()
+                                 and not any(c in part for c in " ~^:?*[\\@{") for part in word.split("/")):
+        raise UsageError(f"setting 'mem.ref' is '{word}', which is no ref name", hint="a plain word like `mem` is enough")
+    return word
+
+
+def _is_true(value: str) -> bool:
+    """A boolean as git reads it."""
+    word = value.strip().lower()
+    return word in ("true", "yes", "on") or (word.lstrip("+-").isdecimal() and int(word) != 0)
+
+
+def _policy(top: str) -> dict[str, str]:
+    """Allowed settings of `.gitmem.toml`; a broken file counts as absent (doctor names it)."""
+    path = os.path.join(top, ".gitmem.toml") if top else ""
+    if not path or not os.path.isfile(path):
+        return {}
+    import tomllib
+
+    try:
+        with open(path, "rb") as f:
+            table = tomllib.load(f)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in table.items() if k in SETTINGS and SETTINGS[k][2]}
+
+
+def _login(environ: Mapping[str, str]) -> str:
+    return environ.get("LOGNAME") or environ.get("USER") or "unknown"
+
+
+def _plain(text: str) -> str:
+    return "".join(c for c in text if c not in "<>\n\r\0").strip().encode("utf-8", "replace").decode()

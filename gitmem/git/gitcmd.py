@@ -1,0 +1,156 @@
+"""Plumbing through the `git` executable: the one place that starts git.
+
+Promise: every repository git itself can open works (SHA-1, SHA-256, files,
+reftable, worktrees, bare), because git does the reading and writing. A failed
+call raises `GitFailed` with git's own words. Nothing here touches the working
+tree or the index.
+
+Cost: about 1.5 ms a process; `Objects` keeps one `cat-file --batch` open and
+answers in about 30 microseconds an object.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable, Iterator
+
+from ..core.errors import GitFailed, MemError
+
+# Of an outer git (a hook, an alias): they name its index and its pushed refs, not our work.
+_FOREIGN = ("GIT_INDEX_FILE", "GIT_PREFIX", "GIT_NOTES_REF", "GIT_NOTES_DISPLAY_REF", "GIT_NOTES_REWRITE_REF",
+            "GIT_NOTES_REWRITE_MODE", "GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS", "GIT_LITERAL_PATHSPECS",
+            "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS")
+
+
+def clean_env() -> dict[str, str]:
+    """The environment for our git processes: the user's, less what would bend their answers."""
+    env = {k: v for k, v in os.environ.items() if k not in _FOREIGN and not k.startswith("GIT_TRACE")}
+    env["GIT_OPTIONAL_LOCKS"] = "0"
+    env["LC_ALL"] = "C"  # messages are matched below
+    return env
+
+
+# Bytes of requests sent before answers are read: both pipes must hold them, since git echoes the name of what is missing.
+_REQUESTS = 16 * 1024
+
+
+class Git:
+    """git in one repository, named by its git directory (the worktree's own, for linked ones)."""
+
+    def __init__(self, git_dir: str | None = None, cwd: str | None = None) -> None:
+        self.cwd = cwd
+        self.git_dir = git_dir or ""
+        self.common_dir = self.git_dir  # of a linked worktree: set by whoever opened it
+        self._prefix = ["git"] if git_dir is None else ["git", f"--git-dir={git_dir}"]
+        self.env = clean_env()
+        self._objects: Objects | None = None
+        self._names: Objects | None = None
+
+    def start(self, args: Iterable[str], env: dict[str, str] | None = None, **pipes: object) -> subprocess.Popen[bytes]:
+        """A running git process; the caller closes it. `env` is added to the environment."""
+        try:
+            return subprocess.Popen([*self._prefix, *args], cwd=self.cwd, env={**self.env, **env} if env else self.env, **pipes)  # type: ignore[call-overload,no-any-return]
+        except FileNotFoundError as e:
+            if self.cwd is not None and not os.path.isdir(self.cwd):
+                raise MemError(f"no directory '{self.cwd}'") from e
+            raise MemError("git is not installed or not on PATH", hint="install git 2.31 or newer") from e
+
+    def run(self, *args: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> bytes:
+        """stdout of one git call. Raises GitFailed unless the exit status is in `ok`."""
+        out, _ = self.run_status(*args, stdin=stdin, ok=ok)
+        return out
+
+    def run_status(self, *args: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> tuple[bytes, int]:
+        process = self.start(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        out, err = process.communicate(stdin)
+        if process.returncode not in ok:
+            text = err.decode("utf-8", "replace").strip()
+            last = text.splitlines()[-1] if text else f"exit status {process.returncode}"
+            raise GitFailed(f"git {args[0]} failed: {last.removeprefix('fatal: ')}", status=process.returncode, stderr=text)
+        return out, process.returncode
+
+    def text(self, *args: str, ok: tuple[int, ...] = (0,)) -> str:
+        """stdout as text without the final newline; empty where the call failed with a status in `ok`."""
+        return self.run(*args, ok=ok).decode("utf-8", "surrogateescape").rstrip("\n")
+
+    @property
+    def objects(self) -> Objects:
+        """The open object reader of this repository."""
+        if self._objects is None:
+            self._objects = Objects(self)
+        return self._objects
+
+    def ids(self, names: list[str]) -> list[str]:
+        """The object id of each revision expression, "" where there is none; no content is read."""
+        if self._names is None:
+            # A partial clone must not ask its remote whether a commit exists (git 2.44 and newer listen).
+            self._names = Objects(self, "--batch-check", {"GIT_NO_LAZY_FETCH": "1"})
+        return [found[0] if found else "" for found in self._names.get_many(names)]
+
+    def close(self) -> None:
+        """End the object readers; a later read opens new ones."""
+        for reader in (self._objects, self._names):
+            if reader is not None:
+                reader.close()
+        self._objects = self._names = None
+
+
+class Objects:
+    """Reads objects by any revision expression through one `git cat-file --batch`."""
+
+    def __init__(self, git: Git, mode: str = "--batch", env: dict[str, str] | None = None) -> None:
+        self._content = mode == "--batch"
+        self._process = git.start(["cat-file", mode], env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+    def get(self, name: str) -> tuple[str, str, bytes] | None:
+        """(object id, type, content) of a revision expression; None where there is no such object."""
+        return next(iter(self.get_many([name])))
+
+    def get_many(self, names: Iterable[str]) -> Iterator[tuple[str, str, bytes] | None]:
+        """The same for many names, in order; requests go out in blocks so that no pipe fills up."""
+        block: list[str] = []
+        size = 0
+        for name in names:
+            # An empty or torn request line would shift every answer after it.
+            block.append(name if 0 < len(name) < _REQUESTS and "\n" not in name else "no such object")
+            size += len(block[-1]) * 4
+            if size >= _REQUESTS:
+                yield from self._ask(block)
+                block, size = [], 0
+        if block:
+            yield from self._ask(block)
+
+    def _ask(self, names: list[str]) -> list[tuple[str, str, bytes] | None]:
+        """The answers of one block, all read: whoever takes them may ask for other objects meanwhile."""
+        answers: list[tuple[str, str, bytes] | None] = []
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None and stdout is not None
+        try:
+            stdin.write(b"".join(n.encode("utf-8", "surrogateescape") + b"\n" for n in names))
+            stdin.flush()
+        except BrokenPipeError as e:
+            raise GitFailed("git cat-file ended early", hint="`git fsck` shows whether the repository is damaged") from e
+        for _ in names:
+            head = stdout.readline()
+            if not head:
+                raise GitFailed("git cat-file ended early", hint="`git fsck` shows whether the repository is damaged")
+            parts = head.rsplit(b" ", 2)
+            if len(parts) != 3 or not parts[2].strip().isdigit():
+                answers.append(None)  # "<name> missing" or "<name> ambiguous"
+                continue
+            content = b""
+            if self._content:
+                content = stdout.read(int(parts[2]))
+                stdout.read(1)
+            answers.append((parts[0].decode(), parts[1].decode(), content))
+        return answers
+
+    def close(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except BrokenPipeError:
+                    pass
+        self._process.wait()

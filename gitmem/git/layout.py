@@ -1,0 +1,96 @@
+"""Where things are: the repository around a directory, its notes refs, its cache directory.
+
+Promise: git itself decides what a repository is (so `GIT_DIR`, linked
+worktrees, submodules, bare repositories and `safe.directory` behave as for
+every git command), in one call. Nothing is created.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..core.errors import GitFailed, MemError, NotARepository
+from ..core.record import clean
+from .gitcmd import Git
+
+
+class Repo:
+    """One opened repository. Paths are absolute; `common_dir` is shared by all worktrees."""
+
+    def __init__(self, git: Git, git_dir: str, common_dir: str, prefix: str, bare: bool, hash_name: str, top: str) -> None:
+        self.git = git
+        self.git_dir = git_dir
+        self.common_dir = common_dir
+        self.prefix = prefix  # from the top of the working tree to the caller's directory, "" or "a/b/"
+        self.bare = bare
+        self.top = top  # of the working tree, "" in a bare repository
+        self.hex_len = 64 if hash_name == "sha256" else 40
+        self.mem_dir = os.path.join(common_dir, "mem")
+
+    def head(self) -> str:
+        """The commit HEAD points to, "" while there is none."""
+        return self.commit("HEAD") or ""
+
+    def commit(self, revision: str) -> str | None:
+        """The full id of the commit a revision names, None where it names none."""
+        if not revision or revision.startswith("-") or not revision.isprintable():
+            return None  # also lone surrogates, which no pipe takes
+        if "@{" in revision or ":" in revision:  # a reflog that is too short ends `cat-file`
+            return self.git.text("rev-parse", "-q", "--verify", revision + "^{commit}", ok=(0, 1, 128)) or None
+        found = self.git.objects.get(revision + "^{commit}")
+        return found[0] if found else None
+
+    def branch(self) -> str:
+        """The short name of the checked-out branch, "" when HEAD is detached."""
+        try:
+            with open(os.path.join(self.git_dir, "HEAD"), encoding="utf-8", errors="surrogateescape") as f:
+                text = f.read().strip()
+        except OSError:
+            text = ""
+        if not text.startswith("ref: refs/heads/") or text.endswith("/.invalid"):
+            if not text.startswith("ref:"):
+                return ""
+            text = "ref: " + self.git.text("symbolic-ref", "-q", "HEAD", ok=(0, 1))  # reftable keeps a dummy HEAD file
+        return clean(text.removeprefix("ref: ").removeprefix("refs/heads/"))
+
+    def path_in_tree(self, path: str) -> str:
+        """A path as the user typed it, relative to the top of the tree, with `/`; raises MemError where it lies outside."""
+        if os.path.isabs(path):
+            top = os.path.realpath(self.top) if self.top else ""
+            real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+            inside = os.path.relpath(real, top) if top else ".."
+        else:
+            inside = os.path.normpath(self.prefix + path)
+        inside = inside.replace(os.sep, "/")
+        if inside == ".." or inside.startswith("../"):
+            raise MemError(f"path '{path}' is outside the repository")
+        if inside == ".":
+            return "."
+        return inside + "/" if path.endswith(("/", os.sep)) else inside
+
+
+def open_repo(cwd: str | None = None) -> Repo:
+    """The repository around `cwd` (or named by GIT_DIR). Raises NotARepository with git's reason."""
+    outside = Git(cwd=cwd)
+    ask = ("--is-bare-repository", "--show-object-format", "--is-inside-work-tree", "--git-dir", "--git-common-dir", "--show-prefix")
+    try:
+        answer = outside.text("rev-parse", "--path-format=absolute", *ask).split("\n")
+        if len(answer) > len(ask):  # a newline in a directory's name: one question at a time
+            answer = [outside.run("rev-parse", "--path-format=absolute", word).decode("utf-8", "surrogateescape")[:-1] for word in ask]
+        bare, hash_name, inside, git_dir, common, prefix = [*answer, ""][:6]
+    except GitFailed as e:
+        reason = e.stderr.splitlines()[0].removeprefix("fatal: ") if e.stderr else e.message
+        if "dubious ownership" in reason:
+            raise NotARepository(reason, hint="git refuses it too; see safe.directory in `git help config`") from e
+        raise NotARepository(reason, hint="run it inside a git repository") from e
+    if not os.path.isdir(git_dir):
+        raise NotARepository(f"'{git_dir}' is no git directory", hint="git 2.31 or newer is needed")
+    git = Git(git_dir)
+    git.common_dir = common
+    top = ""
+    if inside == "true":
+        # The prefix says how far the caller's directory is below the top: no second git call.
+        top = os.path.realpath(cwd or os.getcwd())
+        for _ in range(prefix.count("/")):
+            top = os.path.dirname(top)
+    return Repo(git, git_dir, common, prefix, bare == "true", hash_name, top)

@@ -1,0 +1,214 @@
+"""The worker: what hooks have noted is worked off here, after they are gone.
+
+Short-lived and never a daemon: started by a hook, it drains the spool, brings
+the cache up to date, stays a moment for what follows at once (a rebase is one
+worker, not one a commit), and ends. One at a time in a repository, at low
+priority, with an end in any case (`LIMIT`).
+
+Promise: no event is lost while a worker is asked for. Whoever wants something
+done appends a line and then looks for a living worker (`spool.asleep`); the
+worker looks at the spool again after it has given up its number and its lock.
+A handler that fails is written to `mem/worker.log`, without any text of the
+event, and stops no other. Handlers must bear a repeat.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .. import sync
+from ..anchors import reanchor
+from ..engine import check, guard
+from ..store import Store, open_store
+from . import githooks, spool
+
+Event = dict[str, Any]
+
+LIMIT = 600  # seconds after which the kernel ends a worker
+_BUSY = 300.0  # seconds after which it takes no more events in
+_LINGER = 1.0  # seconds it waits for another event
+_EVERY = 24 * 3600.0  # seconds between two full checks of the cache
+LOG = "worker.log"
+_LOG_BOUND = 64 * 1024
+
+
+def run(common_dir: str, environ: Mapping[str, str], linger: float = _LINGER) -> None:
+    """Works off the spool of a repository; returns at once where another worker is at it, or where the cache directory is gone. Raises nothing."""
+    mem_dir = os.path.join(common_dir, "mem")
+    try:
+        _run(common_dir, mem_dir, environ, linger)
+    except Exception as e:
+        _log(mem_dir, _words("worker", e))
+
+
+def _run(common_dir: str, mem_dir: str, environ: Mapping[str, str], linger: float) -> None:
+    end = time.monotonic() + _BUSY
+    while os.path.isdir(mem_dir):
+        with guard.locked(spool.lock(mem_dir), 0.0) as held:
+            if not held:
+                return
+            spool.claim(mem_dir, os.getpid())
+            try:
+                store = open_store(environ, home(common_dir), lambda line: _log(mem_dir, line), strict=False)
+                try:
+                    _work(store, end, linger)
+                finally:
+                    store.close()
+            finally:
+                spool.claim(mem_dir, 0)
+        # Whoever came while we still had the lock has gone away again.
+        if not spool.waiting(mem_dir) or time.monotonic() > end:
+            return
+
+
+def home(common_dir: str) -> str:
+    """The main working tree, where relative remotes and `.gitmem.toml` are found; the repository itself where there is none."""
+    top = os.path.dirname(common_dir)
+    return top if os.path.basename(common_dir) == ".git" else common_dir
+
+
+def _work(store: Store, end: float, linger: float) -> None:
+    mem_dir = store.repo.mem_dir
+    if not store.settings.flag("enabled"):
+        spool.drain(mem_dir, lambda lines: None)
+        return
+    first = True
+    while (spool.waiting(mem_dir) or first) and time.monotonic() < end:
+        first = False
+        spool.drain(mem_dir, lambda lines: _handle(store, lines))
+        for step in _AFTER:
+            _guarded(store, step.__name__.strip("_"), step, store)
+        quiet = time.monotonic() + linger
+        while not spool.waiting(mem_dir) and time.monotonic() < quiet:
+            time.sleep(0.05)
+
+
+def _handle(store: Store, lines: list[bytes]) -> None:
+    """Gives each handler its events, in their order. Lines that are no event are skipped: torn ones, and those of a newer git mem."""
+    events: dict[str, list[Event]] = {}
+    for line in lines:
+        try:
+            event = json.loads(line.decode("utf-8", "surrogateescape"))  # a directory may have any name
+        except (ValueError, RecursionError):
+            continue
+        kind = event.get("event") if isinstance(event, dict) else None
+        if isinstance(kind, str) and kind in HANDLERS:
+            events.setdefault(kind, []).append(event)
+    for kind, found in events.items():
+        _guarded(store, kind, HANDLERS[kind], store, found)
+
+
+# --- events -----------------------------------------------------------------
+
+
+def _rewritten(store: Store, events: list[Event]) -> None:
+    """git amended or rebased: memories that `notes.rewriteRef` did not take along are told where their commit went."""
+    went = {old: new for e in events if isinstance(old := e.get("old"), str) and isinstance(new := e.get("new"), str)}
+    pairs = []
+    for old, new in went.items():
+        seen = {old}
+        while new in went and new not in seen:  # amended twice since we last looked
+            seen.add(new)
+            new = went[new]
+        pairs.append((old, new))
+    reanchor.reanchor(store, pairs)
+
+
+def _pushed(store: Store, events: list[Event]) -> None:
+    """The user is pushing: memories go along, to the same remote, where `mem.autoSync` says so."""
+    if store.settings.flag("autoSync"):
+        for remote in {event.get("remote") for event in events}:
+            if isinstance(remote, str) and remote:
+                sync.push(store, remote)
+
+
+# What is done about an event. Kinds that are not here only wake us: what they mean is seen in the repository itself.
+HANDLERS: dict[str, Callable[[Store, list[Event]], None]] = {"post-rewrite": _rewritten, "pre-push": _pushed}
+
+
+# --- after the events -------------------------------------------------------
+
+
+def _refresh(store: Store) -> None:
+    """The cache takes in what is new."""
+    if any(notes.tip() for _, notes in store.sources):
+        store.with_cache(lambda cache: None)
+
+
+def _signatures(store: Store) -> None:
+    """Where the policy asks for signatures, so that no prompt waits for a check."""
+    if store.trust.strict:
+        store.with_cache(lambda cache: store.trust.catch_up(cache, None))
+
+
+def _anchors(store: Store) -> None:
+    """Where memories stand is known for the present HEAD before anybody asks."""
+    reanchor.finish(store)
+
+
+def _check(store: Store) -> None:
+    """Once a day everything in the cache is made again from its lines and compared."""
+    stamp = os.path.join(store.repo.mem_dir, "checked")
+    try:
+        if time.time() - os.stat(stamp).st_mtime < _EVERY:
+            return
+    except FileNotFoundError:
+        pass
+    with open(stamp, "wb"):  # before the check: one that is killed is not repeated with every commit
+        pass
+    wrong, _ = store.with_cache(lambda cache: check.check_all(cache, store.table) if cache.how == "file" else "")
+    if wrong:
+        _log(store.repo.mem_dir, f"the cache was damaged ({wrong}) and was made anew")
+        store.discard()
+        _refresh(store)
+
+
+def _tend(store: Store) -> None:
+    githooks.tend(store)
+
+
+_AFTER: tuple[Callable[[Store], None], ...] = (_refresh, _signatures, _anchors, _tend, _check)
+
+
+# --- plumbing ---------------------------------------------------------------
+
+
+def _guarded(store: Store, what: str, action: Callable[..., None], *args: Any) -> None:
+    try:
+        action(*args)
+    except Exception as e:
+        _log(store.repo.mem_dir, _words(what, e))
+
+
+def _words(what: str, e: Exception) -> str:
+    """Class and place only: a message may hold the text of a memory."""
+    last = traceback.extract_tb(e.__traceback__)[-1]
+    return f"{what}: {type(e).__name__} in {os.path.basename(last.filename)}:{last.lineno}"
+
+
+def _log(mem_dir: str, text: str) -> None:
+    path = os.path.join(mem_dir, LOG)
+    try:
+        old = os.stat(path).st_size > _LOG_BOUND
+    except OSError:
+        old = False
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if old else os.O_APPEND), 0o600)
+    except OSError:
+        return
+    with open(fd, "a", encoding="utf-8") as f:
+        f.write(time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime()) + " ".join(text.split()) + "\n")
+
+
+def failures(mem_dir: str) -> list[str]:
+    """The lines of the log, oldest first."""
+    try:
+        with open(os.path.join(mem_dir, LOG), encoding="utf-8", errors="replace") as f:
+            return f.read().splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,130 @@
+"""Reading without a query: list, show, log, counts.
+
+Promise: what is listed is what recall could find, plus what the caller asks
+for by name (superseded, forgotten); order is by time, newest first, and ties
+are broken by id, so the same state prints the same list.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..anchors import reanchor, where
+from ..core.errors import GitFailed, MemError
+from ..engine.cache import Cache
+from ..engine.document import ACTIVE, SUPERSEDED
+from ..engine.filters import Filter
+from ..store import Store
+from . import memories, view
+
+
+def rows_of(cache: Cache, wanted: Filter) -> list[int]:
+    """Memory rows that pass the filter, newest first."""
+    sql, args = wanted.sql()
+    return [row for (row,) in cache.db.execute(f"SELECT row FROM memory WHERE row IN ({sql}) ORDER BY at DESC, id, row", args)]
+
+
+def list_memories(store: Store, wanted: Filter, *, limit: int | None = None, all_branches: bool = False, stale: bool = False) -> tuple[list[dict[str, Any]], int]:
+    """(public objects, how many more there are). Unmerged memories only with `all_branches`; `stale`: a path changed or went."""
+
+    def read(cache: Cache) -> tuple[list[dict[str, Any]], int]:
+        rows = rows_of(cache, wanted)
+        stands: dict[str, where.Stand] = {}
+        if not all_branches:
+            stands = where.stands(store.repo, cache, reanchor.anchors(cache, most=SUPERSEDED if wanted.superseded else ACTIVE), store.repo.head())
+            hidden = sorted(c for c, stand in stands.items() if stand.state == where.UNMERGED)
+            if hidden:
+                rows = rows_of(cache, wanted.leaving_out(hidden))
+            reanchor.go_on_later(store, stands)
+        if not stale:
+            return view.objects(store, cache, rows[:limit], stands=stands), max(0, len(rows) - len(rows[:limit]))
+        found = [m for m in view.objects(store, cache, rows, stands=stands) if any(p["state"] in (where.CHANGED, where.GONE) for p in m["paths"])]
+        return found[:limit], max(0, len(found) - len(found[:limit]))
+
+    return store.with_cache(read)[0]
+
+
+def show(store: Store, prefix: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """(public object, its records oldest first) of one memory; concurrent versions are in `versions`."""
+    found = memories.find(store, prefix)
+
+    def read(cache: Cache) -> dict[str, Any]:
+        rows = [row for (row,) in cache.db.execute("SELECT row FROM memory WHERE id = ? ORDER BY row", (found.memory.id,))]
+        store.trust.look(cache, rows)
+        objects = view.objects(store, cache, rows)
+        first = next((o for o in objects if o["body"] == found.record.data["body"]), objects[0])
+        if len(objects) > 1:
+            first["versions"] = objects
+        if found.memory.superseded_by:
+            first["superseded_by"] = found.memory.superseded_by
+        return first
+
+    item = store.with_cache(read)[0]
+    history = [{"version": r.version, "op": r.op, **{k: v if isinstance(v := r.data.get(k), str) else None for k in ("at", "author", "reason")}, "after": r.after}
+               for r in found.memory.records]
+    after = {r.version: r.after for r in found.memory.records}
+    return item, sorted(history, key=lambda h: (_depth(h["version"], after), str(h["at"]), h["version"]))
+
+
+def _depth(version: str, after: dict[str, list[str]]) -> int:
+    """How many versions lie before one: the order that needs no clock."""
+    depth, level, seen = 0, {version}, {version}
+    while level:
+        level = {v for here in level for v in after.get(here, ()) if v in after} - seen
+        seen |= level
+        depth += bool(level)
+    return depth
+
+
+def log(store: Store, revisions: list[str], limit: int | None) -> list[dict[str, Any]]:
+    """Memories in the order of the commits they are about, newest commit first; `revisions` as for `git log`."""
+    for name in revisions:
+        if name.startswith("-"):
+            raise MemError(f"'{name}' is no revision")
+    try:
+        walk = store.repo.git.text("rev-list", *(revisions or ["HEAD"]), "--").split() if store.repo.head() or revisions else []
+    except GitFailed as e:
+        raise MemError(f"no such revision or range: '{' '.join(revisions)}'", hint="write it as for `git log`") from e
+    order = {commit: i for i, commit in enumerate(walk)}
+
+    def read(cache: Cache) -> list[dict[str, Any]]:
+        anchors = reanchor.anchors(cache)
+        elsewhere = {a for a in anchors if a not in order}
+        stands = where.stands(store.repo, cache, elsewhere, store.repo.head()) if elsewhere else {}  # finds what was squashed into this range
+        stood = where.places(cache, anchors)
+        placed: dict[int, tuple[int, str, str]] = {}
+        for row, anchor, at, id in cache.db.execute("SELECT row, anchor, at, id FROM memory WHERE status = 0"):
+            found = [order[a] for a in stood.get(anchor, ()) if a in order]
+            if found:
+                placed[row] = (min(found), at, id)
+        newest_first = sorted(placed, key=lambda row: placed[row][1], reverse=True)
+        chosen = sorted(newest_first, key=lambda row: placed[row][0])[:limit]
+        return view.objects(store, cache, chosen, stands=stands)
+
+    return store.with_cache(read)[0]
+
+
+def counts(store: Store, cache: Cache) -> dict[str, Any]:
+    """Numbers about the store; every one is counted, none estimated."""
+    db = cache.db
+
+    def table(sql: str) -> dict[str, int]:
+        return {str(k): n for k, n in db.execute(sql)}
+
+    status = table("SELECT status, count(DISTINCT id) FROM memory GROUP BY status")
+    return {
+        "memories": status.get("0", 0),
+        "superseded": status.get("1", 0),
+        "forgotten": status.get("2", 0),
+        "concurrent": db.execute("SELECT count(*) FROM (SELECT id FROM memory WHERE status = 0 GROUP BY id HAVING count(*) > 1)").fetchone()[0],
+        "team": db.execute("SELECT count(DISTINCT id) FROM memory WHERE status = 0 AND scope & 1 > 0").fetchone()[0],
+        "private": db.execute("SELECT count(DISTINCT id) FROM memory WHERE status = 0 AND scope = 2").fetchone()[0],
+        "types": table("SELECT type, count(*) FROM memory WHERE status = 0 GROUP BY type ORDER BY 2 DESC, 1"),
+        "authors": table("SELECT author, count(*) FROM memory WHERE status = 0 GROUP BY author ORDER BY 2 DESC, 1 LIMIT 20"),
+        "tags": table("SELECT value, count(*) FROM label JOIN memory USING(row) WHERE kind = 'tag' AND status = 0 GROUP BY value ORDER BY 2 DESC, 1 LIMIT 20"),
+        "months": table("SELECT substr(at, 1, 7), count(*) FROM memory WHERE status = 0 GROUP BY 1 ORDER BY 1 DESC LIMIT 24"),
+        "records": db.execute("SELECT count(*) FROM line").fetchone()[0],
+        "vectors": db.execute("SELECT count(*) FROM vector").fetchone()[0],
+        "without_vectors": cache.count() - db.execute("SELECT count(*) FROM vector").fetchone()[0],
+        "space": cache.meta("space"),
+    }

@@ -1,0 +1,178 @@
+"""One memory at a time: find by id prefix, edit, supersede, forget, share.
+
+Promise: each change is one appended record that names the versions it saw, so
+a concurrent change elsewhere stays visible. Nothing is rewritten.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..anchors import marks
+from ..core import fold, record
+from ..core.errors import Ambiguous, MemError, Refused
+from ..engine.cache import Cache
+from ..engine.document import scope_name
+from ..store import Store
+from ..truth.notetree import is_hex
+from .remember import branch_to_note, note_blobs, refuse_secrets
+
+# What an edit keeps of the version it replaces beside the content.
+_CARRIED = ("commit", "branch", "patch", "base", "branch_patch", "agent", "session", "created", "supersedes")
+_CONTENT = ("body", "title", "subtitle", "type", "tags", "paths", "facts", "concepts", "source", "phase", "provenance", "confidence")
+SHORTEST = 4  # characters of an id prefix
+
+
+class Found:
+    """A memory with its scope; `record` is the version to show."""
+
+    def __init__(self, memory: fold.Memory, scope: str) -> None:
+        self.memory = memory
+        self.scope = scope
+        contents = memory.versions or [r for r in memory.records if r.op in record.CONTENT_OPS]
+        self.record = contents[0]
+
+
+def full_id(cache: Cache, prefix: str) -> str:
+    """The one id that starts with `prefix`. Raises MemError where none or several do."""
+    # Another tool's record may have any id; typed whole it is found.
+    if cache.db.execute("SELECT 1 FROM memory WHERE id = ?", (prefix,)).fetchone():
+        return prefix
+    prefix = prefix.strip().lower()
+    if len(prefix) < SHORTEST or any(c not in "0123456789abcdef" for c in prefix):
+        raise MemError(f"'{prefix[:40]}' is no memory id", hint=f"ids are shown by `git mem list`; {SHORTEST} digits are the least")
+    ids = [i for (i,) in cache.db.execute("SELECT DISTINCT id FROM memory WHERE id >= ? AND id < ? LIMIT 5", (prefix, prefix + "g"))]
+    if not ids:
+        raise MemError(f"no memory '{prefix}'", hint="`git mem list --all` shows every memory")
+    if len(ids) > 1:
+        raise Ambiguous(f"'{prefix}' is ambiguous: {', '.join(i[: len(prefix) + 4] for i in ids)}", hint="type more digits")
+    return str(ids[0])
+
+
+def find(store: Store, prefix: str) -> Found:
+    """The memory an id prefix names, forgotten ones included."""
+    return store.with_cache(lambda cache: _load(cache, full_id(cache, prefix)))[0]
+
+
+def _load(cache: Cache, id: str) -> Found:
+    rows = cache.db.execute("SELECT n, scope, raw FROM line WHERE memory = ?", (id.encode(),)).fetchall()
+    records = [r for r in (record.parse(raw) for _, _, raw in rows) if r]
+    places = ",".join("?" * len(rows))
+    covers = cache.db.execute(f"SELECT raw FROM line WHERE n IN (SELECT by FROM cover WHERE version IN (SELECT version FROM line WHERE n IN ({places})))", [n for n, _, _ in rows])
+    records += [r for r in (record.parse(raw) for (raw,) in covers) if r]
+    bits = 0
+    for _, scope, raw in rows:
+        parsed = record.parse(raw)
+        if parsed and parsed.op in record.CONTENT_OPS:
+            bits |= scope
+    return Found(fold.fold(records)[id], scope_name(bits))
+
+
+def _sound(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of another tool's record that have the right shape: an edit must not fail on one the user did not touch."""
+    out = {}
+    for name, value in fields.items():
+        try:
+            record.content({"body": "x", name: value}, record.MAX_LINE)
+        except Refused:
+            continue
+        out[name] = value
+    return out
+
+
+def edit(store: Store, prefix: str, changes: dict[str, Any], *, allow_secret: bool = False, same: bool = False) -> Found:
+    """A new version with `changes` to the content; an empty value clears a field. `same`: also where nothing changes."""
+    found = find(store, prefix)
+    if found.memory.status != fold.ACTIVE:
+        raise MemError(f"memory '{found.memory.id[:8]}' is {found.memory.status}", hint="remember it again to bring it back")
+    old = found.record.data
+    merged = _sound({k: old[k] for k in _CONTENT if k in old})
+    merged.update(changes)
+    fields = record.content(merged, store.settings.number("maxBody"))
+    if not allow_secret and store.settings["secrets"] == "refuse":
+        refuse_secrets(fields)
+    if not same and all(fields.get(k) == old.get(k) for k in _CONTENT):
+        raise MemError("nothing to change", hint="the memory already says that")
+    head = store.repo.head()
+    note_blobs(store.repo, [(head, p) for p in fields.get("paths", [])])
+    carried = {k: old[k] for k in _CARRIED if k in old}
+    carried.setdefault("created", old.get("at"))
+    data = record.edit(found.memory.id, {**fields, "author": store.settings.author}, found.memory.heads, **carried)
+    _append(store, found.scope, data, "edit")
+    return find(store, found.memory.id)
+
+
+def sign(store: Store, prefix: str) -> Found:
+    """A new version that says the same, signed by whoever runs this: so a text that came without a signature gets one."""
+    if not store.settings.signing:
+        raise MemError("signing is off", hint="`git config mem.sign true` signs with the key git signs commits with")
+    found = find(store, prefix)
+    if len(found.memory.versions) > 1:
+        raise MemError(f"memory '{found.memory.id[:8]}' has {len(found.memory.versions)} versions", hint="`git mem edit` makes one of them")
+    ((_, _, verdict),) = store.trust.check([(0, found.record.line)])
+    if verdict.state == "good":
+        raise MemError(f"memory '{found.memory.id[:8]}' is signed already, by {verdict.signer}")
+    return edit(store, found.memory.id, {}, same=True)
+
+
+def supersede(store: Store, prefix: str, fields: dict[str, Any], *, scope: str = "", allow_secret: bool = False) -> str:
+    """Stores a new memory that takes the place of an old one; returns the new id. One line says both."""
+    found = find(store, prefix)
+    if found.memory.status != fold.ACTIVE:
+        raise MemError(f"memory '{found.memory.id[:8]}' is {found.memory.status}", hint="`git mem show` says what became of it")
+    old = found.record.data
+    inherited = _sound({k: old[k] for k in ("type", "tags", "paths", "phase") if k in old and not fields.get(k)})
+    checked = record.content({"author": store.settings.author, **inherited, **{k: v for k, v in fields.items() if v}}, store.settings.number("maxBody"))
+    if not allow_secret and store.settings["secrets"] == "refuse":
+        refuse_secrets(checked)
+    head = store.repo.head()
+    facts = marks.of_commit(store.repo, head) if head else {}
+    note_blobs(store.repo, [(head, p) for p in checked.get("paths", [])])
+    data = record.create(checked, commit=head, branch=branch_to_note(store) if head else "", supersedes=[found.memory.id], after=sorted(found.memory.heads), **facts)
+    if data["id"] == found.memory.id:
+        raise Refused("the new text is the old one")
+    _append(store, scope or found.scope, data, "supersede")
+    return str(data["id"])
+
+
+def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = False) -> Found:
+    """Hides a memory everywhere the record arrives; the text stays in the history (purge removes it)."""
+    found = find(store, prefix)
+    if found.memory.status == fold.FORGOTTEN:
+        raise MemError(f"memory '{found.memory.id[:8]}' is already forgotten")
+    if not allow_secret and store.settings["secrets"] == "refuse":
+        refuse_secrets({"reason": reason})
+    after = found.memory.heads or [r.version for r in found.memory.versions]
+    data = record.forget(found.memory.id, after, author=store.settings.author, reason=record.clean(reason)[: record.MAX_TITLE],
+                         commit=found.record.data.get("commit"))
+    _append(store, found.scope, data, "forget")
+    return found
+
+
+def share(store: Store, prefix: str, *, allow_secret: bool = False) -> Found:
+    """Gives a private memory to the team: its own lines travel byte for byte, and a record says who did it."""
+    found = find(store, prefix)
+    if found.scope == "team":
+        raise MemError(f"memory '{found.memory.id[:8]}' is the team's already")
+    if found.memory.status == fold.FORGOTTEN:
+        raise MemError(f"memory '{found.memory.id[:8]}' is forgotten")
+    own = [r for r in found.memory.records if r.op in record.COVER_OPS]
+    if not allow_secret and store.settings["secrets"] == "refuse":
+        for r in own:
+            refuse_secrets({k: v for k, v in r.data.items() if k not in ("id", "n", "salt", "commit", "after", "patch", "base", "branch_patch")})
+    said = record.share(found.memory.id, author=store.settings.author)
+    items = [(_anchor(store, r.data), r.line) for r in own]
+    items += [(_anchor(store, found.record.data), line) for line in store.lines([said])]
+    store.append("team", items, "git mem: share 1 memory")
+    return found
+
+
+def _anchor(store: Store, data: dict[str, Any]) -> str:
+    """The key a record is attached to: its commit (also one that is not here), "" for none."""
+    anchor = data.get("commit") or ""
+    return anchor if isinstance(anchor, str) and len(anchor) == store.repo.hex_len and is_hex(anchor) else ""
+
+
+def _append(store: Store, scope: str, data: dict[str, Any], what: str) -> None:
+    (line,) = store.lines([data])
+    store.append(scope, [(_anchor(store, data), line)], f"git mem: {what} 1 memory")

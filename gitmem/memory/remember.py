@@ -1,0 +1,230 @@
+"""Storing memories: check, anchor, skip what is known, append in one commit.
+
+Promise: every text passes the size and secret checks before it reaches git;
+one bad draft never stops the others; a `source` or text that is known adds
+nothing. What is answered as stored is in the notes ref.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..anchors import marks
+from ..core import fold, record, redact
+from ..core.errors import MemError, Refused
+from ..engine import index
+from ..engine.cache import Cache
+from ..engine.document import Ahead, content_digest, scope_name
+from ..git.layout import Repo
+from ..store import Store
+
+STORED, DUPLICATE, REFUSED = "stored", "duplicate", "refused"
+
+FIELDS = {"body", "title", "subtitle", "type", "tags", "paths", "commit", "created_at", "author", "source", "phase", "provenance",
+          "confidence", "facts", "concepts", "agent", "session", "scope"}
+
+
+class Result:
+    """What became of one draft. `id` is "" where it was refused."""
+
+    __slots__ = ("hint", "id", "reason", "scope", "status", "title")
+
+    def __init__(self, status: str, id: str = "", reason: str = "", title: str = "", scope: str = "", hint: str = "") -> None:
+        self.hint = hint
+        self.status = status
+        self.id = id
+        self.reason = reason
+        self.title = title
+        self.scope = scope
+
+
+class _Ready:
+    """A checked draft on its way into the notes."""
+
+    __slots__ = ("anchor", "at", "digest", "extra", "fields", "place", "scope")
+
+    def __init__(self, place: int, fields: dict[str, Any], anchor: str, at: str, scope: str) -> None:
+        self.place = place
+        self.fields = fields
+        self.anchor = anchor
+        self.at = at
+        self.scope = scope
+        self.digest = content_digest(fields.get("title", ""), fields["body"])
+        self.extra: dict[str, Any] = {}
+
+
+def refuse_secrets(fields: dict[str, Any]) -> None:
+    """Raises Refused where a field holds what looks like a credential; the text itself is not repeated."""
+    found = redact.check(fields)
+    if found:
+        name, finding = found[0]
+        raise Refused(f"'{name}' looks like it holds a secret ({finding.rule})",
+                      hint="leave it out, or pass --allow-secret if it is none; nothing was stored")
+
+
+class Known:
+    """What is stored already, by source and by text; grows with what one run of several calls adds.
+
+    The cache is brought up to date once, at the first look, not between calls.
+    """
+
+    def __init__(self, store: Store, *, single: bool = False) -> None:
+        self._store = store
+        self._most = index.ON_THE_SPOT if single else None
+        self._fresh = False
+        self.ahead = Ahead(store.table)
+        self.sources: dict[str, tuple[str, str]] = {}  # (id, scope)
+        self.digests: dict[bytes, tuple[str, str]] = {}
+        self.purged: set[str] = set()  # ids that no clone may hold again
+
+    def look_up(self, ready: list[_Ready]) -> None:
+        """Fetches what the cache knows of these drafts; forgotten memories count for sources, not for texts (saying it again revives it)."""
+        sources = sorted({r.fields["source"] for r in ready if r.fields.get("source")})
+        digests = sorted({r.digest for r in ready if not r.fields.get("source")})
+
+        def read(cache: Cache) -> tuple[dict[str, tuple[str, str]], dict[bytes, tuple[str, str]], set[str]]:
+            tombstones = [r for (raw,) in cache.db.execute("SELECT raw FROM line WHERE op = 'purge'") if (r := record.parse(raw))]
+            return (_select(cache, "SELECT source, id, scope FROM memory WHERE source IN", sources),
+                    _select(cache, "SELECT digest, id, scope FROM memory WHERE status = 0 AND digest IN", digests), fold.purged(tombstones)[0])
+
+        (by_source, by_digest, self.purged), _ = self._store.with_cache(read, most=self._most, refresh=not self._fresh)
+        self._fresh = True
+        self.sources = {**by_source, **self.sources}
+        self.digests = {**by_digest, **self.digests}
+
+
+def _select(cache: Cache, sql: str, wanted: list[Any]) -> dict[Any, tuple[str, str]]:
+    out: dict[Any, tuple[str, str]] = {}
+    for i in range(0, len(wanted), 500):
+        part = wanted[i : i + 500]
+        out.update({key: (id, scope_name(bits)) for key, id, bits in cache.db.execute(f"{sql} ({','.join('?' * len(part))})", part)})
+    return out
+
+
+def remember(store: Store, drafts: Iterable[dict[str, Any]], *, allow_secret: bool = False, known: Known | None = None) -> list[Result]:
+    """Stores drafts (the keys of FIELDS; `scope` defaults to the setting) in one commit; one result each, in order.
+
+    `known`: one object for several calls in a row, whose `ahead` the caller
+    hands to the cache or cancels. Raises only for what
+    concerns all drafts: no repository, the ref cannot be written.
+    """
+    check = not allow_secret and store.settings["secrets"] == "refuse"
+    results: list[Result | None] = []
+    ready: list[_Ready] = []
+    commits: dict[str, str | None] = {}
+    for draft in drafts:
+        results.append(None)
+        try:
+            ready.append(_check(store, draft, len(results) - 1, check, commits))
+        except MemError as e:
+            results[-1] = Result(REFUSED, reason=e.message, hint=e.hint)
+    if ready:
+        ready = _drop_known(ready, results, known or Known(store, single=len(ready) == 1))
+    if ready:
+        _anchor_facts(store, ready)
+        _append(store, ready, results, known.ahead if known else None)
+    return [r for r in results if r is not None]
+
+
+def _check(store: Store, draft: dict[str, Any], place: int, secrets: bool, commits: dict[str, str | None]) -> _Ready:
+    unknown = set(draft) - FIELDS
+    if unknown:
+        raise Refused(f"unknown field '{min(unknown)}'")
+    fields = record.content({**draft, "author": draft.get("author") or store.settings.author}, store.settings.number("maxBody"))
+    if secrets:
+        author = fields["author"]
+        if author not in commits:  # the same few names in every record of an import
+            refuse_secrets({"author": author})
+            commits[author] = None
+        refuse_secrets({k: v for k, v in fields.items() if k != "author"})
+    scope = draft.get("scope") or store.settings["scope"]
+    if scope not in ("team", "private"):
+        raise Refused("'scope' is neither team nor private")
+    wanted = draft.get("commit") or "HEAD"
+    if not isinstance(wanted, str):
+        raise Refused("'commit' is not a text")
+    if wanted not in commits:
+        commits[wanted] = store.repo.commit(wanted)
+    anchor = commits[wanted]
+    if anchor is None:
+        if wanted != "HEAD":
+            raise Refused(f"no commit '{wanted[:80]}' in this repository")
+        anchor = ""  # no commit yet
+    created = draft.get("created_at")
+    if created is not None and not isinstance(created, str):
+        raise Refused("'created_at' is not a text")
+    if anchor and wanted == "HEAD":
+        if "branch" not in commits:
+            commits["branch"] = branch_to_note(store)
+        if commits["branch"]:
+            fields["branch"] = commits["branch"]
+    return _Ready(place, fields, anchor, record.timestamp(created) if created else "", scope)
+
+
+def _drop_known(ready: list[_Ready], results: list[Result | None], known: Known) -> list[_Ready]:
+    """Answers the drafts whose source or text is there already, also within this call; gives the others their ids."""
+    known.look_up(ready)
+    left: list[_Ready] = []
+    for r in ready:
+        source = r.fields.get("source")
+        found = known.sources.get(source) if source else known.digests.get(r.digest)
+        if found:
+            reason = "this source is known" if source else "the same text is known"
+            results[r.place] = Result(DUPLICATE, found[0], reason, record.title_of(r.fields), found[1])
+            continue
+        id = record.identify(r.fields)["id"]
+        if id in known.purged:  # a line of it would be gone again with the next sync
+            results[r.place] = Result(REFUSED, reason="this memory was purged", hint="other words make another memory")
+            continue
+        left.append(r)
+        if source:
+            known.sources[source] = (id, r.scope)
+        known.digests[r.digest] = (id, r.scope)
+    return left
+
+
+def _anchor_facts(store: Store, ready: list[_Ready]) -> None:
+    """Blob ids of the paths as they are at the anchor, and the patch-ids of a few anchors."""
+    note_blobs(store.repo, [(r.anchor, p) for r in ready for p in r.fields.get("paths", ())])
+    anchors = {r.anchor for r in ready if r.anchor}
+    if len(anchors) <= marks.MANY:
+        facts = {anchor: marks.of_commit(store.repo, anchor) for anchor in anchors}
+        for r in ready:
+            r.extra = facts.get(r.anchor, {})
+
+
+def branch_to_note(store: Store) -> str:
+    """The branch as a record names it; "" for none, or for a name that looks like it holds a secret."""
+    branch = store.repo.branch()[: record.MAX_WORD * 5]
+    return "" if store.settings["secrets"] == "refuse" and redact.check({"branch": branch}) else branch
+
+
+def note_blobs(repo: Repo, paths: list[tuple[str, dict[str, str]]]) -> None:
+    """Adds to each (commit, path) the blob id it has there, where it has one and none was noted before."""
+    missing = [(commit, p) for commit, p in paths if commit and not p.get("blob")]
+    names = [f"{commit}:{p['path'].rstrip('/')}" for commit, p in missing]
+    for (_, p), blob in zip(missing, repo.git.ids(names) if names else [], strict=True):
+        if blob:
+            p["blob"] = blob
+
+
+def _append(store: Store, ready: list[_Ready], results: list[Result | None], ahead: Ahead | None) -> None:
+    items: dict[str, list[tuple[str, bytes]]] = {"team": [], "private": []}
+    made = [record.envelope("create", r.fields, r.at, {"commit": r.anchor, **r.extra}) for r in ready]
+    lines = store.lines(made)
+    for r, data, line in zip(ready, made, lines, strict=True):
+        items[r.scope].append((r.anchor, line))
+        results[r.place] = Result(STORED, data["id"], "", record.title_of(data), r.scope)
+    if ahead:
+        ahead.begin([(record.version_of(line), data) for line, data in zip(lines, made, strict=True)])
+    for scope, batch in items.items():
+        if batch:
+            store.append(scope, batch, f"git mem: remember {len(batch)} {'memory' if len(batch) == 1 else 'memories'}")
+
+
+def session_facts(environ: Mapping[str, str]) -> dict[str, str]:
+    """Which agent is speaking, where the environment says so."""
+    if environ.get("CLAUDECODE"):
+        return {k: v for k, v in (("agent", "claude"), ("session", environ.get("CLAUDE_CODE_SESSION_ID", ""))) if v}
+    return {}

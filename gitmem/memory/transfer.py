@@ -1,0 +1,116 @@
+"""Export and import: JSON Lines and Markdown, both ways without loss of content.
+
+Promise: what `export` wrote, `import` reads back into any repository: the same
+texts, types, tags, paths, times and authors; what is there already adds
+nothing. A commit the other repository lacks is said, not invented.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ..core import plain
+from ..core.errors import MemError
+from ..store import Store
+from . import remember
+
+_META = ("type", "tags", "source", "phase", "provenance", "confidence", "author", "created_at", "subtitle", "facts", "concepts", "agent", "session")
+_BEGIN, _END = "<!-- git-mem ", "<!-- /git-mem -->"
+_MARKER = re.compile(r"(?m)^(?=\\*<!-- /?git-mem )")
+_QUOTED = re.compile(r"(?m)^\\(?=\\*<!-- /?git-mem )")
+_QUOTE = "\\\\"
+
+
+def portable(item: dict[str, Any]) -> dict[str, Any]:
+    """A memory as a draft that `remember --jsonl` takes; the id is for the reader."""
+    out: dict[str, Any] = {"id": item["id"], "title": item["title"] if _titled(item) else "", "body": item["body"]}
+    out.update({k: item[k] for k in _META if item.get(k) not in (None, "", [])})
+    if item["paths"]:
+        out["paths"] = [p["path"] for p in item["paths"]]
+    if item["scope"] == "private":
+        out["scope"] = "private"  # an import must not publish it
+    if item["anchor"]["commit"]:
+        out["commit"] = item["anchor"]["commit"]
+    return {k: v for k, v in out.items() if v not in ("", [])}
+
+
+def _titled(item: dict[str, Any]) -> bool:
+    from ..core.record import title_of
+
+    return bool(item["title"] != title_of({"body": item["body"]}))
+
+
+def to_jsonl(items: list[dict[str, Any]]) -> Iterator[str]:
+    for item in items:
+        yield plain.json_text(json.dumps(portable(item), ensure_ascii=False, sort_keys=True)) + "\n"
+
+
+def to_markdown(items: list[dict[str, Any]]) -> Iterator[str]:
+    """A readable page; a comment before each memory holds what Markdown has no place for."""
+    yield "# Memories\n"
+    for item in items:
+        draft = portable(item)
+        body = draft.pop("body")
+        # `--` may not stand in a comment, so that every Markdown reader hides it.
+        meta = json.dumps(draft, ensure_ascii=True, sort_keys=True).replace("--", "\\u002d\\u002d").replace(">", "\\u003e")
+        # A body that quotes our own markers gets a backslash before them, and one more before those that have some.
+        yield f"\n## {' '.join(item['title'].split())}\n\n{_BEGIN}{meta} -->\n{_MARKER.sub(_QUOTE, body)}\n{_END}\n"
+
+
+def from_markdown(text: str) -> Iterator[dict[str, Any] | str]:
+    """Drafts of an exported page; text between memories is ignored, a broken block is named."""
+    for number, part in enumerate(re.split(r"(?m)^<!-- git-mem ", text)[1:], 1):
+        meta, arrow, rest = part.partition(" -->\n")
+        body, end, _ = rest.partition("\n" + _END)
+        try:
+            draft = json.loads(meta)
+            if not arrow or not end or not isinstance(draft, dict):
+                raise ValueError
+        except ValueError:
+            yield f"block {number} is broken"
+            continue
+        yield {**draft, "body": _QUOTED.sub("", body)}
+
+
+def from_jsonl(text: str) -> Iterator[dict[str, Any] | str]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            yield f"line {number} is no JSON"
+            continue
+        yield value if isinstance(value, dict) else f"line {number} is no JSON object"
+
+
+def import_text(store: Store, text: str, scope: str, allow_secret: bool) -> tuple[list[remember.Result], list[str], int]:
+    """(a result for each draft, what could not be read, how many were moved to HEAD because their commit is not here)."""
+    exported = text.lstrip("\ufeff \n")
+    if not exported:
+        raise MemError("nothing to import", hint="the input is empty")
+    reader = from_jsonl if exported.startswith("{") else from_markdown
+    drafts: list[dict[str, Any]] = []
+    broken: list[str] = []
+    for value in reader(exported):
+        if isinstance(value, str):
+            broken.append(value)
+        else:
+            drafts.append(value)
+    if not drafts and not broken:
+        raise MemError("nothing to import", hint="expected JSON Lines, or Markdown as `git mem export --format md` writes it")
+    moved = 0
+    names = sorted({d["commit"] for d in drafts if isinstance(d.get("commit"), str)})
+    here = {name: bool(id) for name, id in zip(names, store.repo.git.ids([n + "^{commit}" for n in names]), strict=True)} if names else {}
+    for draft in drafts:
+        for name in ("id", "status", "retrieval", "score", "anchor"):
+            draft.pop(name, None)
+        if scope:
+            draft["scope"] = scope
+        if isinstance(draft.get("commit"), str) and not here[draft["commit"]]:
+            del draft["commit"]
+            moved += 1
+    return remember.remember(store, drafts, allow_secret=allow_secret), broken, moved

@@ -1,0 +1,1 @@
+"""Who says so: signatures and the policy about them."""

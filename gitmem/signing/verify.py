@@ -1,0 +1,102 @@
+"""`git mem verify`: signatures, ids and texts of records, judged one by one.
+
+Promise: every record is checked now, whatever the cache remembers; it reports
+and decides nothing. Whether the author a record claims is its signer is said,
+not judged: who remembers for somebody else does nothing wrong. The cache keeps
+what was found about signatures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core import record
+from ..engine.cache import Cache, Damaged
+from ..engine.document import ACTIVE, scope_name
+from ..memory import memories
+from ..store import Store
+from . import trust
+from .signature import BAD, NONE, REVOKED, Verdict
+
+_SEALED = ("good", "untrusted", "expired")  # a key stood behind the text, whatever it is worth here
+
+
+def verify(store: Store, prefixes: list[str], *, everything: bool = False, tell: Callable[[int], None] = lambda n: None) -> list[dict[str, Any]]:
+    """One object a record: what is visible, or `everything` (replaced texts, forgets, shares, purges); newest first. `prefixes`: only these memories.
+
+    Without, lines that are no records and look like they hold a secret follow, with `id` and `op` None.
+    """
+
+    def read(cache: Cache) -> list[dict[str, Any]]:
+        lines = _lines(cache, [memories.full_id(cache, p) for p in prefixes], everything)
+        checked = store.trust.check([(n, raw) for n, _, raw, _ in lines], tell)
+        store.trust.keep(cache, checked)
+        verdicts = {r.version: v for _, r, v in checked}
+        scopes = {n: scope for n, _, _, scope in lines}
+        return [_object(store.trust, r, v, scope_name(scopes[n]), verdicts) for n, r, v in checked]
+
+    found = store.with_cache(read)[0]
+    return found if prefixes else [*found, *_of_others(store)]
+
+
+def failed(item: dict[str, Any]) -> bool:
+    """Whether a record makes the command fail: somebody tampered, or it is below the policy."""
+    return item["state"] in (BAD, REVOKED) or not item["id_holds"] or item.get("accepted") is False
+
+
+def _lines(cache: Cache, ids: list[str], everything: bool) -> list[tuple[int, bytes, bytes, int]]:
+    if everything:
+        sql, where = "SELECT l.n, l.version, l.raw, l.scope FROM line l", "l.memory = CAST(? AS BLOB)"
+    else:
+        sql, where = "SELECT l.n, l.version, l.raw, m.scope FROM memory m JOIN line l ON l.n = m.line", "m.id = ?"
+    order = " ORDER BY l.n DESC" if everything else " ORDER BY m.at DESC, m.id, m.row"
+    if ids:
+        found = [row for id in ids for row in cache.db.execute(f"{sql} WHERE {where}{order}", (id,))]
+    else:
+        found = cache.db.execute(sql + (order if everything else f" WHERE m.status = {ACTIVE}{order}")).fetchall()
+    for _, version, raw, _ in found:
+        if record.version_of(raw) != version.hex():
+            raise Damaged("a stored record has changed")
+    return found
+
+
+def _of_others(store: Store) -> list[dict[str, Any]]:
+    out: dict[str, dict[str, Any]] = {}
+    for scope, notes in store.sources:
+        lines = {line for _, line in notes.lines(notes.tip()) if record.parse(line) is None}
+        for version, _, field, rule in trust.secrets(sorted(lines)):
+            nothing = dict.fromkeys(("at", "author", "signer", "key", "author_matches"))
+            out.setdefault(version, {"id": None, "version": version, "op": None, "scope": scope, "title": "", "state": NONE, "reason": "", "id_holds": True,
+                                     "secrets": [{"field": field, "rule": rule}], "hides_signed": False, **nothing})
+    return list(out.values())
+
+
+def _object(policy: trust.Trust, r: record.Record, verdict: Verdict, scope: str, verdicts: dict[str, Verdict]) -> dict[str, Any]:
+    title = record.title_of(r.data) if r.op in record.CONTENT_OPS else ""
+    out: dict[str, Any] = {
+        "id": record.clean(r.id), "version": r.version, "op": record.clean(r.op), "scope": scope, "title": record.clean(title),
+        "at": _text(r.data.get("at")), "author": _text(r.data.get("author")), "state": verdict.state, "signer": verdict.signer or None,
+        "key": verdict.key or None, "reason": verdict.reason, "author_matches": _matches(r.data.get("author"), verdict.signer),
+        "id_holds": r.op != "create" or record.id_holds(r.data), "secrets": [{"field": field, "rule": rule} for _, _, field, rule in trust.secrets([r.line])],
+        # A record without a signature can hide one that has it: shown, so that somebody asks why.
+        "hides_signed": verdict.state in (NONE, BAD) and any(verdicts[v].state in _SEALED for v in r.after if v in verdicts),
+    }
+    if policy.strict:
+        out["accepted"] = policy.accepts(verdict.state)
+    return out
+
+
+def _text(value: object) -> str | None:
+    return record.clean(value) if isinstance(value, str) else None
+
+
+def _matches(author: object, signer: str) -> bool | None:
+    """Whether an author's address is the signer's; None where that cannot be said."""
+    if not isinstance(author, str) or "@" not in signer or "*" in signer:
+        return None
+    return _address(author) == _address(signer)
+
+
+def _address(text: str) -> str:
+    return text.rpartition("<")[2].rstrip("> ").casefold()

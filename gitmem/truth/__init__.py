@@ -1,0 +1,1 @@
+"""The notes: every line ever written, read and appended."""

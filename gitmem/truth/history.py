@@ -1,0 +1,156 @@
+"""What others did to a notes ref: former tips it left behind, lines that were taken out of it.
+
+Owns the walk through notes commits. A commit with the trailer `Mem-Complete: 1`
+holds every line of its whole history, so a walk ends there; usually the tip
+has it, and the walk is over before it began.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..core.errors import GitFailed
+from ..git import reflock
+from . import notetree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ..git.gitcmd import Git
+
+COMPLETE = b"Mem-Complete: 1"
+MOVED = "git mem"  # begins the reflog message of a ref we moved by `update-ref`
+
+
+class Commit:
+    """What we need of a notes commit."""
+
+    __slots__ = ("complete", "id", "parents", "tree")
+
+    def __init__(self, id: str, content: bytes) -> None:
+        head, _, message = content.partition(b"\n\n")
+        self.id = id
+        self.tree = ""
+        self.parents: list[str] = []
+        for row in head.split(b"\n"):
+            if row.startswith(b"tree "):
+                self.tree = row[5:].decode()
+            elif row.startswith(b"parent "):
+                self.parents.append(row[7:].decode())
+        self.complete = COMPLETE in message.split(b"\n")
+
+
+class History:
+    """The commits of one notes ref."""
+
+    def __init__(self, git: Git, ref: str, hex_len: int) -> None:
+        self.git = git
+        self.ref = ref
+        self.hex_len = hex_len
+
+    def commit(self, name: str) -> Commit | None:
+        """The commit a name stands for, None where there is none (or it is not here)."""
+        found = self.git.objects.get(name)
+        return Commit(found[0], found[2]) if found and found[1] == "commit" else None
+
+    def tip(self) -> Commit | None:
+        """The commit the ref points to, None where there is no ref. Raises GitFailed where the ref names what is not here: that is not "no memories"."""
+        found = self.commit(self.ref + "^{commit}")
+        if found is None and self._exists():
+            raise GitFailed(f"cannot read '{self.ref}': the commit it names is not here",
+                            hint="`git mem doctor --repair` takes it back to its last whole state and writes again what came after")
+        return found
+
+    def _exists(self) -> bool:
+        """Whether there is such a ref, found without a git process: most repositories have no private memories, and every search asks."""
+        common = self.git.common_dir
+        if os.path.isdir(os.path.join(common, "reftable")):
+            return bool(self.git.text("rev-parse", "-q", "--verify", self.ref, ok=(0, 1, 128)))
+        try:
+            with open(os.path.join(common, self.ref), "rb") as f:
+                return bool(f.read(40).strip(b"0\n"))  # an empty file is what a power cut leaves: git cannot read it either
+        except OSError:
+            pass
+        try:
+            with open(os.path.join(common, "packed-refs"), "rb") as f:
+                return b" %s\n" % self.ref.encode() in f.read()
+        except OSError:
+            return False
+
+    def contains(self, commit: Commit, other: Commit) -> bool:
+        """Whether `other` is an ancestor of `commit`, or the same."""
+        if commit.id == other.id or other.id in commit.parents:
+            return True
+        return self.git.run_status("merge-base", "--is-ancestor", other.id, commit.id, ok=(0, 1))[1] == 0
+
+    def lost(self, heads: Iterable[Commit], pairs: Iterable[tuple[str, str]] = (), known: Iterable[str] = (), deep: bool = False) -> tuple[list[tuple[str, bytes]], bool]:
+        """([(key, line)] that a foreign commit in the history of `heads` took out, whether all of that history could be read).
+
+        Walks back through commits without our mark, to commits in `known` or
+        marked ones. `pairs`: (former tree, present tree) that count too. A
+        shallow repository lacks commits to walk to.
+        """
+        wanted = set(pairs)
+        queue, seen = list(heads), set(known)
+        whole = True
+        while queue:
+            commit = queue.pop()
+            if commit.id in seen or (commit.complete and not deep):
+                continue
+            seen.add(commit.id)
+            for parent in map(self.commit, commit.parents):
+                if parent is None:
+                    whole = False
+                    continue
+                wanted.add((parent.tree, commit.tree))
+                queue.append(parent)
+        return list(dict.fromkeys(notetree.lines_gone(self.git, sorted(wanted), self.hex_len))), whole
+
+    def strays(self, tip: str, deep: bool = False) -> list[Commit]:
+        """Former tips, by the reflog, that are no ancestors of `tip`.
+
+        A write checks this before it moves the ref, so only entries since our
+        last one here count: usually none, seen from the end of the reflog file.
+        """
+        former: set[str] = set()
+        for entry, ours in self._reflog():
+            commit = self.commit(entry)
+            former.add(entry)
+            if ours and commit and commit.complete and not deep:
+                break
+        else:
+            # The oldest entry also names what the ref held before it, which no entry has as its new value.
+            oldest = self.git.run("rev-parse", "-q", "--verify", f"{self.ref}@{{{len(former)}}}", ok=(0, 1, 128)) if former else b""
+            former.update(oldest.decode().split())
+        former.discard(tip)
+        if not former:
+            return []
+        ids = "\n".join(sorted(former))
+        out = self.git.run("rev-list", "--ignore-missing", "--stdin", stdin=f"{ids}\n^{tip}\n".encode())
+        left = former.intersection(out.decode().split())
+        return [c for c in map(self.commit, sorted(left)) if c]
+
+    def _reflog(self) -> Iterator[tuple[str, bool]]:
+        """(former tip, whether a write here made it), newest first; nothing where no reflog is kept."""
+        text = self.git.run("log", "-g", "-z", "--format=%H %gs", "-n", "1", self.ref, "--", ok=(0, 128))
+        most = 1
+        while True:
+            rows = [row.decode("utf-8", "replace").split(" ", 1) for row in text.split(b"\0") if row]
+            for row in rows[most // 64 :]:
+                yield row[0], row[1:] == ["fast-import"] or row[1].startswith(MOVED)
+            if len(rows) < most:
+                return
+            most = max(64, most * 64)
+            text = self.git.run("log", "-g", "-z", "--format=%H %gs", "-n", str(most), self.ref, "--", ok=(0, 128))
+
+    def logged(self, commit: str) -> bool:
+        """Whether the reflog's last entry names a commit. git writes it before it moves the ref; where the move then fails, the commit is a stray."""
+        return next((entry for entry, _ in self._reflog()), "") == commit
+
+    def drop_reflog(self) -> None:
+        """Forgets the former tips of this ref, and of no other."""
+        for _ in range(2):
+            status, _, err, _ = reflock.run(self.git, self.git.common_dir, self.ref, ["reflog", "expire", "--expire=all", "--expire-unreachable=all", self.ref])
+            if not status or b"File exists" not in err or not reflock.recover(self.git, self.ref):
+                return

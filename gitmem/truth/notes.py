@@ -1,0 +1,402 @@
+"""One notes ref: the truth. Reads every line that was ever in it, appends lines, unites it with another clone's.
+
+Promises. A write is in the ref when it returns, or raises and changed
+nothing: the new commit is made on the tip that was read, and git moves the
+ref only if it still holds that tip (else we read again and retry). Nothing
+but a purge removes a line: what stock git's `notes prune`, `notes remove`, an
+edit or a blind ref update took away is read back from the ref's history and
+reflog, and the next write puts it there again.
+
+A commit with the trailer `Mem-Complete: 1` holds every line of its whole
+history, and no line (there or before) that a purge record in it names. Ours
+carry it, unless part of the history could not be read (a shallow clone) or
+others moved the ref so often that there was no time to look.
+
+`docs/format.md` specifies all of this; `treeedit` decides where a line goes,
+`history` finds what is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import time
+from collections.abc import Iterable, Iterator
+
+from ..core import record
+from ..core.errors import GitFailed, MemError, RefMoved, Refused
+from ..core.fold import Tombstones
+from ..git import reflock
+from ..git.gitcmd import Git
+from ..git.reflock import STALE
+from . import notetree, rescue
+from .history import COMPLETE, MOVED, Commit, History
+from .treeedit import TreeEdit
+
+PATIENCE = 30.0  # seconds a writer retries while others move the ref
+CAREFUL = 3  # attempts that also look for lost lines
+
+Item = tuple[str, bytes]  # (anchor commit, "" for none or notetree.PURGED; line)
+
+
+class Written:
+    """What a write did. `lines`: how many it brought in from elsewhere.
+
+    `replaced`: the history before it was left behind, because it held purged
+    text; its objects are still there. `refused`: the other clone's history was
+    not made part of ours, for the same reason.
+    """
+
+    __slots__ = ("lines", "refused", "replaced", "tip")
+
+    def __init__(self, tip: str, lines: int = 0, replaced: bool = False, refused: bool = False) -> None:
+        self.tip = tip
+        self.lines = lines
+        self.replaced = replaced
+        self.refused = refused
+
+
+class _Plan:
+    """One attempt: what to build on, what to add. `forward`: only the ref has to move, to this commit."""
+
+    def __init__(self, tip: Commit | None, base: Commit | None) -> None:
+        self.tip = tip  # what the ref holds
+        self.base = base  # whose tree is edited
+        self.parents: list[Commit] = [base] if base else []
+        self.items: list[tuple[str, bytes]] = []  # (anchor, line)
+        self.found: list[tuple[str, bytes]] = []  # (key, line) of other histories
+        self.whole = True
+        self.forward: Commit | None = None
+        self.replaced = False
+        self.refused = False
+        self.idle = False  # nothing is left to do
+        self.doubled: list[str] = []  # keys of notes that are to have one path
+        self.graves: Tombstones | None = None
+
+
+class Notes:
+    """The lines of one notes ref in one repository."""
+
+    def __init__(self, git: Git, ref: str, hex_len: int) -> None:
+        self.git = git
+        self.ref = ref
+        self.hex_len = hex_len
+        self.history = History(git, ref, hex_len)
+
+    def tip(self) -> str:
+        """The commit the ref points to, "" while there is none."""
+        commit = self.history.tip()
+        return commit.id if commit else ""
+
+    # Reading
+
+    def lines(self, tip: str, since: str = "", deep: bool = False) -> Iterator[tuple[str, bytes]]:
+        """(key, line) of every line reachable from `tip` that may be new since the commit `since`.
+
+        Lines come at least once each, in no order. `deep` distrusts the
+        completeness marks and reads the whole history and reflog.
+        """
+        new = self.history.commit(tip)
+        if new is None:
+            return
+        old = self.history.commit(since) if since else None
+        came = notetree.difference(self.git, new.tree, old.tree, self.hex_len) if old else None
+        yield from self._contents(new) if came is None else came
+        strays = self.history.strays(new.id, deep)
+        # A blind ref update (stock git beside us) left the strays behind: all they held counts.
+        yield from self.history.lost([new, *strays], [(s.tree, new.tree) for s in strays], {since} if old else (), deep)[0]
+
+    def _contents(self, commit: Commit) -> Iterator[tuple[str, bytes]]:
+        return notetree.contents(self.git, notetree.all_notes(self.git, commit.id, self.hex_len))
+
+    def gained(self, tip: str, other: str) -> Iterator[tuple[str, bytes]]:
+        """(key, line) that the notes commit `tip` has and `other` ("" for none) lacks: what a push would give away."""
+        mine, theirs = self.history.commit(tip), self.history.commit(other) if other else None
+        if mine is None:
+            return
+        if theirs is None:
+            yield from self._contents(mine)
+        else:
+            yield from notetree.lines_gone(self.git, [(mine.tree, theirs.tree)], self.hex_len)
+
+    def owed(self, other: str = "") -> list[bytes]:
+        """Lines that are in the history and not in the tip, and that the notes commit `other` lacks: the next write puts them back."""
+        tip = self.history.tip()
+        if tip is None:
+            return []
+        strays = self.history.strays(tip.id)
+        lost, _ = self.history.lost([tip, *strays], [(s.tree, tip.tree) for s in strays])
+        graves = Tombstones(self._purges(tip))
+        left = [line for _, line in self._absent(tip, lost) if not graves.doom(line)]
+        found = self.history.commit(other) if left and other else None
+        there = {line for _, line in self._contents(found)} if found else set()
+        return [line for line in left if line not in there]
+
+    def lost_lines(self, deep: bool = False) -> int:
+        """How many lines are in the history and not in the tip; the next write puts them back (`deep`: also behind marks)."""
+        tip = self.history.tip()
+        if tip is None:
+            return 0
+        strays = self.history.strays(tip.id, deep)
+        lost, _ = self.history.lost([tip, *strays], [(s.tree, tip.tree) for s in strays], deep=deep)
+        graves = Tombstones(self._purges(tip))
+        return sum(not graves.doom(line) for _, line in self._absent(tip, lost))
+
+    def _absent(self, tip: Commit, lost: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+        """Those of the lost lines that are nowhere in the tip: a line may have moved to another key."""
+        if not lost:
+            return []
+        present = {line for _, line in self._contents(tip)}
+        return [(key, line) for key, line in lost if line not in present]
+
+    def tombstones(self, tip: str = "") -> Tombstones:
+        """What the purge records of a notes commit (the ref's own for "") name."""
+        commit = self.history.commit(tip) if tip else self.history.tip()
+        return Tombstones(self._purges(commit) if commit else [])
+
+    def purges(self) -> list[record.Record]:
+        """The purge records at the ref's tip."""
+        tip = self.history.tip()
+        return self._purges(tip) if tip else []
+
+    def _purges(self, commit: Commit) -> list[record.Record]:
+        tree = notetree.NoteTree(self.git, commit.tree, self.hex_len)
+        out: list[record.Record] = []
+        n = 1
+        while notes := tree.notes(notetree.continuation(notetree.PURGED, n, self.hex_len)[0]):
+            out += [r for _, line in notetree.contents(self.git, notes) if (r := record.parse(line))]
+            n += 1
+        return out
+
+    def reflog_size(self) -> str:
+        """Bytes of the reflog file, "" where there is none."""
+        try:
+            return str(os.stat(os.path.join(self.git.common_dir, "logs", self.ref)).st_size)
+        except OSError:
+            return ""
+
+    # Writing
+
+    def append(self, items: list[Item], message: str, identity: str, former: str = "") -> str:
+        """Adds lines in one commit; returns the new tip.
+
+        `identity`: `Name <email>` of the committer. `former`: a tip the caller
+        remembers, whose lines count as lost where the ref was deleted since.
+        Raises RefMoved when other writers kept moving the ref for PATIENCE
+        seconds; nothing is written then.
+        """
+        return self._write(items, message, identity, former).tip
+
+    def settle(self, message: str, identity: str, former: str = "") -> Written:
+        """Puts back what foreign commits took out, and leaves behind a history into which they brought purged text. Usually nothing is to do."""
+        return self._write([], message, identity, former)
+
+    def unite(self, theirs: str, message: str, identity: str, former: str = "") -> Written:
+        """Brings in every line of another clone's notes commit, which is in this repository.
+
+        Moves the ref forward where that says it all, commits a union
+        otherwise. Text that either side purged does not come in; if our own
+        history holds some, the ref gets a new one (`Written.replaced`).
+        """
+        found = self.history.commit(theirs)
+        if found is None:
+            raise GitFailed(f"cannot read notes commit {theirs}", hint="the repository is damaged or partial; `git fsck` names what is missing")
+        return self._write([], message, identity, former, theirs=found)
+
+    def tidy(self, message: str, identity: str) -> Written:
+        """Leaves one path of each note that stock git left under several, and puts back what was taken out."""
+        return self._write([], message, identity, tidy=True)
+
+    def doubled(self, tip: str) -> list[str]:
+        """Keys whose note lies under several paths of a notes commit (mixed fan-out)."""
+        seen: dict[str, int] = {}
+        for key, _ in notetree.all_notes(self.git, tip, self.hex_len):
+            seen[key] = seen.get(key, 0) + 1
+        return [key for key, n in seen.items() if n > 1]
+
+    def replant(self, items: list[Item], message: str, identity: str) -> Written:
+        """Gives the ref a history of one commit: all lines, `items` with them, less what purge records (also in `items`) name."""
+        return self._write(items, message, identity, fresh=True)
+
+    def _write(self, items: list[Item], message: str, identity: str, former: str = "", theirs: Commit | None = None, fresh: bool = False, tidy: bool = False) -> Written:
+        return rescue.writing(self, items, lambda lines, mended: self._try(lines, message, identity, "" if mended else former, theirs, fresh, tidy))
+
+    def _try(self, items: list[Item], message: str, identity: str, former: str, theirs: Commit | None, fresh: bool, tidy: bool) -> Written:
+        start = time.monotonic()
+        attempt, pause, held = 0, 0.002, 0.0
+        while True:
+            attempt += 1
+            # Looking for lost lines takes longer than a loop of `git commit --amend` leaves us (in 20 s one memory got
+            # through): after some failures the commit goes without the mark, and the next reader or writer looks.
+            plan = self._plan(items, former, theirs, fresh, attempt <= CAREFUL)
+            plan.doubled = self.doubled(plan.base.id) if tidy and plan.base else []
+            if plan.idle and not plan.doubled:
+                return Written(self.tip(), refused=plan.refused)
+            tip, refused = self._carry_out(plan, message, identity)
+            if not refused:
+                return Written(tip, len(plan.found), plan.replaced, plan.refused)
+            waited = time.monotonic() - start
+            held = (held or waited) if "File exists" in refused and not reflock.recover(self.git, self.ref) else 0.0
+            if held and waited - held > STALE:
+                lock = refused.partition("Unable to create '")[2].partition("'")[0]
+                raise MemError(f"cannot write '{self.ref}': it is locked by '{lock}'",
+                               hint="another git process holds it, or one crashed; when none is running, that file may be removed")
+            if waited > PATIENCE:
+                raise RefMoved(f"memories changed while writing '{self.ref}'", hint="run the command again; nothing was written")
+            time.sleep(pause * random.uniform(0.5, 1.5))
+            pause = min(pause * 2, 0.02)
+
+    def _plan(self, items: list[Item], former: str, theirs: Commit | None, fresh: bool, careful: bool) -> _Plan:
+        """What to do to the ref as it is now."""
+        tip = self.history.tip()
+        base, others = self._base(tip, former) if careful or fresh else (tip, [])
+        plan = _Plan(tip, base)
+        plan.items = items
+        if items and base and (graves := Tombstones(self._purges(base))) and any(graves.doom(line) for _, line in items):
+            raise Refused("this text was purged; it is not taken in again")
+        if theirs and not (base and self.history.contains(base, theirs)):
+            if not others and (base is None or self.history.contains(theirs, base)):
+                followed = self._follow(tip, base, theirs)
+                if followed:
+                    return followed
+            others = [*others, theirs]
+        if base and (fresh or others or not base.complete) and (careful or fresh or theirs):
+            self._gather(plan, base, others, theirs, fresh, careful or fresh)
+        else:
+            plan.whole = careful
+        # A foreign tip that lost nothing is as good as ours: no commit only to mark it.
+        plan.idle = not (plan.items or plan.found or plan.replaced or len(plan.parents) > 1)
+        return plan
+
+    def _follow(self, tip: Commit | None, base: Commit | None, theirs: Commit) -> _Plan | None:
+        """Where their history goes on from ours the ref only has to move; None where it may not: they hold purged text, or took lines out and say that they did not."""
+        plan = _Plan(tip, theirs)
+        arrived = list(self.gained(theirs.id, base.id if base else ""))
+        if theirs.complete and base:
+            graves = Tombstones(self._purges(theirs))
+            if any(not graves.doom(line) for _, line in notetree.lines_gone(self.git, [(base.tree, theirs.tree)], self.hex_len)):
+                return None
+        elif not theirs.complete:
+            self._gather(plan, theirs, [], None, fresh=False, careful=True)
+            if plan.replaced and base:
+                return None
+        if plan.found or plan.replaced:
+            plan.refused = plan.replaced
+        else:
+            plan.found, plan.forward = arrived, theirs
+        return plan
+
+    def _gather(self, plan: _Plan, base: Commit, others: list[Commit], theirs: Commit | None, fresh: bool, careful: bool) -> None:
+        """Finds what `others`, and the foreign commits behind all of them, have and the base lacks; keeps purged text and what holds it out."""
+        own = {r.version: r for r in self._purges(base)}
+        purges = {**own, **{r.version: r for c in others for r in self._purges(c)}}
+        purges.update({r.version: r for _, line in plan.items if (r := record.parse(line)) and r.op == "purge"})
+        plan.graves = graves = Tombstones(purges.values())
+        lost, plan.whole = self.history.lost([base]) if careful else ([], False)
+        # Purge records that the base's writer did not know, or a foreign base: does it hold what they name?
+        dirty = bool(graves) and (not base.complete or len(purges) > len(own)) and any(graves.doom(line) for _, line in [*lost, *self._contents(base)])
+        plan.found = [(key, line) for key, line in self._absent(base, lost) if not graves.doom(line)]
+        kept: list[Commit] = []
+        for other in others:
+            found = list(notetree.lines_gone(self.git, [(other.tree, base.tree)], self.hex_len))
+            lost, whole = self.history.lost([other], known=[] if dirty else [base.id]) if careful or other is theirs else ([], False)
+            plan.whole = plan.whole and whole
+            plan.found += [(key, line) for key, line in [*found, *self._absent(base, lost)] if not graves.doom(line)]
+            # Of what a clean base has, nothing is named: then the difference tells.
+            held = [*lost, *(self._contents(other) if dirty else found)]
+            if not any(graves.doom(line) for _, line in held) and not (dirty and self.history.contains(other, base)):
+                kept.append(other)
+            elif other is theirs:
+                plan.refused = True
+        plan.found = TreeEdit(self.git, base.tree, self.hex_len).unknown(plan.found)
+        plan.replaced = fresh or dirty
+        plan.parents = [] if fresh else kept if dirty else [base, *kept]
+
+    def _base(self, tip: Commit | None, former: str) -> tuple[Commit | None, list[Commit]]:
+        """(the commit to build on, former tips to unite with it). A deleted ref goes on from the tip that is remembered."""
+        strays = self.history.strays(tip.id) if tip else []
+        remembered = self.history.commit(former) if former and (tip is None or not tip.complete) else None
+        if remembered is None or (tip and remembered.id == tip.id):
+            return tip, strays
+        if tip is None:
+            return remembered, []
+        known = self.history.contains(tip, remembered) or remembered.id in [s.id for s in strays]
+        return tip, strays if known else [*strays, remembered]
+
+    def _carry_out(self, plan: _Plan, message: str, identity: str) -> tuple[str, str]:
+        """(the new tip, ""), or ("", git's words) where somebody else moved or holds the ref."""
+        if plan.forward:
+            return self._move(plan.forward.id, plan.tip, f"{MOVED}: fast-forward")
+        if plan.replaced and plan.base:
+            edit = TreeEdit(self.git, None, self.hex_len, keep=plan.base.id)
+            lines = [(edit.anchor_of(key), line) for key, line in self._contents(plan.base)]
+            lines = [(anchor, line) for anchor, line in lines if not (plan.graves and plan.graves.doom(line))]
+        else:
+            edit = TreeEdit(self.git, plan.base.tree if plan.base else None, self.hex_len)
+            lines = []
+        for key in plan.doubled:
+            edit.tidy(key)
+        for anchor, group in _grouped([*lines, *plan.items, *((edit.anchor_of(key), line) for key, line in plan.found)]):
+            edit.add(anchor, group)
+        return self._commit(edit, plan, message, identity)
+
+    def _commit(self, edit: TreeEdit, plan: _Plan, message: str, identity: str) -> tuple[str, str]:
+        """Commits an edit through `git fast-import`, which moves the ref if it still holds what was read."""
+        text = message.encode("utf-8", "replace") + b"\n" + (b"\n" + COMPLETE + b"\n" if plan.whole else b"")
+        out = [b"commit %s\nmark :1\ncommitter %s %d +0000\ndata %d\n%s\n" % (self.ref.encode(), identity.encode("utf-8", "replace"), int(time.time()), len(text), text)]
+        if plan.parents:
+            out.append(b"from %s\n" % plan.parents[0].id.encode())
+            out.extend(b"merge %s\n" % other.id.encode() for other in plan.parents[1:])
+            if plan.replaced:
+                out.append(b"deleteall\n")
+        out.append(edit.commands())
+        # Only tells the new commit; a history that is left behind is no ancestor, so the ref is moved by hand.
+        out.append(b"reset %s\n\n" % self.ref.encode() if plan.replaced else b"")
+        out.append(b"get-mark :1\ndone\n")
+        status, answer, err = self._run(["fast-import", "--quiet", "--done", "--date-format=raw"], b"".join(out))
+        if status == 0:
+            tip = answer.decode().strip()
+            if not plan.replaced:
+                return tip, ""
+            moved = self._move(tip, plan.tip, f"{MOVED}: purge")
+            # Its entries keep the old history alive. Where somebody moved the ref meanwhile, theirs is needed: the next write looks.
+            if moved[0] and self.history.logged(moved[0]):
+                self.history.drop_reflog()
+            return moved
+        return "", self._moved_by_others(err, status, answer.decode().strip())
+
+    def _move(self, new: str, old: Commit | None, why: str) -> tuple[str, str]:
+        """Points the ref to a commit, only if it holds `old` now."""
+        status, _, err = self._run(["update-ref", "--create-reflog", "-m", why, self.ref, new, old.id if old else "0" * self.hex_len], new=new)
+        return (new, "") if status == 0 else ("", self._moved_by_others(err, status, new))
+
+    def _run(self, args: list[str], stdin: bytes = b"", new: str = "") -> tuple[int, bytes, str]:
+        """(exit status, stdout, stderr) of a git process that moves the ref (to `new`, if that is known). Where it succeeded, the move is on the disk."""
+        status, out, err, pid = reflock.run(self.git, self.git.common_dir, self.ref, args, stdin, new)
+        if status:
+            # Where fast-import dies it leaves a report of its last commands in the repository; our error says what matters.
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(self.git.git_dir, f"fast_import_crash_{pid}"))
+        return status, out, err.decode("utf-8", "replace").strip()
+
+    def _moved_by_others(self, text: str, status: int, made: str) -> str:
+        """git's words if it refused because somebody else moved or holds the ref (git 2.30 to 2.50 say it in these ways); raises for all else."""
+        if "ot updating" in text or "but expected" in text or "reference already exists" in text or ("cannot lock ref" in text and "File exists" in text):
+            return text
+        first = next((row for row in text.splitlines() if row.startswith(("fatal:", "error:"))), text or "git failed")
+        reason = first.split(": ", 1)[-1]
+        if "exists; cannot create" in text:
+            raise MemError(f"cannot write '{self.ref}': a ref of the same name stands in its way",
+                           hint="choose another namespace, for example `git config mem.ref memory`")
+        hint = "nothing was written"
+        if status < 0 or (made and self.history.logged(made)):
+            hint = "`git mem list` shows whether it was stored"
+        raise GitFailed(f"cannot write '{self.ref}': {reason if status > 0 else f'git was ended by signal {-status}'}", hint=hint, status=status, stderr=text)
+
+
+def _grouped(items: Iterable[Item]) -> Iterable[tuple[str, list[bytes]]]:
+    groups: dict[str, list[bytes]] = {}
+    for anchor, line in items:
+        groups.setdefault(anchor, []).append(line)
+    return groups.items()

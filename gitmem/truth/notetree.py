@@ -1,0 +1,215 @@
+"""The tree behind a notes ref: which path holds the note of which object.
+
+Promise: notes are found at every fan-out, also where two tools left mixed
+ones, and a note that is written ends up under exactly one path. Trees are
+read as they are needed, so one write costs the same however many notes exist.
+
+Paths follow stock git: 40 (or 64) hex digits, split into directories of two.
+A level with directories gets more of them; a flat level that reaches
+`SPLIT` notes is split once. Entries that are no notes are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ..core.digest import sha1, sha256
+from ..core.errors import GitFailed
+from ..git.gitcmd import Git
+
+SPLIT = 256  # git itself starts to fan out at about 70 to 250 notes
+_HEX = frozenset("0123456789abcdef")
+
+# Keys of continuations: blobs kept alive below this directory, which stock git carries along as "non-notes".
+KEYS = "keys"
+# What stands for a commit in the continuations that hold purge records, so that a writer finds them without reading all notes.
+PURGED = "purged"
+
+
+def split_lines(blob: bytes) -> list[bytes]:
+    """The lines of a note; blank ones (`git notes append` puts them between records) are dropped."""
+    return [line for line in (part.strip() for part in blob.split(b"\n")) if line]
+
+
+def is_hex(text: str) -> bool:
+    return _HEX.issuperset(text)
+
+
+def parse_tree(content: bytes, raw_len: int) -> dict[str, tuple[bool, str]]:
+    """{name: (is a tree, object id)} of a tree object's bytes."""
+    entries: dict[str, tuple[bool, str]] = {}
+    at = 0
+    while at < len(content):
+        space = content.index(b" ", at)
+        end = content.index(b"\0", space)
+        name = content[space + 1 : end].decode("utf-8", "surrogateescape")
+        entries[name] = (content[at:space] == b"40000", content[end + 1 : end + 1 + raw_len].hex())
+        at = end + 1 + raw_len
+    return entries
+
+
+def note_key(path: str, hex_len: int) -> str | None:
+    """The object a path in a notes tree annotates, None for entries that are no notes."""
+    key = path.replace("/", "")
+    return key if len(key) == hex_len and is_hex(key) else None
+
+
+def continuation(anchor: str, n: int, hex_len: int) -> tuple[str, bytes]:
+    """(key, content) of the n-th continuation of an anchor's note (n >= 1; anchor "" = no commit yet, PURGED = purge records).
+
+    The key is the id of a blob with this content, so every clone computes the
+    same one, and `git notes prune` keeps the note while the blob exists.
+    """
+    content = b"git mem continuation\n%s %d\n" % (anchor.encode() or b"none", n)
+    digest = sha1 if hex_len == 40 else sha256
+    return digest(b"blob %d\0" % len(content) + content).hexdigest(), content
+
+
+def key_path(key: str) -> str:
+    """Where a continuation's key blob stands in the tree."""
+    return f"{KEYS}/{key[:2]}/{key[2:]}"
+
+
+class NoteTree:
+    """The notes of one tree, read lazily through `git cat-file`."""
+
+    def __init__(self, git: Git, tree: str | None, hex_len: int) -> None:
+        self._git = git
+        self._hex_len = hex_len
+        self._loaded: dict[str, dict[str, tuple[bool, str]]] = {}
+        self.fanned = False  # a new tree for many notes: the first level gets directories from the start
+        self._split: set[str] = set()  # levels that get directories: their notes move once, a bulk import asks thousands of times
+        self.root = self._load(tree) if tree else {}
+
+    def _load(self, tree: str) -> dict[str, tuple[bool, str]]:
+        if tree not in self._loaded:
+            found = self._git.objects.get(tree)
+            if found is None or found[1] != "tree":
+                raise GitFailed(f"cannot read notes tree {tree}", hint="the repository is damaged or partial; `git fsck` names what is missing")
+            self._loaded[tree] = parse_tree(found[2], self._hex_len // 2)
+        return self._loaded[tree]
+
+    def _walk(self, key: str) -> tuple[list[tuple[str, str]], str, str, dict[str, tuple[bool, str]]]:
+        """([(path, blob id)] of a key's notes, the deepest level on its way: its path, what of the key is left, its entries)."""
+        found: list[tuple[str, str]] = []
+        prefix, rest, level = "", key, self.root
+        while True:
+            entry = level.get(rest)
+            if entry and not entry[0]:
+                found.append((prefix + rest, entry[1]))
+            below = level.get(rest[:2]) if len(rest) > 2 else None
+            if below is None or not below[0]:
+                return found, prefix, rest, level
+            prefix, rest, level = prefix + rest[:2] + "/", rest[2:], self._load(below[1])
+
+    def notes(self, key: str) -> list[tuple[str, str]]:
+        """[(path, blob id)] of every note of a key; several only in a mixed tree."""
+        return self._walk(key)[0]
+
+    def place(self, key: str) -> tuple[str, dict[str, str]]:
+        """(the path a key's note is written to, {old path: new path} of notes that must move with it: told once a level)."""
+        found, prefix, rest, level = self._walk(key)
+        if found:
+            return found[-1][0], {}
+        if len(rest) <= 2 or rest[:2] in level:
+            return prefix + rest, {}
+        if prefix in self._split or (self.fanned and not prefix):
+            return f"{prefix}{rest[:2]}/{rest[2:]}", {}
+        flat = [name for name, (tree, _) in level.items() if not tree and len(name) == len(rest) and is_hex(name)]
+        fanned = any(tree and len(name) == 2 and is_hex(name) for name, (tree, _) in level.items())
+        if not fanned and len(flat) < SPLIT:
+            return prefix + rest, {}
+        self._split.add(prefix)
+        return f"{prefix}{rest[:2]}/{rest[2:]}", {prefix + n: f"{prefix}{n[:2]}/{n[2:]}" for n in flat} if len(flat) >= SPLIT else {}
+
+    def blob_at(self, path: str) -> str | None:
+        """The blob id at a path, None where there is none."""
+        level = self.root
+        *dirs, name = path.split("/")
+        for d in dirs:
+            entry = level.get(d)
+            if not entry or not entry[0]:
+                return None
+            level = self._load(entry[1])
+        entry = level.get(name)
+        return entry[1] if entry and not entry[0] else None
+
+    def has_key(self, key: str) -> bool:
+        """Whether a continuation's key blob is kept alive by this tree."""
+        return self.blob_at(key_path(key)) is not None
+
+
+def all_notes(git: Git, tip: str, hex_len: int) -> Iterator[tuple[str, str]]:
+    """(key, blob id) of every note of a commit, each path of a mixed tree."""
+    for entry in git.run("ls-tree", "-r", "-z", "--full-tree", tip).split(b"\0"):
+        meta, tab, path = entry.partition(b"\t")
+        key = note_key(path.decode("utf-8", "surrogateescape"), hex_len) if tab else None
+        if key:
+            yield key, meta.split()[2].decode()
+
+
+def strangers(git: Git, tip: str, hex_len: int) -> list[tuple[bytes, bytes, bytes]]:
+    """(mode, object id, path as fast-import reads it) of a commit's entries that are neither notes nor keys."""
+    out = []
+    for entry in git.run("ls-tree", "-r", "-z", "--full-tree", tip).split(b"\0"):
+        meta, tab, path = entry.partition(b"\t")
+        if tab and not note_key(path.decode("utf-8", "surrogateescape"), hex_len) and not path.startswith(KEYS.encode() + b"/"):
+            mode, _, id = meta.split()
+            quoted = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+            out.append((mode, id, b'"' + quoted + b'"'))
+    return out
+
+
+def changed_notes(git: Git, pairs: list[tuple[str, str]], hex_len: int) -> Iterator[tuple[str, str, str]]:
+    """(key, old blob id, new blob id) of every note that differs between the trees of each pair.
+
+    An absent side has an id of zeros. One process for all pairs.
+    """
+    if not pairs:
+        return
+    stdin = "".join(f"{old} {new}\n" for old, new in pairs).encode()
+    fields = git.run("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", stdin=stdin).split(b"\0")
+    at = 0
+    while at + 1 < len(fields):
+        # "<tree> <tree>\n" precedes the first difference of each pair.
+        _, _, old_id, new_id, _ = fields[at].rpartition(b"\n")[2].split(b" ")
+        key = note_key(fields[at + 1].decode("utf-8", "surrogateescape"), hex_len)
+        if key:
+            yield key, old_id.decode(), new_id.decode()
+        at += 2
+
+
+def contents(git: Git, notes: Iterable[tuple[str, str]]) -> Iterator[tuple[str, bytes]]:
+    """(key, line) of (key, blob id) notes; blobs that are not here are passed over."""
+    pairs = list(notes)
+    for (key, _), found in zip(pairs, git.objects.get_many([blob for _, blob in pairs]), strict=True):
+        for line in split_lines(found[2]) if found else ():
+            yield key, line
+
+
+def lines_gone(git: Git, pairs: list[tuple[str, str]], hex_len: int) -> Iterator[tuple[str, bytes]]:
+    """(key, line) that the first tree of a pair has in a note and the second has not in that note."""
+    changed = list(changed_notes(git, pairs, hex_len))
+    wanted = [i for i in dict.fromkeys(b for _, old, new in changed for b in (old, new)) if i.strip("0")]
+    blobs = {name: found[2] for name, found in zip(wanted, git.objects.get_many(wanted), strict=True) if found}
+    for key, old, new in changed:
+        for line in _only_in(blobs.get(old, b""), blobs.get(new, b"")):
+            yield key, line
+
+
+def difference(git: Git, new: str, old: str, hex_len: int) -> list[tuple[str, bytes]] | None:
+    """`lines_gone` from a newer tree to an older one: the lines that came; None where a part of either is not here."""
+    try:
+        return list(lines_gone(git, [(new, old)], hex_len)) if git.objects.get(old) else None  # `git diff-tree` takes a missing root for an empty answer
+    except GitFailed:
+        return None
+
+
+def _only_in(one: bytes, other: bytes) -> list[bytes]:
+    """The lines of a note that another state of it lacks."""
+    if one.startswith(other) and (not other or other.endswith(b"\n")):
+        return split_lines(one[len(other) :])  # what we write grows at its end: nothing more to compare
+    if other.startswith(one) and (not one or one.endswith(b"\n")):
+        return []
+    there = set(split_lines(other))
+    return [line for line in split_lines(one) if line not in there]

@@ -1,0 +1,159 @@
+"""A notes ref whose newest objects are not here any more: goes on from its last whole state.
+
+How it comes about: `git gc --prune=now` and `git prune --expire=now` delete
+objects that a writer beside them has just made and not yet named (git warns of
+it); a power cut takes objects that were never synced. Every git command then
+stops at the ref.
+
+Promise: nothing that can be read is left behind. Only after a write failed and
+the ref was found to lack objects, `mend` moves it to the newest former tip of its
+reflog of which every object is here; the write that follows brings back
+what can be read of the newer state, and the lines in a file of recent ones in
+`<git-common-dir>/mem`. Where a missing object may only be elsewhere (a partial
+clone, alternates), nothing is done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from ..core import record
+from ..core.errors import GitFailed
+from ..core.fold import Tombstones
+from ..git import reflock
+from . import notetree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from ..git.gitcmd import Git
+    from .notes import Notes
+
+    Item = tuple[str, bytes]  # (anchor, line)
+    T = TypeVar("T")
+
+_MOST = 64 * 1024  # bytes of an append that is kept: a larger one is a pack, which git keeps while it is made
+_FULL = 512 * 1024  # bytes of the file, which then begins anew
+_FORMER = 50  # former tips that are tried
+
+
+def _path(common_dir: str, ref: str) -> str:
+    return os.path.join(common_dir, "mem", "recent-" + ref.removeprefix("refs/notes/").replace("/", "-"))
+
+
+def writing(notes: Notes, items: list[Item], write: Callable[[list[Item], bool], T]) -> T:
+    """Runs `write(items, mended)`; where it fails because objects of the ref are gone, mends that and runs it again with what was lost."""
+    path = _path(notes.git.common_dir, notes.ref)
+    try:
+        owed = _owed(notes, path)
+        done = write([*items, *owed], False)
+    except GitFailed:
+        if not mend(notes.git, notes.ref):
+            raise
+        owed = _owed(notes, path)
+        done = write([*items, *owed], True)
+    _keep(path, items)
+    if owed:
+        with contextlib.suppress(OSError):
+            os.unlink(path + ".due")
+    return done
+
+
+def _keep(path: str, items: list[Item]) -> None:
+    """Notes lines that were just written; a line that cannot be kept is only in the ref."""
+    content = b"".join(b"%s\t%s\n" % (anchor.encode(), line) for anchor, line in items)
+    if not content or len(content) > _MOST:
+        return
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            if os.fstat(fd).st_size > _FULL:
+                os.ftruncate(fd, 0)
+            os.write(fd, content)
+        finally:
+            os.close(fd)
+
+
+def _kept(path: str) -> list[Item]:
+    try:
+        with open(path, "rb") as f:
+            rows = [row.partition(b"\t") for row in f.read().split(b"\n")]
+    except OSError:
+        return []
+    # A last line may be cut short, as by a full disk.
+    return [(anchor.decode("ascii", "replace"), line) for anchor, tab, line in rows[:-1] if tab and line.startswith(b"{") and line.endswith(b"}")]
+
+
+def drop(mem_dir: str) -> None:
+    """Removes the recent lines: some of them are to be here no more."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(mem_dir):
+            if name.startswith("recent-"):
+                os.unlink(os.path.join(mem_dir, name))
+
+
+def mend(git: Git, ref: str) -> bool:
+    """Takes a ref back to its last whole state; what it held since is then owed to it. False where it is whole, or nothing older is."""
+    held = git.text("rev-parse", "-q", "--verify", ref, ok=(0, 1, 128))
+    elsewhere = git.text("config", "--get-regexp", r"^(extensions\.partialclone|remote\..*\.promisor)$", ok=(0, 1))
+    if not held or elsewhere or os.path.exists(os.path.join(git.common_dir, "objects", "info", "alternates")) or _whole(git, held):
+        return False
+    former, first = _former(git, ref)
+    whole = next((id for id in former if id != held and _whole(git, id)), "")
+    path = _path(git.common_dir, ref)
+    if not whole and not (first and _kept(path)):
+        return False
+    # First the debt: whoever is killed, or fails once more, leaves it to the next writer.
+    with contextlib.suppress(OSError), open(path + ".due", "w") as f:
+        f.write(held)
+    back = ["update-ref", "-m", "git mem: mend", ref, whole, held] if whole else ["update-ref", "-m", "git mem: mend", "-d", ref, held]
+    status, *_ = reflock.run(git, git.common_dir, ref, back, new=whole or reflock.ANY)
+    git.close()  # it has read the ref as it was
+    return status == 0
+
+
+def _owed(notes: Notes, path: str) -> list[Item]:
+    """What a ref lost when it was mended and has not got back, less what was purged since."""
+    try:
+        with open(path + ".due") as f:
+            held = f.read()
+    except OSError:
+        return []
+    tip = notes.tip()
+    there = {line for _, line in _readable(notes, tip)} if tip else set()
+    graves = Tombstones(notes.purges())
+    return [item for item in [*_kept(path), *_readable(notes, held)] if item[1] not in there and not graves.doom(item[1])]
+
+
+def _readable(notes: Notes, commit: str) -> list[Item]:
+    """The lines of a notes commit, as far as they are here, with the commits they are about."""
+    out = []
+    with contextlib.suppress(GitFailed):
+        for key, line in notetree.contents(notes.git, notetree.all_notes(notes.git, commit, notes.hex_len)):
+            parsed = record.parse(line)
+            anchor = parsed.data.get("commit", "") if parsed else key
+            out.append((anchor if isinstance(anchor, str) and (not anchor or (len(anchor) == notes.hex_len and notetree.is_hex(anchor))) else key, line))
+    return out
+
+
+def _former(git: Git, ref: str) -> tuple[list[str], bool]:
+    """(former tips, newest first; whether a single write of ours is all there ever was). The file is read as it is: `git log -g` stops at a ref that names nothing."""
+    try:
+        with open(os.path.join(git.common_dir, "logs", ref), "rb") as f:
+            rows = [row for row in f.read().split(b"\n") if row.count(b" ") > 1]
+    except OSError:
+        return [], False
+    ids = dict.fromkeys(id.decode("ascii", "replace") for row in reversed(rows) for id in reversed(row.split(b" ", 2)[:2]) if id.strip(b"0"))
+    return list(ids)[:_FORMER], len(rows) == len(ids) == 1 and rows[0].endswith(b"\tfast-import")
+
+
+def _whole(git: Git, commit: str) -> bool:
+    """Whether a commit and all of its tree are here; what its parents have is not looked at."""
+    try:
+        rows = git.text("rev-list", "--objects", "--no-walk", commit).split("\n")
+    except GitFailed:
+        return False
+    return all(git.ids([row.split(" ", 1)[0] for row in rows]))

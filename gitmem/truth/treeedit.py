@@ -1,0 +1,137 @@
+"""Where lines go in a notes tree: the notes to write, as commands for `git fast-import`.
+
+Promise: a line goes to the last note of its anchor; a note that reached
+`BOUND` bytes is continued under keys of its own (`notetree.continuation`), so
+the ten-thousandth memory on a commit costs what the first did. Lines already
+there are kept byte for byte; two paths of one note become one.
+"""
+
+from __future__ import annotations
+
+from ..core.errors import GitFailed
+from ..git.gitcmd import Git
+from . import notetree
+from .notetree import PURGED, split_lines
+
+BOUND = 32 * 1024  # bytes of a note before it is continued
+
+
+class TreeEdit:
+    """Changes to the tree of one notes commit; nothing is written until `commands` are run."""
+
+    def __init__(self, git: Git, tree: str | None, hex_len: int, keep: str = "") -> None:
+        """Edits `tree`. `keep`: a commit whose entries that are no notes and no keys of ours go into the new tree."""
+        self._git = git
+        self._hex_len = hex_len
+        self._tree = notetree.NoteTree(git, tree, hex_len)
+        self._kept = notetree.strangers(git, keep, hex_len) if keep else []
+        if keep:
+            self._tree.fanned = sum(1 for _ in notetree.all_notes(git, keep, hex_len)) >= notetree.SPLIT
+        self._writes: dict[str, bytes] = {}
+        self._drops: dict[str, None] = {}
+        self._moves: dict[str, str] = {}
+
+    def commands(self) -> bytes:
+        """The changes as fast-import commands: deletions first, so that a note may move. Once."""
+        for old, new in self._moves.items():
+            if old in self._writes:
+                self._writes[new] = self._writes.pop(old)
+            elif new not in self._writes:
+                # The level below may have a note of this key already: its lines count too.
+                key = old.replace("/", "")
+                self._writes[new] = b"".join(line + b"\n" for line in self._lines(key))
+                self._drops.update(dict.fromkeys(p for p, _ in self._tree.notes(key) if p != new))
+            self._drops[old] = None
+        out = [b"M %s %s %s\n" % entry for entry in self._kept]
+        out += [b"D %s\n" % path.encode() for path in self._drops if path not in self._writes]
+        out += [b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(content), content) for path, content in self._writes.items()]
+        return b"".join(out)
+
+    def anchor_of(self, key: str) -> str:
+        """The anchor a note's key stands for: of a continuation its commit ("" for none, or PURGED), else the key itself."""
+        found = self._git.objects.get(key)
+        words = found[2].split() if found and found[1] == "blob" and len(found[2]) < 200 and found[2].startswith(b"git mem continuation\n") else []
+        if len(words) == 5 and words[4].isdigit():
+            anchor = words[3].decode("ascii", "replace")
+            if anchor == "none":
+                return ""
+            if anchor == PURGED or (len(anchor) == self._hex_len and notetree.is_hex(anchor)):
+                return anchor
+        return key
+
+    def add(self, anchor: str, lines: list[bytes]) -> None:
+        """Appends lines to the last note of an anchor (a full id, "" or PURGED) and, past BOUND, to continuations. Once for each anchor."""
+        if anchor not in ("", PURGED) and (len(anchor) != self._hex_len or not notetree.is_hex(anchor)):
+            raise ValueError(f"'{anchor}' is no object id")
+        n = self._last(anchor)
+        at = 0
+        while at < len(lines):
+            key, content = (anchor, b"") if n == 0 else notetree.continuation(anchor, n, self._hex_len)
+            if n and not self._tree.has_key(key):
+                self._writes[notetree.key_path(key)] = content
+            have = self._lines(key)
+            size = sum(map(len, have)) + len(have)
+            start = at
+            while at < len(lines) and (size < BOUND or not have):
+                have[lines[at]] = None
+                size += len(lines[at]) + 1
+                at += 1
+            if at > start:
+                self._write(key, have)
+            n += 1
+
+    def unknown(self, found: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+        """Those of the (key, line) that no note of the key's anchor has: two clones may have put one line into different continuations."""
+        have: dict[str, set[bytes]] = {}
+        out = []
+        for key, line in found:
+            anchor = self.anchor_of(key)
+            if anchor not in have:
+                have[anchor] = set(self._lines(anchor)) if anchor not in ("", PURGED) else set()
+                n = 1
+                while self._tree.notes(below := notetree.continuation(anchor, n, self._hex_len)[0]):
+                    have[anchor].update(self._lines(below))
+                    n += 1
+            if line not in have[anchor]:
+                have[anchor].add(line)
+                out.append((key, line))
+        return out
+
+    def tidy(self, key: str) -> None:
+        """Leaves one path of a note that has several."""
+        self._write(key, self._lines(key))
+
+    def _lines(self, key: str) -> dict[bytes, None]:
+        """The lines of a note; of two paths in a mixed tree both, as `git notes show` would print them. Raises GitFailed for one that is not here."""
+        have: dict[bytes, None] = {}
+        for _, blob in self._tree.notes(key):
+            found = self._git.objects.get(blob)
+            if found is None:
+                # Writing on would replace lines nobody has read.
+                raise GitFailed(f"cannot read note {blob} of '{key[:12]}'", hint="the repository is damaged or partial; `git fsck` names what is missing")
+            have.update(dict.fromkeys(split_lines(found[2])))
+        return have
+
+    def _write(self, key: str, lines: dict[bytes, None]) -> None:
+        path, moves = self._tree.place(key)
+        self._writes[path] = b"".join(line + b"\n" for line in lines)
+        self._drops.update(dict.fromkeys(p for p, _ in self._tree.notes(key) if p != path))
+        self._moves.update(moves)
+
+    def _last(self, anchor: str) -> int:
+        """The last continuation an anchor has, by doubling and halving: any one may be appended to."""
+        known = anchor not in ("", PURGED) and self._git.objects.get(anchor) is not None
+        low = 0 if known else 1  # a commit that is not here cannot keep a note through `git notes prune`
+
+        def there(n: int) -> bool:
+            return bool(self._tree.notes(notetree.continuation(anchor, n, self._hex_len)[0]))
+
+        step = 1
+        while there(low + step):
+            step *= 2
+        high = low + step
+        low = low + step // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if there(middle) else (low, middle)
+        return low
