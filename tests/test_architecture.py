@@ -22,7 +22,7 @@ LAYERS = [
     {"keys", "sign", "signature", "trust"},
     {"ancestry", "check", "document", "erase", "filters", "index", "marks", "notes", "patches", "remote", "rescue", "treeedit", "twins", "update", "vectors", "where"},
     {"cache", "embed", "guard", "history", "notetree", "odb", "packfile", "parallel", "roots", "scan"},
-    {"changes", "config", "gitcmd", "hooklines", "layout", "reflock", "spool"},
+    {"changes", "config", "gitcmd", "hooklines", "layout", "reflock", "session", "spool"},
     {"__init__", "digest", "errors", "fold", "plain", "rank", "record", "redact", "redact_context", "redact_rules", "stem", "text"},
 ]
 HOMES = {"numpy": {"vectors"}, "pygit2": {"notes"}, "typer": {"cli"}, "rich": {"render"}, "llama_cpp": {"llama"}, "mcp": {"mcp_server"},
@@ -30,7 +30,7 @@ HOMES = {"numpy": {"vectors"}, "pygit2": {"notes"}, "typer": {"cli"}, "rich": {"
 HEAVY = {"numpy", "pygit2", "typer", "rich", "llama_cpp", "mcp", "sklearn", "scipy"}
 
 # What a prompt waits for: standard library only, and none of its slow parts.
-HOT = ["cache", "embed", "filters", "fold", "plain", "rank", "record", "scan", "spool", "text", "trust"]
+HOT = ["cache", "embed", "filters", "fold", "plain", "rank", "record", "scan", "session", "spool", "text", "trust"]
 SLOW = HEAVY | {"dataclasses", "typing", "inspect", "subprocess", "hashlib", "pathlib", "asyncio", "logging", "tempfile"}
 
 

@@ -1,0 +1,210 @@
+"""What one agent session has been shown and has done: a private file in `<git-common-dir>/mem/sessions/`.
+
+Hooks of one session run side by side and each lives for milliseconds, so the
+file is only ever appended to, one write a call: no line of another hook is
+lost, and a line that a full disk tore is skipped. It is named by a hash of the
+session's id, which comes from outside and may be any text. Mode 0600, bounded,
+gone after a week; the worker makes receipts of it (`agents/receipts`).
+
+It holds ids, ref tips, paths and words that hooks choose, no text of a memory
+or a prompt. Lost with the cache; then a memory may be shown once more.
+
+Imports only `os`, `time` and a digest: every prompt waits for it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ..core.digest import sha256
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+# "shown": ids of memories, among them `about` words; "touched": paths from the top of the tree; "failed": names of what failed;
+# "start": the session's source (startup, resume ...); "context": the model forgot what it saw before (compact, clear);
+# "end": why it ended; "receipt": up to which byte receipts tell of this file; "id": the session's own id, in the first line.
+KINDS = ("shown", "touched", "failed", "start", "context", "end", "receipt", "id")
+ROUTES = ("start", "prompt", "subagent", "compact", "tool")
+
+DIR = "sessions"
+OLDEST = 7 * 24 * 3600  # seconds without a line after which a file goes
+MOST = 512 * 1024  # bytes of a file; beyond them nothing is noted
+_LESS = MOST // 2  # of what nobody needs, so that what was shown always finds room
+_LONGEST = 64 * 1024  # bytes of one call
+_VALUE = 4096  # bytes of a value; a longer one is left out
+
+Entry = tuple[str, float, list[str], int]  # kind, time, values, byte after its line
+
+
+def key(session: str | None) -> str:
+    """The name of a session's file: 32 hex digits."""
+    return sha256((session or "").encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def path_of(mem_dir: str, session: str | None) -> str:
+    return os.path.join(mem_dir, DIR, key(session))
+
+
+def note(mem_dir: str, session: str | None, kind: str, values: Iterable[str]) -> bool:
+    """Adds one line; whether it is in the file. Nothing is noted without a session, without `mem_dir`, or where the file is full. Never raises OSError."""
+    if not session or kind not in KINDS:
+        return False
+    return _append(mem_dir, path_of(mem_dir, session), _line("id", [session]), _line(kind, values), MOST if kind != "touched" and kind != "failed" else _LESS)
+
+
+def injected(mem_dir: str, session: str | None, ids: Iterable[str], route: str, agent: str, head: str, refs: Mapping[str, str]) -> bool:
+    """Notes ids that reached the model: by which route (one of ROUTES), and with the repository in which state (HEAD, notes refs -> tips)."""
+    about = [f"route={route}", f"agent={agent}", f"head={head}", *(f"{ref}={tip}" for ref, tip in sorted(refs.items()) if tip)]
+    return note(mem_dir, session, "shown", [*about, *ids])
+
+
+def ended(mem_dir: str, session: str | None, reason: str) -> bytes:
+    """Notes the end of a session; the event for the spool, which asks the worker for its receipt. b"" where nothing of it was noted."""
+    if not session or not os.path.lexists(path_of(mem_dir, session)):
+        return b""
+    note(mem_dir, session, "end", [reason])
+    return b'{"event":"session-end","session":"%s"}' % key(session).encode()
+
+
+def shown(mem_dir: str, session: str | None) -> set[str]:
+    """Ids that the model of this session has before it: all noted since its context was last emptied. Empty where nothing is known."""
+    found: set[str] = set()
+    for kind, _, values, _ in entries(path_of(mem_dir, session)) if session else ():
+        if kind == "shown":
+            found.update(v for v in values if "=" not in v)
+        elif kind == "context":
+            found.clear()
+    return found
+
+
+def read(mem_dir: str, session: str | None) -> dict[str, list[str]]:
+    """Kind -> values in the order they were first noted, each once; every kind has a list. `about` words of "shown" are left out."""
+    found: dict[str, dict[str, None]] = {kind: {} for kind in KINDS}
+    for kind, _, values, _ in entries(path_of(mem_dir, session)) if session else ():
+        found[kind].update((v, None) for v in values if kind != "shown" or "=" not in v)
+    return {kind: list(values) for kind, values in found.items()}
+
+
+def entries(path: str) -> list[Entry]:
+    """The lines of a file, in their order; torn and foreign ones are skipped. Empty where there is no file."""
+    try:
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
+        return []
+    try:
+        data = os.read(fd, MOST + 2 * _LONGEST)
+    except OSError:
+        return []
+    finally:
+        os.close(fd)
+    out: list[Entry] = []
+    at = 0
+    for line in data.split(b"\n"):
+        at += len(line) + 1
+        if line:
+            entry = _parse(line, at)
+            if entry:
+                out.append(entry)
+    return out
+
+
+def mark(path: str, upto: int) -> bool:
+    """Says that receipts tell of everything before the byte `upto`."""
+    return _append(os.path.dirname(os.path.dirname(path)), path, b"", _line("receipt", [str(upto)]), MOST + _LONGEST)
+
+
+def files(mem_dir: str) -> list[tuple[str, float]]:
+    """(path, time of the last line) of every session's file, the oldest first."""
+    found = []
+    try:
+        names = os.listdir(os.path.join(mem_dir, DIR))
+    except OSError:
+        return []
+    for name in names:
+        path = os.path.join(mem_dir, DIR, name)
+        try:
+            found.append((os.lstat(path).st_mtime, path))
+        except OSError:
+            continue
+    return [(path, when) for when, path in sorted(found)]
+
+
+def evict(mem_dir: str, now: float, keep: int = 2000) -> int:
+    """Removes files without a line for a week, and the oldest beyond `keep`; returns how many."""
+    found = files(mem_dir)
+    old = [path for i, (path, when) in enumerate(found) if now - when > OLDEST or i < len(found) - keep]
+    for path in old:
+        try:
+            os.unlink(path)
+        except OSError:
+            pass
+    return len(old)
+
+
+# --- lines ------------------------------------------------------------------
+
+
+def _line(kind: str, values: Iterable[str]) -> bytes:
+    """kind, time and values between tabs; the dot at the end tells a whole line from a torn one."""
+    parts = [kind.encode(), b"%.3f" % time.time()]
+    size = 0
+    for value in values:
+        if value.isalnum() and value.isascii():
+            part = value.encode()
+        else:
+            part = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").encode("utf-8", "surrogatepass")
+        size += len(part) + 1
+        if len(part) > _VALUE:
+            continue
+        if size > _LONGEST - 256:
+            break
+        parts.append(part)
+    return b"\t".join([*parts, b".\n"])
+
+
+def _parse(line: bytes, end: int) -> Entry | None:
+    kind, _, rest = line.partition(b"\t")
+    when, *values = rest.split(b"\t")
+    if not values or values.pop() != b".":
+        return None
+    try:
+        name, at = kind.decode("ascii"), float(when)
+        if name in KINDS and 0 <= at < 1e11:
+            return name, at, [_plain(v.decode("utf-8", "surrogatepass")) for v in values], end
+    except ValueError:
+        pass
+    return None
+
+
+def _plain(value: str) -> str:
+    if "\\" not in value:
+        return value
+    return "\\".join(part.replace("\\n", "\n").replace("\\t", "\t") for part in value.split("\\\\"))
+
+
+def _append(mem_dir: str, path: str, first: bytes, line: bytes, most: int) -> bool:
+    """One write. `first` stands before it in a new file (in two, where two hooks are the first). Nothing where `mem_dir` is missing."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        try:
+            fd = os.open(path, flags, 0o600)
+        except FileNotFoundError:
+            try:
+                os.mkdir(os.path.join(mem_dir, DIR), 0o700)
+            except FileExistsError:
+                pass  # another hook was first
+            fd = os.open(path, flags, 0o600)
+        try:
+            size = os.fstat(fd).st_size
+            if size + len(line) > most:
+                return False
+            # The first newline ends what a full disk may have torn.
+            data = b"\n" + line if size else first + line
+            return os.write(fd, data) == len(data)
+        finally:
+            os.close(fd)
+    except OSError:
+        return False

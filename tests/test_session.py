@@ -1,0 +1,147 @@
+"""The private file of one agent session: append-only, bounded, safe under hooks that run side by side."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from gitmem.agents import session
+
+A, B, C = ("a" * 32, "b" * 32, "c" * 32)
+
+
+@pytest.fixture
+def mem(tmp_path: pathlib.Path) -> str:
+    path = tmp_path / "mem"
+    path.mkdir()
+    return str(path)
+
+
+def test_what_was_noted_as_shown_is_shown_and_of_no_other_session(mem: str) -> None:
+    assert session.note(mem, "s1", "shown", [A, B])
+    assert session.note(mem, "s1", "shown", [C])
+    assert session.shown(mem, "s1") == {A, B, C}
+    assert session.shown(mem, "s2") == set()
+
+
+def test_an_injection_says_route_agent_head_and_tips_and_none_of_these_is_an_id(mem: str) -> None:
+    session.injected(mem, "s1", [A], "prompt", "claude", "f" * 40, {"refs/notes/mem/team": "1" * 40, "refs/notes/mem/private": ""})
+    (kind, _, values, _), = [e for e in session.entries(session.path_of(mem, "s1")) if e[0] == "shown"]
+    assert (kind, values) == ("shown", ["route=prompt", "agent=claude", f"head={'f' * 40}", f"refs/notes/mem/team={'1' * 40}", A])
+    assert session.shown(mem, "s1") == {A}
+    assert session.read(mem, "s1")["shown"] == [A]
+
+
+def test_after_a_compaction_a_memory_may_be_shown_again(mem: str) -> None:
+    session.note(mem, "s1", "shown", [A])
+    session.note(mem, "s1", "context", ["compact"])
+    session.note(mem, "s1", "shown", [B])
+    assert session.shown(mem, "s1") == {B}
+    assert session.read(mem, "s1")["shown"] == [A, B]
+
+
+def test_read_gives_each_value_once_in_its_first_order_and_a_list_for_every_kind(mem: str) -> None:
+    for path in ("src/a.py", "src/b.py", "src/a.py"):
+        session.note(mem, "s1", "touched", [path])
+    found = session.read(mem, "s1")
+    assert found["touched"] == ["src/a.py", "src/b.py"]
+    assert found["failed"] == [] and set(found) == set(session.KINDS)
+    assert session.read(mem, "never")["shown"] == []
+
+
+@pytest.mark.parametrize("value", ["a b.txt", "a\tb", "a\nb", "\\n", "\\\n", "\\\\n", "ü/ö.txt", "\udcff.txt", "\ud83d", "", ".", "a=b"])
+def test_any_path_comes_back_as_it_was(mem: str, value: str) -> None:
+    assert session.note(mem, "s1", "touched", [value, "z"])
+    assert session.read(mem, "s1")["touched"] == [value, "z"]
+
+
+def test_the_file_is_private_and_its_name_tells_nothing(mem: str) -> None:
+    session.note(mem, "../../etc/passwd", "shown", [A])
+    (name,) = os.listdir(os.path.join(mem, session.DIR))
+    assert len(name) == 32 and "passwd" not in name
+    path = os.path.join(mem, session.DIR, name)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(os.path.dirname(path)).st_mode) == 0o700
+
+
+def test_torn_and_foreign_lines_are_skipped_and_the_next_line_is_whole(mem: str) -> None:
+    session.note(mem, "s1", "shown", [A])
+    with open(session.path_of(mem, "s1"), "ab") as f:
+        f.write(b"nonsense\n\xff\xfe\t1\t.\nshown\tnan\t" + C.encode() + b"\t.\nshown\tx\t.\nlater\t1.0\tv\t.\nshown\t1.0\t" + C[:9].encode())
+    session.note(mem, "s1", "shown", [B])
+    assert session.shown(mem, "s1") == {A, B}
+
+
+def test_without_a_session_or_a_cache_directory_nothing_is_noted(mem: str, tmp_path: pathlib.Path) -> None:
+    assert not session.note(mem, None, "shown", [A])
+    assert not session.note(mem, "", "shown", [A])
+    assert not session.note(str(tmp_path / "gone"), "s1", "shown", [A])
+    assert os.listdir(mem) == [] and not (tmp_path / "gone").exists()
+    assert session.shown(mem, None) == set() and session.read(mem, None)["shown"] == []
+
+
+def test_a_link_in_place_of_the_file_is_not_followed(mem: str, tmp_path: pathlib.Path) -> None:
+    os.mkdir(os.path.join(mem, session.DIR))
+    target = tmp_path / "target"
+    target.write_text("")
+    os.symlink(target, session.path_of(mem, "s1"))
+    assert not session.note(mem, "s1", "shown", [A])
+    assert target.read_text() == "" and session.shown(mem, "s1") == set()
+
+
+def test_the_file_is_bounded_and_touched_paths_leave_room_for_what_was_shown(mem: str) -> None:
+    paths = [f"{i:04d}" + "x" * 400 for i in range(100)]
+    while session.note(mem, "s1", "touched", paths):
+        pass
+    assert session.note(mem, "s1", "shown", [A])
+    while session.note(mem, "s1", "shown", [f"{i:032x}" for i in range(1000)]):
+        pass
+    assert os.stat(session.path_of(mem, "s1")).st_size <= session.MOST
+    assert A in session.shown(mem, "s1")
+
+
+def test_a_value_that_is_too_long_is_left_out_and_too_many_are_cut(mem: str) -> None:
+    assert session.note(mem, "s1", "touched", ["x" * 5000, "kept"])
+    assert session.read(mem, "s1")["touched"] == ["kept"]
+    assert session.note(mem, "s2", "touched", [f"{i}" + "y" * 1000 for i in range(500)])
+    assert os.stat(session.path_of(mem, "s2")).st_size <= 65 * 1024
+
+
+def test_the_end_of_a_session_is_an_event_that_does_not_tell_its_id_and_one_that_left_nothing_is_none(mem: str) -> None:
+    session.note(mem, 's"1', "shown", [A])
+    assert json.loads(session.ended(mem, 's"1', "clear")) == {"event": "session-end", "session": session.key('s"1')}
+    assert session.read(mem, 's"1')["end"] == ["clear"]
+    assert session.ended(mem, "never", "other") == b"" and session.ended(mem, None, "other") == b""
+    assert len(os.listdir(os.path.join(mem, session.DIR))) == 1
+
+
+def test_hooks_of_one_session_side_by_side_lose_no_line(mem: str) -> None:
+    code = ("import sys; sys.path.insert(0, sys.argv[3])\nfrom gitmem.agents import session\n"
+            "for i in range(50): assert session.note(sys.argv[1], 's1', 'shown', [f'{int(sys.argv[2]) * 1000 + i:032x}'])")
+    root = str(pathlib.Path(session.__file__).parents[2])
+    running = [subprocess.Popen([sys.executable, "-c", code, mem, str(n), root]) for n in range(6)]
+    assert [p.wait(60) for p in running] == [0] * 6
+    assert session.shown(mem, "s1") == {f"{n * 1000 + i:032x}" for n in range(6) for i in range(50)}
+
+
+def test_files_without_a_line_for_a_week_go_and_the_others_stay(mem: str) -> None:
+    for name in ("old", "new"):
+        session.note(mem, name, "shown", [A])
+    written = os.stat(session.path_of(mem, "old")).st_mtime
+    os.utime(session.path_of(mem, "old"), (written - session.OLDEST - 60,) * 2)
+    assert session.evict(mem, written) == 1
+    assert session.shown(mem, "old") == set() and session.shown(mem, "new") == {A}
+
+
+def test_of_too_many_files_the_oldest_go(mem: str) -> None:
+    for i in range(5):
+        session.note(mem, f"s{i}", "shown", [A])
+        os.utime(session.path_of(mem, f"s{i}"), (1e9 + i,) * 2)
+    assert session.evict(mem, 1e9, keep=2) == 3
+    assert [bool(session.shown(mem, f"s{i}")) for i in range(5)] == [False, False, False, True, True]
