@@ -204,11 +204,20 @@ def memory(item: dict[str, Any], history: list[dict[str, Any]]) -> None:
     for name, value in lines:
         if value not in (None, ""):
             _labelled(name, safe(str(value)))
-    sys.stdout.write("\n" + "\n".join("    " + line for line in safe(item["body"], lines=True).splitlines()) + "\n")
+    _indented(item["body"])
+    # Edited in two places at the same time: the others stand below, until a later edit covers them all.
+    for other in item.get("versions", []):
+        if other["body"] != item["body"] or other["title"] != item["title"]:
+            sys.stdout.write(f"\nat the same time ({other['version'][:8]}): {safe(other['title'])}\n")
+            _indented(other["body"])
     if len(history) > 1:
         sys.stdout.write("\n")
         for h in history:
             sys.stdout.write(f"{h['version'][:8]} {safe(str(h['at']))} {safe(h['op'])} {safe(str(h.get('author') or ''))}" + (f": {safe(h['reason'])}" if h.get("reason") else "") + "\n")
+
+
+def _indented(body: str) -> None:
+    sys.stdout.write("\n" + "\n".join("    " + line for line in safe(body, lines=True).splitlines()) + "\n")
 
 
 def _labelled(name: str, value: str) -> None:

@@ -45,16 +45,21 @@ def list_memories(store: Store, wanted: Filter, *, limit: int | None = None, all
 
 
 def show(store: Store, prefix: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """(public object, its records oldest first) of one memory; concurrent versions are in `versions`."""
+    """(public object, its records oldest first) of one memory.
+
+    Where it was edited at the same time in two places, `versions` has each
+    version that is shown, the object's own included; `version` is its name in the records.
+    """
     found = memories.find(store, prefix)
 
     def read(cache: Cache) -> dict[str, Any]:
-        rows = [row for (row,) in cache.db.execute("SELECT row FROM memory WHERE id = ? ORDER BY row", (found.memory.id,))]
+        stored = cache.db.execute("SELECT m.row, l.version FROM memory m JOIN line l ON l.n = m.line WHERE m.id = ? ORDER BY m.row", (found.memory.id,)).fetchall()
+        rows = [row for row, _ in stored]
         store.trust.look(cache, rows)
         objects = view.objects(store, cache, rows)
-        first = next((o for o in objects if o["body"] == found.record.data["body"]), objects[0])
+        first = dict(next((o for o in objects if o["body"] == found.record.data["body"]), objects[0]))
         if len(objects) > 1:
-            first["versions"] = objects
+            first["versions"] = [{"version": version.hex(), **item} for (_, version), item in zip(stored, objects, strict=True)]
         if found.memory.superseded_by:
             first["superseded_by"] = found.memory.superseded_by
         return first
