@@ -121,6 +121,36 @@ def test_the_end_of_a_session_is_an_event_that_does_not_tell_its_id_and_one_that
     assert len(os.listdir(os.path.join(mem, session.DIR))) == 1
 
 
+def words(path: str) -> list[str]:
+    return [v for kind, _, values, _ in session.pending(path) for v in values if kind == "shown"]
+
+
+def test_after_a_mark_only_what_came_later_is_pending_also_what_a_hook_wrote_before_the_mark_was(mem: str) -> None:
+    path = session.path_of(mem, "s1")
+    session.note(mem, "s1", "shown", [A])
+    read = session.pending(path)
+    session.note(mem, "s1", "shown", [B])
+    assert words(path) == [A, B] and not session.settled(path)
+    session.mark(path, read[-1])
+    assert words(path) == [B] and session.shown(mem, "s1") == {A, B}
+    session.mark(path, session.pending(path)[-1])
+    assert session.pending(path) == [] and session.settled(path)
+    session.note(mem, "s1", "shown", [C])
+    assert words(path) == [C] and not session.settled(path)
+
+
+def test_a_mark_whose_line_a_purge_took_out_counts_where_it_stands(mem: str) -> None:
+    path = session.path_of(mem, "s1")
+    session.note(mem, "s1", "shown", [A])
+    session.mark(path, session.pending(path)[-1])
+    session.note(mem, "s1", "shown", [B])
+    with open(path, "rb") as f:
+        kept = [line for line in f.read().split(b"\n") if A.encode() not in line]
+    with open(path, "wb") as f:
+        f.write(b"\n".join(kept))
+    assert words(path) == [B]
+
+
 def test_hooks_of_one_session_side_by_side_lose_no_line(mem: str) -> None:
     code = ("import sys; sys.path.insert(0, sys.argv[3])\nfrom gitmem.agents import session\n"
             "for i in range(50): assert session.note(sys.argv[1], 's1', 'shown', [f'{int(sys.argv[2]) * 1000 + i:032x}'])")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # "shown": ids of memories, among them `about` words; "touched": paths from the top of the tree; "failed": names of what failed;
 # "start": the session's source (startup, resume ...); "context": the model forgot what it saw before (compact, clear);
-# "end": why it ended; "receipt": up to which byte receipts tell of this file; "id": the session's own id, in the first line.
+# "end": why it ended; "receipt": the last line that receipts tell of; "id": the session's own id, in the first line.
 KINDS = ("shown", "touched", "failed", "start", "context", "end", "receipt", "id")
 ROUTES = ("start", "prompt", "subagent", "compact", "tool")
 
@@ -36,7 +36,7 @@ _LESS = MOST // 2  # of what nobody needs, so that what was shown always finds r
 _LONGEST = 64 * 1024  # bytes of one call
 _VALUE = 4096  # bytes of a value; a longer one is left out
 
-Entry = tuple[str, float, list[str], int]  # kind, time, values, byte after its line
+Entry = tuple[str, float, list[str], bytes]  # kind, time, values, the line
 
 
 def key(session: str | None) -> str:
@@ -100,30 +100,48 @@ def entries(path: str) -> list[Entry]:
         return []
     finally:
         os.close(fd)
-    out: list[Entry] = []
-    at = 0
-    for line in data.split(b"\n"):
-        at += len(line) + 1
-        if line:
-            entry = _parse(line, at)
-            if entry:
-                out.append(entry)
-    return out
+    return [entry for line in data.split(b"\n") if line and (entry := _parse(line))]
 
 
-def mark(path: str, upto: int) -> bool:
-    """Says that receipts tell of everything before the byte `upto`."""
-    return _append(os.path.dirname(os.path.dirname(path)), path, b"", _line("receipt", [str(upto)]), MOST + _LONGEST)
+def pending(path: str) -> list[Entry]:
+    """What no receipt tells of yet: the lines after the one that the last mark names, also those a hook wrote while the receipt was made."""
+    found = entries(path)
+    marks = [i for i, entry in enumerate(found) if entry[0] == "receipt"]
+    if not marks:
+        return found
+    last = marks[-1]
+    # A purge may have taken the named line out; then the mark's own place is what is left.
+    named = [i for i in range(last) if found[last][2][:1] == [_digest(found[i][3])]]
+    return [entry for entry in found[(named or marks)[-1] + 1 :] if entry[0] != "receipt"]
+
+
+def mark(path: str, entry: Entry) -> bool:
+    """Says that receipts tell of everything up to this line."""
+    return _append(os.path.dirname(os.path.dirname(path)), path, b"", _line("receipt", [_digest(entry[3])]), MOST + _LONGEST)
+
+
+def settled(path: str) -> bool:
+    """Whether the last line is a mark: then nothing is pending. Reads the end of the file only, and may say no where it is so."""
+    try:
+        with open(path, "rb") as f:
+            f.seek(-min(os.fstat(f.fileno()).st_size, 100), os.SEEK_END)
+            last = f.read().rstrip(b"\n").rpartition(b"\n")[2]
+    except OSError:
+        return False
+    entry = _parse(last)
+    return entry is not None and entry[0] == "receipt"
 
 
 def files(mem_dir: str) -> list[tuple[str, float]]:
     """(path, time of the last line) of every session's file, the oldest first."""
-    found = []
+    found: list[tuple[float, str]] = []
     try:
         names = os.listdir(os.path.join(mem_dir, DIR))
     except OSError:
         return []
     for name in names:
+        if len(name) != 32:
+            continue  # of a purge at work
         path = os.path.join(mem_dir, DIR, name)
         try:
             found.append((os.lstat(path).st_mtime, path))
@@ -165,7 +183,11 @@ def _line(kind: str, values: Iterable[str]) -> bytes:
     return b"\t".join([*parts, b".\n"])
 
 
-def _parse(line: bytes, end: int) -> Entry | None:
+def _digest(line: bytes) -> str:
+    return sha256(line).hexdigest()[:32]
+
+
+def _parse(line: bytes) -> Entry | None:
     kind, _, rest = line.partition(b"\t")
     when, *values = rest.split(b"\t")
     if not values or values.pop() != b".":
@@ -173,7 +195,7 @@ def _parse(line: bytes, end: int) -> Entry | None:
     try:
         name, at = kind.decode("ascii"), float(when)
         if name in KINDS and 0 <= at < 1e11:
-            return name, at, [_plain(v.decode("utf-8", "surrogatepass")) for v in values], end
+            return name, at, [_plain(v.decode("utf-8", "surrogatepass")) for v in values], line
     except ValueError:
         pass
     return None
@@ -189,22 +211,34 @@ def _append(mem_dir: str, path: str, first: bytes, line: bytes, most: int) -> bo
     """One write. `first` stands before it in a new file (in two, where two hooks are the first). Nothing where `mem_dir` is missing."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     try:
-        try:
-            fd = os.open(path, flags, 0o600)
-        except FileNotFoundError:
+        for _ in range(5):
             try:
-                os.mkdir(os.path.join(mem_dir, DIR), 0o700)
-            except FileExistsError:
-                pass  # another hook was first
-            fd = os.open(path, flags, 0o600)
-        try:
-            size = os.fstat(fd).st_size
-            if size + len(line) > most:
-                return False
-            # The first newline ends what a full disk may have torn.
-            data = b"\n" + line if size else first + line
-            return os.write(fd, data) == len(data)
-        finally:
-            os.close(fd)
+                fd = os.open(path, flags, 0o600)
+            except FileNotFoundError:
+                try:
+                    os.mkdir(os.path.join(mem_dir, DIR), 0o700)
+                except FileExistsError:
+                    pass  # another hook was first
+                fd = os.open(path, flags, 0o600)
+            try:
+                here = os.fstat(fd)
+                if here.st_size + len(line) > most:
+                    return False
+                # The first newline ends what a full disk may have torn.
+                data = b"\n" + line if here.st_size else first + line
+                whole = os.write(fd, data) == len(data)
+            finally:
+                os.close(fd)
+            if _inode(path) == here.st_ino:
+                return whole
+            # Replaced by a purge, or evicted, in between: into the new one.
     except OSError:
-        return False
+        pass
+    return False
+
+
+def _inode(path: str) -> int:
+    try:
+        return os.lstat(path).st_ino
+    except OSError:
+        return 0
