@@ -130,7 +130,9 @@ def names() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     modules: dict[str, set[str]] = {}
     classes: dict[str, set[str]] = {}
     for path in PACKAGE.rglob("*.py"):
-        own = modules.setdefault(path.parent.name if path.name == "__init__.py" else path.stem, set())
+        if path.name == "__init__.py" and path.parent.name != "cli":
+            continue  # a room has no names
+        own = modules.setdefault("cli" if path.name == "__init__.py" else path.stem, set())
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 own.add(node.name)
@@ -181,7 +183,7 @@ def test_the_probe_for_names_can_fail() -> None:
 
 def test_every_module_is_described() -> None:
     text = page("docs/architecture.md")
-    modules = {p.stem for p in PACKAGE.glob("*.py")} - {"__init__"}
+    modules = {p.stem for p in PACKAGE.rglob("*.py") if p.parent.name != "cli"} - {"__init__"}
     assert sorted(m for m in modules if f"`{m}`" not in text) == []
 
 
