@@ -17,13 +17,13 @@ PACKAGE = pathlib.Path(gitmem.__file__).parent
 LAYERS = [
     {"__main__", "cli"},
     {"render"},
-    {"doctor", "githooks", "graves", "listing", "memories", "purge", "reanchor", "recall", "remember", "setup", "sync", "transfer", "verify", "view", "wipe", "worker"},
+    {"block", "briefing", "context", "doctor", "facts", "githooks", "graves", "install", "installed", "listing", "memories", "purge", "reanchor", "recall", "relevance", "remember", "setup", "sync", "transfer", "verify", "view", "wipe", "worker"},
     {"store"},
     {"keys", "sign", "signature", "trust"},
-    {"ancestry", "check", "document", "erase", "filters", "index", "marks", "notes", "patches", "remote", "rescue", "treeedit", "twins", "update", "vectors", "where"},
-    {"cache", "embed", "guard", "history", "notetree", "odb", "packfile", "parallel", "roots", "scan"},
-    {"changes", "config", "gitcmd", "hooklines", "layout", "reflock", "session", "spool"},
-    {"__init__", "digest", "errors", "fold", "plain", "rank", "record", "redact", "redact_context", "redact_rules", "stem", "text"},
+    {"ancestry", "check", "document", "erase", "filters", "index", "marks", "notes", "patches", "plans", "remote", "rescue", "treeedit", "twins", "update", "vectors", "where"},
+    {"cache", "embed", "guard", "history", "ledger", "notetree", "odb", "packfile", "parallel", "roots", "scan"},
+    {"changes", "config", "gitcmd", "here", "hooklines", "kept", "layout", "reflock", "session", "spool"},
+    {"__init__", "digest", "errors", "fastjson", "fold", "plain", "rank", "record", "redact", "redact_context", "redact_rules", "stem", "claudehome", "jsonedit", "section", "targets", "text"},
 ]
 HOMES = {"numpy": {"vectors"}, "pygit2": {"notes"}, "typer": {"cli"}, "rich": {"render"}, "llama_cpp": {"llama"}, "mcp": {"mcp_server"},
          "subprocess": {"gitcmd", "keys", "marks", "remote", "cli"}, "sqlite3": {"cache", "guard", "store", "doctor"}}

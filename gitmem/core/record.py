@@ -11,10 +11,10 @@ hash of its bytes. Edits and forgets say in `after` which versions they saw.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
+from . import fastjson
 from .digest import sha256
 from .errors import Refused
 
@@ -34,6 +34,8 @@ CONTENT_OPS = ("create", "edit")
 COVER_OPS = ("create", "edit", "forget")
 # Records about commits: their `id` is the full id of one, and no memory has it.
 COMMIT_OPS = ("mark", "move")
+# Records that are no part of a memory: their `id` is their own.
+APART_OPS = ("receipt",)
 # What a memory's id finds; any other line goes by its version.
 MEMORY_OPS = (*COVER_OPS, "share", "purge")
 
@@ -80,7 +82,7 @@ class Record:
         return f"Record({self.op} {self.id[:8]} {self.version[:8]})"
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False, check_circular=False).encode
+_encode = fastjson.encoder(sort_keys=True)
 
 
 def dump(data: dict[str, Any]) -> bytes:
@@ -108,7 +110,7 @@ def parse(line: bytes) -> Record | None:
     if not line.startswith(b"{") or len(line) > MAX_LINE:
         return None
     try:
-        data = json.loads(line)
+        data = fastjson.loads(line)
     except (ValueError, RecursionError):
         return None
     if type(data) is not dict or type(data.get("v")) is not int or data["v"] != FORMAT:
@@ -123,7 +125,7 @@ def parse(line: bytes) -> Record | None:
 def newer(line: bytes) -> int:
     """The format version of a line this git mem is too old to read, else 0."""
     try:
-        data = json.loads(line)
+        data = fastjson.loads(line)
     except (ValueError, RecursionError):
         return 0
     v = data.get("v") if isinstance(data, dict) else None

@@ -9,10 +9,14 @@ Precedence: environment, git config, policy file, default.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
 
 from ..core.errors import UsageError
-from .gitcmd import Git
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from .gitcmd import Git
 
 # name: (kind, default, policy, meaning); kinds: bool, int, text, or a tuple of words
 SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
@@ -23,6 +27,7 @@ SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
     "autoSync": ("bool", "false", False, "true shares memories with a remote whenever you push to it; needs `git mem install git --pre-push`"),
     "maxBody": ("int", "65536", True, "largest text of one memory, in bytes (at most 524288)"),
     "remote": ("text", "", False, "the remote that `sync`, `push` and `pull` use; empty: where git pushes the branch to, `origin`, or the only one"),
+    "contextBudget": ("text", "auto", True, "tokens of what a session is told at its start, at most 3000 or so fit; auto: 500 to 3000 by the number of memories and the work on the branch"),
     "sign": (("auto", "true", "false"), "auto", False, "sign every record with git's own signing key; auto: where `commit.gpgSign` is true"),
     "trust": (("all", "signed", "allowed-signers"), "all", False,
               "what may be handed to an agent unasked: all, only what has a valid signature, or only what somebody signed whom git's keys name"),
@@ -61,7 +66,7 @@ class Config:
     @property
     def signing(self) -> bool:
         """Whether records are signed."""
-        return self["sign"] == "true" or (self["sign"] == "auto" and _is_true(self.git.get("commit.gpgsign", "")))
+        return self["sign"] == "true" or (self["sign"] == "auto" and is_true(self.git.get("commit.gpgsign", "")))
 
     @property
     def team_ref(self) -> str:
@@ -88,7 +93,20 @@ def load(git: Git, environ: Mapping[str, str], top: str = "", warn: Callable[[st
         key, newline, value = item.partition("\n")
         if key:
             found[key.lower()] = value if newline else "true"
-    policy = _policy(top)
+    return build(found, policy(top), environ, warn, strict)
+
+
+def wanted(key: str) -> bool:
+    """Whether a key of git's configuration, in lower case, is one that `build` looks at."""
+    return key.startswith(("mem.", "gpg.")) or key in ("commit.gpgsign", "user.signingkey") or key in _IDENTITY
+
+
+_IDENTITY = tuple(f"{who}.{what}" for who in ("user", "author", "committer") for what in ("name", "email"))
+
+
+def build(found: dict[str, str], policy: dict[str, str], environ: Mapping[str, str], warn: Callable[[str], None] = lambda line: None, strict: bool = True) -> Config:
+    """The settings, from what git's configuration files and the policy file say and what the environment says over them; as `load` otherwise."""
+    found = dict(found)
     values: dict[str, str] = {}
     origins: dict[str, str] = {}
     for name, (kind, default, _, _) in SETTINGS.items():  # an empty value counts as none
@@ -133,6 +151,8 @@ def check(name: str, kind: str | tuple[str, ...], value: str) -> str:
         if not (word.isascii() and word.isdigit() and len(word) < 10 and int(word) > 0):
             raise UsageError(f"setting 'mem.{name}' is '{word}', not a positive number")
         return str(int(word))
+    if name == "contextBudget" and word != "auto":
+        return check(name, "int", word)
     if name == "trust" and word == "allowed":
         return "allowed-signers"
     if isinstance(kind, tuple) and word not in kind:
@@ -143,13 +163,13 @@ def check(name: str, kind: str | tuple[str, ...], value: str) -> str:
     return word
 
 
-def _is_true(value: str) -> bool:
+def is_true(value: str) -> bool:
     """A boolean as git reads it."""
     word = value.strip().lower()
     return word in ("true", "yes", "on") or (word.lstrip("+-").isdecimal() and int(word) != 0)
 
 
-def _policy(top: str) -> dict[str, str]:
+def policy(top: str) -> dict[str, str]:
     """Allowed settings of `.gitmem.toml`; a broken file counts as absent (doctor names it)."""
     path = os.path.join(top, ".gitmem.toml") if top else ""
     if not path or not os.path.isfile(path):

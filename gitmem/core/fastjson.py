@@ -1,0 +1,84 @@
+"""JSON without the `json` package: its import loads `re` and `enum`, 6 ms that every prompt would wait for.
+
+Promise: `loads` gives and refuses what `json.loads` does (ValueError,
+RecursionError), byte for byte the same values; `encoder` writes what
+`json.JSONEncoder` writes. The work is done by the C half of the package; where
+Python has none, or bytes are no plain UTF-8, the package itself does it.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+try:
+    import _json
+except ImportError:
+    _json = None  # type: ignore[assignment]
+
+_SPACE = " \t\n\r"
+
+
+class _Context:
+    """What the C scanner asks its decoder for."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = {"-Infinity": float("-inf"), "Infinity": float("inf"), "NaN": float("nan")}.__getitem__
+
+
+_scan = getattr(_json, "make_scanner", lambda context: None)(_Context())
+
+
+def loads(text: str | bytes) -> Any:
+    """The value of one JSON document."""
+    if _scan is None or (type(text) is not str and (b"\0" in text or text.startswith((b"\xef\xbb\xbf", b"\xfe\xff", b"\xff\xfe")))):  # type: ignore[arg-type]
+        return _whole(text)
+    if type(text) is not str:
+        text = text.decode("utf-8", "surrogatepass")  # type: ignore[union-attr]
+    start = 0
+    if text[:1] in _SPACE:
+        start = len(text) - len(text.lstrip(_SPACE))
+    try:
+        value, end = _scan(text, start)
+    except StopIteration:
+        raise ValueError("no JSON value") from None
+    if end != len(text) and text[end:].strip(_SPACE):
+        raise ValueError("more than one JSON value")
+    return value
+
+
+def encoder(*, ensure_ascii: bool = False, sort_keys: bool = False, separators: tuple[str, str] = (",", ":"), allow_nan: bool = False) -> Callable[[Any], str]:
+    """A function that writes one value, as `json.JSONEncoder(...).encode` does; it takes no cycles (RecursionError)."""
+    make = getattr(_json, "c_make_encoder", None) or getattr(_json, "make_encoder", None)
+    try:
+        quote = _json.encode_basestring_ascii if ensure_ascii else _json.encode_basestring
+        iterate = make(None, _refuse, quote, None, separators[1], separators[0], sort_keys, False, allow_nan)  # type: ignore[misc]
+    except (AttributeError, TypeError):
+        import json
+
+        return json.JSONEncoder(ensure_ascii=ensure_ascii, sort_keys=sort_keys, separators=separators, allow_nan=allow_nan, check_circular=False).encode
+    join = "".join
+
+    def encode(value: Any) -> str:
+        return str(quote(value)) if type(value) is str else join(iterate(value, 0))
+
+    return encode
+
+
+def _refuse(value: object) -> object:
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+
+def _whole(text: str | bytes) -> Any:
+    import json
+
+    return json.loads(text)
+
+
+dumps = encoder()  # readable, compact, keys in their order

@@ -1,0 +1,296 @@
+"""Where am I, asked by a hook: the repository, HEAD, the notes refs and the settings, without starting git.
+
+Promise: `look` says what git would say, from the files git itself reads, or
+raises Unsure; it starts no process and writes nothing. `ask` has git say it.
+`find` looks, and asks where looking does not do. `None` means that git would
+find no repository here, or would refuse this one (`safe.directory`).
+
+What files cannot tell is Unsure: variables that bend git's search, bare
+repositories, reftable, unknown extensions, another owner, another file
+system, settings that changed since git was asked for them (`kept`). The
+environment (`GIT_MEM_*`) is laid over the settings at every look.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..core.record import clean
+from . import config, kept
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# They change what git takes for the repository or its configuration.
+_BENDING = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM", "GIT_OBJECT_DIRECTORY",
+            "GIT_NAMESPACE", "GIT_CONFIG", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_REFERENCE_BACKEND", "GIT_TEST_ASSUME_DIFFERENT_OWNER", "SUDO_UID")
+# Extensions that change nothing of what we read.
+_KNOWN = frozenset(["objectformat", "worktreeconfig", "partialclone", "preciousobjects", "noop", "noop-v1", "relativeworktrees", "refstorage"])
+
+
+class Unsure(Exception):
+    """Files alone do not tell; git has to be asked."""
+
+
+class Here:
+    """One place in one repository, at one moment. Paths are absolute and real.
+
+    `top`: of the working tree around the place, "" where there is none. `head`:
+    the commit, "" while there is none. `branch`: its short name, "" when HEAD is
+    detached. `refs`: {notes ref of ours: its commit}, absent ones left out.
+    `initialised`: somebody wants git mem here: a setting of this repository says
+    so, or memories are here.
+    """
+
+    __slots__ = ("bare", "branch", "common_dir", "git_dir", "head", "hex_len", "initialised", "mem_dir", "refs", "settings", "top")
+
+    def __init__(self, git_dir: str, common_dir: str, top: str, bare: bool, head: str, branch: str, hex_len: int, refs: dict[str, str],
+                 settings: config.Config, initialised: bool) -> None:
+        self.git_dir = git_dir
+        self.common_dir = common_dir
+        self.mem_dir = os.path.join(common_dir, "mem")
+        self.top = top
+        self.bare = bare
+        self.head = head
+        self.branch = branch
+        self.hex_len = hex_len
+        self.refs = refs
+        self.settings = settings
+        self.initialised = initialised
+
+    @property
+    def home(self) -> str:
+        """Where git resolves relative file names of its settings."""
+        if self.top:
+            return self.top
+        beside, name = os.path.split(self.common_dir)
+        return beside if name == ".git" and not self.bare else self.git_dir
+
+    def log_size(self, ref: str) -> str:
+        """Bytes of a ref's reflog, "" where there is none; it grows whenever the ref moves, also away and back."""
+        try:
+            return str(os.stat(os.path.join(self.common_dir, "logs", ref)).st_size)
+        except OSError:
+            return ""
+
+
+def find(cwd: str, environ: Mapping[str, str]) -> Here | None:
+    """The answer of `look`, or that of git."""
+    try:
+        return look(cwd, environ)
+    except Unsure:
+        return ask(cwd, environ)
+
+
+# Looking
+
+
+def look(cwd: str, environ: Mapping[str, str]) -> Here | None:
+    """Where `cwd` is, from files; None where no repository is around it. Raises Unsure."""
+    if any(environ.get(name) for name in _BENDING):
+        raise Unsure("the environment names a repository or settings")
+    try:
+        place = _discover(os.path.realpath(cwd))
+        if place is None:
+            return None
+        return _read(*place, environ)
+    except (OSError, ValueError) as e:
+        raise Unsure(str(e)) from None
+
+
+def _read(git_dir: str, common_dir: str, top: str, linked: bool, environ: Mapping[str, str]) -> Here:
+    mem_dir = os.path.join(common_dir, "mem")
+    text = _text(os.path.join(git_dir, "HEAD"))
+    if os.path.isdir(os.path.join(common_dir, "reftable")):
+        raise Unsure("refs are in a reftable")
+    packed = _Packed(common_dir)
+    known = kept.load(kept.path(mem_dir, git_dir, top, environ), text)
+    if known is None:
+        if not os.path.isdir(mem_dir) and _stranger(git_dir, common_dir, packed):
+            settings = config.build({}, {}, environ, strict=False)
+            head, branch = _head(text, common_dir, packed, 0)
+            return Here(git_dir, common_dir, top, False, head, branch, 40, {}, settings, False)
+        raise Unsure("settings are not known")
+    core = known["core"]
+    if any(key.startswith("extensions.") and key[11:] not in _KNOWN for key in core) or core.get("extensions.refstorage", "files") != "files":
+        raise Unsure("an extension of the repository format")
+    if not linked or "extensions.worktreeconfig" in core:
+        named = core.get("core.worktree", "")
+        if core.get("core.bare", "false") != "false" or (named and os.path.realpath(os.path.join(git_dir, named)) != top):
+            raise Unsure("the working tree is another one")
+    hex_len = 64 if core.get("extensions.objectformat") == "sha256" else 40
+    head, branch = _head(text, common_dir, packed, hex_len)
+    settings = config.build(known["git"], known["policy"], environ, strict=False)
+    refs = {ref: id for ref in (settings.team_ref, settings.private_ref) for id in [_ref(common_dir, ref, packed, hex_len)] if id}
+    return Here(git_dir, common_dir, top, False, head, branch, hex_len, refs, settings, bool(refs) or _wanted(known["own"], settings))
+
+
+def _wanted(own: list[str], settings: config.Config) -> bool:
+    """Whether keys in the repository's own configuration say that git mem is wanted here: any setting of ours, or what `init` adds."""
+    added = f"notes.{settings['ref']}/team.mergestrategy".lower()
+    return any(key.startswith("mem.") or key == added for key in own)
+
+
+def _discover(cwd: str) -> tuple[str, str, str, bool] | None:
+    """(git directory, common directory, top of the working tree, whether that is a linked one), as git goes up from `cwd`."""
+    device = os.stat(cwd).st_dev
+    here = cwd
+    while True:
+        dot = os.path.join(here, ".git")
+        try:
+            found = os.stat(dot)
+        except FileNotFoundError:
+            found = None
+        if found is not None:
+            kind = found.st_mode & 0o170000
+            if kind == 0o040000:
+                place = _git_dir(dot)
+            elif kind == 0o100000:
+                content = _text(dot)
+                if not content.startswith("gitdir: "):
+                    raise Unsure("'.git' is no file of git")
+                place = _git_dir(os.path.join(here, content[8:].rstrip("\r\n")))
+                if place is None:
+                    raise Unsure("'.git' names no repository")
+            else:
+                raise Unsure("'.git' is neither file nor directory")
+            if place is not None:
+                user = os.geteuid()
+                if any(os.lstat(path).st_uid != user for path in (dot, here, place[0])):
+                    raise Unsure("the repository belongs to somebody else")
+                return place[0], place[1], here, place[2]
+        if os.path.lexists(os.path.join(here, "HEAD")) and os.path.lexists(os.path.join(here, "objects")):
+            raise Unsure("a bare repository, or a git directory")
+        above = os.path.dirname(here)
+        if above == here:
+            return None
+        if os.stat(above).st_dev != device:
+            raise Unsure("a file system ends here")
+        here = above
+
+
+def _git_dir(path: str) -> tuple[str, str, bool] | None:
+    """(git directory, common directory, whether they differ) of a path, None where git would not take it for a git directory."""
+    path = os.path.realpath(path)
+    try:
+        head = _text(os.path.join(path, "HEAD"))
+    except FileNotFoundError:
+        return None
+    if not head.startswith("ref: refs/") and not _is_id(head.strip(), 0):
+        raise Unsure("an odd HEAD")
+    common = path
+    try:
+        named = _text(os.path.join(path, "commondir"))
+        common = os.path.realpath(os.path.join(path, named.rstrip("\r\n")))
+    except FileNotFoundError:
+        pass
+    if not os.path.isdir(os.path.join(common, "objects")) or not os.path.isdir(os.path.join(common, "refs")):
+        return None
+    return path, common, common != path
+
+
+def _stranger(git_dir: str, common_dir: str, packed: _Packed) -> bool:
+    """Whether nothing in a repository without `mem/` can be of git mem: no line of its own configuration, no notes ref of any name."""
+    for path in (os.path.join(common_dir, "config"), os.path.join(git_dir, "config.worktree")):
+        try:
+            content = _text(path).lower()
+        except FileNotFoundError:
+            continue
+        if "[mem" in content or "/team" in content or "include" in content or "worktree =" in content or "bare = true" in content or "extensions" in content:
+            return False
+    return not packed.has_notes() and not any(names for _, _, names in os.walk(os.path.join(common_dir, "refs", "notes")))
+
+
+class _Packed:
+    """The packed refs, read when first asked."""
+
+    def __init__(self, common_dir: str) -> None:
+        self._path = os.path.join(common_dir, "packed-refs")
+        self._content: bytes | None = None
+
+    @property
+    def content(self) -> bytes:
+        if self._content is None:
+            try:
+                with open(self._path, "rb") as f:
+                    self._content = b"\n" + f.read()
+            except FileNotFoundError:
+                self._content = b""
+        return self._content
+
+    def get(self, ref: str) -> str:
+        content = self.content
+        at = content.find(b" " + os.fsencode(ref) + b"\n")
+        return content[content.rfind(b"\n", 0, at) + 1 : at].decode("ascii", "replace") if at > 0 else ""
+
+    def has_notes(self) -> bool:
+        return b" refs/notes/" in self.content
+
+
+def _head(text: str, common_dir: str, packed: _Packed, hex_len: int) -> tuple[str, str]:
+    """(commit, short name of the branch) of a HEAD file's text."""
+    text = text.rstrip()
+    if not text.startswith("ref:"):
+        if not _is_id(text, hex_len):
+            raise Unsure("an odd HEAD")
+        return text, ""
+    name = text[4:].strip()
+    if not name.startswith("refs/heads/") or name.endswith("/.invalid"):
+        raise Unsure("HEAD names no branch")
+    return _ref(common_dir, name, packed, hex_len), clean(name[11:])
+
+
+def _ref(common_dir: str, name: str, packed: _Packed, hex_len: int) -> str:
+    """The commit that a shared ref names, "" for none: the loose file first, as git does."""
+    if ".." in name:
+        raise Unsure("an odd ref")
+    for _ in range(5):
+        try:
+            text = _text(os.path.join(common_dir, name)).rstrip()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            text = packed.get(name)
+            if not text:
+                return ""
+        if text.startswith("ref:"):
+            name = text[4:].strip()
+            if not name.startswith("refs/") or name.startswith(("refs/bisect/", "refs/worktree/", "refs/rewritten/")) or ".." in name:
+                raise Unsure("a symbolic ref of a worktree")
+            continue
+        if not _is_id(text, hex_len):
+            raise Unsure("a ref that names no object")
+        return text
+    raise Unsure("symbolic refs in a circle")
+
+
+def _is_id(text: str, hex_len: int) -> bool:
+    return (len(text) == hex_len if hex_len else len(text) in (40, 64)) and not text.strip("0123456789abcdef")
+
+
+def _text(path: str) -> str:
+    with open(path, "rb") as f:
+        return os.fsdecode(f.read())
+
+
+# Asking
+
+
+def ask(cwd: str, environ: Mapping[str, str]) -> Here | None:
+    """The same by git, whose environment is that of this process; keeps the settings for the next `look`. Raises MemError where there is no git."""
+    from ..core.errors import NotARepository
+    from . import layout
+
+    try:
+        repo = layout.open_repo(cwd)
+    except NotARepository:
+        return None
+    try:
+        known = kept.read(repo, environ, keep=not any(environ.get(name) for name in _BENDING))
+        settings = config.build(known["git"], known["policy"], environ, strict=False)
+        rows = repo.git.text("for-each-ref", "--format=%(objectname) %(refname)", settings.team_ref, settings.private_ref).splitlines()
+        refs = {ref: id for id, _, ref in (row.partition(" ") for row in rows) if ref in (settings.team_ref, settings.private_ref)}
+        head = repo.git.text("rev-parse", "-q", "--verify", "HEAD^{commit}", ok=(0, 1, 128))
+        initialised = bool(refs) or _wanted(known["own"], settings)
+        return Here(repo.git_dir, repo.common_dir, repo.top, repo.bare, head, repo.branch(), repo.hex_len, refs, settings, initialised)
+    finally:
+        repo.git.close()
