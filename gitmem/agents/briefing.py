@@ -1,0 +1,163 @@
+"""Choosing what a context block tells: blockers and decisions first, the rest by relevance, within a budget. Pure.
+
+Promises. What is chosen fits the budget of tokens and the limit of one hook's
+output, tags and all. Blockers and decisions have a share of their own that
+they may use up and not exceed; what they leave goes to the rest. Of memories
+that say the same one is told and the others are named with it. The same
+candidates give the same choice.
+"""
+
+from __future__ import annotations
+
+from . import block
+from .block import BLOCKERS, DECISIONS, RELEVANT, SECTIONS, Block, Item
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+TIERS = (500, 1_000, 2_000, 3_000)
+_STEPS = (10, 50, 100)  # memories from which the next tier counts
+_WIDE = 8  # files changed on a branch from which its work is wide
+_BUSY, _QUIET = 40, 2  # commits in the month before HEAD
+SHARES = {BLOCKERS: 0.3, DECISIONS: 0.35}  # of the budget, at most
+MOST = 40  # memories of one block: a longer list is read by nobody
+_ALIKE = 0.8  # share of words in common from which two texts say the same
+_LEAST = 30  # characters of a text that are still worth showing
+_FRAME = 60  # bytes of a section's tags
+
+
+def tier(memories: int, changed: int, commits: int | None) -> tuple[int, str]:
+    """(tokens, why): the budget where none is fixed, from facts of git.
+
+    `changed`: files changed on the branch beside the main line; `commits`: in
+    the month before HEAD, None where nobody has counted yet.
+    """
+    step = sum(memories > s if s == _STEPS[-1] else memories >= s for s in _STEPS)
+    why = f"{memories} memories"
+    if changed >= _WIDE and step < 3:
+        step += 1
+        why += f", {changed} files changed on this branch"
+    elif commits is not None and commits >= _BUSY and 0 < step < 3:
+        step += 1
+        why += f", {commits} commits in a month"
+    elif commits is not None and commits < _QUIET and not changed and step > 1:
+        step -= 1
+        why += ", hardly a commit in a month"
+    return TIERS[step], why
+
+
+def section_of(type: str) -> str:
+    return BLOCKERS if type == "blocker" else DECISIONS if type == "decision" else RELEVANT
+
+
+def choose(frame: Block, candidates: Iterable[tuple[float, Item]]) -> None:
+    """Fills `frame.items` from (score, item) within `frame.budget`.
+
+    The order in a section: by score, then the newest, then by id.
+    """
+    ranked = [item for _, item in sorted(candidates, key=lambda pair: (-pair[0], _reversed(pair[1].at), pair[1].id))]
+    room = _Room(frame)
+    told = _Told()
+    for name, share in SHARES.items():
+        limit = room.bytes * share
+        for item in ranked:
+            if section_of(item.type) == name and not told.again(item) and not room.take(item, name, limit):
+                break
+    for item in ranked:
+        if item not in room.chosen and not told.again(item) and not room.take(item, RELEVANT if section_of(item.type) != BLOCKERS else BLOCKERS, room.bytes):
+            break
+    room.lengthen()
+    frame.items = [item for name in SECTIONS for item in room.chosen if item.section == name]
+    while frame.items and (block.units(text := frame.render()) > block.MAX_UNITS or block.size(text) > frame.budget * block.BYTES):
+        frame.items.pop()
+
+
+def _reversed(stamp: str) -> tuple[int, ...]:
+    return tuple([-ord(c) for c in stamp])
+
+
+class _Room:
+    """The space that is left. Each text is measured as it will be written."""
+
+    def __init__(self, frame: Block) -> None:
+        frame.items = [Item("0" * 32, "blocker", "", section=BLOCKERS)]
+        bare = frame.render()
+        frame.items = []
+        overhead = block.size(bare) + 3 * _FRAME + 120  # sections, and the line about what was left out
+        self.bytes = max(0.0, min(frame.budget * block.BYTES, 1e9) - overhead)
+        self.units = block.MAX_UNITS - block.units(bare) - 3 * _FRAME - 120
+        self.used = 0
+        self.used_units = 0
+        self.chosen: list[Item] = []
+
+    def take(self, item: Item, section: str, limit: float) -> bool:
+        """Adds an item where there is room; whether there may be room for another."""
+        if len(self.chosen) >= MOST:
+            return False
+        item.section = section
+        text = item.xml()
+        while not self.chosen and item.most > _LEAST and (block.size(text) > self.bytes or block.units(text) > self.units):
+            item.most //= 2  # one memory in part rather than none
+            text = item.xml()
+        of_section = sum(block.size(i.xml()) for i in self.chosen if i.section == section) if limit < self.bytes else 0
+        more, units = block.size(text), block.units(text)
+        if self.used + more > self.bytes or self.used_units + units > self.units or (of_section + more > limit and of_section):
+            return False
+        self.used += more
+        self.used_units += units
+        self.chosen.append(item)
+        return True
+
+    def lengthen(self) -> None:
+        """Gives what is left to texts that were cut, the first ones first."""
+        for item in self.chosen:
+            if item.cut:
+                before = item.xml()
+                left = int(min(self.bytes - self.used, self.units - self.used_units))
+                short = item.most
+                item.most = max(short, min(block.LONG, short + left))
+                after = item.xml()
+                more, units = block.size(after) - block.size(before), block.units(after) - block.units(before)
+                if self.used + more > self.bytes or self.used_units + units > self.units:
+                    item.most = short
+                    continue
+                self.used += more
+                self.used_units += units
+
+
+class _Told:
+    """What was told already, by the words of each text."""
+
+    def __init__(self) -> None:
+        self._words: list[tuple[frozenset[str], Item]] = []
+        self._judged: dict[str, bool] = {}
+
+    def again(self, item: Item) -> bool:
+        """Whether a text says what an earlier one says; then it is named with that one. Judged once."""
+        known = self._judged.get(item.id)
+        if known is not None:
+            return known
+        words = frozenset(item.whole.casefold().split())
+        for others, first in self._words:
+            if alike(words, others):
+                first.similar.append(item.id)
+                self._judged[item.id] = True
+                return True
+        self._words.append((words, item))
+        self._judged[item.id] = False
+        return False
+
+
+def alike(a: frozenset[str], b: frozenset[str]) -> bool:
+    """Whether two sets of words have so much in common that one text is enough."""
+    small, large = (a, b) if len(a) <= len(b) else (b, a)
+    if not small or len(small) < _ALIKE * len(large):
+        return a == b
+    both = len(small & large)
+    return both >= _ALIKE * (len(a) + len(b) - both)
+
+
+def shares(items: Sequence[Item]) -> dict[str, int]:
+    """How many items each section has."""
+    return {name: sum(1 for item in items if item.section == name) for name in SECTIONS}

@@ -1,0 +1,224 @@
+"""What a session is told at its start: the same block for hooks, after compaction, for subagents and for `git mem context`.
+
+Gathers candidates through indexes of the cache (never all memories), scores
+them (`relevance`), chooses (`briefing`) and frames them (`block`).
+
+Promises. No git process, no file but the cache. The same notes, HEAD and
+session give the same block: its time is that of the newest memory, not of a
+clock. What the policy `mem.trust` does not let be injected is not in it. Text
+comes from stored lines that were hashed against their version.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..core import record, text
+from ..engine.cache import Damaged
+from ..engine.filters import Filter
+from ..signing import trust
+from . import briefing, facts, relevance
+from .block import Block, Item
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from ..engine.cache import Cache
+    from ..git.here import Here
+
+SOURCES = {"start": "SessionStart", "subagent": "SubagentStart", "compact": "SessionStart:compact", "cli": "git mem context"}
+NEWEST, OF_A_KIND, BY_WORDS = 100, 40, 100  # candidates of each route
+PATHS, COMMON, HELD = 60, 300, 3_000  # paths asked for; memories from which a path says nothing; memories they bring at most
+LOADED = 80  # candidates whose text is read
+TERMS, POSTINGS = 12, 6_000  # of one question to the lexical index: about 5 ms
+_TRUNKS = frozenset(["main", "master", "trunk", "develop", "dev", "head"])
+_PREFIXES = frozenset(text.terms("feature feat fix bugfix hotfix chore wip user users topic branch issue pr dev release"))
+TOUCHED = 1.0  # weight of a file that the session has touched, beside those of recent commits
+
+
+def build(cache: Cache, here: Here, *, budget: int | None = None, purpose: str = "start", session_lines: Mapping[str, Sequence[str]] | None = None) -> Block:
+    """The block for this repository and HEAD. `budget`: tokens, None for the setting or the tier.
+
+    `session_lines`: what `session.read` gives; its touched files count as work
+    at hand, and after compaction what was shown comes first again.
+    """
+    known = facts.read(cache, here.head)
+    session = session_lines or {}
+    wanted = trust.Trust(here.settings, here.home).injectable(cache, Filter())
+    total = _total(cache, wanted)
+    tokens, tier = _budget(here, budget, total, known)
+    frame = Block(source=SOURCES.get(purpose, purpose), project=project(here), branch=here.branch, head=here.head, total=total, budget=tokens, tier=tier)
+    frame.current = known.current or not here.head
+    found = _Candidates(cache, wanted)
+    frame.timestamp = found.newest_time() or known.time
+    if total:
+        found.gather(known, _branch_terms(here.branch), session.get("touched", ()))
+        again = set(session.get("shown", ())) if purpose == "compact" else set()
+        briefing.choose(frame, found.items(here, frame.timestamp, again))
+    return frame
+
+
+def steer(cache: Cache, here: Here, *, session_lines: Mapping[str, Sequence[str]] | None = None) -> str:
+    """Plain text for PreCompact: what the summary should keep, and which memories were shown, by id."""
+    shown = list((session_lines or {}).get("shown", ()))
+    out = ["Keep in the summary: decisions with their reasons, blockers, attempts that failed and why, conventions the user stated, files changed, what is open."]
+    if shown:
+        ids = " ".join([id[:8] for id in shown[-STEERED:]])
+        more = f" and {len(shown) - STEERED} more" if len(shown) > STEERED else ""
+        out.append(f"Memories of git mem shown in this session: {ids}{more}. Their texts need not be copied: name the id of each one that mattered; git mem show ID has the text.")
+    return "\n".join(out) + "\n"
+
+
+STEERED = 20  # ids named
+
+
+def project(here: Here) -> str:
+    """The repository's directory name; that of the main working tree in a linked one."""
+    beside, name = os.path.split(here.common_dir.rstrip("/"))
+    return record.clean(os.path.basename(beside) if name == ".git" else (os.path.basename(here.top) or name.removesuffix(".git")))
+
+
+def _budget(here: Here, budget: int | None, total: int, known: facts.Facts) -> tuple[int, str]:
+    if budget is not None:
+        return max(1, budget), "--budget"
+    fixed = here.settings["contextBudget"]
+    if fixed != "auto":
+        return int(fixed), "mem.contextBudget"
+    return briefing.tier(total, known.changed, known.commits)
+
+
+def _branch_terms(branch: str) -> list[str]:
+    """Words of a branch's name; none of a trunk."""
+    return [] if branch.lower() in _TRUNKS else [t for t in dict.fromkeys(text.terms(branch)) if t not in _PREFIXES and not t.isdigit()]
+
+
+def _total(cache: Cache, wanted: Filter) -> int:
+    if wanted.empty:
+        return cache.count()
+    sql, args = wanted.sql()
+    return int(cache.db.execute(f"SELECT count(*) FROM ({sql})", args).fetchone()[0])
+
+
+class _Candidates:
+    """Rows that may be told, with what speaks for each."""
+
+    def __init__(self, cache: Cache, wanted: Filter) -> None:
+        self.cache = cache
+        self.only, self.args = ("", []) if wanted.empty else wanted.sql()
+        self.at: dict[int, str] = {}
+        self.paths: dict[int, float] = {}
+        self.branch: dict[int, float] = {}
+        self.recent: dict[int, float] = {}
+        self.kinds: set[int] = set()  # blockers and decisions
+
+    def _rows(self, condition: str, limit: int, *args: object) -> list[tuple[int, str]]:
+        """(row, time) of active memories, the newest first."""
+        only = f" AND row IN ({self.only})" if self.only else ""
+        sql = f"SELECT row, at FROM memory WHERE status = 0{condition}{only} ORDER BY at DESC, id LIMIT ?"
+        return self.cache.db.execute(sql, (*args, *self.args, limit)).fetchall()
+
+    def newest_time(self) -> str:
+        first = self._rows("", 1)
+        return first[0][1] or "" if first else ""
+
+    def gather(self, known: facts.Facts, branch: list[str], touched: Iterable[str]) -> None:
+        self.at.update(self._rows("", NEWEST))
+        for kind in ("blocker", "decision"):
+            rows = self._rows(" AND type = ?", OF_A_KIND, kind)
+            self.at.update(rows)
+            self.kinds.update(row for row, _ in rows)
+        weights = dict(known.paths)
+        for path in known.own:
+            weights[path] = weights.get(path, 0.0) + relevance.OWN
+        for path in touched:
+            weights[path] = weights.get(path, 0.0) + TOUCHED
+        self.paths = self._by_paths(weights)
+        self.branch = self._by_words([*branch, *_first(known.branch)])
+        self.recent = self._by_words(_first(known.recent))
+        missing = sorted({*self.paths, *self.branch, *self.recent} - set(self.at))
+        for i in range(0, len(missing), 500):
+            part = ",".join(map(str, missing[i : i + 500]))
+            self.at.update(self.cache.db.execute(f"SELECT row, at FROM memory WHERE status = 0 AND row IN ({part})"))
+
+    def _by_paths(self, weights: dict[str, float]) -> dict[int, float]:
+        holders: dict[str, list[int]] = {}
+        held = 0
+        only = f" AND row IN ({self.only})" if self.only else ""
+        for path in sorted(weights, key=lambda p: (-weights[p], p))[:PATHS]:
+            rows = self.cache.db.execute(f"SELECT row FROM label WHERE kind = 'path' AND value = ?{only} LIMIT ?", (path, *self.args, COMMON + 1)).fetchall()
+            if 0 < len(rows) <= COMMON:
+                holders[path] = [row for (row,) in rows]
+                held += len(rows)
+                if held > HELD:
+                    break
+        return relevance.path_scores(weights, holders, self.cache.count())
+
+    def _by_words(self, terms: list[str]) -> dict[int, float]:
+        if not terms:
+            return {}
+        df = self.cache.frequencies(terms)
+        count = self.cache.count()
+        known = sorted([t for t in dict.fromkeys(terms) if df.get(t, 0) > 0 and (count < 50 or 4 * df[t] <= count)], key=lambda t: df[t])
+        used: list[str] = []
+        postings = 0
+        for term in known[:TERMS]:
+            postings += df[term]
+            if postings > POSTINGS and used:
+                break
+            used.append(term)
+        if not used:
+            return {}
+        return relevance.word_scores(self.cache.lexical(text.match_expression(used), (1.5, 1.0, 1.0), BY_WORDS, self.only, self.args))
+
+    def items(self, here: Here, newest: str, again: set[str]) -> list[tuple[float, Item]]:
+        """(score, item) of the best candidates; what was told before (`again`) first."""
+        rough: list[tuple[float, int]] = []
+        for row, at in self.at.items():
+            parts = (self.paths.get(row, 0.0), self.branch.get(row, 0.0), self.recent.get(row, 0.0), relevance.freshness(at or "", newest))
+            rough.append((relevance.score(*parts), row))
+        rough.sort(key=lambda pair: (-pair[0], pair[1]))
+        best = [row for _, row in rough[:LOADED]]
+        best += [row for _, row in rough[LOADED:] if row in self.kinds]
+        scores = {row: score for score, row in rough}
+        out = []
+        for row, data, scope in _load(self.cache, best):
+            anchor = record.object_id(data.get("commit"))
+            state = "reachable" if anchor and anchor == here.head else "unknown"
+            item = Item(str(data["id"]), _word(data.get("type")) or record.DEFAULT_TYPE, record.clean(str(data["body"])), title=_word(data.get("title")),
+                        at=_word(data.get("at")), author=_word(data.get("author")), branch=_word(data.get("branch")), commit=anchor, state=state,
+                        paths=_paths(data), private=scope == 2, why=self._why(row))
+            score = scores[row] * relevance.prior(state, data.get("confidence"))
+            out.append((score + 10.0 * (item.id in again), item))
+        return out
+
+    def _why(self, row: int) -> list[str]:
+        found = [("files of recent commits or this session", self.paths), ("words of this branch", self.branch), ("words of recent commits", self.recent)]
+        out = [words for words, scores in found if scores.get(row, 0.0) > 0]
+        return out or ["recent"]
+
+
+def _first(weights: Mapping[str, float]) -> list[str]:
+    return sorted(weights, key=lambda t: (-weights[t], t))
+
+
+def _load(cache: Cache, rows: Sequence[int]) -> list[tuple[int, dict[str, Any], int]]:
+    """(row, record data, scope bits), hashed first."""
+    out = []
+    for row in rows:
+        found = cache.db.execute("SELECT l.version, l.raw, m.scope FROM memory m JOIN line l ON l.n = m.line WHERE m.row = ?", (row,)).fetchone()
+        parsed = record.parse(found[1]) if found else None
+        if parsed is None or parsed.version != found[0].hex():
+            raise Damaged("a stored record has changed")
+        out.append((row, parsed.data, found[2]))
+    return out
+
+
+def _word(value: object) -> str:
+    return record.clean(value) if isinstance(value, str) else ""
+
+
+def _paths(data: dict[str, Any]) -> list[str]:
+    found = data.get("paths")
+    return [record.clean(p["path"]) for p in found if isinstance(p, dict) and isinstance(p.get("path"), str)] if isinstance(found, list) else []

@@ -1,0 +1,81 @@
+"""How much a memory has to do with the work at hand: numbers from paths, words and time. Pure.
+
+The work at hand is what `facts` knows of HEAD (paths and words of its recent
+commits), the name of the branch, and the files a session has touched.
+
+Promise: the same input gives the same score, in whatever order it came; a
+memory without any clue has the score of its age alone. The weights were chosen
+by `tools/eval_context.py`; decision 19 has the figures.
+"""
+
+from __future__ import annotations
+
+from math import exp, log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+# Shares of a score: files in common, words of the branch, words of recent commits, age.
+PATHS, BRANCH, RECENT, AGE = 1.0, 0.5, 0.5, 0.3
+OWN = 0.5  # weight of a file changed on the branch, beside those of recent commits
+HALF = 30.0  # days after which age has lost half of its share
+UNMERGED = 0.5  # prior of a memory from a branch that HEAD does not contain
+UNKNOWN = 0.9  # and of one whose place in the history is not known
+DOUBT = 0.2  # how much of a score full doubt of its writer can take away
+
+
+def path_scores(weights: Mapping[str, float], holders: Mapping[str, Iterable[int]], total: int) -> dict[int, float]:
+    """{row: 0 to 1} from the weight of each path and the rows that name it. A path that many memories name says little."""
+    out: dict[int, float] = {}
+    for path in sorted(holders):
+        rows = list(holders[path])
+        rarity = log(1 + total / (1 + len(rows)))
+        for row in rows:
+            out[row] = out.get(row, 0.0) + weights.get(path, 0.0) * rarity
+    return _scaled(out)
+
+
+def word_scores(found: Iterable[tuple[int, float]]) -> dict[int, float]:
+    """{row: 0 to 1} from BM25 as FTS5 gives it (lower is better)."""
+    return _scaled({row: -score for row, score in found if score < 0})
+
+
+def _scaled(scores: dict[int, float]) -> dict[int, float]:
+    most = max(scores.values(), default=0.0)
+    return {row: score / most for row, score in scores.items()} if most > 0 else {}
+
+
+def days(stamp: str) -> float | None:
+    """Days since 1970 of a stored time (UTC, ISO 8601), without `datetime`; None for what is none."""
+    try:
+        year, month, day = int(stamp[0:4]), int(stamp[5:7]), int(stamp[8:10])
+        hour = int(stamp[11:13]) + int(stamp[14:16]) / 60 if len(stamp) >= 16 else 0.0
+    except ValueError:
+        return None
+    if not (1 <= month <= 12 and 1 <= day <= 31):
+        return None
+    # Howard Hinnant's days_from_civil.
+    year -= month <= 2
+    era = year // 400
+    of_era = year - era * 400
+    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
+    return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468 + hour / 24
+
+
+def freshness(at: str, newest: str) -> float:
+    """1 for the newest memory, half of it HALF days before; a stamp that is no time counts as old."""
+    then, now = days(at), days(newest)
+    return 0.0 if then is None or now is None else exp(-0.6931 * max(0.0, now - then) / HALF)
+
+
+def score(paths: float, branch: float, recent: float, age: float) -> float:
+    return PATHS * paths + BRANCH * branch + RECENT * recent + AGE * age
+
+
+def prior(state: str, confidence: object) -> float:
+    """What a score is multiplied by: the branch it stands on, and what its writer thought of it."""
+    out = UNMERGED if state == "unmerged" else UNKNOWN if state == "unknown" else 1.0
+    if isinstance(confidence, (int, float)) and not isinstance(confidence, bool) and 0 <= confidence <= 1:
+        out *= 1 - DOUBT * (1 - confidence)
+    return out

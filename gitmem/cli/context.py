@@ -1,0 +1,41 @@
+"""`git mem context`: what a session is told at its start, for eyes and for other programs."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from ..agents import block, context, facts
+from ..core.errors import NotARepository, UsageError
+from ..git import here
+from . import app
+from .common import opened, write, write_json
+
+
+@app.command("context")
+def context_command(
+    budget: int = typer.Option(None, "--budget", min=1, metavar="TOKENS", help="About how many tokens; default: mem.contextBudget, or by the project.", show_default=False),
+    format: str = typer.Option("", "--format", help="xml, md or json; default: md on a terminal, else xml."),
+    agent_view: bool = typer.Option(False, "--agent-view", help="Exactly what an agent is told when a session starts."),
+    as_json: bool = typer.Option(False, "--json", help="The same as --format json."),
+) -> int:
+    """Show what an agent is told when a session starts: blockers, decisions, what has to do with the work at hand."""
+    chosen = "json" if as_json else format or ("md" if sys.stdout.isatty() and not agent_view else "xml")
+    if chosen not in block.FORMATS:
+        raise UsageError(f"--format is one of {', '.join(block.FORMATS)}, not '{format}'")
+    if agent_view and (chosen != "xml" or budget is not None):
+        raise UsageError("--agent-view is the XML that hooks give, with the budget they use", hint="leave out --format and --budget")
+    with opened() as store:
+        place = here.find(os.getcwd(), os.environ)
+        if place is None:
+            raise NotARepository("git finds no repository here", hint="run it inside a git repository")
+        facts.learn(store)
+        found = store.with_cache(lambda cache: context.build(cache, place, budget=budget, purpose="start" if agent_view else "cli"))[0]
+    if chosen == "json":
+        write_json(found.value())
+    else:
+        for line in found.render(chosen).removesuffix("\n").split("\n"):
+            write(line)
+    return 0 if found.items else 1

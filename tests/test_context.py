@@ -1,0 +1,128 @@
+"""What a session is told at its start, end to end: real git, real cache, the command."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+import xml.etree.ElementTree as ElementTree
+
+from conftest import Lab
+
+
+def remembered(lab: Lab, repo: pathlib.Path, *memories: dict[str, object]) -> list[str]:
+    """Stores memories and gives their ids."""
+    out = lab.mem(repo, "remember", "--jsonl", "-", "--json", stdin="".join(json.dumps(m) + "\n" for m in memories))
+    return [json.loads(line)["id"] for line in out.splitlines()]
+
+
+def at(day: int, **fields: object) -> dict[str, object]:
+    return {"created_at": f"2026-01-{day:02d}T00:00:00Z", **fields}
+
+
+def told(lab: Lab, repo: pathlib.Path, *words: str, **kw: object) -> ElementTree.Element:
+    return ElementTree.fromstring(lab.mem(repo, "context", "--format", "xml", *words, **kw))  # type: ignore[arg-type]
+
+
+def texts(element: ElementTree.Element, section: str = "") -> list[str]:
+    return [str(e.text) for e in element.iterfind(f".//{section}/memory" if section else ".//memory")]
+
+
+def test_the_command_shows_blockers_decisions_and_the_rest(lab: Lab) -> None:
+    repo = lab.repo()
+    remembered(lab, repo, {"body": "all timestamps are UTC", "type": "decision"}, {"body": "the certificate expires", "type": "blocker"}, {"body": "pytest needs -p no:x", "type": "gotcha"})
+    root = told(lab, repo)
+    assert texts(root, "active_blockers") == ["the certificate expires"]
+    assert texts(root, "recent_decisions") == ["all timestamps are UTC"]
+    assert texts(root, "relevant_memories") == ["pytest needs -p no:x"]
+    assert root.findtext("project_scope/project") == "repo" and root.findtext("project_scope/branch") == "main"
+
+
+def test_the_same_state_gives_the_same_bytes_also_from_a_rebuilt_cache(lab: Lab) -> None:
+    repo = lab.repo(commits=3)
+    remembered(lab, repo, *[at(1 + n % 28, body=f"memory {n} about f{n % 3}.txt and subject {n * 7}", type=["decision", "gotcha"][n % 2], paths=[f"f{n % 3}.txt"]) for n in range(60)])
+    first = lab.mem(repo, "context", "--agent-view")
+    assert lab.mem(repo, "context", "--agent-view") == first
+    shutil.rmtree(repo / ".git" / "mem")
+    assert lab.mem(repo, "context", "--agent-view") == first
+    assert ElementTree.fromstring(first).get("timestamp") == "2026-01-02T03:04:05Z" or ElementTree.fromstring(first).get("timestamp", "").startswith("20")
+
+
+def test_what_was_forgotten_or_superseded_is_not_told(lab: Lab) -> None:
+    repo = lab.repo()
+    ids = remembered(lab, repo, {"body": "blocked by the vendor", "type": "blocker"}, {"body": "use MongoDB", "type": "decision"}, {"body": "kept"})
+    lab.mem(repo, "forget", ids[0])
+    lab.mem(repo, "supersede", ids[1], "-m", "use PostgreSQL")
+    assert sorted(texts(told(lab, repo))) == ["kept", "use PostgreSQL"]
+
+
+def test_nothing_to_tell_is_one_line_and_exit_code_1(lab: Lab) -> None:
+    out = lab.mem(lab.repo(), "context", "--format", "xml", rc=(1,))
+    assert out.count("\n") == 1 and "no memories" in out
+
+
+def test_memories_about_the_files_of_recent_commits_come_first(lab: Lab) -> None:
+    repo = lab.repo()
+    remembered(lab, repo, *[at(20, body=f"general remark number {n} on topic{n} and matter{n * 3}") for n in range(40)], at(1, body="the invoice parser drops cents", paths=["billing/parse.py"]))
+    (repo / "billing").mkdir()
+    (repo / "billing" / "parse.py").write_text("x\n")
+    lab.git(repo, "add", "-A")
+    lab.git(repo, "commit", "-q", "-m", "read the file")
+    assert texts(told(lab, repo, "--budget", "500"))[0] == "the invoice parser drops cents"
+
+
+def test_memories_about_the_words_of_the_branch_come_first(lab: Lab) -> None:
+    repo = lab.repo()
+    remembered(lab, repo, *[at(20, body=f"general remark number {n} on topic{n} and matter{n * 3}") for n in range(40)], at(1, body="webhooks are retried five times by the gateway"))
+    before = texts(told(lab, repo, "--budget", "500"))
+    lab.git(repo, "checkout", "-q", "-b", "feature/webhook-retry")
+    assert texts(told(lab, repo, "--budget", "500"))[0].startswith("webhooks are retried") and not before[0].startswith("webhooks")
+
+
+def test_omitted_memories_are_counted_and_the_command_that_shows_them_is_named(lab: Lab) -> None:
+    repo = lab.repo()
+    remembered(lab, repo, *[{"body": f"memory {n} " + f"word{n} " * 30} for n in range(50)])
+    root = told(lab, repo, "--budget", "500")
+    omitted = root.find("omitted")
+    assert omitted is not None and int(omitted.get("count", "0")) == 50 - len(texts(root)) and "git mem list" in str(omitted.text)
+
+
+def test_the_budget_can_be_fixed_by_option_setting_and_environment(lab: Lab) -> None:
+    repo = lab.repo()
+    remembered(lab, repo, *[{"body": f"memory {n} " + f"word{n} " * 30} for n in range(60)])
+    budget = "project_scope/token_budget"
+    assert told(lab, repo).findtext(budget) in ("1000", "2000")
+    lab.git(repo, "config", "mem.contextBudget", "700")
+    assert told(lab, repo).findtext(budget) == "700"
+    assert told(lab, repo, env={"GIT_MEM_CONTEXTBUDGET": "600"}).findtext(budget) == "600"
+    assert told(lab, repo, "--budget", "900").findtext(budget) == "900"
+    lab.git(repo, "config", "mem.contextBudget", "many")
+    assert "contextBudget" in lab.run(repo, "git-mem", "context").stderr
+
+
+def test_no_block_passes_the_limit_of_a_hook(lab: Lab) -> None:
+    repo = lab.repo()
+    remembered(lab, repo, *[{"body": f"memory {n} " + f"w\u00f6rd{n} \U0001f600<&> " * 60, "type": ["decision", "blocker", "gotcha"][n % 3]} for n in range(200)])
+    out = lab.mem(repo, "context", "--format", "xml", "--budget", "100000")
+    assert 6000 < len(out.encode("utf-16-le")) // 2 <= 9000
+
+
+def test_json_has_the_same_memories_as_the_xml(lab: Lab) -> None:
+    repo = lab.repo()
+    ids = remembered(lab, repo, {"body": "one", "type": "decision", "paths": ["f0.txt"]}, {"body": "two"})
+    value = lab.json(repo, "context")
+    items = [*value["working_memory"]["active_blockers"], *value["working_memory"]["recent_decisions"], *value["relevant_memories"]]
+    assert sorted(i["id"] for i in items) == sorted(ids) and all(i["why"] for i in items) and value["omitted"] == 0
+    assert items[0]["paths"] == [{"path": "f0.txt", "state": "unknown"}] and items[0]["anchor"]["state"] == "reachable"
+
+
+def test_a_wrong_format_is_refused(lab: Lab) -> None:
+    done = lab.run(lab.repo(), "git-mem", "context", "--format", "yaml")
+    assert done.returncode == 2 and "xml, md, json" in done.stderr
+
+
+def test_a_signature_policy_leaves_out_what_it_does_not_accept(lab: Lab) -> None:
+    repo = lab.repo()
+    remembered(lab, repo, {"body": "nobody signed this"})
+    lab.git(repo, "config", "mem.trust", "signed")
+    assert "nobody signed" not in lab.mem(repo, "context", "--format", "xml", rc=(1,))
