@@ -15,22 +15,22 @@ PACKAGE = pathlib.Path(gitmem.__file__).parent
 
 # From the doors down to the pure core; a module may import its own layer and those below.
 LAYERS = [
-    {"__main__", "cli"},
+    {"__main__", "cli", "hook"},
     {"render"},
-    {"block", "briefing", "context", "doctor", "facts", "githooks", "graves", "install", "installed", "listing", "memories", "purge", "reanchor", "recall", "relevance", "remember", "setup", "sync", "transfer", "verify", "view", "wipe", "worker"},
+    {"automemory", "block", "briefing", "call", "events", "inject", "context", "doctor", "facts", "githooks", "graves", "install", "installed", "listing", "memories", "purge", "reanchor", "recall", "relevance", "remember", "setup", "served", "sync", "takein", "transfer", "verify", "view", "wipe", "worker", "writeback"},
     {"store"},
     {"keys", "sign", "signature", "trust"},
     {"ancestry", "check", "document", "erase", "filters", "index", "marks", "notes", "patches", "plans", "remote", "rescue", "treeedit", "twins", "update", "vectors", "where"},
-    {"cache", "embed", "guard", "history", "ledger", "notetree", "odb", "packfile", "parallel", "roots", "scan"},
-    {"changes", "config", "gitcmd", "here", "hooklines", "kept", "layout", "reflock", "session", "spool"},
-    {"__init__", "digest", "errors", "fastjson", "fold", "plain", "rank", "record", "redact", "redact_context", "redact_rules", "stem", "claudehome", "jsonedit", "section", "targets", "text"},
+    {"cache", "embed", "guard", "history", "ledger", "notetree", "odb", "packfile", "parallel", "roots", "scan", "tables"},
+    {"changes", "config", "failures", "gitcmd", "here", "hooklines", "kept", "layout", "protocol", "reflock", "session", "spool"},
+    {"__init__", "digest", "errors", "fastjson", "fold", "hook", "plain", "protocol", "rank", "record", "redact", "redact_context", "redact_rules", "stem", "claudehome", "jsonedit", "section", "targets", "text", "topic"},
 ]
 HOMES = {"numpy": {"vectors"}, "pygit2": {"notes"}, "typer": {"cli"}, "rich": {"render"}, "llama_cpp": {"llama"}, "mcp": {"mcp_server"},
          "subprocess": {"gitcmd", "keys", "marks", "remote", "cli"}, "sqlite3": {"cache", "guard", "store", "doctor"}}
 HEAVY = {"numpy", "pygit2", "typer", "rich", "llama_cpp", "mcp", "sklearn", "scipy"}
 
 # What a prompt waits for: standard library only, and none of its slow parts.
-HOT = ["cache", "embed", "filters", "fold", "plain", "rank", "record", "scan", "session", "spool", "text", "trust"]
+HOT = ["automemory", "cache", "call", "embed", "events", "failures", "filters", "fold", "plain", "rank", "record", "scan", "session", "spool", "text", "trust"]
 SLOW = HEAVY | {"dataclasses", "typing", "inspect", "subprocess", "hashlib", "pathlib", "asyncio", "logging", "tempfile"}
 
 

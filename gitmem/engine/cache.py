@@ -19,9 +19,7 @@ costs: every prompt waits for it.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sqlite3
 import zlib
 
 from . import guard
@@ -30,48 +28,18 @@ from .guard import Moved as Moved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    import sqlite3
+    from collections.abc import Callable, Iterable, Sequence
+else:
+    try:
+        import _sqlite3 as sqlite3  # the package around it loads `datetime`: 4 ms
+    except ImportError:
+        import sqlite3
 
-SCHEMA = 4
+SCHEMA = 5  # the number of `tables`: raise it with every change there
 CHUNK = 1024  # sign codes per stored block
 CODE = 32  # bytes of one sign code
 _APPLICATION = 0x676D656D  # "gmem"
-
-_TABLES = """
-CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
--- Every record line we understand, byte for byte. scope: 1 team, 2 private, 3 both.
-CREATE TABLE line(n INTEGER PRIMARY KEY, version BLOB NOT NULL UNIQUE, memory BLOB NOT NULL, op TEXT NOT NULL, scope INTEGER NOT NULL, raw BLOB NOT NULL);
-CREATE INDEX line_memory ON line(memory);
-CREATE INDEX line_purge ON line(op) WHERE op = 'purge';
-CREATE TABLE cover(version BLOB NOT NULL, by INTEGER NOT NULL, PRIMARY KEY(version, by)) WITHOUT ROWID;
--- New commits in the place of old ones: `move` records, and lines found at a commit they do not name (a rewrite copied the note).
-CREATE TABLE move(old TEXT NOT NULL, new TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY(old, new, n)) WITHOUT ROWID;
--- Marks of commits that memories are about; uses: how many records say the same.
-CREATE TABLE anchor(commit_id TEXT NOT NULL, patch TEXT NOT NULL, base TEXT NOT NULL, branch_patch TEXT NOT NULL, uses INTEGER NOT NULL,
-  PRIMARY KEY(commit_id, patch, base, branch_patch)) WITHOUT ROWID;
--- What git said, kept because asking again takes long; made anew where it is missing. Patch-ids of commits and of branches
--- (empty: there is none), commits that carry the change of an anchor, and the revision in whose history an anchor was sought in vain.
-CREATE TABLE patch(commit_id BLOB PRIMARY KEY, id BLOB NOT NULL) WITHOUT ROWID;
-CREATE INDEX patch_id ON patch(id) WHERE id <> x'';
-CREATE TABLE branch(tip BLOB NOT NULL, base BLOB NOT NULL, id BLOB NOT NULL, PRIMARY KEY(tip, base)) WITHOUT ROWID;
-CREATE TABLE twin(commit_id TEXT NOT NULL, other TEXT NOT NULL, PRIMARY KEY(commit_id, other)) WITHOUT ROWID;
-CREATE TABLE sought(commit_id TEXT PRIMARY KEY, head TEXT NOT NULL) WITHOUT ROWID;
--- Whether the signature of line n holds, and whose it is.
-CREATE TABLE signature(n INTEGER PRIMARY KEY, state TEXT NOT NULL, signer TEXT NOT NULL);
--- One row per version shown, or one for a memory that is hidden. status: 0 active, 1 superseded, 2 forgotten.
-CREATE TABLE memory(row INTEGER PRIMARY KEY, id TEXT NOT NULL, line INTEGER NOT NULL, status INTEGER NOT NULL, scope INTEGER NOT NULL,
-  type TEXT, at TEXT, author TEXT, phase TEXT, source TEXT, anchor TEXT, digest BLOB);
-CREATE INDEX memory_id ON memory(id);
-CREATE INDEX memory_line ON memory(line);
-CREATE INDEX memory_source ON memory(source) WHERE source IS NOT NULL;
-CREATE INDEX memory_digest ON memory(digest);
-CREATE INDEX memory_hidden ON memory(status) WHERE status > 0;
-CREATE TABLE label(kind TEXT NOT NULL, value TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY(kind, value, row)) WITHOUT ROWID;
-CREATE VIRTUAL TABLE fts USING fts5(title, body, extra, content='', tokenize='ascii');
-CREATE TABLE term(word TEXT PRIMARY KEY, df INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE vector(row INTEGER PRIMARY KEY, v BLOB NOT NULL, crc INTEGER NOT NULL);
-CREATE TABLE code(chunk INTEGER PRIMARY KEY, codes BLOB NOT NULL, crc INTEGER NOT NULL);
-"""
 
 
 class Cache:
@@ -97,27 +65,12 @@ class Cache:
         """Whether the path now names another file than the open one: deleted, or rebuilt by another process."""
         return self.how != "memory" and guard.inode(self.path) != self.inode
 
-    @contextlib.contextmanager
-    def writing(self, wait: float) -> Iterator[bool]:
+    def writing(self, wait: float) -> _Writing:
         """One transaction under the writer lock; False, and none, where another process keeps the lock for `wait` seconds.
 
         Raises Moved where the open file is no longer the cache.
         """
-        if self.how == "memory":
-            with self._transaction():
-                yield True
-            return
-        with guard.locked(self.path, wait) as held:
-            if not held:
-                yield False
-                return
-            if self.moved():
-                raise Moved("another process replaced the cache")
-            if not guard.unchanged(self.path):
-                guard.verify_locked(self.path)
-            with self._transaction():
-                yield True
-            guard.settle(self.db, self.path)
+        return _Writing(self, wait)
 
     def keep(self, wait: float, write: Callable[[sqlite3.Connection], object]) -> bool:
         """`write` as one transaction, for what may as well be found out again; False where nothing can be written now."""
@@ -131,17 +84,6 @@ class Cache:
         except sqlite3.OperationalError as e:
             if getattr(e, "sqlite_errorname", "").startswith(("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_BUSY", "SQLITE_LOCKED")):
                 return False
-            raise
-
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self.db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self.db.execute("COMMIT")
-        except BaseException:
-            if self.db.in_transaction:
-                self.db.execute("ROLLBACK")
             raise
 
     def scrub(self, wait: float) -> None:
@@ -168,10 +110,13 @@ class Cache:
     def close(self) -> None:
         """Ends the connection. A log that a killed writer left goes into the file here, so that its page sums follow."""
         if self.how == "file" and guard.has_log(self.path):
-            with contextlib.suppress(sqlite3.Error, OSError), guard.locked(self.path, 1.0) as held:
-                if held and not self.moved() and not self.db.in_transaction:
-                    guard.settle(self.db, self.path)
-                self.db.close()
+            try:
+                with guard.locked(self.path, 1.0) as held:
+                    if held and not self.moved() and not self.db.in_transaction:
+                        guard.settle(self.db, self.path)
+                    self.db.close()
+            except (sqlite3.Error, OSError):
+                pass
         self.db.close()
         if self._attached:
             guard.detach(self.inode)
@@ -232,6 +177,53 @@ class Cache:
             blocks[chunk][at * CODE : (at + 1) * CODE] = code
         self.db.executemany("INSERT INTO code VALUES(?, ?, ?) ON CONFLICT(chunk) DO UPDATE SET codes = excluded.codes, crc = excluded.crc",
                             [(chunk, bytes(block), zlib.crc32(block)) for chunk, block in sorted(blocks.items())])
+
+
+class _Writing:
+    """See `Cache.writing`."""
+
+    __slots__ = ("_cache", "_held", "_lock")
+
+    def __init__(self, cache: Cache, wait: float) -> None:
+        self._cache = cache
+        self._lock = None if cache.how == "memory" else guard.locked(cache.path, wait)
+        self._held = False
+
+    def __enter__(self) -> bool:
+        cache = self._cache
+        if self._lock and not self._lock.__enter__():
+            self._lock.__exit__()
+            return False
+        try:
+            if self._lock:
+                if cache.moved():
+                    raise Moved("another process replaced the cache")
+                if not guard.unchanged(cache.path):
+                    guard.verify_locked(cache.path)
+            cache.db.execute("BEGIN IMMEDIATE")
+        except BaseException:
+            if self._lock:
+                self._lock.__exit__()
+            raise
+        self._held = True
+        return True
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if not self._held:
+            return
+        db = self._cache.db
+        try:
+            try:
+                if kind is None:
+                    db.execute("COMMIT")
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+            if kind is None and self._lock:
+                guard.settle(db, self._cache.path)
+        finally:
+            if self._lock:
+                self._lock.__exit__()
 
 
 def path_of(mem_dir: str) -> str:
@@ -332,13 +324,17 @@ def _remove_older(mem_dir: str) -> None:
         path = os.path.join(mem_dir, f"index-{old}.db")
         if os.path.lexists(path):
             guard.unlink(path)
-            with contextlib.suppress(OSError):
+            try:
                 os.unlink(path + ".lock")
+            except OSError:
+                pass
 
 
 def _make_tables(db: sqlite3.Connection) -> None:
+    from . import tables  # only where a cache is made
+
     db.execute("BEGIN IMMEDIATE")
-    for statement in _TABLES.split(";\n"):
+    for statement in tables.TABLES.split(";\n"):
         db.execute(statement)
     db.execute("INSERT INTO fts(fts, rank) VALUES('automerge', 8)")
     db.execute(f"PRAGMA application_id={_APPLICATION}")

@@ -18,7 +18,6 @@ bytes that change under an unchanged stamp, which is decay of the medium.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import struct
 import time
@@ -32,7 +31,6 @@ except ImportError:  # Windows: SQLite's own locks remain
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator
 
 _HEAD = struct.Struct("<8s5QI")  # magic, page size, size, mtime, ctime, inode, CRC of what stands before and of the sums
 _MAGIC = b"gmsums1\n"
@@ -47,23 +45,32 @@ class Moved(Exception):
     """The open file is no longer the cache of this repository; opening again helps."""
 
 
-@contextlib.contextmanager
-def locked(path: str, wait: float) -> Iterator[bool]:
+class locked:
     """The writer lock of a cache file, held by one process at a time; False where it was not free within `wait` seconds.
 
     Also True where no lock can be kept (no flock on this system or disk).
     """
-    try:
-        fd = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600) if fcntl else -1
-    except OSError:
-        fd = -1
-    if fd < 0:
-        yield True
-        return
-    try:
-        yield _flock(fd, wait)
-    finally:
-        os.close(fd)
+
+    __slots__ = ("_fd", "_path", "_wait")
+
+    def __init__(self, path: str, wait: float) -> None:
+        self._path = path
+        self._wait = wait
+
+    def __enter__(self) -> bool:
+        try:
+            self._fd = os.open(self._path + ".lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600) if fcntl else -1
+        except OSError:
+            self._fd = -1
+        try:
+            return self._fd < 0 or _flock(self._fd, self._wait)
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
 
 
 def _flock(fd: int, wait: float) -> bool:
@@ -120,8 +127,10 @@ def _write(path: str, page: int, sums: list[int]) -> None:
             f.write(_HEAD.pack(_MAGIC, page, *_stamp(path), zlib.crc32(body, zlib.crc32(start))) + body)
         os.replace(temporary, path + ".sums")
     except OSError:
-        with contextlib.suppress(OSError):
+        try:
             os.unlink(temporary)
+        except OSError:
+            pass
         raise
 
 
@@ -178,20 +187,29 @@ def detach(inode: int) -> None:
             os.close(entry[0])
 
 
-@contextlib.contextmanager
-def _reading(path: str) -> Iterator[int]:
+class _reading:
     """A descriptor to read a cache file by; closed at once only where SQLite does not have the file open."""
-    entry = _open.get(inode(path))
-    if entry is None:
-        fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        try:
-            yield fd
-        finally:
-            os.close(fd)
-        return
-    if entry[0] < 0:
-        entry[0] = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-    yield entry[0]
+
+    __slots__ = ("_close", "_path")
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._close = -1
+
+    def __enter__(self) -> int:
+        entry = _open.get(inode(self._path))
+        if entry is not None and entry[0] >= 0:
+            return entry[0]
+        fd = os.open(self._path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        if entry is None:
+            self._close = fd
+        else:
+            entry[0] = fd
+        return fd
+
+    def __exit__(self, *_: object) -> None:
+        if self._close >= 0:
+            os.close(self._close)
 
 
 def _sum_pages(path: str, page: int, wanted: set[int] | None = None) -> dict[int, int]:
@@ -269,8 +287,10 @@ def verify_locked(path: str) -> None:
     wrong = wrong_page(path)
     if wrong:
         raise Damaged(wrong)
-    with contextlib.suppress(OSError):
+    try:
         restamp(path)
+    except OSError:
+        pass
 
 
 def inode(path: str) -> int:
@@ -292,5 +312,7 @@ def unlink(path: str) -> None:
     """Removes the files of a cache; the lock stays."""
     # The database first: whoever comes between then finds none, and waits for the lock to make one.
     for suffix in ("", "-wal", "-shm", ".sums"):
-        with contextlib.suppress(OSError):
+        try:
             os.unlink(path + suffix)
+        except OSError:
+            pass
