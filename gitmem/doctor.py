@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Callable
 
 from . import __version__, setup
+from .agents import audit
 from .anchors import reanchor
 from .core import record
 from .core.errors import GitFailed, MemError
@@ -72,6 +73,7 @@ def examine(store: Store) -> list[Finding]:
     out += _programs()
     out += _hooks(store)
     out += [Finding(OK if good else WARN, text, hint) for good, text, hint in trust.remarks(store.settings, store.home)]
+    out += [Finding(*remark) for remark in audit.remarks(store)]
     unreadable: list[Finding] = []
     for scope, notes in store.sources:
         try:

@@ -42,6 +42,7 @@ _COMMANDS = {
     "purge": ("purge",),
     "admin": ("status", "index", "stats", "doctor", "config", "export", "import", "help"),
 }
+    "receipts": ("receipts",),
 
 
 def load(word: str = "") -> typer.Typer:

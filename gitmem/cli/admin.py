@@ -9,6 +9,7 @@ import time
 import typer
 
 from .. import doctor, render, setup
+from ..agents import audit
 from ..anchors import reanchor
 from ..core.errors import MemError, UsageError
 from ..engine import cache as cache_file
@@ -101,7 +102,7 @@ def index_command(
 def stats_command(as_json: bool = _Json) -> int:
     """Count memories by type, author, tag and month."""
     with opened() as store:
-        numbers = store.with_cache(lambda cache: listing.counts(store, cache))[0]
+        numbers = store.with_cache(lambda cache: {**listing.counts(store, cache), **audit.counts(cache)})[0]
         if as_json:
             write_json(numbers)
             return 0

@@ -9,14 +9,14 @@ nothing covers is visible; two of them are concurrent edits, and both are
 visible until one record covers them. A memory whose versions are all covered
 is forgotten, or superseded where a create record of another memory did it.
 Purge records remove every record of the memory, or the lines, they name.
-Records about commits (`mark`, `move`) are no part of it.
+Records about commits (`mark`, `move`) and about sessions (`receipt`) are no part of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .record import COMMIT_OPS, CONTENT_OPS, COVER_OPS, Record, newer, parse, version_of
+from .record import APART_OPS, COMMIT_OPS, CONTENT_OPS, COVER_OPS, Record, newer, parse, version_of
 
 ACTIVE, SUPERSEDED, FORGOTTEN = "active", "superseded", "forgotten"
 
@@ -97,7 +97,7 @@ def fold(records: Iterable[Record]) -> dict[str, Memory]:
     covered: dict[str, list[Record]] = {}
     groups: dict[str, list[Record]] = {}
     for r in unique.values():
-        if r.op == "purge" or r.op in COMMIT_OPS:
+        if r.op == "purge" or r.op in COMMIT_OPS or r.op in APART_OPS:
             continue
         groups.setdefault(r.id, []).append(r)
         if r.op in COVER_OPS:

@@ -81,7 +81,7 @@ class Update:
         ids, versions = fold.purged(purges)
         old_ids, old_versions = fold.purged(self._old_purges())
         fresh = [r for r in fresh if r.op == "purge" or (r.id not in ids | old_ids and r.version not in versions | old_versions)]
-        affected = {r.id for r in fresh if r.op != "purge" and r.op not in record.COMMIT_OPS}
+        affected = {r.id for r in fresh if r.op != "purge" and r.op not in record.COMMIT_OPS + record.APART_OPS}
         affected |= self._memories_of([v for r in fresh if r.op in record.COVER_OPS for v in r.after])
         for v, (n, scope, memory) in known.items():
             if scope | scopes[v] != scope:

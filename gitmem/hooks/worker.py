@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import sync
+from ..agents import receipts
 from ..anchors import reanchor
 from ..engine import check, guard
 from ..store import Store, open_store
@@ -134,6 +135,11 @@ HANDLERS: dict[str, Callable[[Store, list[Event]], None]] = {"post-rewrite": _re
 # --- after the events -------------------------------------------------------
 
 
+def _sessions(store: Store) -> None:
+    """Receipts of agents' sessions that ended: the event only wakes us, the sessions' files say what there is to do, also of a client that crashed."""
+    receipts.tend(store)
+
+
 def _refresh(store: Store) -> None:
     """The cache takes in what is new."""
     if any(notes.tip() for _, notes in store.sources):
@@ -172,7 +178,7 @@ def _tend(store: Store) -> None:
     githooks.tend(store)
 
 
-_AFTER: tuple[Callable[[Store], None], ...] = (_refresh, _signatures, _anchors, _tend, _check)
+_AFTER: tuple[Callable[[Store], None], ...] = (_sessions, _refresh, _signatures, _anchors, _tend, _check)
 
 
 # --- plumbing ---------------------------------------------------------------

@@ -1,0 +1,54 @@
+"""What the receipts add up to, for `git mem stats` and `git mem doctor`. Counted, never estimated; changes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from ..engine.cache import Cache
+from ..store import Store
+from . import receipts, session
+
+LATE = 3600  # seconds after which a worker should have written a receipt
+
+
+def counts(cache: Cache) -> dict[str, Any]:
+    """Sessions with receipts, how often a memory was shown by which route, and how many of those shown in a session had a file touched in it."""
+    found = receipts.stored(cache)
+    routes: Counter[str] = Counter()
+    for receipt in found:
+        routes.update({route: len(ids) for route, ids in receipt["shown"].items()})
+    return {
+        "sessions": len({r["session"] for r in found}),
+        "shown": dict(routes.most_common()),
+        "agents": dict(Counter(r["agent"] or "unknown" for r in found).most_common()),
+        "used": len({(r["session"], id) for r in found for id in r["used"]}),
+    }
+
+
+def remarks(store: Store) -> list[tuple[str, str, str, Callable[[], str] | None]]:
+    """(level, text, hint, repair) lines for the doctor; none where no agent was ever here."""
+    now = time.time()
+    files = session.files(store.repo.mem_dir)
+    if not files:
+        return []
+    waiting = [(path, parts[-1][-1][1]) for path, parts in receipts.due(store.repo.mem_dir, now)]
+    started = {path for path, _ in files if not session.settled(path)}
+    going = len(started - {path for path, _ in waiting})
+
+    def write() -> str:
+        return f"{_many(receipts.tend(store), 'receipt')} written"
+
+    out: list[tuple[str, str, str, Callable[[], str] | None]] = []
+    out.append(("ok", f"{_many(len(files), 'agent session')} of the last days, {going} not ended yet", "", None))
+    if waiting:
+        late = [path for path, when in waiting if now - when > LATE + (receipts.IDLE if now - when > receipts.IDLE else 0)]
+        text = f"{_many(len(waiting), 'session')} ended without a receipt yet"
+        out.append(("warn" if late else "ok", text, "the worker writes them; `git mem doctor --repair` does it now" if late else "", write))
+    return out
+
+
+def _many(n: int, what: str) -> str:
+    return f"{n} {what}{'s' * (n != 1)}"

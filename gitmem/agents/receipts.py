@@ -1,0 +1,247 @@
+"""Receipts: which memories an agent's session was given, at which tips of the notes refs and at which HEAD.
+
+Hooks only append to the session's file (`session`); the worker makes one
+record of op `receipt` for each part of a session that ended, or was idle for
+a day (Codex tells no end, and a client may crash), all in one commit of the
+private notes. `docs/format.md` has the fields: ids, object ids, times and
+counts, no text of a memory, a prompt or a path. A receipt is no memory.
+
+Promise: nothing is written twice. A part is named by its session and its
+first line, so a worker that was killed before it marked the file names it
+again as it did, and of records with one name the fullest counts. A session
+that is resumed after its end gets another receipt, for what came then.
+
+What cannot be known: a session that was forked, or resumed under a new id,
+has its predecessor's memories before it; its receipts name only what it was
+given itself.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from ..core import record
+from ..core.digest import sha256
+from ..core.errors import MemError
+from ..engine.cache import Cache
+from ..engine.document import ACTIVE
+from ..store import Store
+from . import session
+from .session import Entry
+
+IDLE = 24 * 3600  # seconds without a line after which a session counts as ended
+_PART = 500  # values in one SQL condition
+_UUID = frozenset("0123456789abcdefABCDEF-")
+
+
+# --- writing ----------------------------------------------------------------
+
+
+def tend(store: Store, now: float | None = None) -> int:
+    """Writes the receipts of all sessions that ended or are idle, then removes old session files; returns how many receipts."""
+    now = time.time() if now is None else now
+    made: dict[str, dict[str, Any]] = {}
+    covered: list[tuple[str, Entry]] = []
+    for path, parts in due(store.repo.mem_dir, now):
+        made.update((data["id"], data) for data in _drafts(store, path, parts) if data)
+        covered.append((path, parts[-1][-1]))
+    if made:
+        known = store.with_cache(_raw)[0]
+        # Not signed: a receipt is this clone's own, and a worker can ask nobody for a passphrase.
+        lines = [line for line in map(record.dump, made.values()) if line not in known]
+        if lines:
+            store.append("private", [("", line) for line in lines], f"git mem: {len(lines)} receipt{'s' * (len(lines) != 1)}")
+    for path, entry in covered:
+        session.mark(path, entry)
+    session.evict(store.repo.mem_dir, now)
+    return len(made)
+
+
+def due(mem_dir: str, now: float) -> list[tuple[str, list[list[Entry]]]]:
+    """(file, its parts that are over and without a receipt), the oldest file first. A part reaches to an end of the session, or to now where it is idle."""
+    found = []
+    for path, last in session.files(mem_dir):
+        if session.settled(path):
+            continue
+        parts = _parts(session.pending(path))
+        if parts and now - last <= IDLE and parts[-1][-1][0] != "end":
+            parts.pop()
+        if parts:
+            found.append((path, parts))
+    return found
+
+
+def _parts(entries: list[Entry]) -> list[list[Entry]]:
+    """Lines of a session, cut after each end."""
+    parts: list[list[Entry]] = [[]]
+    for entry in entries:
+        parts[-1].append(entry)
+        if entry[0] == "end":
+            parts.append([])
+    return [part for part in parts if part]
+
+
+def _drafts(store: Store, path: str, parts: list[list[Entry]]) -> list[dict[str, Any] | None]:
+    """What `_draft` makes of each part of a session's file; of the lines before them it takes what was shown and the session's id."""
+    entries = session.entries(path)
+    first = next((i for i, entry in enumerate(entries) if parts and entry[3] == parts[0][0][3]), 0)
+    before = _ids(entries[:first])
+    name = next((values[0] for kind, _, values, _ in entries if kind == "id" and values), "")
+    if len(name) != 36 or not _UUID.issuperset(name):
+        name = os.path.basename(path)  # an agent's name for it may be any text
+    out = []
+    for part in parts:
+        out.append(_draft(store, name.lower(), part, before))
+        before |= _ids(part)
+    return out
+
+
+def _ids(part: list[Entry]) -> set[str]:
+    return {v for kind, _, values, _ in part if kind == "shown" for v in values if _is_id(v)}
+
+
+def _draft(store: Store, name: str, part: list[Entry], before: set[str]) -> dict[str, Any] | None:
+    """The record of one part; None where no memory was shown in it and none that was shown before was of use."""
+    routes: dict[str, dict[str, None]] = {}
+    about: dict[str, str] = {}
+    touched: dict[str, None] = {}
+    said: dict[str, str] = {}
+    for kind, _, values, _ in part:
+        if kind == "shown":
+            here = dict(v.split("=", 1) for v in values if "=" in v)
+            for word, value in here.items():
+                about.setdefault(word, value)
+            ids = [v for v in values if _is_id(v)]
+            route = here.get("route", "")
+            routes.setdefault(route if route in session.ROUTES else "prompt", {}).update(dict.fromkeys(ids))
+        elif kind == "touched":
+            touched.update(dict.fromkeys(values))
+        elif kind == "start":
+            said.setdefault(kind, values[0] if values else "")
+        elif kind == "end":
+            said[kind] = values[0] if values else ""
+    shown = {route: list(ids) for route, ids in sorted(routes.items()) if ids}
+    known = before | _ids(part)
+    used = _used(store, list(touched), known) if touched and known else {}
+    if not shown and not used:
+        return None
+    id = sha256(b"git mem receipt\n" + name.encode() + b"\n" + part[0][3]).hexdigest()
+    head = record.object_id(about.get("head"))
+    fields = {
+        "session": name,
+        "agent": _word(about.get("agent", "")), "source": _word(said.get("start", "")), "end": _word(said.get("end", "idle")),
+        "started": _when(part[0][1]), "ended": _when(part[-1][1]), "head": head,
+        "tips": {ref: tip for ref, tip in sorted(about.items()) if ref.startswith("refs/notes/") and record.object_id(tip)},
+        "shown": shown, "files": len(touched), "used": used,
+    }
+    return {"v": record.FORMAT, "op": "receipt", "id": id[:32], "n": id[32:48], "at": fields["ended"], **{k: v for k, v in fields.items() if v}}
+
+
+def _used(store: Store, touched: list[str], shown: set[str]) -> dict[str, int]:
+    """{memory shown: how many of the touched files it names, itself or a directory above}."""
+    files: dict[str, set[str]] = {}
+    for path in touched:
+        inside = os.path.relpath(path, store.home) if os.path.isabs(path) else os.path.normpath(path)
+        if inside.startswith(".."):
+            continue
+        parts = inside.replace(os.sep, "/").split("/")
+        for i in range(1, len(parts) + 1):
+            for end in ("", "/"):
+                files.setdefault("/".join(parts[:i]) + end, set()).add(inside)
+
+    def read(cache: Cache) -> dict[str, int]:
+        named: dict[str, set[str]] = {}
+        values = [v.encode("utf-8", "replace").decode() for v in files]
+        for at in range(0, len(values), _PART):
+            part = values[at : at + _PART]
+            sql = f"SELECT DISTINCT id, value FROM label JOIN memory USING(row) WHERE kind = 'path' AND status = {ACTIVE} AND value IN ({','.join('?' * len(part))})"
+            for id, value in cache.db.execute(sql, part):
+                if id in shown:
+                    named.setdefault(id, set()).update(files.get(value, ()))
+        return {id: len(found) for id, found in sorted(named.items()) if found}
+
+    return store.with_cache(read)[0]
+
+
+def _is_id(value: str) -> bool:
+    return len(value) == 32 and all(c in "0123456789abcdef" for c in value)
+
+
+def _word(value: str) -> str:
+    """A short word of ours or of an agent's protocol; "other" for anything else: a receipt holds no text."""
+    return value if not value or (len(value) <= 30 and value.isascii() and value.replace("-", "").replace("_", "").isalnum()) else "other"
+
+
+def _when(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+
+
+# --- reading ----------------------------------------------------------------
+
+
+def _raw(cache: Cache) -> set[bytes]:
+    return {raw for (raw,) in cache.db.execute("SELECT raw FROM line WHERE op = 'receipt'")}
+
+
+def stored(cache: Cache) -> list[dict[str, Any]]:
+    """All receipts, newest first, in the form `listed` has. Of one part the fullest record counts; shapes of others are left out."""
+    found: dict[str, tuple[tuple[str, int, str], dict[str, Any]]] = {}
+    for raw in _raw(cache):
+        parsed = record.parse(raw)
+        if parsed is None:
+            continue
+        order = (_text(parsed.data, "ended"), len(raw), parsed.version)
+        if parsed.id not in found or found[parsed.id][0] < order:
+            found[parsed.id] = order, parsed.data
+    out = [_public(data, "stored") for _, data in found.values()]
+    return sorted(out, key=_newest, reverse=True)
+
+
+def _newest(receipt: dict[str, Any]) -> tuple[str, str, str]:
+    return receipt["ended"] or "~", receipt["started"], receipt["id"]
+
+
+def listed(store: Store, wanted: str = "", limit: int | None = None) -> list[dict[str, Any]]:
+    """Receipts and sessions without one yet, newest first: what `git mem receipts --json` prints.
+
+    `wanted`: a session's id, or the first digits of it. Raises MemError where it names none.
+    """
+    now = time.time()
+    found: dict[str, dict[str, Any]] = {}
+    for path, last in session.files(store.repo.mem_dir):
+        parts = [] if session.settled(path) else _parts(session.pending(path))
+        for part, data in zip(parts, _drafts(store, path, parts), strict=True):
+            if data:
+                over = part[-1][0] == "end" or now - last > IDLE
+                found[data["id"]] = _public(data if over else {**data, "ended": None, "end": None}, "waiting" if over else "open")
+    for receipt in store.with_cache(stored)[0]:
+        if found.get(receipt["id"], receipt)["ended"] == receipt["ended"]:
+            found[receipt["id"]] = receipt
+    everything = sorted(found.values(), key=_newest, reverse=True)
+    if wanted:
+        key = session.key(wanted)
+        everything = [r for r in everything if r["session"] == key or r["session"].startswith(wanted.strip().lower())]
+        if not everything:
+            raise MemError(f"no receipt of session '{wanted[:40]}'", hint="`git mem receipts` lists the sessions")
+    return everything[:limit]
+
+
+def _public(data: dict[str, Any], state: str) -> dict[str, Any]:
+    shown = data.get("shown")
+    tips, used = data.get("tips"), data.get("used")
+    files = data.get("files")
+    return {
+        "id": _text(data, "id"), "state": state, "session": _text(data, "session"), "agent": _text(data, "agent"), "source": _text(data, "source"),
+        "started": _text(data, "started"), "ended": _text(data, "ended") or None, "end": _text(data, "end") or None, "head": _text(data, "head") or None,
+        "tips": {str(k): v for k, v in tips.items() if isinstance(v, str)} if isinstance(tips, dict) else {},
+        "shown": {str(k): [i for i in v if isinstance(i, str)] for k, v in shown.items() if isinstance(v, list)} if isinstance(shown, dict) else {},
+        "files": files if type(files) is int else 0,
+        "used": {str(k): v for k, v in used.items() if type(v) is int} if isinstance(used, dict) else {},
+    }
+
+
+def _text(data: dict[str, Any], name: str) -> str:
+    value = data.get(name)
+    return record.clean(value) if isinstance(value, str) else ""
