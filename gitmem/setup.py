@@ -79,7 +79,7 @@ def uninstall(store: Store) -> list[str]:
     """Takes our entries, our hooks and the cache away; returns one line for each thing done. Memories stay in the notes refs."""
     repo = store.repo
     # Without our own list (the cache was deleted) what init would add is what it added.
-    done = changes.undo(repo, {"init", "git"}, [(k, v) for k, v, _ in entries(store, default_remote(store))])
+    done = changes.undo(repo, {"init", "git", "agents"}, [(k, v) for k, v, _ in entries(store, default_remote(store))])
     done += githooks.uninstall(store)
     store.close_cache()
     if os.path.isdir(repo.mem_dir):

@@ -20,7 +20,7 @@ LAYERS = [
     {"automemory", "block", "briefing", "call", "events", "inject", "context", "doctor", "facts", "githooks", "graves", "install", "installed", "listing", "memories", "purge", "reanchor", "recall", "relevance", "remember", "setup", "served", "sync", "takein", "transfer", "verify", "view", "wipe", "worker", "writeback"},
     {"store"},
     {"keys", "sign", "signature", "trust"},
-    {"ancestry", "check", "document", "erase", "filters", "index", "marks", "notes", "patches", "plans", "remote", "rescue", "treeedit", "twins", "update", "vectors", "where"},
+    {"ancestry", "check", "document", "erase", "filters", "index", "marks", "notes", "patches", "plans", "remote", "rescue", "search", "standing", "stored", "treeedit", "twins", "update", "vectors", "where"},
     {"cache", "embed", "guard", "history", "ledger", "notetree", "odb", "packfile", "parallel", "roots", "scan", "tables"},
     {"changes", "config", "failures", "gitcmd", "here", "hooklines", "kept", "layout", "protocol", "reflock", "session", "spool"},
     {"__init__", "digest", "errors", "fastjson", "fold", "hook", "plain", "protocol", "rank", "record", "redact", "redact_context", "redact_rules", "stem", "claudehome", "jsonedit", "section", "targets", "text", "topic"},

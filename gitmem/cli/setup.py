@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import typer
 
 from .. import setup, sync
-from ..core.errors import UsageError
+from ..agents import install, installed, targets
+from ..core.errors import NotARepository, UsageError
+from ..git import layout
 from ..hooks import githooks
 from ..store import Store
 from . import app
 from .common import opened, write, write_json
 
-_TARGETS = ("git",)  # what git mem can be installed into
 _Json = typer.Option(False, "--json", help="Print JSON.")
 
 
@@ -55,12 +59,22 @@ def _offer_hooks(store: Store) -> None:
 
 @app.command("install")
 def install_command(
-    target: str = typer.Argument(..., metavar="TARGET", help="What to install into: git (its hooks)."),
+    target: str = typer.Argument(..., metavar="TARGET", help="git (its hooks), claude, codex, gemini, cursor, copilot (their hooks), agents-md or claude-md (a section in AGENTS.md or CLAUDE.md)."),
+    user: bool = typer.Option(False, "--user", help="An agent: into your own settings, for all repositories; the default."),
+    project: bool = typer.Option(False, "--project", help="An agent: into a file of the working tree, which can be committed for the team."),
+    allow: bool | None = typer.Option(None, "--allow/--no-allow", help=f"claude: whether it may run `git mem` without asking (permission `{targets.PERMISSION}`)."),
     pre_push: bool = typer.Option(False, "--pre-push", help="git: also a hook that warns before a push would publish private memories, and shares memories then if mem.autoSync is true."),
     as_json: bool = _Json,
 ) -> int:
-    """Add git hooks that keep the search index up to date. Hooks that exist are kept and run; `git mem uninstall git` restores all."""
+    """Put git mem into git's hooks or into an agent's settings. What is there is kept; `git mem uninstall TARGET` restores it."""
     _check(target)
+    scope = _scope(target, user, project)
+    if target != "git":
+        if pre_push:
+            raise UsageError("--pre-push goes with `git mem install git`")
+        return _install_agent(target, scope, allow, as_json)
+    if allow is not None:
+        raise UsageError("--allow goes with `git mem install claude`")
     with opened() as store:
         done = githooks.install(store, pre_push)
         found = githooks.survey(store)
@@ -75,16 +89,58 @@ def install_command(
         return 1 if found.problems else 0
 
 
+def _install_agent(target: str, scope: str, allow: bool | None, as_json: bool) -> int:
+    with _maybe_repo() as repo:
+        if target == "claude" and allow is None and not as_json and sys.stdin and sys.stdin.isatty() and sys.stdout.isatty():
+            allow = typer.confirm("May Claude Code run `git mem` commands without asking each time?", default=False) or None
+        done, hints = install.install(os.environ, repo, target, scope, allow)
+        if as_json:
+            write_json({"changed": done, "hints": hints})
+            return 0
+        for line in done or ["nothing had to change"]:
+            write(line)
+        for line in hints:
+            write(f"note: {line}")
+        return 0
+
+
+@contextmanager
+def _maybe_repo() -> Iterator[layout.Repo | None]:
+    """The repository around the current directory, if there is one: a user's own settings need none."""
+    try:
+        repo = layout.open_repo()
+    except NotARepository:
+        yield None
+        return
+    try:
+        yield repo
+    finally:
+        repo.git.close()
+
+
 @app.command("uninstall")
 def uninstall_command(
-    target: str = typer.Argument("", metavar="[TARGET]", help="git: the hooks alone. Without it: everything that init and install set up."),
+    target: str = typer.Argument("", metavar="[TARGET]", help="What `install` takes: that alone. Without it: everything that init and install set up in this repository."),
+    user: bool = typer.Option(False, "--user", help="An agent: only out of your own settings."),
+    project: bool = typer.Option(False, "--project", help="An agent: only out of the working tree."),
     as_json: bool = _Json,
 ) -> int:
     """Take back what init and install set up. Memories stay in the notes refs."""
     if target:
         _check(target)
+    scope = _scope(target, user, project)
+    if target and target != "git":
+        with _maybe_repo() as repo:
+            done = install.uninstall(os.environ, repo, target, scope)
+        if as_json:
+            write_json({"changed": done, "kept": []})
+            return 0
+        for line in done or ["nothing was installed"]:
+            write(line)
+        return 0
     with opened(needs_enabled=False) as store:
-        done = githooks.uninstall(store) if target else setup.uninstall(store)
+        done = [] if target else install.everything_here(os.environ, store.repo)
+        done += githooks.uninstall(store) if target else setup.uninstall(store)
         kept = [n.ref for _, n in store.sources if n.tip()]
         if as_json:
             write_json({"changed": done, "kept": kept})
@@ -93,9 +149,20 @@ def uninstall_command(
             write(line)
         if kept and not target:
             write(f"kept: {', '.join(kept)}, which hold the memories")
+        for one in [] if target else installed.state(os.environ, store.repo):
+            write(f"kept: {one.target} in '{one.path}'" + (f"; `git mem uninstall {one.target}` takes it out" if one.scope != installed.PLUGIN else ""))
         return 0
 
 
 def _check(target: str) -> None:
-    if target not in _TARGETS:
-        raise UsageError(f"git mem cannot be installed into '{target}'", hint=f"targets: {', '.join(_TARGETS)}")
+    if target not in targets.TARGETS:
+        raise UsageError(f"git mem cannot be installed into '{target}'", hint=f"targets: {', '.join(targets.TARGETS)}")
+
+
+def _scope(target: str, user: bool, project: bool) -> str:
+    """What --user and --project say, where they go with the target."""
+    if user and project:
+        raise UsageError("--user and --project are two places", hint="run it once for each")
+    if (user or project) and target not in targets.AGENTS and not (project and target in targets.SECTIONS):
+        raise UsageError(f"--{'user' if user else 'project'} does not go with '{target}'" if target else "--user and --project go with the name of an agent")
+    return targets.USER if user else targets.PROJECT if project else ""

@@ -1,0 +1,305 @@
+"""Edits of a JSON file that somebody else wrote: only our own characters come and go.
+
+Promise: comments, order, indentation, line ends and everything else of the text
+stay. An edit is made of insertions, whose places are kept, so cutting them out
+gives back the text; `remove` is the inverse of `append` also where others have
+changed the text since. Reads what the agents read: JSON, and beside it comments
+and a comma after the last item. Text that is no JSON is refused, never mended.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from typing import Any
+
+_WORD = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null")
+_DEEPEST = 200
+_COMMENT = re.compile(r"[ \t]*(?://[^\r\n]*|/\*(?:[^*\r\n]|\*(?!/))*\*/)[ \t]*(?=\r?\n|$)")
+
+
+class Broken(ValueError):
+    """The text is no JSON; `line` is where that shows."""
+
+    def __init__(self, reason: str, line: int) -> None:
+        super().__init__(f"{reason} in line {line}")
+        self.line = line
+
+
+class Node:
+    """A value and where it stands. `items`: of an object or array."""
+
+    __slots__ = ("end", "items", "kind", "start")
+
+    def __init__(self, kind: str, start: int) -> None:
+        self.kind = kind  # "{", "[", or "" for anything else
+        self.start = start
+        self.end = start
+        self.items: list[Item] = []
+
+    def get(self, key: str) -> Node | None:
+        """The value of a key; the last one where there are several, as all readers have it."""
+        return next((item.node for item in reversed(self.items) if item.key == key), None)
+
+
+class Item:
+    __slots__ = ("key", "node", "start")
+
+    def __init__(self, key: str, start: int, node: Node) -> None:
+        self.key = key
+        self.start = start
+        self.node = node
+
+
+def parse(text: str) -> Node | None:
+    """The value of a text; None where there is none (an empty file). Raises Broken."""
+    at = _skip(text, 1 if text.startswith("\ufeff") else 0)
+    if at == len(text):
+        return None
+    root = _value(text, at, 0)
+    end = _skip(text, root.end)
+    if end < len(text):
+        raise _broken("something follows the value", text, end)
+    return root
+
+
+def value(text: str, node: Node) -> Any:
+    """A node as Python has it."""
+    if node.kind == "{":
+        return {item.key: value(text, item.node) for item in node.items}
+    if node.kind == "[":
+        return [value(text, item.node) for item in node.items]
+    return json.loads(text[node.start : node.end], strict=False)
+
+
+def cut(text: str, spans: list[list[int]]) -> str:
+    """The text without these places."""
+    for start, end in sorted(spans, reverse=True):
+        text = text[:start] + text[end:]
+    return text
+
+
+class Doc:
+    """A text that is edited. `spans`: the places that were inserted, of the present text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.spans: list[list[int]] = []
+        self.root = parse(text)
+
+    def at(self, *path: str | int) -> Node | None:
+        """The node at a path of keys and numbers."""
+        node = self.root
+        for step in path:
+            if node is None:
+                return None
+            if isinstance(step, int):
+                node = node.items[step].node if node.kind == "[" and step < len(node.items) else None
+            else:
+                node = node.get(step) if node.kind == "{" else None
+        return node
+
+    def value(self, *path: str | int) -> Any:
+        """The value at a path; None where there is none."""
+        node = self.at(*path)
+        return None if node is None else value(self.text, node)
+
+    def append(self, path: tuple[str, ...], what: Any) -> None:
+        """Adds a value to the end of the array at a path of keys; what lacks of the path is made. Raises Broken where something else stands there."""
+        node, rest = self._walk(path)
+        if not rest:
+            if node.kind != "[":
+                raise _broken(f"'{'.'.join(path)}' is no array", self.text, node.start)
+            self._insert(node, None, what)
+            return
+        made: Any = [what]
+        for key in reversed(rest[1:]):
+            made = {key: made}
+        self._insert(node, rest[0], made)
+
+    def put(self, path: tuple[str, ...], what: Any) -> None:
+        """Sets a key that is not there; what is there stays."""
+        node, rest = self._walk(path)
+        if rest:
+            for key in reversed(rest[1:]):
+                what = {key: what}
+            self._insert(node, rest[0], what)
+
+    def remove(self, *path: str | int) -> None:
+        """Takes one item away, with the comma and the white space that came with it."""
+        holder = self.at(*path[:-1])
+        assert holder is not None
+        key = path[-1]
+        index = key if isinstance(key, int) else max(i for i, item in enumerate(holder.items) if item.key == key)
+        text, items = self.text, holder.items
+        item = items[index]
+        start, end = item.start, item.node.end
+        while text[start - 1] in " \t\r\n":
+            start -= 1
+        comma = _skip(text, end)
+        cuts = [[start, end]]
+        if text[comma] == ",":
+            cuts = [[start, comma + 1]] if not text[end:comma].strip() else [[start, end], [comma, comma + 1]]
+        elif index:
+            comma = _skip(text, items[index - 1].node.end)
+            cuts = [[start, end], [comma, comma + 1]] if comma < start else [[comma, end]]
+        text = cut(text, cuts)
+        if len(items) == 1 and not text[holder.start + 1 : holder.end - sum(b - a for a, b in cuts) - 1].strip():
+            text = text[: holder.start + 1] + text[holder.end - sum(b - a for a, b in cuts) - 1 :]
+        self.text, self.spans, self.root = text, [], parse(text)
+
+    # --- how it is written ------------------------------------------------
+
+    def _walk(self, path: tuple[str, ...]) -> tuple[Node, list[str]]:
+        """(the last node of a path that is there, the keys that lack)."""
+        if self.root is None:
+            self._place(len(self.text), "{}" + self._newline())
+        node = self.root
+        assert node is not None
+        for i, key in enumerate(path):
+            if node.kind != "{":
+                raise _broken(f"'{'.'.join(path[:i])}' is no object" if i else "the file holds no object", self.text, node.start)
+            below = node.get(key)
+            if below is None:
+                return node, list(path[i:])
+            node = below
+        return node, []
+
+    def _insert(self, holder: Node, key: str | None, what: Any) -> None:
+        text, items = self.text, holder.items
+        wide = self._wide(holder)
+        if wide:
+            newline = self._newline()
+            indent = _indent(text, items[-1].start) if items else _indent(text, holder.start) + self._unit()
+            shown = json.dumps(what, indent=self._unit(), ensure_ascii=False).replace("\n", newline + indent)
+            piece = newline + indent + (json.dumps(key) + ": " if key is not None else "") + shown
+        else:
+            space = "" if re.search(r'"[:,]\S', text) else " "
+            shown = json.dumps(what, ensure_ascii=False, separators=("," + space, ":" + space))
+            piece = (space if items else "") + (json.dumps(key) + ":" + space if key is not None else "") + shown
+        if not items:
+            inner = text[holder.start + 1 : holder.end - 1]
+            at = holder.start + 1 + len(inner.rstrip())
+            if wide and "\n" not in inner[len(inner.rstrip()) :]:
+                piece += self._newline() + _indent(text, holder.start)
+            self._place(at, piece)
+            return
+        end = items[-1].node.end
+        comma = _skip(text, end)
+        if text[comma] == ",":
+            end = comma + 1
+            piece += ","  # as the writer of the file has it
+        else:
+            self._place(end, ",")
+            end += 1
+        if wide:  # a comment beside the last item stays beside it
+            beside = _COMMENT.match(self.text, end)
+            end = beside.end() if beside else end
+        self._place(end, piece)
+
+    def _place(self, at: int, what: str) -> None:
+        inside = False
+        for span in self.spans:
+            if at <= span[0]:
+                span[0] += len(what)
+                span[1] += len(what)
+            elif at < span[1]:
+                span[1] += len(what)
+                inside = True
+        if not inside:
+            self.spans.append([at, at + len(what)])
+        self.text = self.text[:at] + what + self.text[at:]
+        self.root = parse(self.text)
+
+    def _wide(self, holder: Node) -> bool:
+        """Whether items of a holder stand on lines of their own."""
+        if holder.items:
+            return "\n" in self.text[holder.start : holder.items[0].start]
+        root = self.root
+        assert root is not None
+        return not root.items or "\n" in self.text[root.start : root.items[0].start]
+
+    def _newline(self) -> str:
+        return "\r\n" if "\r\n" in self.text else "\n"
+
+    def _unit(self) -> str:
+        """What one level is indented by."""
+        root = self.root
+        if root is None or not root.items or "\n" not in self.text[root.start : root.items[0].start]:
+            return "  "
+        return _indent(self.text, root.items[0].start).removeprefix(_indent(self.text, root.start)) or "  "
+
+
+def _indent(text: str, at: int) -> str:
+    """The white space at the begin of the line of a place."""
+    start = text.rfind("\n", 0, at) + 1
+    found = re.match(r"[ \t]*", text[start:at])
+    return found[0] if found else ""
+
+
+def _skip(text: str, at: int) -> int:
+    """The next place that is neither white space nor comment."""
+    while at < len(text):
+        if text[at] in " \t\r\n":
+            at += 1
+        elif text.startswith("//", at):
+            end = text.find("\n", at)
+            at = len(text) if end < 0 else end
+        elif text.startswith("/*", at):
+            end = text.find("*/", at + 2)
+            if end < 0:
+                raise _broken("a comment has no end", text, at)
+            at = end + 2
+        else:
+            break
+    return at
+
+
+def _value(text: str, at: int, depth: int) -> Node:
+    if at >= len(text):
+        raise _broken("the text ends early", text, at)
+    if depth > _DEEPEST:
+        raise _broken("too many levels", text, at)
+    node = Node(text[at] if text[at] in "{[" else "", at)
+    if node.kind:
+        closing = "}" if node.kind == "{" else "]"
+        at = _skip(text, at + 1)
+        while text[at : at + 1] != closing:
+            start, key = at, ""
+            if node.kind == "{":
+                key, at = _string(text, at)
+                at = _skip(text, at)
+                if text[at : at + 1] != ":":
+                    raise _broken("a colon is missing", text, at)
+                at = _skip(text, at + 1)
+            below = _value(text, at, depth + 1)
+            node.items.append(Item(key, start, below))
+            at = _skip(text, below.end)
+            if text[at : at + 1] == ",":
+                at = _skip(text, at + 1)
+            elif text[at : at + 1] != closing:
+                raise _broken("a comma or a bracket is missing", text, at)
+        node.end = at + 1
+    elif text[at] == '"':
+        node.end = _string(text, at)[1]
+    else:
+        word = _WORD.match(text, at)
+        if not word:
+            raise _broken("no value stands there", text, at)
+        node.end = word.end()
+    return node
+
+
+def _string(text: str, at: int) -> tuple[str, int]:
+    if text[at : at + 1] != '"':
+        raise _broken("a quoted name is missing", text, at)
+    try:
+        found, end = scanstring(text, at + 1, False)
+    except ValueError as e:
+        raise _broken("a string has no end", text, at) from e
+    return str(found), int(end)
+
+
+def _broken(reason: str, text: str, at: int) -> Broken:
+    return Broken(reason, text.count("\n", 0, min(at, len(text))) + 1)
