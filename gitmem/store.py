@@ -24,7 +24,8 @@ from .engine.document import Ahead
 from .git import config, layout
 from .hooks import spool
 from .signing import trust
-from .truth.notes import Notes, Written
+from .truth.notes import Notes
+from .truth.plans import Written
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from .anchors import reanchor
 from .core import record
-from .core.errors import MemError, Refused
+from .core.errors import GitFailed, MemError, Refused
 from .git import remote
 from .git.remote import Remote
 from .setup import default_remote
@@ -183,9 +183,17 @@ def _unite(store: Store, there: Remote, report: Report) -> str:
     written = None
     if before and not _contains(store, store.team.tip(), before):
         # The fetch may replace it (a remote that was force-pushed): what it holds is taken in first.
-        written = store.unite(before, message)
-        report.received += written.lines
-        report.purged = report.purged or written.replaced
+        try:
+            written = store.unite(before, message)
+        except GitFailed:
+            # Objects of it are gone: git would believe that it has them, and not fetch them again.
+            there.forget_tracking()
+            report.remarks.append(f"objects of '{there.tracking}' ({before[:12]}) are not here; it was fetched anew")
+        else:
+            report.received += written.lines
+            report.purged = report.purged or written.replaced
+    elif not before:
+        there.forget_tracking()  # where it names what is not here at all
     theirs = there.fetch()
     if theirs and (theirs != before or written is None):
         if _contains(store, store.team.tip(), theirs):

@@ -196,7 +196,7 @@ class Model:
         cache: dict[str, set[bytes]] = {}
         for c in self.g("rev-list", "--reverse", "--topo-order", self.tip()).split():
             commit = s.history.commit(c)
-            own = {row for _, row in s._contents(commit)}
+            own = {row for _, row in s.contents(commit)}
             up = set().union(*[cache[p] for p in commit.parents]) if commit.parents else set()
             if commit.complete:
                 assert up <= own, ("incomplete", c, sorted(row[:12] for row in up - own), self.trace)

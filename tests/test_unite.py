@@ -11,7 +11,7 @@ from conftest import Lab
 from gitmem.core import fold, record
 from gitmem.core.errors import Refused
 from gitmem.git import layout
-from gitmem.truth import notes, notetree, treeedit
+from gitmem.truth import notes, notetree, plans, treeedit
 
 REF, ADA = "refs/notes/mem/team", "Ada <ada@example.org>"
 
@@ -27,13 +27,13 @@ class Clone:
         self.notes.append([(self.head, line)], "m", ADA)
         return line
 
-    def purge(self, line: bytes) -> notes.Written:
+    def purge(self, line: bytes) -> plans.Written:
         parsed = record.parse(line)
         assert parsed
         tombstone = record.dump(record.envelope("purge", {"id": parsed.id, "lines": [parsed.version], "all": True}, "", {}))
         return self.notes.replant([(notetree.PURGED, tombstone)], "git mem: purge 1 memory", ADA)
 
-    def take(self, other: Clone) -> notes.Written:
+    def take(self, other: Clone) -> plans.Written:
         self.lab.git(self.path, "fetch", "-q", str(other.path), f"+{REF}:refs/theirs")
         written = self.notes.unite(self.lab.git(self.path, "rev-parse", "refs/theirs").strip(), "git mem: sync", ADA)
         self.lab.git(self.path, "update-ref", "-d", "refs/theirs")

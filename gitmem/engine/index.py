@@ -90,6 +90,8 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
             if progress:
                 progress(min(i + _BATCH, len(lines)))
         for _, notes, _, tip in moved:
+            if notes.missing:
+                continue  # what is away may come back: the next call looks again
             cache.set_meta("tip:" + notes.ref, tip)
             cache.set_meta("log:" + notes.ref, sizes[notes.ref])
         scrub = update.finish() or scrub

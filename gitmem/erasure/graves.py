@@ -15,6 +15,7 @@ import re
 from typing import Any
 
 from ..core import record
+from ..core.errors import GitFailed
 from ..core.fold import Tombstones
 from ..core.record import Record
 from ..store import Store
@@ -29,12 +30,15 @@ _STATE = "purged"
 
 
 def ours(store: Store) -> dict[str, Notes]:
-    """{ref: its notes} of the team's, the private and the tracking refs."""
+    """{ref: its notes} of the team's, the private and the tracking refs. A tracking copy that names nothing that is here, or no commit, holds nothing."""
     out = {notes.ref: notes for _, notes in store.sources}
     team = re.compile(f"refs/notes/remotes/.+/{re.escape(store.settings['ref'])}/team[^/]*")
     for ref in store.repo.git.text("for-each-ref", "--format=%(refname)", "refs/notes/remotes/").splitlines():
-        if team.fullmatch(ref):
-            out[ref] = Notes(store.repo.git, ref, store.repo.hex_len)
+        notes = Notes(store.repo.git, ref, store.repo.hex_len)
+        if team.fullmatch(ref) and store.repo.git.objects.get(ref + "^{commit}"):
+            with contextlib.suppress(GitFailed):
+                notes.purges()
+                out[ref] = notes
     return out
 
 
@@ -133,6 +137,8 @@ def _heads(notes: Notes, tip: str, former: set[str]) -> Iterator[Commit]:
 def _clean(notes: Notes, commit: Commit, graves: Tombstones, known: str) -> bool:
     """Whether neither a commit nor its history has a doomed line. `known`: a commit that is clean."""
     there = notes.tombstones(commit.id)
-    if commit.complete and graves.ids <= there.ids and graves.versions <= there.versions:
-        return True
-    return notes.history.commit(known) is not None and not any(graves.doom(line) for _, line in notes.lines(commit.id, since=known))
+    from_here = notes.history.commit(known) is not None
+    if not from_here and not (commit.complete and graves.ids <= there.ids and graves.versions <= there.versions):
+        return False
+    # The trailer is no proof: a merge that brings everything back may have a copy of it.
+    return not notes.history.holds(commit.id, [known] if from_here else [], graves.doom)

@@ -55,9 +55,9 @@ class Remote:
         return self._local.text("rev-parse", "-q", "--verify", self.tracking + "^{commit}", ok=(0, 1, 128))
 
     def fetch(self) -> str:
-        """Updates the tracking copy; returns its commit, "" where the remote has no memories."""
+        """Updates the tracking copy; returns its commit, "" where the remote has no memories. Raises MemError where its ref holds something else."""
         self._fetch(self.tracking)
-        return self.tracked()
+        return self._fetched(self.tracking)
 
     @contextlib.contextmanager
     def peek(self) -> Iterator[str]:
@@ -65,10 +65,20 @@ class Remote:
         aside = f"refs/git-mem/peek-{os.getpid()}/team"
         try:
             self._fetch(aside)
-            yield self._local.text("rev-parse", "-q", "--verify", aside + "^{commit}", ok=(0, 1, 128))
+            yield self._fetched(aside)
         finally:
             for name in self._local.text("for-each-ref", "--format=%(refname)", aside.rpartition("/")[0]).split():
                 self._local.run("update-ref", "-d", name)
+
+    def _fetched(self, to: str) -> str:
+        """The commit that a fetch wrote to a ref. What is none is no copy of memories: it does not stay."""
+        commit = self._local.text("rev-parse", "-q", "--verify", to + "^{commit}", ok=(0, 1, 128))
+        kind = "" if commit else self._local.text("for-each-ref", "--format=%(objecttype)%(if)%(*objecttype)%(then) of a %(*objecttype)%(end)", to, ok=(0, 128))
+        if kind:
+            self._local.run("update-ref", "-d", to)
+            raise MemError(f"'{self.ref}' of '{self.name}' is a {kind}, not a commit with memories",
+                           hint="nothing was taken in or sent, and what is here stays; that ref has to be put right at the remote, or name another one with --remote")
+        return commit
 
     def _fetch(self, to: str) -> None:
         # A pattern: a literal ref that the remote lacks is an error to git. A partial clone needs the notes whole.

@@ -7,6 +7,7 @@ has it, and the walk is over before it began.
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from ..core.errors import GitFailed
@@ -15,7 +16,7 @@ from . import notetree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..git.gitcmd import Git
 
@@ -105,7 +106,37 @@ class History:
                     continue
                 wanted.add((parent.tree, commit.tree))
                 queue.append(parent)
-        return list(dict.fromkeys(notetree.lines_gone(self.git, sorted(wanted), self.hex_len))), whole
+        try:
+            return list(dict.fromkeys(notetree.lines_gone(self.git, sorted(wanted), self.hex_len, strict=True))), whole
+        except GitFailed:
+            # What is not here now may be away for a moment: whoever looks later finds it, if nobody claims to have seen all.
+            found: dict[tuple[str, bytes], None] = {}
+            for pair in sorted(wanted):
+                with contextlib.suppress(GitFailed):
+                    found.update(dict.fromkeys(notetree.lines_gone(self.git, [pair], self.hex_len)))
+            return list(found), False
+
+    def holds(self, head: str, known: Iterable[str], doom: Callable[[bytes], bool]) -> bool:
+        """Whether a note of `head` or its history has a doomed line, whatever its commits say of themselves; what commits in `known` lead to is not read."""
+        stdin = "".join([f"{head}\n", *(f"^{id}\n" for id in known if id)]).encode()
+        rows = self.git.run("rev-list", "--objects", "--no-object-names", "--ignore-missing", "--missing=allow-any", "--stdin", stdin=stdin, ok=(0, 128)).decode().split()
+        seen: set[bytes] = set()  # one line stands in every later state of its note
+        for found in self.git.objects.get_many(rows):
+            if found and found[1] == "blob":
+                lines = [line for line in notetree.split_lines(found[2]) if line not in seen]
+                if any(map(doom, lines)):
+                    return True
+                seen.update(lines)
+        return False
+
+    def own_entry(self) -> str | None:
+        """The newest commit that a write here, which had looked, moved the ref to; "" where others made every move, None where no reflog is kept."""
+        none = None
+        for entry, ours in self._reflog():
+            if ours:
+                return entry
+            none = ""
+        return none
 
     def strays(self, tip: str, deep: bool = False) -> list[Commit]:
         """Former tips, by the reflog, that are no ancestors of `tip`.

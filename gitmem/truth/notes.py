@@ -25,54 +25,20 @@ import time
 from collections.abc import Iterable, Iterator
 
 from ..core import record
-from ..core.errors import GitFailed, MemError, RefMoved, Refused
+from ..core.errors import GitFailed, MemError, RefMoved
 from ..core.fold import Tombstones
 from ..git import reflock
 from ..git.gitcmd import Git
 from ..git.reflock import STALE
-from . import notetree, rescue
+from . import notetree, plans, rescue
 from .history import COMPLETE, MOVED, Commit, History
+from .plans import Plan, Written
 from .treeedit import TreeEdit
 
 PATIENCE = 30.0  # seconds a writer retries while others move the ref
 CAREFUL = 3  # attempts that also look for lost lines
 
 Item = tuple[str, bytes]  # (anchor commit, "" for none or notetree.PURGED; line)
-
-
-class Written:
-    """What a write did. `lines`: how many it brought in from elsewhere.
-
-    `replaced`: the history before it was left behind, because it held purged
-    text; its objects are still there. `refused`: the other clone's history was
-    not made part of ours, for the same reason.
-    """
-
-    __slots__ = ("lines", "refused", "replaced", "tip")
-
-    def __init__(self, tip: str, lines: int = 0, replaced: bool = False, refused: bool = False) -> None:
-        self.tip = tip
-        self.lines = lines
-        self.replaced = replaced
-        self.refused = refused
-
-
-class _Plan:
-    """One attempt: what to build on, what to add. `forward`: only the ref has to move, to this commit."""
-
-    def __init__(self, tip: Commit | None, base: Commit | None) -> None:
-        self.tip = tip  # what the ref holds
-        self.base = base  # whose tree is edited
-        self.parents: list[Commit] = [base] if base else []
-        self.items: list[tuple[str, bytes]] = []  # (anchor, line)
-        self.found: list[tuple[str, bytes]] = []  # (key, line) of other histories
-        self.whole = True
-        self.forward: Commit | None = None
-        self.replaced = False
-        self.refused = False
-        self.idle = False  # nothing is left to do
-        self.doubled: list[str] = []  # keys of notes that are to have one path
-        self.graves: Tombstones | None = None
 
 
 class Notes:
@@ -83,6 +49,7 @@ class Notes:
         self.ref = ref
         self.hex_len = hex_len
         self.history = History(git, ref, hex_len)
+        self.missing: list[str] = []  # notes that the last `lines` named and could not read
 
     def tip(self) -> str:
         """The commit the ref points to, "" while there is none."""
@@ -102,13 +69,15 @@ class Notes:
             return
         old = self.history.commit(since) if since else None
         came = notetree.difference(self.git, new.tree, old.tree, self.hex_len) if old else None
-        yield from self._contents(new) if came is None else came
+        self.missing.clear()
+        yield from self.contents(new, self.missing) if came is None else came
         strays = self.history.strays(new.id, deep)
         # A blind ref update (stock git beside us) left the strays behind: all they held counts.
         yield from self.history.lost([new, *strays], [(s.tree, new.tree) for s in strays], {since} if old else (), deep)[0]
 
-    def _contents(self, commit: Commit) -> Iterator[tuple[str, bytes]]:
-        return notetree.contents(self.git, notetree.all_notes(self.git, commit.id, self.hex_len))
+    def contents(self, commit: Commit, missing: list[str] | None = None) -> Iterator[tuple[str, bytes]]:
+        """(key, line) of every note of a commit; blobs that are not here are named in `missing`."""
+        return notetree.contents(self.git, notetree.all_notes(self.git, commit.id, self.hex_len), missing)
 
     def gained(self, tip: str, other: str) -> Iterator[tuple[str, bytes]]:
         """(key, line) that the notes commit `tip` has and `other` ("" for none) lacks: what a push would give away."""
@@ -116,9 +85,10 @@ class Notes:
         if mine is None:
             return
         if theirs is None:
-            yield from self._contents(mine)
+            yield from self.contents(mine)
         else:
-            yield from notetree.lines_gone(self.git, [(mine.tree, theirs.tree)], self.hex_len)
+            came = notetree.difference(self.git, mine.tree, theirs.tree, self.hex_len)
+            yield from self.contents(mine) if came is None else came
 
     def owed(self, other: str = "") -> list[bytes]:
         """Lines that are in the history and not in the tip, and that the notes commit `other` lacks: the next write puts them back."""
@@ -127,10 +97,10 @@ class Notes:
             return []
         strays = self.history.strays(tip.id)
         lost, _ = self.history.lost([tip, *strays], [(s.tree, tip.tree) for s in strays])
-        graves = Tombstones(self._purges(tip))
-        left = [line for _, line in self._absent(tip, lost) if not graves.doom(line)]
+        graves = Tombstones(self.purges_of(tip))
+        left = [line for _, line in self.absent(tip, lost) if not graves.doom(line)]
         found = self.history.commit(other) if left and other else None
-        there = {line for _, line in self._contents(found)} if found else set()
+        there = {line for _, line in self.contents(found)} if found else set()
         return [line for line in left if line not in there]
 
     def lost_lines(self, deep: bool = False) -> int:
@@ -140,27 +110,27 @@ class Notes:
             return 0
         strays = self.history.strays(tip.id, deep)
         lost, _ = self.history.lost([tip, *strays], [(s.tree, tip.tree) for s in strays], deep=deep)
-        graves = Tombstones(self._purges(tip))
-        return sum(not graves.doom(line) for _, line in self._absent(tip, lost))
+        graves = Tombstones(self.purges_of(tip))
+        return sum(not graves.doom(line) for _, line in self.absent(tip, lost))
 
-    def _absent(self, tip: Commit, lost: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+    def absent(self, tip: Commit, lost: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
         """Those of the lost lines that are nowhere in the tip: a line may have moved to another key."""
         if not lost:
             return []
-        present = {line for _, line in self._contents(tip)}
+        present = {line for _, line in self.contents(tip)}
         return [(key, line) for key, line in lost if line not in present]
 
     def tombstones(self, tip: str = "") -> Tombstones:
         """What the purge records of a notes commit (the ref's own for "") name."""
         commit = self.history.commit(tip) if tip else self.history.tip()
-        return Tombstones(self._purges(commit) if commit else [])
+        return Tombstones(self.purges_of(commit) if commit else [])
 
     def purges(self) -> list[record.Record]:
         """The purge records at the ref's tip."""
         tip = self.history.tip()
-        return self._purges(tip) if tip else []
+        return self.purges_of(tip) if tip else []
 
-    def _purges(self, commit: Commit) -> list[record.Record]:
+    def purges_of(self, commit: Commit) -> list[record.Record]:
         tree = notetree.NoteTree(self.git, commit.tree, self.hex_len)
         out: list[record.Record] = []
         n = 1
@@ -229,7 +199,7 @@ class Notes:
             attempt += 1
             # Looking for lost lines takes longer than a loop of `git commit --amend` leaves us (in 20 s one memory got
             # through): after some failures the commit goes without the mark, and the next reader or writer looks.
-            plan = self._plan(items, former, theirs, fresh, attempt <= CAREFUL)
+            plan = plans.make(self, items, former, theirs, fresh, attempt <= CAREFUL)
             plan.doubled = self.doubled(plan.base.id) if tidy and plan.base else []
             if plan.idle and not plan.doubled:
                 return Written(self.tip(), refused=plan.refused)
@@ -247,90 +217,16 @@ class Notes:
             time.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 2, 0.02)
 
-    def _plan(self, items: list[Item], former: str, theirs: Commit | None, fresh: bool, careful: bool) -> _Plan:
-        """What to do to the ref as it is now."""
-        tip = self.history.tip()
-        base, others = self._base(tip, former) if careful or fresh else (tip, [])
-        plan = _Plan(tip, base)
-        plan.items = items
-        if items and base and (graves := Tombstones(self._purges(base))) and any(graves.doom(line) for _, line in items):
-            raise Refused("this text was purged; it is not taken in again")
-        if theirs and not (base and self.history.contains(base, theirs)):
-            if not others and (base is None or self.history.contains(theirs, base)):
-                followed = self._follow(tip, base, theirs)
-                if followed:
-                    return followed
-            others = [*others, theirs]
-        if base and (fresh or others or not base.complete) and (careful or fresh or theirs):
-            self._gather(plan, base, others, theirs, fresh, careful or fresh)
-        else:
-            plan.whole = careful
-        # A foreign tip that lost nothing is as good as ours: no commit only to mark it.
-        plan.idle = not (plan.items or plan.found or plan.replaced or len(plan.parents) > 1)
-        return plan
-
-    def _follow(self, tip: Commit | None, base: Commit | None, theirs: Commit) -> _Plan | None:
-        """Where their history goes on from ours the ref only has to move; None where it may not: they hold purged text, or took lines out and say that they did not."""
-        plan = _Plan(tip, theirs)
-        arrived = list(self.gained(theirs.id, base.id if base else ""))
-        if theirs.complete and base:
-            graves = Tombstones(self._purges(theirs))
-            if any(not graves.doom(line) for _, line in notetree.lines_gone(self.git, [(base.tree, theirs.tree)], self.hex_len)):
-                return None
-        elif not theirs.complete:
-            self._gather(plan, theirs, [], None, fresh=False, careful=True)
-            if plan.replaced and base:
-                return None
-        if plan.found or plan.replaced:
-            plan.refused = plan.replaced
-        else:
-            plan.found, plan.forward = arrived, theirs
-        return plan
-
-    def _gather(self, plan: _Plan, base: Commit, others: list[Commit], theirs: Commit | None, fresh: bool, careful: bool) -> None:
-        """Finds what `others`, and the foreign commits behind all of them, have and the base lacks; keeps purged text and what holds it out."""
-        own = {r.version: r for r in self._purges(base)}
-        purges = {**own, **{r.version: r for c in others for r in self._purges(c)}}
-        purges.update({r.version: r for _, line in plan.items if (r := record.parse(line)) and r.op == "purge"})
-        plan.graves = graves = Tombstones(purges.values())
-        lost, plan.whole = self.history.lost([base]) if careful else ([], False)
-        # Purge records that the base's writer did not know, or a foreign base: does it hold what they name?
-        dirty = bool(graves) and (not base.complete or len(purges) > len(own)) and any(graves.doom(line) for _, line in [*lost, *self._contents(base)])
-        plan.found = [(key, line) for key, line in self._absent(base, lost) if not graves.doom(line)]
-        kept: list[Commit] = []
-        for other in others:
-            found = list(notetree.lines_gone(self.git, [(other.tree, base.tree)], self.hex_len))
-            lost, whole = self.history.lost([other], known=[] if dirty else [base.id]) if careful or other is theirs else ([], False)
-            plan.whole = plan.whole and whole
-            plan.found += [(key, line) for key, line in [*found, *self._absent(base, lost)] if not graves.doom(line)]
-            # Of what a clean base has, nothing is named: then the difference tells.
-            held = [*lost, *(self._contents(other) if dirty else found)]
-            if not any(graves.doom(line) for _, line in held) and not (dirty and self.history.contains(other, base)):
-                kept.append(other)
-            elif other is theirs:
-                plan.refused = True
-        plan.found = TreeEdit(self.git, base.tree, self.hex_len).unknown(plan.found)
-        plan.replaced = fresh or dirty
-        plan.parents = [] if fresh else kept if dirty else [base, *kept]
-
-    def _base(self, tip: Commit | None, former: str) -> tuple[Commit | None, list[Commit]]:
-        """(the commit to build on, former tips to unite with it). A deleted ref goes on from the tip that is remembered."""
-        strays = self.history.strays(tip.id) if tip else []
-        remembered = self.history.commit(former) if former and (tip is None or not tip.complete) else None
-        if remembered is None or (tip and remembered.id == tip.id):
-            return tip, strays
-        if tip is None:
-            return remembered, []
-        known = self.history.contains(tip, remembered) or remembered.id in [s.id for s in strays]
-        return tip, strays if known else [*strays, remembered]
-
-    def _carry_out(self, plan: _Plan, message: str, identity: str) -> tuple[str, str]:
+    def _carry_out(self, plan: Plan, message: str, identity: str) -> tuple[str, str]:
         """(the new tip, ""), or ("", git's words) where somebody else moved or holds the ref."""
         if plan.forward:
             return self._move(plan.forward.id, plan.tip, f"{MOVED}: fast-forward")
         if plan.replaced and plan.base:
             edit = TreeEdit(self.git, None, self.hex_len, keep=plan.base.id)
-            lines = [(edit.anchor_of(key), line) for key, line in self._contents(plan.base)]
+            missing: list[str] = []
+            lines = [(edit.anchor_of(key), line) for key, line in self.contents(plan.base, missing)]
+            if missing:
+                raise notetree.unreadable(missing[0])  # the history that has them is left behind
             lines = [(anchor, line) for anchor, line in lines if not (plan.graves and plan.graves.doom(line))]
         else:
             edit = TreeEdit(self.git, plan.base.tree if plan.base else None, self.hex_len)
@@ -341,7 +237,7 @@ class Notes:
             edit.add(anchor, group)
         return self._commit(edit, plan, message, identity)
 
-    def _commit(self, edit: TreeEdit, plan: _Plan, message: str, identity: str) -> tuple[str, str]:
+    def _commit(self, edit: TreeEdit, plan: Plan, message: str, identity: str) -> tuple[str, str]:
         """Commits an edit through `git fast-import`, which moves the ref if it still holds what was read."""
         text = message.encode("utf-8", "replace") + b"\n" + (b"\n" + COMPLETE + b"\n" if plan.whole else b"")
         out = [b"commit %s\nmark :1\ncommitter %s %d +0000\ndata %d\n%s\n" % (self.ref.encode(), identity.encode("utf-8", "replace"), int(time.time()), len(text), text)]

@@ -35,15 +35,19 @@ def is_hex(text: str) -> bool:
     return _HEX.issuperset(text)
 
 
+GITLINK = b"160000"  # an entry that names a commit of another repository: there is nothing to read, so to git and to us it is no note
+
+
 def parse_tree(content: bytes, raw_len: int) -> dict[str, tuple[bool, str]]:
-    """{name: (is a tree, object id)} of a tree object's bytes."""
+    """{name: (is a tree, object id)} of a tree object's bytes, without gitlinks."""
     entries: dict[str, tuple[bool, str]] = {}
     at = 0
     while at < len(content):
         space = content.index(b" ", at)
         end = content.index(b"\0", space)
         name = content[space + 1 : end].decode("utf-8", "surrogateescape")
-        entries[name] = (content[at:space] == b"40000", content[end + 1 : end + 1 + raw_len].hex())
+        if content[at:space] != GITLINK:
+            entries[name] = (content[at:space] == b"40000", content[end + 1 : end + 1 + raw_len].hex())
         at = end + 1 + raw_len
     return entries
 
@@ -85,7 +89,7 @@ class NoteTree:
         if tree not in self._loaded:
             found = self._git.objects.get(tree)
             if found is None or found[1] != "tree":
-                raise GitFailed(f"cannot read notes tree {tree}", hint="the repository is damaged or partial; `git fsck` names what is missing")
+                raise unreadable(tree)
             self._loaded[tree] = parse_tree(found[2], self._hex_len // 2)
         return self._loaded[tree]
 
@@ -143,7 +147,7 @@ def all_notes(git: Git, tip: str, hex_len: int) -> Iterator[tuple[str, str]]:
     """(key, blob id) of every note of a commit, each path of a mixed tree."""
     for entry in git.run("ls-tree", "-r", "-z", "--full-tree", tip).split(b"\0"):
         meta, tab, path = entry.partition(b"\t")
-        key = note_key(path.decode("utf-8", "surrogateescape"), hex_len) if tab else None
+        key = note_key(path.decode("utf-8", "surrogateescape"), hex_len) if tab and not meta.startswith(GITLINK) else None
         if key:
             yield key, meta.split()[2].decode()
 
@@ -153,8 +157,8 @@ def strangers(git: Git, tip: str, hex_len: int) -> list[tuple[bytes, bytes, byte
     out = []
     for entry in git.run("ls-tree", "-r", "-z", "--full-tree", tip).split(b"\0"):
         meta, tab, path = entry.partition(b"\t")
-        if tab and not note_key(path.decode("utf-8", "surrogateescape"), hex_len) and not path.startswith(KEYS.encode() + b"/"):
-            mode, _, id = meta.split()
+        mode, _, id = meta.split() if tab else (b"", b"", b"")
+        if mode and (mode == GITLINK or (not note_key(path.decode("utf-8", "surrogateescape"), hex_len) and not path.startswith(KEYS.encode() + b"/"))):
             quoted = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
             out.append((mode, id, b'"' + quoted + b'"'))
     return out
@@ -172,26 +176,42 @@ def changed_notes(git: Git, pairs: list[tuple[str, str]], hex_len: int) -> Itera
     at = 0
     while at + 1 < len(fields):
         # "<tree> <tree>\n" precedes the first difference of each pair.
-        _, _, old_id, new_id, _ = fields[at].rpartition(b"\n")[2].split(b" ")
+        old_mode, new_mode, old_id, new_id, _ = fields[at].rpartition(b"\n")[2].split(b" ")
         key = note_key(fields[at + 1].decode("utf-8", "surrogateescape"), hex_len)
         if key:
-            yield key, old_id.decode(), new_id.decode()
+            none = "0" * hex_len
+            yield key, none if old_mode.endswith(GITLINK) else old_id.decode(), none if new_mode == GITLINK else new_id.decode()
         at += 2
 
 
-def contents(git: Git, notes: Iterable[tuple[str, str]]) -> Iterator[tuple[str, bytes]]:
-    """(key, line) of (key, blob id) notes; blobs that are not here are passed over."""
+def contents(git: Git, notes: Iterable[tuple[str, str]], missing: list[str] | None = None) -> Iterator[tuple[str, bytes]]:
+    """(key, line) of (key, blob id) notes; blobs that are not here are passed over, and named in `missing`."""
     pairs = list(notes)
-    for (key, _), found in zip(pairs, git.objects.get_many([blob for _, blob in pairs]), strict=True):
+    for (key, blob), found in zip(pairs, git.objects.get_many([blob for _, blob in pairs]), strict=True):
+        if found is None and missing is not None:
+            missing.append(blob)
         for line in split_lines(found[2]) if found else ():
             yield key, line
 
 
-def lines_gone(git: Git, pairs: list[tuple[str, str]], hex_len: int) -> Iterator[tuple[str, bytes]]:
-    """(key, line) that the first tree of a pair has in a note and the second has not in that note."""
+def unreadable(id: str) -> GitFailed:
+    """What to say of a tree or note that is named and not here: writing on without it would leave its lines behind."""
+    return GitFailed(f"cannot read notes object {id}", hint="the repository is damaged or partial, or a disk it borrows from is away; `git fsck` names what is missing")
+
+
+def lines_gone(git: Git, pairs: list[tuple[str, str]], hex_len: int, strict: bool = False) -> Iterator[tuple[str, bytes]]:
+    """(key, line) that the first tree of a pair has in a note and the second has not in that note.
+
+    What is not here counts as empty; if `strict`, GitFailed is raised before the first line.
+    """
+    for tree in dict.fromkeys(tree for pair in pairs for tree in pair) if strict else ():
+        if git.objects.get(tree) is None:
+            raise unreadable(tree)  # `git diff-tree` takes a missing root for an empty answer
     changed = list(changed_notes(git, pairs, hex_len))
     wanted = [i for i in dict.fromkeys(b for _, old, new in changed for b in (old, new)) if i.strip("0")]
     blobs = {name: found[2] for name, found in zip(wanted, git.objects.get_many(wanted), strict=True) if found}
+    if strict and len(blobs) < len(wanted):
+        raise unreadable(next(i for i in wanted if i not in blobs))
     for key, old, new in changed:
         for line in _only_in(blobs.get(old, b""), blobs.get(new, b"")):
             yield key, line
@@ -200,7 +220,7 @@ def lines_gone(git: Git, pairs: list[tuple[str, str]], hex_len: int) -> Iterator
 def difference(git: Git, new: str, old: str, hex_len: int) -> list[tuple[str, bytes]] | None:
     """`lines_gone` from a newer tree to an older one: the lines that came; None where a part of either is not here."""
     try:
-        return list(lines_gone(git, [(new, old)], hex_len)) if git.objects.get(old) else None  # `git diff-tree` takes a missing root for an empty answer
+        return list(lines_gone(git, [(new, old)], hex_len, strict=True))
     except GitFailed:
         return None
 

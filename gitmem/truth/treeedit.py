@@ -8,7 +8,6 @@ there are kept byte for byte; two paths of one note become one.
 
 from __future__ import annotations
 
-from ..core.errors import GitFailed
 from ..git.gitcmd import Git
 from . import notetree
 from .notetree import PURGED, split_lines
@@ -108,7 +107,7 @@ class TreeEdit:
             found = self._git.objects.get(blob)
             if found is None:
                 # Writing on would replace lines nobody has read.
-                raise GitFailed(f"cannot read note {blob} of '{key[:12]}'", hint="the repository is damaged or partial; `git fsck` names what is missing")
+                raise notetree.unreadable(blob)
             have.update(dict.fromkeys(split_lines(found[2])))
         return have
 
