@@ -124,11 +124,11 @@ def test_an_empty_block_is_one_line() -> None:
 
 
 def test_unmerged_and_unknown_memories_are_marked_and_merged_ones_are_not() -> None:
-    made = chosen([(1, item(1, state="unmerged", branch="topic")), (1, item(2, state="reachable", branch="topic")), (1, item(3, state="unknown"))])
+    made = chosen([(1, item(1, state="unmerged", branch="topic")), (1, item(2, state="reachable", branch="topic")), (1, item(3, state="unknown", reason="its commit is not here")), (1, item(4, state="unknown"))])
     by = {e.get("id"): e for e in ElementTree.fromstring(made.render()).iter("memory")}
     assert by["00000000"] is not None
     states = [(e.get("state"), e.get("branch")) for e in ElementTree.fromstring(made.render()).iter("memory")]
-    assert sorted(states, key=str) == sorted([("unmerged", "topic"), (None, None), ("unknown", None)], key=str)
+    assert sorted(states, key=str) == sorted([("unmerged", "topic"), (None, None), ("unknown", None), (None, None)], key=str)
 
 
 @pytest.mark.parametrize(("memories", "changed", "commits", "tokens"), [

@@ -11,6 +11,7 @@ none of its slow parts: every session waits for it.
 
 from __future__ import annotations
 
+from ..anchors import standing
 from ..core import plain
 
 TYPE_CHECKING = False
@@ -24,6 +25,7 @@ SHORT, LONG = 240, 1_200  # characters of a text where space is scarce, and wher
 ID = 8  # hex digits of an id; any unique prefix finds a memory
 _PATHS, _PATH, _NAME = 3, 60, 60  # paths named with a memory; characters of one, and of a branch, type or project
 
+_LATER = ("", standing.WAITING, standing.UNBORN)  # unknown for reasons that say nothing about a single memory
 BLOCKERS, DECISIONS, RELEVANT = "active_blockers", "recent_decisions", "relevant_memories"
 SECTIONS = (BLOCKERS, DECISIONS, RELEVANT)
 FORMATS = ("xml", "md", "json")
@@ -36,10 +38,10 @@ NOTHING = "no memories here yet; git mem remember TEXT keeps one"
 class Item:
     """One memory in a block. `text` is all of it; `most` says how many characters are shown."""
 
-    __slots__ = ("agent", "at", "author", "branch", "commit", "id", "into", "most", "paths", "private", "section", "similar", "state", "text", "title", "type", "why")
+    __slots__ = ("agent", "at", "author", "branch", "commit", "id", "into", "most", "paths", "private", "reason", "section", "similar", "state", "text", "title", "type", "why")
 
     def __init__(self, id: str, type: str, text: str, *, title: str = "", at: str = "", author: str = "", branch: str = "", commit: str = "", state: str = "unknown",
-                 into: str = "", paths: Sequence[str] = (), private: bool = False, why: Sequence[str] = (), section: str = RELEVANT) -> None:
+                 reason: str = "", into: str = "", paths: Sequence[str] = (), private: bool = False, why: Sequence[str] = (), section: str = RELEVANT) -> None:
         self.id = id
         self.type = type
         self.title = title
@@ -49,6 +51,7 @@ class Item:
         self.branch = branch
         self.commit = commit
         self.state = state
+        self.reason = reason  # why the state is unknown
         self.into = into
         self.paths = list(paths)
         self.private = private
@@ -76,7 +79,7 @@ class Item:
     def remarks(self) -> list[tuple[str, str]]:
         """(name, value) of what a reader must know beside the text."""
         out = [("date", self.at[:10])] if self.at else []
-        if self.state not in ("reachable", ""):
+        if self.state == "unmerged" or (self.state == "unknown" and self.reason not in _LATER):
             out.append(("state", self.state))
             if self.state == "unmerged" and self.branch:
                 out.append(("branch", shortened(self.branch, _NAME)))
@@ -99,7 +102,8 @@ class Item:
     def json(self) -> dict[str, Any]:
         return {"id": self.id, "type": self.type, "title": self.title, "body": self.text, "created_at": self.at or None, "author": self.author or None,
                 "scope": "private" if self.private else "team",
-                "anchor": {"commit": self.commit or None, "branch": self.branch or None, "state": self.state, **({"squashed_into": self.into} if self.into else {})},
+                "anchor": {"commit": self.commit or None, "branch": self.branch or None, "state": self.state, **({"squashed_into": self.into} if self.into else {}),
+                           **({"reason": self.reason} if self.reason else {})},
                 "paths": [{"path": path, "state": "unknown"} for path in self.paths], "staleness": "unknown", "why": self.why, "similar": self.similar}
 
 
@@ -117,6 +121,7 @@ class Block:
         self.budget = budget
         self.tier = tier  # why this budget
         self.items = list(items)
+        self.waiting = False  # whether nobody has looked yet where memories stand
         self.current = True  # whether the facts of git behind it are those of this HEAD; where not, the worker should be asked
         self.degraded = degraded  # why this block may lack something, "" where it does not
 
@@ -154,7 +159,8 @@ class Block:
         head = f'<memory_context source="{_attribute(self.source)}" timestamp="{_attribute(self.timestamp)}"'
         if not self.items:
             return f"{head}>{NOTHING if not self.total else self._left()}</memory_context>\n"
-        out = [f'{head} staleness="unknown">\n<note>{NOTE}</note>\n<project_scope>\n<project>{_attribute(shortened(self.project, _NAME))}</project>\n']
+        merged = ' merged="unknown"' if self.waiting else ""
+        out = [f'{head} staleness="unknown"{merged}>\n<note>{NOTE}</note>\n<project_scope>\n<project>{_attribute(shortened(self.project, _NAME))}</project>\n']
         if self.branch:
             out.append(f"<branch>{_attribute(shortened(self.branch, _NAME))}</branch>\n")
         out.append(f"<memories>{self.total}</memories>\n<token_budget>{self.budget}</token_budget>\n</project_scope>\n")
@@ -174,7 +180,7 @@ class Block:
         if not self.items:
             return (NOTHING if not self.total else self._left()) + "\n"
         out = [f"# Memory of {_bare(shortened(self.project, _NAME))}{', branch ' + _bare(shortened(self.branch, _NAME)) if self.branch else ''}\n\n> {NOTE}\n\n"
-               f"As of {_bare(self.timestamp)}. {self.total} memories, budget {self.budget} tokens, staleness unknown.\n"]
+               f"As of {_bare(self.timestamp)}. {self.total} memories, budget {self.budget} tokens, staleness unknown{', merged or not: unknown' if self.waiting else ''}.\n"]
         if self.degraded:
             out.append(f"Degraded: {_bare(shortened(self.degraded, 2 * _NAME))}\n")
         for name in SECTIONS:

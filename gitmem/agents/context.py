@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import os
 
+from ..anchors import standing
 from ..core import record, text
-from ..engine.cache import Damaged
+from ..engine import stored
+from ..engine.document import PRIVATE
 from ..engine.filters import Filter
 from ..signing import trust
 from . import briefing, facts, relevance
@@ -23,7 +25,6 @@ from .block import Block, Item
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
 
     from ..engine.cache import Cache
     from ..git.here import Here
@@ -35,6 +36,7 @@ LOADED = 80  # candidates whose text is read
 TERMS, POSTINGS = 12, 6_000  # of one question to the lexical index: about 5 ms
 _TRUNKS = frozenset(["main", "master", "trunk", "develop", "dev", "head"])
 _PREFIXES = frozenset(text.terms("feature feat fix bugfix hotfix chore wip user users topic branch issue pr dev release"))
+AGAIN = 10.0  # what puts a memory that was told before in front of all others
 TOUCHED = 1.0  # weight of a file that the session has touched, beside those of recent commits
 
 
@@ -56,7 +58,10 @@ def build(cache: Cache, here: Here, *, budget: int | None = None, purpose: str =
     if total:
         found.gather(known, _branch_terms(here.branch), session.get("touched", ()))
         again = set(session.get("shown", ())) if purpose == "compact" else set()
-        briefing.choose(frame, found.items(here, frame.timestamp, again))
+        items = found.items(here, frame.timestamp, again)
+        frame.waiting = found.waiting
+        frame.current = frame.current and not found.waiting
+        briefing.choose(frame, items)
     return frame
 
 
@@ -112,6 +117,7 @@ class _Candidates:
         self.branch: dict[int, float] = {}
         self.recent: dict[int, float] = {}
         self.kinds: set[int] = set()  # blockers and decisions
+        self.waiting = False  # whether nobody has looked yet where some of them stand
 
     def _rows(self, condition: str, limit: int, *args: object) -> list[tuple[int, str]]:
         """(row, time) of active memories, the newest first."""
@@ -182,15 +188,17 @@ class _Candidates:
         best = [row for _, row in rough[:LOADED]]
         best += [row for _, row in rough[LOADED:] if row in self.kinds]
         scores = {row: score for score, row in rough}
+        loaded = [(row, data, scope) for row, (data, scope, _) in zip(best, stored.load(self.cache, best), strict=True)]
+        stands = standing.read(self.cache, [stored.commit_of(data) for _, data, _ in loaded], here.head)
+        self.waiting = standing.waiting(stands)
         out = []
-        for row, data, scope in _load(self.cache, best):
-            anchor = record.object_id(data.get("commit"))
-            state = "reachable" if anchor and anchor == here.head else "unknown"
-            item = Item(str(data["id"]), _word(data.get("type")) or record.DEFAULT_TYPE, record.clean(str(data["body"])), title=_word(data.get("title")),
-                        at=_word(data.get("at")), author=_word(data.get("author")), branch=_word(data.get("branch")), commit=anchor, state=state,
-                        paths=_paths(data), private=scope == 2, why=self._why(row))
-            score = scores[row] * relevance.prior(state, data.get("confidence"))
-            out.append((score + 10.0 * (item.id in again), item))
+        for row, data, scope in loaded:
+            stand = stands.get(stored.commit_of(data)) or standing.Stand(standing.UNKNOWN, "")
+            item = Item(record.clean(data["id"]), stored.word(data.get("type")) or record.DEFAULT_TYPE, record.clean(data["body"]), title=stored.word(data.get("title")) or "",
+                        at=stored.word(data.get("at")) or "", author=stored.word(data.get("author")) or "", branch=stored.word(data.get("branch")) or "",
+                        commit=stand.commit, state=stand.state, reason=stand.reason, into=stand.into, paths=[path for path, _ in stored.paths(data)],
+                        private=scope == PRIVATE, why=self._why(row))
+            out.append((scores[row] * relevance.prior(stand.state, data.get("confidence")) + AGAIN * (item.id in again), item))
         return out
 
     def _why(self, row: int) -> list[str]:
@@ -201,24 +209,3 @@ class _Candidates:
 
 def _first(weights: Mapping[str, float]) -> list[str]:
     return sorted(weights, key=lambda t: (-weights[t], t))
-
-
-def _load(cache: Cache, rows: Sequence[int]) -> list[tuple[int, dict[str, Any], int]]:
-    """(row, record data, scope bits), hashed first."""
-    out = []
-    for row in rows:
-        found = cache.db.execute("SELECT l.version, l.raw, m.scope FROM memory m JOIN line l ON l.n = m.line WHERE m.row = ?", (row,)).fetchone()
-        parsed = record.parse(found[1]) if found else None
-        if parsed is None or parsed.version != found[0].hex():
-            raise Damaged("a stored record has changed")
-        out.append((row, parsed.data, found[2]))
-    return out
-
-
-def _word(value: object) -> str:
-    return record.clean(value) if isinstance(value, str) else ""
-
-
-def _paths(data: dict[str, Any]) -> list[str]:
-    found = data.get("paths")
-    return [record.clean(p["path"]) for p in found if isinstance(p, dict) and isinstance(p.get("path"), str)] if isinstance(found, list) else []

@@ -8,6 +8,7 @@ import sys
 import typer
 
 from ..agents import block, context, facts
+from ..anchors import reanchor, where
 from ..core.errors import NotARepository, UsageError
 from ..git import here
 from . import app
@@ -31,7 +32,9 @@ def context_command(
         place = here.find(os.getcwd(), os.environ)
         if place is None:
             raise NotARepository("git finds no repository here", hint="run it inside a git repository")
-        facts.learn(store)
+        if store.repo.head():
+            reanchor.finish(store, where.ON_THE_SPOT)
+            facts.learn(store)
         found = store.with_cache(lambda cache: context.build(cache, place, budget=budget, purpose="start" if agent_view else "cli"))[0]
     if chosen == "json":
         write_json(found.value())
