@@ -100,7 +100,7 @@ def index_command(
 
 @app.command("stats")
 def stats_command(as_json: bool = _Json) -> int:
-    """Count memories by type, author, tag and month."""
+    """Count memories by type, author, tag and month, and what agents were shown of them."""
     with opened() as store:
         numbers = store.with_cache(lambda cache: {**listing.counts(store, cache), **audit.counts(cache)})[0]
         if as_json:
@@ -201,13 +201,24 @@ def export_command(
 
 @app.command("import")
 def import_command(
-    file: str = typer.Argument(..., help="A file that `git mem export` wrote (`-`: standard input)."),
-    private: bool = typer.Option(False, "--private", help="Keep them in private notes."),
+    file: str = typer.Argument(..., help="A file that `git mem export` wrote (`-`: standard input); `claude`: what Claude Code noted on this project."),
+    private: bool = typer.Option(False, "--private", help="Keep them in private notes (`claude`: always, unless --team)."),
+    team: bool = typer.Option(False, "--team", help="Store them in the shared notes."),
+    directory: str = typer.Option("", "--from", metavar="DIR", help="claude: read this directory of topic files."),
+    dry_run: bool = typer.Option(False, "--dry-run", "-n", help="claude: say what would be stored."),
     allow_secret: bool = typer.Option(False, "--allow-secret", help="Store texts although they look like they hold secrets."),
     as_json: bool = _Json,
 ) -> int:
-    """Read memories that `git mem export` wrote; what is known adds nothing."""
+    """Read memories that `git mem export` wrote, or Claude Code's auto memory; what is known adds nothing."""
+    if private and team:
+        raise UsageError("--private and --team exclude each other")
+    if (directory or dry_run) and file != "claude":
+        raise UsageError("--from and --dry-run go with `git mem import claude`")
     with opened() as store:
+        if file == "claude":  # a file of that name is './claude'
+            from .claude import import_claude
+
+            return import_claude(store, directory, "team" if team else "private", allow_secret, dry_run, as_json)
         try:
             if file == "-":
                 text = read_stdin()
@@ -216,7 +227,7 @@ def import_command(
                     text = f.read()
         except OSError as e:
             raise MemError(f"cannot read '{file}': {e.strerror}") from e
-        results, broken, moved = transfer.import_text(store, text, "private" if private else "", allow_secret)
+        results, broken, moved = transfer.import_text(store, text, "private" if private else "team" if team else "", allow_secret)
         for line in broken:
             refused(line)
         counts = {status: sum(r.status == status for r in results) for status in ("stored", "duplicate", "refused")}

@@ -31,6 +31,9 @@ SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
     "sign": (("auto", "true", "false"), "auto", False, "sign every record with git's own signing key; auto: where `commit.gpgSign` is true"),
     "trust": (("all", "signed", "allowed-signers"), "all", False,
               "what may be handed to an agent unasked: all, only what has a valid signature, or only what somebody signed whom git's keys name"),
+    "promptContext": ("bool", "false", False, "true gives an agent, with each prompt, the memories that answer it; `git mem install claude` sets it"),
+    "readContext": ("bool", "false", False, "true gives an agent, before it reads or edits a file, what is known about that file"),
+    "autoMemory": ("bool", "true", False, "false: what Claude Code notes by itself is not read when a session starts; `git mem import claude` still does"),
     "secrets": (("refuse", "allow"), "refuse", False, "refuse texts that look like credentials, on every write"),
 }
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import sync
-from ..agents import receipts
+from ..agents import facts, receipts, takein
 from ..anchors import reanchor
 from ..engine import check, guard
 from ..store import Store, open_store
@@ -129,7 +129,7 @@ def _pushed(store: Store, events: list[Event]) -> None:
 
 
 # What is done about an event. Kinds that are not here only wake us: what they mean is seen in the repository itself.
-HANDLERS: dict[str, Callable[[Store, list[Event]], None]] = {"post-rewrite": _rewritten, "pre-push": _pushed}
+HANDLERS: dict[str, Callable[[Store, list[Event]], None]] = {"post-rewrite": _rewritten, "pre-push": _pushed, "auto-memory": takein.from_events}
 
 
 # --- after the events -------------------------------------------------------
@@ -157,6 +157,12 @@ def _anchors(store: Store) -> None:
     reanchor.finish(store)
 
 
+def _facts(store: Store) -> None:
+    """What git knows of the work at HEAD, for the context of the next session."""
+    if any(notes.tip() for _, notes in store.sources):
+        facts.learn(store)
+
+
 def _check(store: Store) -> None:
     """Once a day everything in the cache is made again from its lines and compared."""
     stamp = os.path.join(store.repo.mem_dir, "checked")
@@ -178,7 +184,7 @@ def _tend(store: Store) -> None:
     githooks.tend(store)
 
 
-_AFTER: tuple[Callable[[Store], None], ...] = (_sessions, _refresh, _signatures, _anchors, _tend, _check)
+_AFTER: tuple[Callable[[Store], None], ...] = (_sessions, _refresh, _signatures, _anchors, _facts, _tend, _check)
 
 
 # --- plumbing ---------------------------------------------------------------

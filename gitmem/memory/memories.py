@@ -6,6 +6,7 @@ a concurrent change elsewhere stays visible. Nothing is rewritten.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..anchors import marks
@@ -54,6 +55,12 @@ def find(store: Store, prefix: str) -> Found:
     return store.with_cache(lambda cache: _load(cache, full_id(cache, prefix)))[0]
 
 
+def find_many(store: Store, ids: Iterable[str]) -> dict[str, Found]:
+    """The memories with these ids, each of which must be there."""
+    wanted = sorted(set(ids))
+    return store.with_cache(lambda cache: {id: _load(cache, id) for id in wanted})[0] if wanted else {}
+
+
 def _load(cache: Cache, id: str) -> Found:
     rows = cache.db.execute("SELECT n, scope, raw FROM line WHERE memory = ?", (id.encode(),)).fetchall()
     records = [r for r in (record.parse(raw) for _, _, raw in rows) if r]
@@ -83,6 +90,27 @@ def _sound(fields: dict[str, Any]) -> dict[str, Any]:
 def edit(store: Store, prefix: str, changes: dict[str, Any], *, allow_secret: bool = False, same: bool = False) -> Found:
     """A new version with `changes` to the content; an empty value clears a field. `same`: also where nothing changes."""
     found = find(store, prefix)
+    _append(store, found.scope, _edited(store, found, changes, allow_secret, same), "edit")
+    return find(store, found.memory.id)
+
+
+def edit_many(store: Store, changes: Iterable[tuple[Found, dict[str, Any]]], *, allow_secret: bool = False) -> list[MemError | None]:
+    """New versions of several memories, in one commit for each scope; for each, why it was refused, or None. One that is refused stops no other."""
+    answers: list[MemError | None] = []
+    made: dict[str, list[dict[str, Any]]] = {}
+    for found, fields in changes:
+        try:
+            made.setdefault(found.scope, []).append(_edited(store, found, fields, allow_secret, False))
+            answers.append(None)
+        except MemError as e:
+            answers.append(e)
+    for scope, batch in made.items():
+        store.append(scope, [(_anchor(store, data), line) for data, line in zip(batch, store.lines(batch), strict=True)],
+                     f"git mem: edit {len(batch)} {'memory' if len(batch) == 1 else 'memories'}")
+    return answers
+
+
+def _edited(store: Store, found: Found, changes: dict[str, Any], allow_secret: bool, same: bool) -> dict[str, Any]:
     if found.memory.status != fold.ACTIVE:
         raise MemError(f"memory '{found.memory.id[:8]}' is {found.memory.status}", hint="remember it again to bring it back")
     old = found.record.data
@@ -97,9 +125,7 @@ def edit(store: Store, prefix: str, changes: dict[str, Any], *, allow_secret: bo
     note_blobs(store.repo, [(head, p) for p in fields.get("paths", [])])
     carried = {k: old[k] for k in _CARRIED if k in old}
     carried.setdefault("created", old.get("at"))
-    data = record.edit(found.memory.id, {**fields, "author": store.settings.author}, found.memory.heads, **carried)
-    _append(store, found.scope, data, "edit")
-    return find(store, found.memory.id)
+    return record.edit(found.memory.id, {**fields, "author": store.settings.author}, found.memory.heads, **carried)
 
 
 def sign(store: Store, prefix: str) -> Found:

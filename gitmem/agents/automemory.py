@@ -1,0 +1,258 @@
+"""Where Claude Code keeps its own notes on this project ("auto memory"), and whether they changed since we read them.
+
+Owns the rule for the directory, as the client has it (seen in 2.1.197 and
+2.1.330): `autoMemoryDirectory` of the local, project or user settings, else
+`<config>/projects/<slug of the main repository's root>/memory`. Owns
+`mem/automemory.stamp`: what directory and settings looked like when they were
+last read.
+
+Promise: a session start for which nothing changed costs a few `stat` calls and
+starts nothing; what changed is in the notes before the first prompt where it is
+little, and is the worker's where it is not. A directory that a *committed* file
+names is only read inside the working tree: else a clone could have any folder
+of its user read into a session.
+
+Standard library only; what reads and stores is loaded when there is something to read.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..git.here import Here
+
+STAMP = "automemory.stamp"
+KIND = "auto-memory"  # of the event
+ON_THE_SPOT = 200  # topics that a session start takes in itself
+_LEAST, _EACH = 0.2, 0.002  # seconds that must be left for it: to begin with, and for each topic
+_LONGEST = 200  # UTF-16 units of a slug before it is cut and gets a hash
+_SETTING = "autoMemoryDirectory"
+_MOST_SETTINGS = 1_000_000  # bytes of a settings file that are read
+
+
+class Sight:
+    """The directory as it was at one moment.
+
+    `origin`: "default", or which settings name it: "user", "project", "local". `path` is "" where it may not
+    be read, and `refused` then says which it would be. `count`: files that may be topics. `stamp`: the bytes to
+    `keep` once they are read; `changed`: whether they differ from what was kept.
+    """
+
+    __slots__ = ("changed", "count", "origin", "path", "refused", "stamp")
+
+    def __init__(self, path: str, origin: str, refused: str, count: int, stamp: bytes, changed: bool) -> None:
+        self.path = path
+        self.origin = origin
+        self.refused = refused
+        self.count = count
+        self.stamp = stamp
+        self.changed = changed
+
+
+def step(here: Here, environ: Mapping[str, str], until: float) -> bytes | None:
+    """At a session's start: takes in what changed. The event to spool (and then to wake the worker) where that is more than fits in before `until` (monotonic).
+
+    Raises nothing that says something about the memories: a reader that failed leaves the work to the worker.
+    """
+    if environ.get("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "") not in ("", "0", "false") or not here.settings.flag("autoMemory"):
+        return None
+    sight = look(here.git_dir, here.common_dir, here.top, environ)
+    if not sight.changed:
+        return None
+    if not sight.path or not sight.count:
+        keep(here.mem_dir, sight)
+        return None
+    if sight.count <= ON_THE_SPOT and until - time.monotonic() > _LEAST + sight.count * _EACH:
+        try:
+            from . import takein
+
+            takein.at_start(here.top or here.common_dir, environ, sight)
+            return None
+        except Exception:  # the worker's attempt is logged
+            pass
+    return event(here.git_dir, here.top, environ)
+
+
+def event(git_dir: str, top: str, environ: Mapping[str, str]) -> bytes:
+    """The line that has the worker read the directory; it names places only, no text."""
+    from ..core import fastjson
+
+    facts = {"event": KIND, "git_dir": git_dir, "top": top, "env": {k: environ[k] for k in ("HOME", "CLAUDE_CONFIG_DIR", "CLAUDE_PROJECT_DIR") if environ.get(k)}}
+    return fastjson.encoder(ensure_ascii=True)(facts).encode()
+
+
+def look(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) -> Sight:
+    """Where the auto memory of a repository is and whether it changed. Costs a `stat` for each file; settings are read if they changed."""
+    kept = _kept(os.path.join(common_dir, "mem"))
+    files = settings_files(git_dir, common_dir, top, environ)
+    key = _line("git mem 1", default(git_dir, common_dir, top, environ), _home(environ), *[_line(origin, path, _seen(path)) for origin, path in files])
+    if kept[:1] == [key] and len(kept) > 2:
+        origin, path = kept[1].decode("utf-8", "surrogateescape"), kept[2].decode("utf-8", "surrogateescape")
+    else:
+        origin, path = _named(files, top, environ) or ("default", default(git_dir, common_dir, top, environ))
+    refused = ""
+    if origin == "project" and not _inside(path, top):
+        path, refused = "", path
+    rows = _topics(path) if path else []
+    stamp = b"\n".join([key, os.fsencode(origin), os.fsencode(path or refused), *rows])
+    return Sight(path, origin, refused, len(rows), stamp, kept != stamp.split(b"\n"))
+
+
+def keep(mem_dir: str, sight: Sight) -> None:
+    """Notes that everything `sight` saw has been read; where that cannot be written, it is read once more."""
+    path = os.path.join(mem_dir, STAMP)
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        try:
+            os.write(fd, sight.stamp)
+        finally:
+            os.close(fd)
+        os.replace(temporary, path)
+    except OSError:
+        pass
+
+
+# The client's rules
+
+
+def default(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) -> str:
+    """The directory of a repository that no settings name: linked worktrees and subdirectories share that of the main root."""
+    return os.path.join(config_dir(environ), "projects", slug(main_root(git_dir, common_dir, top)), "memory")
+
+
+def main_root(git_dir: str, common_dir: str, top: str) -> str:
+    """What the client takes for the project: the main working tree; of a bare repository's worktrees the repository; a submodule for itself."""
+    if os.path.basename(common_dir) == ".git":
+        return os.path.dirname(common_dir)
+    return common_dir if git_dir != common_dir or not top else top
+
+
+def slug(path: str) -> str:
+    """The name of a project's directory: every character but letters and digits as `-`, cut at 200 with a hash of the whole path. Counted in UTF-16 units, as JavaScript does."""
+    path = _composed(path)
+    made = "".join([c if c.isascii() and c.isalnum() else "-" if ord(c) < 0x10000 else "--" for c in path])
+    if len(made) <= _LONGEST:
+        return made
+    hash = 0
+    units = path.encode("utf-16-le", "surrogatepass")
+    for at in range(0, len(units), 2):
+        hash = (hash * 31 + units[at] + units[at + 1] * 256) & 0xFFFFFFFF
+    return f"{made[:_LONGEST]}-{_base36(abs(hash - (1 << 32) if hash >> 31 else hash))}"
+
+
+def config_dir(environ: Mapping[str, str]) -> str:
+    """Claude Code's own directory."""
+    return _composed(environ.get("CLAUDE_CONFIG_DIR", "")) or os.path.join(_home(environ), ".claude")
+
+
+def settings_files(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """(origin, file) of the settings that may name the directory, strongest first."""
+    start = environ.get("CLAUDE_PROJECT_DIR", "") or top
+    if top and not _inside(start, top):
+        start = top
+    places = dict.fromkeys([p for p in (start, top, main_root(git_dir, common_dir, top)) if p])
+    files = [("local", os.path.join(p, ".claude", "settings.local.json")) for p in places]
+    files += [("project", os.path.join(start, ".claude", "settings.json"))] if start else []
+    return [*files, ("user", os.path.join(config_dir(environ), "settings.json"))]
+
+
+def _named(files: list[tuple[str, str]], top: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
+    """(origin, directory) of the first settings file that has the setting."""
+    for origin, path in files:
+        value = _setting(path)
+        if value.startswith("~/"):
+            value = os.path.join(_home(environ), value[2:])
+        if os.path.isabs(value) and len(value) > 2 and "\0" not in value and "\n" not in value:  # the client ignores others, too
+            return origin, os.path.normpath(value)
+    return None
+
+
+def _setting(path: str) -> str:
+    """`autoMemoryDirectory` in a settings file, "" where it is not there or the file cannot be read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        try:
+            raw = os.read(fd, _MOST_SETTINGS)
+        finally:
+            os.close(fd)
+        if _SETTING.encode() not in raw:
+            return ""
+        from ..core import fastjson
+
+        settings = fastjson.loads(raw)
+        value = settings.get(_SETTING) if isinstance(settings, dict) else None
+        return value if isinstance(value, str) else ""
+    except (OSError, ValueError, RecursionError):
+        return ""
+
+
+# What was seen
+
+
+def _topics(path: str) -> list[bytes]:
+    """One line for each Markdown file: name, time, size."""
+    rows = []
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.name.endswith(".md") and entry.is_file(follow_symlinks=False):
+                    found = entry.stat(follow_symlinks=False)
+                    rows.append(_line(entry.name, str(found.st_mtime_ns), str(found.st_size)))
+    except OSError:
+        return []
+    return sorted(rows)
+
+
+def _kept(mem_dir: str) -> list[bytes]:
+    try:
+        with open(os.path.join(mem_dir, STAMP), "rb") as f:
+            return f.read().split(b"\n")
+    except OSError:
+        return []
+
+
+def _seen(path: str) -> str:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return "-"
+    return f"{found.st_mtime_ns} {found.st_size}"
+
+
+def _line(*words: str | bytes) -> bytes:
+    return b"\t".join([os.fsencode(w).replace(b"\n", b"?") for w in words])
+
+
+def _inside(path: str, top: str) -> bool:
+    """Whether a path leads to a place in the working tree, links followed, and not into its `.git`."""
+    if not top:
+        return False
+    real, root = os.path.realpath(path), os.path.realpath(top)
+    return real == root or (real.startswith(os.path.join(root, "")) and f"{os.sep}.git{os.sep}" not in os.path.join(real, "")[len(root) :])
+
+
+def _home(environ: Mapping[str, str]) -> str:
+    return environ.get("HOME") or os.path.expanduser("~")
+
+
+def _composed(path: str) -> str:
+    """In the Unicode form the client uses (macOS hands out the other one)."""
+    if path.isascii():
+        return path
+    from unicodedata import normalize
+
+    return normalize("NFC", path)
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    while number:
+        number, rest = divmod(number, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[rest] + digits
+    return digits or "0"

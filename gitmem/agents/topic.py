@@ -1,0 +1,204 @@
+"""One note of Claude Code's auto memory: a Markdown file with front matter, or a passage of `MEMORY.md`. Pure, no file.
+
+Owns the reading of the client's format (seen in 2.1.197 and 2.1.330): front
+matter with `name`, `description`, `metadata.type`, a body with `**Why:**`,
+`**How to apply:**` and `[[links]]`, and an index of `- [Title](file.md) — hook`.
+
+Promise: any text is accepted. Front matter that is none is body; keys that
+nobody knows are left out; an index that holds text beside its lines gives that
+text as notes of its own. The body is what stands there, less what is in
+`<private>`. `digest` names what was read, so that an edit is told from a file
+that was only touched.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+from ..core.digest import sha256
+from ..core.record import MAX_ITEMS, MAX_TITLE, clean
+
+INDEX = "MEMORY.md"
+KINDS = ("user", "feedback", "project", "reference")
+TAG = "auto-memory"
+BEGIN, END = "<!-- git mem: begin; written by `git mem sync claude`, changes are lost -->", "<!-- git mem: end -->"
+OURS, SEAL = "git-mem", "git-mem-seal"  # keys of the front matter of a file that we wrote: memory id, digest of its text
+
+_MOST_FRONT = 100  # lines
+_MOST_PASSAGES = 200  # of an index
+_LINK = re.compile(r"\[\[([^\[\]|#\n]{1,100})(?:[|#][^\[\]\n]*)?\]\]")
+_ENTRY = re.compile(r"\s*[-*+]\s+\[((?:\\.|[^\[\]\\\n])+)\]\(<?([^()<>\n]+?\.md)>?\)\s*(?:(?:[-–—:]+)\s*(.*?))?\s*")
+_PRIVATE = re.compile(r"<private>.*?(?:</private>|\Z)", re.DOTALL | re.IGNORECASE)
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*")
+_BLOCK = re.compile(re.escape(BEGIN[:19]) + r".*?(?:" + re.escape(END) + r"|\Z)\n?", re.DOTALL)
+
+_BLOCKED = re.compile(r"\b(?:blocked|blocker|blocking|waiting (?:for|on)|cannot proceed)\b", re.IGNORECASE)
+_DECIDED = re.compile(r"\b(?:decided|decision|chose|chosen|agreed|instead of|rather than|rejected|we (?:use|will use)|must|driven by|because of)\b", re.IGNORECASE)
+_UNDERWAY = re.compile(r"\b(?:in progress|ongoing|under ?way|working on|wip|todo|remaining|milestone|deadline|freeze|until|by \d{4}-\d\d)\b", re.IGNORECASE)
+_RULE = re.compile(r"\*\*How to apply|\b(?:always|never|must|should|do not|don['’]t|avoid|prefer|use|stop|keep|no|only|before|after)\b", re.IGNORECASE)
+
+
+class Topic:
+    """What one file or passage says. `file` names it within the directory; `ours`: the id of the memory that we wrote it from, `sealed`: and nobody changed it since."""
+
+    __slots__ = ("body", "description", "digest", "file", "kind", "links", "modified", "ours", "sealed", "session", "title")
+
+    def __init__(self, file: str, title: str, body: str, front: dict[str, str]) -> None:
+        self.file = file
+        self.title = title
+        self.body = body
+        self.description = _cut(front.get("description", ""))
+        kind = (front.get("metadata.type") or front.get("type") or "").strip().lower()
+        self.kind = kind if kind in KINDS else ""
+        self.modified = front.get("metadata.modified") or front.get("modified") or ""
+        self.session = _line(front.get("metadata.originsessionid") or front.get("originsessionid") or "")[:100]
+        self.links = list(dict.fromkeys(_line(m) for m in _LINK.findall(body)))[:MAX_ITEMS]
+        self.ours = front.get(f"metadata.{OURS}") or ""
+        self.sealed = bool(self.ours) and front.get(f"metadata.{SEAL}") == seal(body)
+        self.digest = digest_of(self.title, self.subtitle, self.body, self.kind)
+
+    @property
+    def subtitle(self) -> str:
+        """The description, where the title does not say it already."""
+        return "" if self.description == self.title else self.description
+
+    @property
+    def type(self) -> str:
+        """The type of memory it becomes: the client's four say about whom a note is, ours what it is."""
+        text = f"{self.title}\n{self.description}\n{self.body}"
+        if self.kind == "user":
+            return "preference"
+        if self.kind == "feedback":  # a rule of how to work here, or what was learnt without one
+            return "convention" if _RULE.search(text) else "learning"
+        if self.kind == "project":
+            return "blocker" if _BLOCKED.search(text) else "decision" if _DECIDED.search(text) else "progress" if _UNDERWAY.search(text) else "finding"
+        return "research" if self.kind == "reference" else ""
+
+
+def digest_of(title: str, subtitle: str, body: str, kind: str) -> str:
+    """Names what a topic says, however its file is laid out."""
+    return sha256("\0".join(" ".join(part.split()) for part in (title, subtitle, body, kind)).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def seal(body: str) -> str:
+    """Names the text of a file that we wrote; white space does not count, the client may lay it out anew."""
+    return sha256(" ".join(body.split()).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def read(file: str, text: str, entry: tuple[str, str] = ("", "")) -> Topic:
+    """The topic in a file; `entry`: its title and hook in the index."""
+    front, body = split(clean(text))
+    body = _PRIVATE.sub("", body).strip("\n")
+    front.setdefault("description", "")
+    front["description"] = _line(_PRIVATE.sub("", front["description"])) or entry[1]
+    heading = _HEADING.fullmatch(body.partition("\n")[0])
+    title = entry[0] or (heading[2] if heading else "") or _line(front.get("title", "")) or _spoken(front.get("name", "")) or front["description"] or _spoken(file[:-3])
+    if not body.strip():
+        body = front["description"]
+    return Topic(file, _cut(title), body, front)
+
+
+def read_index(text: str) -> tuple[dict[str, tuple[str, str]], list[Topic]]:
+    """({file: (title, hook)}, what stands beside the index lines, a topic for each heading). Our own block is left out."""
+    text = without_block(clean(text).removeprefix("\ufeff"))
+    _, text = split(text)
+    text = _PRIVATE.sub("", _COMMENT.sub("", text))
+    entries: dict[str, tuple[str, str]] = {}
+    passages: list[tuple[str, list[str]]] = [("", [])]
+    for line in text.split("\n"):
+        entry = _ENTRY.fullmatch(line)
+        if entry and "://" not in entry[2]:
+            name = unquote(entry[2]).removeprefix("./")
+            entries.setdefault(name, (_cut(_line(entry[1].replace("\\", ""))), _cut(_line(entry[3] or ""))))
+            continue
+        heading = _HEADING.fullmatch(line)
+        if heading:
+            passages.append((heading[2], []))
+        else:
+            passages[-1][1].append(line)
+    topics: list[Topic] = []
+    seen: dict[str, int] = {}
+    for title, lines in passages:
+        body = "\n".join(lines).strip("\n")
+        if not body.strip() or len(topics) == _MOST_PASSAGES:
+            continue
+        name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:80]
+        seen[name] = seen.get(name, 0) + 1
+        name = f"{INDEX}#{name}" + (f"-{seen[name]}" if seen[name] > 1 else "")
+        topics.append(Topic(name, _cut(title), body, {}))
+    return entries, topics
+
+
+def without_block(text: str) -> str:
+    """An index without what we wrote into it."""
+    return _BLOCK.sub("", text)
+
+
+def split(text: str) -> tuple[dict[str, str], str]:
+    """(front matter, body); keys in lower case, those of a nested mapping as `outer.inner`. Without a closed front matter, all is body."""
+    text = text.removeprefix("\ufeff")
+    lines = text.split("\n")
+    if lines[0].rstrip() != "---":
+        return {}, text
+    end = next((i for i, line in enumerate(lines[1 : _MOST_FRONT + 1], 1) if line.rstrip() in ("---", "...")), 0)
+    if not end:
+        return {}, text
+    return _front(lines[1:end]), "\n".join(lines[end + 1 :])
+
+
+def _front(lines: list[str]) -> dict[str, str]:
+    """The few shapes of YAML that such files have: scalars, quoted ones, block scalars, one level of nesting."""
+    found: dict[str, str] = {}
+    outer = ""
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        deep = line[:1] in (" ", "\t")
+        key, colon, value = line.strip().partition(":")
+        if not colon or key.startswith(("#", "-")) or (value and value[0] not in " \t"):
+            continue
+        key, value = _bare(key).lower(), value.strip()
+        name = f"{outer}.{key}" if deep and outer else key
+        indent = len(line) - len(line.lstrip())
+        if not deep:
+            outer = "" if value else key
+        if value[:1] in ("|", ">") and len(value) <= 3:
+            block = []
+            while at < len(lines) and (not lines[at].strip() or len(lines[at]) - len(lines[at].lstrip()) > indent):
+                block.append(lines[at].strip())
+                at += 1
+            found[name] = ("\n" if value[0] == "|" else " ").join(block).strip()
+        elif value.startswith("{") and value.endswith("}"):
+            for pair in value[1:-1].split(","):
+                inner, _, word = pair.partition(":")
+                found[f"{key}.{_bare(inner).lower()}"] = _bare(word)
+        elif value:
+            found.setdefault(name, _bare(value))
+    return found
+
+
+def _bare(value: str) -> str:
+    """A scalar without its quotes or trailing comment."""
+    value = value.strip()
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+        inner = value[1:-1]
+        return inner.replace("''", "'") if value[0] == "'" else inner.replace('\\"', '"').replace("\\n", "\n").replace("\\\\", "\\")
+    return value.partition(" #")[0].strip()
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _cut(title: str) -> str:
+    title = _line(title)
+    return title if len(title) <= MAX_TITLE else title[: MAX_TITLE - 1] + "…"
+
+
+def _spoken(name: str) -> str:
+    """A file's or a note's name as words."""
+    words = re.sub(r"[-_]+", " ", name).strip()
+    return words[:1].upper() + words[1:]

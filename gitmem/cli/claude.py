@@ -1,0 +1,40 @@
+"""The word `claude` of `git mem import` and `git mem sync`: Claude Code's auto memory, read and written."""
+
+from __future__ import annotations
+
+import os
+
+from ..agents import automemory, takein
+from ..core.errors import MemError
+from ..store import Store
+from .common import refused, write, write_json
+
+
+def import_claude(store: Store, directory: str, scope: str, allow_secret: bool, dry_run: bool, as_json: bool) -> int:
+    """Takes the project's auto memory in, or the directory given; exit code 1 where a file was refused."""
+    sight = automemory.look(store.repo.git_dir, store.repo.common_dir, store.repo.top, os.environ)
+    if sight.refused and not directory:
+        raise MemError(f"'.claude/settings.json' names the directory '{sight.refused}', which is outside the repository",
+                       hint="a committed file may not say what is read here; if you trust it, name the directory with --from")
+    report = takein.take(store, os.path.abspath(directory) if directory else sight.path, scope=scope, allow_secret=allow_secret, dry=dry_run)
+    if not dry_run:
+        store.with_cache(lambda cache: cache.count())
+        if not directory:
+            automemory.keep(store.repo.mem_dir, sight)
+    for item in report.items:
+        if item.status == takein.REFUSED:
+            refused(f"'{item.file}': {item.reason}", item.hint)
+    counts = {status: report.count(status) for status in (takein.STORED, takein.EDITED, takein.KNOWN, takein.OURS, takein.REFUSED)}
+    if as_json:
+        write_json({"directory": report.directory, "dry_run": dry_run, **counts, "missing": report.missing,
+                    "topics": [{"file": i.file, "status": i.status, "id": i.id or None, "title": i.title, "reason": i.reason} for i in report.items]})
+    else:
+        for item in report.items:
+            if item.status in (takein.STORED, takein.EDITED):
+                write(f"{item.id[:8] + ' ' if item.id else ''}{item.status} {item.file}: {item.title}")
+        would = "would be " if dry_run else ""
+        write(f"{counts[takein.STORED]} {would}stored, {counts[takein.EDITED]} {would}edited, {counts[takein.KNOWN] + counts[takein.OURS]} known, "
+              f"{counts[takein.REFUSED]} refused, from '{report.directory}'")
+        for name in report.missing:
+            write(f"MEMORY.md names '{name}', which is not there")
+    return 1 if counts[takein.REFUSED] else 0
