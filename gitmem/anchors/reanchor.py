@@ -19,7 +19,7 @@ from ..engine import guard
 from ..engine.cache import Cache
 from ..engine.document import SCOPE_BITS
 from ..store import Store
-from . import marks, twins, where
+from . import marks, standing, twins, where
 from .ancestry import Ancestry
 from .patches import Patches
 
@@ -46,16 +46,24 @@ def go_on_later(store: Store, stands: dict[str, where.Stand]) -> None:
 
 
 def finish(store: Store, seconds: float = BACKGROUND) -> None:
-    """Searches the history of HEAD for all anchors; every few seconds what was found is kept, so the next call goes on there."""
+    """Searches the history of every worktree's HEAD for all anchors, and keeps where they stand (`standing`).
+
+    Every few seconds what was found is kept, so the next call goes on there.
+    """
     if not os.path.isdir(store.repo.mem_dir):
         return
     repo = store.repo
     tips = sha256(repo.git.run("for-each-ref", "--format=%(objectname)", "refs/heads", "refs/remotes")).hexdigest()
+    heads = repo.heads()
 
     def search(cache: Cache) -> None:
         # A branch that came with a fetch may hold what was sought in vain.
-        stands = where.stands(repo, cache, anchors(cache), repo.head(), seconds, again=cache.meta("tips") != tips)
-        if cache.meta("tips") != tips and not where.waiting(stands):
+        again, late = cache.meta("tips") != tips, False
+        for head in heads:
+            stands = where.stands(repo, cache, anchors(cache), head, seconds, again=again)
+            late = late or where.waiting(stands)
+            standing.keep(cache, head, stands, heads)
+        if again and not late:
             cache.keep(0.5, lambda db: cache.set_meta("tips", tips))
 
     with guard.locked(_lock(store), 0) as free:

@@ -20,30 +20,24 @@ from ..engine.cache import Cache
 from ..git.layout import Repo
 from . import marks, twins
 from .ancestry import Ancestry
+from .standing import REACHABLE as REACHABLE
+from .standing import SQUASHED as SQUASHED
+from .standing import UNBORN as UNBORN
+from .standing import UNKNOWN as UNKNOWN
+from .standing import UNMERGED as UNMERGED
+from .standing import WAITING as WAITING
+from .standing import Stand as Stand
+from .standing import waiting as waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-REACHABLE, SQUASHED, UNMERGED, UNKNOWN = "reachable", "squashed", "unmerged", "unknown"
 SAME, CHANGED, GONE = "same", "changed", "gone"
 
 ON_THE_SPOT = 1.0  # seconds an answer waits for patch-ids: about 3,000 commits, once for each
-UNBORN, SHALLOW, PARTIAL, ABSENT = "no commit here yet", "shallow clone", "partial clone", "its commit is not here"
+SHALLOW, PARTIAL, ABSENT = "shallow clone", "partial clone", "its commit is not here"
 NOWHERE = "it is about no commit"
-WAITING = "the history is not searched yet"  # `git mem index` goes on where an answer stopped
-
-
-class Stand:
-    """The state of an anchor. `commit`: the one to show; `into`: the commit that carries its change; `reason`: why unknown."""
-
-    __slots__ = ("commit", "into", "reason", "state")
-
-    def __init__(self, state: str, commit: str, into: str = "", reason: str = "") -> None:
-        self.state = state
-        self.commit = commit
-        self.into = into
-        self.reason = reason
 
 
 def stands(repo: Repo, cache: Cache, anchors: Iterable[str], head: str, seconds: float = ON_THE_SPOT, again: bool = False) -> dict[str, Stand]:
@@ -121,11 +115,6 @@ def places(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
     ways = moves(cache, anchors)
     carried = twins.known(cache, {c for way in ways.values() for c in way})
     return {a: [*way, *(t for c in way for t in carried.get(c, ()))] for a, way in ways.items()}
-
-
-def waiting(states: dict[str, Stand]) -> bool:
-    """Whether some states are unknown only because time ran out."""
-    return any(s.reason == WAITING for s in states.values())
 
 
 def paths(repo: Repo, wanted: list[tuple[str, str]], revision: str) -> list[str]:

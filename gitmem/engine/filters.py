@@ -6,9 +6,7 @@ gives ten, however rare they are. Every value is a bound parameter.
 
 from __future__ import annotations
 
-import copy
-import json
-
+from ..core import fastjson
 from .document import ACTIVE, PRIVATE, SUPERSEDED, TEAM
 
 TYPE_CHECKING = False
@@ -39,9 +37,14 @@ class Filter:
         return not (self.types or self.tags or self.paths or self.phase or self.since or self.until or self.author or self.scope
                     or self.anchors is not None or self.without or self.superseded or self.signatures is not None)
 
+    def copy(self) -> Filter:
+        other = Filter()
+        other.__dict__.update(self.__dict__)
+        return other
+
     def leaving_out(self, commits: Sequence[str]) -> Filter:
         """The same conditions, and no memories of these commits."""
-        other = copy.copy(self)
+        other = self.copy()
         other.without = commits
         return other
 
@@ -81,10 +84,10 @@ class Filter:
             args.append(TEAM if self.scope == "team" else PRIVATE)
         if self.anchors is not None:
             where.append("coalesce(anchor, '') IN (SELECT value FROM json_each(?))")
-            args.append(json.dumps(list(self.anchors)))
+            args.append(fastjson.dumps(list(self.anchors)))
         if self.without:
             where.append("coalesce(anchor, '') NOT IN (SELECT value FROM json_each(?))")
-            args.append(json.dumps(list(self.without)))
+            args.append(fastjson.dumps(list(self.without)))
         if self.signatures is not None:
             where.append(f"line IN (SELECT n FROM signature WHERE state IN ({_marks(self.signatures)}))")
             args += self.signatures

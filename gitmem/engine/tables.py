@@ -21,9 +21,10 @@ CREATE INDEX patch_id ON patch(id) WHERE id <> x'';
 CREATE TABLE branch(tip BLOB NOT NULL, base BLOB NOT NULL, id BLOB NOT NULL, PRIMARY KEY(tip, base)) WITHOUT ROWID;
 CREATE TABLE twin(commit_id TEXT NOT NULL, other TEXT NOT NULL, PRIMARY KEY(commit_id, other)) WITHOUT ROWID;
 CREATE TABLE sought(commit_id TEXT PRIMARY KEY, head TEXT NOT NULL) WITHOUT ROWID;
--- Where anchors stand as seen from one HEAD, for those who have no time to ask git (`standing`).
-CREATE TABLE head(commit_id TEXT PRIMARY KEY) WITHOUT ROWID;
-CREATE TABLE stand(anchor TEXT PRIMARY KEY, state TEXT NOT NULL, commit_id TEXT NOT NULL, into_commit TEXT NOT NULL, reason TEXT NOT NULL) WITHOUT ROWID;
+-- Where anchors stand as seen from the HEADs of the worktrees, for those who have no time to ask git (`standing`).
+CREATE TABLE head(slot INTEGER PRIMARY KEY, commit_id TEXT NOT NULL UNIQUE);
+CREATE TABLE stand(slot INTEGER NOT NULL, anchor TEXT NOT NULL, state TEXT NOT NULL, commit_id TEXT NOT NULL, into_commit TEXT NOT NULL, reason TEXT NOT NULL,
+  PRIMARY KEY(slot, anchor)) WITHOUT ROWID;
 -- Whether the signature of line n holds, and whose it is.
 CREATE TABLE signature(n INTEGER PRIMARY KEY, state TEXT NOT NULL, signer TEXT NOT NULL);
 -- One row per version shown, or one for a memory that is hidden. status: 0 active, 1 superseded, 2 forgotten.

@@ -13,6 +13,8 @@ from ..core.errors import GitFailed, MemError, NotARepository
 from ..core.record import clean
 from .gitcmd import Git
 
+HEADS = 8  # worktrees that are served before anybody asks
+
 
 class Repo:
     """One opened repository. Paths are absolute; `common_dir` is shared by all worktrees."""
@@ -30,6 +32,14 @@ class Repo:
     def head(self) -> str:
         """The commit HEAD points to, "" while there is none."""
         return self.commit("HEAD") or ""
+
+    def heads(self) -> list[str]:
+        """The HEAD of every worktree that has one, the present one first; at most HEADS."""
+        found = [self.head()]
+        if os.path.isdir(os.path.join(self.common_dir, "worktrees")):
+            rows = self.git.text("worktree", "list", "--porcelain", ok=(0, 128)).split("\n")
+            found += [row[5:] for row in rows if row.startswith("HEAD ") and row[5:].strip("0")]
+        return [head for head in dict.fromkeys(found) if head][:HEADS]
 
     def commit(self, revision: str) -> str | None:
         """The full id of the commit a revision names, None where it names none."""

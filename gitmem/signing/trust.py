@@ -16,7 +16,6 @@ signature to check.
 
 from __future__ import annotations
 
-import copy
 import os
 
 from ..core import record
@@ -83,7 +82,7 @@ class Trust:
         """`wanted`, narrowed to what may be injected unasked; the same object where that is everything."""
         if not self.strict or self._nothing_below(cache):
             return wanted
-        narrowed = copy.copy(wanted)
+        narrowed = wanted.copy()
         narrowed.signatures = _ACCEPTED[self.policy] if self.current(cache) else ()
         return narrowed
 

@@ -1,0 +1,89 @@
+"""Where anchors stand as seen from a HEAD, read without git.
+
+The worker asks git (`reanchor.finish`) and keeps the answers in the cache, for
+the HEAD of each worktree; hooks and `recall --hot` read them here. Promise: what is
+read was true for the HEAD it is read for. HEAD itself is reachable, whatever
+is kept. What nobody has looked at yet is `unknown`, with the reason WAITING:
+whoever reads that asks the worker.
+
+Standard library only: every prompt waits for it.
+"""
+
+from __future__ import annotations
+
+from ..core import fastjson
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from ..engine.cache import Cache
+
+REACHABLE, SQUASHED, UNMERGED, UNKNOWN = "reachable", "squashed", "unmerged", "unknown"
+UNBORN = "no commit here yet"
+WAITING = "the history is not searched yet"  # `git mem index` goes on where an answer stopped
+
+
+class Stand:
+    """The state of an anchor. `commit`: the one to show; `into`: the commit that carries its change; `reason`: why unknown."""
+
+    __slots__ = ("commit", "into", "reason", "state")
+
+    def __init__(self, state: str, commit: str, into: str = "", reason: str = "") -> None:
+        self.state = state
+        self.commit = commit
+        self.into = into
+        self.reason = reason
+
+
+def slot_of(cache: Cache, head: str) -> int | None:
+    """Under which number the states of this HEAD are kept, None where they are not."""
+    found = cache.db.execute("SELECT slot FROM head WHERE commit_id = ?", (head,)).fetchone() if head else None
+    return int(found[0]) if found else None
+
+
+def read(cache: Cache, anchors: Iterable[str], head: str) -> dict[str, Stand]:
+    """{anchor: its state} as seen from `head` ("" while there is none), for every anchor asked about."""
+    names = {a for a in anchors if a}
+    if not head:
+        return {a: Stand(UNKNOWN, a, reason=UNBORN) for a in names}
+    out = {a: Stand(REACHABLE, a) if a == head else Stand(UNKNOWN, a, reason=WAITING) for a in names}
+    slot = slot_of(cache, head) if len(names) > (head in names) else None
+    if slot is not None:
+        asked = fastjson.dumps(sorted(names - {head}))
+        rows = cache.db.execute(f"{_ROWS} AND anchor IN (SELECT value FROM json_each(?))", (slot, asked))
+        out.update((anchor, Stand(state, commit, into, reason)) for anchor, state, commit, into, reason in rows)
+    return out
+
+
+_ROWS = "SELECT anchor, state, commit_id, into_commit, reason FROM stand WHERE slot = ?"
+
+
+def keep(cache: Cache, head: str, stands: Mapping[str, Stand], heads: Collection[str] = ()) -> bool:
+    """Keeps the states of all anchors for a HEAD; False where nothing can be written now.
+
+    `heads`: those of all worktrees; the states of another HEAD make room. Only what changed is written: a commit changes few states.
+    """
+    slots = {commit: int(slot) for slot, commit in cache.db.execute("SELECT slot, commit_id FROM head")}
+    free = [slot for commit, slot in slots.items() if commit not in heads and commit != head]
+    slot = slots[head] if head in slots else min(free) if free else next(n for n in range(len(slots) + 1) if n not in slots.values())
+    before = set(cache.db.execute(_ROWS, (slot,)).fetchall())
+    now = {(anchor, s.state, s.commit, s.into, s.reason) for anchor, s in stands.items()}
+    left = [n for n in free if n != slot]
+    if head in slots and before == now and not left:
+        return True
+
+    def write(_: object) -> None:
+        cache.db.executemany("DELETE FROM stand WHERE slot = ? AND anchor = ?", sorted((slot, row[0]) for row in before - now))
+        cache.db.executemany("INSERT INTO stand VALUES(?, ?, ?, ?, ?, ?)", sorted((slot, *row) for row in now - before))
+        cache.db.execute("INSERT OR REPLACE INTO head VALUES(?, ?)", (slot, head))
+        for n in left:
+            cache.db.execute("DELETE FROM stand WHERE slot = ?", (n,))
+            cache.db.execute("DELETE FROM head WHERE slot = ?", (n,))
+
+    return cache.keep(0.5, write)
+
+
+def waiting(stands: Mapping[str, Stand]) -> bool:
+    """Whether some states are unknown only because nobody has looked yet."""
+    return any(s.reason == WAITING for s in stands.values())

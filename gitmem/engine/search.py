@@ -1,0 +1,117 @@
+"""One question to one cache: candidates of both routes, fusion, verdict, priors.
+
+Hooks, `recall` and `recall --batch` all ask `Search`, so they answer alike.
+Promises. Filters come before candidates. The answer is the same with and
+without numpy, on a fresh and on a rebuilt cache. A prior reorders what was
+hit and never admits anything.
+
+Plain Python over SQLite, because importing numpy costs more than the whole
+search. Starts no process: where memories stand is what the caller's `stand` says.
+"""
+
+from __future__ import annotations
+
+from ..anchors.standing import UNMERGED
+from ..core import rank, text
+from . import scan, stored
+from .document import lexical_fields
+from .embed import sign_code
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ..anchors.standing import Stand
+    from .cache import Cache
+    from .embed import StaticTable
+    from .filters import Filter
+
+    Standing = Callable[[Iterable[str]], Mapping[str, Stand]]
+
+CANDIDATES = 200  # of each route, before fusion
+WEIGHTS = (1.5, 1.0, 1.0)  # BM25 of title, body, extra; title measured on eval/dev: 1 to 3 are close, 1.5 is best
+_UNMERGED = 0.8  # prior of a memory from a branch that HEAD does not contain
+_CONFIDENCE = 0.2  # how much of a score full doubt can take away
+_SEEN = 3  # times the asked number of hits that priors may reorder
+
+
+class Search:
+    """One cache, many questions: sign codes are read once.
+
+    `stand` gives the states of anchors; None where all branches count alike.
+    """
+
+    def __init__(self, cache: Cache, table: StaticTable, stand: Standing | None = None) -> None:
+        self.cache = cache
+        self.table = table
+        self.stand = stand
+        self._codes: bytes | None = None
+
+    @property
+    def codes(self) -> bytes:
+        if self._codes is None:
+            self._codes = self.cache.codes()
+        return self._codes
+
+    def ask(self, query: str, wanted: Filter, limit: int) -> tuple[list[rank.Hit], str, float]:
+        """(hits best first, verdict, probability that the answer is among the first hits)."""
+        cache = self.cache
+        count = cache.count()
+        rows_sql, rows_args = ("", []) if wanted.empty else wanted.sql()
+        terms = text.query_terms(query)
+        df = cache.frequencies(terms) if terms else {}
+        rare = text.rare(terms, df, count)
+        lexical = cache.lexical(text.match_expression(rare), WEIGHTS, CANDIDATES, rows_sql, rows_args) if rare else []
+        # Content words count double: "how do we store times" is about times, not about how.
+        vector = self.table.vector(f"{text.ends(query)} {text.content(query)}")
+        nearest, cosines = self._near(vector, [row for row, _ in lexical], rows_sql, rows_args)
+        hits = rank.fuse(lexical, nearest, cosines, rank.ceiling(terms, df, count))
+        held = [self._terms(hit.row) for hit in hits[: rank.LOOKED_AT]]
+        verdict, probability = rank.verdict(terms, df, count, hits, held, [c for _, c in nearest])
+        seen = hits[: limit * _SEEN]
+        hits = rank.apply_priors(seen, self._priors([hit.row for hit in seen]))
+        return hits[:limit], verdict, probability
+
+    def count(self, wanted: Filter) -> int:
+        """How many memories take part."""
+        if wanted.empty:
+            return self.cache.count()
+        sql, args = wanted.sql()
+        return int(self.cache.db.execute(f"SELECT count(*) FROM ({sql})", args).fetchone()[0])
+
+    def _near(self, vector: bytes, lexical: list[int], rows_sql: str, rows_args: list[object]) -> tuple[list[tuple[int, float]], dict[int, float]]:
+        """([(row, cosine)] of the nearest rows, {row: cosine} of the lexical ones)."""
+        if not any(vector):
+            return [], {}
+        allowed = [row for (row,) in self.cache.db.execute(rows_sql + " ORDER BY row", rows_args)] if rows_sql else None
+        total = int(self.cache.meta("rows", "0"))
+        # Rows of hidden versions are zeros, each as far as the next one; they must not take the place of candidates.
+        code = sign_code(vector)
+        zero, width = bytes(len(code)), len(code)
+        codes = self.codes[: total * width]
+        found = scan.nearest(codes, code, CANDIDATES + int(self.cache.meta("dead", "0")), allowed)
+        near = [row for _, row in found if codes[row * width : (row + 1) * width] != zero][:CANDIDATES]
+        vectors = self.cache.vectors({*near, *lexical})
+        scored = {row: cosine for cosine, row in scan.rescore(vectors, vector, sorted(vectors))}
+        nearest = sorted(((row, scored[row]) for row in near if row in scored), key=lambda item: (-item[1], item[0]))[:CANDIDATES]
+        return nearest, {row: scored[row] for row in lexical if row in scored}
+
+    def _terms(self, row: int) -> set[str]:
+        data = stored.load(self.cache, [row])[0][0]
+        title, body, _ = lexical_fields(data)
+        return set(text.terms(f"{title}\n{body}"))
+
+    def _priors(self, rows: list[int]) -> dict[int, float]:
+        """Confidence, and the branch unless all branches count alike."""
+        loaded = stored.load(self.cache, rows)
+        anchors = [stored.commit_of(data) for data, _, _ in loaded]
+        stands = self.stand(anchors) if self.stand else {}
+        out = {}
+        for row, anchor, (data, _, _) in zip(rows, anchors, loaded, strict=True):
+            confidence = data.get("confidence")
+            prior = 1 - _CONFIDENCE * (1 - confidence) if isinstance(confidence, (int, float)) and 0 <= confidence <= 1 else 1.0
+            stand = stands.get(anchor)
+            if stand and stand.state == UNMERGED:
+                prior *= _UNMERGED
+            out[row] = prior
+        return out
