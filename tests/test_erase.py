@@ -367,7 +367,9 @@ def test_a_pack_that_a_killed_writer_left_is_removed_and_another_stays(place: Pl
             noise = os.urandom(20_000).hex().encode() + b"\n" + content * (i > 3) + b"\n"
             process.stdin.write(b"blob\ndata %d\n%s\n" % (len(noise), noise))
             process.stdin.flush()
+        end = time.monotonic() + 60
         while len(sizes := [p.stat().st_size for p in pack.glob("tmp_pack*")]) < n or min(sizes) < 400_000:
+            assert time.monotonic() < end and process.poll() is None
             time.sleep(0.01)
         process.kill()
         process.wait()

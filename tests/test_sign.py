@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -525,10 +526,13 @@ def test_openpgp_keys_that_are_unknown_untrusted_revoked_or_expired_are_told_apa
     assert verdict(other) == UNTRUSTED
     assert verdict(other, **{"gpg.mintrustlevel": "undefined"}) == GOOD
     assert verdict(other, **{"gpg.program": "/no/such/place/gpg"}) == UNKNOWN
-    pgp.gpg("--quick-set-expire", fingerprint, "seconds=1")
+    pgp.gpg("--quick-set-expire", fingerprint, "2y")
     other.gpg("--import", stdin=pgp.gpg("--armor", "--export", fingerprint))
-    subprocess.run(["sleep", "1.5"], check=True)
-    assert verdict(other) == EXPIRED
+    later = lab.root / "gpg-in-three-years"  # no waiting for a clock: how soon gpg sees an expiry depends on the machine
+    later.write_text(f'#!/bin/sh\nexec gpg --faked-system-time {int(time.time()) + 3 * 366 * 86400}! "$@"\n')
+    later.chmod(0o755)
+    assert verdict(other) == UNTRUSTED
+    assert verdict(other, **{"gpg.program": str(later)}) == EXPIRED
     pgp.gpg("--quick-set-expire", fingerprint, "0")
     pgp.gpg("--import", stdin=(pgp.home / "openpgp-revocs.d" / f"{fingerprint}.rev").read_text().replace(":-----BEGIN", "-----BEGIN"))
     assert verdict(pgp) == REVOKED
