@@ -65,7 +65,7 @@ def test_a_session_that_ended_gets_one_private_record_with_ids_tips_head_and_cou
     place.shown(UUID, [a], "start")
     place.shown(UUID, [b])
     session.note(place.mem, UUID, "touched", ["db/orders.sql", "db/new.sql", "README.md"])
-    session.ended(place.mem, UUID, "prompt_input_exit")
+    session.note(place.mem, UUID, "end", ["prompt_input_exit"])
     assert place.tend() == 1
     (found,) = place.records()
     assert record.object_id(found["head"]) == place.head
@@ -82,7 +82,7 @@ def test_a_receipt_holds_no_path_and_no_word_that_a_hook_or_an_agent_made_up(pla
     place.shown(name, [*place.ids, "not an id", "secret=word"])
     session.note(place.mem, name, "touched", ["db/secret.sql"])
     session.note(place.mem, name, "failed", ["secret"])
-    session.ended(place.mem, name, "a reason with words")
+    session.note(place.mem, name, "end", ["a reason with words"])
     assert place.tend() == 1
     assert not [line for line in place.lab.lines(place.repo, "mem/private") if "secret" in line or "words" in line or "not an id" in line]
     (found,) = place.records()
@@ -91,8 +91,8 @@ def test_a_receipt_holds_no_path_and_no_word_that_a_hook_or_an_agent_made_up(pla
 
 def test_what_was_ended_twice_or_tended_twice_has_one_receipt(place: Place) -> None:
     place.shown("s1", place.ids)
-    session.ended(place.mem, "s1", "other")
-    session.ended(place.mem, "s1", "other")
+    session.note(place.mem, "s1", "end", ["other"])
+    session.note(place.mem, "s1", "end", ["other"])
     assert [place.tend(), place.tend()] == [1, 0]
     assert len(place.records()) == 1
 
@@ -100,12 +100,12 @@ def test_what_was_ended_twice_or_tended_twice_has_one_receipt(place: Place) -> N
 def test_a_resumed_session_gets_a_second_receipt_for_what_came_then(place: Place) -> None:
     a, b = place.ids
     place.shown(UUID, [a])
-    session.ended(place.mem, UUID, "other")
+    session.note(place.mem, UUID, "end", ["other"])
     place.tend()
     session.note(place.mem, UUID, "start", ["resume"])
     place.shown(UUID, [b])
     session.note(place.mem, UUID, "touched", ["db/orders.sql"])
-    session.ended(place.mem, UUID, "logout")
+    session.note(place.mem, UUID, "end", ["logout"])
     assert place.tend() == 1
     new, old = place.listed()
     assert (old["shown"], old["used"], old["session"]) == ({"prompt": [a]}, {}, UUID)
@@ -115,10 +115,10 @@ def test_a_resumed_session_gets_a_second_receipt_for_what_came_then(place: Place
 def test_a_worker_that_comes_after_the_resumption_writes_what_two_workers_would_have_written(place: Place) -> None:
     a, b = place.ids
     place.shown("s1", [a])
-    session.ended(place.mem, "s1", "clear")
+    session.note(place.mem, "s1", "end", ["clear"])
     place.shown("s1", [b])
     assert place.tend() == 1
-    session.ended(place.mem, "s1", "other")
+    session.note(place.mem, "s1", "end", ["other"])
     assert place.tend() == 1
     assert sorted(r["shown"]["prompt"] for r in place.listed()) == sorted([[a], [b]])
 
@@ -128,7 +128,7 @@ def test_several_sessions_are_one_commit_and_a_prompt_is_none(place: Place) -> N
         place.shown(f"s{i}", place.ids)
     assert place.tend() == 0 and place.records() == []
     for i in range(5):
-        session.ended(place.mem, f"s{i}", "other")
+        session.note(place.mem, f"s{i}", "end", ["other"])
     assert place.tend() == 5
     assert place.lab.git(place.repo, "rev-list", "--count", "refs/notes/mem/private").strip() == "1"
 
@@ -141,7 +141,7 @@ def test_a_session_without_an_end_gets_its_receipt_after_a_day_and_another_one_w
     assert place.tend(now + receipts.IDLE + 60) == 1
     assert place.records()[0]["end"] == "idle"
     place.shown("s1", [b])
-    session.ended(place.mem, "s1", "other")
+    session.note(place.mem, "s1", "end", ["other"])
     assert place.tend() == 1
     assert sorted(r["shown"]["prompt"] for r in place.records()) == sorted([[a], [b]])
 
@@ -160,7 +160,7 @@ def test_a_worker_killed_before_it_marked_the_file_makes_no_second_receipt(place
     with open(path, "wb") as f:
         f.write(before)
     place.shown("s1", place.ids[1:])
-    session.ended(place.mem, "s1", "other")
+    session.note(place.mem, "s1", "end", ["other"])
     place.tend()
     assert len({r["id"] for r in place.records()}) == 1
     (found,) = place.listed()
@@ -170,14 +170,14 @@ def test_a_worker_killed_before_it_marked_the_file_makes_no_second_receipt(place
 def test_a_session_that_was_shown_nothing_leaves_no_receipt_and_is_not_looked_at_again(place: Place) -> None:
     session.note(place.mem, "s1", "start", ["startup"])
     session.note(place.mem, "s1", "touched", ["db/orders.sql"])
-    session.ended(place.mem, "s1", "other")
+    session.note(place.mem, "s1", "end", ["other"])
     assert place.tend() == 0 and session.settled(session.path_of(place.mem, "s1"))
     assert place.lab.run(place.repo, "git", "rev-parse", "-q", "--verify", "refs/notes/mem/private").returncode == 1
 
 
 def test_receipts_survive_the_loss_of_the_cache(place: Place) -> None:
     place.shown(UUID, place.ids)
-    session.ended(place.mem, UUID, "other")
+    session.note(place.mem, UUID, "end", ["other"])
     place.tend()
     before = place.listed()
     shutil.rmtree(place.mem)
@@ -193,7 +193,7 @@ def test_a_receipt_is_no_memory(place: Place) -> None:
 
     before = view()
     place.shown(UUID, place.ids)
-    session.ended(place.mem, UUID, "other")
+    session.note(place.mem, UUID, "end", ["other"])
     place.tend()
     assert view() == before
     (found,) = place.records()
@@ -204,7 +204,7 @@ def test_a_receipt_is_no_memory(place: Place) -> None:
 
 def test_a_receipt_does_not_look_like_a_secret(place: Place) -> None:
     place.shown(UUID, [f"{i * 7919:032x}" for i in range(30)] + place.ids)
-    session.ended(place.mem, UUID, "other")
+    session.note(place.mem, UUID, "end", ["other"])
     place.tend()
     assert redact.check(place.records()[0]) == []
     assert "secret" not in place.lab.mem(place.repo, "doctor")
@@ -213,12 +213,12 @@ def test_a_receipt_does_not_look_like_a_secret(place: Place) -> None:
 def test_after_a_purge_the_receipt_may_keep_the_id_and_the_session_file_does_not(place: Place) -> None:
     a, b = place.ids
     place.shown("s1", [a])
-    session.ended(place.mem, "s1", "other")
+    session.note(place.mem, "s1", "end", ["other"])
     place.tend()
     place.shown("s1", [b])
     place.lab.mem(place.repo, "purge", a, "--force")
     assert session.shown(place.mem, "s1") == {b}
-    session.ended(place.mem, "s1", "other")
+    session.note(place.mem, "s1", "end", ["other"])
     assert place.tend() == 1
     assert sorted(r["shown"]["prompt"] for r in place.records()) == sorted([[a], [b]])
     assert "(no longer here)" in place.lab.mem(place.repo, "receipts", "--session", "s1")
@@ -226,7 +226,7 @@ def test_after_a_purge_the_receipt_may_keep_the_id_and_the_session_file_does_not
 
 def test_a_receipt_can_be_purged_like_any_line_by_its_version(place: Place) -> None:
     place.shown("s1", place.ids)
-    session.ended(place.mem, "s1", "other")
+    session.note(place.mem, "s1", "end", ["other"])
     place.tend()
     (line,) = [line for line in place.lab.lines(place.repo, "mem/private") if '"receipt"' in line]
     place.lab.mem(place.repo, "purge", record.version_of(line.encode()), "--force")
@@ -235,7 +235,8 @@ def test_a_receipt_can_be_purged_like_any_line_by_its_version(place: Place) -> N
 
 def test_the_worker_writes_receipts_when_a_session_ends(place: Place) -> None:
     place.shown("s1", place.ids)
-    spool.append(place.mem, session.ended(place.mem, "s1", "clear"))
+    session.note(place.mem, "s1", "end", ["clear"])
+    spool.append(place.mem, b'{"event":"session-end"}')
     worker.run(str(place.repo / ".git"), place.lab.env, linger=0.0)
     assert len(place.records()) == 1 and worker.failures(place.mem) == []
     assert not spool.waiting(place.mem)
@@ -255,7 +256,7 @@ def test_receipts_lists_the_newest_first_also_sessions_that_go_on(place: Place) 
     a, b = place.ids
     assert place.listed() == []
     place.shown(UUID, [a], "start")
-    session.ended(place.mem, UUID, "clear")
+    session.note(place.mem, UUID, "end", ["clear"])
     assert [r["state"] for r in place.listed()] == ["waiting"]
     place.tend()
     place.shown("open", [b], "subagent")
@@ -283,9 +284,9 @@ def test_stats_count_sessions_and_what_they_were_shown_by_route(place: Place) ->
     place.shown("s1", [a, b], "start")
     place.shown("s1", [b])
     session.note(place.mem, "s1", "touched", ["src/parser.py"])
-    session.ended(place.mem, "s1", "other")
+    session.note(place.mem, "s1", "end", ["other"])
     place.shown("s2", [a])
-    session.ended(place.mem, "s2", "other")
+    session.note(place.mem, "s2", "end", ["other"])
     place.tend()
     numbers = place.lab.json(place.repo, "stats")
     assert (numbers["sessions"], numbers["shown"], numbers["agents"], numbers["used"]) == (2, {"start": 2, "prompt": 2}, {"claude": 2}, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import stat
@@ -113,12 +112,10 @@ def test_a_value_that_is_too_long_is_left_out_and_too_many_are_cut(mem: str) -> 
     assert os.stat(session.path_of(mem, "s2")).st_size <= 65 * 1024
 
 
-def test_the_end_of_a_session_is_an_event_that_does_not_tell_its_id_and_one_that_left_nothing_is_none(mem: str) -> None:
-    session.note(mem, 's"1', "shown", [A])
-    assert json.loads(session.ended(mem, 's"1', "clear")) == {"event": "session-end", "session": session.key('s"1')}
-    assert session.read(mem, 's"1')["end"] == ["clear"]
-    assert session.ended(mem, "never", "other") == b"" and session.ended(mem, None, "other") == b""
-    assert len(os.listdir(os.path.join(mem, session.DIR))) == 1
+def test_what_a_subagent_was_shown_the_session_has_not_seen(mem: str) -> None:
+    session.injected(mem, "s1", [A], "subagent", "claude", "", {})
+    session.injected(mem, "s1", [B], "prompt", "claude", "", {})
+    assert session.shown(mem, "s1") == {B} and session.read(mem, "s1")["shown"] == [A, B]
 
 
 def words(path: str) -> list[str]:

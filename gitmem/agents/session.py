@@ -61,19 +61,11 @@ def injected(mem_dir: str, session: str | None, ids: Iterable[str], route: str, 
     return note(mem_dir, session, "shown", [*about, *ids])
 
 
-def ended(mem_dir: str, session: str | None, reason: str) -> bytes:
-    """Notes the end of a session; the event for the spool, which asks the worker for its receipt. b"" where nothing of it was noted."""
-    if not session or not os.path.lexists(path_of(mem_dir, session)):
-        return b""
-    note(mem_dir, session, "end", [reason])
-    return b'{"event":"session-end","session":"%s"}' % key(session).encode()
-
-
 def shown(mem_dir: str, session: str | None) -> set[str]:
-    """Ids that the model of this session has before it: all noted since its context was last emptied. Empty where nothing is known."""
+    """Ids that the session's model has before it: all noted since its context was last emptied, but what its subagents were shown. Empty where nothing is known."""
     found: set[str] = set()
     for kind, _, values, _ in entries(path_of(mem_dir, session)) if session else ():
-        if kind == "shown":
+        if kind == "shown" and "route=subagent" not in values:
             found.update(v for v in values if "=" not in v)
         elif kind == "context":
             found.clear()
