@@ -17,7 +17,7 @@ from .anchors import reanchor
 from .core import record
 from .core.errors import GitFailed, MemError
 from .core.fold import Tombstones
-from .engine import cache, check, index
+from .engine import cache, check, guard, index
 from .erasure import graves, purge
 from .hooks import githooks, worker
 from .signing import trust
@@ -211,15 +211,22 @@ def _cache(store: Store) -> list[Finding]:
     path = cache.path_of(store.repo.mem_dir)
     if not os.path.exists(path):
         return [Finding(OK, "no cache yet; the first recall builds it")]
+    opened = None
     try:
         opened = cache.open_cache(store.repo.mem_dir, create=False)
-        assert opened is not None
+        if opened is None:
+            return [Finding(OK, "no cache yet; the first recall builds it")]
         wrong = check.check_all(opened, store.table)
         waiting = len(index.pending(opened, store.sources)) if not wrong else 0
         count = opened.count() if not wrong else 0
-        opened.close()
+        size = guard.size(path) / 1e6
+    except (check.Busy, cache.Moved):
+        return [Finding(OK, "the cache is being written at this moment, so it was not compared")]
     except (cache.Damaged, sqlite3.DatabaseError) as e:
-        wrong, waiting, count = str(e), 0, 0
+        wrong, waiting, count, size = str(e), 0, 0, 0.0
+    finally:
+        if opened is not None:
+            opened.close()
     if wrong:
 
         def rebuild() -> str:
@@ -228,7 +235,6 @@ def _cache(store: Store) -> list[Finding]:
             return f"the cache was built anew: {_many(count, 'text')}"
 
         return [Finding(BAD, f"the cache is damaged: {wrong}", "run `git mem index --rebuild`; nothing is lost", rebuild)]
-    size = os.path.getsize(path) / 1e6
     out = [Finding(OK, f"cache: {count} memories, {size:.1f} MB")]
     if waiting:
         out.append(Finding(OK, "the notes moved since; the next recall catches up"))

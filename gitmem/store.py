@@ -116,6 +116,7 @@ class Store:
         """
         damaged = 0
         for _ in range(_ATTEMPTS):
+            tried = cache_file.inode_of(self.repo.mem_dir)
             try:
                 cache = self._open()
                 added = index.refresh(cache, self.sources, self.table, most=most, progress=progress, deep=deep, ahead=ahead) if refresh else None
@@ -134,8 +135,9 @@ class Store:
                         break
                     if not os.access(self.repo.mem_dir, os.W_OK):
                         return self._in_memory(action, f"the memory cache is damaged ({_words(e)})", most)
-                    self.warn(f"warning: the memory cache was damaged ({_words(e)}), rebuilding it from the notes")
-                    inode = self._cache.inode if self._cache else 0
+                    if not isinstance(e, cache_file.Unsummed):
+                        self.warn(f"warning: the memory cache was damaged ({_words(e)}), rebuilding it from the notes")
+                    inode = self._cache.inode if self._cache else tried
                     self.close_cache()
                     cache_file.discard(self.repo.mem_dir, inode)
                 elif kind != "moved":

@@ -184,7 +184,7 @@ def left_log(shop: Shop) -> dict[str, bytes]:
     cache = shop.store._open()
     tip = shop.store.team.tip()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(guard, "settle", lambda db, path: None)
+        patch.setattr(guard, "settle", lambda *_: None)
         with cache.writing(1.0) as held:
             assert held
             cache.set_meta("filler", "x" * 40_000)  # several pages, so that damage has something to hit
@@ -522,8 +522,8 @@ def test_unreadable_cache_answers_from_memory(shop: Shop, monkeypatch: pytest.Mo
             return real(name)
         return real("file:/nowhere/at/all.db")
 
-    real = cache_file._connect
-    monkeypatch.setattr(cache_file, "_connect", refuse)
+    real = cache_file.connect
+    monkeypatch.setattr(cache_file, "connect", refuse)
     assert shop.answers() == shop.right
     assert len(shop.said) == 1
 

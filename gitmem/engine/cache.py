@@ -25,6 +25,7 @@ import zlib
 from . import guard
 from .guard import Damaged as Damaged
 from .guard import Moved as Moved
+from .guard import Unsummed as Unsummed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,10 +37,13 @@ else:
     except ImportError:
         import sqlite3
 
+Connection = sqlite3.Connection
+
 SCHEMA = 5  # the number of `tables`: raise it with every change there
 CHUNK = 1024  # sign codes per stored block
 CODE = 32  # bytes of one sign code
-_APPLICATION = 0x676D656D  # "gmem"
+APPLICATION = 0x676D656D  # "gmem"
+_ATTEMPTS = 20  # others may remove or replace the file while we open it
 
 
 class Cache:
@@ -72,6 +76,10 @@ class Cache:
         """
         return _Writing(self, wait)
 
+    def snapshot(self) -> _Snapshot:
+        """All reads within see one state of the cache, whatever others write meanwhile."""
+        return _Snapshot(self.db)
+
     def keep(self, wait: float, write: Callable[[sqlite3.Connection], object]) -> bool:
         """`write` as one transaction, for what may as well be found out again; False where nothing can be written now."""
         if not self.writable:
@@ -94,7 +102,7 @@ class Cache:
             if held and not self.moved():
                 self.db.execute("VACUUM")
                 self.set_meta("scrub", "")
-                guard.settle(self.db, self.path)
+                guard.settle(self.db, self.path, self.inode)
 
     def meta(self, key: str, default: str = "") -> str:
         row = self.db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
@@ -109,13 +117,14 @@ class Cache:
 
     def close(self) -> None:
         """Ends the connection. A log that a killed writer left goes into the file here, so that its page sums follow."""
-        if self.how == "file" and guard.has_log(self.path):
+        if self.how == "file":
+            # The last one to close removes the log, by its name: under the lock, so that it is not that of a new cache.
             try:
-                with guard.locked(self.path, 1.0) as held:
-                    if held and not self.moved() and not self.db.in_transaction:
-                        guard.settle(self.db, self.path)
+                with guard.locked(self.path, 1.0 if guard.has_log(self.path) else 0.05) as held:
+                    if held and guard.has_log(self.path) and not self.moved() and not self.db.in_transaction:
+                        guard.settle(self.db, self.path, self.inode)
                     self.db.close()
-            except (sqlite3.Error, OSError):
+            except (sqlite3.Error, OSError, Moved):
                 pass
         self.db.close()
         if self._attached:
@@ -220,14 +229,35 @@ class _Writing:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
             if kind is None and self._lock:
-                guard.settle(db, self._cache.path)
+                guard.settle(db, self._cache.path, self._cache.inode)
         finally:
             if self._lock:
                 self._lock.__exit__()
 
 
+class _Snapshot:
+    """See `Cache.snapshot`."""
+
+    __slots__ = ("_db",)
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def __enter__(self) -> None:
+        self._db.execute("BEGIN")
+
+    def __exit__(self, *_: object) -> None:
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
+
 def path_of(mem_dir: str) -> str:
     return os.path.join(mem_dir, f"index-{SCHEMA}.db")
+
+
+def inode_of(mem_dir: str) -> int:
+    """Which file is the cache of a repository at this moment, 0 for none: what `discard` may remove."""
+    return guard.inode(path_of(mem_dir))
 
 
 def open_cache(mem_dir: str, *, create: bool = True, wait: float = 30.0) -> Cache | None:
@@ -238,11 +268,13 @@ def open_cache(mem_dir: str, *, create: bool = True, wait: float = 30.0) -> Cach
     come later, from any read.
     """
     path = path_of(mem_dir)
-    for _ in range(5):
+    for _ in range(_ATTEMPTS):
         if not os.path.exists(path) or guard.size(path) == 0:
             if not create:
                 return None
-            made = _create(mem_dir, path, wait)
+            from . import tables  # only where a cache is made
+
+            made = tables.create(mem_dir, path, wait)
             if made is not None:
                 return made
             continue
@@ -253,106 +285,57 @@ def open_cache(mem_dir: str, *, create: bool = True, wait: float = 30.0) -> Cach
         how = "file" if writable else "immutable"
         if writable:
             guard.attach(inode)
-        db = _connect(f"file:{_quoted(path)}" + ("" if writable else "?immutable=1"))
+        db: sqlite3.Connection | None = None
         try:
+            db = connect(f"file:{quoted(path)}?" + ("mode=rw" if writable else "immutable=1"))
             ours = _is_ours(db)
-            if guard.inode(path) != inode:  # deleted or rebuilt while we opened it: file and log may be of two databases
-                db.close()
-                if writable:
-                    guard.detach(inode)
-                continue
-            if not ours:
-                raise Damaged("the cache file has another layout")
-            if not guard.unchanged(path):
-                guard.verify(path, wait if writable else 0)
-            return Cache(db, how, path, inode)
-        except BaseException:
-            db.close()
-            if writable:
-                guard.detach(inode)
-            raise
+            if guard.inode(path) == inode:
+                if not ours:
+                    raise Damaged("the cache file has another layout")
+                if not guard.unchanged(path):
+                    guard.verify(path, wait if writable else 0)
+                return Cache(db, how, path, inode)
+        except BaseException as e:
+            _drop(db, inode if writable else 0)
+            if not isinstance(e, (sqlite3.Error, OSError, Damaged)) or guard.inode(path) == inode:
+                raise
+        else:
+            _drop(db, inode if writable else 0)
+        # Deleted or rebuilt while we opened it: file and log may be of two databases.
     raise Damaged("the cache file changes all the time")
+
+
+def _drop(db: sqlite3.Connection | None, inode: int) -> None:
+    if db is not None:
+        db.close()
+    if inode:
+        guard.detach(inode)
 
 
 def open_in_memory() -> Cache:
     """A cache for one process, where no file can be kept."""
-    db = _connect(":memory:")
-    _make_tables(db)
+    from . import tables
+
+    db = connect(":memory:")
+    tables.make(db)
     return Cache(db, "memory", "")
 
 
-def _create(mem_dir: str, path: str, wait: float) -> Cache | None:
-    """A new, empty cache; None where another process was faster. In memory where no file can be made."""
-    try:
-        os.makedirs(mem_dir, mode=0o700, exist_ok=True)
-    except OSError:
-        return open_in_memory()
-    if not os.access(mem_dir, os.W_OK):
-        return open_in_memory()
-    new = path + ".new"
-    with guard.locked(path, wait) as held:
-        if not held or guard.size(path):
-            return None
-        # Made under another name: whoever comes meanwhile sees none or a whole one. An orphaned log would be applied to it.
-        guard.unlink(new)
-        guard.unlink(path)
-        db = _connect(f"file:{_quoted(new)}")
-        try:
-            os.chmod(new, 0o600)
-            db.execute("PRAGMA journal_mode=WAL")
-            _make_tables(db)
-            guard.settle(db, new)
-            db.close()
-        except BaseException:
-            db.close()
-            guard.unlink(new)
-            raise
-        os.replace(new + ".sums", path + ".sums")
-        os.replace(new, path)
-        guard.restamp(path)
-        _remove_older(mem_dir)
-        inode = guard.inode(path)
-        guard.attach(inode)
-        db = _connect(f"file:{_quoted(path)}")
-        _is_ours(db)  # the first read opens the log, which must be this file's
-        return Cache(db, "file", path, inode)
 
 
-def _remove_older(mem_dir: str) -> None:
-    """Takes away the caches of older layouts; a newer one may belong to another git mem that is in use."""
-    for old in range(1, SCHEMA):
-        path = os.path.join(mem_dir, f"index-{old}.db")
-        if os.path.lexists(path):
-            guard.unlink(path)
-            try:
-                os.unlink(path + ".lock")
-            except OSError:
-                pass
-
-
-def _make_tables(db: sqlite3.Connection) -> None:
-    from . import tables  # only where a cache is made
-
-    db.execute("BEGIN IMMEDIATE")
-    for statement in tables.TABLES.split(";\n"):
-        db.execute(statement)
-    db.execute("INSERT INTO fts(fts, rank) VALUES('automerge', 8)")
-    db.execute(f"PRAGMA application_id={_APPLICATION}")
-    db.execute(f"PRAGMA user_version={SCHEMA}")
-    db.execute("COMMIT")
 
 
 def _is_ours(db: sqlite3.Connection) -> bool:
     (version,) = db.execute("PRAGMA user_version").fetchone()
     (application,) = db.execute("PRAGMA application_id").fetchone()
-    return bool(version == SCHEMA and application == _APPLICATION)
+    return bool(version == SCHEMA and application == APPLICATION)
 
 
-def _quoted(path: str) -> str:
+def quoted(path: str) -> str:
     return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
-def _connect(name: str) -> sqlite3.Connection:
+def connect(name: str) -> sqlite3.Connection:
     db = sqlite3.connect(name, timeout=5.0, isolation_level=None, uri=name.startswith("file:"))
     try:
         db.execute("PRAGMA cache_size=-16000")

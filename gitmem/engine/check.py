@@ -1,6 +1,7 @@
 """The full check of a cache: everything it holds, made again from its lines and compared.
 
-For `doctor` and workers: it costs about what a rebuild does. Promise: it finds
+For `doctor` and workers: it costs about what a rebuild does. A cache in use is
+judged as it was at one moment, beside its writers. Promise: it finds
 every changed byte of the file (page sums), and every row that is not what the
 stored lines give: memories, labels, term frequencies, full-text postings and
 lengths, vectors, sign codes, counts, marks and moves. Whether all lines are
@@ -15,21 +16,41 @@ from collections import Counter
 
 from ..core import fold, record
 from . import document, embed, guard
-from .cache import CODE, Cache
+from .cache import CODE, Cache, Moved
+
+_PATIENCE = 10.0  # seconds to wait for a writer
+
+
+class Busy(Exception):
+    """Others write to the cache and let nobody look; it says nothing about damage."""
 
 
 def check_all(cache: Cache, table: embed.StaticTable | None = None) -> str:
-    """The first thing wrong with a cache, "" where nothing is. `table`: of the vectors, if it is at hand."""
+    """The first thing wrong with a cache, "" where nothing is. `table`: of the vectors, if it is at hand.
+
+    Raises Busy, and Moved where the cache was removed or replaced meanwhile.
+    """
     try:
-        wrong = guard.wrong_page(cache.path) if cache.how != "memory" else ""
-        if wrong:
-            return wrong
-        (answer,) = cache.db.execute("PRAGMA integrity_check(1)").fetchone()
-        if answer != "ok":
-            return str(answer)
-        return _lines(cache, table)
+        wrong = guard.wrong(cache.path, _PATIENCE if cache.how == "file" else 0) if cache.how != "memory" else ""
+        if wrong is None:
+            raise Busy
+        if not wrong:
+            with cache.snapshot():
+                wrong = _stored(cache, table)
+    except Busy:
+        raise
     except Exception as e:  # a value of any shape may stand in a damaged file
-        return str(e) or type(e).__name__
+        if getattr(e, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            raise Busy from e
+        wrong = str(e) or type(e).__name__
+    if wrong and cache.moved():
+        raise Moved("the cache was removed or replaced while it was checked")
+    return wrong
+
+
+def _stored(cache: Cache, table: embed.StaticTable | None) -> str:
+    (answer,) = cache.db.execute("PRAGMA integrity_check(1)").fetchone()
+    return _lines(cache, table) if answer == "ok" else str(answer)
 
 
 def _lines(cache: Cache, table: embed.StaticTable | None) -> str:

@@ -9,10 +9,11 @@ in an index, a term frequency or a full-text block; this does not.
 
 Promise: the cache file changes only under the writer lock, and the sums follow
 within the same lock: pages go from the write-ahead log to the file nowhere but
-in `settle`. Pages that a log still holds are not judged, SQLite reads those
-from the log and checks them itself.
+in `settle`. So whoever judges pages holds that lock too. Pages that a log still
+holds are not judged, SQLite reads those from the log and checks them itself.
+A lock, or sums, of a file that was removed meanwhile count for nothing.
 
-What stays unseen until a full check (`wrong_page`, run by worker and doctor):
+What stays unseen until a full check (`wrong`, run by worker and doctor):
 bytes that change under an unchanged stamp, which is decay of the medium.
 """
 
@@ -41,6 +42,10 @@ class Damaged(Exception):
     """The cache file cannot be trusted; it holds nothing that the notes do not."""
 
 
+class Unsummed(Damaged):
+    """There are no page sums: somebody removes the files one by one, or removed these. To be made anew, and no damage to speak of."""
+
+
 class Moved(Exception):
     """The open file is no longer the cache of this repository; opening again helps."""
 
@@ -48,33 +53,40 @@ class Moved(Exception):
 class locked:
     """The writer lock of a cache file, held by one process at a time; False where it was not free within `wait` seconds.
 
-    Also True where no lock can be kept (no flock on this system or disk).
+    Also True where no lock can be kept (no flock on this system or disk, no directory).
     """
 
-    __slots__ = ("_fd", "_path", "_wait")
+    __slots__ = ("_end", "_fd", "_path")
 
     def __init__(self, path: str, wait: float) -> None:
-        self._path = path
-        self._wait = wait
+        self._path = path + ".lock"
+        self._end = time.monotonic() + wait
+        self._fd = -1
 
     def __enter__(self) -> bool:
-        try:
-            self._fd = os.open(self._path + ".lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600) if fcntl else -1
-        except OSError:
-            self._fd = -1
-        try:
-            return self._fd < 0 or _flock(self._fd, self._wait)
-        except BaseException:
-            os.close(self._fd)
-            raise
+        while True:
+            try:
+                self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600) if fcntl else -1
+            except OSError:
+                self._fd = -1
+            if self._fd < 0:
+                return True
+            try:
+                held = _flock(self._fd, self._end)
+                if not held or os.fstat(self._fd).st_ino == inode(self._path):
+                    return held
+            except BaseException:
+                os.close(self._fd)
+                raise
+            os.close(self._fd)  # removed while we waited: others lock another file by now
 
     def __exit__(self, *_: object) -> None:
         if self._fd >= 0:
             os.close(self._fd)
 
 
-def _flock(fd: int, wait: float) -> bool:
-    end, pause = time.monotonic() + wait, 0.001
+def _flock(fd: int, end: float) -> bool:
+    pause = 0.001
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -118,20 +130,27 @@ def _read(path: str) -> tuple[int, list[int]] | None:
     return page, list(struct.unpack(f"<{len(body) // 4}I", body))
 
 
-def _write(path: str, page: int, sums: list[int]) -> None:
+def _write(path: str, page: int, sums: list[int], of: int = 0) -> None:
+    """Stores sums with the file's present stamp. Raises Moved where the path does not name the file `of` (0: any)."""
     body = struct.pack(f"<{len(sums)}I", *sums)
     start = _MAGIC + struct.pack("<Q", page)
     temporary = f"{path}.sums.{os.getpid()}"
     try:
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as f:
             f.write(_HEAD.pack(_MAGIC, page, *_stamp(path), zlib.crc32(body, zlib.crc32(start))) + body)
+        _still(path, of)
         os.replace(temporary, path + ".sums")
-    except OSError:
+    except (OSError, Moved):
         try:
             os.unlink(temporary)
         except OSError:
             pass
         raise
+
+
+def _still(path: str, of: int) -> None:
+    if of and inode(path) != of:
+        raise Moved("the cache was removed or replaced meanwhile")
 
 
 def log_pages(path: str, page: int) -> set[int]:
@@ -161,7 +180,7 @@ def has_log(path: str) -> bool:
         return False
 
 
-# {inode of a cache file that SQLite has open in this process: [descriptor to read it by or -1, connections]}
+# {inode of a cache file that SQLite has open in this process: [connections, descriptors to read it by]}
 _open: dict[int, list[int]] = {}
 
 
@@ -172,7 +191,7 @@ def attach(inode: int) -> None:
     process (sqlite.org/howtocorrupt.html, 2.2): another process would take
     itself for the last one and remove the log under us.
     """
-    _open.setdefault(inode, [-1, 0])[1] += 1
+    _open.setdefault(inode, [0])[0] += 1
 
 
 def detach(inode: int) -> None:
@@ -180,36 +199,37 @@ def detach(inode: int) -> None:
     entry = _open.get(inode)
     if entry is None:
         return
-    entry[1] -= 1
-    if entry[1] <= 0:
+    entry[0] -= 1
+    if entry[0] <= 0:
         del _open[inode]
-        if entry[0] >= 0:
-            os.close(entry[0])
+        for fd in entry[1:]:
+            os.close(fd)
 
 
 class _reading:
     """A descriptor to read a cache file by; closed at once only where SQLite does not have the file open."""
 
-    __slots__ = ("_close", "_path")
+    __slots__ = ("_fd", "_path")
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._close = -1
+        self._fd = -1
 
     def __enter__(self) -> int:
         entry = _open.get(inode(self._path))
-        if entry is not None and entry[0] >= 0:
-            return entry[0]
-        fd = os.open(self._path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        if entry is None:
-            self._close = fd
-        else:
-            entry[0] = fd
-        return fd
+        if entry and len(entry) > 1:
+            return entry[1]
+        self._fd = os.open(self._path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        return self._fd
 
     def __exit__(self, *_: object) -> None:
-        if self._close >= 0:
-            os.close(self._close)
+        if self._fd >= 0:
+            # By what was opened, not by the name: that may mean another file by now.
+            entry = _open.get(os.fstat(self._fd).st_ino)
+            if entry is None:
+                os.close(self._fd)
+            else:
+                entry.append(self._fd)
 
 
 def _sum_pages(path: str, page: int, wanted: set[int] | None = None) -> dict[int, int]:
@@ -229,8 +249,14 @@ def _sum_pages(path: str, page: int, wanted: set[int] | None = None) -> dict[int
     return out
 
 
+def wrong(path: str, wait: float) -> str | None:
+    """What is wrong with the first page that is not as we left it, "" where none is; None where a writer keeps the lock. Reads the whole file."""
+    with locked(path, wait) as held:
+        return wrong_page(path) if held else None
+
+
 def wrong_page(path: str) -> str:
-    """What is wrong with the first page that is not as we left it, "" where none is. Reads the whole file."""
+    """The same for the holder of the writer lock."""
     known = _read(path)
     if known is None:
         return "its page sums are missing"
@@ -243,11 +269,20 @@ def wrong_page(path: str) -> str:
     return ""
 
 
-def settle(db: sqlite3.Connection, path: str) -> None:
+def settle(db: sqlite3.Connection, path: str, of: int = 0) -> None:
     """Takes the log into the file and brings the sums after it. The caller holds the writer lock.
 
     Where a reader is in the way the log stays, and a later call finishes.
+    Raises Moved where the path no longer names the file `of`, which `db` has open: its sums would be those of another.
     """
+    try:
+        _settle(db, path, of)
+    except FileNotFoundError:
+        _still(path, of)
+        raise
+
+
+def _settle(db: sqlite3.Connection, path: str, of: int) -> None:
     (page,) = db.execute("PRAGMA page_size").fetchone()
     pages = log_pages(path, page)
     known = _read(path)
@@ -256,7 +291,7 @@ def settle(db: sqlite3.Connection, path: str) -> None:
     size = os.stat(path).st_size // page
     fresh = _sum_pages(path, page, pages if sums else None)
     sums = [fresh.get(n, sums[n - 1] if n <= len(sums) else 0) for n in range(1, size + 1)]
-    _write(path, page, sums)
+    _write(path, page, sums, of)
     if log == done:
         # Nothing more goes into the file now; only the log is cut, so that it keeps no text.
         db.execute("PRAGMA busy_timeout=200")
@@ -284,9 +319,9 @@ def verify_locked(path: str) -> None:
     """The same for the holder of the writer lock."""
     if unchanged(path):  # by now: another process was at work
         return
-    wrong = wrong_page(path)
-    if wrong:
-        raise Damaged(wrong)
+    what = wrong_page(path)
+    if what:
+        raise Damaged(what) if os.path.lexists(path + ".sums") else Unsummed(what)
     try:
         restamp(path)
     except OSError:

@@ -82,6 +82,8 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
     with cache.writing(wait) as held:
         if not held:
             return None
+        if moved and not deep and not cache.blind and not scrub and all(cache.meta("tip:" + n.ref) == tip and cache.meta("log:" + n.ref) == sizes[n.ref] for _, n, _, tip in moved):
+            return 0  # another process took the same in while we read or waited
         update = Update(cache, table, moved[0][1] if moved else None, ahead)
         if cache.meta("space", table.space) != table.space:
             update.reset_vectors()

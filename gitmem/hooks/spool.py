@@ -16,6 +16,11 @@ import os
 import sys
 import time
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,17 +91,32 @@ def expire(mem_dir: str) -> None:
 
 
 def wake(common_dir: str) -> bool:
-    """Starts the worker, detached, unless one is alive; whether it did. Append first: see `asleep`."""
+    """Starts the worker, detached, unless one is alive; whether it did. Append first: see `asleep`.
+
+    Of several that find none, one starts it: an interpreter each would be worse than the work.
+    """
     mem_dir = os.path.join(common_dir, "mem")
     if not asleep(mem_dir) or not hasattr(os, "posix_spawn"):
         return False
+    try:
+        fd = os.open(os.path.join(mem_dir, "worker.start"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return False
+    try:
+        if fcntl:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return asleep(mem_dir) and _start(common_dir, mem_dir)
+    except OSError:
+        return False  # another is starting it at this moment
+    finally:
+        os.close(fd)
+
+
+def _start(common_dir: str, mem_dir: str) -> bool:
     # Isolated: what PYTHONPATH or the working tree holds is not imported.
     argv = [sys.executable, "-EP", "-m", "gitmem", "worker", common_dir]
     closed = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0), (os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, 0, 2)]
-    try:
-        claim(mem_dir, os.posix_spawn(sys.executable, argv, os.environ, file_actions=closed))
-    except OSError:
-        return False
+    claim(mem_dir, os.posix_spawn(sys.executable, argv, os.environ, file_actions=closed))
     return True
 
 
