@@ -23,6 +23,7 @@ Needs bare or plain repositories of others, which are not part of this one.
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import math
 import os
@@ -31,21 +32,25 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import types
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from gitmem.agents import context, facts, relevance  # noqa: E402
+from gitmem.agents import briefing, context, facts, relevance  # noqa: E402
+from gitmem.agents.block import SHORT, Block  # noqa: E402
 from gitmem.engine.filters import Filter  # noqa: E402
 from gitmem.store import Store, open_store  # noqa: E402
 
 WORDS = 8  # of a commit's text beside its subject, from which it is a memory
 NEXT = 5  # commits of a session on the main line
 TOP = 20
+BUDGETS = (500, 1000, 3000)
+Weights = tuple[float, ...]
 TRAILERS = ("signed-off-by", "co-authored-by", "change-id", "reviewed-by", "acked-by", "tested-by", "fixes:", "closes:", "git-svn-id")
-WEIGHTS = ("PATHS", "BRANCH", "RECENT", "AGE")
+WEIGHTS = ("PATHS", "HAND", "BRANCH", "RECENT", "AGE")
 
 
 def git(repo: str, *args: str) -> str:
@@ -200,16 +205,28 @@ class Session:
         found.gather(known, context._branch_terms(point.branch), ())
         rows = list(found.at)
         ids = dict(cache.db.execute(f"SELECT row, source FROM memory WHERE row IN ({','.join(map(str, rows))})"))
-        self.parts = {ids[row]: (found.paths.get(row, 0.0), found.branch.get(row, 0.0), found.recent.get(row, 0.0), relevance.days(at) or 0.0) for row, at in found.at.items()}
+        self.parts = {ids[row]: (found.paths.get(row, 0.0), found.hand.get(row, 0.0), found.branch.get(row, 0.0), found.recent.get(row, 0.0), relevance.days(at) or 0.0) for row, at in found.at.items()}
         self.newest_first = [ids[r] for r in sorted(rows, key=lambda r: (found.at[r], ids[r]), reverse=True)]
+        items = found.items(types.SimpleNamespace(head=point.head), self.newest, set())  # type: ignore[arg-type]
+        sources = dict(cache.db.execute(f"SELECT id, source FROM memory WHERE row IN ({','.join(map(str, rows))})"))
+        self.told = {budget: self._told(items, sources, budget) for budget in BUDGETS}
+        self.told_newest = {budget: self._told([(relevance.days(item.at) or 0.0, copy.copy(item)) for _, item in items], sources, budget) for budget in BUDGETS}
         self.reachable = sum(gains.get(i, 0.0) for i in ids.values()) / sum(gains.values())
 
-    def order(self, weights: tuple[float, float, float, float], half: float) -> list[str]:
+    def _told(self, items: list[tuple[float, Any]], sources: dict[str, str], budget: int) -> float:
+        """The share of the gains that a block of this budget tells."""
+        frame = Block(project="project", branch=self.point.branch, budget=budget, total=len(items), timestamp=self.newest)
+        for _, item in items:
+            item.most = SHORT
+        briefing.choose(frame, items)
+        return sum(self.gains.get(sources[id], 0.0) for id in frame.ids) / sum(self.gains.values())
+
+    def order(self, weights: Weights, half: float) -> list[str]:
         now = relevance.days(self.newest) or 0.0
         scored = []
-        for id, (paths, branch, recent, day) in self.parts.items():
+        for id, (*parts, day) in self.parts.items():
             age = math.exp(-0.6931 * max(0.0, now - day) / half)
-            scored.append((-(weights[0] * paths + weights[1] * branch + weights[2] * recent + weights[3] * age), -day, id))
+            scored.append((-sum(w * p for w, p in zip(weights, [*parts, age], strict=True)), -day, id))
         return [id for _, _, id in sorted(scored)]
 
 
@@ -217,21 +234,21 @@ def mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def quality(sessions: list[Session], weights: tuple[float, float, float, float], half: float) -> float:
+def quality(sessions: list[Session], weights: Weights, half: float) -> float:
     return mean([ndcg(s.order(weights, half), s.gains) for s in sessions])
 
 
 def fit(groups: list[list[Session]]) -> None:
     """Weights by coordinate search, best mean over the projects."""
-    def total(w: tuple[float, float, float, float], half: float) -> float:
+    def total(w: Weights, half: float) -> float:
         return mean([quality(g, w, half) for g in groups])
 
-    best = (relevance.PATHS, relevance.BRANCH, relevance.RECENT, relevance.AGE)
+    best = tuple(getattr(relevance, name) for name in WEIGHTS)
     half = relevance.HALF
     value = total(best, half)
     for _ in range(3):
         before = value
-        for i in range(4):
+        for i in range(len(WEIGHTS)):
             for factor in (0.0, 0.3, 0.5, 0.7, 1.4, 2.0, 3.0):
                 tried = (*best[:i], best[i] * factor if best[i] else factor, *best[i + 1 :])
                 got = total(tried, half)
@@ -258,7 +275,7 @@ def main() -> int:
         return 0
     root = args.keep or tempfile.mkdtemp()
     os.makedirs(root, exist_ok=True)
-    weights = (relevance.PATHS, relevance.BRANCH, relevance.RECENT, relevance.AGE)
+    weights = tuple(getattr(relevance, name) for name in WEIGHTS)
     groups = []
     try:
         for source in args.repos:
@@ -267,9 +284,9 @@ def main() -> int:
             groups.append(sessions)
             for kind, some in (("main line", [s for s in sessions if s.point.branch == "main"]), ("branch", [s for s in sessions if s.point.branch != "main"])):
                 if some:
-                    print(f"{project.name:28} {kind:10} {len(some):3} sessions of {len(project.drafts)} memories: nDCG@{TOP} newest first "
-                          f"{mean([ndcg(s.newest_first, s.gains) for s in some]):.3f}, chosen {quality(some, weights, relevance.HALF):.3f}, gains among candidates {mean([s.reachable for s in some]):.2f}",
-                          flush=True)
+                    shares = " ".join(f"{mean([s.told_newest[b] for s in some]):.2f}/{mean([s.told[b] for s in some]):.2f}" for b in BUDGETS)
+                    print(f"{project.name:26} {kind:9} {len(some):3} sessions, {len(project.drafts)} memories: nDCG@{TOP} newest first {mean([ndcg(s.newest_first, s.gains) for s in some]):.3f}, "
+                          f"chosen {quality(some, weights, relevance.HALF):.3f}; told in {BUDGETS} tokens {shares}; among candidates {mean([s.reachable for s in some]):.2f}", flush=True)
         if args.fit:
             fit(groups)
             for i, name in enumerate(WEIGHTS):

@@ -31,13 +31,12 @@ if TYPE_CHECKING:
 
 SOURCES = {"start": "SessionStart", "subagent": "SubagentStart", "compact": "SessionStart:compact", "cli": "git mem context"}
 NEWEST, OF_A_KIND, BY_WORDS = 100, 40, 100  # candidates of each route
-PATHS, COMMON, HELD = 60, 300, 3_000  # paths asked for; memories from which a path says nothing; memories they bring at most
+PATHS, COMMON, HELD = 120, 300, 3_000  # paths asked for; memories from which a path says nothing; memories they bring at most
 LOADED = 80  # candidates whose text is read
 TERMS, POSTINGS = 12, 6_000  # of one question to the lexical index: about 5 ms
 _TRUNKS = frozenset(["main", "master", "trunk", "develop", "dev", "head"])
 _PREFIXES = frozenset(text.terms("feature feat fix bugfix hotfix chore wip user users topic branch issue pr dev release"))
 AGAIN = 10.0  # what puts a memory that was told before in front of all others
-TOUCHED = 1.0  # weight of a file that the session has touched, beside those of recent commits
 
 
 def build(cache: Cache, here: Here, *, budget: int | None = None, purpose: str = "start", session_lines: Mapping[str, Sequence[str]] | None = None) -> Block:
@@ -114,6 +113,7 @@ class _Candidates:
         self.only, self.args = ("", []) if wanted.empty else wanted.sql()
         self.at: dict[int, str] = {}
         self.paths: dict[int, float] = {}
+        self.hand: dict[int, float] = {}
         self.branch: dict[int, float] = {}
         self.recent: dict[int, float] = {}
         self.kinds: set[int] = set()  # blockers and decisions
@@ -135,15 +135,13 @@ class _Candidates:
             rows = self._rows(" AND type = ?", OF_A_KIND, kind)
             self.at.update(rows)
             self.kinds.update(row for row, _ in rows)
-        weights = dict(known.paths)
-        for path in known.own:
-            weights[path] = weights.get(path, 0.0) + relevance.OWN
-        for path in touched:
-            weights[path] = weights.get(path, 0.0) + TOUCHED
-        self.paths = self._by_paths(weights)
+        hand = dict.fromkeys(known.own, relevance.OWN)
+        hand.update(dict.fromkeys(touched, relevance.TOUCHED))
+        self.paths = self._by_paths(known.paths)
+        self.hand = self._by_paths(hand)
         self.branch = self._by_words([*branch, *_first(known.branch)])
         self.recent = self._by_words(_first(known.recent))
-        missing = sorted({*self.paths, *self.branch, *self.recent} - set(self.at))
+        missing = sorted({*self.paths, *self.hand, *self.branch, *self.recent} - set(self.at))
         for i in range(0, len(missing), 500):
             part = ",".join(map(str, missing[i : i + 500]))
             self.at.update(self.cache.db.execute(f"SELECT row, at FROM memory WHERE status = 0 AND row IN ({part})"))
@@ -182,7 +180,7 @@ class _Candidates:
         """(score, item) of the best candidates; what was told before (`again`) first."""
         rough: list[tuple[float, int]] = []
         for row, at in self.at.items():
-            parts = (self.paths.get(row, 0.0), self.branch.get(row, 0.0), self.recent.get(row, 0.0), relevance.freshness(at or "", newest))
+            parts = (self.paths.get(row, 0.0), self.hand.get(row, 0.0), self.branch.get(row, 0.0), self.recent.get(row, 0.0), relevance.freshness(at or "", newest))
             rough.append((relevance.score(*parts), row))
         rough.sort(key=lambda pair: (-pair[0], pair[1]))
         best = [row for _, row in rough[:LOADED]]
@@ -202,7 +200,7 @@ class _Candidates:
         return out
 
     def _why(self, row: int) -> list[str]:
-        found = [("files of recent commits or this session", self.paths), ("words of this branch", self.branch), ("words of recent commits", self.recent)]
+        found = [("files of this branch or session", self.hand), ("files of recent commits", self.paths), ("words of this branch", self.branch), ("words of recent commits", self.recent)]
         out = [words for words, scores in found if scores.get(row, 0.0) > 0]
         return out or ["recent"]
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from ..git.layout import Repo
     from ..store import Store
 
-RECENT = 50  # commits looked at
-FADE = 0.93  # weight of a commit, beside that of the one after it
-_PATHS, _WORDS, _OWN = 100, 48, 400  # kept of each
+RECENT, SPOKEN = 200, 50  # commits whose files are looked at, and whose words
+FADE, FADING = 0.98, 0.93  # weight of a commit's files and words, beside those of the one after it
+_PATHS, _WORDS, _OWN = 300, 48, 300  # kept of each
 _MANY = 60  # paths from which a commit says nothing about the work
 _MONTH = 30 * 86400
 _KEY = "facts:"
@@ -123,12 +123,12 @@ def of(repo: Repo, head: str) -> dict[str, object]:
     trees = not marks.partial(repo)
     recent = commits(repo, [f"-n{RECENT}", head], trees)
     base = marks.base_of(repo, head)
-    ahead = commits(repo, [f"-n{RECENT}", f"{base}..{head}"], False) if base else []
+    ahead = commits(repo, [f"-n{SPOKEN}", f"{base}..{head}"], False) if base else []
     own = _names(repo.git.run("diff-tree", "-r", "-z", "--no-renames", "--name-only", base, head, ok=(0, 128))) if base and trees else []
     newest = recent[0][0] if recent else 0
     month = sum(1 for time, _, _ in commits(repo, [f"--since={newest - _MONTH}", "-n1000", head], False)) if recent else 0
     return {"v": _VERSION, "time": _iso(newest) if recent else "", "ahead": len(ahead), "changed": len(own), "own": sorted(own)[:_OWN],
-            "commits": month, "paths": path_weights([paths for _, _, paths in recent]), "recent": word_weights([subject for _, subject, _ in recent]),
+            "commits": month, "paths": path_weights([paths for _, _, paths in recent]), "recent": word_weights([subject for _, subject, _ in recent[:SPOKEN]]),
             "branch": word_weights([subject for _, subject, _ in ahead])}
 
 
@@ -151,10 +151,10 @@ def _names(raw: bytes) -> list[str]:
 
 
 def path_weights(touched: Iterable[list[str]]) -> dict[str, float]:
-    """Weights of paths from the commits that touched them, the newest first. A commit of many files says less about each, a huge one nothing."""
+    """Weights of paths from the commits that touched them, the newest first. A commit of many files says less about each, a huge one or a merge nothing."""
     weights: dict[str, float] = {}
-    for i, paths in enumerate(touched):
-        if 0 < len(paths) <= _MANY:
+    for i, paths in enumerate([paths for paths in touched if paths]):
+        if len(paths) <= _MANY:
             for path in paths:
                 weights[path] = weights.get(path, 0.0) + FADE**i / len(paths) ** 0.5
     return _first(weights, _PATHS)
@@ -166,7 +166,7 @@ def word_weights(subjects: Iterable[str]) -> dict[str, float]:
     for i, subject in enumerate(subjects):
         for term in dict.fromkeys(text.terms(subject[:300])):
             if len(term) > 1 and not term.isdigit():
-                weights[term] = weights.get(term, 0.0) + FADE**i
+                weights[term] = weights.get(term, 0.0) + FADING**i
     return _first(weights, _WORDS)
 
 

@@ -16,9 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# Shares of a score: files in common, words of the branch, words of recent commits, age.
-PATHS, BRANCH, RECENT, AGE = 1.0, 0.5, 0.5, 0.3
-OWN = 0.5  # weight of a file changed on the branch, beside those of recent commits
+# Shares of a score: files of recent commits, files of the branch and of the session, words of the branch and of recent commits, age.
+PATHS, HAND, BRANCH, RECENT, AGE = 0.7, 0.7, 1.0, 0.1, 0.2
+TOUCHED, OWN = 1.0, 0.5  # of the files at hand: those of the session, those of the branch
 HALF = 30.0  # days after which age has lost half of its share
 UNMERGED = 0.5  # prior of a memory from a branch that HEAD does not contain
 UNKNOWN = 0.9  # and of one whose place in the history is not known
@@ -69,8 +69,8 @@ def freshness(at: str, newest: str) -> float:
     return 0.0 if then is None or now is None else exp(-0.6931 * max(0.0, now - then) / HALF)
 
 
-def score(paths: float, branch: float, recent: float, age: float) -> float:
-    return PATHS * paths + BRANCH * branch + RECENT * recent + AGE * age
+def score(paths: float, hand: float, branch: float, recent: float, age: float) -> float:
+    return PATHS * paths + HAND * hand + BRANCH * branch + RECENT * recent + AGE * age
 
 
 def prior(state: str, confidence: object) -> float:
