@@ -22,7 +22,7 @@ from .erasure import graves, purge
 from .hooks import githooks, worker
 from .signing import trust
 from .store import Store
-from .truth import notetree
+from .truth import notetree, rescue
 
 OK, OFF, WARN, BAD = "ok", "off", "warn", "bad"
 _LISTED = 10  # of one kind that are named
@@ -78,10 +78,9 @@ def examine(store: Store) -> list[Finding]:
     for scope, notes in store.sources:
         try:
             tip = notes.tip()
+            out += _notes(store, scope, tip) if tip else [Finding(OK, f"{scope}: no memories yet")]
         except GitFailed as e:
             unreadable.append(_unreadable(store, scope, e))
-            continue
-        out += _notes(store, scope, tip) if tip else [Finding(OK, f"{scope}: no memories yet")]
     out += unreadable or _derived(store)
     try:
         store.table.verify()
@@ -151,11 +150,22 @@ def _purged(store: Store) -> list[Finding]:
 
 
 def _unreadable(store: Store, scope: str, e: GitFailed) -> Finding:
-    def mend() -> str:
-        store.notes(scope).settle("git mem: mend", store.settings.author)
-        return f"{scope}: the ref is whole again, at {store.notes(scope).tip()[:12] or 'nothing'}"
+    return Finding(BAD, f"{scope}: {e.message}", e.hint, _mend(store, scope))
 
-    return Finding(BAD, f"{scope}: {e.message}", e.hint, mend)
+
+def _mend(store: Store, scope: str) -> Callable[[], str]:
+    def mend() -> str:
+        notes = store.notes(scope)
+        before = notes.git.text("rev-parse", "-q", "--verify", notes.ref, ok=(0, 1, 128))
+        rescue.mend(notes.git, notes.ref)
+        notes.settle("git mem: mend", store.settings.author)
+        tip = notes.tip()
+        gone = rescue.missing(notes.git, tip) if tip else []
+        if gone:
+            raise MemError(f"{scope}: {_many(len(gone), 'object')} of '{notes.ref}' cannot be read, the first is {gone[0][:12]}; nothing was written")
+        return f"{scope}: " + (f"the ref is whole again, at {tip[:12] or 'nothing'}" if tip != before else "the ref is whole; nothing was written")
+
+    return mend
 
 
 def _notes(store: Store, scope: str, tip: str) -> list[Finding]:
@@ -174,12 +184,18 @@ def _notes(store: Store, scope: str, tip: str) -> list[Finding]:
         count["forged"] += bool(parsed and parsed.op == "create" and not record.id_holds(parsed.data))
         if kind == "broken":
             broken.append(f"{key[:12]} (line {record.version_of(line)[:8]})")
+    gone = list(dict.fromkeys(notes.missing))
     keys = sum(1 for _ in notetree.all_notes(store.repo.git, tip, store.repo.hex_len))
     out = [Finding(OK, f"{scope}: {_many(count['records'], 'record')} in {_many(keys, 'note')}")]
 
+    if gone:
+        out.append(Finding(BAD, f"{scope}: {_many(len(gone), 'note')} of the ref cannot be read, the first is {gone[0][:12]}",
+                           "`git fsck` names what is missing; where a disk is away, that comes first", _mend(store, scope)))
+
     def tidy() -> str:
+        before = notes.tip()
         written = notes.tidy("git mem: tidy notes", store.settings.author)
-        return f"{scope}: each note has one path, {_many(written.lines, 'line')} put back"
+        return f"{scope}: each note has one path, {_many(written.lines, 'line')} put back" if notes.tip() != before else f"{scope}: nothing was left to mend; nothing was written"
 
     doubled = len(notes.doubled(tip))
     if doubled:

@@ -175,7 +175,7 @@ class Notes:
         return self._write([], message, identity, former, theirs=found)
 
     def tidy(self, message: str, identity: str) -> Written:
-        """Leaves one path of each note that stock git left under several, and puts back what was taken out."""
+        """Leaves one path of each note that stock git left under several, and puts back what was taken out, also behind a trailer that says otherwise."""
         return self._write([], message, identity, tidy=True)
 
     def doubled(self, tip: str) -> list[str]:
@@ -199,7 +199,7 @@ class Notes:
             attempt += 1
             # Looking for lost lines takes longer than a loop of `git commit --amend` leaves us (in 20 s one memory got
             # through): after some failures the commit goes without the mark, and the next reader or writer looks.
-            plan = plans.make(self, items, former, theirs, fresh, attempt <= CAREFUL)
+            plan = plans.make(self, items, former, theirs, fresh, attempt <= CAREFUL, deep=tidy)
             plan.doubled = self.doubled(plan.base.id) if tidy and plan.base else []
             if plan.idle and not plan.doubled:
                 return Written(self.tip(), refused=plan.refused)

@@ -57,10 +57,10 @@ class Plan:
         self.graves: Tombstones | None = None
 
 
-def make(notes: Notes, items: list[Item], former: str, theirs: Commit | None, fresh: bool, careful: bool) -> Plan:
-    """What to do to the ref as it is now."""
+def make(notes: Notes, items: list[Item], former: str, theirs: Commit | None, fresh: bool, careful: bool, deep: bool = False) -> Plan:
+    """What to do to the ref as it is now. `deep` believes no commit that it has every line of its history."""
     tip = notes.history.tip()
-    base, others = _base(notes, tip, former) if careful or fresh else (tip, [])
+    base, others = _base(notes, tip, former, deep) if careful or fresh else (tip, [])
     plan = Plan(tip, base)
     plan.items = items
     graves = Tombstones(notes.purges_of(base) if base else [])
@@ -73,8 +73,8 @@ def make(notes: Notes, items: list[Item], former: str, theirs: Commit | None, fr
                 return followed
         others = [*others, theirs]
     doubted = bool(careful and base and base.complete and graves and _doubtful(notes, base, not items))
-    if base and (fresh or others or doubted or not base.complete) and (careful or fresh or theirs):
-        _gather(notes, plan, base, others, theirs, fresh, careful or fresh, doubted)
+    if base and (fresh or others or doubted or deep or not base.complete) and (careful or fresh or theirs):
+        _gather(notes, plan, base, others, theirs, fresh, careful or fresh, doubted, deep)
     else:
         plan.whole = careful
     # A foreign tip that lost nothing is as good as ours: no commit only to mark it.
@@ -115,7 +115,7 @@ def _follow(notes: Notes, tip: Commit | None, base: Commit | None, theirs: Commi
     return plan
 
 
-def _gather(notes: Notes, plan: Plan, base: Commit, others: list[Commit], theirs: Commit | None, fresh: bool, careful: bool, doubted: bool = False) -> None:
+def _gather(notes: Notes, plan: Plan, base: Commit, others: list[Commit], theirs: Commit | None, fresh: bool, careful: bool, doubted: bool = False, deep: bool = False) -> None:
     """Finds what `others`, and the foreign commits behind all of them, have and the base lacks; keeps purged text and what holds it out.
 
     `doubted`: the base may lie about what is in its history.
@@ -125,7 +125,7 @@ def _gather(notes: Notes, plan: Plan, base: Commit, others: list[Commit], theirs
     purges = {**own, **{r.version: r for c in others for r in notes.purges_of(c)}}
     purges.update({r.version: r for _, line in plan.items if (r := record.parse(line)) and r.op == "purge"})
     plan.graves = graves = Tombstones(purges.values())
-    lost, plan.whole = history.lost([base]) if careful else ([], False)
+    lost, plan.whole = history.lost([base], deep=deep) if careful else ([], False)
     # Purge records that the base's writer did not know, or a foreign base: does it hold what they name?
     dirty = bool(graves) and (not base.complete or len(purges) > len(own)) and any(graves.doom(line) for _, line in [*lost, *notes.contents(base)])
     if doubted and not dirty:
@@ -162,9 +162,9 @@ def _difference(notes: Notes, other: Commit, base: Commit, strict: bool) -> tupl
         return [], False
 
 
-def _base(notes: Notes, tip: Commit | None, former: str) -> tuple[Commit | None, list[Commit]]:
+def _base(notes: Notes, tip: Commit | None, former: str, deep: bool) -> tuple[Commit | None, list[Commit]]:
     """(the commit to build on, former tips to unite with it). A deleted ref goes on from the tip that is remembered."""
-    strays = notes.history.strays(tip.id) if tip else []
+    strays = notes.history.strays(tip.id, deep) if tip else []
     remembered = notes.history.commit(former) if former and (tip is None or not tip.complete) else None
     if remembered is None or (tip and remembered.id == tip.id):
         return tip, strays

@@ -10,7 +10,9 @@ the ref was found to lack objects, `mend` moves it to the newest former tip of i
 reflog of which every object is here; the write that follows brings back
 what can be read of the newer state, and the lines in a file of recent ones in
 `<git-common-dir>/mem`. Where a missing object may only be elsewhere (a partial
-clone, alternates), nothing is done.
+clone, alternates), nothing is done. Elsewhere it may be away for a moment too (a
+disk that is not mounted): what was left behind is owed to the ref until all of
+it was read, and each write looks whether that can be done by now.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 _MOST = 64 * 1024  # bytes of an append that is kept: a larger one is a pack, which git keeps while it is made
 _FULL = 512 * 1024  # bytes of the file, which then begins anew
 _FORMER = 50  # former tips that are tried
+_NAMED = 1000  # objects that were away, looked for by each write
 
 
 def _path(common_dir: str, ref: str) -> str:
@@ -48,18 +51,40 @@ def writing(notes: Notes, items: list[Item], write: Callable[[list[Item], bool],
     """Runs `write(items, mended)`; where it fails because objects of the ref are gone, mends that and runs it again with what was lost."""
     path = _path(notes.git.common_dir, notes.ref)
     try:
-        owed = _owed(notes, path)
+        owed, paid, left = _owed(notes, path)
         done = write([*items, *owed], False)
     except GitFailed:
         if not mend(notes.git, notes.ref):
             raise
-        owed = _owed(notes, path)
+        owed, paid, left = _owed(notes, path)
         done = write([*items, *owed], True)
     _keep(path, items)
-    if owed:
-        with contextlib.suppress(OSError):
-            os.unlink(path + ".due")
+    if paid != left:
+        _write_debts(path, [*(row for row in _debts(path) if row not in paid), *left])
     return done
+
+
+def _debts(path: str) -> list[str]:
+    """Rows `<commit the ref was taken back from> <id of an object that was not here>...`."""
+    try:
+        with open(path + ".due", encoding="ascii", errors="replace") as f:
+            return [row for row in f.read().split("\n") if row]
+    except OSError:
+        return []
+
+
+def _write_debts(path: str, rows: list[str]) -> None:
+    """Raises OSError where they cannot be kept."""
+    if not rows:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path + ".due")
+        return
+    fd = os.open(path + ".due.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "w", encoding="ascii", errors="replace") as f:
+        f.write("".join(row + "\n" for row in rows))
+        f.flush()
+        os.fsync(fd)
+    os.replace(path + ".due.new", path + ".due")
 
 
 def _keep(path: str, items: list[Item]) -> None:
@@ -91,7 +116,7 @@ def drop(mem_dir: str) -> None:
     """Removes the recent lines: some of them are to be here no more."""
     with contextlib.suppress(OSError):
         for name in os.listdir(mem_dir):
-            if name.startswith("recent-"):
+            if name.startswith("recent-") and not name.endswith(".due"):  # that one has no text
                 os.unlink(os.path.join(mem_dir, name))
 
 
@@ -99,44 +124,66 @@ def mend(git: Git, ref: str) -> bool:
     """Takes a ref back to its last whole state; what it held since is then owed to it. False where it is whole, or nothing older is."""
     held = git.text("rev-parse", "-q", "--verify", ref, ok=(0, 1, 128))
     elsewhere = git.text("config", "--get-regexp", r"^(extensions\.partialclone|remote\..*\.promisor)$", ok=(0, 1))
-    if not held or elsewhere or os.path.exists(os.path.join(git.common_dir, "objects", "info", "alternates")) or _whole(git, held):
+    if not held or elsewhere or os.path.exists(os.path.join(git.common_dir, "objects", "info", "alternates")) or not missing(git, held):
         return False
     former, first = _former(git, ref)
-    whole = next((id for id in former if id != held and _whole(git, id)), "")
+    whole = next((id for id in former if id != held and not missing(git, id)), "")
     path = _path(git.common_dir, ref)
     if not whole and not (first and _kept(path)):
         return False
     # First the debt: whoever is killed, or fails once more, leaves it to the next writer.
-    with contextlib.suppress(OSError), open(path + ".due", "w") as f:
-        f.write(held)
+    try:
+        _write_debts(path, [*(row for row in _debts(path) if row.split(" ")[0] != held), held])
+    except OSError:
+        return False
     back = ["update-ref", "-m", "git mem: mend", ref, whole, held] if whole else ["update-ref", "-m", "git mem: mend", "-d", ref, held]
     status, *_ = reflock.run(git, git.common_dir, ref, back, new=whole or reflock.ANY)
     git.close()  # it has read the ref as it was
     return status == 0
 
 
-def _owed(notes: Notes, path: str) -> list[Item]:
-    """What a ref lost when it was mended and has not got back, less what was purged since."""
-    try:
-        with open(path + ".due") as f:
-            held = f.read()
-    except OSError:
-        return []
+def _owed(notes: Notes, path: str) -> tuple[list[Item], list[str], list[str]]:
+    """(what a ref lost when it was mended and has not got back, less what was purged since; the debts that are paid by it; what of them is left)."""
+    paid, left, found = [], [], _kept(path)
+    for row in _debts(path):
+        held, *away = row.split(" ")
+        if away and not all(notes.git.ids(away)):
+            continue  # as before: all else of it was read then
+        paid.append(row)
+        gone: dict[str, None] = {}
+        for id in away or [held]:  # the commit itself may be gone, by a purge
+            found += _readable(notes, id)
+            gone.update(dict.fromkeys(missing(notes.git, id)))
+        left += [" ".join([held, *list(gone)[:_NAMED]])] if gone else []
+    if not paid:
+        return [], [], []
     tip = notes.tip()
     there = {line for _, line in _readable(notes, tip)} if tip else set()
     graves = Tombstones(notes.purges())
-    return [item for item in [*_kept(path), *_readable(notes, held)] if item[1] not in there and not graves.doom(item[1])]
+    return [item for item in dict.fromkeys(found) if item[1] not in there and not graves.doom(item[1])], paid, left
 
 
-def _readable(notes: Notes, commit: str) -> list[Item]:
-    """The lines of a notes commit, as far as they are here, with the commits they are about."""
+def _readable(notes: Notes, id: str) -> list[Item]:
+    """The lines of a notes commit, or of a tree or note of one, as far as they are here, with the commits they are about."""
     out = []
     with contextlib.suppress(GitFailed):
-        for key, line in notetree.contents(notes.git, notetree.all_notes(notes.git, commit, notes.hex_len)):
+        for key, line in notetree.contents(notes.git, _notes_below(notes, id)):
             parsed = record.parse(line)
             anchor = parsed.data.get("commit", "") if parsed else key
             out.append((anchor if isinstance(anchor, str) and (not anchor or (len(anchor) == notes.hex_len and notetree.is_hex(anchor))) else key, line))
     return out
+
+
+def _notes_below(notes: Notes, id: str) -> list[tuple[str, str]]:
+    """(key, blob id) of the notes in a commit; with the key "" where only a tree or a note of one is left."""
+    found = notes.git.objects.get(id)
+    if found and found[1] == "commit":
+        return list(notetree.all_notes(notes.git, id, notes.hex_len))
+    below = [id] if found and found[1] == "blob" else []
+    if found and found[1] == "tree":
+        rows = [row.split(b"\t")[0].split() for row in notes.git.run("ls-tree", "-r", "-z", "--full-tree", id).split(b"\0")]
+        below = [row[2].decode() for row in rows if row and row[1] == b"blob"]
+    return [("", blob) for blob in below if (read := notes.git.objects.get(blob)) and not read[2].startswith(b"git mem continuation\n")]
 
 
 def _former(git: Git, ref: str) -> tuple[list[str], bool]:
@@ -150,10 +197,9 @@ def _former(git: Git, ref: str) -> tuple[list[str], bool]:
     return list(ids)[:_FORMER], len(rows) == len(ids) == 1 and rows[0].endswith(b"\tfast-import")
 
 
-def _whole(git: Git, commit: str) -> bool:
-    """Whether a commit and all of its tree are here; what its parents have is not looked at."""
-    try:
-        rows = git.text("rev-list", "--objects", "--no-walk", commit).split("\n")
-    except GitFailed:
-        return False
-    return all(git.ids([row.split(" ", 1)[0] for row in rows]))
+def missing(git: Git, id: str) -> list[str]:
+    """Ids of what a notes commit (or a tree, or a note) and all in it are and is not here, [] where it is whole; what a commit's parents have is not looked at."""
+    if git.objects.get(id) is None:
+        return [id]
+    rows = git.text("rev-list", "--objects", "--no-object-names", "--missing=print", "--no-walk", id, ok=(0, 128)).split("\n")
+    return [row[1:] for row in rows if row.startswith("?")] or ([] if id in rows else [id])

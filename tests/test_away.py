@@ -1,0 +1,137 @@
+"""Objects that are away for a moment (a disk that is not mounted, an alternate that cannot be reached): what comes back is there again, and no commit claims otherwise."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+
+import pytest
+from conftest import Lab
+
+REF = "refs/notes/mem/team"
+
+
+def bodies(lab: Lab, repo: pathlib.Path) -> set[str]:
+    return {m["body"] for m in lab.json(repo, "list", "--all", rc=(0, 1))}
+
+
+class Disk:
+    """The objects that a repository has gained since `begin` and that can be taken away and brought back."""
+
+    def __init__(self, lab: Lab, repo: pathlib.Path) -> None:
+        self.lab, self.objects, self.aside = lab, repo / ".git/objects", lab.root / "unmounted"
+        self.before = self.all()
+
+    def all(self) -> set[pathlib.Path]:
+        return {p for p in self.objects.rglob("*") if p.is_file()}
+
+    def away(self, kind: str = "") -> None:
+        """Takes them away; `kind`: only objects of one kind."""
+        for path in sorted(self.all() - self.before):
+            if not kind or self.lab.git(self.objects.parent, "cat-file", "-t", path.parent.name + path.name).strip() == kind:
+                to = self.aside / path.relative_to(self.objects)
+                to.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, to)
+                path.chmod(0o644)
+        for path in self.aside.rglob("*"):
+            if path.is_file():
+                (self.objects / path.relative_to(self.aside)).unlink()
+
+    def back(self) -> None:
+        shutil.copytree(self.aside, self.objects, dirs_exist_ok=True)
+
+
+@pytest.mark.parametrize("kind", ["", "commit", "tree", "blob"])
+@pytest.mark.parametrize("cache", [True, False])
+def test_what_was_away_while_others_wrote_is_there_when_it_comes_back(lab: Lab, kind: str, cache: bool) -> None:
+    repo = lab.repo("repo", 2)
+    lab.mem(repo, "remember", "from before", "--commit", "HEAD~1")
+    disk = Disk(lab, repo)
+    lab.mem(repo, "remember", "was away")
+    lab.mem(repo, "remember", "was away too", "--commit", "HEAD~1")
+    disk.away(kind)
+    for path in (repo / ".git/mem").glob("recent-*"):
+        path.unlink()  # the notes alone must do
+    if not cache:
+        for path in (repo / ".git/mem").glob("index-*"):
+            path.unlink()
+    lab.mem(repo, "list", rc=(0, 1))
+    lab.mem(repo, "remember", "written meanwhile")
+    lab.mem(repo, "remember", "and once more")
+    lab.mem(repo, "doctor", "--repair", rc=(0, 1))
+    disk.back()
+    lab.mem(repo, "remember", "afterwards")
+    want = {"from before", "was away", "was away too", "written meanwhile", "and once more", "afterwards"}
+    assert bodies(lab, repo) == want
+    assert len(lab.lines(repo)) == 6, "every line is in the tip again"
+    shutil.rmtree(repo / ".git/mem")
+    assert bodies(lab, repo) == want
+
+
+def test_what_is_away_is_not_left_behind_by_a_purge(lab: Lab) -> None:
+    repo = lab.repo("repo", 2)
+    lab.mem(repo, "remember", "to be purged", "--commit", "HEAD~1")
+    disk = Disk(lab, repo)
+    lab.mem(repo, "remember", "was away")
+    disk.away("blob")
+    for path in (repo / ".git/mem").glob("recent-*"):
+        path.unlink()
+    found = next(m for m in lab.json(repo, "list", "--all") if m["body"] == "to be purged")
+    lab.mem(repo, "purge", found["id"], "--force", rc=(0, 1))
+    disk.back()
+    lab.mem(repo, "remember", "afterwards")
+    assert bodies(lab, repo) - {"to be purged"} == {"was away", "afterwards"}
+
+
+def test_a_cache_that_was_filled_while_notes_were_away_has_them_when_they_come_back(lab: Lab) -> None:
+    repo = lab.repo("repo", 2)
+    lab.mem(repo, "remember", "from before", "--commit", "HEAD~1")
+    disk = Disk(lab, repo)
+    lab.mem(repo, "remember", "was away")
+    disk.away("blob")
+    shutil.rmtree(repo / ".git/mem")
+    assert bodies(lab, repo) == {"from before"}
+    disk.back()
+    assert bodies(lab, repo) == {"from before", "was away"}
+
+
+def test_memories_in_an_alternate_that_is_away_are_neither_replaced_nor_lost(lab: Lab) -> None:
+    origin = lab.repo("origin", 2)
+    lab.mem(origin, "remember", "lies in the alternate")
+    lab.git(lab.root, "clone", "-q", "--shared", str(origin), "repo")
+    repo = lab.root / "repo"
+    lab.git(repo, "fetch", "-q", "origin", f"{REF}:{REF}")
+    (origin / ".git/objects").rename(lab.root / "away")
+    for words in (["list"], ["recall", "alternate"], ["remember", "meanwhile"], ["doctor"], ["doctor", "--repair"], ["sync"], ["status"]):
+        done = lab.run(repo, "git-mem", *words)
+        assert done.returncode in (0, 1, 128) and "bug:" not in done.stderr, (words, done.stderr)
+    (lab.root / "away").rename(origin / ".git/objects")
+    lab.mem(repo, "remember", "afterwards")
+    assert {"lies in the alternate", "afterwards"} <= bodies(lab, repo)
+
+
+def test_a_repair_that_could_write_nothing_does_not_say_that_it_did(lab: Lab) -> None:
+    repo = lab.repo("repo", 2)
+    lab.mem(repo, "remember", "was away")
+    disk = Disk(lab, repo)
+    lab.mem(repo, "remember", "the second")
+    disk.away("tree")
+    (repo / ".git/logs" / REF).unlink()  # no former tip is known
+    tip = lab.git(repo, "rev-parse", REF)
+    out = lab.mem(repo, "doctor", "--repair", rc=(0, 1))
+    assert lab.git(repo, "rev-parse", REF) == tip
+    assert "whole again" not in out and "not mended: " in out
+    disk.back()
+    assert bodies(lab, repo) == {"was away", "the second"}
+
+
+def test_a_line_taken_out_behind_a_trailer_is_put_back_by_the_repair_that_promises_it(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "init")
+    lab.mem(repo, "remember", "the one taken out")
+    empty = lab.git(repo, "mktree", stdin="").strip()
+    lab.git(repo, "update-ref", REF, lab.git(repo, "commit-tree", "-p", REF, "-m", "notes: cleaned\n\nMem-Complete: 1\n", empty).strip())
+    assert "1 line taken out" in lab.mem(repo, "doctor", rc=(0, 1))
+    assert "1 line put back" in lab.mem(repo, "doctor", "--repair", rc=(0, 1))
+    assert len(lab.lines(repo)) == 1
+    assert "taken out" not in lab.mem(repo, "doctor", rc=(0, 1))
