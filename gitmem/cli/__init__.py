@@ -40,9 +40,9 @@ _COMMANDS = {
     "write": ("remember", "edit", "supersede", "forget", "share"),
     "reanchor": ("reanchor",),
     "purge": ("purge",),
+    "receipts": ("receipts",),
     "admin": ("status", "index", "stats", "doctor", "config", "export", "import", "help"),
 }
-    "receipts": ("receipts",),
 
 
 def load(word: str = "") -> typer.Typer:
