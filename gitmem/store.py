@@ -9,7 +9,6 @@ answers as it is; a full or read-only disk costs speed, never an answer.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -18,8 +17,8 @@ from typing import Any, TypeVar
 from .core import record
 from .core.errors import MemError, NotARepository
 from .engine import cache as cache_file
-from .engine import embed, guard, index
-from .engine.cache import Cache, Damaged, Moved
+from .engine import embed, faults, index
+from .engine.cache import Cache
 from .engine.document import Ahead
 from .git import config, layout
 from .hooks import spool
@@ -29,10 +28,6 @@ from .truth.plans import Written
 
 T = TypeVar("T")
 
-_BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
-# A disk that is full, read-only or gone, or a limit of this process: none of it says that the file is damaged.
-_FULL = ("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC", "SQLITE_IOERR_TRUNCATE", "SQLITE_IOERR_SHM")
-_DAMAGED = ("SQLITE_CORRUPT", "SQLITE_CONSTRAINT", "SQLITE_NOTADB", "SQLITE_FORMAT", "SQLITE_IOERR", "SQLITE_SCHEMA", "SQLITE_PROTOCOL")
 _ATTEMPTS = 6  # others may replace the cache while we open it
 
 
@@ -124,7 +119,7 @@ class Store:
             except MemError:
                 raise
             except Exception as e:
-                kind = self._kind(e)
+                kind = faults.kind(e, self._cache)
                 if kind == "full":
                     return self._in_memory(action, f"the memory cache cannot be written ({_words(e)})", most)
                 if kind == "busy":
@@ -144,24 +139,6 @@ class Store:
                     raise
                 self.close_cache()
         return self._in_memory(action, "the memory cache cannot be " + ("rebuilt" if damaged else "read while others write it"), most)
-
-    def _kind(self, e: Exception) -> str:
-        """What to do about an error: moved, busy, full, damaged, or "" for a bug of ours."""
-        cache = self._cache
-        if isinstance(e, Moved) or (cache is not None and isinstance(e, (sqlite3.Error, Damaged, OSError)) and cache.moved()):
-            return "moved"
-        if isinstance(e, Damaged):
-            return "damaged"
-        if isinstance(e, sqlite3.Error):
-            name = getattr(e, "sqlite_errorname", "")
-            if name.startswith((*_BUSY, *_FULL)):
-                return "busy" if name.startswith(_BUSY) else "full"
-            if name.startswith(_DAMAGED):
-                return "damaged"
-        if isinstance(e, OSError) and e.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EFBIG, errno.EIO):
-            return "full"
-        # Decay can also make a value that no code of ours expects; the page sums tell it from a bug.
-        return "damaged" if cache is not None and cache.how != "memory" and guard.wrong_page(cache.path) else ""
 
     def _open(self) -> Cache:
         if self._cache is not None and self._cache.moved():
@@ -185,10 +162,10 @@ class Store:
             self._cache.close()
             self._cache = None
 
-    def discard(self) -> None:
-        """Removes the cache; the next call builds it anew."""
+    def discard(self, inode: int = 0) -> None:
+        """Removes the cache, if it is still the file `inode` where that is given; the next call builds it anew."""
         self.close_cache()
-        cache_file.discard(self.repo.mem_dir)
+        cache_file.discard(self.repo.mem_dir, inode)
 
     def catch_up(self) -> None:
         """Asks the worker to bring the cache up to date, and starts it unless one is there; its end is nobody's business."""

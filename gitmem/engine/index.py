@@ -11,6 +11,7 @@ transaction: a crash leaves the state before it.
 from __future__ import annotations
 
 import os
+from time import monotonic
 
 from ..core.errors import GitFailed
 from ..truth import rescue
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 ON_THE_SPOT = 200  # new records a search takes in before it answers (P8)
 _RE_EMBED = 2_000  # vectors of another space that such a search replaces before it answers
+_PORTION = 16  # lines taken in between two looks at the clock
 _BATCH = 20_000  # lines folded and written at a time: bounds memory, not the transaction
 _PATIENCE = 30.0  # seconds to wait for another process that updates the cache
 _LITTLE = 0.5  # and where an answer is waited for
@@ -48,11 +50,12 @@ def pending(cache: Cache, sources: Iterable[tuple[str, Notes]]) -> list[tuple[st
 
 
 def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, *, most: int | None = None, progress: Progress | None = None,
-            deep: bool = False, ahead: Ahead | None = None) -> int | None:
+            deep: bool = False, ahead: Ahead | None = None, until: float | None = None) -> int | None:
     """Takes in what is new; returns the number of new records, or None where the cache stays behind the notes.
 
-    None: more than `most` lines wait, the disk is read-only, or another process
-    keeps the cache. `deep` reads the whole history and reflog of each ref
+    None: more than `most` lines wait, the disk is read-only, another process
+    keeps the cache, or time was up: at `until` (monotonic) what has been taken in
+    stays, and the next call goes on there. `deep` reads the whole history and reflog of each ref
     instead of the change. `ahead` holds documents that were prepared before. Raises Damaged or sqlite3.Error for a file that must
     be rebuilt.
     """
@@ -78,7 +81,10 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
         if most is not None and len(lines) > most:
             return None
     added = 0
-    wait = _PATIENCE if most is None else _LITTLE
+    wait = _PATIENCE if most is None else _LITTLE if until is None else max(0.0, min(_LITTLE, until - monotonic()))
+    batch, whole = _BATCH if until is None else _PORTION, True
+    if until is not None:  # what is taken in without the rest must not show what was purged
+        lines.sort(key=lambda item: b'"purge"' not in item[1])
     with cache.writing(wait) as held:
         if not held:
             return None
@@ -87,12 +93,15 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
         update = Update(cache, table, moved[0][1] if moved else None, ahead)
         if cache.meta("space", table.space) != table.space:
             update.reset_vectors()
-        for i in range(0, len(lines), _BATCH):
-            added += update.take(lines[i : i + _BATCH])
+        for i in range(0, len(lines), batch):
+            if until is not None and monotonic() > until:
+                whole = False
+                break
+            added += update.take(lines[i : i + batch])
             if progress:
-                progress(min(i + _BATCH, len(lines)))
+                progress(min(i + batch, len(lines)))
         for _, notes, _, tip in moved:
-            if notes.missing:
+            if notes.missing or not whole:
                 continue  # what is away may come back: the next call looks again
             cache.set_meta("tip:" + notes.ref, tip)
             cache.set_meta("log:" + notes.ref, sizes[notes.ref])
@@ -101,4 +110,4 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
     if scrub:
         rescue.drop(os.path.dirname(cache.path))
         cache.scrub(wait)
-    return added
+    return added if whole else None

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import sync
-from ..agents import facts, receipts, takein
+from ..agents import facts, receipts, takein, writeback
 from ..anchors import reanchor
 from ..engine import check, guard
 from ..store import Store, open_store
@@ -128,8 +128,16 @@ def _pushed(store: Store, events: list[Event]) -> None:
                 sync.push(store, remote)
 
 
+def _behind(store: Store, events: list[Event]) -> None:
+    """A hook found the cache behind: what follows an event brings it up to date. A file it could not read is made anew, unless somebody did since."""
+    for inode in {event.get("damaged") for event in events}:
+        if isinstance(inode, int) and not isinstance(inode, bool) and inode > 0:
+            _log(store.repo.mem_dir, "a hook found the cache damaged; it is made anew")
+            store.discard(inode)
+
+
 # What is done about an event. Kinds that are not here only wake us: what they mean is seen in the repository itself.
-HANDLERS: dict[str, Callable[[Store, list[Event]], None]] = {"post-rewrite": _rewritten, "pre-push": _pushed, "auto-memory": takein.from_events}
+HANDLERS: dict[str, Callable[[Store, list[Event]], None]] = {"post-rewrite": _rewritten, "pre-push": _pushed, "behind": _behind, "auto-memory": takein.from_events}
 
 
 # --- after the events -------------------------------------------------------
@@ -184,7 +192,12 @@ def _tend(store: Store) -> None:
     githooks.tend(store)
 
 
-_AFTER: tuple[Callable[[Store], None], ...] = (_sessions, _refresh, _signatures, _anchors, _facts, _tend, _check)
+def _given(store: Store) -> None:
+    """Files that an agent reads instead of asking say what the memories say now."""
+    writeback.tend(store)
+
+
+_AFTER: tuple[Callable[[Store], None], ...] = (_sessions, _refresh, _signatures, _anchors, _facts, _tend, _given, _check)
 
 
 # --- plumbing ---------------------------------------------------------------

@@ -1,0 +1,159 @@
+"""Memories for a hook: the cache opened, brought up to date where that is quick, and asked.
+
+Promises. What arrived a second ago is found: up to 200 new records are taken
+in on the spot, in small portions until the deadline, and those stay taken in.
+Where that is not enough the answer comes from what the cache has, says that it
+is not fresh, and the worker is asked for the rest. A missing or damaged cache
+stops no answer: the newest memories are read from the notes (`bare`), while
+the worker makes the file anew. No git process where nothing is new. Nothing
+is raised but what `action` raises on a whole cache, a bug.
+
+`with_memories` is what hooks call; `table` is the one embedding table of the
+process. Standard library only.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from ..engine import cache as cache_file
+from ..engine import embed, faults, guard
+from ..engine.cache import Cache as Cache
+from ..hooks import spool
+from ..signing import trust
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import TypeVar
+
+    from ..git.here import Here
+    from ..truth.notes import Notes
+
+    T = TypeVar("T")
+
+_ATTEMPTS = 3  # others may replace the cache while we open it
+_LOCK = 0.02  # seconds to wait for another process that makes or checks the file
+_SUMMED = 64_000_000  # bytes of a cache file whose pages can be summed while somebody waits: 40 ms
+_SIGNATURES = 0.05  # seconds that must be left for signatures to be checked now
+
+
+class _Later(Exception):
+    """More is new than can be taken in now, and nothing is there yet."""
+
+
+_table: embed.StaticTable | None = None
+
+
+def table() -> embed.StaticTable:
+    """The packaged table, opened once. Raises TableDamaged."""
+    global _table
+    if _table is None:
+        _table = embed.StaticTable()
+    return _table
+
+
+def with_memories(here: Here, environ: Mapping[str, str], action: Callable[[Cache], T], until: float, lean: bool = False) -> tuple[T | None, bool]:
+    """(action's answer, whether it was asked of all memories); (None, False) where nothing could be read by `until` (monotonic).
+
+    `lean`: takes nothing in and reads no notes; what the cache has is enough.
+    `action` may run twice.
+    """
+    damaged = -1
+    for _ in range(_ATTEMPTS):
+        cache: Cache | None = None
+        try:
+            cache = _open(here)
+            if cache is None:
+                break
+            fresh, news = _refresh(here, environ, cache, until, lean)
+            answer = action(cache)
+            if not fresh or news:  # also after news: where they stand is not known yet
+                ask(here, b'{"event":"behind"}')
+            return answer, fresh
+        except _Later:
+            break
+        except Exception as e:
+            kind = faults.kind(e, cache)
+            if kind == faults.DAMAGED:
+                damaged = cache.inode if cache else guard.inode(cache_file.path_of(here.mem_dir))
+                break
+            if kind == faults.OURS:
+                raise
+            if kind != faults.MOVED:
+                break
+        finally:
+            if cache is not None:
+                _close(cache)
+    ask(here, b'{"event":"behind","damaged":%d}' % damaged if damaged >= 0 else b'{"event":"behind"}')
+    if lean or monotonic() >= until:
+        return None, False
+    from . import bare
+
+    small = bare.memories(here, table(), until)
+    return (action(small), False) if small is not None else (None, False)
+
+
+def ask(here: Here, event: bytes) -> None:
+    """Leaves an event for the worker and starts it, unless one is there."""
+    try:
+        spool.append(here.mem_dir, event)
+        spool.wake(here.common_dir)
+    except (OSError, ValueError):
+        pass  # nobody can write here: no worker could help
+
+
+def _open(here: Here) -> Cache | None:
+    """The cache; an empty one where there are no memories; None where one has to be made that takes longer than we have."""
+    path = cache_file.path_of(here.mem_dir)
+    if not guard.size(path) and not here.refs:
+        return cache_file.open_in_memory()
+    if guard.size(path) > _SUMMED and not guard.unchanged(path):
+        return None  # the worker finds out whether it is damaged, or only copied
+    return cache_file.open_cache(here.mem_dir, wait=_LOCK)
+
+
+def _close(cache: Cache) -> None:
+    try:
+        cache.close()
+    except Exception:
+        pass  # what is wrong with the file was seen before, or the next one sees it
+
+
+def _refresh(here: Here, environ: Mapping[str, str], cache: Cache, until: float, lean: bool) -> tuple[bool, bool]:
+    """(whether the cache has all memories, whether new ones were taken in just now)."""
+    space = cache.meta("space")
+    cache.blind = bool(space) and space != table().space
+    moved = [ref for ref, id in here.refs.items() if id != cache.meta("tip:" + ref) or here.log_size(ref) != cache.meta("log:" + ref)]
+    fresh, news = not (moved or cache.blind or cache.meta("scrub")), False
+    if not fresh and not lean and monotonic() < until:
+        fresh = news = _take_in(here, cache, until)
+        if not fresh and not cache.count() and moved:
+            raise _Later
+    return _signatures(here, cache, until, lean) and fresh, news
+
+
+def _take_in(here: Here, cache: Cache, until: float) -> bool:
+    """Takes in what is new, if that is little; whether the cache has all then."""
+    from ..core.errors import MemError
+    from ..engine import index
+    from ..git.gitcmd import Git
+    from ..truth.notes import Notes
+
+    git = Git(here.git_dir)
+    git.common_dir = here.common_dir
+    try:
+        sources: list[tuple[str, Notes]] = [(scope, Notes(git, here.settings.ref(scope), here.hex_len)) for scope in ("team", "private")]
+        return index.refresh(cache, sources, table(), most=index.ON_THE_SPOT, until=until) is not None
+    except MemError:
+        return False  # git failed: the worker says why
+    finally:
+        git.close()
+
+
+def _signatures(here: Here, cache: Cache, until: float, lean: bool) -> bool:
+    """Where the policy asks for signatures: a few are checked now; whether none waits."""
+    if here.settings["trust"] == "all":
+        return True
+    policy = trust.Trust(here.settings, here.home)
+    return policy.catch_up(cache, 0 if lean or until - monotonic() < _SIGNATURES else trust.AT_ONCE)
