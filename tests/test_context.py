@@ -121,6 +121,19 @@ def test_a_wrong_format_is_refused(lab: Lab) -> None:
     assert done.returncode == 2 and "xml, md, json" in done.stderr
 
 
+def test_memories_of_an_unmerged_branch_are_marked(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.git(repo, "checkout", "-q", "-b", "topic")
+    (repo / "t.txt").write_text("t\n")
+    lab.git(repo, "add", "-A")
+    lab.git(repo, "commit", "-q", "-m", "topic work")
+    remembered(lab, repo, {"body": "only here"})
+    lab.git(repo, "checkout", "-q", "main")
+    remembered(lab, repo, {"body": "on main"})
+    by = {e.text: (e.get("state"), e.get("branch")) for e in told(lab, repo).iter("memory")}
+    assert by == {"only here": ("unmerged", "topic"), "on main": (None, None)}
+
+
 def test_a_signature_policy_leaves_out_what_it_does_not_accept(lab: Lab) -> None:
     repo = lab.repo()
     remembered(lab, repo, {"body": "nobody signed this"})

@@ -23,7 +23,6 @@ Needs bare or plain repositories of others, which are not part of this one.
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import math
 import os
@@ -40,7 +39,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from gitmem.agents import briefing, context, facts, relevance  # noqa: E402
-from gitmem.agents.block import SHORT, Block  # noqa: E402
+from gitmem.agents.block import Block  # noqa: E402
 from gitmem.engine.filters import Filter  # noqa: E402
 from gitmem.store import Store, open_store  # noqa: E402
 
@@ -158,6 +157,7 @@ class Project:
             subprocess.run([sys.executable, "-m", "gitmem", "remember", "--jsonl", "-"], cwd=self.repo, input=lines.encode(), check=False, stdout=subprocess.DEVNULL,
                            env={**os.environ, "PYTHONPATH": str(ROOT), "GIT_MEM_SECRETS": "allow"})
         self.store: Store = open_store(os.environ, self.repo)
+        self.store.with_cache(lambda cache: None)  # the cache is up to date from here on
         self.points = self._points(source, most)
 
     def _points(self, source: str, most: int) -> list[tuple[Point, dict[str, float]]]:
@@ -207,17 +207,19 @@ class Session:
         ids = dict(cache.db.execute(f"SELECT row, source FROM memory WHERE row IN ({','.join(map(str, rows))})"))
         self.parts = {ids[row]: (found.paths.get(row, 0.0), found.hand.get(row, 0.0), found.branch.get(row, 0.0), found.recent.get(row, 0.0), relevance.days(at) or 0.0) for row, at in found.at.items()}
         self.newest_first = [ids[r] for r in sorted(rows, key=lambda r: (found.at[r], ids[r]), reverse=True)]
-        items = found.items(types.SimpleNamespace(head=point.head), self.newest, set())  # type: ignore[arg-type]
+        place: Any = types.SimpleNamespace(head=point.head)
+        items = found.items(place, self.newest, set())
         sources = dict(cache.db.execute(f"SELECT id, source FROM memory WHERE row IN ({','.join(map(str, rows))})"))
         self.told = {budget: self._told(items, sources, budget) for budget in BUDGETS}
-        self.told_newest = {budget: self._told([(relevance.days(item.at) or 0.0, copy.copy(item)) for _, item in items], sources, budget) for budget in BUDGETS}
+        plain = context._Candidates(cache, Filter(until=until))
+        plain.at = dict(plain._rows("", context.NEWEST))
+        newest = [(relevance.days(item.at) or 0.0, item) for _, item in plain.items(place, self.newest, set())]
+        self.told_newest = {budget: self._told(newest, sources, budget) for budget in BUDGETS}
         self.reachable = sum(gains.get(i, 0.0) for i in ids.values()) / sum(gains.values())
 
     def _told(self, items: list[tuple[float, Any]], sources: dict[str, str], budget: int) -> float:
         """The share of the gains that a block of this budget tells."""
         frame = Block(project="project", branch=self.point.branch, budget=budget, total=len(items), timestamp=self.newest)
-        for _, item in items:
-            item.most = SHORT
         briefing.choose(frame, items)
         return sum(self.gains.get(sources[id], 0.0) for id in frame.ids) / sum(self.gains.values())
 

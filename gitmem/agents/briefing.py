@@ -96,6 +96,7 @@ class _Room:
         if len(self.chosen) >= MOST:
             return False
         item.section = section
+        item.most = block.SHORT if section == RELEVANT else block.FIRST
         text = item.xml()
         while not self.chosen and item.most > _LEAST and (block.size(text) > self.bytes or block.units(text) > self.units):
             item.most //= 2  # one memory in part rather than none
