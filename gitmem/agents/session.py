@@ -34,7 +34,7 @@ OLDEST = 7 * 24 * 3600  # seconds without a line after which a file goes
 MOST = 512 * 1024  # bytes of a file; beyond them nothing is noted
 _LESS = MOST // 2  # of what nobody needs, so that what was shown always finds room
 _LONGEST = 64 * 1024  # bytes of one call
-_TAIL = 8192  # bytes of the end of a file in which its last two lines are looked for
+_TAIL = 8192  # bytes of the end of a file in which its last lines are looked for
 _VALUE = 4096  # bytes of a value; a longer one is left out
 
 Entry = tuple[str, float, list[str], bytes]  # kind, time, values, the line
@@ -114,15 +114,16 @@ def mark(path: str, entry: Entry) -> bool:
 
 
 def settled(path: str) -> bool:
-    """Whether nothing is pending, as far as the end of the file tells: the last line is a mark, and it names the line before it."""
+    """Whether nothing is pending, as far as the end of the file tells: the last line is a mark, and it names the last line that is none."""
     try:
         with open(path, "rb") as f:
             f.seek(-min(os.fstat(f.fileno()).st_size, _TAIL), os.SEEK_END)
             lines = f.read().split(b"\n")
     except OSError:
         return False
-    last = [entry for line in lines[-6:] if (entry := _parse(line))][-2:]
-    return len(last) == 2 and last[1][0] == "receipt" and last[1][2] == [_digest(last[0][3])]
+    last = [entry for line in lines[-20:] if (entry := _parse(line))]
+    told = [entry for entry in last if entry[0] != "receipt"]
+    return bool(told) and last[-1][0] == "receipt" and last[-1][2] == [_digest(told[-1][3])]
 
 
 def files(mem_dir: str) -> list[tuple[str, float]]:
