@@ -24,7 +24,6 @@ SHARES = {BLOCKERS: 0.3, DECISIONS: 0.35}  # of the budget, at most
 MOST = 40  # memories of one block: a longer list is read by nobody
 _ALIKE = 0.8  # share of words in common from which two texts say the same
 _LEAST = 30  # characters of a text that are still worth showing
-_FRAME = 60  # bytes of a section's tags
 
 
 def tier(memories: int, changed: int, commits: int | None) -> tuple[int, str]:
@@ -60,12 +59,11 @@ def choose(frame: Block, candidates: Iterable[tuple[float, Item]]) -> None:
     room = _Room(frame)
     told = _Told()
     for name, share in SHARES.items():
-        limit = room.bytes * share
         for item in ranked:
-            if section_of(item.type) == name and not told.again(item) and not room.take(item, name, limit):
+            if section_of(item.type) == name and not told.again(item) and not room.take(item, name, share):
                 break
     for item in ranked:
-        if item not in room.chosen and not told.again(item) and not room.take(item, RELEVANT if section_of(item.type) != BLOCKERS else BLOCKERS, room.bytes):
+        if item not in room.chosen and not told.again(item) and not room.take(item, RELEVANT if section_of(item.type) != BLOCKERS else BLOCKERS, 1.0):
             break
     room.lengthen()
     frame.items = [item for name in SECTIONS for item in room.chosen if item.section == name]
@@ -78,53 +76,83 @@ def _reversed(stamp: str) -> tuple[int, ...]:
 
 
 class _Room:
-    """The space that is left. Each text is measured as it will be written."""
+    """The space of a block, and what is in it. Everything is measured as it will be written."""
 
     def __init__(self, frame: Block) -> None:
-        frame.items = [Item("0" * 32, "blocker", "", section=BLOCKERS)]
-        bare = frame.render()
-        frame.items = []
-        overhead = block.size(bare) + 3 * _FRAME + 120  # sections, and the line about what was left out
-        self.bytes = max(0.0, min(frame.budget * block.BYTES, 1e9) - overhead)
-        self.units = block.MAX_UNITS - block.units(bare) - 3 * _FRAME - 120
-        self.used = 0
-        self.used_units = 0
+        self.frame = frame
+        self.bytes = frame.budget * block.BYTES
+        self.items = Size("")
         self.chosen: list[Item] = []
+        self._frames: dict[frozenset[str], Size] = {}
 
-    def take(self, item: Item, section: str, limit: float) -> bool:
+    def around(self, sections: frozenset[str]) -> Size:
+        """The size of all but the memories, with these sections."""
+        if sections not in self._frames:
+            kept = self.frame.items
+            self.frame.items = [Item("", name, "", section=name) for name in sections]
+            whole = Size(self.frame.render())
+            for item in self.frame.items:
+                whole -= Size(item.xml())
+            self.frame.items = kept
+            self._frames[sections] = whole + Size("12")  # counts of two digits
+        return self._frames[sections]
+
+    def fits(self, items: Size, sections: frozenset[str]) -> bool:
+        whole = items + self.around(sections)
+        return whole.bytes <= self.bytes and whole.units <= block.MAX_UNITS
+
+    def take(self, item: Item, section: str, share: float) -> bool:
         """Adds an item where there is room; whether there may be room for another."""
         if len(self.chosen) >= MOST:
             return False
+        sections = frozenset([section, *(i.section for i in self.chosen)])
         item.section = section
         item.most = block.SHORT if section == RELEVANT else block.FIRST
-        text = item.xml()
-        while not self.chosen and item.most > _LEAST and (block.size(text) > self.bytes or block.units(text) > self.units):
+        more = Size(item.xml())
+        while not self.chosen and item.most > _LEAST and not self.fits(more, sections):
             item.most //= 2  # one memory in part rather than none
-            text = item.xml()
-        of_section = sum(block.size(i.xml()) for i in self.chosen if i.section == section) if limit < self.bytes else 0
-        more, units = block.size(text), block.units(text)
-        if self.used + more > self.bytes or self.used_units + units > self.units or (of_section + more > limit and of_section):
+            more = Size(item.xml())
+        beside = sum([Size(i.xml()).bytes for i in self.chosen if i.section == section]) if share < 1 else 0
+        if not self.fits(self.items + more, sections) or (beside and beside + more.bytes > self.bytes * share):
             return False
-        self.used += more
-        self.used_units += units
+        self.items += more
         self.chosen.append(item)
         return True
 
     def lengthen(self) -> None:
         """Gives what is left to texts that were cut, the first ones first."""
+        sections = frozenset([i.section for i in self.chosen])
         for item in self.chosen:
             if item.cut:
-                before = item.xml()
-                left = int(min(self.bytes - self.used, self.units - self.used_units))
-                short = item.most
-                item.most = max(short, min(block.LONG, short + left))
-                after = item.xml()
-                more, units = block.size(after) - block.size(before), block.units(after) - block.units(before)
-                if self.used + more > self.bytes or self.used_units + units > self.units:
-                    item.most = short
-                    continue
-                self.used += more
-                self.used_units += units
+                short, before = item.most, Size(item.xml())
+                whole = self.items + self.around(sections)
+                item.most = min(block.LONG, short + max(0, min(int(self.bytes - whole.bytes), block.MAX_UNITS - whole.units)))
+                after = Size(item.xml())
+                if self.fits(self.items - before + after, sections):
+                    self.items = self.items - before + after
+                else:
+                    item.most = short  # characters that take more than one byte
+
+
+class Size:
+    """Of a text: UTF-8 bytes, UTF-16 units."""
+
+    __slots__ = ("bytes", "units")
+
+    def __init__(self, text: str) -> None:
+        self.bytes = block.size(text)
+        self.units = block.units(text)
+
+    def _with(self, other: Size, sign: int) -> Size:
+        out = Size("")
+        out.bytes, out.units = self.bytes + sign * other.bytes, self.units + sign * other.units
+        return out
+
+    def __add__(self, other: Size) -> Size:
+        return self._with(other, 1)
+
+    def __sub__(self, other: Size) -> Size:
+        return self._with(other, -1)
 
 
 class _Told:
