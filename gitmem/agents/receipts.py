@@ -48,7 +48,7 @@ def tend(store: Store, now: float | None = None) -> int:
         made.update((data["id"], data) for data in _drafts(store, path, parts) if data)
         covered.append((path, parts[-1][-1]))
     if made:
-        known = store.with_cache(_raw)[0]
+        known = store.with_cache(lambda cache: {line for id in made for line in _lines(cache, id)})[0]
         # Not signed: a receipt is this clone's own, and a worker can ask nobody for a passphrase.
         lines = [line for line in map(record.dump, made.values()) if line not in known]
         if lines:
@@ -181,14 +181,14 @@ def _when(at: float) -> str:
 # --- reading ----------------------------------------------------------------
 
 
-def _raw(cache: Cache) -> set[bytes]:
-    return {raw for (raw,) in cache.db.execute("SELECT raw FROM line WHERE op = 'receipt'")}
+def _lines(cache: Cache, id: str) -> list[bytes]:
+    return [raw for (raw,) in cache.db.execute("SELECT raw FROM line WHERE memory = CAST(? AS BLOB) AND op = 'receipt'", (id,))]
 
 
 def stored(cache: Cache) -> list[dict[str, Any]]:
     """All receipts, newest first, in the form `listed` has. Of one part the fullest record counts; shapes of others are left out."""
     found: dict[str, tuple[tuple[str, int, str], dict[str, Any]]] = {}
-    for raw in _raw(cache):
+    for (raw,) in cache.db.execute("SELECT raw FROM line WHERE op = 'receipt'"):
         parsed = record.parse(raw)
         if parsed is None:
             continue
