@@ -195,6 +195,7 @@ def files() -> list[tuple[str, str]]:
             ("refs/notes/remotes/REMOTE/mem/team", "What the last `git fetch` saw of a remote's memories, if `init` has been run."),
             (f".git/mem/{index}", "The cache. It may be deleted at any moment; the next command builds it again from the notes."),
             (".git/mem/install.json", "What `init` changed, for `uninstall`."),
+            ("~/.local/state/git-mem/installed.json", "What `install` added to settings of agents, for `uninstall`: places and digests, no text."),
             (".gitmem.toml", "Team policy at the top of the working tree, only if you write one: `name = \"value\"` for the settings that allow it.")]
 
 

@@ -193,7 +193,7 @@ def _cleared(book: Ledger, agent: Agent, path: str, text: str) -> str:
             if keys == ["version"]:
                 if note.get("created") and list(doc.value() or {}) == ["version"]:
                     doc.remove("version")
-            elif doc.value(*keys) in ([], {}):
+            elif doc.blank(*keys):
                 doc.remove(*keys)
         return doc.text
     except Broken as e:

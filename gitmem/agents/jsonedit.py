@@ -105,6 +105,11 @@ class Doc:
         node = self.at(*path)
         return None if node is None else value(self.text, node)
 
+    def blank(self, *path: str) -> bool:
+        """Whether an array or object stands at a path and has nothing in it, not even a comment."""
+        node = self.at(*path)
+        return node is not None and bool(node.kind) and not self.text[node.start + 1 : node.end - 1].strip()
+
     def append(self, path: tuple[str, ...], what: Any) -> None:
         """Adds a value to the end of the array at a path of keys; what lacks of the path is made. Raises Broken where something else stands there."""
         node, rest = self._walk(path)

@@ -1,0 +1,435 @@
+"""Agents' settings: what was there stays, what we add goes again byte for byte, nothing is installed twice, nothing is written unasked."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from conftest import Lab
+
+from gitmem.agents import installed, ledger, protocol, section, targets
+from gitmem.agents.ledger import Change
+
+AGENTS = [name for name in targets.AGENTS if name != "copilot"]
+
+SETTINGS = {
+    "plain": '{\n  "model": "opus",\n  "hooks": {\n    "Stop": [\n      {"hooks": [{"type": "command", "command": "say done"}]}\n    ]\n  }\n}\n',
+    "empty object": "{}",
+    "empty object in lines": "{\n}\n",
+    "empty file": "",
+    "no newline at the end": '{"model": "opus"}',
+    "tabs and CRLF": '{\r\n\t"model": "opus",\r\n\t"permissions": {\r\n\t\t"allow": ["Bash(ls)"]\r\n\t}\r\n}\r\n',
+    "comments and commas": '// mine\n{\n  "model": "opus", // the big one\n  "hooks": {\n    // none yet\n  },\n}\n',
+    "a mark at the begin": '\ufeff{"model": "opus"}\n',
+    "minified": '{"model":"opus","hooks":{"Stop":[],"PreToolUse":[{"matcher":"Bash","hooks":[]}]}}',
+}
+
+
+@pytest.fixture
+def repo(lab: Lab) -> pathlib.Path:
+    return lab.repo()
+
+
+def user_file(lab: Lab, agent: str = "claude") -> pathlib.Path:
+    return pathlib.Path(targets.AGENTS[agent].file(lab.env, "", targets.USER))
+
+
+def put(path: pathlib.Path, text: str) -> pathlib.Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode())
+    return path
+
+
+def files(root: pathlib.Path) -> dict[str, Any]:
+    """All files of a home but git's objects, the cache of git mem and its lock."""
+    return {str(p.relative_to(root)): (os.readlink(p) if p.is_symlink() else p.stat().st_mode, p.read_bytes() if p.is_file() else b"") for p in sorted(root.rglob("*"))
+            if "objects" not in p.parts and ".local" not in p.parts and ".git/mem" not in str(p)}
+
+
+def commands(path: pathlib.Path) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for _, event, command in targets.entries(json.loads(path.read_text("utf-8-sig"))["hooks"]):
+        found.setdefault(event, []).append(command)
+    return found
+
+
+# --- there and back ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("agent", AGENTS)
+def test_settings_that_exist_are_kept_and_given_back_byte_for_byte(lab: Lab, repo: pathlib.Path, agent: str, name: str) -> None:
+    path = put(user_file(lab, agent), SETTINGS[name])
+    path.chmod(0o640)
+    before = files(lab.root)
+    lab.mem(repo, "install", agent)
+    now = installed._look(agent, "user", str(path))
+    assert now and not now.problem and set(now.commands) == set(targets.AGENTS[agent].events) and path.stat().st_mode & 0o777 == 0o640
+    text = path.read_bytes().decode()
+    for line in SETTINGS[name].splitlines() if name != "minified" else ():
+        assert line.strip().rstrip("{}[],\r") in text
+    lab.mem(repo, "uninstall", agent)
+    assert files(lab.root) == before
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_where_nothing_was_nothing_is_left(lab: Lab, repo: pathlib.Path, agent: str) -> None:
+    before = files(lab.root)
+    lab.mem(repo, "install", agent)
+    assert lab.git(repo, "status", "--porcelain") == ""
+    assert set(files(lab.root)) - set(before) == {".gitconfig", *(str(p.relative_to(lab.root)) for p in (user_file(lab, agent), user_file(lab, agent).parent))}
+    lab.mem(repo, "uninstall", agent)
+    assert files(lab.root) == before
+
+
+@pytest.mark.parametrize("agent", targets.AGENTS)
+def test_a_project_file_is_written_only_when_asked_for(lab: Lab, repo: pathlib.Path, agent: str) -> None:
+    before = files(lab.root)
+    lab.mem(repo, "install", agent, "--project")
+    assert lab.git(repo, "status", "--porcelain", "-uall") == f"?? {targets.AGENTS[agent].project}\n"
+    assert "gitconfig" not in " ".join(files(lab.root)) and lab.git(repo, "config", "--local", "mem.promptContext") == "true\n"
+    lab.mem(repo, "uninstall", agent, "--project")
+    assert files(lab.root) == before
+
+
+def test_a_second_install_changes_nothing(lab: Lab, repo: pathlib.Path) -> None:
+    put(user_file(lab), SETTINGS["plain"])
+    lab.mem(repo, "install", "claude")
+    before = files(lab.root)
+    assert lab.mem(repo, "install", "claude") == "nothing had to change\n"
+    assert files(lab.root) == before
+
+
+def test_a_linked_settings_file_stays_a_link(lab: Lab, repo: pathlib.Path) -> None:
+    real = put(lab.root / "dotfiles/claude.json", SETTINGS["plain"])
+    user_file(lab).parent.mkdir()
+    user_file(lab).symlink_to(real)
+    before = files(lab.root)
+    lab.mem(repo, "install", "claude")
+    assert user_file(lab).is_symlink() and "git-mem" in real.read_text()
+    lab.mem(repo, "uninstall", "claude")
+    assert files(lab.root) == before
+
+
+def test_the_users_own_settings_need_no_repository(lab: Lab) -> None:
+    lab.mem(lab.root, "install", "claude")
+    assert commands(user_file(lab))
+    lab.mem(lab.root, "uninstall", "claude")
+    assert not user_file(lab).exists()
+    assert "no working tree" in lab.run(lab.root, sys.executable, "-m", "gitmem", "install", "claude", "--project").stderr
+
+
+# --- others write too -------------------------------------------------------
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["noted", "nothing known"])
+@pytest.mark.parametrize("name", [n for n in SETTINGS if n != "empty file"])
+def test_only_our_entries_go_where_others_changed_the_file_since(lab: Lab, repo: pathlib.Path, name: str, known: bool) -> None:
+    path = put(user_file(lab), SETTINGS[name])
+    lab.mem(repo, "install", "claude")
+    text = path.read_bytes().decode()
+    at = text.index("{") + 1
+    path.write_bytes((text[:at] + '"theirs": [1, 2],' + text[at:]).encode())
+    if not known:
+        shutil.rmtree(lab.root / ".local")
+    lab.mem(repo, "uninstall", "claude")
+    left = path.read_bytes().decode()
+    assert "git-mem" not in left and '"theirs": [1, 2]' in left
+    expected = ledger.Change(SETTINGS[name]).text or ""
+    assert "".join(left.replace('"theirs": [1, 2],', "").replace('"theirs": [1, 2]', "").split()) == "".join(expected.split()) or (
+        not known and name == "minified" and '"Stop":[]' not in left)  # an empty list of theirs cannot be told from one of ours
+
+
+def test_a_handler_that_others_put_beside_ours_stays(lab: Lab, repo: pathlib.Path) -> None:
+    lab.mem(repo, "install", "claude")
+    data = json.loads(user_file(lab).read_text())
+    data["hooks"]["Stop"][0]["hooks"].append({"type": "command", "command": "say done"})
+    user_file(lab).write_text(json.dumps(data))
+    lab.mem(repo, "uninstall", "claude")
+    assert json.loads(user_file(lab).read_text()) == {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]}}
+
+
+def test_an_older_installation_is_renewed_in_place(lab: Lab, repo: pathlib.Path) -> None:
+    path = put(user_file(lab), '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "\'/old/git-mem\' hook Stop --agent claude"}]}], "Gone": []}}')
+    lab.mem(repo, "install", "claude")
+    assert {event: len(found) for event, found in commands(path).items()} == dict.fromkeys(targets.AGENTS["claude"].events, 1)
+    assert "/old/" not in path.read_text()
+
+
+def test_what_somebody_writes_meanwhile_is_not_lost(lab: Lab, tmp_path: pathlib.Path) -> None:
+    path = put(tmp_path / "settings.json", "one")
+    calls = []
+
+    def change(text: str | None) -> Change:
+        calls.append(text)
+        if len(calls) == 1:
+            path.write_text("two")
+        return Change(f"{text} ours", [[len(text or ""), len(text or "") + 5]])
+
+    with ledger.opened(lab.env) as book:
+        assert book.edit(str(path), "test", change)
+        assert (calls, path.read_text()) == (["one", "two"], "two ours")
+        assert book.original(str(path), "two ours") == "two"
+
+
+def test_installations_at_the_same_time_are_all_noted(lab: Lab, repo: pathlib.Path) -> None:
+    before = files(lab.root)
+    running = [subprocess.Popen([sys.executable, "-m", "gitmem", "install", agent], cwd=repo, env=lab.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) for agent in AGENTS]
+    assert [process.wait(120) for process in running] == [0] * len(AGENTS)
+    assert {note["target"] for note in ledger.peek(lab.env).values()} == {*AGENTS, "git-config"}
+    for agent in AGENTS:
+        lab.mem(repo, "uninstall", agent)
+    assert files(lab.root) == before
+
+
+def test_the_note_of_what_was_done_is_private_and_holds_no_text_of_the_user(lab: Lab, repo: pathlib.Path) -> None:
+    put(user_file(lab), '{"env": {"API_KEY": "sk-very-secret"}}')
+    lab.mem(repo, "install", "claude")
+    note = pathlib.Path(ledger.place(lab.env))
+    assert note.stat().st_mode & 0o777 == 0o600 and "very-secret" not in note.read_text()
+
+
+# --- what cannot be done ----------------------------------------------------
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ('{"hooks": {', "in line 1"), ('{\n  "a": 1\n  "b": 2\n}', "in line 3"), ('{"hooks": []}', "'hooks' is no object"), ('{"hooks": {"Stop": {}}}', "'hooks.Stop' is no array"),
+    ("[]", "holds no object"), ("{} {}", "something follows"), ("\x00\xff", "no value")])
+def test_a_file_that_cannot_be_understood_stays_as_it_is(lab: Lab, repo: pathlib.Path, text: str, said: str) -> None:
+    put(user_file(lab), text)
+    before = files(lab.root)
+    done = lab.run(repo, sys.executable, "-m", "gitmem", "install", "claude")
+    assert done.returncode == 1 and said in done.stderr and str(user_file(lab)) in done.stderr and "nothing was changed" in done.stderr
+    assert files(lab.root) == before
+    assert lab.mem(repo, "uninstall", "claude") == "nothing was installed\n"
+
+
+def test_a_file_that_is_no_text_stays_as_it_is(lab: Lab, repo: pathlib.Path) -> None:
+    path = put(user_file(lab), "")
+    path.write_bytes('{"a": 1}'.encode("utf-16"))
+    before = files(lab.root)
+    lab.mem(repo, "install", "claude", rc=(1,))
+    assert files(lab.root) == before
+
+
+def test_a_read_only_file_is_not_replaced(lab: Lab, repo: pathlib.Path) -> None:
+    put(user_file(lab), "{}").chmod(0o444)
+    assert "is read-only" in lab.run(repo, sys.executable, "-m", "gitmem", "install", "claude").stderr
+    assert user_file(lab).read_text() == "{}" and not ledger.peek(lab.env)
+
+
+def test_a_directory_that_cannot_be_made_is_said(lab: Lab, repo: pathlib.Path) -> None:
+    (lab.root / ".claude").write_text("a file")
+    done = lab.run(repo, sys.executable, "-m", "gitmem", "install", "claude")
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False) and not ledger.peek(lab.env)
+
+
+@pytest.mark.parametrize("words", [["claude", "--user", "--project"], ["git", "--user"], ["agents-md", "--user"], ["emacs"], ["copilot"], ["codex", "--allow"], ["git", "--allow"], ["claude", "--pre-push"]])
+def test_words_that_do_not_fit_are_refused(lab: Lab, repo: pathlib.Path, words: list[str]) -> None:
+    before = files(lab.root)
+    lab.mem(repo, "install", *words, rc=(2,))
+    assert files(lab.root) == before
+
+
+# --- twice ------------------------------------------------------------------
+
+
+def plugin(lab: Lab) -> pathlib.Path:
+    return put(user_file(lab), '{"enabledPlugins": {"mem@git-mem": true, "other@x": true}}')
+
+
+def problems(lab: Lab, repo: pathlib.Path) -> str:
+    return "\n".join(f["text"] for f in lab.json(repo, "doctor", rc=(0, 1)) if f["level"] != "ok")
+
+
+def test_the_plugin_and_settings_are_not_installed_together(lab: Lab, repo: pathlib.Path) -> None:
+    lab.mem(repo, "init")
+    plugin(lab)
+    for scope in ("--user", "--project"):
+        done = lab.run(repo, sys.executable, "-m", "gitmem", "install", "claude", scope)
+        assert done.returncode == 1 and "already has git mem: plugin" in done.stderr
+    user_file(lab).unlink()
+    lab.mem(repo, "install", "claude", "--project")
+    plugin(lab)
+    assert "installed 2 times" in problems(lab, repo)
+    put(repo / ".claude/settings.local.json", '{"enabledPlugins": {"mem@git-mem": false}}')  # off in this project
+    assert "installed 2 times" not in problems(lab, repo)
+
+
+def test_user_and_project_settings_of_claude_have_equal_commands_which_run_once(lab: Lab, repo: pathlib.Path) -> None:
+    lab.mem(repo, "init")
+    lab.mem(repo, "install", "claude")
+    lab.mem(repo, "install", "claude", "--project")
+    assert commands(user_file(lab)) == commands(repo / ".claude/settings.json")
+    assert "times" not in problems(lab, repo)
+    lab.mem(repo, "uninstall", "claude", "--user")
+    assert not user_file(lab).exists() and (repo / ".claude/settings.json").exists()
+
+
+def test_other_agents_would_run_both_so_the_second_is_refused(lab: Lab, repo: pathlib.Path) -> None:
+    lab.mem(repo, "install", "codex")
+    assert "already has git mem" in lab.run(repo, sys.executable, "-m", "gitmem", "install", "codex", "--project").stderr
+    assert not (repo / ".codex").exists()
+
+
+def test_doctor_names_what_is_wrong_with_hooks(lab: Lab, repo: pathlib.Path) -> None:
+    lab.mem(repo, "init")
+    assert "no agent gets memories by itself" in problems(lab, repo)
+    lab.mem(repo, "install", "claude")
+    assert "agent" not in problems(lab, repo)
+    path, text = user_file(lab), user_file(lab).read_text()
+    data = json.loads(text)
+    data["hooks"]["Stop"] *= 2
+    del data["hooks"]["SessionEnd"]
+    path.write_text(json.dumps({**data, "disableAllHooks": True}))
+    told = problems(lab, repo)
+    assert "more than once at Stop" in told and "no hook of git mem at SessionEnd" in told and "switched off by 'disableAllHooks'" in told
+    path.write_text(text.replace("git-mem hook Stop", "git-mem hook Stop", 1).replace('"hooks"', '"hooks" ', 1)[:-3])
+    assert "cannot be judged" in problems(lab, repo)
+
+
+# --- the commands -----------------------------------------------------------
+
+SHELLS = [shell for shell in ("sh", "bash", "dash", "zsh", "fish") if shutil.which(shell)]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_command_starts_git_mem_and_is_silent_without_it(lab: Lab, shell: str) -> None:
+    directory = lab.root / "a bin"
+    directory.mkdir()
+    (directory / "git-mem").write_text('#!/bin/sh\nread -r line\necho "$* [$line] [$PYTHONPATH]"\n')
+    (directory / "git-mem").chmod(0o755)
+    program = str(shutil.which(shell))
+    command = targets.command("claude", "Stop")
+    with_it = {**lab.env, "PATH": f"{directory}:/usr/bin:/bin", "PYTHONPATH": "."}
+    assert lab.run(lab.root, program, "-c", command, stdin="{}\n", env=with_it).stdout == "hook Stop --agent claude [{}] []\n"
+    done = lab.run(lab.root, program, "-c", command, stdin="{}\n", env={"PATH": "/usr/bin:/bin"})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    package = str(lab.root / "it's here")
+    own = targets.command("claude", "Stop", sys.executable, package)
+    done = lab.run(lab.root, program, "-c", own, stdin="{}\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert targets.program(own) == package and targets.ours(own) and targets.ours(command)
+
+
+def test_without_git_mem_on_path_the_installation_itself_is_started(lab: Lab, repo: pathlib.Path) -> None:
+    lab.mem(repo, "install", "claude", env={"PATH": "/usr/bin:/bin"})
+    command = commands(user_file(lab))["Stop"][0]
+    assert command.startswith(f"[ -x {sys.executable} ]") and "-EP -m gitmem hook Stop --agent claude" in command
+    lab.mem(repo, "init")
+    assert "agent" not in problems(lab, repo)
+    user_file(lab).write_text(user_file(lab).read_text().replace(installed.own_package(), "/gone"))
+    assert "git mem is gone from '/gone'" in problems(lab, repo)
+
+
+@pytest.mark.parametrize("agent", targets.AGENTS)
+def test_every_event_of_an_agent_is_one_that_the_hook_knows(agent: str) -> None:
+    events = list(targets.AGENTS[agent].events)
+    assert all(protocol.event_of(event) for event in events)
+    assert protocol.event_of(events[0]) == "SessionStart" and "UserPromptSubmit" in map(protocol.event_of, events)
+    entry = json.dumps(targets.AGENTS[agent].entry(events[0], "x"))
+    assert ("10000" in entry) == (agent == "gemini") and "matcher" not in entry
+
+
+# --- permission and setting -------------------------------------------------
+
+
+def test_the_permission_is_added_only_when_asked_for_and_only_ours_is_taken_back(lab: Lab, repo: pathlib.Path) -> None:
+    path = put(user_file(lab), '{\n  "permissions": {\n    "allow": ["Bash(ls)"]\n  }\n}\n')
+    lab.mem(repo, "install", "claude")
+    assert json.loads(path.read_text())["permissions"] == {"allow": ["Bash(ls)"]}
+    lab.mem(repo, "install", "claude", "--allow")
+    assert json.loads(path.read_text())["permissions"] == {"allow": ["Bash(ls)", "Bash(git mem *)"]}
+    path.write_text(path.read_text().replace("{", '{"theirs": 1,', 1))
+    lab.mem(repo, "uninstall", "claude")
+    assert json.loads(path.read_text()) == {"theirs": 1, "permissions": {"allow": ["Bash(ls)"]}}
+    path.write_text('{"permissions": {"allow": ["Bash(git mem *)"]}}')
+    lab.mem(repo, "install", "claude", "--allow")
+    lab.mem(repo, "uninstall", "claude")
+    assert path.read_text() == '{"permissions": {"allow": ["Bash(git mem *)"]}}'
+
+
+def test_prompts_get_memories_once_an_agent_is_there_and_a_choice_of_the_user_stays(lab: Lab, repo: pathlib.Path) -> None:
+    config = put(lab.root / ".gitconfig", "[user]\n\tname = Ada")
+    lab.mem(repo, "install", "claude")
+    lab.mem(repo, "install", "codex")
+    assert lab.git(repo, "config", "mem.promptContext") == "true\n"
+    lab.mem(repo, "uninstall", "claude")
+    assert lab.git(repo, "config", "mem.promptContext") == "true\n"  # codex is still there
+    lab.git(repo, "config", "--global", "user.email", "ada@example.org")
+    lab.mem(repo, "uninstall", "codex")
+    assert config.read_text() == "[user]\n\tname = Ada\n\temail = ada@example.org\n"
+    lab.git(repo, "config", "--global", "mem.promptContext", "false")
+    before = config.read_bytes()
+    assert "prompts get no memories" in lab.mem(repo, "install", "claude")
+    lab.mem(repo, "uninstall", "claude")
+    assert config.read_bytes() == before
+
+
+def test_uninstall_of_everything_takes_out_of_the_working_tree_what_was_installed_from_here(lab: Lab, repo: pathlib.Path) -> None:
+    put(repo / ".codex/hooks.json", json.dumps({"hooks": {"Stop": [targets.AGENTS["codex"].entry("Stop", targets.command("codex", "Stop"))]}}))  # of a colleague
+    before = files(repo)
+    lab.mem(repo, "init")
+    lab.mem(repo, "install", "claude", "--project")
+    lab.mem(repo, "install", "agents-md")
+    lab.mem(repo, "install", "gemini")
+    told = lab.mem(repo, "uninstall")
+    assert files(repo) == before
+    assert "kept: gemini" in told and "kept: codex" in told and user_file(lab, "gemini").exists()
+
+
+# --- sections ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", targets.SECTIONS)
+@pytest.mark.parametrize("text", [None, "", "# Rules\n\nBe kind.\n", "# Rules", "# Rules\r\n\r\nBe kind.\r\n", "\ufeff# Rules\n"])
+def test_a_section_stands_between_markers_and_goes_without_a_trace(lab: Lab, repo: pathlib.Path, target: str, text: str | None) -> None:
+    path = repo / targets.SECTIONS[target]
+    if text is not None:
+        put(path, text)
+    before = files(lab.root)
+    lab.mem(repo, "install", target)
+    now = path.read_bytes().decode()
+    assert now.startswith(text or "") and now.count(section.BEGIN) == now.count(section.END) == 1 and ("\r\n" in now) == ("\r\n" in (text or ""))
+    assert lab.mem(repo, "install", target) == "nothing had to change\n"
+    lab.mem(repo, "uninstall", target)
+    assert files(lab.root) == before
+
+
+def test_text_that_others_write_around_a_section_stays(lab: Lab, repo: pathlib.Path) -> None:
+    path = put(repo / "AGENTS.md", "# Rules\n")
+    lab.mem(repo, "install", "agents-md")
+    path.write_text(path.read_text().replace("# Rules", "# New rules").replace("HIT", "hit") + "\nMore.\n")
+    lab.mem(repo, "install", "agents-md")
+    assert "HIT, WEAK or MISS" in path.read_text() and path.read_text().endswith("\nMore.\n")
+    lab.mem(repo, "uninstall", "agents-md")
+    assert path.read_text() == "# New rules\n\nMore.\n"
+
+
+@pytest.mark.parametrize("text", [section.BEGIN, f"{section.END}\n{section.BEGIN}\n", f"{section.BEGIN}\n{section.END}\n" * 2])
+def test_markers_that_do_not_fit_are_left_alone(lab: Lab, repo: pathlib.Path, text: str) -> None:
+    path = put(repo / "AGENTS.md", text)
+    for words in ("install", "uninstall"):
+        lab.mem(repo, words, "agents-md", rc=(1,))
+    assert path.read_text() == text
+
+
+def test_nothing_else_touches_files_of_instructions(lab: Lab, repo: pathlib.Path) -> None:
+    for name in targets.SECTIONS.values():
+        put(repo / name, "mine\n")
+    for agent in targets.AGENTS:
+        lab.mem(repo, "install", agent, "--project")
+    assert {(repo / name).read_text() for name in targets.SECTIONS.values()} == {"mine\n"}
+
+
+def test_the_section_names_commands_that_exist() -> None:
+    from gitmem.cli import _COMMANDS
+
+    words = {word for found in _COMMANDS.values() for word in found}
+    assert {line.partition("`git mem ")[2].split()[0] for line in section.TEXT.splitlines() if "`git mem " in line} - {"`"} - words <= {"reads"}
