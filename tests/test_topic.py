@@ -89,9 +89,9 @@ Once more.
     assert "example.org" in passages[0].body and passages[1].body == "Run `make` twice."
 
 
-def test_our_own_block_of_an_index_is_not_read() -> None:
-    entries, passages = topic.read_index(f"- [Theirs](theirs.md) — hook\n{topic.BEGIN}\n- [Ours](git-mem-1.md) — x\nours\n{topic.END}\nrest")
-    assert list(entries) == ["theirs.md"] and [p.body for p in passages] == ["rest"]
+def test_our_own_lines_of_an_index_are_not_read_and_others_among_them_are() -> None:
+    entries, passages = topic.read_index(f"- [Theirs](theirs.md) — hook\n{topic.BEGIN}\n- [Ours](git-mem-1.md) — x\n- [New](new.md) — y\n{topic.END}\nrest\n")
+    assert list(entries) == ["theirs.md", "new.md"] and [p.body for p in passages] == ["rest"]
 
 
 def test_the_digest_tells_an_edit_from_another_layout() -> None:

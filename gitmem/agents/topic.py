@@ -22,8 +22,10 @@ from ..core.record import MAX_ITEMS, MAX_TITLE, clean
 INDEX = "MEMORY.md"
 KINDS = ("user", "feedback", "project", "reference")
 TAG = "auto-memory"
-BEGIN, END = "<!-- git mem: begin; written by `git mem sync claude`, changes are lost -->", "<!-- git mem: end -->"
-OURS, SEAL = "git-mem", "git-mem-seal"  # keys of the front matter of a file that we wrote: memory id, digest of its text
+# The client strips comments before it loads the index.
+BEGIN, END = "<!-- git mem: begin; `git mem sync claude` writes these lines anew -->", "<!-- git mem: end -->"
+PREFIX = "git-mem-"  # of files that we write
+OURS, SEAL = "git-mem", "git-mem-seal"  # keys of their front matter: memory id, digest of their text
 
 _MOST_FRONT = 100  # lines
 _MOST_PASSAGES = 200  # of an index
@@ -32,7 +34,6 @@ _ENTRY = re.compile(r"\s*[-*+]\s+\[((?:\\.|[^\[\]\\\n])+)\]\(<?([^()<>\n]+?\.md)
 _PRIVATE = re.compile(r"<private>.*?(?:</private>|\Z)", re.DOTALL | re.IGNORECASE)
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*")
-_BLOCK = re.compile(re.escape(BEGIN[:19]) + r".*?(?:" + re.escape(END) + r"|\Z)\n?", re.DOTALL)
 
 _BLOCKED = re.compile(r"\b(?:blocked|blocker|blocking|waiting (?:for|on)|cannot proceed)\b", re.IGNORECASE)
 _DECIDED = re.compile(r"\b(?:decided|decision|chose|chosen|agreed|instead of|rather than|rejected|we (?:use|will use)|must|driven by|because of)\b", re.IGNORECASE)
@@ -41,9 +42,13 @@ _RULE = re.compile(r"\*\*How to apply|\b(?:always|never|must|should|do not|don['
 
 
 class Topic:
-    """What one file or passage says. `file` names it within the directory; `ours`: the id of the memory that we wrote it from, `sealed`: and nobody changed it since."""
+    """What one file or passage says. `file` names it within the directory.
 
-    __slots__ = ("body", "description", "digest", "file", "kind", "links", "modified", "ours", "sealed", "session", "title")
+    `ours`: the id of the memory that we wrote it from, "" where it is somebody's own; `sealed`: and nobody has
+    changed what it says since. `seal` names that; the client may lay the file out anew.
+    """
+
+    __slots__ = ("body", "description", "digest", "file", "kind", "links", "modified", "ours", "seal", "sealed", "session", "title")
 
     def __init__(self, file: str, title: str, body: str, front: dict[str, str]) -> None:
         self.file = file
@@ -56,7 +61,8 @@ class Topic:
         self.session = _line(front.get("metadata.originsessionid") or front.get("originsessionid") or "")[:100]
         self.links = list(dict.fromkeys(_line(m) for m in _LINK.findall(body)))[:MAX_ITEMS]
         self.ours = front.get(f"metadata.{OURS}") or ""
-        self.sealed = bool(self.ours) and front.get(f"metadata.{SEAL}") == seal(body)
+        self.seal = _name(self.description, body)
+        self.sealed = bool(self.ours) and front.get(f"metadata.{SEAL}") == self.seal
         self.digest = digest_of(self.title, self.subtitle, self.body, self.kind)
 
     @property
@@ -79,12 +85,11 @@ class Topic:
 
 def digest_of(title: str, subtitle: str, body: str, kind: str) -> str:
     """Names what a topic says, however its file is laid out."""
-    return sha256("\0".join(" ".join(part.split()) for part in (title, subtitle, body, kind)).encode("utf-8", "replace")).hexdigest()[:16]
+    return _name(title, subtitle, body, kind)
 
 
-def seal(body: str) -> str:
-    """Names the text of a file that we wrote; white space does not count, the client may lay it out anew."""
-    return sha256(" ".join(body.split()).encode("utf-8", "replace")).hexdigest()[:16]
+def _name(*parts: str) -> str:
+    return sha256("\0".join(" ".join(part.split()) for part in parts).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def read(file: str, text: str, entry: tuple[str, str] = ("", "")) -> Topic:
@@ -102,8 +107,7 @@ def read(file: str, text: str, entry: tuple[str, str] = ("", "")) -> Topic:
 
 def read_index(text: str) -> tuple[dict[str, tuple[str, str]], list[Topic]]:
     """({file: (title, hook)}, what stands beside the index lines, a topic for each heading). Our own block is left out."""
-    text = without_block(clean(text).removeprefix("\ufeff"))
-    _, text = split(text)
+    _, text = split(without_ours(clean(text).removeprefix("\ufeff")))
     text = _PRIVATE.sub("", _COMMENT.sub("", text))
     entries: dict[str, tuple[str, str]] = {}
     passages: list[tuple[str, list[str]]] = [("", [])]
@@ -131,9 +135,16 @@ def read_index(text: str) -> tuple[dict[str, tuple[str, str]], list[Topic]]:
     return entries, topics
 
 
-def without_block(text: str) -> str:
-    """An index without what we wrote into it."""
-    return _BLOCK.sub("", text)
+def without_ours(text: str) -> str:
+    """An index without our markers and the lines between them that lead to files of ours; what the client or a person put there stays."""
+    kept, inside = [], False
+    for line in text.splitlines(keepends=True):
+        bare = line.strip()
+        if bare.startswith(BEGIN[:19]) or (inside and bare == END):
+            inside = bare != END
+        elif not (inside and f"]({PREFIX}" in line):
+            kept.append(line)
+    return "".join(kept)
 
 
 def split(text: str) -> tuple[dict[str, str], str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from ..agents import automemory, takein
-from ..core.errors import MemError
+from ..agents import automemory, served, takein, writeback
+from ..core.errors import MemError, UsageError
 from ..store import Store
 from .common import refused, write, write_json
 
@@ -38,3 +38,44 @@ def import_claude(store: Store, directory: str, scope: str, allow_secret: bool, 
         for name in report.missing:
             write(f"MEMORY.md names '{name}', which is not there")
     return 1 if counts[takein.REFUSED] else 0
+
+
+def sync_claude(store: Store, limit: int, action: str, dry_run: bool, quiet: bool, as_json: bool) -> int:
+    """Writes memories where the client loads them. `action`: "", remove, set, unset."""
+    if dry_run and action in ("set", "unset"):
+        raise UsageError("--dry-run does not go with --set and --unset")
+    done = served.set_up(store, os.environ) if action == "set" else served.unset(store, os.environ) if action == "unset" else []
+    if action == "unset":
+        if as_json:
+            write_json({"changed": done})
+        else:
+            for line in done or ["nothing was set"]:
+                write(line)
+        return 0
+    directory = _target(store)
+    if action == "remove":
+        report = writeback.remove(store, directory, dry=dry_run)
+    else:
+        report = writeback.write(store, directory, writeback.choose(store, limit or writeback.MOST, team_only=writeback.in_tree(store, directory)), dry=dry_run)
+    counts = {status: report.count(status) for status in (writeback.WRITTEN, writeback.UNCHANGED, writeback.REMOVED, writeback.KEPT, writeback.LEFT)}
+    if as_json:
+        write_json({"directory": directory, "dry_run": dry_run, "changed": done, **{k.replace(" ", "_"): n for k, n in counts.items()},
+                    "files": [{"file": i.file, "id": i.id, "status": i.status, "title": i.title, "reason": i.reason} for i in report.items]})
+    elif not quiet:
+        for line in done:
+            write(line)
+        for item in report.items:
+            if item.status != writeback.UNCHANGED:
+                write(f"{item.status} {item.file}: {item.title}" + (f" ({item.reason})" if item.reason else ""))
+        would = "would be " if dry_run else ""
+        write(f"{counts[writeback.WRITTEN]} {would}written, {counts[writeback.UNCHANGED]} unchanged, {counts[writeback.REMOVED]} {would}removed, in '{directory}'")
+    return 0
+
+
+def _target(store: Store) -> str:
+    """The directory that the client uses, where a person named it or nobody did."""
+    sight = automemory.look(store.repo.git_dir, store.repo.common_dir, store.repo.top, os.environ)
+    if sight.origin == "project":
+        raise MemError(f"'.claude/settings.json' names the directory '{sight.path or sight.refused}'",
+                       hint="a committed file may not say where git mem writes; `autoMemoryDirectory` in .claude/settings.local.json goes before it")
+    return sight.path

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import typer
 
 from .. import setup, sync
-from ..agents import install, installed, targets
+from ..agents import install, installed, served, targets
 from ..core.errors import NotARepository, UsageError
 from ..git import layout
 from ..hooks import githooks
@@ -139,7 +139,7 @@ def uninstall_command(
             write(line)
         return 0
     with opened(needs_enabled=False) as store:
-        done = [] if target else install.everything_here(os.environ, store.repo)
+        done = [] if target else [*install.everything_here(os.environ, store.repo), *served.leave(store, os.environ)]
         done += githooks.uninstall(store) if target else setup.uninstall(store)
         kept = [n.ref for _, n in store.sources if n.tip()]
         if as_json:

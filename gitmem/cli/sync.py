@@ -23,9 +23,25 @@ _SHOWN = ("id", "op", "type", "title", "body", "v")  # in the first line and the
 
 
 @app.command("sync")
-def sync_command(remote: str = _Remote, dry_run: bool = _DryRun, atomic: bool = _Atomic, allow_secret: bool = _AllowSecret, quiet: bool = _Quiet,
-                 as_json: bool = _Json) -> int:
+def sync_command(what: str = typer.Argument("", metavar="[claude]", help="claude: not with a remote, but memories as files that Claude Code loads by itself (its auto memory)."),
+                 remote: str = _Remote, dry_run: bool = _DryRun, atomic: bool = _Atomic, allow_secret: bool = _AllowSecret, quiet: bool = _Quiet,
+                 as_json: bool = _Json,
+                 limit: int = typer.Option(0, "--limit", min=0, max=150, metavar="N", help="claude: at most so many memories (default 50)."),
+                 remove: bool = typer.Option(False, "--remove", help="claude: take those files out again."),
+                 set_up: bool = typer.Option(False, "--set", help="claude: into a directory of its own, which .claude/settings.local.json then names."),
+                 unset: bool = typer.Option(False, "--unset", help="claude: take that directory and the setting back.")) -> int:
     """Unite with the team: take in what the remote has, give it what is here. Private memories stay."""
+    if what not in ("", "claude"):
+        raise UsageError(f"git mem cannot sync with '{what}'", hint=f"`git mem sync --remote {what}` names a remote" if what.isprintable() and " " not in what else "")
+    if remove + set_up + unset > 1 or (remove + set_up + unset + bool(limit) and not what):
+        raise UsageError("--limit, --remove, --set and --unset go with `git mem sync claude`, each of the last three alone")
+    if what:
+        if remote or atomic or allow_secret:
+            raise UsageError("`git mem sync claude` writes files here; it takes no remote")
+        from .claude import sync_claude
+
+        with opened() as store:
+            return sync_claude(store, limit, "remove" if remove else "set" if set_up else "unset" if unset else "", dry_run, quiet, as_json)
     with opened() as store:
         return _say(_push(store, remote, dry_run, atomic, allow_secret, True), quiet, as_json)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ..agents import writeback
 from ..core import record
 from ..core.errors import Ambiguous, MemError
 from ..core.fold import Tombstones, mortal
@@ -222,6 +223,9 @@ def _carry_through(store: Store, target: Target, alone: bool, progress: Callable
         setattr(report, field, getattr(done, field))
     _drop_broken(store, done.deleted)
     names = {name.encode() for name in (ids | done.ids | {r.version for r in gone} | {target.version}) if name}
+    given, held = writeback.wipe(store, ids | done.ids, gone)
+    report.files += given
+    report.held += held
     report.files += wipe.files(store.repo.mem_dir, [*names, *wipe.needles(gone, target.line)], doom)
     if not report.held:
         graves.remember(store, stones)

@@ -172,6 +172,9 @@ def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = 
     data = record.forget(found.memory.id, after, author=store.settings.author, reason=record.clean(reason)[: record.MAX_TITLE],
                          commit=found.record.data.get("commit"))
     _append(store, found.scope, data, "forget")
+    from ..agents import writeback
+
+    writeback.tend(store)  # where an agent was given it as a file, that goes, too
     return found
 
 
