@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 import zlib
 
+from ..core.record import object_id
 from . import guard
 from .guard import Damaged as Damaged
 from .guard import Moved as Moved
@@ -39,7 +40,7 @@ else:
 
 Connection = sqlite3.Connection
 
-SCHEMA = 5  # the number of `tables`: raise it with every change there
+SCHEMA = 6  # the number of `tables`: raise it with every change there
 CHUNK = 1024  # sign codes per stored block
 CODE = 32  # bytes of one sign code
 APPLICATION = 0x676D656D  # "gmem"
@@ -130,6 +131,16 @@ class Cache:
         if self._attached:
             guard.detach(self.inode)
             self._attached = False
+
+    def standings(self, rows: Sequence[int]) -> dict[int, tuple[str, float | None]]:
+        """{row: (the commit it is about, "" for none; its stated confidence)}. Raises Damaged where a row is not there."""
+        out: dict[int, tuple[str, float | None]] = {}
+        for i in range(0, len(rows), 500):
+            part = ",".join(map(str, rows[i : i + 500]))
+            out.update({row: (object_id(anchor), confidence) for row, anchor, confidence in self.db.execute(f"SELECT row, anchor, confidence FROM memory WHERE row IN ({part})")})
+        if len(out) != len(set(rows)):
+            raise Damaged("a memory has lost its row")
+        return out
 
     # Lexical
 

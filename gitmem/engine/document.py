@@ -129,9 +129,15 @@ def shown_rows(memory: fold.Memory) -> list[tuple[Record, int]]:
 
 
 def columns(data: dict[str, object]) -> tuple[object, ...]:
-    """What filters look at: type, at, author, phase, source, anchor, digest."""
+    """What filters and priors look at: type, at, author, phase, source, anchor, digest, confidence."""
     return (field(data, "type"), field(data, "at"), field(data, "author"), field(data, "phase"), field(data, "source") or None,
-            field(data, "commit"), content_digest(field(data, "title"), field(data, "body")))
+            field(data, "commit"), content_digest(field(data, "title"), field(data, "body")), confidence_of(data))
+
+
+def confidence_of(data: dict[str, object]) -> float | None:
+    """A stated confidence from 0 to 1; None for none, and for other shapes."""
+    value = data.get("confidence")
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1 else None
 
 
 def labels(data: dict[str, object]) -> set[tuple[str, str]]:

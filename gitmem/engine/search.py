@@ -103,15 +103,12 @@ class Search:
 
     def _priors(self, rows: list[int]) -> dict[int, float]:
         """Confidence, and the branch unless all branches count alike."""
-        loaded = stored.load(self.cache, rows)
-        anchors = [stored.commit_of(data) for data, _, _ in loaded]
-        stands = self.stand(anchors) if self.stand else {}
+        known = self.cache.standings(rows)
+        stands = self.stand([anchor for anchor, _ in known.values() if anchor]) if self.stand else {}
         out = {}
-        for row, anchor, (data, _, _) in zip(rows, anchors, loaded, strict=True):
-            confidence = data.get("confidence")
-            prior = 1 - _CONFIDENCE * (1 - confidence) if isinstance(confidence, (int, float)) and 0 <= confidence <= 1 else 1.0
+        for row in rows:
+            anchor, confidence = known[row]
             stand = stands.get(anchor)
-            if stand and stand.state == UNMERGED:
-                prior *= _UNMERGED
-            out[row] = prior
+            unmerged = stand is not None and stand.state == UNMERGED
+            out[row] = (1.0 if confidence is None else 1 - _CONFIDENCE * (1 - confidence)) * (_UNMERGED if unmerged else 1.0)
         return out

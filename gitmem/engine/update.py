@@ -230,8 +230,8 @@ class Update:
         memory_rows = [(row, r.id, status, *columns(r.data), bytes.fromhex(r.version)) for row, (r, status) in enumerate(wanted, first)]
         tagged = [(kind, value, row) for row, (r, _) in enumerate(wanted, first) for kind, value in labels(r.data)]
         self.next_row += len(wanted)
-        self.db.executemany("INSERT INTO memory(row, id, line, status, scope, type, at, author, phase, source, anchor, digest)"
-                            " SELECT ?1, ?2, n, ?3, scope, ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM line WHERE version = ?11", memory_rows)
+        self.db.executemany("INSERT INTO memory(row, id, line, status, scope, type, at, author, phase, source, anchor, digest, confidence)"
+                            " SELECT ?1, ?2, n, ?3, scope, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM line WHERE version = ?12", memory_rows)
         self.db.executemany("INSERT OR IGNORE INTO label VALUES(?, ?, ?)", tagged)
         shown = [(row, r.data) for row, (r, status) in enumerate(wanted, first) if status == ACTIVE]
         self.count += len(shown)
