@@ -109,10 +109,12 @@ def missing(store: Store, scope: str, seconds: float = PUBLISH) -> list[tuple[st
     def read(cache: Cache) -> list[tuple[str, bytes]]:
         if cache.meta("marks:" + scope) == stamp:
             return []
-        commits = sorted({c for way in where.moves(cache, anchors(cache, SCOPE_BITS[scope])).values() for c in way})
+        ways = where.moves(cache, anchors(cache, SCOPE_BITS[scope]))
+        line = Ancestry(repo.git, main, {c for way in ways.values() for c in way})
+        # What a rewrite brought to a main line is found by its moves: of N amends of a commit none needs a mark.
+        commits = sorted({c for way in ways.values() if not any(map(line.contains, way)) for c in way})
         for head in main:  # learns which branches were squashed, for what is not on a remote
             where.stands(repo, cache, commits, head, seconds)
-        line = Ancestry(repo.git, main, commits)
         patches = Patches(repo, cache, seconds)
         found, whole = _marks(store, cache, patches, [c for c in commits if c in line.beyond], line, pushed)
         patches.save()

@@ -117,6 +117,8 @@ class _Search:
     def _match(self, wanted: dict[str, set[str]]) -> dict[str, str]:
         """{commit: its first twin}, of {commit: patch-ids a twin may have}."""
         holders = self.patches.holders(set().union(*wanted.values())) if wanted else {}
+        # Once for each patch-id: all the amended forms of a commit have the same one.
+        holders = {id: [c for c in found if c in self.places or c in self.recent] for id, found in holders.items()}
         out = {}
         for commit, ids in wanted.items():
             candidates = {c for id in ids for c in holders.get(id, ())} - {commit}

@@ -31,7 +31,7 @@ from .standing import waiting as waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 SAME, CHANGED, GONE = "same", "changed", "gone"
 
@@ -104,10 +104,61 @@ def moves(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
             step.setdefault(old, []).append(new)
             ask |= {new} - seen
             seen.add(new)
-    for way in ways.values():
-        for commit in way:  # grows while it is read
-            way.extend(n for n in step.get(commit, ()) if n not in way)
+    for part in _parts(step):
+        _follow(step, part, ways)
     return ways
+
+
+def _parts(step: dict[str, list[str]]) -> Iterator[list[str]]:
+    """The commits that moves join, one list for each part that hangs together, in order."""
+    beside: dict[str, list[str]] = {}
+    for old, found in step.items():
+        for new in found:
+            beside.setdefault(old, []).append(new)
+            beside.setdefault(new, []).append(old)
+    left = set(beside)
+    for first in sorted(beside):
+        if first in left:
+            left.discard(first)
+            part = [first]
+            for commit in part:  # grows while it is read
+                fresh = left.intersection(beside[commit])
+                left -= fresh
+                part += fresh
+            yield sorted(part)
+
+
+def _follow(step: dict[str, list[str]], part: list[str], ways: dict[str, list[str]]) -> None:
+    """Adds to the ways that begin in a part what is reached from there, by steps, in the order of ids.
+
+    Sets of commits are bits of one number: after N amends of a commit with N
+    memories every commit leads to every later one, and each of the N ways would
+    look at all of these pairs.
+    """
+    number = {commit: i for i, commit in enumerate(part)}
+    after = [0] * len(part)
+    for old in part:
+        for new in step.get(old, ()):
+            after[number[old]] |= 1 << number[new]
+    for anchor in part:
+        if anchor in ways:
+            seen = level = 1 << number[anchor]
+            while level:
+                reached = 0
+                while level:
+                    lowest = level & -level
+                    reached |= after[lowest.bit_length() - 1]
+                    level ^= lowest
+                level = reached & ~seen
+                seen |= level
+                ways[anchor] += [part[i] for i in _bits(level)]
+
+
+def _bits(number: int) -> Iterator[int]:
+    while number:
+        lowest = number & -number
+        yield lowest.bit_length() - 1
+        number ^= lowest
 
 
 def places(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:

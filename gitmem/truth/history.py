@@ -49,11 +49,18 @@ class History:
         self.git = git
         self.ref = ref
         self.hex_len = hex_len
+        self._seen: dict[str, Commit] = {}  # by id: one call walks the same commits several times
+        self._compared: tuple[set[tuple[str, str]], list[tuple[str, bytes]]] = (set(), [])  # the last pairs, and what was gone
 
     def commit(self, name: str) -> Commit | None:
         """The commit a name stands for, None where there is none (or it is not here)."""
+        if name in self._seen:
+            return self._seen[name]
         found = self.git.objects.get(name)
-        return Commit(found[0], found[2]) if found and found[1] == "commit" else None
+        if not found or found[1] != "commit":
+            return None
+        self._seen[found[0]] = commit = Commit(found[0], found[2])
+        return commit
 
     def tip(self) -> Commit | None:
         """The commit the ref points to, None where there is no ref. Raises GitFailed where the ref names what is not here: that is not "no memories"."""
@@ -106,8 +113,12 @@ class History:
                     continue
                 wanted.add((parent.tree, commit.tree))
                 queue.append(parent)
+        if wanted == self._compared[0]:
+            return self._compared[1], whole
         try:
-            return list(dict.fromkeys(notetree.lines_gone(self.git, sorted(wanted), self.hex_len, strict=True))), whole
+            gone = list(dict.fromkeys(notetree.lines_gone(self.git, sorted(wanted), self.hex_len, strict=True)))
+            self._compared = wanted, gone
+            return gone, whole
         except GitFailed:
             # What is not here now may be away for a moment: whoever looks later finds it, if nobody claims to have seen all.
             found: dict[tuple[str, bytes], None] = {}
