@@ -14,7 +14,11 @@ case $line in
 "#!/"*" "*) ;;
 "#!/"*python*)
     python=${line#??}
-    [ -x "$python" ] && exec "$python" -EP "$program" hook "$1" --agent claude
+    if [ -x "$python" ]; then
+        "$python" -EP "$program" hook "$1" --agent claude
+        exit 0
+    fi
     ;;
 esac
-PYTHONPATH='' exec "$program" hook "$1" --agent claude
+PYTHONPATH='' "$program" hook "$1" --agent claude
+exit 0

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shutil
+import stat
 import subprocess
 import sys
 from typing import Any
@@ -237,6 +238,21 @@ def test_words_that_do_not_fit_are_refused(lab: Lab, repo: pathlib.Path, words: 
     assert files(lab.root) == before
 
 
+def test_a_device_in_the_place_of_a_file_is_left_alone(lab: Lab, repo: pathlib.Path) -> None:
+    device = lab.root / "null"
+    try:
+        os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        device.read_bytes()
+    except OSError:
+        pytest.skip("devices cannot be made here")
+    told = lab.mem(repo, "install", "claude", env={"GIT_CONFIG_GLOBAL": str(device)})
+    assert "there is no global git configuration" in told and device.is_char_device()
+    lab.mem(repo, "uninstall", "claude")
+    user_file(lab).parent.mkdir()
+    user_file(lab).symlink_to(device)
+    assert "is no regular file" in lab.run(repo, sys.executable, "-m", "gitmem", "install", "claude").stderr and device.is_char_device()
+
+
 # --- twice ------------------------------------------------------------------
 
 
@@ -282,7 +298,9 @@ def test_doctor_names_what_is_wrong_with_hooks(lab: Lab, repo: pathlib.Path) -> 
     lab.mem(repo, "init")
     assert "no agent gets memories by itself" in problems(lab, repo)
     lab.mem(repo, "install", "claude")
-    assert "agent" not in problems(lab, repo)
+    assert "agent" not in problems(lab, repo) and "prompts" not in problems(lab, repo)
+    lab.git(repo, "config", "mem.promptContext", "false")
+    assert "prompts get no memories" in problems(lab, repo)
     path, text = user_file(lab), user_file(lab).read_text()
     data = json.loads(text)
     data["hooks"]["Stop"] *= 2

@@ -263,6 +263,8 @@ def _prompt_context(book: Ledger, environ: Mapping[str, str], repo: Repo | None,
         changes.add(repo, _STEP, [(_KEY, "true")])
         return [f"{_KEY} = true  (prompts get memories, in this repository)"], []
     path = _global_config(environ)
+    if not path:
+        return [], [f"{_KEY} is not set, for there is no global git configuration: prompts get no memories"]
     book.edit(path, _CONFIG, lambda text: _with_setting(text or ""))
     return [f"{_KEY} = true in '{path}'  (prompts get memories)"], []
 
@@ -294,10 +296,10 @@ def _config_back(book: Ledger) -> list[str]:
 
 
 def _global_config(environ: Mapping[str, str]) -> str:
-    """The file that `git config --global` writes."""
+    """The file that `git config --global` writes, "" for none."""
     named = environ.get("GIT_CONFIG_GLOBAL", "")
-    if named:
-        return named
+    if named or not environ.get("HOME"):
+        return named if os.path.isfile(named) or not os.path.exists(named) else ""
     own = os.path.join(environ["HOME"], ".gitconfig")
     xdg = os.path.join(environ.get("XDG_CONFIG_HOME", "") or os.path.join(environ["HOME"], ".config"), "git", "config")
     return xdg if os.path.exists(xdg) and not os.path.exists(own) else own

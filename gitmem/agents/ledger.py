@@ -70,12 +70,14 @@ class Ledger:
             note = self.files.get(real, {})
             if read(real) != before:
                 continue  # somebody else was writing
+            fresh: list[str] = []
             try:
                 if wanted.text is None:
                     os.unlink(real)
                     _tidy(note.get("dirs", []))
                 else:
-                    dirs = note.get("dirs", []) + _missing(os.path.dirname(real))
+                    fresh = _missing(os.path.dirname(real))
+                    dirs = note.get("dirs", []) + fresh
                     base = cut(wanted.text, wanted.spans or [])
                     if wanted.spans:
                         self.files[real] = {"target": target, "before": _digest(base), "after": _digest(wanted.text), "spans": wanted.spans, "dirs": dirs,
@@ -84,6 +86,7 @@ class Ledger:
                     os.makedirs(os.path.dirname(real), exist_ok=True)
                     changes.replace(real, _encode(wanted.text), 0o666 & ~changes.umask())
             except OSError as e:
+                _tidy(fresh)
                 self._drop(real, note)
                 raise MemError(f"cannot write '{file}': {e.strerror}", hint="nothing was changed") from e
             if not wanted.spans:
@@ -162,7 +165,9 @@ def _load(path: str) -> dict[str, dict[str, Any]]:
 
 
 def _writable(file: str, real: str) -> None:
-    """A rename would replace also a file that its owner protects."""
+    """A rename would replace also a file that its owner protects, and a device."""
+    if os.path.exists(real) and not os.path.isfile(real):
+        raise MemError(f"'{file}' is no regular file", hint="nothing was changed")
     if os.path.exists(real) and (not os.access(real, os.W_OK) or not os.stat(real).st_mode & 0o222):
         raise MemError(f"'{file}' is read-only", hint="nothing was changed")
 

@@ -82,13 +82,14 @@ def command(agent: str, event: str, python: str = "", package: str = "") -> str:
     By name it is the same on every machine and in every settings file, and the
     client runs equal commands once. With `python` and `package` it starts this
     installation. PYTHONPATH is emptied: Python would run a `sitecustomize.py` of
-    the working tree before any line of ours.
+    the working tree before any line of ours. Not `exec`, which costs as much: fish
+    would not empty it, and a program that fails would have the last word.
     """
     words = f"hook {event} --agent {agent}"
     if python:
         python, module = shlex.quote(python), shlex.quote(os.path.join(package, "__main__.py"))
-        return f"[ -x {python} ] && [ -r {module} ] && exec {python} -EP -m gitmem {words}; exit 0"
-    return f"command -v git-mem >/dev/null 2>&1 && exec env PYTHONPATH= git-mem {words}; exit 0"
+        return f"[ -x {python} ] && [ -r {module} ] && {python} -EP -m gitmem {words}; exit 0"
+    return f"command -v git-mem >/dev/null 2>&1 && PYTHONPATH= git-mem {words}; exit 0"
 
 
 _OURS = re.compile(r"(?:\bgit[- ]mem\b['\"]?|-m gitmem) hook (\w+)(?: --agent[ =](\w+))?")
@@ -101,7 +102,7 @@ def ours(text: object) -> bool:
 
 def program(text: str) -> str:
     """The package that a command names, "" where it goes by the name."""
-    found = re.search(r"\[ -r (.*?) \] && exec", text)
+    found = re.search(r"\[ -r (.*?) \] && ", text)
     words = shlex.split(found[1]) if found else []
     return os.path.dirname(words[0]) if words else ""
 
