@@ -14,6 +14,7 @@ events=@EVENTS@
 {
     # In a copy of the repository our absolute path still leads here; what runs are the copy's own hooks.
     default=
+    ask_file=
     for dir in "${GIT_DIR:-.git}" "${GIT_DIR:-.git}/../.."; do
         [ "$dir/git-mem-hooks" -ef "$here" ] && default=$here/../hooks
     done
@@ -21,22 +22,34 @@ events=@EVENTS@
     if [ -z "$default" ] || [ ! -r "$here/former" ] || [ "$here/../config" -nt "$here/former" ] ||
         [ "${GIT_CONFIG_GLOBAL:-${HOME-}/.gitconfig}" -nt "$here/former" ] ||
         [ "${XDG_CONFIG_HOME:-${HOME-}/.config}/git/config" -nt "$here/former" ]; then
-        former=$(git config --type=path --get-all core.hooksPath | {
+        # A path may begin and end with blanks and hold line breaks: they travel as \001, and the slash keeps those at its end.
+        former=$(git config -z --type=path --get-all core.hooksPath | tr '\012\000' '\001\012' | {
             last=${default:-$(git rev-parse --git-common-dir)/hooks} asked=
-            while read -r value; do
+            while IFS= read -r value; do
                 case $value in "$here") asked=1 ;; *) last=$value ;; esac
             done
-            [ -z "$asked" ] || printf '%s' "$last"
+            [ -z "$asked" ] || printf '%s/' "$last" | tr '\001' '\012'
         })
         if [ -z "$default" ]; then
             events=
         elif [ -n "$former" ]; then
+            former=${former%/}
             printf '%s\n' "$former" >"$here/former.$$" && mv -f "$here/former.$$" "$here/former"
         else # git could not say
-            read -r former <"$here/former" || former=$default
+            ask_file=1
         fi
     else
-        read -r former <"$here/former"
+        ask_file=1
+    fi
+    if [ -n "$ask_file" ]; then
+        former=$default
+        [ -r "$here/former" ] && {
+            IFS= read -r former
+            while IFS= read -r line; do
+                former=$former'
+'$line
+            done
+        } <"$here/former"
     fi
 } 2>/dev/null
 

@@ -12,6 +12,7 @@ import base64
 import hashlib
 import json
 import os
+import stat
 from typing import Any
 
 from ..core.errors import GitFailed
@@ -118,10 +119,10 @@ def umask() -> int:
 
 
 def read(path: str) -> bytes:
-    """The content of a file, empty where there is none."""
+    """The content of a file, empty where there is none, or something else (a named pipe would be waited for)."""
     try:
-        with open(path, "rb") as f:
-            return f.read()
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)), "rb") as f:
+            return f.read() if stat.S_ISREG(os.fstat(f.fileno()).st_mode) else b""
     except OSError:
         return b""
 
