@@ -402,6 +402,45 @@ def test_uninstall_of_everything_takes_out_of_the_working_tree_what_was_installe
     assert "kept: gemini" in told and "kept: codex" in told and user_file(lab, "gemini").exists()
 
 
+# --- on a terminal ----------------------------------------------------------
+
+
+def on_a_terminal(lab: Lab, cwd: pathlib.Path, *words: str, typed: str) -> str:
+    """What a command prints to somebody who types these answers."""
+    mine, its = os.openpty()
+    with subprocess.Popen([sys.executable, "-m", "gitmem", *words], cwd=cwd, env=lab.env, stdin=its, stdout=its, stderr=its) as process:
+        os.close(its)
+        os.write(mine, typed.encode())
+        seen = b""
+        while True:
+            try:
+                part = os.read(mine, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            seen += part
+        os.close(mine)
+        assert process.wait(120) == 0, seen
+    return seen.decode("utf-8", "replace")
+
+
+def test_init_asks_for_each_agent_that_is_there_and_takes_no_for_an_answer(lab: Lab, repo: pathlib.Path) -> None:
+    user_file(lab).parent.mkdir()
+    user_file(lab, "gemini").parent.mkdir()
+    told = on_a_terminal(lab, repo, "init", "--offline", typed="n\ny\n\n")  # git hooks: no; Claude Code: yes; Gemini: what Enter means
+    assert "Give Claude Code memories" in told and "Give Gemini CLI memories" in told and "Codex" not in told
+    assert user_file(lab).exists() and not user_file(lab, "gemini").exists()
+    assert "Claude Code memories" not in on_a_terminal(lab, repo, "init", "--offline", typed="n\nn\n")
+
+
+def test_the_permission_is_offered_on_a_terminal(lab: Lab, repo: pathlib.Path) -> None:
+    assert "without asking each time?" in on_a_terminal(lab, repo, "install", "claude", typed="y\n")
+    assert json.loads(user_file(lab).read_text())["permissions"] == {"allow": [targets.PERMISSION]}
+    on_a_terminal(lab, repo, "install", "claude", typed="\n")  # Enter leaves it as it is
+    assert "permissions" in json.loads(user_file(lab).read_text())
+
+
 # --- sections ---------------------------------------------------------------
 
 

@@ -39,6 +39,7 @@ def init_command(offline: bool = typer.Option(False, "--offline", help="Do not a
             write("  nothing had to change")
         write(f"  {count} memories here" if count else "  no memories here yet")
         _offer_hooks(store)
+        _offer_agents(store)
         write("next:")
         if not count:
             write('  git mem remember "why something is as it is" --type decision')
@@ -55,6 +56,19 @@ def _offer_hooks(store: Store) -> None:
     if typer.confirm("Add git hooks that keep the search index up to date after each commit?", default=False):
         for line in githooks.install(store):
             write(f"  {line}")
+
+
+def _offer_agents(store: Store) -> None:
+    """Asks on a terminal for each agent that this user has and that has no git mem."""
+    if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
+        return
+    there = {one.target for one in installed.state(os.environ, store.repo)}
+    for name, agent in targets.AGENTS.items():
+        file = agent.file(os.environ, "", targets.USER)
+        if name not in there and file and os.path.isdir(os.path.dirname(file)) and typer.confirm(f"Give {agent.title} memories at a session's start and with each prompt?", default=False):
+            done, hints = install.install(os.environ, store.repo, name)
+            for line in done + hints:
+                write(f"  {line}")
 
 
 @app.command("install")
