@@ -179,6 +179,34 @@ def test_what_somebody_writes_meanwhile_is_not_lost(lab: Lab, tmp_path: pathlib.
         assert book.original(str(path), "two ours") == "two"
 
 
+@pytest.mark.parametrize("text", [None, SETTINGS["comments and commas"], "{}"])
+def test_a_crash_after_the_note_and_before_the_file_leaves_nothing_behind(lab: Lab, repo: pathlib.Path, text: str | None) -> None:
+    if text is not None:
+        put(user_file(lab), text)
+    before = files(lab.root)
+    lab.mem(repo, "install", "claude")
+    user_file(lab).unlink() if text is None else put(user_file(lab), text)  # as it was when the note was written
+    assert lab.mem(repo, "uninstall", "claude").startswith("mem.promptContext")
+    lab.mem(repo, "install", "claude")
+    user_file(lab).unlink() if text is None else put(user_file(lab), text)
+    lab.mem(repo, "install", "claude")
+    lab.mem(repo, "uninstall", "claude")
+    assert not ledger.peek(lab.env)
+    if text is None:  # nobody knows any more who made the directory
+        user_file(lab).parent.rmdir() if user_file(lab).parent.exists() else None
+    assert files(lab.root) == before
+
+
+def test_a_note_that_cannot_be_read_counts_as_none(lab: Lab, repo: pathlib.Path) -> None:
+    put(user_file(lab), SETTINGS["plain"])
+    lab.mem(repo, "install", "claude")
+    for text in ("garbage", '{"files": {"/x": {}}}', '{"files": []}', '{"files": {"/x": {"target": "a", "before": "", "after": "", "spans": [["a", 1]]}}}'):
+        pathlib.Path(ledger.place(lab.env)).write_text(text)
+        assert ledger.peek(lab.env) == {}
+    lab.mem(repo, "uninstall", "claude")
+    assert user_file(lab).read_text() == SETTINGS["plain"]
+
+
 def test_installations_at_the_same_time_are_all_noted(lab: Lab, repo: pathlib.Path) -> None:
     before = files(lab.root)
     running = [subprocess.Popen([sys.executable, "-m", "gitmem", "install", agent], cwd=repo, env=lab.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) for agent in AGENTS]
