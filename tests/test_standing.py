@@ -1,0 +1,149 @@
+"""Where memories stand, as hooks read it: what the worker found, for each worktree's HEAD, and never more than was looked at."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import Any
+
+import pytest
+from conftest import Lab
+
+from gitmem.anchors import reanchor, standing, where
+from gitmem.anchors.standing import Stand
+from gitmem.engine import cache as cache_file
+from gitmem.engine.cache import Cache
+from gitmem.hooks import worker
+from gitmem.store import open_store
+
+
+def opened(repo: pathlib.Path) -> Cache:
+    found = cache_file.open_cache(str(repo / ".git" / "mem"))
+    assert found is not None
+    return found
+
+
+def states(repo: pathlib.Path, head: str = "HEAD", cwd: pathlib.Path | None = None) -> dict[str, tuple[str, str, str, str]]:
+    """What a hook reads for all anchors."""
+    store = open_store(os.environ, str(cwd or repo))
+    cache = opened(repo)
+    try:
+        found = standing.read(cache, reanchor.anchors(cache), store.repo.commit(head) or "")
+        return {a: (s.state, s.commit, s.into, s.reason) for a, s in found.items()}
+    finally:
+        cache.close()
+        store.close()
+
+
+def asked(repo: pathlib.Path, cwd: pathlib.Path | None = None) -> dict[str, tuple[str, str, str, str]]:
+    """What git says of them."""
+    store = open_store(os.environ, str(cwd or repo))
+
+    def ask(cache: Cache) -> Any:
+        return where.stands(store.repo, cache, reanchor.anchors(cache), store.repo.head(), 60.0)
+
+    try:
+        return {a: (s.state, s.commit, s.into, s.reason) for a, s in store.with_cache(ask)[0].items()}
+    finally:
+        store.close()
+
+
+def work(repo: pathlib.Path) -> None:
+    worker.run(str(repo / ".git"), os.environ, 0.0)
+
+
+def commit(lab: Lab, repo: pathlib.Path, name: str) -> str:
+    (repo / name).write_text(f"{name}\n" * 9)
+    lab.git(repo, "add", "-A")
+    lab.git(repo, "commit", "-q", "-m", name)
+    return lab.git(repo, "rev-parse", "HEAD").strip()
+
+
+@pytest.fixture
+def repo(lab: Lab) -> pathlib.Path:
+    """Memories about the main line, an open branch, and a branch that was squashed."""
+    repo = lab.repo(commits=2)
+    lab.mem(repo, "remember", "about the main line")
+    for branch in ("open", "squashed"):
+        lab.git(repo, "checkout", "-q", "-b", branch, "main")
+        commit(lab, repo, f"{branch}.txt")
+        lab.mem(repo, "remember", f"about the {branch} branch")
+    lab.git(repo, "checkout", "-q", "main")
+    lab.git(repo, "merge", "-q", "--squash", "squashed")
+    lab.git(repo, "commit", "-q", "-m", "squashed")
+    return repo
+
+
+def test_hooks_read_what_git_says(repo: pathlib.Path) -> None:
+    work(repo)
+    assert states(repo) == asked(repo)
+    assert {s[0] for s in states(repo).values()} == {where.REACHABLE, where.UNMERGED, where.SQUASHED}
+
+
+def test_of_a_head_that_nobody_looked_from_only_head_itself_is_known(lab: Lab, repo: pathlib.Path) -> None:
+    work(repo)
+    new = commit(lab, repo, "new.txt")
+    lab.mem(repo, "remember", "about the newest commit")
+    asked(repo)
+    found = states(repo)
+    assert found.pop(new)[0] == where.REACHABLE
+    assert {(s[0], s[3]) for s in found.values()} == {(where.UNKNOWN, where.WAITING)}
+    work(repo)
+    assert states(repo) == asked(repo)
+
+
+def test_a_memory_that_came_since_is_unknown_and_not_taken_for_reachable(lab: Lab, repo: pathlib.Path) -> None:
+    work(repo)
+    lab.git(repo, "checkout", "-q", "-b", "later")
+    late = commit(lab, repo, "later.txt")
+    lab.mem(repo, "remember", "about a later branch")
+    lab.git(repo, "checkout", "-q", "main")
+    asked(repo)
+    assert states(repo)[late] == (where.UNKNOWN, late, "", where.WAITING)
+
+
+def test_before_the_first_commit_nothing_stands_anywhere(lab: Lab, repo: pathlib.Path) -> None:
+    cache = opened(repo)
+    found = standing.read(cache, ["a" * 40, ""], "")
+    assert {a: (s.state, s.reason) for a, s in found.items()} == {"a" * 40: (where.UNKNOWN, where.UNBORN)}
+    cache.close()
+
+
+def test_each_worktree_has_the_states_of_its_own_head_and_a_former_head_leaves_nothing(lab: Lab, repo: pathlib.Path) -> None:
+    tree = lab.root / "tree"
+    lab.git(repo, "worktree", "add", "-q", str(tree), "open")
+    work(repo)
+    assert states(repo) == asked(repo) and states(repo, cwd=tree) == asked(repo, tree) != asked(repo)
+    for n in range(3):
+        commit(lab, repo, f"more{n}.txt")
+        work(repo)
+    cache = opened(repo)
+    assert cache.db.execute("SELECT count(*) FROM head").fetchone() == (2,)
+    assert cache.db.execute("SELECT count(DISTINCT slot) FROM stand").fetchone() == (2,)
+    cache.close()
+    assert states(repo) == asked(repo) and states(repo, cwd=tree) == asked(repo, tree)
+
+
+def test_a_commit_writes_only_the_states_that_changed() -> None:
+    cache = cache_file.open_in_memory()
+    stands = {f"{n:040x}": Stand(standing.REACHABLE, f"{n:040x}") for n in range(50)}
+    assert standing.keep(cache, "a" * 40, stands, ["a" * 40])
+    before = cache.db.total_changes
+    stands["f" * 40] = Stand(standing.UNMERGED, "f" * 40)
+    assert standing.keep(cache, "b" * 40, stands, ["b" * 40])
+    assert cache.db.total_changes - before <= 4
+    assert standing.slot_of(cache, "a" * 40) is None and len(standing.read(cache, stands, "b" * 40)) == 51
+    before = cache.db.total_changes
+    assert standing.keep(cache, "b" * 40, stands, ["b" * 40]) and cache.db.total_changes == before
+
+
+def test_an_anchor_that_no_memory_has_any_more_is_taken_out() -> None:
+    cache = cache_file.open_in_memory()
+    standing.keep(cache, "a" * 40, {"c" * 40: Stand(standing.REACHABLE, "c" * 40), "d" * 40: Stand(standing.REACHABLE, "d" * 40)})
+    standing.keep(cache, "a" * 40, {"c" * 40: Stand(standing.SQUASHED, "c" * 40, "e" * 40)})
+    assert cache.db.execute("SELECT anchor, state, into_commit FROM stand").fetchall() == [("c" * 40, "squashed", "e" * 40)]
+
+
+def test_index_asks_for_what_hooks_will_read(lab: Lab, repo: pathlib.Path) -> None:
+    lab.mem(repo, "index")
+    assert states(repo) == asked(repo)
