@@ -5,101 +5,25 @@ from __future__ import annotations
 import ast
 import json
 import os
-import pathlib
 import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
+import signers
 from conftest import Lab
+from signers import PACKAGE, Ring, calls, check, counted, fail, keys_of, rewrite
 
-import gitmem
 from gitmem.core import record
 from gitmem.core.errors import CannotSign
-from gitmem.git.config import Config
 from gitmem.signing import sign
-from gitmem.signing.keys import Keys
-from gitmem.signing.signature import BAD, EXPIRED, GOOD, REVOKED, UNKNOWN, UNTRUSTED, Checker, Verdict
-
-PACKAGE = pathlib.Path(gitmem.__file__).parent
-
-
-def fail(lab: Lab, where: pathlib.Path, *argv: str, stdin: str | None = None, env: dict[str, str] | None = None) -> tuple[int, str]:
-    done = lab.run(where, sys.executable, "-m", "gitmem", *argv, stdin=stdin, env=env)
-    assert "Traceback" not in done.stderr and "bug:" not in done.stderr, done.stderr
-    return done.returncode, done.stderr
-
-
-class Ring:
-    """SSH keys in a directory, and a repository that signs with one of them."""
-
-    def __init__(self, lab: Lab) -> None:
-        self.lab = lab
-        self.home = lab.root / "keys"
-        self.home.mkdir()
-        self.allowed = self.home / "allowed"
-        self.allowed.write_text("")
-        lab.git(lab.root, "config", "--global", "gpg.format", "ssh")
-        lab.git(lab.root, "config", "--global", "gpg.ssh.allowedSignersFile", str(self.allowed))
-
-    def key(self, name: str, *options: str, passphrase: str = "") -> pathlib.Path:
-        path = self.home / name
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", passphrase, "-C", name, "-f", str(path), *options], check=True)
-        return path
-
-    def allow(self, *rows: tuple[str, str, str]) -> None:
-        """(principals, options, key name) of each row of the allowed signers file."""
-        self.allowed.write_text("".join(f"{who} {options} {(self.home / (name + '.pub')).read_text()}" for who, options, name in rows))
-
-    def repo(self, name: str = "repo", key: str = "ada") -> pathlib.Path:
-        path = self.lab.repo(name)
-        self.lab.git(path, "config", "user.signingKey", str(self.home / key))
-        self.lab.git(path, "config", "mem.sign", "true")
-        return path
-
-    def verify(self, path: pathlib.Path, *argv: str, rc: tuple[int, ...] = (0,)) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.lab.json(path, "verify", *argv, rc=rc)
-        return found
+from gitmem.signing.signature import BAD, EXPIRED, GOOD, REVOKED, UNKNOWN, UNTRUSTED, Checker
 
 
 @pytest.fixture
-def ring(lab: Lab) -> Ring:
-    if shutil.which("ssh-keygen") is None:
-        pytest.skip("no ssh-keygen here")
-    made = Ring(lab)
-    made.key("ada")
-    made.allow(("ada@example.org", "", "ada"))
-    return made
-
-
-def rewrite(lab: Lab, path: pathlib.Path, lines: list[str], ref: str = "mem/team") -> None:
-    """Puts other lines in the note of HEAD, with stock git."""
-    (path / ".git" / "note").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    lab.git(path, "notes", f"--ref={ref}", "add", "-f", "-C", lab.git(path, "hash-object", "-w", ".git/note").strip(), "HEAD")
-
-
-def counted(lab: Lab, *programs: str) -> pathlib.Path:
-    """A directory for the front of PATH, whose programs note each call in `log` and do the real thing."""
-    where = lab.root / "counted"
-    where.mkdir(exist_ok=True)
-    for name in programs:
-        real = shutil.which(name)
-        assert real
-        (where / name).write_text(f'#!/bin/sh\necho {name} "$@" >> "{where}/log"\nexec {real} "$@"\n')
-        (where / name).chmod(0o755)
-    lab.env["PATH"] = f"{where}{os.pathsep}{os.environ['PATH']}"
-    return where
-
-
-def calls(where: pathlib.Path) -> list[str]:
-    log = where / "log"
-    rows = log.read_text().splitlines() if log.exists() else []
-    log.write_text("")
-    return rows
+def ring(lab: Lab) -> signers.Ring:
+    return signers.made(lab)
 
 
 # --- making ------------------------------------------------------------------
@@ -184,8 +108,6 @@ def test_signing_off_starts_no_process_more_and_loads_nothing(ring: Ring, lab: L
             "assert not {'gitmem.signing.sign', 'gitmem.signing.keys', 'gitmem.signing.signature'} & set(sys.modules)")
     done = lab.run(keyed, sys.executable, "-c", code)
     assert done.returncode == 0, done.stderr
-
-
 BROKEN = {
     "no such file": (("user.signingKey", "/no/such/place/key"),),
     "no key at all": (("user.signingKey", ""), ("gpg.ssh.defaultKeyCommand", "")),
@@ -214,10 +136,6 @@ def test_a_signature_that_cannot_be_made_refuses_the_write_and_nothing_is_stored
         assert done.returncode == 1 and "cannot sign" in done.stderr and "nothing was stored" in done.stderr and "bug" not in done.stderr, (argv, done.stderr)
         assert (lab.lines(path), lab.lines(path, "mem/private")) == before
     assert not [n for n in os.listdir(path / ".git" / "mem") if n.startswith("sign-")]
-
-
-def keys_of(settings: dict[str, str], home: pathlib.Path) -> Keys:
-    return Keys(Config({"sign": "true", "trust": "all"}, "Ada", "ada@example.org", {}, settings), str(home))
 
 
 def test_a_program_that_hangs_is_ended_and_named(lab: Lab) -> None:
@@ -335,14 +253,6 @@ def test_a_signature_of_another_record_is_bad(ring: Ring, lab: Lab) -> None:
     first, second = map(json.loads, lab.lines(path))
     with Checker(keys_of({"gpg.ssh.allowedsignersfile": str(ring.allowed)}, path)) as checker:
         assert check(checker, {**first, "signature": second["signature"]}).state == BAD
-
-
-def check(checker: Checker, data: dict[str, Any]) -> Verdict:
-    parsed = record.parse(record.dump(data))
-    assert parsed
-    return checker.of(parsed)
-
-
 ODD = ["", "x", "-----BEGIN SSH SIGNATURE-----", "-----BEGIN SSH SIGNATURE-----\nU1NIU0lH\n-----END SSH SIGNATURE-----", "-----BEGIN SSH SIGNATURE-----\n!!!\n",
        "-----BEGIN PGP SIGNATURE-----\n\nabc\n-----END PGP SIGNATURE-----", "-----BEGIN SIGNED MESSAGE-----\nabc", 7, None, ["x"], {"a": 1}, "\u00fc", "-----BEGIN SSH SIGNATURE-----\n" + "A" * 70_000]
 
@@ -458,362 +368,3 @@ def test_verify_says_what_else_is_odd_about_a_record(ring: Ring, lab: Lab) -> No
     assert "its id is not that of its text" in lab.mem(path, "verify", rc=(1,))
     assert ring.verify(path, id[:8])[0]["state"] == "good", "named by its id, also when it is forgotten"
     assert fail(lab, path, "verify", "0" * 8)[0] == 1
-
-
-# --- OpenPGP -----------------------------------------------------------------
-
-
-class Pgp:
-    """A GnuPG home with keys; its agent ends with the test."""
-
-    def __init__(self, home: pathlib.Path) -> None:
-        self.home = home
-        home.mkdir(mode=0o700, exist_ok=True)
-
-    def gpg(self, *argv: str, stdin: str = "") -> str:
-        done = subprocess.run(["gpg", "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", "", "--homedir", str(self.home), *argv],
-                              input=stdin, text=True, capture_output=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def key(self, uid: str, expire: str = "never") -> str:
-        self.gpg("--quick-generate-key", uid, "ed25519", "sign", expire)
-        return next(row.split(":")[9] for row in self.gpg("--with-colons", "--list-secret-keys", uid).splitlines() if row.startswith("fpr"))
-
-
-@pytest.fixture
-def pgp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pgp]:
-    if shutil.which("gpg") is None or shutil.which("gpgconf") is None:
-        pytest.skip("no gpg here")
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="g", dir="/tmp") as short:  # the agent's socket has a short name
-        homes = [Pgp(pathlib.Path(short) / name) for name in "ab"]
-        yield homes[0]
-        for made in homes:
-            subprocess.run(["gpgconf", "--homedir", str(made.home), "--kill", "gpg-agent"], check=False, capture_output=True)
-
-
-def test_openpgp_signs_and_verifies_by_the_committers_own_key(pgp: Pgp, lab: Lab) -> None:
-    lab.env["GNUPGHOME"] = str(pgp.home)
-    fingerprint = pgp.key("Ada <ada@example.org>")
-    path = lab.repo()
-    lab.git(path, "config", "commit.gpgSign", "true")
-    lab.mem(path, "remember", "signed as git signs its commits")
-    (line,) = lab.lines(path)
-    assert json.loads(line)["signature"].startswith("-----BEGIN PGP SIGNATURE-----\n")
-    (item,) = lab.json(path, "verify")
-    assert (item["state"], item["signer"], item["key"], item["author_matches"]) == (GOOD, "Ada <ada@example.org>", fingerprint, True)
-    rewrite(lab, path, [line.replace("as git signs", "as git never signed")])
-    assert sorted(i["state"] for i in lab.json(path, "verify", rc=(1,))) == [BAD, GOOD], "the true line comes back from the history"
-
-
-def test_openpgp_keys_that_are_unknown_untrusted_revoked_or_expired_are_told_apart(pgp: Pgp, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GNUPGHOME", str(pgp.home))
-    fingerprint = pgp.key("Ada <ada@example.org>")
-    data = record.share("0" * 32)
-    armor = sign.signatures(keys_of({"user.signingkey": fingerprint}, lab.root), [record.signed_bytes(data)], str(lab.root))[0]
-    other = Pgp(pgp.home.parent / "b")
-
-    def verdict(home: Pgp, **more: str) -> str:
-        monkeypatch.setenv("GNUPGHOME", str(home.home))
-        with Checker(keys_of(more, lab.root)) as checker:
-            return check(checker, {**data, "signature": armor}).state
-
-    assert verdict(pgp) == GOOD
-    assert verdict(other) == UNKNOWN
-    other.gpg("--import", stdin=pgp.gpg("--armor", "--export", fingerprint))
-    assert verdict(other) == UNTRUSTED
-    assert verdict(other, **{"gpg.mintrustlevel": "undefined"}) == GOOD
-    assert verdict(other, **{"gpg.program": "/no/such/place/gpg"}) == UNKNOWN
-    pgp.gpg("--quick-set-expire", fingerprint, "2y")
-    other.gpg("--import", stdin=pgp.gpg("--armor", "--export", fingerprint))
-    later = lab.root / "gpg-in-three-years"  # no waiting for a clock: how soon gpg sees an expiry depends on the machine
-    later.write_text(f'#!/bin/sh\nexec gpg --faked-system-time {int(time.time()) + 3 * 366 * 86400}! "$@"\n')
-    later.chmod(0o755)
-    assert verdict(other) == UNTRUSTED
-    assert verdict(other, **{"gpg.program": str(later)}) == EXPIRED
-    pgp.gpg("--quick-set-expire", fingerprint, "0")
-    pgp.gpg("--import", stdin=(pgp.home / "openpgp-revocs.d" / f"{fingerprint}.rev").read_text().replace(":-----BEGIN", "-----BEGIN"))
-    assert verdict(pgp) == REVOKED
-
-
-def test_a_missing_openpgp_key_refuses_the_write(pgp: Pgp, lab: Lab) -> None:
-    lab.env["GNUPGHOME"] = str(pgp.home)
-    path = lab.repo()
-    lab.git(path, "config", "mem.sign", "true")
-    code, message = fail(lab, path, "remember", "x")
-    assert code == 1 and "cannot sign: gpg:" in message and "secret key" in message.lower() and lab.lines(path) == []
-
-
-def test_x509_is_called_as_git_calls_it(lab: Lab) -> None:
-    """A stand-in for gpgsm that speaks its status lines: what is asked of it, and what its answer means."""
-    stand_in = lab.root / "gpgsm"
-    stand_in.write_text("""#!/bin/sh
-case "$*" in
-*-bsau*) cat >/dev/null; echo '[GNUPG:] SIG_CREATED D 1 8 00 1 ABCD' >&2; printf -- '-----BEGIN SIGNED MESSAGE-----\\nMIAG\\n-----END SIGNED MESSAGE-----\\n' ;;
-*--verify*) cat >/dev/null; echo '[GNUPG:] GOODSIG ABCD /CN=Ada%20Example'; echo '[GNUPG:] VALIDSIG ABCD 2026-01-01'; echo "[GNUPG:] TRUST_$WORTH" ;;
-esac
-""")
-    stand_in.chmod(0o755)
-    path = lab.repo()
-    for name, value in (("gpg.format", "x509"), ("gpg.x509.program", str(stand_in)), ("mem.sign", "true")):
-        lab.git(path, "config", name, value)
-    lab.mem(path, "remember", "signed by a certificate")
-    for worth, state in (("FULLY", "good"), ("UNDEFINED", "untrusted"), ("NEVER", "untrusted")):
-        (item,) = json.loads(lab.mem(path, "verify", "--json", env={"WORTH": worth}))
-        assert (item["state"], item["signer"]) == (state, "/CN=Ada Example")
-
-
-@pytest.fixture
-def certificate(lab: Lab) -> Iterator[str]:
-    """A self-signed X.509 certificate in a GnuPG home; yields its fingerprint."""
-    if shutil.which("gpgsm") is None or shutil.which("gpgconf") is None:
-        pytest.skip("no gpgsm here")
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="x", dir="/tmp") as home:
-        where = pathlib.Path(home)
-        pinentry = where / "pinentry"
-        pinentry.write_text('#!/bin/sh\necho OK\nwhile read word rest; do case $word in GETPIN) echo "S PIN_REPEATED"; echo "D x"; echo OK;; BYE) echo OK; exit;; *) echo OK;; esac; done\n')
-        pinentry.chmod(0o755)
-        (where / "gpg-agent.conf").write_text(f"pinentry-program {pinentry}\n")
-        (where / "gpgsm.conf").write_text("disable-crl-checks\n")
-        (where / "wanted").write_text("Key-Type: RSA\nKey-Length: 2048\nKey-Usage: sign\nSerial: random\nName-DN: CN=Ada Example\nName-Email: ada@example.org\n")
-        lab.env["GNUPGHOME"] = home
-        lab.run(where, "gpgsm", "--batch", "--armor", "--output", "certificate", "--generate-key", "wanted")
-        lab.run(where, "gpgsm", "--batch", "--import", "certificate")
-        rows = lab.run(where, "gpgsm", "--with-colons", "--list-secret-keys").stdout.splitlines()
-        fingerprint = next((row.split(":")[9] for row in rows if row.startswith("fpr")), "")
-        try:
-            if not fingerprint:
-                pytest.skip("this gpgsm makes no certificate")
-            (where / "trustlist.txt").write_text(f"{fingerprint} S relax\n")
-            lab.run(where, "gpgconf", "--kill", "gpg-agent")
-            yield fingerprint
-        finally:
-            lab.run(where, "gpgconf", "--kill", "gpg-agent")
-
-
-def test_a_certificate_signs_and_verifies(certificate: str, lab: Lab) -> None:
-    path = lab.repo()
-    for name, value in (("gpg.format", "x509"), ("user.signingKey", certificate), ("mem.sign", "true")):
-        lab.git(path, "config", name, value)
-    lab.mem(path, "remember", "signed by a certificate")
-    (line,) = lab.lines(path)
-    (item,) = lab.json(path, "verify")
-    assert (item["state"], item["signer"], item["key"]) == (GOOD, "/CN=Ada Example", certificate)
-    rewrite(lab, path, [line.replace("signed by", "forged with")])
-    assert sorted(i["state"] for i in lab.json(path, "verify", rc=(1,))) == [BAD, GOOD]
-
-
-# --- policy ------------------------------------------------------------------
-
-
-def hits(lab: Lab, path: pathlib.Path, *argv: str) -> dict[str, str]:
-    """{body: state of its signature} of what recall finds."""
-    return {h["body"]: h.get("signature", {}).get("state", "") for h in lab.json(path, "recall", "deploy on which day", *argv, rc=(0, 1))["hits"]}
-
-
-def mixed(ring: Ring, lab: Lab) -> pathlib.Path:
-    """Memories by an allowed key, by a stranger's, and without a signature."""
-    ring.key("eve")
-    path = ring.repo()
-    lab.mem(path, "remember", "deploy on Tuesdays")
-    lab.git(path, "config", "user.signingKey", str(ring.home / "eve"))
-    lab.mem(path, "remember", "deploy on Thursdays")
-    lab.git(path, "config", "mem.sign", "false")
-    lab.mem(path, "remember", "deploy on Sundays")
-    return path
-
-
-def test_what_is_below_the_policy_is_marked_everywhere_and_injected_nowhere(ring: Ring, lab: Lab) -> None:
-    path = mixed(ring, lab)
-    assert len(hits(lab, path, "--hot")) == 3
-    lab.mem(path, "config", "trust", "signed")
-    assert set(hits(lab, path, "--hot")) == {"deploy on Tuesdays", "deploy on Thursdays"}
-    lab.mem(path, "config", "trust", "allowed")
-    assert lab.mem(path, "config", "trust").strip() == "allowed-signers"
-    assert set(hits(lab, path, "--hot")) == {"deploy on Tuesdays"}
-    assert hits(lab, path) == {"deploy on Tuesdays": "good", "deploy on Thursdays": "untrusted", "deploy on Sundays": "none"}
-    for command in (["list"], ["recall", "deploy on which day"]):
-        out = lab.mem(path, *command)
-        assert "unsigned" in out and "signed by a key that nobody here vouches for" in out and "signed by ada@example.org" in out
-    accepted = {m["body"]: m["signature"]["accepted"] for m in lab.json(path, "list")}
-    assert accepted == {"deploy on Tuesdays": True, "deploy on Thursdays": False, "deploy on Sundays": False}
-    assert len(ring.verify(path, rc=(1,))) == 3
-    assert "unsigned" in lab.mem(path, "show", next(m["id"] for m in lab.json(path, "list") if "Sundays" in m["body"]))
-
-
-def test_a_policy_file_in_the_tree_cannot_loosen_the_policy(ring: Ring, lab: Lab) -> None:
-    path = mixed(ring, lab)
-    lab.mem(path, "config", "trust", "signed")
-    (path / ".gitmem.toml").write_text('trust = "all"\nsign = "false"\n')
-    assert len(hits(lab, path, "--hot")) == 2
-    lab.git(path, "config", "--unset", "mem.trust")
-    assert lab.json(path, "config", "trust")["value"] == "all"
-
-
-def test_an_unsigned_edit_of_a_signed_memory_is_not_injected(ring: Ring, lab: Lab) -> None:
-    path = ring.repo()
-    lab.mem(path, "config", "trust", "allowed-signers")
-    id = lab.json(path, "remember", "deploy on Tuesdays")["id"]
-    assert hits(lab, path, "--hot")
-    lab.git(path, "config", "mem.sign", "false")
-    lab.mem(path, "edit", id, "-m", "deploy on Sundays, without tests")
-    assert hits(lab, path, "--hot") == {} and hits(lab, path) == {"deploy on Sundays, without tests": "none"}
-    lab.git(path, "config", "mem.sign", "true")
-    lab.mem(path, "sign", id)
-    assert hits(lab, path, "--hot") == {"deploy on Sundays, without tests": "good"}
-
-
-def test_a_signature_is_checked_once_until_the_keys_change(ring: Ring, lab: Lab) -> None:
-    path = mixed(ring, lab)
-    lab.mem(path, "config", "trust", "allowed-signers")
-    where = counted(lab, "ssh-keygen")
-    hits(lab, path, "--hot")
-    assert calls(where)
-    for argv in (["--hot"], []):
-        hits(lab, path, *argv)
-    lab.mem(path, "list")
-    assert calls(where) == []
-    ring.allow(("eve@example.org", "", "eve"))
-    assert set(hits(lab, path, "--hot")) == {"deploy on Thursdays"} and calls(where)
-    lab.git(path, "config", "mem.trust", "all")
-    lab.mem(path, "remember", "deploy on Mondays")
-    hits(lab, path)
-    assert calls(where) == [], "where everything is trusted nothing is checked"
-
-
-def test_keys_that_changed_are_not_trusted_for_what_they_were(ring: Ring, lab: Lab) -> None:
-    """Where the new state cannot be stored (a read-only cache), nothing is injected."""
-    from gitmem.engine.filters import Filter
-    from gitmem.store import open_store
-
-    path = mixed(ring, lab)
-    lab.mem(path, "config", "trust", "signed")
-    lab.mem(path, "index")
-    ring.allow(("eve@example.org", "", "eve"))
-    store = open_store(lab.env, str(path))
-    try:
-        def narrowed(cache: Any) -> tuple[Any, list[Any]]:
-            before = store.trust.injectable(cache, Filter()).signatures
-            store.trust.catch_up(cache)
-            return before, list(store.trust.injectable(cache, Filter()).signatures or ())
-
-        assert store.with_cache(narrowed)[0] == ((), ["good", "untrusted"])
-    finally:
-        store.close()
-
-
-def test_a_prompt_checks_a_few_signatures_and_the_rest_count_as_below_the_policy(ring: Ring, lab: Lab) -> None:
-    from gitmem.engine.filters import Filter
-    from gitmem.memory.listing import rows_of
-    from gitmem.store import open_store
-
-    path = ring.repo()
-    lab.mem(path, "config", "trust", "signed")
-    lab.mem(path, "remember", "--jsonl", "-", stdin="".join(json.dumps({"body": f"deploy on day {i}"}) + "\n" for i in range(50)))
-    store = open_store(lab.env, str(path))
-    try:
-        def some(cache: Any, most: int | None) -> tuple[bool, int]:
-            return store.trust.catch_up(cache, most), len(rows_of(cache, store.trust.injectable(cache, Filter())))
-
-        for most, seen in ((20, (False, 20)), (0, (False, 20)), (20, (False, 40)), (None, (True, 50)), (0, (True, 50))):
-            assert store.with_cache(lambda cache, most=most: some(cache, most))[0] == seen
-    finally:
-        store.close()
-
-
-def test_the_only_memory_below_the_policy_is_left_out_as_soon_as_it_is_there_and_costs_no_filter_when_it_is_gone(ring: Ring, lab: Lab) -> None:
-    from gitmem.engine.filters import Filter
-    from gitmem.store import open_store
-
-    path = ring.repo()
-    lab.mem(path, "config", "trust", "allowed-signers")
-    lab.mem(path, "remember", "deploy on Tuesdays")
-
-    def filtered() -> bool:
-        store = open_store(lab.env, str(path))
-        try:
-            return store.with_cache(lambda cache: store.trust.catch_up(cache) and not store.trust.injectable(cache, Filter()).empty)[0]
-        finally:
-            store.close()
-
-    assert not filtered()
-    lab.git(path, "config", "mem.sign", "false")
-    id = lab.json(path, "remember", "deploy on Sundays")["id"]
-    assert filtered() and set(hits(lab, path, "--hot")) == {"deploy on Tuesdays"}
-    lab.mem(path, "forget", id)
-    assert not filtered() and set(hits(lab, path, "--hot")) == {"deploy on Tuesdays"}
-
-
-def test_recall_says_that_signatures_wait_and_a_detached_process_checks_them(ring: Ring, lab: Lab) -> None:
-    path = ring.repo()
-    lab.mem(path, "config", "trust", "signed")
-    lab.mem(path, "remember", "--jsonl", "-", stdin="".join(json.dumps({"body": f"deploy on day {i}"}) + "\n" for i in range(50)))
-    answer = lab.json(path, "recall", "deploy on which day", "--hot", "-n", "50")
-    assert 0 < len(answer["hits"]) <= 20 and answer["degraded"] and "signatures" in answer["degraded_reason"]
-    for _ in range(200):
-        answer = lab.json(path, "recall", "deploy on which day", "--hot", "-n", "50")
-        if not answer["degraded"]:
-            break
-    assert len(answer["hits"]) == 50
-
-
-def test_a_number_given_again_after_a_purge_brings_no_signature_along(ring: Ring, lab: Lab) -> None:
-    path = ring.repo()
-    lab.mem(path, "config", "trust", "signed")
-    lab.mem(path, "remember", "deploy on Mondays")
-    id = lab.json(path, "remember", "deploy on Tuesdays")["id"]
-    assert len(hits(lab, path, "--hot")) == 2
-    lab.git(path, "config", "mem.sign", "false")
-    versions = [r["version"] for r in lab.json(path, "show", id)["history"]]
-    tombstone = record.envelope("purge", {"id": id, "lines": versions, "all": True}, "", {})
-    stranger = record.create(record.content({"body": "deploy on Sundays"}))
-    for data in (tombstone, stranger):
-        rewrite(lab, path, [*lab.lines(path), record.dump(data).decode()])
-        hits(lab, path)
-    assert set(hits(lab, path, "--hot")) == {"deploy on Mondays"}
-    assert hits(lab, path)["deploy on Sundays"] == "none"
-
-
-def test_verify_leaves_what_it_found_where_list_shows_it(ring: Ring, lab: Lab) -> None:
-    path = mixed(ring, lab)
-    assert "signed" not in lab.mem(path, "list"), "nobody asked"
-    lab.mem(path, "verify")
-    assert "signed by ada@example.org" in lab.mem(path, "list") and "unsigned" not in lab.mem(path, "list")
-
-
-def test_incoming_secrets_are_found_in_lines_of_any_kind() -> None:
-    from gitmem.signing import trust
-
-    token = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
-    harmless = record.dump({**record.create(record.content({"body": "a fact", "paths": [{"path": "a", "blob": "a" * 40}]}), commit="b" * 40, patch="c" * 40),
-                            "signature": "-----BEGIN SSH SIGNATURE-----\nU1NIU0lHAAAAAQAAADMAAAALc3NoLWVkMjU1MTkAAAAgFL3VaKHxqESB6viozAJ\n-----END SSH SIGNATURE-----"})
-    assert trust.secrets([harmless, b"", b"a hand-written line", b'{"v":1,"op":"purge","id":"x","lines":["0123456789abcdef0123456789abcdef"]}']) == []
-    bodies = record.dump(record.create(record.content({"body": f"the token is {token}"})))
-    strange = record.dump({**record.share("0" * 32), "colour": {"deep": [token]}})
-    found = trust.secrets([bodies, strange, f"raw {token}".encode()])
-    assert [(field, rule) for _, _, field, rule in found] == [("body", "github-token"), ("colour", "github-token"), ("", "github-token")]
-    assert token not in str(found)
-
-
-def test_doctor_says_what_signing_and_the_policy_lack(ring: Ring, lab: Lab) -> None:
-    def said(path: pathlib.Path) -> str:
-        return "\n".join(f"{f['level']}: {f['text']}" for f in lab.json(path, "doctor"))
-
-    path = lab.repo()
-    assert "signed" not in said(path) and "mem.trust" not in said(path)
-    lab.git(path, "config", "mem.sign", "true")
-    assert "warn: memories are to be signed, and no SSH key is named" in said(path)
-    lab.git(path, "config", "user.signingKey", str(ring.home / "ada"))
-    assert "ok: memories are signed (ssh" in said(path)
-    lab.git(path, "config", "mem.sign", "false")
-    lab.mem(path, "config", "trust", "allowed-signers")
-    assert "your own new memories will not be injected" in said(path)
-    shutil.copy(ring.allowed, path / "signers")
-    lab.git(path, "config", "gpg.ssh.allowedSignersFile", "signers")
-    assert "who can push to a branch can add a key" in said(path)
-    lab.git(path, "config", "gpg.ssh.allowedSignersFile", "~/no-such-file")
-    assert "no SSH key is trusted" in said(path)

@@ -1,0 +1,110 @@
+"""Decay of the cache under an unchanged stamp, and rows that a mistake of ours made wrong: the full check finds both."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+import shops
+from shops import Shop, change
+
+from gitmem.engine import cache as cache_file
+from gitmem.engine import check, guard
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[shops.Shop]:
+    yield from shops.opened(tmp_path_factory)
+
+
+# Decay: the byte changes, the stamp does not
+
+
+def decay(shop: Shop, at: int, new: bytes) -> None:
+    change(shop.db, at, new)
+    known = guard._read(str(shop.db))
+    assert known
+    guard._write(str(shop.db), *known)
+    assert guard.unchanged(str(shop.db))
+
+
+def test_the_full_check_finds_every_decayed_byte(shop: Shop) -> None:
+    rng = random.Random(8)
+    for _ in range(60):
+        shop.restore()
+        at = rng.randrange(len(shop.files[shop.db.name]))
+        decay(shop, at, bytes([shop.files[shop.db.name][at] ^ 1 << rng.randrange(8)]))
+        opened = None
+        try:
+            opened = cache_file.open_cache(str(shop.mem))
+            assert opened and check.check_all(opened), f"byte {at}"
+        except (cache_file.Damaged, sqlite3.Error):
+            pass
+        finally:
+            if opened:
+                opened.close()
+
+
+def test_decay_never_shows_changed_text_and_never_raises(shop: Shop) -> None:
+    """What only the full check sees may cost a rank or a filter, never a text, a vector or the call."""
+    rng = random.Random(9)
+    texts = {m[0]: m[:3] for m in shop.right[1]} | {h[0]: h[:3] for f in shop.right[0] for h in f if isinstance(h, tuple)}
+    wrong = 0
+    for _ in range(60):
+        shop.restore()
+        at = rng.randrange(len(shop.files[shop.db.name]))
+        decay(shop, at, bytes([shop.files[shop.db.name][at] ^ 1 << rng.randrange(8)]))
+        found, listed, _ = answer = shop.answers()
+        assert all(texts[m[0]] == m[:3] for m in listed)
+        assert all(texts[h[0]] == h[:3] for f in found for h in f if isinstance(h, tuple))
+        assert len(shop.said) <= 1
+        wrong += answer != shop.right
+    assert wrong <= 12, f"{wrong} of 60 decayed bytes changed an answer unseen"
+TAMPER = {
+    "memory type": "UPDATE memory SET type = 'other' WHERE row = 3",
+    "memory status": "UPDATE memory SET status = 1 WHERE row = 3",
+    "memory at": "UPDATE memory SET at = '1999' WHERE row = 3",
+    "memory scope": "UPDATE memory SET scope = 2 WHERE row = 3",
+    "memory digest": "UPDATE memory SET digest = x'00' WHERE row = 3",
+    "memory gone": "DELETE FROM memory WHERE row = 3",
+    "label": "UPDATE label SET value = value || 'x' WHERE row = 3",
+    "term": "UPDATE term SET df = df + 1 WHERE word = 'invoic' OR word = 'invoice'",
+    "term gone": "DELETE FROM term WHERE word = (SELECT max(word) FROM term)",
+    "fts missing": "DELETE FROM fts_docsize WHERE id = 3",
+    "fts more": "INSERT INTO fts(rowid, title, body, extra) VALUES(9999, 'a', 'b', 'c')",
+    "vector": "UPDATE vector SET v = zeroblob(length(v)), crc = 0 WHERE row = 3",
+    "vector gone": "DELETE FROM vector WHERE row = 3",
+    "code": "UPDATE code SET codes = zeroblob(length(codes))",
+    "cover": "DELETE FROM cover",
+    "line": "UPDATE line SET raw = CAST(replace(CAST(raw AS TEXT), 'number', 'bumber') AS BLOB) WHERE n = 3",
+    "line of another kind": "UPDATE line SET raw = 'text' WHERE n = 3",
+    "line op": "UPDATE line SET op = 'forget' WHERE n = 3",
+    "count": "UPDATE meta SET value = '7' WHERE key = 'count'",
+}
+
+
+@pytest.mark.parametrize("what", sorted(TAMPER))
+def test_the_full_check_finds_rows_that_differ_from_their_lines(shop: Shop, what: str) -> None:
+    """A mistake of ours would be written with right page sums: rows are compared with what the lines give."""
+    shop.restore()
+    opened = cache_file.open_cache(str(shop.mem))
+    assert opened and check.check_all(opened, shop.store.table) == ""
+    with opened.writing(1.0):
+        assert opened.db.execute(TAMPER[what]).rowcount > 0
+    assert check.check_all(opened, shop.store.table) != ""
+    opened.close()
+
+
+def test_vector_with_a_right_checksum_but_of_another_text_is_found_with_the_table(shop: Shop) -> None:
+    shop.restore()
+    opened = cache_file.open_cache(str(shop.mem))
+    assert opened
+    with opened.writing(1.0):
+        v = opened.vectors([4])[4]
+        opened.set_vectors([(3, v)])
+        code = opened.codes()[4 * 32 : 5 * 32]
+        opened.set_codes({3: code})
+    assert "differs from its text" in check.check_all(opened, shop.store.table)
+    opened.close()

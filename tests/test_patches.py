@@ -1,0 +1,143 @@
+"""What finding out where memories stand costs, and the patch-ids it is found out by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from conftest import Lab
+from places import Count, commit, head, opened, squash, states, tell, topic
+
+from gitmem.anchors import marks, patches, reanchor, where
+from gitmem.core import record
+from gitmem.engine.filters import Filter
+from gitmem.memory import recall
+from gitmem.store import Store
+
+# --- what it costs ---------------------------------------------------------
+
+
+def test_reachable_anchors_cost_no_git_process_more(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = lab.repo("repo", 3)
+    tell(repo, "the retry budget is three")
+    tell(repo, "the retry budget was five", "HEAD~1")
+    count = Count(monkeypatch)
+    with opened(repo) as store:
+        recall.recall(store, "retry budget", Filter(), limit=8)
+    with opened(repo) as store:
+        again = count.of(lambda: recall.recall(store, "retry budget", Filter(), limit=8))
+        assert again == ["cat-file", "cat-file", "rev-list"]
+    lab.git(repo, "checkout", "-q", "--detach", "HEAD~1")
+    with opened(repo) as store:
+        assert count.of(lambda: recall.recall(store, "retry five", Filter(types=["none"]), limit=1)) == ["cat-file"]
+
+
+def test_what_was_sought_in_vain_is_not_sought_again(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = lab.repo()
+    topic(lab, repo)
+    lab.git(repo, "checkout", "-q", "main")
+    commit(lab, repo, "main.txt", "beside")
+    count = Count(monkeypatch)
+
+    def ask() -> list[str]:
+        with opened(repo) as store:
+            found = count.of(lambda: store.with_cache(lambda cache: where.stands(store.repo, cache, reanchor.anchors(cache), store.repo.head())))
+            return [w for w in found if w not in ("cat-file", "log")]
+
+    assert "diff-tree" in ask()
+    assert ask() == ["rev-list"]
+    squash(lab, repo)
+    assert "diff-tree" in ask()
+    assert ask() == ["rev-list"]
+    assert set(states(repo).values()) == {"squashed"}
+
+
+def test_new_marks_make_a_search_in_vain_be_repeated(lab: Lab) -> None:
+    repo = lab.repo()
+    made = topic(lab, repo, 2)
+    into = squash(lab, repo)
+    lab.git(repo, "branch", "-q", "-D", "topic")
+    lab.git(repo, "reflog", "expire", "--expire=now", "--all")
+    assert states(repo) == {"topic 0": "unmerged", "topic 1": "squashed"}
+    base = head(lab, repo, f"{into}~1")
+    with opened(repo) as store:
+        store.append("team", [(made[0], record.dump(record.mark(made[0], "", base, marks.patch_id(store.repo, into))))], "git mem: mark 1 commit")
+    assert set(states(repo).values()) == {"squashed"}
+
+
+def test_without_time_the_answer_is_unknown_until_the_search_goes_on(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = lab.repo()
+    topic(lab, repo)
+    squash(lab, repo)
+    topic(lab, repo, 1, "open")
+    lab.git(repo, "checkout", "-q", "main")
+    commit(lab, repo, "main.txt", "beside")
+    woken: list[bool] = []
+    monkeypatch.setattr(Store, "catch_up", lambda self: woken.append(True))
+    with opened(repo) as store:
+        answer = recall.recall(store, "topic open", Filter(), limit=8, hot=True)
+        assert {(h["anchor"]["state"], h["anchor"]["reason"]) for h in answer["hits"]} == {("unknown", where.WAITING)} and woken
+        reanchor.finish(store)
+        answer = recall.recall(store, "topic open", Filter(), limit=8, hot=True)
+        assert sorted(h["anchor"]["state"] for h in answer["hits"]) == ["squashed"] * 3 + ["unmerged"] and len(woken) == 1
+
+
+def test_a_search_goes_on_where_time_ran_out(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = lab.repo("repo", 1)
+    topic(lab, repo, 1)
+    squash(lab, repo)
+    for i in range(6):
+        commit(lab, repo, "main.txt", f"line {i}")
+    monkeypatch.setattr(patches, "CHUNK", 2)
+    clock = [0.0]
+    monkeypatch.setattr(patches.time, "monotonic", lambda: clock.__setitem__(0, clock[0] + 0.4) or clock[0])  # type: ignore[func-returns-value]
+    seen = []
+    for _ in range(8):
+        seen.append(states(repo)["topic 0"])
+    assert seen[0] == "unknown" and seen[-1] == "squashed" and set(seen) == {"unknown", "squashed"}
+
+
+# --- patch-ids -------------------------------------------------------------
+
+
+def test_a_pipeline_gives_the_ids_that_single_calls_give(lab: Lab) -> None:
+    repo = lab.repo("repo", 3)
+    made = topic(lab, repo)
+    lab.git(repo, "checkout", "-q", "main")
+    lab.git(repo, "merge", "-q", "--no-ff", "-m", "merge", "topic")
+    lab.git(repo, "commit", "-q", "--allow-empty", "-m", "nothing")
+    every = lab.git(repo, "rev-list", "HEAD").split()
+    base = head(lab, repo, f"{made[0]}~1")
+    with opened(repo) as store:
+        ids, done = marks.patch_ids(store.repo, every, 60)
+        assert done == len(every) and {c: ids.get(c, "") for c in every} == {c: marks.patch_id(store.repo, c) for c in every}
+        assert sum(not ids.get(c) for c in every) == 2  # the merge and the empty one
+        ids, _ = marks.patch_ids(store.repo, [f"{c} {base}" for c in made], 60)
+        assert ids == {c: marks.patch_id(store.repo, base, c) for c in made} and len(set(ids.values())) == 3
+        assert marks.patch_ids(store.repo, every, 0.0)[1] <= len(every)
+
+
+def test_a_missing_object_gives_no_id_and_stops_no_other(lab: Lab) -> None:
+    repo = lab.repo("repo", 5)
+    every = lab.git(repo, "rev-list", "HEAD").split()
+    blob = head(lab, repo, f"{every[2]}:f2.txt")
+    (repo / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    with opened(repo) as store:
+        ids, done = marks.patch_ids(store.repo, every, 60)
+        assert done < len(every) and every[2] not in ids
+
+        def learn(cache: Any) -> dict[str, str]:
+            found = patches.Patches(store.repo, cache, 60)
+            assert found.learn(every)
+            return found.own(every)
+
+        assert sorted(store.with_cache(learn)[0]) == sorted(set(every) - {every[2]})
+
+
+def test_sha256_repositories_work_alike(lab: Lab) -> None:
+    repo = lab.repo("repo", 1, "--object-format=sha256")
+    topic(lab, repo)
+    squash(lab, repo)
+    assert set(states(repo).values()) == {"squashed"}
+    with opened(repo) as store:
+        assert reanchor.publish(store) == 2
