@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Callable
 
 from . import __version__, setup
-from .agents import audit
+from .agents import audit, installed, targets
 from .anchors import reanchor
 from .core import record
 from .core.errors import GitFailed, MemError
@@ -72,6 +72,7 @@ def examine(store: Store) -> list[Finding]:
         out.append(Finding(WARN, f"{key} lacks '{value}': {why}", "run `git mem init`", set_up))
     out += _programs()
     out += _hooks(store)
+    out += _agents(store)
     out += [Finding(OK if good else WARN, text, hint) for good, text, hint in trust.remarks(store.settings, store.home)]
     out += [Finding(*remark) for remark in audit.remarks(store)]
     unreadable: list[Finding] = []
@@ -132,6 +133,20 @@ def _hooks(store: Store) -> list[Finding]:
     if failed:
         out.append(Finding(WARN, f"the worker has written {len(failed)} line{'s' * (len(failed) != 1)} to its log, the last: {failed[-1]}",
                            f"the log is '{os.path.join(store.repo.mem_dir, worker.LOG)}'; delete it when it is read"))
+    return out
+
+
+def _agents(store: Store) -> list[Finding]:
+    """Which agents get memories by themselves, and what stands in their way."""
+    found = installed.state(os.environ, store.repo)
+    out = [Finding(WARN, what, hint) for what, hint in installed.problems(os.environ, store.repo, found)]
+    for one in [one for one in found if not one.problem]:
+        title = targets.AGENTS[one.target].title if one.target in targets.AGENTS else targets.SECTIONS[one.target]
+        out.append(Finding(OK, f"{title}: {'plugin, by' if one.scope == installed.PLUGIN else 'in'} '{one.path}'"))
+    if not any(one.target in targets.AGENTS for one in found):
+        out.append(Finding(OFF, "no agent gets memories by itself", "`git mem install claude` turns it on; also codex, gemini, cursor, copilot"))
+    elif not store.settings.flag("promptContext"):
+        out.append(Finding(OFF, "prompts get no memories, a session's start alone does", "`git mem config promptContext true` turns it on"))
     return out
 
 
