@@ -114,7 +114,7 @@ def test_a_purged_memory_does_not_come_back(lab: Lab) -> None:
     write(directory, "old_habit", "A text that must go for good, and is long enough to be told by its id. " * 5)
     lab.mem(repo, "import", "claude")
     (one,) = lab.json(repo, "list")
-    lab.mem(repo, "purge", one["id"], "--force")
+    lab.mem(repo, "purge", one["id"], "--force", rc=(1,))  # the client's file still has the text
     said = lab.json(repo, "import", "claude", rc=(1,))
     assert said["stored"] == 0 and "purged" in said["topics"][0]["reason"]
 

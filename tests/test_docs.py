@@ -144,7 +144,7 @@ def names() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
 
 
 # What documents name although it is not in this repository.
-ELSEWHERE = {".gitmem.toml", "json.py", "notes.rewriteRef", "notes.rewriteMode", "AGENTS.md", "CLAUDE.md", "sitecustomize.py"}
+ELSEWHERE = {".gitmem.toml", "json.py", "notes.rewriteRef", "notes.rewriteMode", "AGENTS.md", "CLAUDE.md", "MEMORY.md", "sitecustomize.py"}
 
 
 def unknown_names(text: str) -> list[str]:

@@ -90,7 +90,8 @@ def look(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) ->
     """Where the auto memory of a repository is and whether it changed. Costs a `stat` for each file; settings are read if they changed."""
     kept = _kept(os.path.join(common_dir, "mem"))
     files = settings_files(git_dir, common_dir, top, environ)
-    key = _line("git mem 1", default(git_dir, common_dir, top, environ), _home(environ), *[_line(origin, path, _seen(path)) for origin, path in files])
+    # Files that are not there do not count: sessions that start in other subdirectories would look for others.
+    key = _line("git mem 1", default(git_dir, common_dir, top, environ), _home(environ), *[_line(origin, path, seen) for origin, path in files if (seen := _seen(path))])
     if kept[:1] == [key] and len(kept) > 2:
         origin, path = kept[1].decode("utf-8", "surrogateescape"), kept[2].decode("utf-8", "surrogateescape")
     else:
@@ -221,7 +222,7 @@ def _seen(path: str) -> str:
     try:
         found = os.stat(path)
     except OSError:
-        return "-"
+        return ""
     return f"{found.st_mtime_ns} {found.st_size}"
 
 
