@@ -62,3 +62,26 @@ def test_what_is_no_json_is_refused_when_written() -> None:
 def test_neither_the_package_nor_re_is_loaded() -> None:
     code = "import sys; from gitmem.core import fastjson, record; fastjson.loads('{}'); fastjson.dumps([]); print({'json', 're', 'enum'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("text", ["{", '{"a"', "[1,]", '"\\x"', "tru", "", "{}}"])
+def test_broken_text_is_refused_also_where_nobody_has_loaded_the_package(text: str) -> None:
+    code = f"from gitmem.core import fastjson\ntry:\n    fastjson.loads({text!r})\nexcept ValueError:\n    print('refused')"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "refused"
+
+
+def test_what_is_broken_is_refused_also_where_nobody_has_loaded_the_package() -> None:
+    code = """
+import sys
+from gitmem.core import fastjson
+for text in ('{"a":', '{"a":1', '"x', '[1,]', '{"a" 1}', '"\\\\u12"', '[' * 100000, 'nul', b'\\xff'):
+    assert 'json' not in sys.modules or text
+    try:
+        fastjson.loads(text)
+        print("read", text)
+    except (ValueError, RecursionError):
+        pass
+    for name in [m for m in sys.modules if m.startswith('json')]:
+        del sys.modules[name]
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == ""
