@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from conftest import Lab
 
-from gitmem.agents import installed, ledger, protocol, section, targets
+from gitmem.agents import installed, ledger, protocol, targets
 from gitmem.agents.ledger import Change
 
 AGENTS = [name for name in targets.AGENTS if name != "copilot"]
@@ -467,54 +467,3 @@ def test_the_permission_is_offered_on_a_terminal(lab: Lab, repo: pathlib.Path) -
     assert json.loads(user_file(lab).read_text())["permissions"] == {"allow": [targets.PERMISSION]}
     on_a_terminal(lab, repo, "install", "claude", typed="\n")  # Enter leaves it as it is
     assert "permissions" in json.loads(user_file(lab).read_text())
-
-
-# --- sections ---------------------------------------------------------------
-
-
-@pytest.mark.parametrize("target", targets.SECTIONS)
-@pytest.mark.parametrize("text", [None, "", "# Rules\n\nBe kind.\n", "# Rules", "# Rules\r\n\r\nBe kind.\r\n", "\ufeff# Rules\n"])
-def test_a_section_stands_between_markers_and_goes_without_a_trace(lab: Lab, repo: pathlib.Path, target: str, text: str | None) -> None:
-    path = repo / targets.SECTIONS[target]
-    if text is not None:
-        put(path, text)
-    before = files(lab.root)
-    lab.mem(repo, "install", target)
-    now = path.read_bytes().decode()
-    assert now.startswith(text or "") and now.count(section.BEGIN) == now.count(section.END) == 1 and ("\r\n" in now) == ("\r\n" in (text or ""))
-    assert lab.mem(repo, "install", target) == "nothing had to change\n"
-    lab.mem(repo, "uninstall", target)
-    assert files(lab.root) == before
-
-
-def test_text_that_others_write_around_a_section_stays(lab: Lab, repo: pathlib.Path) -> None:
-    path = put(repo / "AGENTS.md", "# Rules\n")
-    lab.mem(repo, "install", "agents-md")
-    path.write_text(path.read_text().replace("# Rules", "# New rules").replace("HIT", "hit") + "\nMore.\n")
-    lab.mem(repo, "install", "agents-md")
-    assert "HIT, WEAK or MISS" in path.read_text() and path.read_text().endswith("\nMore.\n")
-    lab.mem(repo, "uninstall", "agents-md")
-    assert path.read_text() == "# New rules\n\nMore.\n"
-
-
-@pytest.mark.parametrize("text", [section.BEGIN, f"{section.END}\n{section.BEGIN}\n", f"{section.BEGIN}\n{section.END}\n" * 2])
-def test_markers_that_do_not_fit_are_left_alone(lab: Lab, repo: pathlib.Path, text: str) -> None:
-    path = put(repo / "AGENTS.md", text)
-    for words in ("install", "uninstall"):
-        lab.mem(repo, words, "agents-md", rc=(1,))
-    assert path.read_text() == text
-
-
-def test_nothing_else_touches_files_of_instructions(lab: Lab, repo: pathlib.Path) -> None:
-    for name in targets.SECTIONS.values():
-        put(repo / name, "mine\n")
-    for agent in targets.AGENTS:
-        lab.mem(repo, "install", agent, "--project")
-    assert {(repo / name).read_text() for name in targets.SECTIONS.values()} == {"mine\n"}
-
-
-def test_the_section_names_commands_that_exist() -> None:
-    from gitmem.cli import _COMMANDS
-
-    words = {word for found in _COMMANDS.values() for word in found}
-    assert {line.partition("`git mem ")[2].split()[0] for line in section.TEXT.splitlines() if "`git mem " in line} - {"`"} - words <= {"reads"}
