@@ -413,3 +413,31 @@ def test_notes_that_cannot_be_written_leave_the_work_to_the_worker(lab: Lab) -> 
     (repo / ".git" / "refs" / "notes").mkdir(exist_ok=True)
     (repo / ".git" / "refs" / "notes" / "mem").write_text(lab.git(repo, "rev-parse", "HEAD"))
     assert start(lab, repo), "a ref of that name is in the way"
+
+
+def test_a_key_that_may_ask_for_its_passphrase_is_the_workers(lab: Lab) -> None:
+    repo = lab.repo()
+    fill(memory(lab, repo))
+    lab.git(repo, "config", "mem.sign", "true")
+    assert start(lab, repo) and lab.lines(repo, "mem/private") == []
+
+
+def test_the_prompt_after_a_session_start_is_answered_from_what_the_client_noted(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "init")
+    lab.git(repo, "config", "mem.promptContext", "true")
+    for i in range(60):
+        write(memory(lab, repo), f"fact_{i}", f"Room {i} of the archive holds the papers of year {1900 + i}.")
+    write(memory(lab, repo), "coffee", "The espresso machine on the third floor is broken, use the one downstairs.")
+
+    def hook(event: str, **more: str) -> str:
+        return lab.mem(repo, "hook", event, "--agent", "claude", stdin=json.dumps({"session_id": "s", "cwd": str(repo), "hook_event_name": event, **more}))
+
+    hook("SessionStart", source="startup")
+    limit = time.monotonic() + 30
+    while len(lab.lines(repo, "mem/private")) < 61 and time.monotonic() < limit:  # a slow machine leaves it to the worker
+        time.sleep(0.1)
+    answer = ""
+    while "espresso" not in answer and time.monotonic() < limit:
+        answer = hook("UserPromptSubmit", prompt="where can I get an espresso coffee now?")
+    assert "espresso machine" in answer

@@ -67,7 +67,8 @@ def step(here: Here, environ: Mapping[str, str], until: float) -> bytes | None:
     if not sight.path or not sight.count:
         keep(here.mem_dir, sight)
         return None
-    if sight.count <= ON_THE_SPOT and until - time.monotonic() > _LEAST + sight.count * _EACH:
+    # A key may ask for its passphrase: nobody waits for that here.
+    if sight.count <= ON_THE_SPOT and not here.settings.signing and until - time.monotonic() > _LEAST + sight.count * _EACH:
         try:
             from . import takein
 
