@@ -11,6 +11,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -360,6 +361,17 @@ def test_where_no_note_can_be_kept_writing_goes_on(lab: Lab) -> None:
     with contextlib.suppress(OSError):
         os.unlink(path / ".git" / "mem")
     repo.git.close()
+
+
+def test_the_lock_of_a_dead_purge_or_gc_stops_no_purge(lab: Lab) -> None:
+    repo = lab.repo()
+    id = lab.json(repo, "remember", "the first invoice")["id"]
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    lock = repo / ".git" / "gc.pid.lock"
+    lock.write_text(f"{dead.pid} {socket.gethostname()}")
+    lab.mem(repo, "purge", id, "--force")
+    assert not lock.exists() and not list((repo / ".git").glob("gc.pid*"))
 
 
 def test_the_probe_finds_a_lost_update(lab: Lab) -> None:

@@ -12,7 +12,6 @@ import random
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -492,14 +491,3 @@ def test_the_shim_sees_what_the_kernel_sees(bench: Bench) -> None:
     shim = Counter(e.call for e in run.events)
     assert kernel["rename"] >= 2 and kernel["link"] >= 3 and kernel["sync"] >= 7
     assert {name: shim[name] for name in kernel} == dict(kernel)
-
-
-def test_the_lock_of_a_dead_purge_or_gc_stops_no_purge(bench: Bench) -> None:
-    lab, repo = bench.lab, bench.template
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    lock = repo / ".git" / "gc.pid.lock"
-    lock.write_text(f"{dead.pid} {socket.gethostname()}")
-    id = next(m["id"] for m in lab.json(repo, "list") if m["body"] == OLD[0])
-    lab.mem(repo, "purge", id, "--force")
-    assert not lock.exists() and not list((repo / ".git").glob("gc.pid*"))
