@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Callable
 
 from . import __version__, setup
-from .agents import audit, installed, targets
+from .agents import audit, failures, installed, targets
 from .anchors import reanchor
 from .core import record
 from .core.errors import GitFailed, MemError
@@ -129,6 +129,10 @@ def _hooks(store: Store) -> list[Finding]:
         out.append(Finding(OFF, "git hooks are off: each search looks for what is new itself", "`git mem install git` turns them on"))
     if githooks.PRE_PUSH not in found.on:
         out.append(Finding(OFF, "no warning before a push that would publish private memories", "`git mem install git --pre-push` turns it on"))
+    silent, last = failures.count(store.repo.mem_dir)
+    if silent:
+        out.append(Finding(WARN, f"{silent} call{'s' * (silent != 1)} of agents' hooks failed, the last: {last}",
+                           f"the agent was told nothing; the log is '{os.path.join(store.repo.mem_dir, failures.LOG)}'; delete it when it is read"))
     failed = worker.failures(store.repo.mem_dir)
     if failed:
         out.append(Finding(WARN, f"the worker has written {len(failed)} line{'s' * (len(failed) != 1)} to its log, the last: {failed[-1]}",

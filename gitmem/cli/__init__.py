@@ -35,6 +35,8 @@ def _root(version: bool = typer.Option(False, "--version", callback=_version, is
 _COMMANDS = {
     "setup": ("init", "install", "uninstall"),
     "read": ("recall", "search", "list", "show", "log"),
+    "context": ("context",),
+    "hook": ("hook",),
     "sync": ("sync", "push", "pull"),
     "trust": ("verify", "sign"),
     "write": ("remember", "edit", "supersede", "forget", "share"),

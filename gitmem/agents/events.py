@@ -1,0 +1,161 @@
+"""What a hook does about each event: one function an event, chosen by `HANDLERS`.
+
+Promises. Context goes only where an agent takes it (`protocol.injects`), and
+what was shown is not shown again in a session. Files a tool changed and tools
+that failed are noted by path and name; no text of a prompt, a command, an
+answer or a memory is kept. Stop prints nothing: whatever it says would start
+another turn. SessionEnd leaves everything to the worker.
+"""
+
+from __future__ import annotations
+
+from . import protocol, session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .block import Block
+    from .call import Call
+
+_FORGOTTEN = ("compact", "clear")  # after these the model has nothing before it of what it was shown
+_LEAN = 2000  # tokens that fit where an agent takes less than others
+
+
+def _start(call: Call) -> None:
+    source = protocol.source(call.payload)
+    if source in _FORGOTTEN:
+        call.note("context", [source])
+    call.note("start", [source])
+    _inject(call, "compact" if source == "compact" else "start")
+    if call.here and call.agent == "claude":
+        from . import automemory
+
+        # After the answer: the client gives these notes to its model itself; what is new in them is to be found by the next prompt.
+        line = automemory.step(call.here, call.environ, call.until)
+        if line:
+            call.ask(line)
+
+
+def _subagent(call: Call) -> None:
+    _inject(call, "subagent")
+
+
+def _inject(call: Call, purpose: str) -> None:
+    """Hands over the context block."""
+    here = call.here
+    if here is None or not call.asked:
+        return
+    from . import context, ready
+
+    lines = session.read(here.mem_dir, call.session)
+
+    def build(cache: ready.Cache, budget: int | None = None) -> Block:
+        return context.build(cache, here, budget=budget, purpose=purpose, session_lines=lines)
+
+    def fitting(cache: ready.Cache) -> Block:
+        found = build(cache)
+        return found if _fits(call, found) else build(cache, _LEAN)
+
+    block, fresh = ready.with_memories(here, call.environ, fitting, call.half)
+    if block is None:
+        call.failed("the memories could not be read")
+        return
+    call.say(block.render("xml"), block.ids, purpose)
+    if fresh and not block.current:
+        call.behind()
+
+
+def _fits(call: Call, block: Block) -> bool:
+    from .block import MAX_UNITS, units
+
+    return call.room >= MAX_UNITS or units(block.render("xml")) <= call.room
+
+
+def _prompt(call: Call) -> None:
+    if not call.here or not call.asked or not call.here.settings.flag("promptContext"):
+        return
+    prompt = protocol.text(call.payload, "prompt", "user_prompt")
+    if not prompt:
+        call.failed("no prompt in the input")
+        return
+    from . import inject
+
+    inject.for_prompt(call, prompt)
+
+
+def _before_tool(call: Call) -> None:
+    if not call.here or not call.asked or not call.here.settings.flag("readContext"):
+        return
+    name = protocol.tool(call.payload)
+    if protocol.reads(name) or protocol.edits(name):
+        paths = _paths(call)
+        if paths:
+            from . import inject
+
+            inject.for_files(call, paths)
+
+
+def _after_tool(call: Call) -> None:
+    name = protocol.tool(call.payload)
+    if not name:
+        call.failed("no tool in the input")
+    elif protocol.failed(call.payload):
+        call.note("failed", [name, *_paths(call)])
+    elif protocol.edits(name):
+        paths = _paths(call)
+        if paths:
+            call.note("touched", paths)
+
+
+def _failed_tool(call: Call) -> None:
+    name = protocol.tool(call.payload)
+    if not name:
+        call.failed("no tool in the input")
+    elif call.payload.get("is_interrupt") is not True:  # the user stopped it
+        call.note("failed", [name, *_paths(call)])
+
+
+def _paths(call: Call) -> list[str]:
+    """The files of a tool's input that are in the working tree, as git names them."""
+    top = call.here.top if call.here else ""
+    return [path for given in protocol.files(call.payload) for path in [protocol.inside(top, call.cwd, given)] if path]
+
+
+def _compact(call: Call) -> None:
+    here = call.here
+    if here is None or not call.asked:
+        return
+    from . import context, ready
+
+    lines = session.read(here.mem_dir, call.session)
+    text, _ = ready.with_memories(here, call.environ, lambda cache: context.steer(cache, here, session_lines=lines), call.half, lean=True)
+    if text is None:
+        call.failed("the memories could not be read")
+    else:
+        call.say(text)
+
+
+def _end(call: Call) -> None:
+    """The worker makes the receipt; the event only wakes it."""
+    if call.session:
+        call.note("end", [(protocol.text(call.payload, "reason") or "other")[:40]])
+        call.ask(b'{"event":"session-end"}')
+
+
+def _rest(call: Call) -> None:
+    """Nothing to say. A worker that was killed is started again where lines have waited for it."""
+    from ..hooks import spool
+
+    if call.here:
+        spool.rescue(call.here.common_dir)
+
+
+def _nothing(call: Call) -> None:
+    """A subagent's end is no end of ours; compaction itself ends one that has no type."""
+
+
+HANDLERS: dict[str, Callable[[Call], None]] = {
+    "SessionStart": _start, "UserPromptSubmit": _prompt, "PreToolUse": _before_tool, "PostToolUse": _after_tool, "PostToolUseFailure": _failed_tool,
+    "Stop": _rest, "SubagentStart": _subagent, "SubagentStop": _nothing, "PreCompact": _compact, "SessionEnd": _end,
+}
