@@ -242,6 +242,23 @@ def test_the_worker_writes_receipts_when_a_session_ends(place: Place) -> None:
     assert not spool.waiting(place.mem)
 
 
+def test_hooks_of_a_session_leave_what_its_receipt_tells(place: Place) -> None:
+    def hook(event: str, **fields: object) -> str:
+        said = {"session_id": UUID, "cwd": str(place.repo), "hook_event_name": event, **fields}
+        return place.lab.mem(place.repo, "hook", event, stdin=json.dumps(said), env={"GIT_MEM_PATIENCE": "1000"})
+
+    assert "share a transaction" in hook("SessionStart", source="startup")
+    hook("PostToolUse", tool_name="Edit", tool_input={"file_path": str(place.repo / "src" / "parser.py")}, tool_response={})
+    assert hook("SessionEnd", reason="logout") == ""
+    end = time.monotonic() + 60
+    while not place.records() and time.monotonic() < end:
+        time.sleep(0.1)
+    (found,) = place.records()
+    assert (found["session"], found["agent"], found["source"], found["end"]) == (UUID, "claude", "startup", "logout")
+    assert sorted(found["shown"]["start"]) == sorted(place.ids) and found["used"] == {place.ids[1]: 1}
+    assert (found["head"], found["tips"]) == (place.head, {"refs/notes/mem/team": place.tip})
+
+
 def test_the_worker_removes_files_of_old_sessions_after_it_wrote_their_receipts(place: Place) -> None:
     place.shown("s1", place.ids)
     path = session.path_of(place.mem, "s1")
