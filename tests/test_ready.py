@@ -16,7 +16,7 @@ from conftest import Lab
 from gitmem.agents import bare, ready
 from gitmem.core import record
 from gitmem.engine import cache as cache_file
-from gitmem.engine import stored
+from gitmem.engine import guard, stored
 from gitmem.engine.cache import Cache
 from gitmem.engine.filters import Filter
 from gitmem.engine.search import Search
@@ -294,3 +294,39 @@ def test_recall_hot_answers_as_a_hook_does(lab: Lab) -> None:
     worker.run(str(repo / ".git"), os.environ, 0.0)
     assert hook() == command()
     assert {state for _, _, state in hook()} == {"reachable", "unmerged"}
+
+
+def test_a_writer_at_work_holds_no_answer_up(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = filled(lab)
+    waits: list[float] = []
+    flock = guard._flock
+    monkeypatch.setattr(guard, "_flock", lambda fd, wait: waits.append(wait) or flock(fd, wait))
+    mem = str(repo / ".git" / "mem")
+    other = cache_file.open_cache(mem)
+    assert other is not None
+    with other.writing(10) as held:  # holds the lock, and its log is not in the file yet
+        assert held
+        other.set_meta("something", "x" * 100)
+        other.db.execute("COMMIT")
+        other.db.execute("BEGIN IMMEDIATE")
+        waits.clear()
+        assert ready.with_memories(place(repo), os.environ, hits("payment worker"), far())[1]
+        assert [wait for wait in waits if wait > 0.1] == []
+        assert guard.has_log(cache_file.path_of(mem))
+        for kept in ready._kept:
+            kept.db.close()
+    other.close()
+    assert ready.with_memories(place(repo), os.environ, hits("payment worker"), far())[1] and events(repo) == []
+
+
+def test_what_takes_long_is_left_to_the_worker(lab: Lab) -> None:
+    repo = filled(lab)
+    cache = cache_file.open_cache(str(repo / ".git" / "mem"))
+    assert cache is not None
+    with cache.writing(10):
+        cache.set_meta("scrub", "1")
+    cache.close()
+    answer, fresh = ready.with_memories(place(repo), os.environ, hits("payment worker"), far())
+    assert not fresh and answer and len(answer) == 3 and [e["event"] for e in events(repo)] == ["behind"]
+    worker.run(str(repo / ".git"), os.environ, 0.0)
+    assert ready.with_memories(place(repo), os.environ, hits("payment worker"), far())[1]

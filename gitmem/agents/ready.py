@@ -113,7 +113,19 @@ def _open(here: Here) -> Cache | None:
     return cache_file.open_cache(here.mem_dir, wait=_LOCK)
 
 
+_kept: list[Cache] = []
+
+
 def _close(cache: Cache) -> None:
+    """Ends the connection, unless the file has a log: its writer is at work, or was killed and left it to the next one.
+
+    To take the log in would be waiting for the one and work for the other, and
+    SQLite's own close would leave the page sums behind; so it stays open, and
+    ends with this process.
+    """
+    if cache.how == "file" and guard.has_log(cache.path):
+        _kept.append(cache)
+        return
     try:
         cache.close()
     except Exception:

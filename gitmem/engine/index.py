@@ -67,9 +67,9 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
     # An empty cache takes any table: it gets the space with its first record.
     cache.blind = cache.meta("space", table.space) != table.space
     scrub = cache.meta("scrub") != ""
-    if not moved and not cache.blind and not scrub:
-        return 0
-    if not cache.writable or (cache.blind and most is not None and cache.count() > _RE_EMBED):
+    if not moved and not cache.blind and (not scrub or until is not None):
+        return None if scrub else 0
+    if not cache.writable or (cache.blind and most is not None and cache.count() > (_RE_EMBED if until is None else ON_THE_SPOT)):
         return None
     lines: list[tuple[str, bytes, int]] = []
     for scope, notes, seen, tip in moved:
@@ -107,6 +107,8 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
             cache.set_meta("log:" + notes.ref, sizes[notes.ref])
         scrub = update.finish() or scrub
     cache.blind = False
+    if scrub and until is not None:
+        return None  # the whole file is rewritten, which nobody may wait for
     if scrub:
         rescue.drop(os.path.dirname(cache.path))
         cache.scrub(wait)
