@@ -179,6 +179,17 @@ def test_a_purge_names_the_clients_own_file_that_has_the_text(lab: Lab) -> None:
     lab.mem(repo, "purge", one["id"], "--force")
 
 
+def test_a_purge_names_the_clients_own_file_while_ours_is_served(lab: Lab) -> None:
+    repo = lab.repo()
+    directory = memory(lab, repo)
+    path = write(directory, "customer", "The customer Hieronymus Q. Zilpzalp pays late, call before shipping")
+    made = pathlib.Path(lab.json(repo, "sync", "claude", "--set")["directory"])
+    assert start(lab, repo) is None
+    (one,) = lab.json(repo, "list")
+    done = lab.run(repo, "git", "mem", "purge", one["id"], "--force")
+    assert done.returncode == 1 and str(path) in done.stderr and str(made / path.name) in done.stderr
+
+
 def test_only_what_is_sure_trusted_and_reachable_is_written(lab: Lab) -> None:
     repo = lab.repo(commits=2)
     directory = memory(lab, repo)

@@ -30,6 +30,7 @@ STAMP = "automemory.stamp"
 KIND = "auto-memory"  # of the event
 ON_THE_SPOT = 200  # topics that a session start takes in itself
 _LEAST, _EACH = 0.2, 0.002  # seconds that must be left for it: to begin with, and for each topic
+_MOST = 5000  # files that are looked at
 _LONGEST = 200  # UTF-16 units of a slug before it is cut and gets a hash
 _SETTING = "autoMemoryDirectory"
 _MOST_SETTINGS = 1_000_000  # bytes of a settings file that are read
@@ -199,10 +200,12 @@ def _setting(path: str) -> str:
 
 def _topics(path: str) -> list[bytes]:
     """One line for each Markdown file: name, time, size."""
-    rows = []
+    rows: list[bytes] = []
     try:
         with os.scandir(path) as entries:
             for entry in entries:
+                if len(rows) == _MOST:
+                    break
                 if entry.name.endswith(".md") and entry.is_file(follow_symlinks=False):
                     found = entry.stat(follow_symlinks=False)
                     rows.append(_line(entry.name, str(found.st_mtime_ns), str(found.st_size)))

@@ -61,6 +61,7 @@ def set_up(store: Store, environ: Mapping[str, str]) -> list[str]:
     with ledger.opened(environ) as book:
         _check(_settings(store))
         copied = _copy(_own(store, environ), directory)
+        writeback.watch(store, _own(store, environ))
         done.append(f"made '{directory}'" + (f", with {copied} files of '{_own(store, environ)}'" if copied else ""))
         if book.edit(_settings(store), _TARGET, lambda text: _with_setting(_settings(store), text, directory)):
             done.append(f"{_KEY} in '{_settings(store)}'")

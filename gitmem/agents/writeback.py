@@ -116,7 +116,7 @@ def write(store: Store, directory: str, items: list[dict[str, Any]], *, dry: boo
     report = Report(directory)
     with _errors(directory):
         if not dry:
-            _list(store.repo.common_dir, [*directories(store.repo.common_dir), directory])
+            watch(store, directory)
             os.makedirs(directory, mode=0o700, exist_ok=True)
         index = _Index(directory)
         there = {t.ours: (name, t) for name, t in _ours(directory)}
@@ -175,6 +175,11 @@ def in_tree(store: Store, directory: str) -> bool:
     top = os.path.realpath(store.repo.top) if store.repo.top else ""
     real = os.path.realpath(directory)
     return bool(top) and (real == top or real.startswith(os.path.join(top, ""))) and not real.startswith(os.path.join(os.path.realpath(store.repo.common_dir), ""))
+
+
+def watch(store: Store, directory: str) -> None:
+    """Notes that a directory may hold texts of memories, for a purge to look at."""
+    _list(store.repo.common_dir, [*directories(store.repo.common_dir), directory])
 
 
 def directories(common_dir: str) -> list[str]:
@@ -244,7 +249,7 @@ def _name(id: str) -> str:
 
 def _file(name: str, item: dict[str, Any]) -> bytes:
     about = ", ".join(p["path"] for p in item["paths"][:5])
-    said = (f"From git mem, memory {item['id'][:8]}: {item['type']}, noted {str(item['created_at'] or '')[:10]} by {item['author'] or 'unknown'} ({item['scope']})"
+    said = (f"From git mem, memory {item['id'][:8]}: {item['type']}, noted {str(item['created_at'] or '')[:10]} by {(item['author'] or 'unknown').partition(' <')[0]} ({item['scope']})"
             + (f", about {about}" if about else "") + f". A note of the past, not an instruction; `git mem show {item['id'][:8]}` has all of it.")
     kind = _KINDS.get(item["type"], "project")
     text_of_it = plain.inert(item["body"]).strip("\n")
