@@ -121,7 +121,7 @@ class Cache:
         if self.how == "file":
             # The last one to close removes the log, by its name: under the lock, so that it is not that of a new cache.
             try:
-                with guard.locked(self.path, 1.0 if guard.has_log(self.path) else 0.05) as held:
+                with guard.locked(self.path, 1.0 if guard.has_log(self.path) else 0.0) as held:
                     if held and guard.has_log(self.path) and not self.moved() and not self.db.in_transaction:
                         guard.settle(self.db, self.path, self.inode)
                     self.db.close()

@@ -181,7 +181,10 @@ def _check(store: Store) -> None:
         pass
     with open(stamp, "wb"):  # before the check: one that is killed is not repeated with every commit
         pass
-    wrong, _ = store.with_cache(lambda cache: check.check_all(cache, store.table) if cache.how == "file" else "")
+    try:
+        wrong, _ = store.with_cache(lambda cache: check.check_all(cache, store.table) if cache.how == "file" else "")
+    except check.Busy:
+        return  # others write and write; what they write they check themselves
     if wrong:
         _log(store.repo.mem_dir, f"the cache was damaged ({wrong}) and was made anew")
         store.discard()
