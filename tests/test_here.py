@@ -212,6 +212,41 @@ def test_a_changed_setting_counts_at_once_wherever_it_stands(lab: Lab) -> None:
     assert here.find(str(repo), os.environ).settings["limit"] == "3"  # type: ignore[union-attr]
 
 
+def test_settings_of_a_place_count_there_only(lab: Lab) -> None:
+    near, far = lab.repo("near"), lab.repo("far")
+    (lab.root / "near.inc").write_text("[mem]\n\tlimit = 4\n")
+    lab.git(near, "config", "--global", f"includeIf.gitdir:{near}/.path", str(lab.root / "near.inc"))
+    for repo in (near, far):
+        ready(repo, lab.root / ".gitconfig", lab.root / "near.inc")
+    assert both(near)["limit"] == "4" and both(far)["limit"] == "8"
+
+
+def test_another_configuration_of_the_user_has_settings_of_its_own(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = lab.repo()
+    (lab.root / "other").write_text("[mem]\n\tlimit = 6\n[user]\n\tname = Grace\n")
+    ready(repo, lab.root / "other")
+    assert both(repo)["limit"] == "8"
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(lab.root / "other"))
+    assert both(repo)["limit"] == "6"
+    monkeypatch.setenv("GIT_MEM_LIMIT", "2")
+    assert both(repo)["limit"] == "2"
+    monkeypatch.setenv("GIT_MEM_LIMIT", "nonsense")  # a hook goes on with what else is said
+    assert both(repo)["limit"] == "6"
+
+
+def test_a_moved_repository_is_looked_at_anew(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.git(repo, "worktree", "add", "-q", "-b", "side", "../tree")
+    ready(repo)
+    both(repo)
+    repo.rename(lab.root / "elsewhere")
+    with pytest.raises(here.Unsure):
+        here.look(str(lab.root / "elsewhere"), os.environ)
+    assert both(lab.root / "elsewhere")["top"] == str(lab.root / "elsewhere")
+    with pytest.raises(here.Unsure):  # its worktree points to where it was
+        here.look(str(lab.root / "tree"), os.environ)
+
+
 def test_settings_that_changed_while_git_read_them_are_not_kept(lab: Lab) -> None:
     repo = lab.repo()
     ready(repo)

@@ -300,7 +300,12 @@ def test_a_writer_at_work_holds_no_answer_up(lab: Lab, monkeypatch: pytest.Monke
     repo = filled(lab)
     waits: list[float] = []
     flock = guard._flock
-    monkeypatch.setattr(guard, "_flock", lambda fd, wait: waits.append(wait) or flock(fd, wait))
+
+    def noted(fd: int, wait: float) -> bool:
+        waits.append(wait)
+        return flock(fd, wait)
+
+    monkeypatch.setattr(guard, "_flock", noted)
     mem = str(repo / ".git" / "mem")
     other = cache_file.open_cache(mem)
     assert other is not None

@@ -197,7 +197,7 @@ def _stranger(git_dir: str, common_dir: str, packed: _Packed) -> bool:
             content = _text(path).lower()
         except FileNotFoundError:
             continue
-        if "[mem" in content or "/team" in content or "include" in content or "worktree =" in content or "bare = true" in content or "extensions" in content:
+        if "[mem" in content or "[notes" in content or "include" in content or "worktree =" in content or "bare = true" in content or "extensions" in content:
             return False
     return not packed.has_notes() and not any(names for _, _, names in os.walk(os.path.join(common_dir, "refs", "notes")))
 
