@@ -1,7 +1,8 @@
 """A search for loss: random work in three clones and a hub, stock git, rewrites, damage and kills in between.
 
 Short here, long with GIT_MEM_SIM=long (10,000 steps; GIT_MEM_SIM_EXAMPLES and
-GIT_MEM_SIM_STEPS choose another length, GIT_MEM_SIM_SEED another run).
+GIT_MEM_SIM_STEPS choose another length, GIT_MEM_SIM_SEED another run). The walks
+come in parts with a seed each, so that several processors can share them.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ LONG = os.environ.get("GIT_MEM_SIM") == "long"
 EXAMPLES = int(os.environ.get("GIT_MEM_SIM_EXAMPLES", "100" if LONG else "10"))
 STEPS = int(os.environ.get("GIT_MEM_SIM_STEPS", "100" if LONG else "50"))
 SEED = int(os.environ.get("GIT_MEM_SIM_SEED", "20261122"))
+PARTS = min(5, EXAMPLES)
 
 clones = st.integers(0, 2)
 picks = st.integers(0, 50)
@@ -142,18 +144,20 @@ class Simulation(RuleBasedStateMachine):
             shutil.rmtree(self.root, ignore_errors=True)
 
 
-def run(machine: type[RuleBasedStateMachine], examples: int, steps: int, *, shrink: bool) -> None:
+def run(machine: type[RuleBasedStateMachine], examples: int, steps: int, start: int = SEED, *, shrink: bool) -> None:
     phases = [Phase.generate, Phase.shrink] if shrink else [Phase.generate]
     chosen = settings(max_examples=examples, stateful_step_count=steps, deadline=None, database=None, phases=phases, print_blob=True,
                       suppress_health_check=list(HealthCheck))
-    run_state_machine_as_test(seed(SEED)(machine), settings=chosen)
+    run_state_machine_as_test(seed(start)(machine), settings=chosen)
 
 
-def test_nothing_acknowledged_is_lost_and_nothing_purged_is_anywhere() -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_nothing_acknowledged_is_lost_and_nothing_purged_is_anywhere(part: int) -> None:
+    walks = EXAMPLES // PARTS + (part < EXAMPLES % PARTS)
     Simulation.steps = 0
-    run(Simulation, EXAMPLES, STEPS, shrink=False)
-    print(f"{Simulation.steps} steps, seed {SEED}")
-    assert Simulation.steps > 0.8 * EXAMPLES * STEPS
+    run(Simulation, walks, STEPS, SEED + part, shrink=False)
+    print(f"{Simulation.steps} steps, seed {SEED + part}")
+    assert Simulation.steps > 0.8 * walks * STEPS
 
 
 def test_the_simulation_notices_a_broken_fold(monkeypatch: pytest.MonkeyPatch) -> None:
