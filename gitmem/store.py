@@ -42,6 +42,7 @@ class Store:
         self.private = Notes(repo.git, settings.private_ref, repo.hex_len)
         self.sources = [("team", self.team), ("private", self.private)]
         self._cache: Cache | None = None
+        self._told = False  # that notes cannot be read
         self._table: embed.StaticTable | None = None
         self._trust: trust.Trust | None = None
 
@@ -115,6 +116,7 @@ class Store:
             try:
                 cache = self._open()
                 added = index.refresh(cache, self.sources, self.table, most=most, progress=progress, deep=deep, ahead=ahead) if refresh else None
+                self._tell_missing()
                 return action(cache), added is not None
             except MemError:
                 raise
@@ -139,6 +141,14 @@ class Store:
                     raise
                 self.close_cache()
         return self._in_memory(action, "the memory cache cannot be " + ("rebuilt" if damaged else "read while others write it"), most)
+
+    def _tell_missing(self) -> None:
+        """Says once why memories may be missing from an answer."""
+        gone = {id for _, notes in self.sources for id in notes.missing}
+        if gone and not self._told:
+            self._told = True
+            why = "this is a partial clone, and its remote does not give them" if self.repo.git.partial else "`git fsck` names what is missing"
+            self.warn(f"warning: {len(gone)} object{'s' * (len(gone) != 1)} of the notes cannot be read, so memories may be missing: {why}")
 
     def _open(self) -> Cache:
         if self._cache is not None and self._cache.moved():

@@ -135,3 +135,48 @@ def test_a_line_taken_out_behind_a_trailer_is_put_back_by_the_repair_that_promis
     assert "1 line put back" in lab.mem(repo, "doctor", "--repair", rc=(0, 1))
     assert len(lab.lines(repo)) == 1
     assert "taken out" not in lab.mem(repo, "doctor", rc=(0, 1))
+
+
+@pytest.mark.parametrize("kept", ["blob:none", "tree:0"])
+def test_a_partial_clone_whose_remote_is_away_answers_and_says_why(lab: Lab, kept: str) -> None:
+    lab.git(lab.root, "clone", "-q", "--bare", str(lab.repo("seed", 2)), "hub.git")
+    hub = lab.root / "hub.git"
+    lab.git(hub, "config", "uploadpack.allowFilter", "true")
+    lab.git(hub, "config", "uploadpack.allowAnySHA1InWant", "true")
+    lab.git(lab.root, "clone", "-q", str(hub), "a")
+    lab.mem(lab.root / "a", "remember", "only at the remote")
+    lab.mem(lab.root / "a", "sync")
+    lab.git(lab.root, "clone", "-q", f"--filter={kept}", f"file://{hub}", "p")
+    repo = lab.root / "p"
+    lab.git(repo, "fetch", "-q", "origin", f"{REF}:{REF}")  # stock git applies the filter to notes too
+    hub.rename(lab.root / "away.git")
+    for words in (["list"], ["recall", "remote"], ["log"], ["status"], ["stats"], ["export"], ["index"], ["verify"]):
+        done = lab.run(repo, "git-mem", *words)
+        assert done.returncode in (0, 1) and "this is a partial clone, and its remote does not give them" in done.stderr, (words, done.stderr)
+    for words in (["doctor"], ["doctor", "--repair"], ["sync"], ["sync", "--dry-run"], ["remember", "cannot be written now"]):
+        done = lab.run(repo, "git-mem", *words)
+        assert done.returncode == 1 and "bug:" not in done.stderr and any(why in done.stderr + done.stdout for why in ("cannot", "could not fetch")), (words, done)
+    (lab.root / "away.git").rename(hub)
+    assert bodies(lab, repo) == {"only at the remote"}
+    lab.mem(repo, "remember", "written later")
+    assert len(lab.lines(repo)) == 2
+
+
+def test_a_damaged_note_ends_no_command(lab: Lab) -> None:
+    repo = lab.repo("repo", 2)
+    lab.mem(repo, "remember", "in the damaged note", "--commit", "HEAD~1")
+    lab.mem(repo, "remember", "in a whole one")
+    old = lab.git(repo, "rev-parse", "HEAD~1").strip()
+    blob = next(row.split()[2] for row in lab.git(repo, "ls-tree", "-r", REF).splitlines() if row.endswith(old))
+    path = repo / ".git/objects" / blob[:2] / blob[2:]
+    content = path.read_bytes()
+    path.chmod(0o644)
+    path.write_bytes(content[:20] + b"x" * 30)
+    shutil.rmtree(repo / ".git/mem")
+    for words in (["list"], ["recall", "whole"], ["log"], ["verify"], ["stats"]):
+        done = lab.run(repo, "git-mem", *words)
+        assert done.returncode in (0, 1) and "cannot be read, so memories may be missing" in done.stderr, (words, done.stderr)
+    assert bodies(lab, repo) == {"in a whole one"}
+    assert "cannot be read" in lab.mem(repo, "doctor", rc=(1,))
+    path.write_bytes(content)
+    assert bodies(lab, repo) == {"in a whole one", "in the damaged note"}

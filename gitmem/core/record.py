@@ -119,6 +119,10 @@ def parse(line: bytes) -> Record | None:
         return None
     if data["op"] in CONTENT_OPS and not isinstance(data.get("body"), str):
         return None
+    try:  # names go where a half of a surrogate pair cannot: pipes, files, tables
+        (data["op"] + data["id"]).encode()
+    except UnicodeEncodeError:
+        return None
     return Record(line, data, version_of(line))
 
 

@@ -77,6 +77,7 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
             for key, line in notes.lines(tip, since=seen, deep=deep):
                 lines.append((key, line, SCOPE_BITS[scope]))
         except GitFailed:
+            notes.missing = [tip]
             return None  # objects of the ref are not here: we answer with what we have, and the next write mends it (`rescue`)
         if most is not None and len(lines) > most:
             return None

@@ -33,6 +33,8 @@ def clean_env() -> dict[str, str]:
 
 # Bytes of requests sent before answers are read: both pipes must hold them, since git echoes the name of what is missing.
 _REQUESTS = 16 * 1024
+_ENDED = 32  # objects that may end `git cat-file` before we give up
+_HEX = frozenset("0123456789abcdef")
 
 
 class Git:
@@ -75,6 +77,11 @@ class Git:
         return self.run(*args, ok=ok).decode("utf-8", "surrogateescape").rstrip("\n")
 
     @property
+    def partial(self) -> bool:
+        """Whether this is a partial clone: what is not here, git asks of its remote."""
+        return bool(self.text("config", "--get-regexp", r"^(extensions\.partialclone|remote\..*\.promisor)$", ok=(0, 1)))
+
+    @property
     def objects(self) -> Objects:
         """The open object reader of this repository."""
         if self._objects is None:
@@ -100,8 +107,14 @@ class Objects:
     """Reads objects by any revision expression through one `git cat-file --batch`."""
 
     def __init__(self, git: Git, mode: str = "--batch", env: dict[str, str] | None = None) -> None:
+        self._git, self._mode, self._env = git, mode, env
         self._content = mode == "--batch"
-        self._process = git.start(["cat-file", mode], env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self._ended = 0  # how many names have ended git
+        self._here: set[str] | None = None  # of a partial clone whose remote does not answer: what need not be asked of it
+        self._process = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return self._git.start(["cat-file", self._mode], self._env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
     def get(self, name: str) -> tuple[str, str, bytes] | None:
         """(object id, type, content) of a revision expression; None where there is no such object."""
@@ -122,19 +135,45 @@ class Objects:
             yield from self._ask(block)
 
     def _ask(self, names: list[str]) -> list[tuple[str, str, bytes] | None]:
-        """The answers of one block, all read: whoever takes them may ask for other objects meanwhile."""
+        """The answers of one block, all read: whoever takes them may ask for other objects meanwhile.
+
+        A damaged object, or one that a partial clone cannot fetch, ends git: it is asked for once more, then it counts as missing.
+        """
+        answers: list[tuple[str, str, bytes] | None] = []
+        again = ""
+        while len(answers) < len(names):
+            todo = names[len(answers) :]
+            answers += self._round(todo if self._here is None else [n if len(n) < 40 or not _HEX.issuperset(n) or n in self._here else "no such object" for n in todo])
+            if len(answers) == len(names):
+                break
+            self.close()
+            self._process = self._start()
+            culprit = names[len(answers)]
+            if culprit != again:
+                again = culprit
+                continue
+            self._ended += 1
+            if self._ended > _ENDED:
+                raise GitFailed("git cat-file ended early", hint="`git fsck` shows whether the repository is damaged")
+            answers.append(None)
+            if self._here is None and self._git.partial:
+                self._here = set(self._git.text("cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objectname)").split())
+        return answers
+
+    def _round(self, names: list[str]) -> list[tuple[str, str, bytes] | None]:
+        """The answers for names up to one that ends git."""
         answers: list[tuple[str, str, bytes] | None] = []
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
         try:
             stdin.write(b"".join(n.encode("utf-8", "surrogateescape") + b"\n" for n in names))
             stdin.flush()
-        except BrokenPipeError as e:
-            raise GitFailed("git cat-file ended early", hint="`git fsck` shows whether the repository is damaged") from e
+        except BrokenPipeError:
+            pass  # what was answered before is still in the other pipe
         for _ in names:
             head = stdout.readline()
-            if not head:
-                raise GitFailed("git cat-file ended early", hint="`git fsck` shows whether the repository is damaged")
+            if not head.endswith(b"\n"):
+                break
             parts = head.rsplit(b" ", 2)
             if len(parts) != 3 or not parts[2].strip().isdigit():
                 answers.append(None)  # "<name> missing" or "<name> ambiguous"
@@ -142,7 +181,8 @@ class Objects:
             content = b""
             if self._content:
                 content = stdout.read(int(parts[2]))
-                stdout.read(1)
+                if stdout.read(1) != b"\n":
+                    break
             answers.append((parts[0].decode(), parts[1].decode(), content))
         return answers
 

@@ -53,7 +53,7 @@ def to_markdown(items: list[dict[str, Any]]) -> Iterator[str]:
     yield "# Memories\n"
     for item in items:
         draft = portable(item)
-        body = draft.pop("body")
+        body = draft.pop("body", "")  # another tool may write an empty one
         # `--` may not stand in a comment, so that every Markdown reader hides it.
         meta = json.dumps(draft, ensure_ascii=True, sort_keys=True).replace("--", "\\u002d\\u002d").replace(">", "\\u003e")
         # A body that quotes our own markers gets a backslash before them, and one more before those that have some.

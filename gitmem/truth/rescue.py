@@ -123,8 +123,7 @@ def drop(mem_dir: str) -> None:
 def mend(git: Git, ref: str) -> bool:
     """Takes a ref back to its last whole state; what it held since is then owed to it. False where it is whole, or nothing older is."""
     held = git.text("rev-parse", "-q", "--verify", ref, ok=(0, 1, 128))
-    elsewhere = git.text("config", "--get-regexp", r"^(extensions\.partialclone|remote\..*\.promisor)$", ok=(0, 1))
-    if not held or elsewhere or os.path.exists(os.path.join(git.common_dir, "objects", "info", "alternates")) or not missing(git, held):
+    if not held or git.partial or os.path.exists(os.path.join(git.common_dir, "objects", "info", "alternates")) or not missing(git, held):
         return False
     former, first = _former(git, ref)
     whole = next((id for id in former if id != held and not missing(git, id)), "")
