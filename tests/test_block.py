@@ -145,8 +145,8 @@ def test_days_are_counted_as_the_calendar_does() -> None:
         expected = (datetime.datetime.fromisoformat(stamp) - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)).total_seconds() / 86400
         assert relevance.days(stamp) == pytest.approx(expected)
     assert [relevance.days(s) for s in ("", "yesterday", "2026-13-01", "2026-00-10", "????-??-??")] == [None] * 5
-    assert relevance.freshness("", "2026-01-01") == 0 and relevance.freshness("2026-01-01", "2026-01-01") == 1
-    assert 0.49 < relevance.freshness("2026-01-01", "2026-01-31") ** (relevance.HALF / 30) < 0.51
+    fresh = relevance.freshness(["", "2026-01-31T05:00:00Z", "2026-01-01T01:00:00Z", "soon"], "2026-01-31T00:00:00Z")
+    assert fresh == {"": 0, "2026-01-31": 1, "2026-01-01": pytest.approx(0.5 ** (30 / relevance.HALF), rel=1e-3), "soon": 0}
 
 
 def test_a_path_of_many_memories_says_less_than_a_rare_one() -> None:

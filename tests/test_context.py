@@ -7,7 +7,13 @@ import pathlib
 import shutil
 import xml.etree.ElementTree as ElementTree
 
+import pytest
 from conftest import Lab
+
+from gitmem.agents import context, facts
+from gitmem.agents.block import Block
+from gitmem.git import here
+from gitmem.store import open_store
 
 
 def remembered(lab: Lab, repo: pathlib.Path, *memories: dict[str, object]) -> list[str]:
@@ -139,3 +145,128 @@ def test_a_signature_policy_leaves_out_what_it_does_not_accept(lab: Lab) -> None
     remembered(lab, repo, {"body": "nobody signed this"})
     lab.git(repo, "config", "mem.trust", "signed")
     assert "nobody signed" not in lab.mem(repo, "context", "--format", "xml", rc=(1,))
+
+
+class Place:
+    """The repository as hooks see it, with an open cache."""
+
+    def __init__(self, lab: Lab, repo: pathlib.Path) -> None:
+        self.store = open_store(lab.env, str(repo))
+        found = here.find(str(repo), lab.env)
+        assert found is not None
+        self.here = found
+
+    def build(self, purpose: str = "start", **session: list[str]) -> Block:
+        return self.store.with_cache(lambda cache: context.build(cache, self.here, purpose=purpose, session_lines=session))[0]
+
+
+def test_files_that_a_session_touched_bring_what_is_known_of_them(lab: Lab) -> None:
+    repo = lab.repo()
+    ids = remembered(lab, repo, *[at(20, body=f"general remark number {n} on topic{n} and matter{n * 3} " * 3) for n in range(60)], at(1, body="cents are dropped", paths=["billing/parse.py"]))
+    place = Place(lab, repo)
+    assert ids[-1] not in place.build("compact").ids[:3]
+    assert place.build("compact", touched=["billing/parse.py"]).ids[0] == ids[-1]
+
+
+def test_after_compaction_what_was_shown_comes_first_again(lab: Lab) -> None:
+    repo = lab.repo()
+    ids = remembered(lab, repo, *[at(1 + n // 20, body=f"remark number {n} on topic{n} and matter{n * 3} " * 3) for n in range(340)])
+    place = Place(lab, repo)
+    old = sorted(set(ids[:20:19]) - set(place.build().ids))
+    assert len(old) == 2
+    assert set(place.build("compact", shown=old).ids[:2]) == set(old)
+    assert place.build("start", shown=old).ids == place.build().ids
+
+
+def test_each_purpose_names_its_source(lab: Lab) -> None:
+    repo = lab.repo()
+    remembered(lab, repo, {"body": "something"})
+    place = Place(lab, repo)
+    assert [place.build(p).source for p in ("start", "subagent", "compact")] == ["SessionStart", "SubagentStart", "SessionStart:compact"]
+
+
+def test_the_summary_is_told_what_to_keep_and_which_memories_were_shown(lab: Lab) -> None:
+    repo = lab.repo()
+    remembered(lab, repo, {"body": "a text that must not be in it"})
+    place = Place(lab, repo)
+    shown = [f"{n:032x}"[::-1] for n in range(30)]
+    text, _ = place.store.with_cache(lambda cache: context.steer(cache, place.here, session_lines={"shown": shown}))
+    assert "decisions" in text and shown[-1][:8] in text and "and 10 more" in text and len(text) < 900 and not text.startswith("{")
+    assert "must not be in it" not in text
+    bare, _ = place.store.with_cache(lambda cache: context.steer(cache, place.here))
+    assert "decisions" in bare and "Memories" not in bare
+
+
+def test_a_block_starts_no_process(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = lab.repo(commits=3)
+    remembered(lab, repo, *[{"body": f"memory {n}", "paths": ["f1.txt"]} for n in range(5)])
+    lab.mem(repo, "context")
+    place = Place(lab, repo)
+    place.store.with_cache(lambda cache: None)
+
+    def refuse(*args: object, **kw: object) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr("subprocess.Popen.__init__", refuse)
+    block = place.store.with_cache(lambda cache: context.build(cache, place.here), refresh=False)[0]
+    assert len(block.items) == 5 and block.current
+
+
+def test_facts_of_a_branch_are_its_files_and_words(lab: Lab) -> None:
+    repo = lab.repo(commits=2)
+    lab.git(repo, "checkout", "-q", "-b", "topic")
+    (repo / "odd name\u00e9.txt").write_text("x\n")
+    lab.git(repo, "add", "-A")
+    lab.git(repo, "commit", "-q", "-m", "Retry webhooks")
+    store = open_store(lab.env, str(repo))
+    found = facts.Facts(facts.of(store.repo, store.repo.head()), True)
+    assert found.own == ["odd name\u00e9.txt"] and found.changed == 1 and found.ahead == 1 and found.commits == 3
+    assert set(found.branch) == {"retri", "webhook"} or {"webhook"} < set(found.branch) | {"retry"}
+    assert next(iter(found.paths)) == "odd name\u00e9.txt" and set(found.paths) == {"odd name\u00e9.txt", "f0.txt", "f1.txt"}
+    assert found.time == "2026-01-02T03:04:05Z"
+
+
+def test_facts_are_kept_for_every_worktree_and_dropped_with_their_head(lab: Lab) -> None:
+    repo = lab.repo(commits=2)
+    remembered(lab, repo, {"body": "one"})
+    lab.git(repo, "worktree", "add", "-q", "-b", "other", "../other", "HEAD~1")
+    store = open_store(lab.env, str(repo))
+    heads = {lab.git(p, "rev-parse", "HEAD").strip() for p in (repo, repo.parent / "other")}
+    facts.learn(store)
+
+    def kept() -> set[str]:
+        return store.with_cache(lambda cache: {k[6:] for (k,) in cache.db.execute("SELECT key FROM meta WHERE key LIKE 'facts:%'")})[0]
+
+    assert kept() == heads
+    (repo / "new.txt").write_text("x\n")
+    lab.git(repo, "add", "-A")
+    lab.git(repo, "commit", "-q", "-m", "next")
+    facts.learn(store)
+    assert lab.git(repo, "rev-parse", "HEAD").strip() in kept() and len(kept()) == 2
+
+
+def test_without_facts_of_this_head_those_of_before_are_used_and_the_block_says_so(lab: Lab) -> None:
+    repo = lab.repo(commits=2)
+    remembered(lab, repo, {"body": "one", "paths": ["f1.txt"]})
+    lab.mem(repo, "context")
+    (repo / "new.txt").write_text("x\n")
+    lab.git(repo, "add", "-A")
+    lab.git(repo, "commit", "-q", "-m", "next")
+    block = Place(lab, repo).build()
+    assert not block.current and block.items[0].why[0] == "files of recent commits" and block.waiting
+    assert 'merged="unknown"' in block.render()
+
+
+def test_damaged_facts_count_as_none(lab: Lab) -> None:
+    repo = lab.repo()
+    remembered(lab, repo, {"body": "one"})
+    place = Place(lab, repo)
+    for bad in ("{", "[]", '{"v":1,"paths":[1],"own":{},"ahead":"x","commits":true,"recent":{"a":"b"}}', '{"v":2}'):
+        place.store.with_cache(lambda cache, bad=bad: cache.keep(1, lambda db: cache.set_meta("facts:" + place.here.head, bad)))
+        assert len(place.build().items) == 1
+
+
+def test_a_repository_without_commits_has_a_context(lab: Lab) -> None:
+    repo = lab.repo(commits=0)
+    remembered(lab, repo, {"body": "begun before the first commit"})
+    assert texts(told(lab, repo)) == ["begun before the first commit"]

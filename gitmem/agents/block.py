@@ -39,7 +39,7 @@ NOTHING = "no memories here yet; git mem remember TEXT keeps one"
 class Item:
     """One memory in a block. `text` is all of it; `most` says how many characters are shown."""
 
-    __slots__ = ("agent", "at", "author", "branch", "commit", "id", "into", "most", "paths", "private", "reason", "section", "similar", "state", "text", "title", "type", "why")
+    __slots__ = ("_written", "at", "author", "branch", "commit", "id", "into", "most", "paths", "private", "reason", "section", "similar", "state", "text", "title", "type", "why")
 
     def __init__(self, id: str, type: str, text: str, *, title: str = "", at: str = "", author: str = "", branch: str = "", commit: str = "", state: str = "unknown",
                  reason: str = "", into: str = "", paths: Sequence[str] = (), private: bool = False, why: Sequence[str] = (), section: str = RELEVANT) -> None:
@@ -60,6 +60,7 @@ class Item:
         self.section = section
         self.similar: list[str] = []  # ids of memories that say the same
         self.most = SHORT
+        self._written: tuple[int, str, str] = (0, "", "")  # the XML of a length and a section
 
     @property
     def whole(self) -> str:
@@ -91,6 +92,13 @@ class Item:
         return out
 
     def xml(self) -> str:
+        most, section, text = self._written
+        if most != self.most or section != self.section:
+            text = self._xml()
+            self._written = (self.most, self.section, text)
+        return text
+
+    def _xml(self) -> str:
         kind = "" if self.section in (BLOCKERS, DECISIONS) else f' type="{_attribute(shortened(self.type, _NAME))}"'
         remarks = "".join([f' {name}="{_attribute(value)}"' for name, value in self.remarks()])
         return f'<memory id="{self.id[:ID]}"{kind}{remarks}>{plain.quoted(self.shown(), lines=False)}</memory>\n'

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from ..git.here import Here
 
 SOURCES = {"start": "SessionStart", "subagent": "SubagentStart", "compact": "SessionStart:compact", "cli": "git mem context"}
-NEWEST, OF_A_KIND, BY_WORDS = 100, 40, 100  # candidates of each route
-PATHS, COMMON, HELD = 120, 300, 3_000  # paths asked for; memories from which a path says nothing; memories they bring at most
-LOADED = 80  # candidates whose text is read
+NEWEST, OF_A_KIND, BY_WORDS, BY_PATHS = 300, 20, 100, 300  # candidates of each route
+PATHS, COMMON, HELD = 120, 1_000, 8_000  # paths asked for; memories from which a path says nothing; memories they bring at most
+LOADED = 60  # candidates whose text is read
 TERMS, POSTINGS = 12, 6_000  # of one question to the lexical index: about 5 ms
 _TRUNKS = frozenset(["main", "master", "trunk", "develop", "dev", "head"])
 _PREFIXES = frozenset(text.terms("feature feat fix bugfix hotfix chore wip user users topic branch issue pr dev release"))
@@ -55,9 +55,9 @@ def build(cache: Cache, here: Here, *, budget: int | None = None, purpose: str =
     found = _Candidates(cache, wanted)
     frame.timestamp = found.newest_time() or known.time
     if total:
-        found.gather(known, _branch_terms(here.branch), session.get("touched", ()))
-        again = set(session.get("shown", ())) if purpose == "compact" else set()
-        items = found.items(here, frame.timestamp, again)
+        again = list(session.get("shown", ()))[-briefing.MOST :] if purpose == "compact" else []
+        found.gather(known, _branch_terms(here.branch), session.get("touched", ()), again)
+        items = found.items(here, frame.timestamp, set(again))
         frame.waiting = found.waiting
         frame.current = frame.current and not found.waiting
         briefing.choose(frame, items)
@@ -116,7 +116,7 @@ class _Candidates:
         self.hand: dict[int, float] = {}
         self.branch: dict[int, float] = {}
         self.recent: dict[int, float] = {}
-        self.kinds: set[int] = set()  # blockers and decisions
+        self.wanted: set[int] = set()  # rows whose text is read in any case: blockers, decisions, what was told before
         self.waiting = False  # whether nobody has looked yet where some of them stand
 
     def _rows(self, condition: str, limit: int, *args: object) -> list[tuple[int, str]]:
@@ -129,12 +129,17 @@ class _Candidates:
         first = self._rows("", 1)
         return first[0][1] or "" if first else ""
 
-    def gather(self, known: facts.Facts, branch: list[str], touched: Iterable[str]) -> None:
+    def gather(self, known: facts.Facts, branch: list[str], touched: Iterable[str], again: Sequence[str] = ()) -> None:
+        """`again`: ids of memories that are candidates in any case."""
         self.at.update(self._rows("", NEWEST))
         for kind in ("blocker", "decision"):
             rows = self._rows(" AND type = ?", OF_A_KIND, kind)
             self.at.update(rows)
-            self.kinds.update(row for row, _ in rows)
+            self.wanted.update(row for row, _ in rows)
+        if again:
+            rows = self._rows(f" AND id IN ({','.join('?' * len(again))})", len(again) * 2, *again)
+            self.at.update(rows)
+            self.wanted.update(row for row, _ in rows)
         hand = dict.fromkeys(known.own, relevance.OWN)
         hand.update(dict.fromkeys(touched, relevance.TOUCHED))
         self.paths = self._by_paths(known.paths)
@@ -157,7 +162,7 @@ class _Candidates:
                 held += len(rows)
                 if held > HELD:
                     break
-        return relevance.path_scores(weights, holders, self.cache.count())
+        return _best(relevance.path_scores(weights, holders, self.cache.count()), BY_PATHS)
 
     def _by_words(self, terms: list[str]) -> dict[int, float]:
         if not terms:
@@ -178,13 +183,12 @@ class _Candidates:
 
     def items(self, here: Here, newest: str, again: set[str]) -> list[tuple[float, Item]]:
         """(score, item) of the best candidates; what was told before (`again`) first."""
-        rough: list[tuple[float, int]] = []
-        for row, at in self.at.items():
-            parts = (self.paths.get(row, 0.0), self.hand.get(row, 0.0), self.branch.get(row, 0.0), self.recent.get(row, 0.0), relevance.freshness(at or "", newest))
-            rough.append((relevance.score(*parts), row))
+        fresh = relevance.freshness([at or "" for at in self.at.values()], newest)
+        paths, hand, branch, recent = self.paths.get, self.hand.get, self.branch.get, self.recent.get
+        rough = [(relevance.score(paths(row, 0.0), hand(row, 0.0), branch(row, 0.0), recent(row, 0.0), fresh[(at or "")[:10]]), row) for row, at in self.at.items()]
         rough.sort(key=lambda pair: (-pair[0], pair[1]))
         best = [row for _, row in rough[:LOADED]]
-        best += [row for _, row in rough[LOADED:] if row in self.kinds]
+        best += [row for _, row in rough[LOADED:] if row in self.wanted]
         scores = {row: score for score, row in rough}
         loaded = [(row, data, scope) for row, (data, scope, _) in zip(best, stored.load(self.cache, best), strict=True)]
         stands = standing.read(self.cache, [stored.commit_of(data) for _, data, _ in loaded], here.head)
@@ -203,6 +207,14 @@ class _Candidates:
         found = [("files of this branch or session", self.hand), ("files of recent commits", self.paths), ("words of this branch", self.branch), ("words of recent commits", self.recent)]
         out = [words for words, scores in found if scores.get(row, 0.0) > 0]
         return out or ["recent"]
+
+
+def _best(scores: dict[int, float], most: int) -> dict[int, float]:
+    """The highest scores, and all that equal the last of them: which row came first decides nothing."""
+    if len(scores) <= most:
+        return scores
+    least = sorted(scores.values(), reverse=True)[most - 1]
+    return {row: score for row, score in scores.items() if score >= least}
 
 
 def _first(weights: Mapping[str, float]) -> list[str]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 # Shares of a score: files of recent commits, files of the branch and of the session, words of the branch and of recent commits, age.
-PATHS, HAND, BRANCH, RECENT, AGE = 0.7, 0.7, 1.0, 0.1, 0.2
+PATHS, HAND, BRANCH, RECENT, AGE = 0.7, 0.7, 1.0, 0.05, 0.3
 TOUCHED, OWN = 1.0, 0.5  # of the files at hand: those of the session, those of the branch
 HALF = 30.0  # days after which age has lost half of its share
 UNMERGED = 0.5  # prior of a memory from a branch that HEAD does not contain
@@ -47,7 +47,7 @@ def _scaled(scores: dict[int, float]) -> dict[int, float]:
 
 
 def days(stamp: str) -> float | None:
-    """Days since 1970 of a stored time (UTC, ISO 8601), without `datetime`; None for what is none."""
+    """Days since 1970 of a stored time or date (UTC, ISO 8601), without `datetime`; None for what is none."""
     try:
         year, month, day = int(stamp[0:4]), int(stamp[5:7]), int(stamp[8:10])
         hour = int(stamp[11:13]) + int(stamp[14:16]) / 60 if len(stamp) >= 16 else 0.0
@@ -63,10 +63,14 @@ def days(stamp: str) -> float | None:
     return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468 + hour / 24
 
 
-def freshness(at: str, newest: str) -> float:
-    """1 for the newest memory, half of it HALF days before; a stamp that is no time counts as old."""
-    then, now = days(at), days(newest)
-    return 0.0 if then is None or now is None else exp(-0.6931 * max(0.0, now - then) / HALF)
+def freshness(stamps: Iterable[str], newest: str) -> dict[str, float]:
+    """{date: 1 for the day of the newest memory, half of it HALF days before}; a stamp that is no time counts as old."""
+    now = days(newest[:10])
+    out: dict[str, float] = {}
+    for date in {stamp[:10] for stamp in stamps}:
+        then = days(date)
+        out[date] = 0.0 if then is None or now is None else exp(-0.6931 * max(0.0, now - then) / HALF)
+    return out
 
 
 def score(paths: float, hand: float, branch: float, recent: float, age: float) -> float:
