@@ -20,6 +20,7 @@ costs: every prompt waits for it.
 from __future__ import annotations
 
 import os
+import time
 import zlib
 
 from ..core.record import object_id
@@ -275,11 +276,14 @@ def open_cache(mem_dir: str, *, create: bool = True, wait: float = 30.0) -> Cach
     """The cache of a repository; None where there is none and `create` is false.
 
     `wait`: seconds to wait for another process that makes or checks the file.
-    Raises Damaged for a file that is not as we left it; sqlite3.Error may also
-    come later, from any read.
+    Raises Damaged for a file that is not as we left it, Moved where others
+    remove it again and again; sqlite3.Error may also come later, from any read.
     """
     path = path_of(mem_dir)
-    for _ in range(_ATTEMPTS):
+    end = time.monotonic() + wait
+    for attempt in range(_ATTEMPTS):
+        if attempt >= _ATTEMPTS // 4 and time.monotonic() > end:
+            break
         if not os.path.exists(path) or guard.size(path) == 0:
             if not create:
                 return None
@@ -313,7 +317,7 @@ def open_cache(mem_dir: str, *, create: bool = True, wait: float = 30.0) -> Cach
         else:
             _drop(db, inode if writable else 0)
         # Deleted or rebuilt while we opened it: file and log may be of two databases.
-    raise Damaged("the cache file changes all the time")
+    raise Moved("the cache file changes all the time")
 
 
 def _drop(db: sqlite3.Connection | None, inode: int) -> None:
