@@ -30,8 +30,8 @@ HOMES = {"numpy": {"vectors"}, "pygit2": {"notes"}, "typer": {"cli"}, "rich": {"
 HEAVY = {"numpy", "pygit2", "typer", "rich", "llama_cpp", "mcp", "sklearn", "scipy"}
 
 # What a prompt waits for: standard library only, and none of its slow parts.
-HOT = ["automemory", "bare", "cache", "call", "document", "embed", "events", "failures", "fastjson", "faults",
-       "filters", "fold", "guard", "here", "kept", "plain", "rank", "ready", "record", "scan",
+HOT = ["automemory", "bare", "block", "briefing", "cache", "call", "context", "document", "embed", "events", "facts", "failures", "fastjson", "faults",
+       "filters", "fold", "guard", "here", "kept", "plain", "rank", "ready", "record", "relevance", "scan",
        "search", "session", "spool", "standing", "stored", "text", "trust"]
 SLOW = HEAVY | {"dataclasses", "typing", "inspect", "subprocess", "hashlib", "pathlib", "asyncio", "logging", "tempfile",
                "re", "enum", "json", "datetime", "contextlib", "copy", "random"}

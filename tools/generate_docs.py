@@ -88,7 +88,7 @@ def settings() -> list[tuple[str, str, str, bool, str]]:
     """(name, values, default, whether .gitmem.toml may set it, meaning) of every setting."""
     from gitmem.git.config import SETTINGS
 
-    words = {"bool": "true or false", "int": "a positive number", "text": "a ref name"}
+    words = {"bool": "true or false", "int": "a positive number", "tokens": "auto or a positive number", "text": "a ref name"}
     return [(f"mem.{name}", words[kind] if isinstance(kind, str) else " or ".join(kind), default, policy, meaning)
             for name, (kind, default, policy, meaning) in SETTINGS.items()]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .gitcmd import Git
 
-# name: (kind, default, policy, meaning); kinds: bool, int, text, or a tuple of words
+# name: (kind, default, policy, meaning); kinds: bool, int, tokens (int or auto), text, or a tuple of words
 SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
     "enabled": ("bool", "true", False, "false switches git mem off in this repository"),
     "ref": ("text", "mem", False, "notes namespace: memories live in refs/notes/<ref>/team and refs/notes/<ref>/private"),
@@ -27,7 +27,7 @@ SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
     "autoSync": ("bool", "false", False, "true shares memories with a remote whenever you push to it; needs `git mem install git --pre-push`"),
     "maxBody": ("int", "65536", True, "largest text of one memory, in bytes (at most 524288)"),
     "remote": ("text", "", False, "the remote that `sync`, `push` and `pull` use; empty: where git pushes the branch to, `origin`, or the only one"),
-    "contextBudget": ("text", "auto", True, "tokens of what a session is told at its start, at most 3000 or so fit; auto: 500 to 3000 by the number of memories and the work on the branch"),
+    "contextBudget": ("tokens", "auto", True, "tokens of what a session is told at its start (some 2800 fit); auto: 500 to 3000, by the number of memories and the work on the branch"),
     "sign": (("auto", "true", "false"), "auto", False, "sign every record with git's own signing key; auto: where `commit.gpgSign` is true"),
     "trust": (("all", "signed", "allowed-signers"), "all", False,
               "what may be handed to an agent unasked: all, only what has a valid signature, or only what somebody signed whom git's keys name"),
@@ -150,12 +150,12 @@ def check(name: str, kind: str | tuple[str, ...], value: str) -> str:
             return "false"
         if kind == "bool":
             raise UsageError(f"setting 'mem.{name}' is '{word}', not true or false")
-    if kind == "int":
+    if kind == "int" or (kind == "tokens" and word.lower() != "auto"):
         if not (word.isascii() and word.isdigit() and len(word) < 10 and int(word) > 0):
             raise UsageError(f"setting 'mem.{name}' is '{word}', not a positive number")
         return str(int(word))
-    if name == "contextBudget" and word != "auto":
-        return check(name, "int", word)
+    if kind == "tokens":
+        return "auto"
     if name == "trust" and word == "allowed":
         return "allowed-signers"
     if isinstance(kind, tuple) and word not in kind:
