@@ -157,3 +157,19 @@ def test_a_path_of_many_memories_says_less_than_a_rare_one() -> None:
 def test_a_cut_falls_between_words() -> None:
     assert block.shortened("alpha beta gamma", 12) == "alpha beta…" and block.shortened("alpha", 12) == "alpha"
     assert len(block.shortened("x" * 100, 12)) == 12
+
+
+def test_a_block_that_lacks_something_says_so_within_its_limits() -> None:
+    made = chosen([(1, item(n, text=f"{n} " + f"w{n} " * 60)) for n in range(200)], budget=3000)
+    before = len(made.items)
+    made.degrade("new memories wait to be indexed")
+    assert "<degraded>new memories wait to be indexed</degraded>" in made.render() and block.units(made.render()) <= block.MAX_UNITS
+    assert before - 2 <= len(made.items) <= before
+    empty = frame(total=0)
+    empty.degrade("the cache is made anew")
+    assert "no memories" not in empty.render() and "made anew" in empty.render() and empty.render("md") == "the cache is made anew\n"
+
+
+def test_a_memory_of_a_megabyte_costs_no_more_than_what_is_shown() -> None:
+    huge = item(1, text="word " * 200_000)
+    assert len(huge.whole) < 5_000 and huge.cut and len(huge.json()["body"]) == 1_000_000

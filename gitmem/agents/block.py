@@ -64,8 +64,8 @@ class Item:
 
     @property
     def whole(self) -> str:
-        """Title and body in one line."""
-        body = " ".join(self.text.split())
+        """Title and body in one line, of a long body as much as could be shown."""
+        body = " ".join(self.text[: 4 * LONG].split())
         title = " ".join(self.title.split())
         if not title or body.startswith(title.rstrip("…. ")):
             return body
@@ -147,6 +147,12 @@ class Block:
     def tokens(self) -> int:
         return tokens(self.render("xml"))
 
+    def degrade(self, reason: str) -> None:
+        """Says that not all was looked at, in the room there is: the last memories make way."""
+        self.degraded = reason
+        while self.items and (units(text := self.render("xml")) > MAX_UNITS or size(text) > self.budget * BYTES):
+            self.items.pop()
+
     def of(self, section: str) -> list[Item]:
         return [item for item in self.items if item.section == section]
 
@@ -161,13 +167,19 @@ class Block:
                 "working_memory": {name: [item.json() for item in self.of(name)] for name in (BLOCKERS, DECISIONS)},
                 RELEVANT: [item.json() for item in self.of(RELEVANT)], "omitted": self.omitted, "show": "git mem list"}
 
+    def _nothing(self) -> str:
+        """The one line of a block without memories."""
+        if self.degraded:
+            return shortened(self.degraded, 2 * _NAME)
+        return self._left() if self.total else NOTHING
+
     def _left(self) -> str:
         return f"{self.omitted} omitted: git mem recall QUESTION searches them, git mem list shows them"
 
     def _xml(self) -> str:
         head = f'<memory_context source="{_attribute(self.source)}" timestamp="{_attribute(self.timestamp)}"'
         if not self.items:
-            return f"{head}>{NOTHING if not self.total else self._left()}</memory_context>\n"
+            return f"{head}>{_attribute(self._nothing())}</memory_context>\n"
         merged = ' merged="unknown"' if self.waiting else ""
         out = [f'{head} staleness="unknown"{merged}>\n<note>{NOTE}</note>\n<project_scope>\n<project>{_attribute(shortened(self.project, _NAME))}</project>\n']
         if self.branch:
@@ -187,7 +199,7 @@ class Block:
 
     def _md(self) -> str:
         if not self.items:
-            return (NOTHING if not self.total else self._left()) + "\n"
+            return _bare(self._nothing()) + "\n"
         out = [f"# Memory of {_bare(shortened(self.project, _NAME))}{', branch ' + _bare(shortened(self.branch, _NAME)) if self.branch else ''}\n\n> {NOTE}\n\n"
                f"As of {_bare(self.timestamp)}. {self.total} memories, budget {self.budget} tokens, staleness unknown{', merged or not: unknown' if self.waiting else ''}.\n"]
         if self.degraded:

@@ -53,7 +53,8 @@ def build(cache: Cache, here: Here, *, budget: int | None = None, purpose: str =
     frame = Block(source=SOURCES.get(purpose, purpose), project=project(here), branch=here.branch, head=here.head, total=total, budget=tokens, tier=tier)
     frame.current = known.current or not here.head
     found = _Candidates(cache, wanted)
-    frame.timestamp = found.newest_time() or known.time
+    newest = found.newest_time()
+    frame.timestamp = (newest if relevance.days(newest) is not None else known.time)[:20]
     if total:
         again = list(session.get("shown", ()))[-briefing.MOST :] if purpose == "compact" else []
         found.gather(known, _branch_terms(here.branch), session.get("touched", ()), again)
