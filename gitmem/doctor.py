@@ -176,7 +176,7 @@ def _mend(store: Store, scope: str) -> Callable[[], str]:
     def mend() -> str:
         notes = store.notes(scope)
         before = notes.git.text("rev-parse", "-q", "--verify", notes.ref, ok=(0, 1, 128))
-        rescue.mend(notes.git, notes.ref)
+        rescue.mend(notes.git, notes.ref, asked=True)
         notes.settle("git mem: mend", store.settings.author)
         tip = notes.tip()
         gone = rescue.missing(notes.git, tip) if tip else []

@@ -239,7 +239,7 @@ def leaving(store: Store, theirs: str, more: Iterable[bytes] = ()) -> list[dict[
             continue
         seen.add(line)
         parsed = record.parse(line)
-        data = parsed.data if parsed else {}
+        data = {k: v for k, v in parsed.data.items() if isinstance(v, str)} if parsed else {}  # others write any shape, also what JSON does not know
         out.append({"id": parsed.id if parsed else None, "version": record.version_of(line), "op": parsed.op if parsed else None, "title": record.title_of(data),
                     "body": data.get("body"), "type": data.get("type"), "author": data.get("author"), "text": line.decode("utf-8", "replace")})
     return out

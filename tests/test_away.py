@@ -116,7 +116,8 @@ def test_a_repair_that_could_write_nothing_does_not_say_that_it_did(lab: Lab) ->
     disk = Disk(lab, repo)
     lab.mem(repo, "remember", "the second")
     disk.away("tree")
-    (repo / ".git/logs" / REF).unlink()  # no former tip is known
+    lab.git(repo, "config", "remote.gone.promisor", "true")  # then they may be at a remote
+    lab.git(repo, "config", "remote.gone.url", str(lab.root / "nowhere"))
     tip = lab.git(repo, "rev-parse", REF)
     out = lab.mem(repo, "doctor", "--repair", rc=(0, 1))
     assert lab.git(repo, "rev-parse", REF) == tip
@@ -180,3 +181,32 @@ def test_a_damaged_note_ends_no_command(lab: Lab) -> None:
     assert "cannot be read" in lab.mem(repo, "doctor", rc=(1,))
     path.write_bytes(content)
     assert bodies(lab, repo) == {"in a whole one", "in the damaged note"}
+
+
+def test_a_borrower_whose_lender_pruned_goes_on_after_a_repair(lab: Lab) -> None:
+    lab.git(lab.root, "clone", "-q", "--bare", str(lab.repo("seed", 2)), "hub.git")
+    lab.git(lab.root, "clone", "-q", str(lab.root / "hub.git"), "lender")
+    lender = lab.root / "lender"
+    lab.mem(lender, "remember", "only the lender had it", "--commit", "HEAD~1")
+    lab.git(lab.root, "clone", "-q", "--shared", str(lender), "repo")
+    repo = lab.root / "repo"
+    lab.git(repo, "remote", "set-url", "origin", str(lab.root / "hub.git"))
+    lab.git(repo, "fetch", "-q", str(lender), f"{REF}:{REF}")
+    lab.mem(repo, "remember", "written by the borrower")
+    away = {p: p.read_bytes() for p in (lender / ".git/objects").rglob("*") if p.is_file()}
+    lab.git(lender, "update-ref", "-d", REF)
+    shutil.rmtree(lender / ".git/mem")
+    lab.git(lender, "gc", "-q", "--prune=now")
+    assert "doctor --repair" in lab.run(repo, "git-mem", "remember", "about the one before", "--commit", "HEAD~1").stderr
+    lab.mem(repo, "doctor", "--repair", rc=(0, 1))
+    lab.mem(repo, "remember", "about the one before", "--commit", "HEAD~1")
+    lab.mem(repo, "sync")
+    assert {"written by the borrower", "about the one before"} <= bodies(lab, repo)
+    assert len(lab.lines(lab.root / "hub.git")) == 2
+    for path, content in away.items():  # the lender gets its disk back
+        path.parent.mkdir(exist_ok=True)
+        if not path.exists():
+            path.write_bytes(content)
+    lab.mem(repo, "remember", "afterwards")
+    lab.mem(repo, "sync")
+    assert "only the lender had it" in "".join(lab.lines(lab.root / "hub.git"))

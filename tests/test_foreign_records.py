@@ -11,12 +11,12 @@ import pytest
 from conftest import Lab
 
 REF = "refs/notes/mem/team"
-ODD: list[Any] = [None, True, 0, -1, 1.5, 10**30, [], [[]], {}, {"a": [1]}, "", "\0", "\ud800", "\u202e", "9" * 5000, "f" * 32, "0" * 40, ["x", 1, None, {"path": 3}], [{"path": ["a"]}],
+ODD: list[Any] = [None, float("nan"), True, 0, -1, 1.5, 10**30, [], [[]], {}, {"a": [1]}, "", "\0", "\ud800", "\u202e", "9" * 5000, "f" * 32, "0" * 40, ["x", 1, None, {"path": 3}], [{"path": ["a"]}],
                   [{"path": "\ud800", "blob": 5, "lines": [1]}], [None], "9999999-99-99", "-----BEGIN SSH SIGNATURE-----\nx", "../../etc/passwd", "-x", "main~1:x", "a/" * 3000]
 FIELDS = ("op", "id", "at", "n", "author", "commit", "signature", "signed_at", "body", "title", "subtitle", "type", "tags", "paths", "facts", "concepts", "source", "phase", "provenance", "confidence",
           "agent", "session", "branch", "patch", "base", "branch_patch", "salt", "after", "supersedes", "created", "reason")
 COMMANDS = (["list", "--all"], ["list", "--all", "--json"], ["log"], ["recall", "words of others"], ["recall", "words", "--json", "--explain", "--all"], ["recall", "words", "--path", "f0.txt", "--author", "a"],
-            ["stats"], ["stats", "--json"], ["verify"], ["doctor"], ["doctor", "--json"], ["export"], ["export", "--format", "md"], ["status"], ["list", "--stale"], ["sync", "--dry-run"], ["sync"], ["context"])
+            ["stats"], ["stats", "--json"], ["verify"], ["doctor"], ["doctor", "--json"], ["export"], ["export", "--format", "md"], ["status"], ["list", "--stale"], ["sync", "--dry-run"], ["sync", "--dry-run", "--json"], ["sync"], ["context"])
 
 
 def put(lab: Lab, repo: pathlib.Path, lines: list[bytes]) -> None:
@@ -47,7 +47,7 @@ def test_no_shape_of_a_foreign_record_ends_a_command_with_a_bug(lab: Lab, op: st
         done = lab.run(repo, "git-mem", *words)
         assert done.returncode in (0, 1, 2) and "bug:" not in done.stderr, (words, done.stderr)
     assert set(lab.lines(repo)) >= {line.decode() for line in lines if not line.startswith(b"\xff")}, "every line is kept"
-    for id in ("0" * 14 + "08" + "0" * 15 + "3", "d" * 32, "e" * 32):
+    for id in ("0" * 14 + "08" + "0" * 15 + "4", "d" * 32, "e" * 32):
         for words in (["show", id], ["show", id, "--json"], ["edit", id, "--title", "a better one"], ["forget", id], ["purge", id, "--force"]):
             done = lab.run(repo, "git-mem", *words)
             assert done.returncode in (0, 1, 2) and "bug:" not in done.stderr, (words, done.stderr)

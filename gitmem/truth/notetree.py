@@ -196,7 +196,8 @@ def contents(git: Git, notes: Iterable[tuple[str, str]], missing: list[str] | No
 
 def unreadable(id: str) -> GitFailed:
     """What to say of a tree or note that is named and not here: writing on without it would leave its lines behind."""
-    return GitFailed(f"cannot read notes object {id}", hint="the repository is damaged or partial, or a disk it borrows from is away; `git fsck` names what is missing")
+    return GitFailed(f"cannot read notes object {id}", hint="the repository is damaged or partial, or a disk it borrows from is away; "
+                     "`git fsck` names what is missing, `git mem doctor --repair` goes on with what can be read until it is back")
 
 
 def lines_gone(git: Git, pairs: list[tuple[str, str]], hex_len: int, strict: bool = False) -> Iterator[tuple[str, bytes]]:

@@ -10,7 +10,7 @@ the ref was found to lack objects, `mend` moves it to the newest former tip of i
 reflog of which every object is here; the write that follows brings back
 what can be read of the newer state, and the lines in a file of recent ones in
 `<git-common-dir>/mem`. Where a missing object may only be elsewhere (a partial
-clone, alternates), nothing is done. Elsewhere it may be away for a moment too (a
+clone, alternates), nothing is done unasked. Elsewhere it may be away for a moment too (a
 disk that is not mounted): what was left behind is owed to the ref until all of
 it was read, and each write looks whether that can be done by now.
 """
@@ -120,15 +120,19 @@ def drop(mem_dir: str) -> None:
                 os.unlink(os.path.join(mem_dir, name))
 
 
-def mend(git: Git, ref: str) -> bool:
-    """Takes a ref back to its last whole state; what it held since is then owed to it. False where it is whole, or nothing older is."""
+def mend(git: Git, ref: str, asked: bool = False) -> bool:
+    """Takes a ref back to its last whole state; what it held since is then owed to it. False where it is whole, or nothing older is.
+
+    `asked`: the user knows of it, so also where objects are borrowed from another store, which may have lost them for good; and
+    where no older state is whole, the ref begins anew with what can be read.
+    """
     held = git.text("rev-parse", "-q", "--verify", ref, ok=(0, 1, 128))
-    if not held or git.partial or os.path.exists(os.path.join(git.common_dir, "objects", "info", "alternates")) or not missing(git, held):
+    if not held or git.partial or (not asked and os.path.exists(os.path.join(git.common_dir, "objects", "info", "alternates"))) or not missing(git, held):
         return False
     former, first = _former(git, ref)
     whole = next((id for id in former if id != held and not missing(git, id)), "")
     path = _path(git.common_dir, ref)
-    if not whole and not (first and _kept(path)):
+    if not whole and not (first and _kept(path)) and not (asked and git.objects.get(held)):
         return False
     # First the debt: whoever is killed, or fails once more, leaves it to the next writer.
     try:
