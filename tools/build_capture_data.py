@@ -1,0 +1,311 @@
+"""Reads committed chat logs of coding agents into single turns, scrubbed, for training the capture classifier.
+
+It owns the way from a clone to a row {"id","role","text","repo","licence","commit","label","strength"}:
+which logs, how a turn is cut out, what is scrubbed, what counts as a duplicate. The labels are made by
+readers and kept apart in `data/capture_labels.jsonl`, by id; the texts stay with their authors' repositories and
+are rebuilt from clones, so that nothing of theirs is copied into this one. `data/SOURCES.md` names them all.
+
+Promises: the same clones and labels give the same bytes, on any machine; each row comes from a commit of
+`SOURCES`, whose licence was read in that commit; an id depends on the repository, the role and the unscrubbed
+text alone, so a better scrubber or another order of files loses no label. Standard library and git only.
+
+    python tools/build_capture_data.py --out turns.jsonl owner/name=CLONE ...            only what is labelled
+    python tools/build_capture_data.py --out turns.jsonl --all owner/name=CLONE ...      every turn, label null
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from gitmem.core import redact
+
+LABELS = Path(__file__).resolve().parent / "data" / "capture_labels.jsonl"
+# where a text ends; what stands after it seldom changes what the turn is about
+LONGEST = 2000
+# an assistant's word shorter than this is "Done."
+SHORTEST_ANSWER = 40
+# a fenced block of so many lines is a file, not an example
+LISTING = 14
+
+
+class Source(NamedTuple):
+    """One repository: the commit read, the licence found in it, and words that are somebody's name."""
+
+    repo: str
+    commit: str
+    licence: str
+    names: tuple[str, ...] = ()
+
+
+SOURCES = (
+    Source("AFI-Protocol/afi-core", "59f264996752251a16788fce2715c2cec7252970", "MIT", ("secretservice",)),
+    Source("Aquaticat/Monochromatic", "56372c6db0d4f2431d99bfdbe2142702ed891101", "Apache-2.0"),
+    Source("Asphyksia/OpenCoder", "b4e1e3e322c9f8ef10a0ac4913e1443f06f926c8", "MIT"),
+    Source("BeehiveInnovations/zen-mcp-server", "4d015460e293fac7531ed6429c3c9d02bbba24a6", "Apache-2.0"),
+    Source("BenjaminScholtens/Afterburn", "a4b57412fa25c5572d18e1637a610948aa5baebf", "MIT"),
+    Source("ChrisGVE/MunsellSpace", "3e2479bec91a4b7e4d9b988275118e6ede268492", "MIT"),
+    Source("DanCard/cal-date-widget", "2ea03cb47cbb104368ad79943a8a3127c5467ffd", "MIT", ("Julia",)),
+    Source("ThatHunky/gryag", "27dc8ac4dbf20b5598f933fb9fdb7864726de2b3", "MIT"),
+    Source("concord-consortium/codap", "0ddb0365d5e630c2bda57b939e19d8570389e892", "MIT"),
+    Source("design4pro/mcp-rag-server", "7798379c2c452452e2b173cc8b0e55c83e39c287", "MIT"),
+    Source("destyler/destyler", "558faf91c6a180723eabe6a3799eab9431ce70cb", "MIT"),
+    Source("edobry/minsky", "2d0f5d07ebe40b8b2245be819c49558147c3cad8", "MIT"),
+    Source("hpm27/agente-bsc-rag", "1ff5fb295e188ff7bccbb7c415eca5e82f751f30", "MIT"),
+    Source("iDorgham/DocGen", "fdcb8c53a4ee6a32db0f8644c6f2d71a6e11b471", "MIT"),
+    Source("pichsy/download-manager", "185ac56e5f680506c36a9aaa1fad22ccddc7389a", "Apache-2.0"),
+    Source("robin-collins/Roo-Cline", "b21edece2756bc8e3e8ddf1c3f845b278d73bc82", "Apache-2.0"),
+    Source("robin-collins/gpt-crawler", "9fc8ae15139dc9958bf705c5d63a06f6d8fbf45d", "ISC"),
+    Source("sabelosimelane/prompt_sail_2", "528668e9f78f4e1bd2e94ab0d008191c0be8c2d7", "MIT"),
+    Source("specstoryai/getspecstory", "0b8042483301c1e9884c419113bfc636d2fccb17", "Apache-2.0"),
+    Source("twardoch/twat-mp", "54201bb6b8925aaedc97e1994ca2d708ee76bdce", "MIT"),
+    Source("twardoch/twat-search", "29e37e26f554ccc5d0f3077088d3c53bc2dadb60", "MIT"),
+)
+
+_SPECSTORY = re.compile(r"(^|/)\.specstory/history/[^/]+\.md$")
+_AIDER = re.compile(r"(^|/)\.?aider\.chat\.history[^/]*$")
+
+_HEADER = re.compile(r"^_\*\*(User|Agent|Assistant)([^*\n]*)\*\*_[ \t]*$", re.MULTILINE)
+# what a tool did or a model thought: a message ends where one of these begins
+_MACHINE = re.compile(
+    r"<(tool-use|details|think|reasoning|function_results)\b.*?</\1>|^_\*\*\*\*_[ \t]*$",
+    re.DOTALL | re.MULTILINE,
+)
+# a line that only announces the next tool call
+_ANNOUNCED = re.compile(r"\A(?:[^\n]{0,600}:[ \t]*\n\n+)+(?=\S)")
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_FENCE = re.compile(r"^```.*?^```[ \t]*$", re.DOTALL | re.MULTILINE)
+# what a client put into a user's turn by itself
+_INJECTED = re.compile(
+    r"<(system-reminder|ide_\w+|local-command-\w+|command-\w+|task-notification|bash-\w+|context|attached_files|"
+    r"manually_attached_skills|user-prompt-submit-hook)\b.*?</\1>|^\[Image[^\]\n]*\]$|\[Request interrupted[^\]]*\]",
+    re.DOTALL | re.MULTILINE,
+)
+_NOT_TYPED = (
+    "This session is being continued from",
+    "Caveat: The messages below",
+    "Base directory for this skill",
+    "Stop hook feedback",
+    "Unknown slash command",
+    "Full transcript available at",
+    "<",
+)
+
+_SCRUB = (
+    (re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+"), "someone@example.org"),
+    (re.compile(r"(?i)(/Users/|/home/|/c/Users/|[a-z]:[\\/]+Users[\\/]+)[^\s/\\\"'`:;,)]+"), "/home/user"),
+    (re.compile(r"(?<![\w/.@])@[A-Za-z][\w-]{2,38}(?![\w/.(-])"), "@someone"),
+    (re.compile(r"(?<![\w.])(?!127\.|0\.0\.0\.0)(\d{1,3}\.){3}\d{1,3}(?![\w.])"), "192.0.2.1"),
+    (re.compile(r"(?i)(?<![\w:])([0-9a-f]{1,4}:){5,7}[0-9a-f]{1,4}(?![\w:])"), "2001:db8::1"),
+    (re.compile(r"(?<!\w)\+\d[\d ()-]{8,16}\d(?!\w)"), "+00 000 0000"),
+    (re.compile(r"(?<!\d)\d{8,10}:AA[\w-]{30,}"), "TOKEN"),
+)
+
+
+class Turn(NamedTuple):
+    id: str
+    role: str
+    text: str
+    source: Source
+
+    def row(self, label: str | None, strength: int | None) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "role": self.role,
+            "text": self.text,
+            "repo": self.source.repo,
+            "licence": self.source.licence,
+            "commit": self.source.commit,
+            "label": label,
+            "strength": strength,
+        }
+
+
+def specstory(log: str) -> Iterator[tuple[str, str]]:
+    """(role, raw text) of one SpecStory file: what a person typed, and the last message before they typed again."""
+    marks = list(_HEADER.finditer(log))
+    answer = ""
+    command = False
+    for mark, follows in zip(marks, [*marks[1:], None], strict=False):
+        who, more = mark.groups()
+        if "sidechain" in more:
+            continue
+        body = _COMMENT.sub("", log[mark.end() : follows.start() if follows else len(log)])
+        if who != "User":
+            answer = last_message(body) or answer
+            command = False
+            continue
+        if answer:
+            yield "assistant", answer
+            answer = ""
+        # the text after a slash command is the command's own, not the user's
+        expansion, command = command, "<command-name>" in body or "<command-message>" in body
+        text = plain(_INJECTED.sub("", body))
+        if text and not expansion and not text.startswith(_NOT_TYPED):
+            yield "user", text
+    if answer:
+        yield "assistant", answer
+
+
+def last_message(body: str) -> str:
+    """What an assistant said after its last tool call; of narration in one piece, the end."""
+    for part in reversed(_MACHINE.sub("\0", listings(body)).split("\0")):
+        if text := _ANNOUNCED.sub("", plain(part)):
+            return text
+    return ""
+
+
+def listings(body: str) -> str:
+    """`body` with a mark for each fenced block that is empty or long: older logs show so what a tool read or wrote."""
+    kept: list[str] = []
+    opened = -1
+    for line in body.splitlines():
+        kept.append(line)
+        if not line.startswith("```"):
+            continue
+        if opened < 0:
+            opened = len(kept) - 1
+        elif line.rstrip() == "```":
+            if len(kept) - opened not in range(3, LISTING):
+                kept[opened:] = ["\0"]
+            opened = -1
+    return "\n".join(kept[:opened] if opened >= 0 else kept)
+
+
+def aider(log: str) -> Iterator[tuple[str, str]]:
+    """(role, raw text) of an aider history: `####` begins a line that was typed, `>` one that the tool printed."""
+    typed: list[str] = []
+    said: list[str] = []
+    for line in [*log.splitlines(), ""]:
+        # aider ends what was typed with two blanks; a heading of the model's own has none
+        if line.startswith("#### ") and line.endswith("  "):
+            if said and (text := plain(_FENCE.sub("", "\n".join(said)))):
+                yield "assistant", text
+            said = []
+            typed.append(line[5:])
+            continue
+        if typed:
+            text = re.sub(r"^/(ask|code|architect)\s+", "", plain("\n".join(typed)))
+            if text and text[0] not in "/!":
+                yield "user", text
+            typed = []
+        if line.startswith("# aider chat started"):
+            said = []
+        elif not line.startswith(">"):
+            said.append(line)
+    if text := plain(_FENCE.sub("", "\n".join(said))):
+        yield "assistant", text
+
+
+def plain(text: str) -> str:
+    """Without the rules between messages, runs of blank lines and blanks at the ends."""
+    lines = [line.rstrip() for line in text.splitlines()]
+    while lines and lines[-1] in ("", "---"):
+        lines.pop()
+    while lines and lines[0] in ("", "---"):
+        lines.pop(0)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
+def scrub(text: str, names: frozenset[str]) -> str:
+    """`text` without secrets, addresses, handles, home directories, numbers to call, and the given names."""
+    text = redact.mask(text, redact.find(text))
+    for pattern, instead in _SCRUB:
+        text = pattern.sub(instead, text)
+    for name in sorted(names, key=lambda name: (-len(name), name)):
+        text = re.sub(rf"(?i)(?<![A-Za-z]){re.escape(name)}(?![A-Za-z])", "Owner", text)
+    return text
+
+
+def owners(clone: str, source: Source, paths: list[str]) -> frozenset[str]:
+    """The names of those who committed the logs, whole and in words, and of the repository's owner."""
+    found = set(source.names)
+    told = git(clone, "log", "--format=%an%n%cn", source.commit, "--", *paths[:200])
+    for name in {line.strip() for line in told.splitlines()} | {source.repo.split("/")[0]}:
+        if "[bot]" in name or name == "GitHub" or len(name) < 3:
+            continue
+        found.add(name)
+        found.update(word for word in name.split() if len(word) > 3)
+    return frozenset(found)
+
+
+def git(clone: str, *words: str) -> str:
+    ran = subprocess.run(["git", "--git-dir", clone, "-c", "core.quotepath=off", *words], capture_output=True, check=True)
+    return ran.stdout.decode("utf-8", "replace")
+
+
+def turns(clone: str, source: Source) -> Iterator[Turn]:
+    """Every turn of one repository's logs, in the order of their paths."""
+    clone = clone if (Path(clone) / "HEAD").exists() else str(Path(clone) / ".git")
+    listed = git(clone, "ls-tree", "-r", "--name-only", source.commit).splitlines()
+    paths = sorted(path for path in listed if _SPECSTORY.search(path) or _AIDER.search(path))
+    names = owners(clone, source, paths)
+    for path in paths:
+        try:
+            log = git(clone, "show", f"{source.commit}:{path}").replace("\r\n", "\n")
+        except subprocess.CalledProcessError:
+            print(f"{source.repo}: {path} is not in this clone", file=sys.stderr)
+            continue
+        for role, raw in (specstory if _SPECSTORY.search(path) else aider)(log):
+            if role == "assistant" and len(raw) < SHORTEST_ANSWER:
+                continue
+            name = hashlib.sha256("\0".join((source.repo, role, raw)).encode()).hexdigest()[:12]
+            yield Turn(name, role, scrub(raw[: 2 * LONGEST], names)[:LONGEST].rstrip(), source)
+
+
+def distinct(found: Iterator[Turn], seen: set[str]) -> Iterator[Turn]:
+    """Without a text said before, by anyone; letter case, blanks and punctuation make no difference."""
+    for turn in found:
+        key = turn.role + re.sub(r"\W+", "", turn.text[:400].casefold())
+        if key not in seen and len(key) > len(turn.role):
+            seen.add(key)
+            yield turn
+
+
+def labels(path: Path) -> dict[str, tuple[str, int]]:
+    """The readers' judgements by id."""
+    if not path.exists():
+        return {}
+    rows = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line)
+    return {row["id"]: (row["label"], row["strength"]) for row in rows}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("clones", nargs="+", metavar="OWNER/NAME=CLONE", help="a local clone of a known source")
+    parser.add_argument("--out", required=True, type=Path, help="where the rows go, one a line")
+    parser.add_argument("--labels", type=Path, default=LABELS, help="the judgements (default: %(default)s)")
+    parser.add_argument("--all", action="store_true", help="unlabelled turns too")
+    given = parser.parse_args()
+    known = {source.repo: source for source in SOURCES}
+    where = dict(clone.partition("=")[::2] for clone in given.clones)
+    if strange := sorted(set(where) - set(known)):
+        parser.error(f"not among the sources: {', '.join(strange)}")
+    judged = labels(given.labels)
+    seen: set[str] = set()
+    counts: Counter[tuple[str, str]] = Counter()
+    with given.out.open("w", encoding="utf-8") as out:
+        for repo in sorted(where):
+            for turn in distinct(turns(where[repo], known[repo]), seen):
+                label, strength = judged.get(turn.id, (None, None))
+                if label is None and not given.all:
+                    continue
+                out.write(json.dumps(turn.row(label, strength), ensure_ascii=False) + "\n")
+                counts[repo, turn.role] += 1
+    for (repo, role), count in sorted(counts.items()):
+        print(f"{repo}\t{role}\t{count}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
