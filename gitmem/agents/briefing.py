@@ -14,7 +14,7 @@ from .block import BLOCKERS, DECISIONS, RELEVANT, SECTIONS, Block, Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 TIERS = (500, 1_000, 2_000, 3_000)
 _STEPS = (10, 50, 100)  # memories from which the next tier counts
@@ -185,8 +185,3 @@ def alike(a: frozenset[str], b: frozenset[str]) -> bool:
         return a == b
     both = len(small & large)
     return both >= _ALIKE * (len(a) + len(b) - both)
-
-
-def shares(items: Sequence[Item]) -> dict[str, int]:
-    """How many items each section has."""
-    return {name: sum(1 for item in items if item.section == name) for name in SECTIONS}
