@@ -6,7 +6,8 @@
 
 F is a cold `python3 -c "import sqlite3"`, taken in turn in the same run. Each
 prompt is a different real question (`data.py`) in a session of its own, so
-none is silent because it was answered before. The parts are those of one
+none is silent because it was answered before. Processor time, in that of F, is
+what other load on the machine changes least. The parts are those of one
 process, by the clock that it shares with this one: the interpreter's start,
 our imports (all of them first, which changes their place and not their sum),
 what is read (stdin, the place, the settings, opening the cache), the query,
@@ -21,6 +22,7 @@ import json
 import os
 import pathlib
 import platform
+import resource
 import shutil
 import statistics
 import subprocess
@@ -45,6 +47,11 @@ EVENTS: dict[str, dict[str, Any]] = {
     "Stop": {"stop_hook_active": False, "last_assistant_message": "Done."},
     "SessionEnd": {"reason": "other"},
 }
+# What each event loads, so that the probe can load it first.
+_ALWAYS = "agents.hook agents.events git.here"
+_SEARCH = f"{_ALWAYS} agents.inject agents.ready anchors.standing engine.filters engine.stored signing.trust"
+MODULES = {"UserPromptSubmit": f"{_SEARCH} engine.search", "PreToolUse": _SEARCH, "SessionStart": f"{_ALWAYS} agents.context agents.ready agents.automemory",
+           "SubagentStart": f"{_ALWAYS} agents.context agents.ready", "PreCompact": f"{_ALWAYS} agents.context agents.ready"}
 PARTS = ("interpreter", "imports", "reading", "query", "answer", "end")
 
 # One hook in a process that says on a file how long each part took. Times are CLOCK_MONOTONIC, which the parent shares.
@@ -54,11 +61,10 @@ born, log = float(sys.argv[1]), sys.argv[2]
 sys.argv[1:] = sys.argv[3:]
 first = time.monotonic()
 sys.path[:] = sys.path[next(i for i, p in enumerate(sys.path) if p == os.path.dirname(os.__file__)):]
-from gitmem.agents import hook, call, events, inject, context, ready
-from gitmem.engine import search, stored, embed, filters
-from gitmem.anchors import standing
-from gitmem.git import here
-from gitmem.signing import trust
+from importlib import import_module
+for name in os.environ["PROBE_MODULES"].split():
+    import_module("gitmem." + name)
+from gitmem.agents import call, hook
 imported = time.monotonic()
 spent = {"query": 0.0, "answer": 0.0}
 def timed(name, f):
@@ -69,11 +75,15 @@ def timed(name, f):
         finally:
             spent[name] += time.monotonic() - begin
     return run
-inner = ready.with_memories
-ready.with_memories = lambda here, environ, action, *rest, **kw: inner(here, environ, timed("query", action), *rest, **kw)
+ready = sys.modules.get("gitmem.agents.ready")
+if ready:
+    inner = ready.with_memories
+    ready.with_memories = lambda here, environ, action, *rest, **kw: inner(here, environ, timed("query", action), *rest, **kw)
 call.Call.say = timed("answer", call.Call.say)
-leave = os._exit
+leave, first_of_both = os._exit, __import__("_thread").allocate_lock()
 def end(status):
+    if not first_of_both.acquire(False):  # the watchdog, while the hook itself is ending
+        time.sleep(1)
     done = time.monotonic()
     words = [first - born, imported - first, done - imported - spent["query"] - spent["answer"], spent["query"], spent["answer"], done]
     with open(log, "w") as f:
@@ -106,10 +116,12 @@ class Bench:
             raise SystemExit(f"{argv[:3]} failed: {done.stderr[-300:]}")
         return taken, done.stdout
 
-    def floor(self, cwd: pathlib.Path) -> float:
+    def floor(self, cwd: pathlib.Path) -> tuple[float, float]:
+        """(wall, processor) seconds of F."""
+        before = processor()
         taken, _ = self.once([self.python, "-c", "import sqlite3"], cwd)
         self.floors.append(taken)
-        return taken
+        return taken, processor() - before
 
     def store(self, size: int) -> pathlib.Path:
         """A repository of 1,000 commits with so many memories about them, indexed, its states known."""
@@ -132,13 +144,17 @@ class Bench:
         fields = {"session_id": session, "transcript_path": "/nonexistent.jsonl", "cwd": str(path), "hook_event_name": event, **EVENTS[event]}
         return json.dumps({**fields, "prompt": prompt} if event == "UserPromptSubmit" else fields)
 
-    def hook(self, path: pathlib.Path, event: str, session: str, prompt: str = "") -> tuple[float, bool]:
+    def hook(self, path: pathlib.Path, event: str, session: str, prompt: str = "") -> tuple[float, float, bool]:
+        """(wall, processor) seconds, and whether it gave context."""
+        before = processor()
         taken, out = self.once([self.program, "hook", event], path, self.payload(path, event, session, prompt))
-        return taken, bool(out)
+        return taken, processor() - before, bool(out)
 
     def parts(self, path: pathlib.Path, event: str, session: str, prompt: str) -> list[float]:
+        """Seconds of each of PARTS."""
         log = self.root / "parts"
         start = time.monotonic()
+        self.env["PROBE_MODULES"] = MODULES.get(event, _ALWAYS)
         self.once([self.python, "-P", "-c", PROBE, str(start), str(log), "hook", event], path, self.payload(path, event, session, prompt))
         ended = time.monotonic()
         *parts, done = map(float, log.read_text().split())
@@ -151,16 +167,25 @@ class Bench:
             time.sleep(0.1)
 
 
-def measure(bench: Bench, path: pathlib.Path, size: int, prompts: list[str]) -> tuple[list[str], list[str]]:
-    rows, shares = [], []
-    for event in EVENTS:
+def processor() -> float:
+    """Processor seconds of all processes that were waited for; a detached worker is none of them."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def measure(bench: Bench, path: pathlib.Path, size: int, prompts: list[str], events: list[str]) -> tuple[list[str], list[str]]:
+    rows: list[str] = []
+    shares: list[str] = []
+    for event in events:
         bench.quiet(path)
-        taken, floors, answered = [], [], 0
+        taken: list[list[float]] = []
+        floors: list[tuple[float, float]] = []
+        answered = 0
         split: list[list[float]] = []
         for i, prompt in enumerate(prompts):
             floors.append(bench.floor(path))
-            wall, said = bench.hook(path, event, f"{event}-{i}", prompt)
-            taken.append(wall)
+            *times, said = bench.hook(path, event, f"{event}-{i}", prompt)
+            taken.append(times)
             answered += said
             if event == "SessionEnd":
                 bench.quiet(path)
@@ -168,11 +193,12 @@ def measure(bench: Bench, path: pathlib.Path, size: int, prompts: list[str]) -> 
             split.append(bench.parts(path, event, f"parts-{event}-{i}", prompt))
             if event == "SessionEnd":
                 bench.quiet(path)
-        floor, middle, high = statistics.median(floors), statistics.median(taken), statistics.quantiles(taken, n=10)[-1]
+        floor, middle, high = statistics.median(w for w, _ in floors), statistics.median(w for w, _ in taken), statistics.quantiles([w for w, _ in taken], n=10)[-1]
+        busy = statistics.median(c for _, c in taken) / statistics.median(c for _, c in floors)
         found = BUDGETS.get(event, "")
         budget = found.get(size, "") if isinstance(found, dict) else found
         peer = f"{PEER[event]} s" if event in PEER else ""
-        rows.append(f"| {event} | {size:,} | {middle * 1e3:.0f} ms = {middle / floor:.1f} F | {high * 1e3:.0f} ms = {high / floor:.1f} F | {f'{budget:g} F' if budget else ''} | {answered} of {len(prompts)} | {peer} |")
+        rows.append(f"| {event} | {size:,} | {middle * 1e3:.0f} ms = {middle / floor:.1f} F | {high * 1e3:.0f} ms = {high / floor:.1f} F | {busy:.1f} F | {f'{budget:g} F' if budget else ''} | {answered} of {len(prompts)} | {peer} |")
         whole = [statistics.median(column) for column in zip(*split, strict=True)]
         shares.append(f"| {event} | {size:,} | " + " | ".join(f"{part * 1e3:.1f}" for part in whole) + f" | {sum(whole) * 1e3:.1f} |")
         print(rows[-1], shares[-1], sep="\n", flush=True)
@@ -183,6 +209,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="10000,100000")
     parser.add_argument("--runs", type=int, default=50, help="different prompts, and calls of each other event")
+    parser.add_argument("--events", default=",".join(EVENTS))
     parser.add_argument("--program", default=shutil.which("git-mem"))
     parser.add_argument("--write", metavar="FILE", help="replace what is between the agents markers of a document")
     args = parser.parse_args()
@@ -190,23 +217,24 @@ def main() -> None:
         raise SystemExit(f"skipped: no evaluation texts at '{data.ROOT}' (GIT_MEM_EVAL_ROOT names the folder)")
     if not args.program:
         raise SystemExit("no git-mem on PATH")
+    events = [event for event in EVENTS if event in args.events.split(",")]
     rows: list[str] = []
     shares: list[str] = []
     failed = []
-    with tempfile.TemporaryDirectory(prefix="git-mem-perf-") as name:
+    with tempfile.TemporaryDirectory(prefix="git-mem-perf-", ignore_cleanup_errors=True) as name:
         bench = Bench(args.program, pathlib.Path(name))
         for size in map(int, args.sizes.split(",")):
             path = bench.store(size)
-            more, parts = measure(bench, path, size, data.questions(args.runs))
+            more, parts = measure(bench, path, size, data.questions(args.runs), events)
             rows += more
             shares += parts
             log = path / ".git" / "mem" / "hooks.log"
-            failed.append(f"{len(log.read_text().splitlines()) if log.exists() else 0} of {2 * args.runs * len(EVENTS)} calls failed or were silent at the deadline with {size:,} memories")
+            failed.append(f"{len(log.read_text().splitlines()) if log.exists() else 0} of {2 * args.runs * len(events)} calls failed or were silent at the deadline with {size:,} memories")
         floor = statistics.median(bench.floors)
     revision = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
     text = (f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}, commit {revision}, F = {floor * 1e3:.1f} ms, {time.strftime('%Y-%m-%d')}; "
             f"{args.runs} calls of each event, prompts all different. {'; '.join(failed)}.\n\n"
-            "| event | memories | median | 90th percentile | budget | gave context | git-notes-memory 0.12.0 |\n|---|---|---|---|---|---|---|\n" + "\n".join(rows)
+            "| event | memories | median | 90th percentile | processor time | budget | gave context | git-notes-memory 0.12.0 |\n|---|---|---|---|---|---|---|---|\n" + "\n".join(rows)
             + "\n\nWhere the time of one process goes, milliseconds, medians of each part:\n\n| event | memories | " + " | ".join(PARTS) + " | sum |\n|---|---|" + "---|" * (len(PARTS) + 1) + "\n"
             + "\n".join(shares) + "\n")
     if args.write:

@@ -28,7 +28,7 @@ FEW = 5
 ROOM = 2_000  # UTF-16 units of all that is said
 # Of the best hit's score. On the development sets 98.5 % of the answers that are among the first five stay, and 3.9 memories are told instead of 5.
 WORTH = 0.6
-SEEN = 20  # hits looked at: the first ones may have been shown already
+SEEN = 20  # memories about a file that are looked at: the first ones may have been shown already
 _LONG = 8_000  # characters of a prompt that are looked at: its begin and its end
 _LEAST = 60  # units of text below which a memory is not worth its tags
 _FILE_ROOM = 1_500
@@ -72,7 +72,7 @@ def for_prompt(call: Call, prompt: str) -> None:
                 states.update(standing.read(cache, missing, here.head))
             return states
 
-        hits, verdict, _ = Search(cache, ready.table(), stand).ask(question, wanted, SEEN)
+        hits, verdict, _ = Search(cache, ready.table(), stand).ask(question, wanted, max(FEW, here.settings.number("limit")))
         if verdict != "HIT" or not hits:
             return []
         worth = [hit for hit in hits if hit.score >= WORTH * hits[0].score]

@@ -1,0 +1,76 @@
+"""A repository with memories, and hooks called in it as an agent calls them."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from conftest import Lab
+
+from gitmem.agents import failures, session
+
+UTC = "Decision: all timestamps are stored as UTC, the UI converts them to the time zone of the user"
+PROMPT = "how do we store times and time zones?"
+SLOW = {"GIT_MEM_PATIENCE": "100"}  # another load on the machine must not silence what is tested
+
+
+class Hooks:
+    """Calls hooks of one repository."""
+
+    def __init__(self, lab: Lab, repo: pathlib.Path) -> None:
+        self.lab = lab
+        self.repo = repo
+
+    @property
+    def mem_dir(self) -> str:
+        return str(self.repo / ".git" / "mem")
+
+    def run(self, event: str, payload: Any = None, agent: str = "", env: dict[str, str] | None = None, cwd: pathlib.Path | None = None,
+            stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        words = ["hook", event, *(["--agent", agent] if agent else [])]
+        text = json.dumps(payload) if stdin is None else stdin
+        done = self.lab.run(cwd or self.repo, sys.executable, "-P", "-m", "gitmem", *words, stdin=text, env={**SLOW, **(env or {})})
+        assert done.returncode == 0 and done.stderr == "", f"{event}: rc {done.returncode}: {done.stderr[-500:]}"
+        return done
+
+    def call(self, event: str, *, env: dict[str, str] | None = None, **fields: Any) -> str:
+        """What Claude Code's model is given."""
+        out = self.run(event, {"session_id": "s1", "cwd": str(self.repo), "hook_event_name": event, **fields}, env=env).stdout
+        if event == "PreCompact" or not out:
+            return out
+        answer = json.loads(out)
+        assert answer["hookSpecificOutput"]["hookEventName"] == event and set(answer) == {"hookSpecificOutput"}
+        return str(answer["hookSpecificOutput"]["additionalContext"])
+
+    def failures(self) -> int:
+        return failures.count(self.mem_dir)[0]
+
+    def noted(self, name: str = "s1") -> dict[str, list[str]]:
+        return session.read(self.mem_dir, name)
+
+
+def make(lab: Lab) -> Hooks:
+    """Three memories, in the cache; prompts are answered."""
+    repo = lab.repo(commits=2)
+    lab.mem(repo, "init", "--offline")
+    lab.git(repo, "config", "mem.promptContext", "true")
+    lab.mem(repo, "remember", UTC, "--type", "decision", "--path", "f0.txt")
+    lab.mem(repo, "remember", "Blocked: the staging certificate expires on Friday", "--type", "blocker")
+    lab.mem(repo, "remember", "The pager leaves the terminal raw after Ctrl+C; restoring it in atexit fixed that", "--type", "bugfix")
+    lab.mem(repo, "index")
+    return Hooks(lab, repo)
+
+
+def poll(look: Callable[[], str], good: Callable[[str], bool]) -> str:
+    end = time.monotonic() + 30
+    while True:
+        found = look()
+        if good(found) or time.monotonic() > end:
+            assert good(found), found
+            return found
+        time.sleep(0.2)
