@@ -157,7 +157,7 @@ def test_at_the_deadline_a_hook_is_silent_and_ends(hooks: Hooks) -> None:
         path.unlink()
     (hooks.repo / ".git" / "config").touch()
     done = hooks.run("SessionStart", {"cwd": str(hooks.repo)}, env={"PATH": f"{fake}:{hooks.lab.env['PATH']}", "GIT_MEM_PATIENCE": "1"})
-    assert done.stdout == ""
+    assert done.stdout == "" and "deadline" in failures.count(hooks.mem_dir)[1]
 
 
 def test_input_that_never_ends_is_not_waited_for(hooks: Hooks) -> None:

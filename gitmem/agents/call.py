@@ -157,8 +157,9 @@ class Call:
 
     def failed(self, what: str) -> None:
         """Counts a failure, where there is a place for it; the agent is not told."""
-        if self.here:
-            failures.note(self.here.mem_dir, self.event, what)
+        mem_dir = self.here.mem_dir if self.here else _above(self.cwd)
+        if mem_dir:
+            failures.note(mem_dir, self.event, what)
 
     def behind(self) -> None:
         """Asks the worker to bring everything up to date."""
@@ -172,6 +173,16 @@ class Call:
                 spool.wake(self.here.common_dir)
             except (OSError, ValueError) as e:
                 self.failed(f"cannot ask the worker: {type(e).__name__}")
+
+
+def _above(cwd: str) -> str:
+    """`.git/mem` above a directory, where it is there: the best guess while nobody has said which repository this is."""
+    while cwd and cwd != os.path.dirname(cwd):
+        mem_dir = os.path.join(cwd, ".git", "mem")
+        if os.path.isdir(mem_dir):
+            return mem_dir
+        cwd = os.path.dirname(cwd)
+    return ""
 
 
 def _write(fd: int, data: bytes) -> None:

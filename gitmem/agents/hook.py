@@ -69,11 +69,11 @@ def _answer(call: Call, understood: bool) -> None:
         return
     from ..git import here
 
-    directory = _directory(call)
-    found = here.find(directory, call.environ) if directory else None
+    call.cwd = _directory(call)
+    found = here.find(call.cwd, call.environ) if call.cwd else None
     if found is None or not found.initialised or not found.settings.flag("enabled"):
         return
-    call.cwd, call.here = directory, found
+    call.here = found
     if not understood:
         call.failed("stdin holds no JSON object")
     elif not call.event or call.agent not in protocol.AGENTS:
