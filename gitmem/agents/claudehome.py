@@ -11,9 +11,11 @@ import glob
 import json
 import os
 import re
+import stat
 from collections.abc import Mapping
 from typing import Any
 
+_MOST = 1_000_000  # characters of a settings file
 _LONGEST = 200  # of a project's directory name; the client cuts there and adds a hash
 
 
@@ -70,8 +72,8 @@ def memory_dir(environ: Mapping[str, str], root: str) -> str:
 def read_json(path: str) -> dict[str, Any]:
     """An object from a file; empty where there is none that can be read."""
     try:
-        with open(path, encoding="utf-8-sig") as f:
-            found = json.load(f)
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)), encoding="utf-8-sig") as f:
+            found = json.loads(f.read(_MOST)) if stat.S_ISREG(os.fstat(f.fileno()).st_mode) else {}
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -43,11 +43,15 @@ def install(environ: Mapping[str, str], repo: Repo | None, target: str, scope: s
             _top(repo, target)
         path = agent.file(environ, repo.top if repo else "", scope)
         if not path:
+            if agent.personal:
+                raise MemError(f"no home directory where {agent.title} would have settings", hint="set HOME to an absolute path; nothing was changed")
             raise UsageError(f"{agent.title} reads no hooks of a user", hint=f"`git mem install {target} --project` writes '{agent.project}' into the working tree")
         commands = {event: targets.command(target, event, *_program(environ, scope)) for event in agent.events}
         _refuse_double(environ, repo, agent, scope, path, commands)
         done = _install_hooks(book, agent, path, commands, allow)
         hints = [agent.needs] if agent.needs else []
+        unread = installed.unread(agent, path)
+        hints += [f"{agent.title} cannot read '{path}' ({unread}), so it runs no hook of it until that is mended"] if unread else []
         if scope == PROJECT and not shutil.which("git-mem", path=environ.get("PATH", "")):
             hints.append("git-mem is not on PATH: the hooks do nothing until it is")
         more, hint = _prompt_context(book, environ, repo, scope)
@@ -252,20 +256,20 @@ def _without_section(book: Ledger, path: str, text: str | None) -> Change | None
 def _prompt_context(book: Ledger, environ: Mapping[str, str], repo: Repo | None, scope: str) -> tuple[list[str], list[str]]:
     """Switches on what a prompt gets, for as far as the hooks reach; a value that somebody chose stays."""
     git = repo.git if repo else Git()
-    if scope == USER:
-        chosen = git.text("config", "--global", "--includes", "--get", _KEY, ok=(0, 1))
-    else:
-        chosen = git.text("config", "--get", _KEY, ok=(0, 1))
-    if chosen:
-        return [], [] if chosen == "true" else [f"{_KEY} is {chosen}: prompts get no memories"]
-    if scope == PROJECT:
-        assert repo is not None
-        changes.add(repo, _STEP, [(_KEY, "true")])
-        return [f"{_KEY} = true  (prompts get memories, in this repository)"], []
-    path = _global_config(environ)
-    if not path:
+    path = _global_config(environ) if scope == USER else ""
+    if scope == USER and not path:
         return [], [f"{_KEY} is not set, for there is no global git configuration: prompts get no memories"]
-    book.edit(path, _CONFIG, lambda text: _with_setting(text or ""))
+    try:
+        chosen = git.text("config", *(["--global", "--includes"] if scope == USER else []), "--type=bool", "--get", _KEY, ok=(0, 1))
+        if chosen:
+            return [], [] if chosen == "true" else [f"{_KEY} is {chosen}: prompts get no memories"]
+        if scope == PROJECT:
+            assert repo is not None
+            changes.add(repo, _STEP, [(_KEY, "true")])
+            return [f"{_KEY} = true  (prompts get memories, in this repository)"], []
+        book.edit(path, _CONFIG, lambda text: _with_setting(text or ""))
+    except MemError as e:  # the hooks are in place, and work without it
+        return [], [f"{_KEY} could not be set: {e.message}; prompts get no memories until it is true"]
     return [f"{_KEY} = true in '{path}'  (prompts get memories)"], []
 
 
@@ -273,7 +277,9 @@ _SETTING = "[mem]\n\tpromptContext = true\n"
 
 
 def _with_setting(text: str) -> Change:
-    piece = ("\n" if text and not text.endswith("\n") else "") + _SETTING
+    line = text.rstrip("\r\n")
+    open_ended = "\n" if line.endswith("\\") and text.count("\n", len(line)) < 2 else ""  # a backslash would take our first line to its own
+    piece = open_ended + ("\n" if text and not text.endswith("\n") else "") + _SETTING
     return Change(text + piece, [[len(text), len(text) + len(piece)]])
 
 

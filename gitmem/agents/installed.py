@@ -6,6 +6,7 @@ an entry made by hand and one that a colleague committed count alike.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -79,6 +80,23 @@ def _look(target: str, scope: str, path: str) -> Found | None:
     return Found(target, scope, path, commands) if commands else None
 
 
+def unread(agent: targets.Agent, path: str) -> str:
+    """Why an agent cannot read its settings file; "" where it can, or where we do not know how strict it is.
+
+    Claude Code (2.1.197, 2.1.330) takes no settings at all from a file that has a comment, a comma too many or a
+    control character in a string, and says nothing.
+    """
+    if agent.name != "claude":
+        return ""
+    try:
+        text = (ledger.read(path) or "").removeprefix("\ufeff")
+        if text.strip():
+            json.loads(text)
+    except (MemError, ValueError, RecursionError) as e:
+        return str(e)
+    return ""
+
+
 def problems(environ: Mapping[str, str], repo: Repo | None, found: list[Found]) -> list[tuple[str, str]]:
     """(what, hint) of everything that keeps what is installed from working once."""
     out = [(f"'{one.path}' cannot be judged: {one.problem}", "mend the file; git mem leaves it as it is") for one in found if one.problem]
@@ -88,6 +106,9 @@ def problems(environ: Mapping[str, str], repo: Repo | None, found: list[Found]) 
         for one in here:
             if one.scope == PLUGIN:
                 continue
+            reason = unread(agent, one.path)
+            if reason:
+                out.append((f"{agent.title} cannot read '{one.path}', so it runs no hook of it: {reason}", "mend the file by hand: it has to be JSON, without comments"))
             again = f"run `git mem install {name} --{targets.PROJECT if one.scope == targets.PROJECT else targets.USER}`"
             more = [event for event, commands in one.commands.items() if len(commands) > 1]
             lacking = [event for event in agent.events if event not in one.commands]

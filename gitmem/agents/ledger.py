@@ -16,6 +16,7 @@ import contextlib
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -26,6 +27,7 @@ from .jsonedit import cut
 
 _WAIT = 10.0
 _ATTEMPTS = 5
+LARGEST = 1_000_000  # bytes of a file of others: settings have a few thousand
 
 
 class Change:
@@ -143,9 +145,14 @@ def peek(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 
 
 def read(file: str) -> str | None:
-    """The text of a file, None where there is none. Raises MemError where it cannot be read; bytes that are no UTF-8 survive a rewrite."""
+    """The text of a file, None where there is none. Raises MemError where it cannot be read or is too large; bytes that are no UTF-8 survive a rewrite."""
     try:
-        with open(file, "rb") as f:
+        with open(os.open(file, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)), "rb") as f:  # a named pipe would be waited for
+            facts = os.fstat(f.fileno())
+            if not stat.S_ISREG(facts.st_mode):
+                raise MemError(f"'{file}' is no regular file", hint="nothing was changed")
+            if facts.st_size > LARGEST:
+                raise MemError(f"'{file}' has {facts.st_size} bytes, git mem edits up to {LARGEST}", hint="nothing was changed")
             return f.read().decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return None

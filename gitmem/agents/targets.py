@@ -37,7 +37,12 @@ class Agent:
             return os.path.join(top, self.project) if top else ""
         variable, below, name = self._user
         home = environ.get(variable, "") or (os.path.join(environ["HOME"], below) if environ.get("HOME") else "")
-        return os.path.join(home, name) if home and name else ""
+        return os.path.join(home, name) if os.path.isabs(home) and name else ""
+
+    @property
+    def personal(self) -> bool:
+        """Whether it reads settings of a user."""
+        return bool(self._user[2])
 
     def entry(self, event: str, command: str) -> dict[str, Any]:
         """What stands in the array of an event."""
