@@ -37,6 +37,8 @@ LONGEST = 2000
 SHORTEST_ANSWER = 40
 # a fenced block of so many lines is a file, not an example
 LISTING = 14
+# a text of so many letters, its opening (with the role), and how many may open alike
+TEMPLATE, OPENING, ALIKE = 60, 24, 4
 
 
 class Source(NamedTuple):
@@ -52,27 +54,28 @@ SOURCES = (
     Source("AFI-Protocol/afi-core", "59f264996752251a16788fce2715c2cec7252970", "MIT", ("secretservice",)),
     Source("Aquaticat/Monochromatic", "56372c6db0d4f2431d99bfdbe2142702ed891101", "Apache-2.0"),
     Source("Asphyksia/OpenCoder", "b4e1e3e322c9f8ef10a0ac4913e1443f06f926c8", "MIT"),
-    Source("BeehiveInnovations/zen-mcp-server", "4d015460e293fac7531ed6429c3c9d02bbba24a6", "Apache-2.0"),
     Source("BenjaminScholtens/Afterburn", "a4b57412fa25c5572d18e1637a610948aa5baebf", "MIT"),
     Source("ChrisGVE/MunsellSpace", "3e2479bec91a4b7e4d9b988275118e6ede268492", "MIT"),
-    Source("DanCard/cal-date-widget", "2ea03cb47cbb104368ad79943a8a3127c5467ffd", "MIT", ("Julia",)),
-    Source("ThatHunky/gryag", "27dc8ac4dbf20b5598f933fb9fdb7864726de2b3", "MIT"),
-    Source("concord-consortium/codap", "0ddb0365d5e630c2bda57b939e19d8570389e892", "MIT"),
-    Source("design4pro/mcp-rag-server", "7798379c2c452452e2b173cc8b0e55c83e39c287", "MIT"),
+    Source("DanCard/cal-date-widget", "2ea03cb47cbb104368ad79943a8a3127c5467ffd", "MIT", ("Julia", "Sophia")),
+    Source("ThatHunky/gryag", "27dc8ac4dbf20b5598f933fb9fdb7864726de2b3", "MIT", ("Vsevolod", "Dobrovolskyi", "Денис", "Деніс")),
+    Source("concord-consortium/codap", "0ddb0365d5e630c2bda57b939e19d8570389e892", "MIT", ("chaddorsey",)),
+    Source("design4pro/mcp-rag-server", "7798379c2c452452e2b173cc8b0e55c83e39c287", "MIT", ("rafalwolak",)),
     Source("destyler/destyler", "558faf91c6a180723eabe6a3799eab9431ce70cb", "MIT"),
     Source("edobry/minsky", "2d0f5d07ebe40b8b2245be819c49558147c3cad8", "MIT"),
-    Source("hpm27/agente-bsc-rag", "1ff5fb295e188ff7bccbb7c415eca5e82f751f30", "MIT"),
-    Source("iDorgham/DocGen", "fdcb8c53a4ee6a32db0f8644c6f2d71a6e11b471", "MIT"),
+    Source("hpm27/agente-bsc-rag", "1ff5fb295e188ff7bccbb7c415eca5e82f751f30", "MIT", ("engelar",)),
+    Source("iDorgham/DocGen", "fdcb8c53a4ee6a32db0f8644c6f2d71a6e11b471", "MIT", ("dorgham",)),
     Source("pichsy/download-manager", "185ac56e5f680506c36a9aaa1fad22ccddc7389a", "Apache-2.0"),
     Source("robin-collins/Roo-Cline", "b21edece2756bc8e3e8ddf1c3f845b278d73bc82", "Apache-2.0"),
     Source("robin-collins/gpt-crawler", "9fc8ae15139dc9958bf705c5d63a06f6d8fbf45d", "ISC"),
     Source("sabelosimelane/prompt_sail_2", "528668e9f78f4e1bd2e94ab0d008191c0be8c2d7", "MIT"),
-    Source("specstoryai/getspecstory", "0b8042483301c1e9884c419113bfc636d2fccb17", "Apache-2.0"),
+    Source("specstoryai/getspecstory", "0b8042483301c1e9884c419113bfc636d2fccb17", "Apache-2.0", ("belucid", "Iacopo")),
     Source("twardoch/twat-mp", "54201bb6b8925aaedc97e1994ca2d708ee76bdce", "MIT"),
     Source("twardoch/twat-search", "29e37e26f554ccc5d0f3077088d3c53bc2dadb60", "MIT"),
 )
 
 _SPECSTORY = re.compile(r"(^|/)\.specstory/history/[^/]+\.md$")
+# logs that somebody made up for a test
+_MADE_UP = re.compile(r"(^|/)(fixtures|testdata)/")
 _AIDER = re.compile(r"(^|/)\.?aider\.chat\.history[^/]*$")
 
 _HEADER = re.compile(r"^_\*\*(User|Agent|Assistant)([^*\n]*)\*\*_[ \t]*$", re.MULTILINE)
@@ -248,7 +251,7 @@ def turns(clone: str, source: Source) -> Iterator[Turn]:
     """Every turn of one repository's logs, in the order of their paths."""
     clone = clone if (Path(clone) / "HEAD").exists() else str(Path(clone) / ".git")
     listed = git(clone, "ls-tree", "-r", "--name-only", source.commit).splitlines()
-    paths = sorted(path for path in listed if _SPECSTORY.search(path) or _AIDER.search(path))
+    paths = sorted(path for path in listed if (_SPECSTORY.search(path) or _AIDER.search(path)) and not _MADE_UP.search(path))
     names = owners(clone, source, paths)
     for path in paths:
         try:
@@ -264,12 +267,21 @@ def turns(clone: str, source: Source) -> Iterator[Turn]:
 
 
 def distinct(found: Iterator[Turn], seen: set[str]) -> Iterator[Turn]:
-    """Without a text said before, by anyone; letter case, blanks and punctuation make no difference."""
+    """Without a text said before, by anyone; letter case, blanks and punctuation make no difference.
+
+    Of long texts that open alike in one repository (a prompt typed for each of forty components) the first few stay."""
+    openings: Counter[str] = Counter()
     for turn in found:
-        key = turn.role + re.sub(r"\W+", "", turn.text[:400].casefold())
-        if key not in seen and len(key) > len(turn.role):
-            seen.add(key)
-            yield turn
+        words = re.sub(r"\W+", "", turn.text[:400].casefold())
+        key = turn.role + words
+        if key in seen or not words:
+            continue
+        seen.add(key)
+        if len(words) >= TEMPLATE:
+            openings[key[:OPENING]] += 1
+            if openings[key[:OPENING]] > ALIKE:
+                continue
+        yield turn
 
 
 def labels(path: Path) -> dict[str, tuple[str, int]]:
