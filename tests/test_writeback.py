@@ -391,3 +391,33 @@ def test_what_was_written_before_the_cache_was_deleted_is_still_known(lab: Lab) 
         path.rmdir() if path.is_dir() else path.unlink()
     lab.mem(repo, "purge", id, "--force")
     assert ours(directory) == {} and writeback.directories(str(repo / ".git")) == [str(directory)]
+
+
+def test_a_line_feed_in_a_directorys_name_loses_no_trace(lab: Lab) -> None:
+    repo = lab.repo()
+    home = lab.root / "ho\nme"
+    home.mkdir()
+    env = {"HOME": str(home)}
+    id = json.loads(lab.mem(repo, "remember", "The kettle is behind the blue door", "--json", env=env))["id"]
+    for _ in range(3):  # the second and third go by what was kept of the first
+        lab.mem(repo, "sync", "claude", env=env)
+        lab.mem(repo, "import", "claude", env=env)
+    (directory,) = home.glob(".claude/projects/*/memory")
+    assert list(ours(directory)) == [id] and sorted(p.name for p in lab.root.iterdir() if p.name.startswith("ho")) == ["ho\nme"]
+    lab.mem(repo, "purge", id, "--force", env=env)
+    assert not any(b"blue door" in p.read_bytes() for p in home.rglob("*.md"))
+
+
+def test_nothing_to_write_makes_no_directory(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "sync", "claude")
+    assert not (lab.root / ".claude").exists() and writeback.directories(str(repo / ".git")) == []
+
+
+def test_an_edited_file_of_ours_is_taken_in_under_its_own_title(lab: Lab) -> None:
+    repo = lab.repo()
+    remember(lab, repo, "The kettle is behind the blue door")
+    lab.mem(repo, "sync", "claude")
+    (path,) = memory(lab, repo).glob("git-mem-*.md")
+    path.write_text(path.read_text() + "\nNo longer: it is in the attic.\n")
+    assert [t["title"] for t in lab.json(repo, "import", "claude")["topics"]] == ["The kettle is behind the blue door"]

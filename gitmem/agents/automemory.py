@@ -95,14 +95,14 @@ def look(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) ->
     # Files that are not there do not count: sessions that start in other subdirectories would look for others.
     key = _line("git mem 1", default(git_dir, common_dir, top, environ), _home(environ), *[_line(origin, path, seen) for origin, path in files if (seen := _seen(path))])
     if kept[:1] == [key] and len(kept) > 2:
-        origin, path = kept[1].decode("utf-8", "surrogateescape"), kept[2].decode("utf-8", "surrogateescape")
+        origin, path = os.fsdecode(kept[1]), unpacked(kept[2])
     else:
         origin, path = _named(files, top, environ) or ("default", default(git_dir, common_dir, top, environ))
     refused = ""
     if origin == "project" and not _inside(path, top):
         path, refused = "", path
     rows = _topics(path) if path else []
-    stamp = b"\n".join([key, os.fsencode(origin), os.fsencode(path or refused), *rows])
+    stamp = b"\n".join([key, os.fsencode(origin), packed(path or refused), *rows])
     return Sight(path, origin, refused, len(rows), stamp, kept != stamp.split(b"\n"))
 
 
@@ -212,6 +212,15 @@ def _topics(path: str) -> list[bytes]:
     except OSError:
         return []
     return sorted(rows)
+
+
+def packed(path: str) -> bytes:
+    """A path as one line: a name may hold a line feed, and none a zero byte."""
+    return os.fsencode(path).replace(b"\n", b"\0")
+
+
+def unpacked(line: bytes) -> str:
+    return os.fsdecode(line.replace(b"\0", b"\n"))
 
 
 def _kept(mem_dir: str) -> list[bytes]:

@@ -99,6 +99,8 @@ def read(file: str, text: str, entry: tuple[str, str] = ("", "")) -> Topic:
     front.setdefault("description", "")
     front["description"] = _line(_PRIVATE.sub("", front["description"])) or entry[1]
     heading = _HEADING.fullmatch(body.partition("\n")[0])
+    if front.get("name", "").startswith(PREFIX):  # an edited file of ours: its name is no title
+        front["name"] = front["description"]
     title = entry[0] or (heading[2] if heading else "") or _line(front.get("title", "")) or _spoken(front.get("name", "")) or front["description"] or _spoken(file[:-3])
     if not body.strip():
         body = front["description"]

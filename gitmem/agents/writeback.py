@@ -34,6 +34,7 @@ from ..git import changes
 from ..memory import view
 from ..store import Store
 from . import topic
+from .automemory import STAMP, packed, unpacked
 from .takein import LARGEST, SOURCE
 
 WRITTEN, UNCHANGED, REMOVED, KEPT, LEFT = "written", "unchanged", "removed", "kept", "left out"
@@ -115,7 +116,7 @@ def write(store: Store, directory: str, items: list[dict[str, Any]], *, dry: boo
     """Makes the directory hold files of these memories and of no others. Raises MemError where it cannot be written; what was done by then stays valid."""
     report = Report(directory)
     with _errors(directory):
-        if not dry:
+        if not dry and (items or os.path.isdir(directory)):
             watch(store, directory)
             os.makedirs(directory, mode=0o700, exist_ok=True)
         index = _Index(directory)
@@ -125,7 +126,7 @@ def write(store: Store, directory: str, items: list[dict[str, Any]], *, dry: boo
             name, changed = _name(item["id"]), there.get(item["id"])
             line = _index_line(name, item)
             if not index.room(line):
-                report.items.append(Item(name, item["id"], LEFT, item["title"], f"the index holds no more than {LINES} lines or {BYTES} bytes"))
+                report.items.append(Item(name, item["id"], LEFT, item["title"], index.full))
                 continue
             if changed and not changed[1].sealed:
                 report.items.append(Item(changed[0], item["id"], KEPT, item["title"], "somebody changed it"))
@@ -184,7 +185,7 @@ def watch(store: Store, directory: str) -> None:
 
 def directories(common_dir: str) -> list[str]:
     """Where files of ours may be."""
-    return [os.fsdecode(line) for line in changes.read(os.path.join(common_dir, _LIST)).split(b"\n") if line]
+    return [unpacked(line) for line in changes.read(os.path.join(common_dir, _LIST)).split(b"\n") if line]
 
 
 # Erasing
@@ -233,10 +234,8 @@ def wipe(store: Store, ids: Iterable[str], records: Iterable[Record]) -> tuple[l
 
 def _read_from(store: Store) -> list[str]:
     """The directory that was last taken in, as `automemory` notes it."""
-    from .automemory import STAMP
-
     lines = changes.read(os.path.join(store.repo.mem_dir, STAMP)).split(b"\n")
-    return [os.fsdecode(lines[2])] if len(lines) > 2 and lines[2] else []
+    return [unpacked(lines[2])] if len(lines) > 2 and lines[2] else []
 
 
 # One file
@@ -334,6 +333,7 @@ class _Index:
     def __init__(self, directory: str) -> None:
         self.path = os.path.join(directory, topic.INDEX)
         self._fixed = os.path.islink(self.path) or (os.path.exists(self.path) and (not os.path.isfile(self.path) or os.stat(self.path).st_size > LARGEST))
+        self.full = "MEMORY.md is no plain file, or a huge one" if self._fixed else f"the index holds no more than {LINES} lines or {BYTES} bytes"
         self._was = "" if self._fixed else changes.read(self.path).decode("utf-8", "surrogateescape")
         self._newline = "\r\n" if "\r\n" in self._was else "\n"
         rest = topic.without_ours(self._was)
@@ -384,7 +384,7 @@ class _Index:
 
 def _list(common_dir: str, wanted: list[str]) -> None:
     path = os.path.join(common_dir, _LIST)
-    content = b"".join([os.fsencode(d) + b"\n" for d in dict.fromkeys(wanted) if "\n" not in d])
+    content = b"".join([packed(d) + b"\n" for d in dict.fromkeys(wanted)])
     if content:
         changes.write(path, content, 0o600)
     elif os.path.exists(path):
