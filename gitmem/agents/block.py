@@ -101,12 +101,12 @@ class Item:
     def _xml(self) -> str:
         kind = "" if self.section in (BLOCKERS, DECISIONS) else f' type="{_attribute(shortened(self.type, _NAME))}"'
         remarks = "".join([f' {name}="{_attribute(value)}"' for name, value in self.remarks()])
-        return f'<memory id="{self.id[:ID]}"{kind}{remarks}>{plain.quoted(self.shown(), lines=False)}</memory>\n'
+        return f'<memory id="{_attribute(self.id[:ID])}"{kind}{remarks}>{plain.quoted(self.shown(), lines=False)}</memory>\n'
 
     def md(self) -> str:
         remarks = [value if name in ("date", "scope") else f"{name} {value}" for name, value in self.remarks()]
         kind = [] if self.section in (BLOCKERS, DECISIONS) else [shortened(self.type, _NAME)]
-        return f"- [{self.id[:ID]}] ({_bare(', '.join([*kind, *remarks]))}) {_bare(self.shown())}\n"
+        return f"- [{_bare(self.id[:ID])}] ({_bare(', '.join([*kind, *remarks]))}) {_bare(self.shown())}\n"
 
     def json(self) -> dict[str, Any]:
         return {"id": self.id, "type": self.type, "title": self.title, "body": self.text, "created_at": self.at or None, "author": self.author or None,

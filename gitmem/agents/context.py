@@ -67,7 +67,8 @@ def build(cache: Cache, here: Here, *, budget: int | None = None, purpose: str =
 
 def steer(cache: Cache, here: Here, *, session_lines: Mapping[str, Sequence[str]] | None = None) -> str:
     """Plain text for PreCompact: what the summary should keep, and which memories were shown, by id."""
-    shown = list((session_lines or {}).get("shown", ()))
+    # The id of a foreign record may be any text; only what names a memory is said.
+    shown = [id for id in (session_lines or {}).get("shown", ()) if id and not set(id) - _HEX]
     out = ["Keep in the summary: decisions with their reasons, blockers, attempts that failed and why, conventions the user stated, files changed, what is open."]
     if shown:
         ids = " ".join([id[:8] for id in shown[-STEERED:]])
@@ -77,6 +78,7 @@ def steer(cache: Cache, here: Here, *, session_lines: Mapping[str, Sequence[str]
 
 
 STEERED = 20  # ids named
+_HEX = frozenset("0123456789abcdef")
 
 
 def project(here: Here) -> str:

@@ -25,7 +25,6 @@ from typing import Any
 
 from ..anchors import where
 from ..core import plain, redact
-from ..core.digest import sha256
 from ..core.errors import MemError
 from ..core.record import Record
 from ..engine.cache import Cache
@@ -106,7 +105,9 @@ def _worthy(item: dict[str, Any]) -> bool:
     sure = item["confidence"] is None or item["confidence"] >= SURE
     here = item["anchor"]["state"] not in (where.UNMERGED, where.UNKNOWN) or not item["anchor"]["commit"]
     gone = item["paths"] and all(p["state"] == where.GONE for p in item["paths"])
-    return bool(sure and here and not gone and item["body"].strip() and not redact.check({k: item[k] for k in ("title", "body")}))
+    # The id goes into a file's front matter and into a command that an agent may run: one of a foreign record can be any text.
+    named = re.fullmatch(r"[0-9a-f]{8,64}", item["id"])
+    return bool(named and sure and here and not gone and item["body"].strip() and not redact.check({k: item[k] for k in ("title", "body")}))
 
 
 # Writing
@@ -242,8 +243,7 @@ def _read_from(store: Store) -> list[str]:
 
 
 def _name(id: str) -> str:
-    plain_id = id if re.fullmatch(r"[0-9a-f]{12,64}", id) else sha256(id.encode("utf-8", "replace")).hexdigest()
-    return f"{topic.PREFIX}{plain_id[:12]}.md"
+    return f"{topic.PREFIX}{id[:12]}.md"
 
 
 def _file(name: str, item: dict[str, Any]) -> bytes:
@@ -258,7 +258,7 @@ def _file(name: str, item: dict[str, Any]) -> bytes:
 
     def text(seal: str) -> str:
         return (f"---\nname: {name[:-3]}\ndescription: {json.dumps(_TAG.sub('&lt;', _one(item['title'])), ensure_ascii=False)}\nmetadata:\n  type: {kind}\n"
-                f"  {topic.OURS}: {item['id'] if item['id'].isalnum() else json.dumps(item['id'])}\n  {topic.SEAL}: {seal}\n---\n\n{body}\n")
+                f"  {topic.OURS}: {item['id']}\n  {topic.SEAL}: {seal}\n---\n\n{body}\n")
 
     return text(topic.read(name, text("-")).seal).encode("utf-8", "replace")
 
