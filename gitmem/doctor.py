@@ -151,6 +151,8 @@ def _agents(store: Store) -> list[Finding]:
         out.append(Finding(OFF, "no agent gets memories by itself", "`git mem install claude` turns it on; also codex, gemini, cursor, copilot"))
     elif not store.settings.flag("promptContext"):
         out.append(Finding(OFF, "prompts get no memories, a session's start alone does", "`git mem config promptContext true` turns it on"))
+    if any(one.target == "claude" for one in found) and not store.settings.flag("readContext"):
+        out.append(Finding(OFF, "a file that is read or edited brings no memories", "`git mem config readContext true` turns it on, for Claude Code"))
     return out
 
 

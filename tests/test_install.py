@@ -329,6 +329,9 @@ def test_doctor_names_what_is_wrong_with_hooks(lab: Lab, repo: pathlib.Path) -> 
     assert "agent" not in problems(lab, repo) and "prompts" not in problems(lab, repo)
     lab.git(repo, "config", "mem.promptContext", "false")
     assert "prompts get no memories" in problems(lab, repo)
+    assert "read or edited brings no memories" in problems(lab, repo)
+    lab.git(repo, "config", "mem.readContext", "true")
+    assert "read or edited" not in problems(lab, repo)
     path, text = user_file(lab), user_file(lab).read_text()
     data = json.loads(text)
     data["hooks"]["Stop"] *= 2

@@ -17,6 +17,7 @@ from typing import Any
 PERMISSION = "Bash(git mem *)"
 PLUGIN = "mem"  # the plugin's name in .claude-plugin/plugin.json
 USER, PROJECT = "user", "project"
+FILES = "Read|Edit|MultiEdit|Write|NotebookEdit"  # tools of Claude Code before which something may be known of a file; the others wait for nothing
 
 
 class Agent:
@@ -53,7 +54,8 @@ class Agent:
             return {"type": "command", "bash": command, "timeoutSec": seconds}
         if self.shape == "gemini":  # counts in milliseconds
             return {"hooks": [{"name": "git-mem", "type": "command", "command": command, "timeout": seconds * 1000}]}
-        return {"hooks": [{"type": "command", "command": command, "timeout": seconds}]}
+        matcher = {"matcher": FILES} if event == "PreToolUse" else {}
+        return {**matcher, "hooks": [{"type": "command", "command": command, "timeout": seconds}]}
 
     @property
     def version(self) -> bool:
@@ -65,7 +67,7 @@ class Agent:
 _START, _OTHER = 10, 5
 AGENTS = {agent.name: agent for agent in (
     Agent("claude", "Claude Code", ("CLAUDE_CONFIG_DIR", ".claude", "settings.json"), ".claude/settings.json",
-          {"SessionStart": _START, **dict.fromkeys(("UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SubagentStart", "SubagentStop", "PreCompact", "SessionEnd"), _OTHER)},
+          {"SessionStart": _START, **dict.fromkeys(("UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop", "SubagentStart", "SubagentStop", "PreCompact", "SessionEnd"), _OTHER)},
           "claude"),
     Agent("codex", "Codex CLI", ("CODEX_HOME", ".codex", "hooks.json"), ".codex/hooks.json",
           {"SessionStart": _START, **dict.fromkeys(("UserPromptSubmit", "PostToolUse", "Stop", "SubagentStart", "SubagentStop"), _OTHER)},
