@@ -12,7 +12,7 @@ session, and the branch has its name).
 
 Figures: nDCG@20 of the order of all candidates, beside newest-first, and the
 share of the gains that lie in the block of 500 to 3000 tokens. `--fit` seeks
-weights on the projects given; decision 19 says which were used for that and
+weights on the projects given; decision 21 says which were used for that and
 which only for the report.
 
     python tools/eval_context.py GITDIR... [--points 60] [--fit] [--keep DIR]

@@ -5,7 +5,7 @@ commits), the name of the branch, and the files a session has touched.
 
 Promise: the same input gives the same score, in whatever order it came; a
 memory without any clue has the score of its age alone. The weights were chosen
-by `tools/eval_context.py`; decision 19 has the figures.
+by `tools/eval_context.py`; decision 21 has the figures.
 """
 
 from __future__ import annotations
