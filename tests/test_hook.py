@@ -231,6 +231,14 @@ def test_a_memory_that_arrived_a_second_ago_is_found(hooks: Hooks) -> None:
     assert "walrus" in hooks.call("UserPromptSubmit", prompt="what does the walrus eat on the ice floe?")
 
 
+def test_an_answer_that_not_all_memories_were_asked_for_says_so(hooks: Hooks) -> None:
+    assert "degraded" not in hooks.call("UserPromptSubmit", prompt=PROMPT)
+    for path in pathlib.Path(hooks.mem_dir).glob("index-*"):
+        path.write_bytes(b"garbage" * 50)
+    text = hooks.call("UserPromptSubmit", prompt=PROMPT, session_id="s2")
+    assert text.startswith('<memory_context source="git-mem" degraded="') and "UTC" in text
+
+
 def test_a_prompt_is_answered_with_the_hits_of_recall_hot(hooks: Hooks) -> None:
     lines = [json.dumps({"body": f"The deployment of service {n} to staging runs through the {color} pipeline"}) for n, color in enumerate(("blue", "green", "red", "grey", "pink", "black"))]
     hooks.lab.mem(hooks.repo, "remember", "--jsonl", "-", stdin="\n".join(lines))

@@ -12,7 +12,7 @@ from .cache import Damaged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from .cache import Cache
@@ -48,7 +48,7 @@ def words(value: Any) -> list[str]:
     return [record.clean(v) for v in value if isinstance(v, str)] if isinstance(value, list) else []
 
 
-def paths(data: dict[str, Any]) -> list[tuple[str, str]]:
+def paths(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(path, blob id seen then, "" for none) of a record."""
     found = data.get("paths")
     return [(record.clean(p["path"]), str(p.get("blob", ""))) for p in found if isinstance(p, dict) and isinstance(p.get("path"), str)] if isinstance(found, list) else []
