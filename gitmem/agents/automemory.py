@@ -98,6 +98,8 @@ def look(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) ->
         origin, path = os.fsdecode(kept[1]), unpacked(kept[2])
     else:
         origin, path = _named(files, top, environ) or ("default", default(git_dir, common_dir, top, environ))
+    if not os.path.isabs(path):  # of a home that is none: it would be another one in each directory
+        path = ""
     refused = ""
     if origin == "project" and not _inside(path, top):
         path, refused = "", path
@@ -118,7 +120,10 @@ def keep(mem_dir: str, sight: Sight) -> None:
             os.close(fd)
         os.replace(temporary, path)
     except OSError:
-        pass
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass
 
 
 # The client's rules
@@ -252,7 +257,7 @@ def _inside(path: str, top: str) -> bool:
 
 
 def _home(environ: Mapping[str, str]) -> str:
-    return environ.get("HOME") or os.path.expanduser("~")
+    return environ["HOME"] if "HOME" in environ else os.path.expanduser("~")
 
 
 def _composed(path: str) -> str:

@@ -60,7 +60,7 @@ class Call:
             patience = float(self.environ.get("GIT_MEM_PATIENCE", "1"))
         except ValueError:
             patience = 1.0
-        return LIMITS.get(self.event, LIMIT) * min(max(patience, 1.0), 1000.0)
+        return LIMITS.get(self.event, LIMIT) * min(max(1.0, patience), 1000.0)  # in this order "nan" counts as 1
 
     @property
     def half(self) -> float:

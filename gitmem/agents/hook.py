@@ -46,10 +46,10 @@ def run(argv: Sequence[str], environ: Mapping[str, str], begun: float, stdin: in
     try:
         waited = time.monotonic()
         data, whole = (given, True) if given else _read(stdin)
-        own = waited - begun
+        own = waited - begun - time.monotonic()
         payload = _parsed(data) if whole else None
         call.take(payload or {}, protocol.event_of(name or (payload or {}).get("hook_event_name")))
-        call.start(own)
+        call.start(own + time.monotonic())
         _answer(call, payload is not None)
     except BaseException as e:
         from . import failures

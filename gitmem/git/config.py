@@ -36,6 +36,8 @@ SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
     "autoMemory": ("bool", "true", False, "false: what Claude Code notes by itself is not read when a session starts; `git mem import claude` still does"),
     "secrets": (("refuse", "allow"), "refuse", False, "refuse texts that look like credentials, on every write"),
 }
+# What counts where a value cannot be: a mistyped policy must not hand out more than the one that was meant.
+_SAFE = {"trust": "allowed-signers"}
 
 
 class Config:
@@ -87,7 +89,7 @@ def load(git: Git, environ: Mapping[str, str], top: str = "", warn: Callable[[st
     """The settings in force.
 
     Raises UsageError where one has a value it cannot have; if not `strict` (so
-    that doctor and config still work) it warns and uses the default. A bad value
+    that doctor and config still work) it warns and uses the default, or the strictest policy. A bad value
     in the committed policy file never raises: it would stop the whole team.
     """
     raw = git.run("config", "-z", "--get-regexp", r"^(mem\.|gpg\.|commit\.gpgsign$|user\.signingkey$|(user|author|committer)\.(name|email)$)", ok=(0, 1))
@@ -125,8 +127,10 @@ def build(found: dict[str, str], policy: dict[str, str], environ: Mapping[str, s
                     if strict and origin != ".gitmem.toml":
                         raise
                     if origin != ".gitmem.toml":  # doctor names those
-                        warn(f"warning: {e.message}; using the default")
-                    continue
+                        warn(f"warning: {e.message}; using {_SAFE.get(name, 'the default')}")
+                    if name not in _SAFE:
+                        continue
+                    values[name] = _SAFE[name]
                 origins[name] = origin
                 break
     if environ.get("GIT_MEM_DISABLE", "") not in ("", "0"):

@@ -110,7 +110,7 @@ def _read(git_dir: str, common_dir: str, top: str, linked: bool, environ: Mappin
         if not os.path.isdir(mem_dir) and _stranger(git_dir, common_dir, packed):
             settings = config.build({}, {}, environ, strict=False)
             head, branch = _head(text, common_dir, packed, 0)
-            return Here(git_dir, common_dir, top, False, head, branch, 40, {}, settings, False)
+            return Here(git_dir, common_dir, top, False, head, branch, len(head) or 40, {}, settings, False)
         raise Unsure("settings are not known")
     core = known["core"]
     if any(key.startswith("extensions.") and key[11:] not in _KNOWN for key in core) or core.get("extensions.refstorage", "files") != "files":
@@ -173,11 +173,15 @@ def _discover(cwd: str) -> tuple[str, str, str, bool] | None:
 def _git_dir(path: str) -> tuple[str, str, bool] | None:
     """(git directory, common directory, whether they differ) of a path, None where git would not take it for a git directory."""
     path = os.path.realpath(path)
+    file = os.path.join(path, "HEAD")
     try:
-        head = _text(os.path.join(path, "HEAD"))
+        head = _text(file)
     except FileNotFoundError:
+        if os.path.islink(file):
+            raise Unsure("an odd HEAD") from None
         return None
-    if not head.startswith("ref: refs/") and not _is_id(head.strip(), 0):
+    # A link is how git wrote symbolic refs once, and does where `core.preferSymlinkRefs` says so: what it leads to holds an id.
+    if not head.startswith("ref: refs/") and (not _is_id(head.strip(), 0) or os.path.islink(file)):
         raise Unsure("an odd HEAD")
     common = path
     try:
@@ -191,15 +195,20 @@ def _git_dir(path: str) -> tuple[str, str, bool] | None:
 
 
 def _stranger(git_dir: str, common_dir: str, packed: _Packed) -> bool:
-    """Whether nothing in a repository without `mem/` can be of git mem: no line of its own configuration, no notes ref of any name."""
+    """Whether nothing in a repository without `mem/` can be of git mem: no line of its own configuration, no notes ref with the end of one of ours."""
     for path in (os.path.join(common_dir, "config"), os.path.join(git_dir, "config.worktree")):
         try:
             content = _text(path).lower()
         except FileNotFoundError:
             continue
-        if "[mem" in content or "[notes" in content or "include" in content or "worktree =" in content or "bare = true" in content or "extensions" in content:
+        if any(word in content for word in ("[mem", "mergestrategy", "include", "worktree =", "bare = true", "reftable")) or not _extensions(content) <= _KNOWN:
             return False
-    return not packed.has_notes() and not any(names for _, _, names in os.walk(os.path.join(common_dir, "refs", "notes")))
+    return not packed.has_ours() and not any(name in ("team", "private") for _, _, names in os.walk(os.path.join(common_dir, "refs", "notes")) for name in names)
+
+
+def _extensions(content: str) -> set[str]:
+    """The keys below the headings `[extensions]` of a configuration; of odd lines something that is no key."""
+    return {line.partition("=")[0].strip() for part in content.split("[extensions]")[1:] for line in part.partition("[")[0].splitlines() if line.strip()}
 
 
 class _Packed:
@@ -224,8 +233,8 @@ class _Packed:
         at = content.find(b" " + os.fsencode(ref) + b"\n")
         return content[content.rfind(b"\n", 0, at) + 1 : at].decode("ascii", "replace") if at > 0 else ""
 
-    def has_notes(self) -> bool:
-        return b" refs/notes/" in self.content
+    def has_ours(self) -> bool:
+        return b" refs/notes/" in self.content and (b"/team\n" in self.content or b"/private\n" in self.content)
 
 
 def _head(text: str, common_dir: str, packed: _Packed, hex_len: int) -> tuple[str, str]:

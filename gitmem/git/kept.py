@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # They name the configuration files: part of the name of the kept settings.
 _NAMING = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 _SYSTEM = ("/etc/gitconfig", "/usr/local/etc/gitconfig", "/opt/homebrew/etc/gitconfig")
-_FORM = 1  # of the kept settings
+_FORM = 2  # of the kept settings
 _KEPT = 32  # files of kept settings in one repository
 _OLDEST = 86400  # seconds; a configuration file nobody can know of may have come
 _TICK = 50_000_000  # nanoseconds in which two writes may leave one time
@@ -44,8 +44,9 @@ def _stamp(file: str) -> Stamp:
     try:
         found = os.stat(file)
     except OSError:
-        return [file, 0, 0, 0]
-    return [file, found.st_mtime_ns, found.st_size, found.st_ino]
+        return [file, 0, 0, 0, 0]
+    # The last one for those who put a file's time back after a change.
+    return [file, found.st_mtime_ns, found.st_size, found.st_ino, found.st_ctime_ns]
 
 
 def load(name: str, head: str) -> dict[str, Any] | None:
@@ -126,5 +127,8 @@ def _keep(name: str, known: dict[str, Any]) -> None:
         names = [os.path.join(mem_dir, name) for name in os.listdir(mem_dir) if name.startswith("settings-")]
         for old in sorted(names, key=os.path.getmtime)[: max(0, len(names) - _KEPT)]:
             os.unlink(old)
-    except (OSError, ValueError):
-        pass  # nobody can write here: git is asked again
+    except (OSError, ValueError):  # nobody can write here: git is asked again
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass

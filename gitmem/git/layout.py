@@ -52,13 +52,14 @@ class Repo:
 
     def branch(self) -> str:
         """The short name of the checked-out branch, "" when HEAD is detached."""
+        path = os.path.join(self.git_dir, "HEAD")
         try:
-            with open(os.path.join(self.git_dir, "HEAD"), encoding="utf-8", errors="surrogateescape") as f:
+            with open(path, encoding="utf-8", errors="surrogateescape") as f:
                 text = f.read().strip()
         except OSError:
             text = ""
         if not text.startswith("ref: refs/heads/") or text.endswith("/.invalid"):
-            if not text.startswith("ref:"):
+            if not text.startswith("ref:") and not os.path.islink(path):  # a link is a symbolic ref of old
                 return ""
             text = "ref: " + self.git.text("symbolic-ref", "-q", "HEAD", ok=(0, 1))  # reftable keeps a dummy HEAD file
         return clean(text.removeprefix("ref: ").removeprefix("refs/heads/"))
