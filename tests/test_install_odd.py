@@ -100,3 +100,23 @@ def test_a_value_that_goes_on_in_the_next_line_does_not_take_ours_to_it(lab: Lab
     assert (lab.git(repo, "config", "alias.x").strip(), lab.git(repo, "config", "mem.promptContext").strip()) == ("y", "true")
     lab.mem(repo, "uninstall", "claude")
     assert path.read_text() == text
+
+
+def test_taking_an_agent_out_leaves_the_generated_directory_in_use(lab: Lab, repo: pathlib.Path) -> None:
+    lab.mem(repo, "remember", "The kettle is behind the blue door")
+    lab.mem(repo, "sync", "claude", "--set")
+    local = repo / ".claude/settings.local.json"
+    before = local.read_bytes()
+    lab.mem(repo, "install", "claude", "--project")
+    assert "settings.local" not in lab.mem(repo, "uninstall", "claude") and local.read_bytes() == before
+    lab.mem(repo, "sync", "claude", "--unset")
+    assert not local.exists()
+
+
+@pytest.mark.parametrize("env", [{"HOME": ""}, {"HOME": "relative"}, {"CLAUDE_CONFIG_DIR": "~/own"}, {"CLAUDE_CONFIG_DIR": "relative"}])
+@pytest.mark.parametrize("words", [["sync", "claude"], ["sync", "claude", "--set"], ["import", "claude"]])
+def test_auto_memory_of_a_home_that_is_none_is_not_written_into_the_working_tree(lab: Lab, repo: pathlib.Path, env: dict[str, str], words: list[str]) -> None:
+    lab.mem(repo, "remember", "The kettle is behind the blue door")
+    before = files(lab.root)
+    done = lab.run(repo, sys.executable, "-m", "gitmem", *words, env={**lab.env, **env})
+    assert done.returncode == 1 and "absolute path" in done.stderr and files(lab.root) == before

@@ -66,14 +66,16 @@ def uninstall(environ: Mapping[str, str], repo: Repo | None, target: str, scope:
         for where, path in installed.places(environ, repo, target):
             if scope and (where if where == USER else PROJECT) != scope:
                 continue
-            if whole and not book.known(path):
+            others = book.known(path).get("target", target) != target
+            if whole and (others or not book.known(path)):
                 continue
             if target in targets.SECTIONS:
                 changed = book.edit(path, target, lambda text, path=path: _without_section(book, path, text))  # type: ignore[misc]
             else:
                 agent = targets.AGENTS[target]
                 changed = book.edit(path, target, lambda text, path=path, agent=agent: _without(book, agent, path, text))  # type: ignore[misc]
-            book.forget(path)
+            if not others:
+                book.forget(path)
             if changed:
                 done.append(f"removed from '{path}'" if os.path.exists(path) else f"removed '{path}'")
         if whole:
@@ -162,20 +164,25 @@ def _complete(agent: Agent, path: str, text: str | None, commands: dict[str, str
 
 
 def _base(book: Ledger, agent: Agent, path: str, text: str | None) -> str:
-    """The text without anything of ours."""
-    before = book.original(path, text)
+    """The text without anything of this installation's."""
+    before = _original(book, agent, path, text)
     return _cleared(book, agent, path, text or "") if before is None else before
 
 
 def _without(book: Ledger, agent: Agent, path: str, text: str | None) -> Change | None:
     if text is None:
         return None
-    before = book.original(path, text)
+    before = _original(book, agent, path, text)
     if before is not None:
         return Change(None if book.known(path).get("created") and not before else before)
     left = _cleared(book, agent, path, text)
     empty = left != text and book.known(path).get("created") and not Doc(left).value()
     return Change(None if empty else left)
+
+
+def _original(book: Ledger, agent: Agent, path: str, text: str | None) -> str | None:
+    """`Ledger.original`, where it was an installation that wrote: `sync claude --set` has a note of its own on the local settings."""
+    return book.original(path, text) if book.known(path).get("target") == agent.name else None
 
 
 def _cleared(book: Ledger, agent: Agent, path: str, text: str) -> str:

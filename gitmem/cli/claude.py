@@ -12,7 +12,7 @@ from .common import refused, write, write_json
 
 def import_claude(store: Store, directory: str, scope: str, allow_secret: bool, dry_run: bool, as_json: bool) -> int:
     """Takes the project's auto memory in, or the directory given; exit code 1 where a file was refused."""
-    sight = automemory.look(store.repo.git_dir, store.repo.common_dir, store.repo.top, os.environ)
+    sight = _look(store) if not directory else automemory.look(store.repo.git_dir, store.repo.common_dir, store.repo.top, os.environ)
     if sight.refused and not directory:
         raise MemError(f"'.claude/settings.json' names the directory '{sight.refused}', which is outside the repository",
                        hint="a committed file may not say what is read here; if you trust it, name the directory with --from")
@@ -44,6 +44,8 @@ def sync_claude(store: Store, limit: int, action: str, dry_run: bool, quiet: boo
     """Writes memories where the client loads them. `action`: "", remove, set, unset."""
     if dry_run and action in ("set", "unset"):
         raise UsageError("--dry-run does not go with --set and --unset")
+    if action == "set":
+        _look(store)
     done = served.set_up(store, os.environ) if action == "set" else served.unset(store, os.environ) if action == "unset" else []
     if action == "unset":
         if as_json:
@@ -74,8 +76,16 @@ def sync_claude(store: Store, limit: int, action: str, dry_run: bool, quiet: boo
 
 def _target(store: Store) -> str:
     """The directory that the client uses, where a person named it or nobody did."""
-    sight = automemory.look(store.repo.git_dir, store.repo.common_dir, store.repo.top, os.environ)
+    sight = _look(store)
     if sight.origin == "project":
         raise MemError(f"'.claude/settings.json' names the directory '{sight.path or sight.refused}'",
                        hint="a committed file may not say where git mem writes; `autoMemoryDirectory` in .claude/settings.local.json goes before it")
     return sight.path
+
+
+def _look(store: Store) -> automemory.Sight:
+    """What the client would use. Raises MemError where no home says where that is."""
+    sight = automemory.look(store.repo.git_dir, store.repo.common_dir, store.repo.top, os.environ)
+    if not sight.path and not sight.refused:
+        raise MemError("no directory of Claude Code's that could be named", hint="HOME, or CLAUDE_CONFIG_DIR where it is set, has to be an absolute path; --from names a directory to read")
+    return sight
