@@ -48,7 +48,7 @@ def build(cache: Cache, here: Here, *, budget: int | None = None, purpose: str =
     known = facts.read(cache, here.head)
     session = session_lines or {}
     wanted = trust.Trust(here.settings, here.home).injectable(cache, Filter())
-    total = _total(cache, wanted)
+    total = wanted.count(cache)
     tokens, tier = _budget(here, budget, total, known)
     frame = Block(source=SOURCES.get(purpose, purpose), project=project(here), branch=here.branch, head=here.head, total=total, budget=tokens, tier=tier)
     frame.current = known.current or not here.head
@@ -99,13 +99,6 @@ def _budget(here: Here, budget: int | None, total: int, known: facts.Facts) -> t
 def _branch_terms(branch: str) -> list[str]:
     """Words of a branch's name; none of a trunk."""
     return [] if branch.lower() in _TRUNKS else [t for t in dict.fromkeys(text.terms(branch)) if t not in _PREFIXES and not t.isdigit()]
-
-
-def _total(cache: Cache, wanted: Filter) -> int:
-    if wanted.empty:
-        return cache.count()
-    sql, args = wanted.sql()
-    return int(cache.db.execute(f"SELECT count(*) FROM ({sql})", args).fetchone()[0])
 
 
 class _Candidates:

@@ -89,12 +89,12 @@ def for_files(call: Call, paths: Sequence[str]) -> None:
     if here is None:
         return
     shown = call.shown()
-    names = list(dict.fromkeys(name for path in paths for name in _above(path)))
 
     def ask(cache: ready.Cache) -> list[Found]:
-        from ..engine.filters import Filter
+        from ..engine.filters import Filter, above
         from ..signing import trust
 
+        names = list(dict.fromkeys(name for path in paths for name in above(path)))
         wanted = trust.Trust(here.settings, here.home).injectable(cache, Filter())
         only, args = ("", []) if wanted.empty else wanted.sql()
         sql = (f"SELECT DISTINCT m.row, m.anchor FROM label l JOIN memory m USING(row) WHERE l.kind = 'path' AND l.value IN ({','.join('?' * len(names))}) AND m.status = 0"
@@ -114,12 +114,6 @@ def question_of(prompt: str) -> str:
         if command.startswith("/mem:"):
             return ""  # it will ask for itself
     return text if len(text) <= _LONG else f"{text[: _LONG // 2]} {text[-_LONG // 2 :]}"
-
-
-def _above(path: str) -> list[str]:
-    """A file and the directories above it, as memories name them."""
-    parts = path.split("/")
-    return [path, *(name + end for i in range(len(parts) - 1, 0, -1) for name in ["/".join(parts[:i])] for end in ("", "/"))]
 
 
 def _load(cache: ready.Cache, rows: Sequence[tuple[int, str]], states: Mapping[str, Stand], shown: set[str]) -> list[Found]:

@@ -27,6 +27,7 @@ from ..core.digest import sha256
 from ..core.errors import MemError
 from ..engine.cache import Cache
 from ..engine.document import ACTIVE
+from ..engine.filters import above
 from ..store import Store
 from . import session
 from .session import Entry
@@ -146,10 +147,8 @@ def _used(store: Store, touched: list[str], shown: set[str]) -> dict[str, int]:
         inside = os.path.relpath(path, store.home) if os.path.isabs(path) else os.path.normpath(path)
         if inside.startswith(".."):
             continue
-        parts = inside.replace(os.sep, "/").split("/")
-        for i in range(1, len(parts) + 1):
-            for end in ("", "/"):
-                files.setdefault("/".join(parts[:i]) + end, set()).add(inside)
+        for name in above(inside.replace(os.sep, "/")):
+            files.setdefault(name, set()).add(inside)
 
     def read(cache: Cache) -> dict[str, int]:
         named: dict[str, set[str]] = {}

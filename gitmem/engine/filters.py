@@ -13,6 +13,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .cache import Cache
+
+
+def above(path: str) -> list[str]:
+    """A path and the directories above it, in every spelling that a memory may name them by."""
+    parts = path.rstrip("/").split("/")
+    return ["/".join(parts[:i]) + end for i in range(1, len(parts) + 1) for end in ("", "/")]
+
 
 class Filter:
     """Conditions that must all hold; empty ones do not restrict. Times are stored ones (UTC, ISO 8601)."""
@@ -48,6 +56,13 @@ class Filter:
         other.without = commits
         return other
 
+    def count(self, cache: Cache) -> int:
+        """How many memories meet them."""
+        if self.empty:
+            return cache.count()
+        sql, args = self.sql()
+        return int(cache.db.execute(f"SELECT count(*) FROM ({sql})", args).fetchone()[0])
+
     def sql(self) -> tuple[str, list[object]]:
         """(SELECT of the allowed rows, its parameters)."""
         where = ["status = ?" if not self.superseded else "status <= ?"]
@@ -61,11 +76,9 @@ class Filter:
         if self.paths:
             one = []
             for path in self.paths:
-                bare = path.rstrip("/")
-                parts = bare.split("/")
-                above = ["/".join(parts[:i]) + end for i in range(1, len(parts) + 1) for end in ("", "/")]
-                one.append(f"value IN ({_marks(above)}) OR (value >= ? AND value < ?)")
-                args += [*above, bare + "/", bare + "0"]  # "0" follows "/" in ASCII
+                bare, names = path.rstrip("/"), above(path)
+                one.append(f"value IN ({_marks(names)}) OR (value >= ? AND value < ?)")
+                args += [*names, bare + "/", bare + "0"]  # "0" follows "/" in ASCII
             where.append(f"row IN (SELECT row FROM label WHERE kind = 'path' AND ({' OR '.join(one)}))")
         if self.phase:
             where.append("phase = ?")

@@ -72,13 +72,6 @@ class Search:
         hits = rank.apply_priors(seen, self._priors([hit.row for hit in seen]))
         return hits[:limit], verdict, probability
 
-    def count(self, wanted: Filter) -> int:
-        """How many memories take part."""
-        if wanted.empty:
-            return self.cache.count()
-        sql, args = wanted.sql()
-        return int(self.cache.db.execute(f"SELECT count(*) FROM ({sql})", args).fetchone()[0])
-
     def _near(self, vector: bytes, lexical: list[int], rows_sql: str, rows_args: list[object]) -> tuple[list[tuple[int, float]], dict[int, float]]:
         """([(row, cosine)] of the nearest rows, {row: cosine} of the lexical ones)."""
         if not any(vector):

@@ -85,7 +85,7 @@ def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = ""
             item["score"], item["retrieval"], item["explain"] = round(hit.score, 4), hit.retrieval, hit.parts()
         return {"query": query, "verdict": verdict, "probability": round(probability, 4), "degraded": not checked,
                 "degraded_reason": "" if checked else "signatures wait to be checked",
-                "searched": searcher.count(chosen), "hits": objects}
+                "searched": chosen.count(cache), "hits": objects}
 
     answer, fresh = store.with_cache(ask, most=ON_THE_SPOT if hot else None)
     if not fresh:
