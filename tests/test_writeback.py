@@ -421,3 +421,14 @@ def test_an_edited_file_of_ours_is_taken_in_under_its_own_title(lab: Lab) -> Non
     (path,) = memory(lab, repo).glob("git-mem-*.md")
     path.write_text(path.read_text() + "\nNo longer: it is in the attic.\n")
     assert [t["title"] for t in lab.json(repo, "import", "claude")["topics"]] == ["The kettle is behind the blue door"]
+
+
+def test_private_memories_do_not_get_into_another_working_tree_of_the_repository(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.git(repo, "worktree", "add", "-q", str(lab.root / "linked"), "-b", "side")
+    remember(lab, repo, "The user likes short answers", "--private")
+    for here, other in ((repo, lab.root / "linked"), (lab.root / "linked", repo)):
+        (here / ".claude").mkdir()
+        (here / ".claude/settings.local.json").write_text(json.dumps({"autoMemoryDirectory": str(other / "notes")}))
+        assert lab.json(here, "sync", "claude")["written"] == 0 and not (other / "notes").exists()
+        (here / ".claude/settings.local.json").unlink()

@@ -105,8 +105,7 @@ def _worthy(item: dict[str, Any]) -> bool:
     sure = item["confidence"] is None or item["confidence"] >= SURE
     here = item["anchor"]["state"] not in (where.UNMERGED, where.UNKNOWN) or not item["anchor"]["commit"]
     gone = item["paths"] and all(p["state"] == where.GONE for p in item["paths"])
-    # The id goes into a file's front matter and into a command that an agent may run: one of a foreign record can be any text.
-    named = re.fullmatch(r"[0-9a-f]{8,64}", item["id"])
+    named = re.fullmatch(r"[0-9a-f]{8,64}", item["id"])  # it goes into a command for agents; a foreign record's can be any text
     return bool(named and sure and here and not gone and item["body"].strip() and not redact.check({k: item[k] for k in ("title", "body")}))
 
 
@@ -173,10 +172,12 @@ def tend(store: Store) -> None:
 
 
 def in_tree(store: Store, directory: str) -> bool:
-    """Whether others may get to see a directory: it lies in the working tree."""
-    top = os.path.realpath(store.repo.top) if store.repo.top else ""
+    """Whether others may get to see a directory: it lies in a working tree of this repository, linked ones included."""
+    listed = store.repo.git.run("worktree", "list", "--porcelain", ok=(0, 128, 129)).split(b"\n")
+    tops = {store.repo.top, *(os.fsdecode(line[9:]) for line in listed if line.startswith(b"worktree "))} - {""}
     real = os.path.realpath(directory)
-    return bool(top) and (real == top or real.startswith(os.path.join(top, ""))) and not real.startswith(os.path.join(os.path.realpath(store.repo.common_dir), ""))
+    inside = any(os.path.join(real, "").startswith(os.path.join(os.path.realpath(top), "")) for top in tops)
+    return inside and not real.startswith(os.path.join(os.path.realpath(store.repo.common_dir), ""))
 
 
 def watch(store: Store, directory: str) -> None:
