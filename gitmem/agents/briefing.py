@@ -3,8 +3,8 @@
 Promises. What is chosen fits the budget of tokens and the limit of one hook's
 output, tags and all. Blockers and decisions have a share of their own that
 they may use up and not exceed; what they leave goes to the rest. Of memories
-that say the same one is told and the others are named with it. The same
-candidates give the same choice.
+that say the same one is told; the others count as omitted, and JSON names them
+with it. The same candidates give the same choice.
 """
 
 from __future__ import annotations
