@@ -103,6 +103,33 @@ def test_no_value_of_patience_takes_the_deadline_away_or_the_answer(hooks: Hooks
     assert 0.3 <= call.limit <= 300
 
 
+def test_input_that_is_not_waited_for_by_the_system_is_waited_for(hooks: Hooks) -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    with subprocess.Popen([*HOOK, "SessionStart"], cwd=hooks.repo, env={**hooks.lab.env, **SLOW}, stdin=reading, stdout=subprocess.PIPE) as process:
+        time.sleep(0.3)
+        os.write(writing, json.dumps({"session_id": "s1", "cwd": str(hooks.repo)}).encode())
+        os.close(writing)
+        out, _ = process.communicate(timeout=60)
+    os.close(reading)
+    assert b"UTC" in out
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_an_answer_that_nobody_takes_ends_the_hook_and_is_counted(hooks: Hooks, blocking: bool) -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(writing, b"x" * 4096)
+    os.set_blocking(writing, blocking)
+    payload = json.dumps({"session_id": "s1", "cwd": str(hooks.repo)})
+    done = subprocess.run([*HOOK, "SessionStart"], cwd=hooks.repo, env={**hooks.lab.env, "GIT_MEM_PATIENCE": "5"}, input=payload.encode(), stdout=writing, timeout=60, check=False)
+    os.close(reading)
+    os.close(writing)
+    assert done.returncode == 0 and "nobody takes the answer" in log(hooks) and not hooks.noted()["shown"]
+
+
 # --- many at once -------------------------------------------------------------
 
 

@@ -92,7 +92,9 @@ class Call:
                 if left <= 0:
                     break
                 self._bell.acquire(True, left)
-            if self._lock.acquire(True, _GRACE) and not self.spoken:
+            if not self._lock.acquire(True, _GRACE):
+                self.failed("nobody takes the answer")
+            elif not self.spoken:
                 self.silent = True
                 self.failed("deadline" if self.here else "no repository within the deadline")
                 self.behind()

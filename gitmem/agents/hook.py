@@ -126,7 +126,11 @@ def _read(fd: int) -> tuple[bytes, bool]:
     parts: list[bytes] = []
     size = 0
     while True:
-        part = os.read(fd, 1 << 20)
+        try:
+            part = os.read(fd, 1 << 20)
+        except BlockingIOError:  # the other end has set our end not to wait
+            time.sleep(0.001)
+            continue
         if not part:
             return b"".join(parts), size <= _MOST
         size += len(part)
