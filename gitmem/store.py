@@ -178,10 +178,8 @@ class Store:
         cache_file.discard(self.repo.mem_dir, inode)
 
     def catch_up(self) -> None:
-        """Asks the worker to bring the cache up to date, and starts it unless one is there; its end is nobody's business."""
-        with contextlib.suppress(OSError):
-            spool.append(self.repo.mem_dir, b'{"event":"behind"}')
-            spool.wake(self.repo.common_dir)
+        """Asks the worker to bring the cache up to date; where nobody can write here, no worker could help."""
+        spool.ask(self.repo.common_dir)
 
     def close(self) -> None:
         self.close_cache()

@@ -223,7 +223,7 @@ def test_records_below_the_policy_are_left_out(lab: Lab) -> None:
     found = place(repo)
 
     def ask(cache: Cache) -> int:
-        return Search(cache, ready.table()).count(trust.Trust(found.settings, found.home).injectable(cache, Filter()))
+        return trust.Trust(found.settings, found.home).injectable(cache, Filter()).count(cache)
 
     assert ready.with_memories(found, os.environ, ask, far()) == (0, True)
 

@@ -165,16 +165,12 @@ class Call:
 
     def behind(self) -> None:
         """Asks the worker to bring everything up to date."""
-        self.ask(b'{"event":"behind"}')
+        self.ask(spool.BEHIND)
 
     def ask(self, line: bytes) -> None:
         """Leaves an event for the worker and starts it, unless one is there."""
-        if self.here:
-            try:
-                spool.append(self.here.mem_dir, line)
-                spool.wake(self.here.common_dir)
-            except (OSError, ValueError) as e:
-                self.failed(f"cannot ask the worker: {type(e).__name__}")
+        if self.here and not spool.ask(self.here.common_dir, line):
+            self.failed("cannot ask the worker")
 
 
 def _above(cwd: str) -> str:

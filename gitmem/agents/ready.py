@@ -69,7 +69,7 @@ def with_memories(here: Here, environ: Mapping[str, str], action: Callable[[Cach
             fresh, news = _refresh(here, environ, cache, until, lean)
             answer = action(cache)
             if not fresh or news:  # also after news: where they stand is not known yet
-                ask(here, b'{"event":"behind"}')
+                spool.ask(here.common_dir)
             return answer, fresh
         except _Later:
             break
@@ -85,22 +85,13 @@ def with_memories(here: Here, environ: Mapping[str, str], action: Callable[[Cach
         finally:
             if cache is not None:
                 _close(cache)
-    ask(here, b'{"event":"behind","damaged":%d}' % damaged if damaged >= 0 else b'{"event":"behind"}')
+    spool.ask(here.common_dir, b'{"event":"behind","damaged":%d}' % damaged if damaged >= 0 else spool.BEHIND)
     if lean or monotonic() >= until:
         return None, False
     from . import bare
 
     small = bare.memories(here, table(), until)
     return (action(small), False) if small is not None else (None, False)
-
-
-def ask(here: Here, event: bytes) -> None:
-    """Leaves an event for the worker and starts it, unless one is there."""
-    try:
-        spool.append(here.mem_dir, event)
-        spool.wake(here.common_dir)
-    except (OSError, ValueError):
-        pass  # nobody can write here: no worker could help
 
 
 def _open(here: Here) -> Cache | None:

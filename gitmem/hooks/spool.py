@@ -90,6 +90,19 @@ def expire(mem_dir: str) -> None:
             _unlink(path)
 
 
+BEHIND = b'{"event":"behind"}'  # the cache lacks something: whatever follows an event brings it up to date
+
+
+def ask(common_dir: str, line: bytes = BEHIND) -> bool:
+    """Leaves an event and starts the worker, unless one is there; False where the event could not be stored. Nobody waits for its end."""
+    try:
+        append(os.path.join(common_dir, "mem"), line)
+        wake(common_dir)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def wake(common_dir: str) -> bool:
     """Starts the worker, detached, unless one is alive; whether it did. Append first: see `asleep`.
 
