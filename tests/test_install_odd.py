@@ -120,3 +120,9 @@ def test_auto_memory_of_a_home_that_is_none_is_not_written_into_the_working_tree
     before = files(lab.root)
     done = lab.run(repo, sys.executable, "-m", "gitmem", *words, env={**lab.env, **env})
     assert done.returncode == 1 and "absolute path" in done.stderr and files(lab.root) == before
+
+
+def test_where_notes_of_what_is_changed_cannot_be_kept_nothing_is_changed(lab: Lab, repo: pathlib.Path) -> None:
+    pathlib.Path(ledger.place(lab.env)).mkdir(parents=True)
+    code, said = install(lab, repo)
+    assert code == 1 and "no regular file" in said and not user_file(lab).exists()

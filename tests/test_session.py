@@ -172,3 +172,13 @@ def test_of_too_many_files_the_oldest_go(mem: str) -> None:
         os.utime(session.path_of(mem, f"s{i}"), (1e9 + i,) * 2)
     assert session.evict(mem, 1e9, keep=2) == 3
     assert [bool(session.shown(mem, f"s{i}")) for i in range(5)] == [False, False, False, True, True]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_only_plain_files_are_sessions(mem: str) -> None:
+    session.note(mem, "s1", "shown", [A])
+    directory = os.path.dirname(session.path_of(mem, "s1"))
+    os.mkfifo(os.path.join(directory, "1" * 32))
+    os.mkdir(os.path.join(directory, "2" * 32))
+    os.symlink("/etc/passwd", os.path.join(directory, "3" * 32))
+    assert [path for path, _ in session.files(mem)] == [session.path_of(mem, "s1")]

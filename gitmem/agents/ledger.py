@@ -125,6 +125,8 @@ def opened(environ: Mapping[str, str]) -> Iterator[Ledger]:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         if not os.access(os.path.dirname(path), os.W_OK):
             raise PermissionError(13, "Permission denied")
+        if os.path.lexists(path) and not os.path.isfile(path):
+            raise IsADirectoryError(21, "it is no regular file")
     except OSError as e:
         raise MemError(f"cannot note in '{path}' what is changed: {e.strerror}", hint="nothing was changed") from e
     with guard.locked(path, _WAIT) as free:

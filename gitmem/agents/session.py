@@ -138,7 +138,9 @@ def files(mem_dir: str) -> list[tuple[str, float]]:
             continue  # of a purge at work
         path = os.path.join(mem_dir, DIR, name)
         try:
-            found.append((os.lstat(path).st_mtime, path))
+            facts = os.lstat(path)
+            if facts.st_mode & 0o170000 == 0o100000:  # a regular file, without `stat`: a named pipe would be waited for
+                found.append((facts.st_mtime, path))
         except OSError:
             continue
     return [(path, when) for when, path in sorted(found)]
