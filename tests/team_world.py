@@ -172,16 +172,23 @@ class World:
 
     def stock_sync(self, clone: pathlib.Path, strategy: str) -> None:
         """What a teammate without git mem does: fetch, merge, push; a lost race is left for later."""
+        self.unlock(clone)
         if self.git(clone, "ls-remote", "origin", REF):
             self.git(clone, "fetch", "-q", "origin", f"+{REF}:{TRACK}")
             self.git(clone, "notes", "--ref=mem/team", "merge", "-q", "-s", strategy, TRACK)
         if self.try_git(clone, "rev-parse", "-q", "--verify", REF):
             self.try_git(clone, "push", "-q", "origin", REF)
 
+    def unlock(self, clone: pathlib.Path) -> None:
+        """What stock git tells its user to do about the lock of a writer that was killed."""
+        for lock in (clone / ".git" / "refs" / "notes").rglob("*.lock"):
+            lock.unlink()
+
     def stock_damage(self, clone: pathlib.Path, kind: int) -> None:
         """Stock git takes notes away, or a hand adds a line."""
         if not self.try_git(clone, "rev-parse", "-q", "--verify", REF):
             return
+        self.unlock(clone)
         if kind == 0:
             self.git(clone, "notes", "--ref=mem/team", "prune")
         elif kind == 1:

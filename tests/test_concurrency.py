@@ -251,14 +251,23 @@ def dead_writer(path: pathlib.Path) -> None:
 def test_a_dead_writers_lock_goes(lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]) -> None:
     path, lock, store = locked
     tip = store.tip()
-    for content in ("", tip[:17], tip, tip + "\n", "\0" * 41):
+    gone = "1234567890" * 4  # a commit that `gc` has taken since
+    for content in ("", tip[:17], tip, tip + "\n", "\0" * 41, gone + "\n"):
         lock.unlink(missing_ok=True)
         dead_writer(path)
         lock.write_text(content)
         store.append([("", b'{"a line of nobody"}')], "git mem: x", ADA)
         assert not lock.exists()
     assert not (path / ".git" / "mem-stale.lock").exists()
-    assert all(p.stat().st_size == 0 for p in (path / ".git" / "mem").glob("writing-*"))
+    assert all(p.stat().st_size == 0 for p in (path / ".git").glob("git-mem-writing-*"))
+
+
+def test_a_dead_writers_lock_goes_also_where_the_cache_was_deleted(lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]) -> None:
+    path, lock, store = locked
+    dead_writer(path)
+    shutil.rmtree(path / ".git" / "mem", ignore_errors=True)
+    store.append([("", b'{"a line of nobody"}')], "git mem: x", ADA)
+    assert not lock.exists()
 
 
 def test_a_writer_that_moves_nothing_leaves_the_note_of_the_dead(lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]) -> None:
@@ -292,7 +301,7 @@ def test_a_lock_that_may_be_somebody_elses_stays(lab: Lab, locked: tuple[pathlib
     dead_writer(path)
     os.utime(lock, (time.time() - 60, time.time() - 60))  # it was there before that writer began
     refused()
-    (path / ".git" / "mem" / "writing-mem-team").write_text("who knows\n")
+    (path / ".git" / "git-mem-writing-mem-team").write_text("who knows\n")
     lock.write_text("")
     refused()
 

@@ -82,7 +82,7 @@ def pass_time(repo: pathlib.Path, *, rebooted: bool = False) -> None:
     for path in [*(repo / ".git" / "refs").rglob("*.lock"), *(repo / ".git" / "logs").rglob("*.lock")]:
         past = path.stat().st_mtime - age
         os.utime(path, (past, past))
-    for path in (repo / ".git" / "mem").glob("writing-*"):
+    for path in (repo / ".git").glob("git-mem-writing-*"):
         rows = [row.split(" ") for row in path.read_text().splitlines()]
         path.write_text("".join(" ".join([str(int(at) - 60), *rest]) + "\n" for at, *rest in rows if at.isdigit()))
 

@@ -2,8 +2,8 @@
 
 git takes `<ref>.lock`, writes the new commit into it and renames it; a kill
 between two of these steps leaves it for ever, and says neither who made it nor
-whether they live. So a writer of ours first notes in `<git-common-dir>/mem` what it is about to
-do, and holds a shared `flock` on that note which its git processes inherit:
+whether they live. So a writer of ours first notes in `<git-common-dir>/git-mem-writing-*` (not in `mem/`, which
+anybody may delete meanwhile) what it is about to do, and holds a shared `flock` on that note which its git processes inherit:
 the kernel drops it with the last of them.
 
 Promise: `recover` removes a lock only if it holds nothing or a commit of ours,
@@ -52,7 +52,7 @@ class Claim:
 
 
 def _note(common_dir: str, ref: str) -> str:
-    return os.path.join(common_dir, "mem", "writing-" + ref.removeprefix("refs/notes/").replace("/", "-"))
+    return os.path.join(common_dir, "git-mem-writing-" + ref.removeprefix("refs/notes/").replace("/", "-"))
 
 
 def _locks(common_dir: str, ref: str) -> tuple[str, str]:
@@ -178,13 +178,16 @@ def _boot() -> float:
 
 
 def _ours(git: Git, content: str, notes: str) -> bool:
-    """Whether a lock's content is what a writer of ours would put there: the commit it noted or made; also half of its id."""
+    """Whether a lock's content is what a writer of ours would put there: the commit it noted or made; also half of its id.
+
+    A commit that is not here was one of a dead writer, pruned since: a living one has its objects.
+    """
     if len(content) < 40:
         return re.fullmatch("[0-9a-f]+", content) is not None
     if f" {content} " in notes or f" {ANY} " in notes:
         return True
     found = git.objects.get(content)
-    return found is not None and found[1] == "commit" and found[2].partition(b"\n\n")[2].startswith(b"git mem: ")
+    return found is None or found[1] == "commit" and found[2].partition(b"\n\n")[2].startswith(b"git mem: ")
 
 
 def sync_names(common_dir: str, ref: str) -> None:
