@@ -110,9 +110,11 @@ def question_of(prompt: str) -> str:
     """What is searched for: the prompt without a command's name, and of a long one the begin and the end. "" where nothing is left."""
     text = prompt.strip()
     if text.startswith("/"):
-        command, _, text = text.partition(" ")
+        command, _, rest = text.partition(" ")
         if command.startswith("/mem:"):
             return ""  # it will ask for itself
+        if "/" not in command[1:] and "." not in command:  # else a path
+            text = rest
     return text if len(text) <= _LONG else f"{text[: _LONG // 2]} {text[-_LONG // 2 :]}"
 
 

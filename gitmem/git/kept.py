@@ -56,7 +56,7 @@ def load(name: str, head: str) -> dict[str, Any] | None:
             content = f.read()
         known: dict[str, Any] = fastjson.loads(content)
         since = os.stat(name).st_mtime
-        if known["form"] != _FORM or (known["head"] and known["head"] != head.strip()) or not all(isinstance(known[k], dict) for k in ("core", "git", "policy")):
+        if known["form"] != _FORM or (known["head"] and known["head"] != head.strip()) or not all(isinstance(known[k], dict) for k in ("core", "git", "policy")) or not isinstance(known["own"], list):
             return None
         if any(_stamp(stamp[0]) != stamp for stamp in known["files"]):
             return None

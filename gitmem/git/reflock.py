@@ -187,7 +187,7 @@ def _ours(git: Git, content: str, notes: str) -> bool:
     if f" {content} " in notes or f" {ANY} " in notes:
         return True
     found = git.objects.get(content)
-    return found is None or found[1] == "commit" and found[2].partition(b"\n\n")[2].startswith(b"git mem: ")
+    return found is None or (found[1] == "commit" and found[2].partition(b"\n\n")[2].startswith(b"git mem: "))
 
 
 def sync_names(common_dir: str, ref: str) -> None:
