@@ -18,6 +18,9 @@ CREATE TABLE line(n INTEGER PRIMARY KEY, version BLOB NOT NULL UNIQUE, memory BL
 CREATE INDEX line_memory ON line(memory);
 CREATE INDEX line_purge ON line(op) WHERE op = 'purge';
 CREATE INDEX line_receipt ON line(op) WHERE op = 'receipt';
+CREATE INDEX line_suggest ON line(op) WHERE op = 'suggest';
+CREATE INDEX line_verdict ON line(op) WHERE op = 'verdict';
+CREATE INDEX line_calibration ON line(op) WHERE op = 'calibration';
 CREATE TABLE cover(version BLOB NOT NULL, by INTEGER NOT NULL, PRIMARY KEY(version, by)) WITHOUT ROWID;
 -- New commits in the place of old ones: `move` records, and lines found at a commit they do not name (a rewrite copied the note).
 CREATE TABLE move(old TEXT NOT NULL, new TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY(old, new, n)) WITHOUT ROWID;

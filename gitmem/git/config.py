@@ -34,6 +34,9 @@ SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
     "promptContext": ("bool", "false", False, "true gives an agent, with each prompt, the memories that answer it; `git mem install claude` sets it"),
     "readContext": ("bool", "false", False, "true gives an agent, before it reads or edits a file, what is known about that file"),
     "autoMemory": ("bool", "true", False, "false: what Claude Code notes by itself is not read when a session starts; `git mem import claude` still does"),
+    "suggestions": ("int", "5", True, "how many of one session's suggestions `review` puts before you; the rest waits in its queue"),
+    "capture": (("false", "commits", "all"), "false", False,
+                "what git mem keeps by itself, in private notes: commits (messages that state a decision, a lesson, a cause), all (also what is said in agents' sessions), or nothing"),
     "secrets": (("refuse", "allow"), "refuse", False, "refuse texts that look like credentials, on every write"),
 }
 
@@ -142,11 +145,11 @@ def build(found: dict[str, str], policy: dict[str, str], environ: Mapping[str, s
 def check(name: str, kind: str | tuple[str, ...], value: str) -> str:
     """The normal form of a value, or UsageError."""
     word = value.strip()
-    if kind == "bool" or (isinstance(kind, tuple) and "true" in kind):
+    if kind == "bool" or isinstance(kind, tuple):
         low = word.lower()
-        if low in ("true", "yes", "on", "1"):
+        if low in ("true", "yes", "on", "1") and (kind == "bool" or "true" in kind):
             return "true"
-        if low in ("false", "no", "off", "0"):
+        if low in ("false", "no", "off", "0") and (kind == "bool" or "false" in kind):
             return "false"
         if kind == "bool":
             raise UsageError(f"setting 'mem.{name}' is '{word}', not true or false")
