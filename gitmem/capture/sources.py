@@ -63,9 +63,14 @@ def heard(role: str, text: str, session: str, agent: str, head: str) -> bytes:
     return _line({"event": EVENT, "role": role, "text": said, "session": session[:_WORD], "agent": agent, "head": head}) if said else b""
 
 
-def done(payload: Mapping[str, Any], name: str, paths: list[str], failed: bool, session: str, agent: str, head: str) -> bytes:
+def ended(transcript: str, session: str, agent: str, head: str) -> bytes:
+    """The line of a session's end; `transcript` is the file in which its client keeps the conversation, "" for none."""
+    return _line({"event": "session-end", "transcript": transcript[:4096], "session": session[:_WORD], "agent": agent, "head": head})
+
+
+def done(payload: Mapping[str, Any], name: str, paths: list[str], session: str, agent: str, head: str) -> bytes:
     """The line of a tool that changed files."""
-    text = strip.cleaned(toolcalls.describe(payload, name, paths, failed))
+    text = strip.cleaned(toolcalls.describe(payload, name, paths))
     return _line({"event": EVENT, "role": TOOL, "text": text, "paths": paths[:_MOST_PATHS], "session": session[:_WORD], "agent": agent, "head": head}) if text else b""
 
 

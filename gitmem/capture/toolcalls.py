@@ -20,7 +20,7 @@ _NEW = ("new_string", "new_str", "newText", "new_source", "content", "file_text"
 _EDITS = ("edits", "changes")
 
 
-def describe(payload: Mapping[str, Any], name: str, paths: list[str], failed: bool = False) -> str:
+def describe(payload: Mapping[str, Any], name: str, paths: list[str]) -> str:
     """The prompt of a model about one use of a tool; "" where no file of this repository was changed."""
     if not paths or not name:
         return ""
@@ -29,7 +29,7 @@ def describe(payload: Mapping[str, Any], name: str, paths: list[str], failed: bo
     many = next((v for k in _EDITS if isinstance(v := given.get(k), list)), [])
     parts = [_change(edit) for edit in (many or [given]) if isinstance(edit, dict)]
     change = "; ".join([part for part in parts if part][:3])
-    lines = [f"Tool: {name}", f"File: {', '.join(paths[:3])}", *([f"Change: {change}"] if change else []), f"Result: {_result(payload, failed)}"]
+    lines = [f"Tool: {name}", f"File: {', '.join(paths[:3])}", *([f"Change: {change}"] if change else []), f"Result: {_result(payload)}"]
     return "\n".join(lines)
 
 
@@ -50,8 +50,9 @@ def _first(given: Mapping[str, Any], names: tuple[str, ...]) -> str:
     return ""
 
 
-def _result(payload: Mapping[str, Any], failed: bool) -> str:
-    error = payload.get("error")
-    if failed or error:
-        return "failed" + (f": {' '.join(error[: CHARS * 2].split())[:CHARS]}" if isinstance(error, str) and error else "")
-    return "applied"
+def _result(payload: Mapping[str, Any]) -> str:
+    """What the tool says of itself, where it says something short; who calls us knows that it did not fail."""
+    answer = payload.get("tool_response", payload.get("toolResult", payload.get("tool_output")))
+    if isinstance(answer, dict):
+        answer = _first(answer, ("message", "textResultForLlm", "llmContent"))
+    return " ".join(answer.split()) if isinstance(answer, str) and 0 < len(answer) <= CHARS // 2 else "applied"
