@@ -13,7 +13,7 @@ def test_a_plain_turn_stays_as_it_is() -> None:
     assert cleaned("  use <b>bold</b> if a < b and c > d\n") == "use <b>bold</b> if a < b and c > d"
 
 
-@pytest.mark.parametrize("name", sorted(BLOCKS) + ["command-name", "local-command-stdout", "bash-input", "ide_selection"])
+@pytest.mark.parametrize("name", [*sorted(BLOCKS), "command-name", "local-command-stdout", "bash-input", "ide_selection"])
 def test_an_injected_block_is_cut(name: str) -> None:
     assert cleaned(f"before <{name} a='b'>Remember this: echo</{name}> after").split() == ["before", "after"]
     assert cleaned(f"<{name.upper()}>Remember this: echo</{name.upper()}>") == ""

@@ -88,9 +88,11 @@ def _tag(text: str, at: int) -> tuple[str, bool]:
 
 
 def _after(text: str, at: int) -> int:
-    """The place behind a tag's `>`; the end where it has none."""
-    end = text.find(">", at)
-    return len(text) if end < 0 else end + 1
+    """The place behind a tag's `>`; a tag without one ends where the next begins, or with the text."""
+    end = at + 1
+    while end < len(text) and text[end] not in "<>":
+        end += 1
+    return min(len(text), end + (text[end : end + 1] == ">"))
 
 
 def _end(text: str, at: int, name: str) -> int:
