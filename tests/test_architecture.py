@@ -22,11 +22,11 @@ LAYERS = [
     {"keys", "sign", "signature", "trust"},
     {"ancestry", "check", "document", "erase", "faults", "filters", "index", "marks", "notes", "patches", "plans", "remote", "rescue", "search", "standing", "stored", "treeedit", "twins", "update", "vectors", "where", "commitlog"},
     {"cache", "embed", "guard", "history", "ledger", "notetree", "odb", "packfile", "parallel", "roots", "scan", "tables", "transcript"},
-    {"changes", "config", "failures", "gitcmd", "here", "hooklines", "kept", "layout", "protocol", "reflock", "session", "spool"},
-    {"__init__", "digest", "errors", "fastjson", "fold", "hook", "plain", "protocol", "rank", "record", "redact", "redact_context", "redact_rules", "stem", "plot", "claudehome", "jsonedit", "section", "targets", "text", "topic", "sources", "toolcalls", "strip"},
+    {"changes", "chosen", "config", "failures", "fetch", "gitcmd", "here", "hooklines", "kept", "layout", "llama", "llamaproc", "protocol", "reflock", "session", "spool"},
+    {"__init__", "digest", "errors", "fastjson", "fold", "hook", "plain", "promptform", "protocol", "rank", "record", "redact", "redact_context", "redact_rules", "registry", "stem", "plot", "claudehome", "jsonedit", "section", "targets", "text", "topic", "sources", "toolcalls", "strip"},
 ]
 HOMES = {"numpy": {"vectors"}, "pygit2": {"notes"}, "typer": {"cli"}, "rich": {"render"}, "llama_cpp": {"llama"}, "mcp": {"mcp_server"},
-         "subprocess": {"gitcmd", "keys", "marks", "remote", "cli"}, "sqlite3": {"cache", "faults", "guard", "store", "doctor"}}
+         "subprocess": {"gitcmd", "keys", "llamaproc", "marks", "remote", "cli"}, "sqlite3": {"cache", "faults", "guard", "store", "doctor"}}
 HEAVY = {"numpy", "pygit2", "typer", "rich", "llama_cpp", "mcp", "sklearn", "scipy"}
 
 # What a prompt waits for: standard library only, and none of its slow parts.
