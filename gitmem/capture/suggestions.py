@@ -92,7 +92,7 @@ class Suggestion:
 def propose(store: Store, drafts: Iterable[dict[str, Any]], *, allow_secret: bool = False) -> list[Result]:
     """Keeps drafts (keys of FIELDS) as suggestions, in one commit of the private notes; one result each, in order: STORED, DUPLICATE (`id` names what has the text) or REFUSED.
 
-    `score` is the confidence before any local calibration, `confidence` after it;
+    `score` is the confidence before any local calibration, `confidence` after it; `commit` a full id;
     `supersedes` names memories whose place it would take. The worker calls this:
     nothing is signed, because nobody is there to be asked for a passphrase.
     """
@@ -132,7 +132,8 @@ def _checked(store: Store, draft: dict[str, Any], allow_secret: bool) -> dict[st
     score = draft.get("score", draft.get("confidence"))
     if isinstance(score, (int, float)) and not isinstance(score, bool) and 0 <= score <= 1:
         extra["score"] = round(float(score), 4)
-    extra["commit"] = record.object_id(draft.get("commit"))
+    # Not `commit`: a line with that name in a note of another commit would say that this one was rewritten.
+    extra["head"] = record.object_id(draft.get("commit"))
     supersedes = draft.get("supersedes")
     extra["supersedes"] = sorted({i for i in supersedes if isinstance(i, str) and is_hex(i)})[: record.MAX_ITEMS] if isinstance(supersedes, (list, tuple)) else []
     if not allow_secret and store.settings["secrets"] == "refuse":

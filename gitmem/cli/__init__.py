@@ -43,6 +43,8 @@ _COMMANDS = {
     "reanchor": ("reanchor",),
     "purge": ("purge",),
     "receipts": ("receipts",),
+    "review": ("review",),
+    "model": ("model",),
     "admin": ("status", "index", "stats", "doctor", "config", "export", "import", "help"),
 }
 

@@ -79,7 +79,7 @@ class Report(erase.Erased):
 
 
 def find(store: Store, prefix: str) -> Target:
-    """The memory an id prefix names, whatever its state; else what was purged under it; else the line whose version it names and that no memory has.
+    """The memory an id prefix names, whatever its state; else the suggestion; else what was purged under it; else the line whose version it names and that no memory has.
 
     Raises MemError where there is none of them, or several.
     """
@@ -91,6 +91,8 @@ def find(store: Store, prefix: str) -> Target:
         low = prefix.strip().lower()
         if len(low) < memories.SHORTEST or not is_hex(low):
             raise
+        if apart := _apart(store, low):
+            return apart
         purges = graves.purges(store)
         ids = {r.id for r in purges if r.id.startswith(low) or (not r.data.get("all") and any(v.startswith(low) for v in Tombstones([r]).versions))}
         if len(ids) == 1:
@@ -177,6 +179,17 @@ def _lines_of(store: Store, id: str) -> list[Record]:
     for notes in graves.ours(store).values():
         take(line for _, line in notes.lines(notes.tip(), deep=deep))
     return list(found.values())
+
+
+def _apart(store: Store, prefix: str) -> Target | None:
+    """The suggestion an id prefix names, which no memory was made of, with what was decided about it."""
+    rows = store.with_cache(lambda cache: cache.db.execute("SELECT raw FROM line WHERE op = 'suggest'").fetchall())[0]
+    found = {r.id: r for r in (record.parse(raw) for (raw,) in rows) if r and r.id.startswith(prefix)}
+    if len(found) > 1:
+        raise Ambiguous(f"'{prefix}' is ambiguous: {', '.join(i[: len(prefix) + 4] for i in sorted(found)[:5])}", hint="type more digits")
+    for id, r in found.items():
+        return Target(id, record.title_of(r.data), "private", _lines_of(store, id))
+    return None
 
 
 def _lines_apart(store: Store, prefix: str) -> dict[str, tuple[bytes, str]]:
