@@ -17,10 +17,10 @@ PACKAGE = pathlib.Path(gitmem.__file__).parent
 LAYERS = [
     {"__main__", "cli", "hook"},
     {"render"},
-    {"audit", "automemory", "bare", "block", "briefing", "call", "events", "inject", "context", "doctor", "facts", "githooks", "graves", "install", "installed", "listing", "memories", "purge", "ready", "suggestions", "review", "calibrate", "announce", "reanchor", "recall", "receipts", "relevance", "remember", "setup", "served", "sync", "takein", "transfer", "verify", "view", "wipe", "worker", "writeback", "keeper"},
+    {"audit", "automemory", "bare", "block", "briefing", "call", "events", "inject", "context", "doctor", "facts", "githooks", "graves", "install", "installed", "listing", "memories", "purge", "ready", "suggestions", "review", "calibrate", "announce", "reanchor", "recall", "receipts", "relevance", "remember", "setup", "served", "sync", "takein", "transfer", "verify", "view", "wipe", "worker", "writeback", "keeper", "harvest"},
     {"store"},
     {"keys", "sign", "signature", "trust"},
-    {"ancestry", "check", "document", "erase", "faults", "filters", "index", "marks", "notes", "patches", "plans", "remote", "rescue", "search", "standing", "stored", "treeedit", "twins", "update", "vectors", "where", "commitlog"},
+    {"ancestry", "check", "document", "erase", "faults", "filters", "index", "marks", "notes", "patches", "plans", "remote", "rescue", "search", "standing", "stored", "treeedit", "twins", "update", "vectors", "where", "commitlog", "alike"},
     {"cache", "embed", "guard", "history", "ledger", "notetree", "odb", "packfile", "parallel", "roots", "scan", "tables", "transcript"},
     {"changes", "chosen", "config", "failures", "fetch", "gitcmd", "here", "hooklines", "kept", "layout", "llama", "llamaproc", "protocol", "reflock", "session", "spool"},
     {"__init__", "digest", "errors", "fastjson", "fold", "hook", "plain", "promptform", "protocol", "rank", "record", "redact", "redact_context", "redact_rules", "registry", "stem", "plot", "claudehome", "jsonedit", "section", "targets", "text", "topic", "sources", "toolcalls", "strip"},
