@@ -44,6 +44,7 @@ _COMMANDS = {
     "purge": ("purge",),
     "receipts": ("receipts",),
     "review": ("review",),
+    "calibrate": ("calibrate",),
     "model": ("model",),
     "admin": ("status", "index", "stats", "doctor", "config", "export", "import", "help"),
 }

@@ -37,6 +37,8 @@ SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
     "suggestions": ("int", "5", True, "how many of one session's suggestions `review` puts before you; the rest waits in its queue"),
     "capture": (("false", "commits", "all"), "false", False,
                 "what git mem keeps by itself, in private notes: commits (messages that state a decision, a lesson, a cause), all (also what is said in agents' sessions), or nothing"),
+    "model": ("text", "", False, "the language model that capture asks: a name of `git mem model list`, a path, or none; empty: the default one, if it was fetched"),
+    "embedModel": ("text", "", False, "the model that makes better vectors for `recall`: a name or a path; empty: the packaged table alone"),
     "secrets": (("refuse", "allow"), "refuse", False, "refuse texts that look like credentials, on every write"),
 }
 

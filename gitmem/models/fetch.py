@@ -195,7 +195,7 @@ def _fits(answer: http.client.HTTPResponse, have: int, size: int) -> tuple[int, 
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 16 else None
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
 def _range(text: str) -> tuple[int, int]:
