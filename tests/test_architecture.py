@@ -17,7 +17,7 @@ PACKAGE = pathlib.Path(gitmem.__file__).parent
 LAYERS = [
     {"__main__", "cli", "hook"},
     {"render"},
-    {"audit", "automemory", "bare", "block", "briefing", "call", "events", "inject", "context", "doctor", "facts", "githooks", "graves", "install", "installed", "listing", "memories", "purge", "ready", "suggestions", "review", "calibrate", "announce", "reanchor", "recall", "receipts", "relevance", "remember", "setup", "served", "sync", "takein", "transfer", "verify", "view", "wipe", "worker", "writeback", "keeper", "harvest"},
+    {"audit", "automemory", "bare", "block", "briefing", "call", "events", "inject", "context", "doctor", "facts", "githooks", "graves", "install", "installed", "listing", "memories", "purge", "ready", "suggestions", "review", "calibrate", "announce", "reanchor", "recall", "receipts", "relevance", "remember", "setup", "served", "sync", "takein", "transfer", "verify", "view", "wipe", "worker", "writeback", "keeper", "harvest", "adr"},
     {"store"},
     {"keys", "sign", "signature", "trust"},
     {"ancestry", "check", "document", "erase", "faults", "filters", "index", "marks", "notes", "patches", "plans", "remote", "rescue", "search", "standing", "stored", "treeedit", "twins", "update", "vectors", "where", "commitlog", "alike"},

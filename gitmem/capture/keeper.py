@@ -30,6 +30,7 @@ ORIGINS = {USER: "from-prompt", ASSISTANT: "from-answer", COMMIT: "from-commit",
 TITLED = "title-by-model"
 KEPT, SUGGESTED, KNOWN, REFUSED, SKIPPED = "kept", "suggested", "known", "refused", "skipped"
 EXPLICIT = 0.97  # confidence of what its author marked
+_NEAR_BY = 50  # candidates of one run among which a repeat in other words is looked for
 _LONG = 120  # characters of a text that needs a title
 _TITLE = 120  # characters of one
 _NAMING = 60.0  # seconds in which one run may ask for titles
@@ -192,19 +193,21 @@ def _new(store: Store, wanted: list[_Wanted], out: list[Outcome]) -> list[_Wante
 
     nearest, forgotten = store.with_cache(read)[0]
     left: list[_Wanted] = []
+    said: dict[str, _Wanted] = {}
     for w, found in zip(wanted, nearest, strict=True):
         c = w.candidate
         if content_digest("", c.text) in forgotten:
             out[w.place] = Outcome(KNOWN, "", "it was forgotten")
             continue
         same = next((str(data["id"]) for near, data in found if near >= alike.NEAR and alike.repeats(c.text, str(data["body"]))), "")
-        twin = next((other for other in left if alike.repeats(c.text, other.candidate.text)), None)
+        twin = next((other for other in left[-_NEAR_BY:] if alike.repeats(c.text, other.candidate.text)), None) or said.get(alike.normal(c.text))
         if same or twin:
             out[w.place] = Outcome(KNOWN, same, "a memory says it already" if same else "it was said twice")
             continue
         if w.judgement.type in alike.STANDING:
             w.old = next((str(data["id"]) for near, data in found if data.get("type") in alike.STANDING and alike.changes(c.text, str(data["body"]), near)), "")
         left.append(w)
+        said[alike.normal(c.text)] = w
     return left
 
 

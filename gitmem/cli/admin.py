@@ -201,24 +201,33 @@ def export_command(
 
 @app.command("import")
 def import_command(
-    file: str = typer.Argument(..., help="A file that `git mem export` wrote (`-`: standard input); `claude`: what Claude Code noted on this project."),
-    private: bool = typer.Option(False, "--private", help="Keep them in private notes (`claude`: always, unless --team)."),
+    file: str = typer.Argument(..., help="A file that `git mem export` wrote (`-`: standard input); `claude`: what Claude Code noted on this project; `git-log`: what commit messages say; `adr`: decision records in the tree."),
+    where: str = typer.Argument("", help="git-log: a range of commits (default: the newest 5000); adr: a directory (default: docs/adr and the like)."),
+    private: bool = typer.Option(False, "--private", help="Keep them in private notes (`claude` and `git-log`: always, unless --team)."),
     team: bool = typer.Option(False, "--team", help="Store them in the shared notes."),
     directory: str = typer.Option("", "--from", metavar="DIR", help="claude: read this directory of topic files."),
-    dry_run: bool = typer.Option(False, "--dry-run", "-n", help="claude: say what would be stored."),
+    dry_run: bool = typer.Option(False, "--dry-run", "-n", help="claude, git-log, adr: say what would be stored."),
     allow_secret: bool = typer.Option(False, "--allow-secret", help="Store texts although they look like they hold secrets."),
     as_json: bool = _Json,
 ) -> int:
-    """Read memories that `git mem export` wrote, or Claude Code's auto memory; what is known adds nothing."""
+    """Read memories that `git mem export` wrote, Claude Code's auto memory, commit messages or decision records; what is known adds nothing."""
     if private and team:
         raise UsageError("--private and --team exclude each other")
-    if (directory or dry_run) and file != "claude":
-        raise UsageError("--from and --dry-run go with `git mem import claude`")
+    if directory and file != "claude":
+        raise UsageError("--from goes with `git mem import claude`")
+    if (dry_run and file not in ("claude", "git-log", "adr")) or (where and file not in ("git-log", "adr")):
+        raise UsageError("--dry-run goes with claude, git-log and adr, a range with git-log, a directory with adr")
     with opened() as store:
         if file == "claude":  # a file of that name is './claude'
             from .claude import import_claude
 
             return import_claude(store, directory, "team" if team else "private", allow_secret, dry_run, as_json)
+        if file in ("git-log", "adr"):
+            from .imports import import_adr, import_log
+
+            if file == "git-log":
+                return import_log(store, where, "team" if team else "private", dry_run, as_json)
+            return import_adr(store, where, "private" if private else "team" if team else "", allow_secret, dry_run, as_json)
         try:
             if file == "-":
                 text = read_stdin()
