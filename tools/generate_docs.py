@@ -92,7 +92,7 @@ def settings() -> list[tuple[str, str, str, bool, str]]:
     """(name, values, default, whether .gitmem.toml may set it, meaning) of every setting."""
     from gitmem.git.config import SETTINGS
 
-    words = {"bool": "true or false", "int": "a positive number", "tokens": "auto or a positive number", "text": "a name"}
+    words = {"bool": "true or false", "int": "a positive number", "tokens": "auto or a positive number", "share": "a number from 0 to 1", "text": "a name"}
     return [(f"mem.{name}", words[kind] if isinstance(kind, str) else " or ".join(kind), default, policy, meaning)
             for name, (kind, default, policy, meaning) in SETTINGS.items()]
 

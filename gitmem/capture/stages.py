@@ -17,9 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from . import linear
+from . import linear, signals, strip
 
 AUTO, SUGGEST, SKIP = "AUTO", "SUGGEST", "SKIP"
+# A language model is asked from this confidence on: below, 4 in 100 turns are worth keeping, and what it says of 70 % of all turns cannot change a tier.
+UNSURE = 0.2
 
 
 class Opinion(NamedTuple):
@@ -49,6 +51,33 @@ def judge(role: str, text: str, *, ask: Ask | None = None, auto: float = 0.95, s
 
     `text` may be raw: `strip.cleaned` is applied here too. `auto` and `suggest`
     are the settings `mem.captureAuto` and `mem.captureSuggest`; `model` is
-    `linear.load()` unless it is adjusted to a user.
+    `linear.load()` unless it is adjusted to a user. An explicit marker is kept
+    whatever the thresholds are.
     """
-    return Judgement(False, "", 0.0, SKIP, "rules")
+    text = strip.cleaned(text)
+    if not text:
+        return Judgement(False, "", 0.0, SKIP, "rules")
+    model = model or linear.load()
+    signal = signals.read(role, text)
+    if signal is not None and signal.kind == "empty":
+        return Judgement(False, _likeliest(model, role, text), signal.confidence, SKIP, "rules")
+    if signal is not None and signal.kind == "explicit":
+        confidence = max(signal.confidence, auto)
+        return Judgement(True, signal.type or _likeliest(model, role, text), confidence, AUTO, "rules")
+    confidence = model.confidence(model.score(role, text))
+    stage, type, title = "linear", "", ""
+    if signal is not None and signal.confidence > confidence:
+        confidence, stage, type = signal.confidence, "rules", signal.type
+    type = type or _likeliest(model, role, text)
+    if ask is not None and confidence >= UNSURE:
+        opinion = ask(role, text)
+        if opinion is not None:
+            confidence, stage, title = model.united(confidence, opinion.keep), "llm", opinion.title
+            type = model.united_type(type, opinion.type)
+    tier = AUTO if confidence >= auto else SUGGEST if confidence >= suggest else SKIP
+    return Judgement(tier != SKIP, type, confidence, tier, stage, title)
+
+
+def _likeliest(model: linear.Model, role: str, text: str) -> str:
+    shares = model.types(role, text)
+    return max(shares, key=lambda name: shares[name])

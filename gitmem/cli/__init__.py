@@ -41,6 +41,7 @@ _COMMANDS = {
     "trust": ("verify", "sign"),
     "write": ("remember", "edit", "supersede", "forget", "share"),
     "reanchor": ("reanchor",),
+    "capture": ("capture",),
     "purge": ("purge",),
     "receipts": ("receipts",),
     "review": ("review",),

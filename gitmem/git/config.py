@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .gitcmd import Git
 
-# name: (kind, default, policy, meaning); kinds: bool, int, tokens (int or auto), text, or a tuple of words
+# name: (kind, default, policy, meaning); kinds: bool, int, tokens (int or auto), share (0 to 1), text, or a tuple of words
 SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
     "enabled": ("bool", "true", False, "false switches git mem off in this repository"),
     "ref": ("text", "mem", False, "notes namespace: memories live in refs/notes/<ref>/team and refs/notes/<ref>/private"),
@@ -39,6 +39,8 @@ SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
                 "what git mem keeps by itself, in private notes: commits (messages that state a decision, a lesson, a cause), all (also what is said in agents' sessions), or nothing"),
     "model": ("text", "", False, "the language model that capture asks: a name of `git mem model list`, a path, or none; empty: the default one, if it was fetched"),
     "embedModel": ("text", "", False, "the model that makes better vectors for `recall`: a name or a path; empty: the packaged table alone"),
+    "captureAuto": ("share", "0.95", False, "captured by itself from this confidence on, 0 to 1"),
+    "captureSuggest": ("share", "0.7", False, "offered to `git mem review` from this confidence on, 0 to 1"),
     "secrets": (("refuse", "allow"), "refuse", False, "refuse texts that look like credentials, on every write"),
 }
 
@@ -61,6 +63,9 @@ class Config:
 
     def number(self, key: str) -> int:
         return int(self._values[key])
+
+    def share(self, key: str) -> float:
+        return float(self._values[key])
 
     @property
     def author(self) -> str:
@@ -161,6 +166,11 @@ def check(name: str, kind: str | tuple[str, ...], value: str) -> str:
         return str(int(word))
     if kind == "tokens":
         return "auto"
+    if kind == "share":
+        digits = word.replace(".", "", 1)
+        if not (digits.isascii() and digits.isdigit() and len(word) < 20 and float(word) <= 1):
+            raise UsageError(f"setting 'mem.{name}' is '{word}', not a number from 0 to 1")
+        return f"{float(word):g}"
     if name == "trust" and word == "allowed":
         return "allowed-signers"
     if isinstance(kind, tuple) and word not in kind:
