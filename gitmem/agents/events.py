@@ -16,6 +16,7 @@ from . import protocol, session
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
     from .block import Block
     from .call import Call
@@ -30,7 +31,10 @@ def _start(call: Call) -> None:
     if source in _FORGOTTEN:
         call.note("context", [source])
     call.note("start", [source])
+    announced = _announced(call) if source != "compact" else None
     _inject(call, "compact" if source == "compact" else "start")
+    if announced and call.here and (call.say("") or not call.message):
+        announced.told(call.here.mem_dir)
     if call.here and call.agent == "claude":
         from . import automemory
 
@@ -38,6 +42,16 @@ def _start(call: Call) -> None:
         line = automemory.step(call.here, call.environ, call.until)
         if line:
             call.ask(line)
+
+
+def _announced(call: Call) -> ModuleType | None:
+    """What capture did since the last session goes along with the answer; the module that is told once it went."""
+    if not call.here or call.agent != "claude":
+        return None
+    from . import announce
+
+    call.message = announce.message(call.here.mem_dir)
+    return announce if call.message else None
 
 
 def _subagent(call: Call) -> None:

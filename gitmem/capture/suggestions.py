@@ -92,16 +92,22 @@ class Suggestion:
 def propose(store: Store, drafts: Iterable[dict[str, Any]], *, allow_secret: bool = False) -> list[Result]:
     """Keeps drafts (keys of FIELDS) as suggestions, in one commit of the private notes; one result each, in order: STORED, DUPLICATE (`id` names what has the text) or REFUSED.
 
-    `score` is the confidence before any local calibration, `confidence` after it; `commit` a full id;
+    `score` is the packaged model's confidence, without it the one that `confidence` came from by the calibration in force; `commit` a full id;
     `supersedes` names memories whose place it would take. The worker calls this:
     nothing is signed, because nobody is there to be asked for a passphrase.
     """
+    from . import calibrate
+
     results: list[Result | None] = []
     ready: list[tuple[int, dict[str, Any]]] = []
+    now = calibrate.load(store)
     for draft in drafts:
         results.append(None)
         try:
-            ready.append((len(results) - 1, _checked(store, draft, allow_secret)))
+            data = _checked(store, draft, allow_secret)
+            if "score" not in data and "confidence" in data:
+                data["score"] = round(now.of(str(data.get("stage"))).undo(data["confidence"]), 4)
+            ready.append((len(results) - 1, data))
         except MemError as e:
             results[-1] = Result(REFUSED, reason=e.message, hint=e.hint)
     lines: list[bytes] = []
@@ -129,7 +135,7 @@ def _checked(store: Store, draft: dict[str, Any], allow_secret: bool) -> dict[st
         word = draft.get(name)
         if isinstance(word, str) and len(word) <= record.MAX_WORD:
             extra[name] = " ".join(record.clean(word).split())
-    score = draft.get("score", draft.get("confidence"))
+    score = draft.get("score")
     if isinstance(score, (int, float)) and not isinstance(score, bool) and 0 <= score <= 1:
         extra["score"] = round(float(score), 4)
     # Not `commit`: a line with that name in a note of another commit would say that this one was rewritten.
