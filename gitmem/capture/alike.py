@@ -17,12 +17,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 from typing import Any
 
 from ..core import text as words_of
 from ..engine import scan, stored
 from ..engine.cache import Cache
-from ..engine.document import vector_text
 from ..engine.embed import StaticTable, cosine, sign_code
 
 NEAR = 0.72  # cosine from which a repeat is looked for; measured repeats have 0.81 and more
@@ -44,6 +44,7 @@ _REVISES = re.compile(r"\b(?:instead|no longer|any ?more|switch(?:ed|ing)?|mov(?
                       r"supersedes?|reverse[ds]?|let's go with|we now|now use)\b", re.IGNORECASE)
 
 
+@lru_cache(4096)
 def normal(text: str) -> str:
     """A text without what two people would write differently: marks, case, and the words that only say that something is said."""
     text = text.replace("’", "'")
@@ -52,12 +53,14 @@ def normal(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 
-def terms(text: str) -> list[str]:
+@lru_cache(4096)
+def terms(text: str) -> tuple[str, ...]:
     """Content terms in their order, each once."""
-    return [t for t in dict.fromkeys(words_of.terms(text)) if t not in _SAID]
+    return tuple([t for t in dict.fromkeys(words_of.terms(text)) if t not in _SAID])
 
 
-def rejected(text: str) -> set[str]:
+@lru_cache(4096)
+def rejected(text: str) -> frozenset[str]:
     """Terms of what a text speaks against: the first two after "not", "instead of", "from" and the like."""
     found: set[str] = set()
     left = 0
@@ -69,7 +72,7 @@ def rejected(text: str) -> set[str]:
         elif left and (own := [t for t in words_of.terms(word) if word not in words_of.STOP_WORDS]):
             found.update(own)
             left -= 1
-    return found
+    return frozenset(found)
 
 
 def repeats(new: str, old: str) -> bool:
@@ -135,7 +138,7 @@ class Neighbours:
         return [(c, data) for (c, _), (data, _, _) in zip(best, loaded, strict=True)]
 
 
-def near(table: StaticTable, new: str, data: dict[str, Any]) -> float:
-    """The cosine of a text and a record."""
-    one, other = table.embed([new, vector_text(data)])
-    return cosine(one, other) if any(one) and any(other) else 0.0
+def near(table: StaticTable, one: str, other: str) -> float:
+    """The cosine of two texts, 0 where one has no known word."""
+    a, b = table.embed([one, other])
+    return cosine(a, b) if any(a) and any(b) else 0.0

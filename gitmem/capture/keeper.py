@@ -30,6 +30,7 @@ ORIGINS = {USER: "from-prompt", ASSISTANT: "from-answer", COMMIT: "from-commit",
 TITLED = "title-by-model"
 KEPT, SUGGESTED, KNOWN, REFUSED, SKIPPED = "kept", "suggested", "known", "refused", "skipped"
 EXPLICIT = 0.97  # confidence of what its author marked
+_PROPOSED = 300  # suggestions among which the same is looked for
 _NEAR_BY = 50  # candidates of one run among which a repeat in other words is looked for
 _LONG = 120  # characters of a text that needs a title
 _TITLE = 120  # characters of one
@@ -74,26 +75,31 @@ def keep(store: Store, candidates: Iterable[Candidate], *, ask: Ask | None = Non
     given = list(candidates)
     out = [Outcome(SKIPPED)] * len(given)
     wanted = _judged(store, given, out, _bounded(ask), model)
-    if not wanted:
-        return out
-    wanted = _new(store, wanted, out)
-    if title and not dry:
-        _name(wanted, title)
-    sure = [w for w in wanted if not w.old and (not offer or w.judgement.tier == stages.AUTO)]
-    rest = [w for w in wanted if w.old or (offer and w.judgement.tier != stages.AUTO)]
-    if dry:
-        for w in wanted:
-            out[w.place] = _outcome(w, KEPT if w in sure else SUGGESTED, "")
-        return out
-    if sure:
-        drafts = [{**_draft(store, w), "scope": scope, "provenance": _provenance(w.candidate)} for w in sure]
-        for w, result in zip(sure, remember.remember(store, drafts, sign=False), strict=True):
-            out[w.place] = _outcome(w, {remember.STORED: KEPT, remember.DUPLICATE: KNOWN}.get(result.status, REFUSED), result.id, result.reason)
-    if rest:
-        found = [{**_draft(store, w, full=True), "stage": w.judgement.stage, "role": w.candidate.role, "supersedes": [w.old] if w.old else []} for w in rest]
-        for w, result in zip(rest, suggestions.propose(store, found), strict=True):
-            out[w.place] = _outcome(w, {remember.STORED: SUGGESTED, remember.DUPLICATE: KNOWN}.get(result.status, REFUSED), result.id, result.reason)
+    while wanted:
+        new, wanted = _new(store, wanted, out)
+        if title and not dry:
+            _name(new, title)
+        sure = [w for w in new if not w.old and (not offer or w.judgement.tier == stages.AUTO)]
+        rest = [w for w in new if w not in sure]
+        if dry:
+            out_of = [(w, _outcome(w, KEPT if w in sure else SUGGESTED, "")) for w in new]
+        else:
+            out_of = [*_store(store, sure, scope), *_propose(store, rest)]
+        for w, outcome in out_of:
+            out[w.place] = outcome
     return out
+
+
+def _store(store: Store, sure: list[_Wanted], scope: str) -> list[tuple[_Wanted, Outcome]]:
+    drafts = [{**_draft(store, w), "scope": scope, "provenance": _provenance(w.candidate)} for w in sure]
+    results = remember.remember(store, drafts, sign=False) if drafts else []
+    return [(w, _outcome(w, {remember.STORED: KEPT, remember.DUPLICATE: KNOWN}.get(r.status, REFUSED), r.id, r.reason)) for w, r in zip(sure, results, strict=True)]
+
+
+def _propose(store: Store, rest: list[_Wanted]) -> list[tuple[_Wanted, Outcome]]:
+    drafts = [{**_draft(store, w, full=True), "stage": w.judgement.stage, "role": w.candidate.role, "supersedes": [w.old] if w.old else []} for w in rest]
+    results = suggestions.propose(store, drafts) if drafts else []
+    return [(w, _outcome(w, {remember.STORED: SUGGESTED, remember.DUPLICATE: KNOWN}.get(r.status, REFUSED), r.id, r.reason)) for w, r in zip(rest, results, strict=True)]
 
 
 def _outcome(w: _Wanted, status: str, id: str, reason: str = "") -> Outcome:
@@ -154,14 +160,7 @@ def _bounded(ask: Ask | None) -> Ask | None:
 
 def thresholds(store: Store) -> tuple[float, float]:
     """`mem.captureAuto` and `mem.captureSuggest`."""
-    return _share(store, "captureAuto", 0.95), _share(store, "captureSuggest", 0.70)
-
-
-def _share(store: Store, name: str, default: float) -> float:
-    try:
-        return float(store.settings[name])
-    except (KeyError, ValueError):
-        return default
+    return store.settings.share("captureAuto"), store.settings.share("captureSuggest")
 
 
 # --- knowing ----------------------------------------------------------------
@@ -183,32 +182,48 @@ def _sources(store: Store, wanted: list[str]) -> dict[str, str]:
     return store.with_cache(read)[0] if asked else {}
 
 
-def _new(store: Store, wanted: list[_Wanted], out: list[Outcome]) -> list[_Wanted]:
-    """Those that say something that no memory says; `old` is set where one takes the place of a memory."""
+def _new(store: Store, wanted: list[_Wanted], out: list[Outcome]) -> tuple[list[_Wanted], list[_Wanted]]:
+    """(those that say something that nothing stored or proposed says, those to look at again after these are stored: they change one of them).
+
+    `old` is set where one takes the place of a memory.
+    """
     texts = [w.candidate.text for w in wanted]
 
-    def read(cache: Cache) -> tuple[list[list[tuple[float, dict[str, Any]]]], set[bytes]]:
+    def read(cache: Cache) -> tuple[list[list[tuple[float, dict[str, Any]]]], set[bytes], list[suggestions.Suggestion]]:
         gone = {d for (d,) in cache.db.execute(f"SELECT digest FROM memory WHERE status = {FORGOTTEN} AND digest IS NOT NULL")}
-        return alike.Neighbours(cache, store.table).of(texts), gone
+        proposed = sorted(suggestions.stored(cache).values(), key=lambda s: s.text("at"))[-_PROPOSED:]
+        return alike.Neighbours(cache, store.table).of(texts), gone, proposed
 
-    nearest, forgotten = store.with_cache(read)[0]
+    nearest, forgotten, proposed = store.with_cache(read)[0]
     left: list[_Wanted] = []
+    later: list[_Wanted] = []
     said: dict[str, _Wanted] = {}
     for w, found in zip(wanted, nearest, strict=True):
-        c = w.candidate
-        if content_digest("", c.text) in forgotten:
+        text = w.candidate.text
+        if content_digest("", text) in forgotten:
             out[w.place] = Outcome(KNOWN, "", "it was forgotten")
             continue
-        same = next((str(data["id"]) for near, data in found if near >= alike.NEAR and alike.repeats(c.text, str(data["body"]))), "")
-        twin = next((other for other in left[-_NEAR_BY:] if alike.repeats(c.text, other.candidate.text)), None) or said.get(alike.normal(c.text))
-        if same or twin:
-            out[w.place] = Outcome(KNOWN, same, "a memory says it already" if same else "it was said twice")
+        same = next((str(data["id"]) for near, data in found if near >= alike.NEAR and alike.repeats(text, str(data["body"]))), "")
+        waits = next((s for s in proposed if alike.repeats(text, s.body)), None)
+        twin = said.get(alike.normal(text)) or next((other for other in left[-_NEAR_BY:] if alike.repeats(text, other.candidate.text)), None)
+        if same or waits or twin:
+            out[w.place] = Outcome(KNOWN, same or (waits.id if waits else ""), "a memory says it already" if same else f"it was proposed, and is {waits.state}" if waits else "it was said twice")
             continue
         if w.judgement.type in alike.STANDING:
-            w.old = next((str(data["id"]) for near, data in found if data.get("type") in alike.STANDING and alike.changes(c.text, str(data["body"]), near)), "")
+            w.old = next((str(data["id"]) for near, data in found if data.get("type") in alike.STANDING and alike.changes(text, str(data["body"]), near)), "")
+            if not w.old and any(_revises(store, text, other) for other in left[-_NEAR_BY:]):
+                later.append(w)
+                continue
         left.append(w)
-        said[alike.normal(c.text)] = w
-    return left
+        said[alike.normal(text)] = w
+    return left, later
+
+
+def _revises(store: Store, text: str, other: _Wanted) -> bool:
+    """Whether a text changes what was said before it in the same run."""
+    if other.judgement.type not in alike.STANDING or not alike.changes(text, other.candidate.text, 1.0):
+        return False
+    return alike.changes(text, other.candidate.text, alike.near(store.table, text, other.candidate.text))
 
 
 # --- drafts -----------------------------------------------------------------

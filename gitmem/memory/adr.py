@@ -198,12 +198,12 @@ def _store(store: Store, found: list[tuple[str, Decision]], places: list[str], s
         else:
             new.append((name, {**fields, "commit": commit, "created_at": f"{got.date}T00:00:00Z" if got.date else when, **({"scope": scope} if scope else {})}))
     if dry:
-        return [*items, *(Item(name, EDITED, former.memory.id, f["title"]) for name, former, f in changed), *(Item(name, STORED, "", f["title"]) for name, f in new)]
+        return [*items, *(Item(name, EDITED, former.memory.id, str(f["title"])) for name, former, f in changed), *(Item(name, STORED, "", str(f["title"])) for name, f in new)]
     for (name, former, fields), refusal in zip(changed, memories.edit_many(store, [(former, f) for _, former, f in changed], allow_secret=allow_secret), strict=True):
-        items.append(Item(name, REFUSED if refusal else EDITED, former.memory.id, fields["title"], refusal.message if refusal else ""))
+        items.append(Item(name, REFUSED if refusal else EDITED, former.memory.id, str(fields["title"]), refusal.message if refusal else ""))
     drafts = [{k: v for k, v in draft.items() if v} for _, draft in new]
     for (name, draft), r in zip(new, remember.remember(store, drafts, allow_secret=allow_secret), strict=True):
-        items.append(Item(name, {remember.STORED: STORED, remember.DUPLICATE: KNOWN}.get(r.status, REFUSED), r.id, draft["title"], r.reason))
+        items.append(Item(name, {remember.STORED: STORED, remember.DUPLICATE: KNOWN}.get(r.status, REFUSED), r.id, str(draft["title"]), r.reason))
     return items
 
 
