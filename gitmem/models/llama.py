@@ -50,6 +50,8 @@ class Language:
         self.labels = {label: tuple(self.llm.tokenize(label.encode(), add_bos=False, special=False)) for label in promptform.LABELS}
         self.between = self.llm.tokenize(promptform.BETWEEN.encode(), add_bos=False, special=False)
         self.room = int(self.llm.n_ctx()) - len(self.prefix) - len(self.suffix) - _TITLE_TOKENS - 16
+        if self.room < 64:
+            raise ValueError(f"the prompt takes {len(self.prefix)} tokens of this model, too many")
         self.state = self._state_file(path, states) if states else ""
         self.from_disk = bool(self.state) and self._load()
         if not self.from_disk:

@@ -44,7 +44,9 @@ def command(kind: str, path: str, states: str, seconds: float) -> list[str]:
     """How the process is started. Isolated from PYTHON* variables and the current directory."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     size = os.path.getsize(path)
-    threads = max(1, min(4, os.cpu_count() or 1))
+    cores = os.cpu_count() or 1
+    # llama.cpp's threads wait for each other in a loop: one too many on a busy machine made an answer twenty times as slow.
+    threads = max(1, min(4, cores - int(os.getloadavg()[0]) if hasattr(os, "getloadavg") else cores))
     # Weights may be held twice (mapped, and repacked for the processor); the rest is context, buffers, libraries.
     return [sys.executable, "-EP", "-c", _CODE.format(root=root), kind, path, states, str(threads), str(int(seconds) + 5), str(2 * size + (3 << 30))]
 

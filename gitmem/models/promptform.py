@@ -21,7 +21,7 @@ SKIP = "skip"
 TYPES = ("decision", "preference", "learning", "bugfix", "blocker", "progress")
 LABELS = (*TYPES, SKIP)
 
-MOST = 1600  # characters of a turn that the model sees: the first two thirds and the end of a longer one
+MOST = 800  # characters of a turn that the model sees: the first two thirds and the end of a longer one; 200 tokens take a second on two cores
 
 SYSTEM = """You watch a coding session and decide which turns hold something a teammate should still know in a month. You get one turn at a time and call create_memory for it.
 
