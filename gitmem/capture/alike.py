@@ -107,9 +107,11 @@ def changes(new: str, old: str, near: float) -> bool:
         return True  # it names what it does away with, or is for what was done away with
     if revises and near >= 0.6 and len(shared) >= 2 and 2 * len(shared) >= len(mine - no):
         return True  # the same subject, and something new about it
-    # The same sentence with another word in it.
-    few = len(mine - theirs) <= _FEW and len(theirs - mine) <= _FEW and len(shared) >= 2
-    return few and near >= 0.8 and mine != theirs and SequenceMatcher(None, normal(new).split(), normal(old).split()).ratio() >= 0.7
+    # The same sentence with another number, or another end: "every Sunday" has become "every Monday". Another beginning is about another thing.
+    own = [(at / len(mine), t) for at, t in enumerate(terms(new)) if t not in theirs]
+    few = 0 < len(own) <= _FEW and 0 < len(theirs - mine) <= _FEW and len(shared) >= 2
+    late = all(at >= 0.5 or t[0].isdigit() for at, t in own)
+    return few and late and near >= 0.8 and SequenceMatcher(None, normal(new).split(), normal(old).split()).ratio() >= 0.7
 
 
 class Neighbours:
