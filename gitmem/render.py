@@ -240,7 +240,7 @@ def suggestion(item: dict[str, Any], place: str = "") -> None:
     facts = [item["type"], f"{item['confidence']:.2f}" if item["confidence"] is not None else "", f"by {item['stage']}" if item["stage"] else "",
              {"user": "you said", "assistant": "the agent said"}.get(item["role"], item["role"]), f"session {item['session'][:8]}" if item["session"] else "", str(item["created_at"] or "")[:10]]
     about = safe(" · ".join(f for f in facts if f))
-    rows = [("yellow", f"{safe(item['id'][:8])}  {about}"), *[("bold", safe(item["title"]))] * (item["title"] != " ".join(item["body"].split()))]
+    rows = [("yellow", f"{safe(item['id'][:8])}  {about}"), *[("bold", safe(item["title"]))] * (not " ".join(item["body"].split()).startswith(item["title"].removesuffix("…")))]
     rows += [("", "    " + line) for line in safe(item["body"], lines=True).splitlines()]
     rows += [("dim", "    files: " + safe(", ".join(item["paths"][:6])))] * bool(item["paths"]) + [("dim", "    from " + safe(item["source"]))] * bool(item["source"])
     for i, h in enumerate(item.get("near", ()), 1):

@@ -13,7 +13,7 @@ import pytest
 from conftest import Lab
 
 from gitmem.agents import announce
-from gitmem.capture import calibrate, plot, suggestions
+from gitmem.capture import calibrate, harvest, linear, plot, suggestions
 from gitmem.capture.calibrate import PLAIN, Fit, Label
 from gitmem.core import record
 from gitmem.hooks import spool
@@ -24,7 +24,7 @@ def labels(n: int, truth: Fit, seed: int = 1, low: float = 0.7, high: float = 0.
     """Verdicts of somebody for whom packaged confidences are wrong by `truth`."""
     chance = random.Random(seed)
     scores = [chance.uniform(low, high) for _ in range(n)]
-    return [Label(p, chance.random() < truth.apply(p), "linear", f"s{i % 17}") for i, p in enumerate(scores)]
+    return [Label(p, chance.random() < truth.apply(p), f"s{i % 17}") for i, p in enumerate(scores)]
 
 
 # --- numbers ----------------------------------------------------------------
@@ -32,7 +32,7 @@ def labels(n: int, truth: Fit, seed: int = 1, low: float = 0.7, high: float = 0.
 
 @pytest.mark.parametrize("truth", [Fit(1.0, -2.0), Fit(0.5, -1.0), Fit(2.0, -2.5)])
 def test_a_user_who_rejects_more_than_promised_gets_confidences_that_say_so(truth: Fit) -> None:
-    found = calibrate.judge("linear", labels(300, truth), PLAIN)
+    found = calibrate.judge(labels(300, truth), PLAIN)
     assert found.better
     assert calibrate.loss(found.after) < calibrate.loss(found.before)
     assert plot.error(found.after) < plot.error(found.before)
@@ -41,34 +41,34 @@ def test_a_user_who_rejects_more_than_promised_gets_confidences_that_say_so(trut
 
 
 def test_verdicts_that_agree_with_the_confidences_change_nothing() -> None:
-    better = [calibrate.judge("linear", labels(60, PLAIN, seed), PLAIN).better for seed in range(30)]
+    better = [calibrate.judge(labels(60, PLAIN, seed), PLAIN).better for seed in range(30)]
     assert sum(better) <= 3
 
 
 def test_verdicts_by_chance_make_nothing_worse_on_others() -> None:
     truth = Fit(1.0, -0.3)
     for seed in range(20):
-        found = calibrate.judge("linear", labels(25, truth, seed), PLAIN)
+        found = calibrate.judge(labels(25, truth, seed), PLAIN)
         fresh = labels(4000, truth, seed + 1000)
         used = found.new if found.better else PLAIN
         assert calibrate.loss([(used.apply(x.score), x.kept) for x in fresh]) < calibrate.loss([(x.score, x.kept) for x in fresh]) + 0.05
 
 
 def test_too_few_verdicts_change_nothing_however_clear_they_are() -> None:
-    found = calibrate.judge("linear", [Label(0.9, False, "linear", str(i)) for i in range(calibrate.LEAST - 1)], PLAIN)
+    found = calibrate.judge([Label(0.9, False, str(i)) for i in range(calibrate.LEAST - 1)], PLAIN)
     assert not found.better
     assert "20 are needed" in found.why
 
 
 def test_what_is_in_force_stays_where_the_new_numbers_are_no_better() -> None:
     truth = Fit(0.8, -1.0)
-    found = calibrate.judge("linear", labels(200, truth), truth)
+    found = calibrate.judge(labels(200, truth), truth)
     assert not found.better
 
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_one_kind_of_verdict_and_one_score_alone_can_be_fitted(kept: bool) -> None:
-    fit = calibrate.fitted([Label(0.8, kept, "linear", str(i)) for i in range(50)])
+    fit = calibrate.fitted([Label(0.8, kept, str(i)) for i in range(50)])
     assert (fit.apply(0.8) > 0.8) == kept
     assert 0 < fit.apply(0.8) < 1
 
@@ -82,14 +82,14 @@ def test_nothing_that_was_a_suggestion_becomes_automatic_by_verdicts(seed: int) 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_fit_never_falls_and_can_be_undone(seed: int) -> None:
     chance = random.Random(seed)
-    fit = calibrate.fitted([Label(chance.random(), chance.random() < 0.5, "linear", "s") for _ in range(60)])
+    fit = calibrate.fitted([Label(chance.random(), chance.random() < 0.5, "s") for _ in range(60)])
     values = [fit.apply(p / 100) for p in range(101)]
     assert values == sorted(values)
     assert all(abs(fit.undo(fit.apply(p / 100)) - p / 100) < 1e-6 for p in range(1, 100))
 
 
 def test_sessions_are_not_torn_between_what_is_fitted_and_what_is_judged() -> None:
-    found = [Label(0.8, True, "linear", f"s{i % 7}") for i in range(70)]
+    found = [Label(0.8, True, f"s{i % 7}") for i in range(70)]
     parts = calibrate._parts(found)
     assert sorted(i for part in parts for i in part) == list(range(70))
     homes = {(found[i].group, n) for n, part in enumerate(parts) for i in part}
@@ -135,7 +135,7 @@ class Place:
         """Suggestions with these confidences, which are the packaged model's, and the verdicts on them."""
         store = open_store(self.lab.env, str(self.repo))
         try:
-            drafts = [{"body": f"Sentence number {start + i} of many", "confidence": x.score, "stage": x.stage, "session": x.group, **({"score": x.score} if packaged else {})} for i, x in enumerate(found)]
+            drafts = [{"body": f"Sentence number {start + i} of many", "confidence": x.score, "stage": "linear", "session": x.group, **({"score": x.score} if packaged else {})} for i, x in enumerate(found)]
             done = suggestions.propose(store, drafts)
             assert {r.status for r in done} == {"stored"}
             known = store.with_cache(suggestions.stored)[0]
@@ -163,15 +163,14 @@ def place(lab: Lab) -> Place:
 def test_calibrating_writes_one_private_record_without_text_and_outlives_the_cache(place: Place) -> None:
     place.decide(labels(80, Fit(1.0, -2.5)))
     found = place.calibrate()
-    (linear, llm) = found["stages"]
-    assert (found["status"], found["verdicts"], linear["better"], llm["better"]) == ("changed", 80, True, False)
-    assert linear["after"]["ece"] < linear["before"]["ece"]
-    assert linear["after"]["tiers"]["SUGGEST"]["count"] < linear["before"]["tiers"]["SUGGEST"]["count"]
+    assert (found["status"], found["verdicts"], found["better"]) == ("changed", 80, True)
+    assert found["after"]["ece"] < found["before"]["ece"]
+    assert found["after"]["tiers"]["SUGGEST"]["count"] < found["before"]["tiers"]["SUGGEST"]["count"]
     records = [r for line in place.lab.lines(place.repo, "mem/private") if (r := json.loads(line))["op"] == "calibration"]
     (line,) = records
-    assert set(line) == {"v", "op", "id", "n", "at", "author", "stages", "verdicts", "base"}
+    assert set(line) == {"v", "op", "id", "n", "at", "author", "slope", "offset", "verdicts", "base"}
     shutil.rmtree(place.mem)
-    fit = place.now().of("linear")
+    fit = place.now().fit
     assert fit.offset < -1 or fit.slope < 0.7
     assert fit.apply(0.8) < 0.6
 
@@ -179,7 +178,7 @@ def test_calibrating_writes_one_private_record_without_text_and_outlives_the_cac
 def test_what_is_proposed_later_keeps_the_packaged_confidence_beside_the_one_in_force(place: Place) -> None:
     place.decide(labels(80, Fit(1.0, -2.5)))
     place.calibrate()
-    place.decide([Label(place.now().of("linear").apply(0.9), True, "linear", "late")], start=500, packaged=False)
+    place.decide([Label(place.now().fit.apply(0.9), True, "late")], start=500, packaged=False)
     last = next(json.loads(line) for line in place.lab.lines(place.repo, "mem/private") if '"late"' in line and '"suggest"' in line)
     assert last["score"] == pytest.approx(0.9, abs=0.001)
     assert last["confidence"] < 0.7
@@ -187,14 +186,14 @@ def test_what_is_proposed_later_keeps_the_packaged_confidence_beside_the_one_in_
 
 def test_a_second_calibration_takes_the_place_of_the_first_and_reset_goes_back(place: Place) -> None:
     place.decide(labels(60, Fit(1.0, -2.5)))
-    first = place.calibrate()["stages"][0]["new"]
+    first = place.calibrate()["new"]
     assert place.calibrate(rc=1)["status"] == "unchanged"
     place.decide(labels(200, Fit(1.0, 0.5), seed=7), start=100)
     second = place.calibrate()
-    assert second["stages"][0]["old"] == pytest.approx(first, abs=1e-5)
-    assert place.now().of("linear").apply(0.85) > Fit(**first).apply(0.85)
+    assert second["old"] == pytest.approx(first, abs=1e-5)
+    assert place.now().fit.apply(0.85) > Fit(**first).apply(0.85)
     assert place.calibrate("--reset")["status"] == "reset"
-    assert place.now().of("linear") == PLAIN
+    assert place.now().fit == PLAIN
     assert place.calibrate("--reset", rc=1)["status"] == "unchanged"
 
 
@@ -203,7 +202,7 @@ def test_a_dry_run_and_too_few_verdicts_write_nothing(place: Place) -> None:
     assert place.calibrate(rc=1)["status"] == "unchanged"
     assert "20 are needed" in place.lab.mem(place.repo, "calibrate", rc=(1,))
     place.decide(labels(60, Fit(1.0, -2.5), seed=3), start=100)
-    assert place.calibrate("--dry-run")["stages"][0]["better"]
+    assert place.calibrate("--dry-run")["better"]
     assert not [line for line in place.lab.lines(place.repo, "mem/private") if '"calibration"' in line]
 
 
@@ -221,13 +220,13 @@ def test_the_report_is_text_and_a_picture_in_a_file(place: Place) -> None:
 def test_numbers_for_another_packaged_model_do_not_count(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.decide(labels(60, Fit(1.0, -2.5)))
     place.calibrate()
-    assert place.now().fits
+    assert place.now().fit != PLAIN
     monkeypatch.setattr(calibrate, "_base", "another")
-    assert not place.now().fits
+    assert place.now().fit == PLAIN
 
 
 def test_verdicts_on_what_was_purged_since_still_count(place: Place) -> None:
-    ids = place.decide([Label(0.8, False, "linear", "s")] * 3)
+    ids = place.decide([Label(0.8, False, "s")] * 3)
     place.lab.mem(place.repo, "purge", ids[0], "--force")
     assert place.calibrate(rc=1)["verdicts"] == 2  # a purge takes all that names it
     (other,) = [line for line in place.lab.lines(place.repo, "mem/private") if '"suggest"' in line and ids[1] in line]
@@ -236,11 +235,22 @@ def test_verdicts_on_what_was_purged_since_still_count(place: Place) -> None:
 
 
 def test_odd_records_of_calibration_are_ignored(place: Place) -> None:
-    odd: list[Any] = [{"stages": 5}, {"stages": {"linear": {"slope": 0, "offset": 1}, "llm": {"slope": "x"}, "rules": {"slope": 1, "offset": 9}}, "verdicts": "many"},
-                      {"stages": {"linear": {"slope": 1e9, "offset": 0}}}, {"stages": {"linear": []}, "after": 3}]
+    odd: list[Any] = [{"slope": 0, "offset": 1, "verdicts": "many"}, {"slope": "x", "offset": 1}, {"slope": 1e9, "offset": 0}, {"slope": [], "after": 3}, {}, {"slope": True, "offset": 2}]
     lines = [record.dump({"v": 1, "op": "calibration", "id": f"{i}" * 32, "base": calibrate.base(), **o}).decode() for i, o in enumerate(odd)]
     place.lab.git(place.repo, "notes", "--ref=mem/private", "add", "-f", "-m", "\n".join(lines))
-    assert place.now().fits == {}
+    assert place.now().fit == PLAIN
+
+
+def test_the_worker_judges_with_what_is_in_force(place: Place) -> None:
+    text = "From what I saw the importer keeps comments only where the parser is told to, so we tell it."
+    before = linear.load()
+    score = before.score("assistant", text)
+    store = open_store(place.lab.env, str(place.repo))
+    calibrate.keep(store, Fit(1.0, -2.0), 30, [])
+    after = harvest.calibrated(store)
+    store.close()
+    assert after.confidence(score) == pytest.approx(Fit(1.0, -2.0).apply(before.confidence(score)), abs=0.01)
+    assert linear.load().confidence(score) == before.confidence(score)
 
 
 def test_memories_stored_unasked_are_counted_and_so_are_those_taken_back(place: Place) -> None:

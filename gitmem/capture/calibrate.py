@@ -1,11 +1,11 @@
 """What a person accepted and rejected makes capture's confidences fit this repository. Plain Python; asks no library, and nobody outside.
 
-A confidence of the packaged model passes, stage by stage, through
-sigmoid(slope * logit + offset). The two numbers are fitted to the verdicts, and held
-to (1, 0), which is the packaged calibration, as firmly as a few verdicts deserve.
-They live in one private record of op `calibration`; the newest one counts.
+A confidence of the packaged model passes through sigmoid(slope * logit + offset).
+The two numbers are fitted to the verdicts, and held to (1, 0), which is the
+packaged calibration, as firmly as a few verdicts deserve. They live in one
+private record of op `calibration`; the newest one counts.
 
-Promises. Nothing changes with fewer than LEAST verdicts on a stage, nor where
+Promises. Nothing changes with fewer than LEAST verdicts, nor where
 numbers fitted to some of the verdicts do not do better on the others than those
 in force (`judge`): what is in force then stays so, and the report says why.
 Verdicts are only given on suggestions, so nothing that was one becomes AUTO by
@@ -26,8 +26,8 @@ from ..store import Store
 from . import linear, plot, suggestions
 from .suggestions import REJECTED
 
-LEAST = 20  # verdicts on a stage
-STAGES = ("linear", "llm")  # what a rule is sure of, no verdict changes
+LEAST = 20  # verdicts
+STAGES = ("linear", "llm")  # a language model's opinion is added to the linear model's; what a rule is sure of, no verdict changes
 _FOLDS = 5
 _HOLD = (4.0, 1.0)  # how firmly slope and offset are held to (1, 0), in verdicts
 _BETTER = 0.002  # by which the log loss must fall, and by no less than the spread that its mean has by chance
@@ -53,29 +53,28 @@ PLAIN = Fit()
 
 
 class Calibration(NamedTuple):
-    """What is in force: a fit for each stage that has one, the versions of its records, how many verdicts it is made of."""
+    """What is in force, the versions of its records, how many verdicts it is made of."""
 
-    fits: dict[str, Fit]
+    fit: Fit
     versions: list[str]
     verdicts: int = 0
 
     def of(self, stage: str) -> Fit:
-        return self.fits.get(stage, PLAIN)
+        """What a confidence of this stage went through."""
+        return self.fit if stage in STAGES else PLAIN
 
 
 class Label(NamedTuple):
-    """One decided suggestion: the packaged confidence of it, whether it was worth keeping, its stage, and what other labels it may resemble."""
+    """One decided suggestion: the packaged confidence of it, whether it was worth keeping, and the session, whose other labels may resemble it."""
 
     score: float
     kept: bool
-    stage: str
     group: str
 
 
 class Judged(NamedTuple):
-    """One stage: what is in force and what would be, and their pairs (confidence, kept) on verdicts that the new numbers were not fitted to."""
+    """What is in force and what would be, and their pairs (confidence, kept) on verdicts that the new numbers were not fitted to."""
 
-    stage: str
     old: Fit
     new: Fit
     before: list[plot.Pair]
@@ -87,7 +86,7 @@ class Judged(NamedTuple):
 class Report(NamedTuple):
     """`changed`: whether a record was written. `stored`, `taken_back`: memories that capture stored unasked, and how many of them were forgotten."""
 
-    stages: list[Judged]
+    judged: Judged
     changed: bool
     verdicts: int
     stored: int
@@ -109,7 +108,7 @@ def read(cache: Cache) -> Calibration:
     versions = [r.version for r in heads]
     # Numbers for another packaged model say nothing about this one.
     ours = [r for r in heads if r.data.get("base") == base()]
-    return Calibration(_fits(ours[-1].data), versions, _count(ours[-1].data)) if ours else Calibration({}, versions)
+    return Calibration(_fit(ours[-1].data), versions, _count(ours[-1].data)) if ours else Calibration(PLAIN, versions)
 
 
 def _count(data: dict[str, Any]) -> int:
@@ -117,13 +116,9 @@ def _count(data: dict[str, Any]) -> int:
     return count if type(count) is int else 0
 
 
-def _fits(data: dict[str, Any]) -> dict[str, Fit]:
-    stages = data.get("stages")
-    out = {}
-    for stage, numbers in stages.items() if isinstance(stages, dict) else ():
-        if stage in STAGES and isinstance(numbers, dict) and all(_sane(numbers.get(k)) for k in Fit._fields) and numbers["slope"] > 0:
-            out[stage] = Fit(float(numbers["slope"]), float(numbers["offset"]))
-    return out
+def _fit(data: dict[str, Any]) -> Fit:
+    slope, offset = data.get("slope"), data.get("offset")
+    return Fit(float(slope), float(offset)) if _sane(slope) and _sane(offset) and slope > 0 else PLAIN  # type: ignore[arg-type,operator]
 
 
 def _sane(value: object) -> bool:
@@ -132,7 +127,7 @@ def _sane(value: object) -> bool:
 
 def model(store: Store) -> linear.Model:
     """The packaged linear model as adjusted to this repository: what `keeper.keep` judges with."""
-    fit = load(store).of("linear")
+    fit = load(store).fit
     packaged = linear.load()
     return packaged if fit == PLAIN else packaged.adjusted(fit.slope, fit.offset)
 
@@ -165,33 +160,30 @@ def labels(cache: Cache) -> list[Label]:
         score, stage = decided.number("score"), decided.text("stage")
         state = decided.state if r.id in known else r.data["verdict"]
         if score is not None and stage in STAGES and (r.id not in seen or state != REJECTED):
-            seen[r.id] = Label(score, state != REJECTED, stage, decided.text("session") or r.id)
+            seen[r.id] = Label(score, state != REJECTED, decided.text("session") or r.id)
     return [seen[id] for id in sorted(seen)]
 
 
 def calibrate(store: Store, auto: float = 0.95, *, write: bool = True) -> Report:
-    """Fits each stage to the verdicts; writes one private record if one of them is better than what is in force. `auto`: the setting `mem.captureAuto`."""
+    """Fits to the verdicts; writes one private record if that is better than what is in force. `auto`: the setting `mem.captureAuto`."""
     (now, found, unasked), _ = store.with_cache(lambda cache: (read(cache), labels(cache), _unasked(cache)))
-    judged = [judge(stage, [label for label in found if label.stage == stage], now.of(stage), auto) for stage in STAGES]
-    changed = any(j.better for j in judged)
-    if changed and write:
-        fits = {j.stage: j.new if j.better else j.old for j in judged}
-        keep(store, {stage: fit for stage, fit in fits.items() if fit != PLAIN}, len(found), now.versions)
-    return Report(judged, changed and write, len(found), *unasked)
+    judged = judge(found, now.fit, auto)
+    if judged.better and write:
+        keep(store, judged.new, len(found), now.versions)
+    return Report(judged, judged.better and write, len(found), *unasked)
 
 
 def reset(store: Store) -> bool:
     """Back to the packaged calibration; whether there was another."""
     now = load(store)
-    if now.fits:
-        keep(store, {}, 0, now.versions)
-    return bool(now.fits)
+    if now.fit != PLAIN:
+        keep(store, PLAIN, 0, now.versions)
+    return now.fit != PLAIN
 
 
-def keep(store: Store, fits: dict[str, Fit], verdicts: int, after: list[str]) -> None:
+def keep(store: Store, fit: Fit, verdicts: int, after: list[str]) -> None:
     """Writes the record that is in force from now on."""
-    stages = {stage: {"slope": round(fit.slope, 6), "offset": round(fit.offset, 6)} for stage, fit in sorted(fits.items())}
-    data = {"id": os.urandom(16).hex(), "stages": stages, "verdicts": verdicts, "base": base(), "author": store.settings.author}
+    data = {"id": os.urandom(16).hex(), "slope": round(fit.slope, 6), "offset": round(fit.offset, 6), "verdicts": verdicts, "base": base(), "author": store.settings.author}
     line = record.dump(record.envelope("calibration", data, "", {"after": sorted(after)}))
     store.append("private", [("", line)], "git mem: 1 calibration")
 
@@ -211,11 +203,11 @@ def _unasked(cache: Cache) -> tuple[int, int]:
     return len(captured) + forgotten, forgotten
 
 
-def judge(stage: str, found: Sequence[Label], old: Fit, auto: float = 0.95) -> Judged:
+def judge(found: Sequence[Label], old: Fit, auto: float = 0.95) -> Judged:
     """Whether new numbers do better than the old ones on verdicts they were not fitted to: in folds, a session in one fold."""
     before = [(old.apply(label.score), label.kept) for label in found]
     if len(found) < LEAST:
-        return Judged(stage, old, old, before, before, False, f"{len(found)} verdicts, {LEAST} are needed")
+        return Judged(old, old, before, before, False, f"{len(found)} verdicts, {LEAST} are needed")
     after: list[plot.Pair] = [(0.0, False)] * len(found)
     for part in _parts(found):
         inside = set(part)
@@ -224,10 +216,10 @@ def judge(stage: str, found: Sequence[Label], old: Fit, auto: float = 0.95) -> J
             after[i] = fit.apply(found[i].score), found[i].kept
     new = fitted(found, auto)
     if not _clear(before, after):
-        return Judged(stage, old, new, before, after, False, "the new numbers do no better on verdicts they have not seen")
+        return Judged(old, new, before, after, False, "the new numbers do no better on verdicts they have not seen")
     if plot.error(after) > plot.error(before) + 0.01:
-        return Judged(stage, old, new, before, after, False, "the new confidences would be further from the truth")
-    return Judged(stage, old, new, before, after, True, f"log loss {loss(before):.3f} before, {loss(after):.3f} after, on verdicts they have not seen")
+        return Judged(old, new, before, after, False, "the new confidences would be further from the truth")
+    return Judged(old, new, before, after, True, f"log loss {loss(before):.3f} before, {loss(after):.3f} after, on verdicts they have not seen")
 
 
 def _clear(before: Sequence[plot.Pair], after: Sequence[plot.Pair]) -> bool:

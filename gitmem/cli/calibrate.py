@@ -40,16 +40,16 @@ def calibrate_command(
             write_json(_as_json(found, auto, suggest))
         else:
             _say(found, auto, suggest, dry_run)
-        return 0 if found.changed or (dry_run and any(j.better for j in found.stages)) else 1
+        return 0 if found.changed or (dry_run and found.judged.better) else 1
 
 
-def _pairs(found: Report, name: str) -> list[plot.Pair]:
-    """Of all stages, as they are (`before`), or as they would be."""
-    return [pair for j in found.stages for pair in (j.after if name == "after" and j.better else j.before)]
+def _after(j: Judged) -> list[plot.Pair]:
+    """As confidences are from now on."""
+    return j.after if j.better else j.before
 
 
 def _save(name: str, found: Report) -> None:
-    picture = plot.svg([("before", _pairs(found, "before")), ("after", _pairs(found, "after"))], "Confidence of suggestions, and how many were accepted")
+    picture = plot.svg([("before", found.judged.before), ("after", _after(found.judged))], "Confidence of suggestions, and how many were accepted")
     try:
         with open(name, "w", encoding="utf-8") as f:
             f.write(picture)
@@ -72,39 +72,28 @@ def _figures(pairs: list[plot.Pair], auto: float, suggest: float) -> dict[str, A
 
 
 def _as_json(found: Report, auto: float, suggest: float) -> dict[str, Any]:
-    return {"status": "changed" if found.changed else "unchanged", "verdicts": found.verdicts,
-            "unasked": {"stored": found.stored, "taken_back": found.taken_back},
-            "stages": [{"stage": j.stage, "verdicts": len(j.before), "accepted": sum(k for _, k in j.before), "better": j.better, "reason": j.why,
-                        "old": j.old._asdict(), "new": j.new._asdict(), "before": _figures(j.before, auto, suggest), "after": _figures(j.after, auto, suggest)} for j in found.stages]}
+    j = found.judged
+    return {"status": "changed" if found.changed else "unchanged", "better": j.better, "reason": j.why, "verdicts": found.verdicts, "accepted": sum(k for _, k in j.before),
+            "unasked": {"stored": found.stored, "taken_back": found.taken_back}, "old": j.old._asdict(), "new": j.new._asdict(),
+            "before": _figures(j.before, auto, suggest), "after": _figures(j.after, auto, suggest)}
 
 
 def _say(found: Report, auto: float, suggest: float, dry: bool) -> None:
-    write(f"{found.verdicts} suggestion{'s' * (found.verdicts != 1)} decided; {found.stored} memor{'y' if found.stored == 1 else 'ies'} stored unasked, {found.taken_back} of them forgotten since")
-    for j in found.stages:
-        if not j.before:
-            continue
+    j = found.judged
+    write(f"{found.verdicts} suggestion{'s' * (found.verdicts != 1)} decided, {sum(k for _, k in j.before)} accepted; {found.stored} memor{'y' if found.stored == 1 else 'ies'} stored unasked, {found.taken_back} of them forgotten since")
+    if j.before:
         write()
-        write(f"stage {j.stage}: {sum(k for _, k in j.before)} of {len(j.before)} accepted")
-        for line in plot.text(j.before):
-            write("  " + line)
-        write(f"  {'new numbers' if j.better else 'kept as it is'}: {j.why}")
-        _compare(j, auto, suggest)
-    write()
-    better = any(j.better for j in found.stages)
-    if found.changed:
-        write("the new numbers are in force; `git mem calibrate --reset` goes back")
-    elif better and dry:
-        write("nothing was changed; without --dry-run the new numbers would be in force")
-    else:
-        write(f"nothing changed; {'`git mem review` gives it more to learn from' if found.verdicts < calibrate.LEAST else 'what is in force does as well'}")
-
-
-def _compare(j: Judged, auto: float, suggest: float) -> None:
-    sides = [("before", j.before), ("after", j.after)] if j.after is not j.before else [("before", j.before)]
-    for name, pairs in sides:
-        tiers = _tiers(pairs, auto, suggest)
-        write(f"  {name + ':':<8}ECE {plot.error(pairs):.3f}; " + ", ".join(f"{tier} {t['count']}" + (f" ({t['precision']:.2f} accepted)" if t["count"] else "") for tier, t in tiers.items()))
-    if len(sides) == 2 and j.better:
+        for line in plot.text(_after(j)):
+            write(line)
+        write()
+        for name, pairs in (("before", j.before), ("after", j.after)) if j.after is not j.before else (("before", j.before),):
+            tiers = _tiers(pairs, auto, suggest)
+            write(f"{name + ':':<8}ECE {plot.error(pairs):.3f}; " + ", ".join(f"{tier} {t['count']}" + (f" ({t['precision']:.2f} accepted)" if t["count"] else "") for tier, t in tiers.items()))
+    if j.better:
+        write(f"new numbers: {j.why}")
         fewer = sum(p >= suggest for p, _ in j.before) - sum(p >= suggest for p, _ in j.after)
         if fewer > 0:
-            write(f"  of these, {fewer} would no longer have been suggested")
+            write(f"of these, {fewer} would no longer have been suggested")
+        write("nothing was changed; without --dry-run they would be in force" if dry else "they are in force; `git mem calibrate --reset` goes back")
+    else:
+        write(f"nothing changed: {j.why}")
