@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from typing import Any
 
 import typer
 
@@ -12,13 +13,16 @@ from .. import doctor, render, setup
 from ..agents import audit
 from ..anchors import reanchor
 from ..core.errors import MemError, UsageError
+from ..engine import better
 from ..engine import cache as cache_file
 from ..engine.filters import Filter
 from ..git import config as settings
 from ..hooks import githooks
 from ..memory import listing, transfer
+from ..models import llamavec
+from ..store import Store
 from . import app
-from .common import opened, read_stdin, refused, write, write_json
+from .common import chosen_vectors, opened, read_stdin, refused, write, write_json
 
 _Json = typer.Option(False, "--json", help="Print JSON.")
 
@@ -32,6 +36,7 @@ def status_command(as_json: bool = _Json) -> int:
         had_cache = os.path.exists(path)
         hooks = githooks.survey(store)
         numbers = store.with_cache(lambda cache: listing.counts(store, cache))[0] if any(tips.values()) or had_cache else None
+        without = _without_better(store) if numbers else None
         facts = {
             "repository": store.repo.top or store.repo.git_dir,
             "enabled": store.settings.flag("enabled"),
@@ -41,6 +46,7 @@ def status_command(as_json: bool = _Json) -> int:
             "superseded": numbers["superseded"] if numbers else 0,
             "forgotten": numbers["forgotten"] if numbers else 0,
             "without_vectors": numbers["without_vectors"] if numbers else 0,
+            "without_better_vectors": without,
             "refs": {ref: tip for ref, tip in tips.items() if tip},
             "cache": path if os.path.exists(path) else None,
             "waiting": setup.waiting(store),
@@ -55,7 +61,7 @@ def status_command(as_json: bool = _Json) -> int:
             ("memories", f"{facts['memories']} ({facts['team']} team, {facts['private']} private); {facts['superseded']} superseded, {facts['forgotten']} forgotten"),
             ("git hooks", ", ".join(hooks.on) or "off; `git mem install git` turns them on"),
             ("refs", ", ".join(f"{r} {t[:8]}" for r, t in tips.items() if t) or "none yet"),
-            ("cache", f"{os.path.getsize(path) / 1e6:.1f} MB, up to date, {facts['without_vectors']} without a vector" if facts["cache"] else "none yet; the first recall builds it"),
+            ("cache", f"{os.path.getsize(path) / 1e6:.1f} MB, up to date, {facts['without_vectors']} without a vector{_of_model(without)}" if facts["cache"] else "none yet; the first recall builds it"),
         ])
         if not facts["enabled"]:
             write(f"switched off by {store.settings.origins['enabled']}")
@@ -69,9 +75,24 @@ def status_command(as_json: bool = _Json) -> int:
         return 0
 
 
+def _without_better(store: Store) -> int | None:
+    """Memories without a vector of the chosen embedding model; None where none is in use. Starts no model: the newest space is its own."""
+    from ..models import chosen, registry
+
+    choice = chosen.choice(registry.EMBEDDING, store.settings["embedModel"], os.environ)
+    if not choice.path:
+        return None
+    start = llamavec.prefix(choice.path, choice.name, choice.sha256)
+    return store.with_cache(lambda cache: better.missing_by_prefix(cache, start))[0]
+
+
+def _of_model(missing: int | None) -> str:
+    return "" if missing is None else f", {missing} without one of the chosen model"
+
+
 @app.command("index")
 def index_command(
-    all: bool = typer.Option(False, "--all", help="Also compute the best configured vectors; today the packaged table is the only one."),
+    all: bool = typer.Option(False, "--all", help="Also make the vectors of the chosen embedding model (`git mem model use NAME --embed`) that are missing; goes on where it was broken off."),
     rebuild: bool = typer.Option(False, "--rebuild", help="Build the cache anew from the whole history of the notes."),
     as_json: bool = _Json,
 ) -> int:
@@ -90,12 +111,29 @@ def index_command(
 
             numbers, _ = store.with_cache(lambda cache: (cache.count(), cache.meta("space"), store.trust.catch_up(cache, None)), progress=tell, deep=rebuild)
         reanchor.finish(store)
+        made = _better_vectors(store) if all else None
         seconds = time.perf_counter() - start
         if as_json:
-            write_json({"memories": numbers[0], "lines_read": shown, "space": numbers[1], "seconds": round(seconds, 3)})
+            write_json({"memories": numbers[0], "lines_read": shown, "space": numbers[1], "seconds": round(seconds, 3), **(made or {})})
         else:
             write(f"{numbers[0]} memories indexed, vectors by {numbers[1]} ({seconds:.2f} s)")
+            if made:
+                write(f"{made['made']} vectors made in the space {made['better']}, {made['missing']} missing")
+            elif all:
+                write("no embedding model is in use; `git mem model list` names some")
         return 0
+
+
+def _better_vectors(store: Store) -> dict[str, Any] | None:
+    """Makes what is missing of the chosen model's vectors; None where no model is in use."""
+    with chosen_vectors(store) as vectors:
+        if vectors is None:
+            return None
+        space = vectors.space
+        left = store.with_cache(lambda cache: better.missing(cache, space))[0]
+        with render.progress("embedding", total=left or None) as advance:
+            made = store.with_cache(lambda cache: (better.fill(cache, vectors, advance), better.missing(cache, space)))[0]
+    return {"made": made[0], "missing": made[1], "better": space}
 
 
 @app.command("stats")
