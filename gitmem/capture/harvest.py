@@ -11,10 +11,11 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..agents import announce
 from ..core.errors import MemError
 from ..models import chosen, llamaproc
 from ..store import Store
-from . import commitlog, keeper, sources, stages, transcript
+from . import calibrate, commitlog, keeper, linear, sources, stages, transcript
 from .keeper import Outcome
 
 ALL, COMMITS = "all", "commits"
@@ -49,10 +50,13 @@ def from_hooks(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
 
 def from_commits(store: Store) -> list[Outcome]:
     """Commits that nobody has looked at: after `git commit`, a pull or a rebase, whoever woke the worker. Only HEAD itself where nobody ever looked."""
-    head = store.repo.head() if store.settings["capture"] in (ALL, COMMITS) else ""
-    if not head:
+    if store.settings["capture"] not in (ALL, COMMITS):
         return []
     mem_dir = store.repo.mem_dir
+    announce.fill(store)
+    head = store.repo.head()
+    if not head:
+        return []
     seen = commitlog.seen(mem_dir)
     if head == seen:
         return []
@@ -68,12 +72,14 @@ def _keep(store: Store, candidates: list[sources.Candidate], again: bool = False
         return []
     with Model(store, os.environ) as model:
         # A conversation that is read at its end was judged turn by turn before: a model is not asked for all of it again.
-        return keeper.keep(store, candidates, ask=None if again else model.ask, title=model.title, model=calibrated(store))
+        outcomes = keeper.keep(store, candidates, ask=None if again else model.ask, title=model.title, model=calibrated(store))
+    announce.add(store.repo.mem_dir, [o.id for o in outcomes if o.status == keeper.KEPT], [o.id for o in outcomes if o.status == keeper.SUGGESTED])
+    return outcomes
 
 
-def calibrated(store: Store) -> Any:
-    """The linear model as this user's decisions have adjusted it, None for the packaged one."""
-    return None
+def calibrated(store: Store) -> linear.Model:
+    """The linear model as this user's decisions have adjusted it."""
+    return calibrate.model(store)
 
 
 class Model:
