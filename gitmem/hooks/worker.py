@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import sync
-from ..agents import facts, receipts, takein, writeback
+from ..agents import announce, facts, receipts, takein, writeback
 from ..anchors import reanchor
 from ..capture import harvest, sources
 from ..engine import check, guard
@@ -207,7 +207,13 @@ def _given(store: Store) -> None:
     writeback.tend(store)
 
 
-_AFTER: tuple[Callable[[Store], None], ...] = (_sessions, _commits, _refresh, _signatures, _anchors, _facts, _tend, _given, _check)
+def _announced(store: Store) -> None:
+    """What was captured can be told at the next session's start, also after this directory was deleted."""
+    if store.settings["capture"] != "false":
+        announce.fill(store)
+
+
+_AFTER: tuple[Callable[[Store], None], ...] = (_sessions, _commits, _refresh, _signatures, _anchors, _facts, _tend, _given, _announced, _check)
 
 
 # --- plumbing ---------------------------------------------------------------
