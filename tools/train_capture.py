@@ -37,7 +37,7 @@ FOLDS = 8
 # Strength of the dense blocks against the n-grams, and share of the second model: chosen on pooled folds, flat around these.
 NUMBERS, MEANING, SECOND = 0.5, 4.0, 0.5
 TYPE_BUCKETS = 4096
-TYPED = 0.3  # weight of a text that is no turn
+TYPED = 0.1  # weight of a text that is no turn
 SMALLEST = 30  # turns in one step of the calibration
 
 

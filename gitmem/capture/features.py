@@ -117,7 +117,7 @@ def _numbers(role: str, text: str, sentences: list[str], tokens: list[list[str]]
         *[min(h, 3) / 3 for h in held], *[h / n for h in held],
         min(listed, 10) / 10, listed / (len(lines) or 1), letters / size, upper / (letters or 1), wide / size,
         *shares, float(sum(map(len, sentences)) > 1200),
-        max(map(len, tokens), default=0) / 60, count / n / 30,
+        min(max(map(len, tokens), default=0), 120) / 60, min(count / n, 60) / 30,
     ]
     bins = [float(count >= edge) for edge in LENGTHS]
     of_users = [v if user else 0.0 for v in (base[0], base[4], base[5], base[6], base[9], base[13], base[14], *bins)]

@@ -20,6 +20,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from functools import cache
 from math import exp, log, sqrt
+from operator import mul
 from typing import Any
 
 from ..engine import embed
@@ -33,14 +34,21 @@ _MOST, _LEAST = 0.99, 0.002  # nothing that was measured on some hundred turns i
 class Seen:
     """A turn as numbers: hashed n-grams, forms of its sentences, meaning."""
 
-    __slots__ = ("hashed", "length", "numbers", "vector")
+    __slots__ = ("_folded", "hashed", "length", "numbers", "vector")
 
     def __init__(self, role: str, text: str, table: embed.StaticTable) -> None:
         self.hashed, self.numbers, plain = features.features(role, text)
         self.length = sqrt(len(self.hashed) or 1)
         vector = table.vector(plain[: features.MEANT])
         size = sqrt(embed.square(vector)) or 1.0
-        self.vector = [(v - 256 if v > 127 else v) / size for v in vector]
+        self.vector = [v / size for v in memoryview(vector).cast("b")]
+        self._folded: tuple[int, list[int]] | None = None
+
+    def folded(self, size: int) -> list[int]:
+        """The n-grams' places in a shorter row."""
+        if self._folded is None or self._folded[0] != size:
+            self._folded = size, [i % size for i in self.hashed]
+        return self._folded[1]
 
 
 class _Weights:
@@ -57,7 +65,7 @@ class _Weights:
 
     def score(self, seen: Seen) -> float:
         weights, size = self.hashed, len(self.hashed)
-        found = sum([weights[i % size] for i in seen.hashed]) * self.hashed_scale / seen.length
+        found = sum([weights[i] for i in (seen.hashed if size == features.HASHED else seen.folded(size))]) * self.hashed_scale / seen.length
         return self.bias + found + _dot(self.numbers, seen.numbers) + _dot(self.vector, seen.vector)
 
 
@@ -143,4 +151,4 @@ def logit(p: float) -> float:
 
 
 def _dot(a: list[float], b: list[float]) -> float:
-    return sum([x * y for x, y in zip(a, b, strict=True)])
+    return sum(map(mul, a, b))

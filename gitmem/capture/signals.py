@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 
 class Signal(NamedTuple):
-    """What the rules say: `kind` is explicit, stated or empty; `type` "" leaves it to the model."""
+    """What the rules say: `kind` is explicit, stated or empty; `type` is "" only for an empty turn."""
 
     kind: str
     type: str
@@ -36,7 +36,7 @@ TRAILERS = {
     "decision": "decision", "decided": "decision", "adr": "decision", "learned": "learning", "learning": "learning", "learnt": "learning", "lesson": "learning",
     "lesson learned": "learning", "til": "learning", "gotcha": "gotcha", "pitfall": "gotcha", "caveat": "gotcha", "convention": "convention", "rule": "convention",
     "preference": "preference", "blocker": "blocker", "blocked": "blocker", "blocked by": "blocker", "root cause": "bugfix", "bugfix": "bugfix",
-    "progress": "progress", "milestone": "progress", "dead end": "dead-end", "note to self": "", "finding": "finding",
+    "progress": "progress", "milestone": "progress", "dead end": "dead-end", "note to self": "learning", "finding": "finding",
 }
 _TRAILER = re.compile(r"^[\s>*_#-]*(" + "|".join(sorted((w.replace(" ", "[ -]") for w in TRAILERS), key=len, reverse=True)) + r")s?\s?(?:\*\*|__)?\s?[:：]\s?(?:\*\*|__)?\s?(?=\S)(.*)", re.IGNORECASE)
 _MARKER = re.compile(
@@ -55,7 +55,9 @@ _STATED = (
 _QUESTION = re.compile(r"(?:what|why|how|when|where|who|which|can|could|would|should|shall|do|does|did|is|are|was|were|will|am|have|has|any|isn't|aren't|don't you|doesn't)\b", re.IGNORECASE)
 _HYPOTHESIS = re.compile(r"(?:what if|suppose|imagine|assuming|if (?:we|i|you|they|it)|maybe|perhaps|let's say|hypothetically|would it)\b", re.IGNORECASE)
 _ERRAND = re.compile(r"(?:please |also |and )*(?:don'?t|do not|never|always) (?:forget|remember)? ?(?:to)\b|(?:please |also |and )*remember to\b", re.IGNORECASE)
+_ORDER = re.compile(r"[\s,:]*(?:please |always |never |do not |don'?t |we (?:always|never)|i (?:always|never|prefer|want|like)|use |avoid |prefer |only )", re.IGNORECASE)
 _SHELL = re.compile(r"\$?\s*(?:sudo )?(?:ls|cd|cat|pwd|git|npm|npx|pnpm|yarn|bun|uv|pip3?|python3?|node|make|docker|kubectl|cargo|go|grep|rg|find|rm|mv|cp|mkdir|touch|chmod|curl|echo|head|tail|which|source|export|ssh|brew|apt|pytest)\b[^.!?]*$")
+_ENGLISH = frozenset("a an the is are was be to of and we i you it that this not should must can for on in with from our my supports only always never".split())  # noqa: SIM905
 _NARRATION = re.compile(r"(?:ok(?:ay)?[,.! ]+|sure[,.! ]+|great[,.! ]+|now,? |first,? |next,? )*(?:i'll|i will|i'm going to|i am going to|let me|now i'll|i need to)\b", re.IGNORECASE)
 _ACK = frozenset("""yes yeah yep yup y no nope nah n ok okay k sure thanks thank you ty thx great good nice perfect cool awesome looks fine lgtm works it that's that correct right exactly done continue
 go ahead proceed next please do again try retry stop wait hello hi hey sounds lets let's agreed all so very much for now on and a option 1 2 3 4 b c d first second third one the with both fix run commit push merge""".split())  # noqa: SIM905
@@ -95,7 +97,7 @@ def _own(text: str) -> list[str]:
 
 
 def _explicit(sentence: str) -> str | None:
-    """The type that an explicit marker gives ("" for one that leaves it open), or None."""
+    """The type that an explicit marker gives, or None."""
     trailer = _TRAILER.match(sentence)
     if trailer and _words(trailer[2]) >= 2 and not sentence.endswith("?"):
         return TRAILERS[re.sub(r"[ -]+", " ", trailer[1].lower())]
@@ -108,7 +110,9 @@ def _explicit(sentence: str) -> str | None:
         if not lasting[0].lower().rstrip(" ,").endswith("future") or re.match(r"(?:please|always|never|don'?t|do not|use|only|make sure|avoid|prefer|you (?:must|should))\b", rest, re.IGNORECASE):
             return "preference"
     marker = _MARKER.match(sentence)
-    return "" if marker and _words(sentence[marker.end() :]) >= 2 else None
+    if marker is None or _words(sentence[marker.end() :]) < 2:
+        return None
+    return "preference" if _ORDER.match(sentence[marker.end() :]) else "learning"
 
 
 def _doubtful(sentence: str) -> bool:
@@ -119,7 +123,7 @@ def _empty(text: str, sentences: list[str]) -> bool:
     words = _WORD.findall(text.lower())
     if len(words) <= 2 and not any(ord(c) > 0x2E80 for c in text):
         return True
-    if "\n" not in text.strip() and len(words) <= 12 and _SHELL.match(text.strip()) and text.strip()[0].islower():
+    if "\n" not in text.strip() and len(words) <= 12 and _SHELL.match(text.strip()) and not _ENGLISH.intersection(words):
         return True
     if len(words) <= 8 and all(w in _ACK for w in words):
         return True

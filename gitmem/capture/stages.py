@@ -46,7 +46,7 @@ class Judgement(NamedTuple):
 Ask = Callable[[str, str], Opinion | None]
 
 
-def judge(role: str, text: str, *, ask: Ask | None = None, auto: float = 0.95, suggest: float = 0.70, model: linear.Model | None = None) -> Judgement:
+def judge(role: str, text: str, *, ask: Ask | None = None, auto: float = 0.95, suggest: float = 0.5, model: linear.Model | None = None) -> Judgement:
     """Whether to keep a turn of `role` ("user", "assistant", "commit", "tool").
 
     `text` may be raw: `strip.cleaned` is applied here too. `auto` and `suggest`
@@ -63,7 +63,7 @@ def judge(role: str, text: str, *, ask: Ask | None = None, auto: float = 0.95, s
         return Judgement(False, _likeliest(model, role, text), signal.confidence, SKIP, "rules")
     if signal is not None and signal.kind == "explicit":
         confidence = max(signal.confidence, auto)
-        return Judgement(True, signal.type or _likeliest(model, role, text), confidence, AUTO, "rules")
+        return Judgement(True, signal.type, confidence, AUTO, "rules")
     confidence = model.confidence(model.score(role, text))
     stage, type, title = "linear", "", ""
     if signal is not None and signal.confidence > confidence:
