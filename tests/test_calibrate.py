@@ -13,8 +13,8 @@ import pytest
 from conftest import Lab
 
 from gitmem.agents import announce
-from gitmem.capture import calibrate, harvest, linear, plot, suggestions
-from gitmem.capture.calibrate import PLAIN, Fit, Label
+from gitmem.capture import calibrate, harvest, linear, plot, retrain, suggestions
+from gitmem.capture.calibrate import PACKAGED, PLAIN, Fit, Label, Learned
 from gitmem.core import record
 from gitmem.hooks import spool
 from gitmem.store import open_store
@@ -32,37 +32,37 @@ def labels(n: int, truth: Fit, seed: int = 1, low: float = 0.7, high: float = 0.
 
 @pytest.mark.parametrize("truth", [Fit(1.0, -2.0), Fit(0.5, -1.0), Fit(2.0, -2.5)])
 def test_a_user_who_rejects_more_than_promised_gets_confidences_that_say_so(truth: Fit) -> None:
-    found = calibrate.judge(labels(300, truth), PLAIN)
+    found = calibrate.judge(labels(300, truth), PACKAGED)
     assert found.better
     assert calibrate.loss(found.after) < calibrate.loss(found.before)
     assert plot.error(found.after) < plot.error(found.before)
     for p in (0.75, 0.85, 0.92):
-        assert abs(found.new.apply(p) - truth.apply(p)) < 0.12
+        assert abs(found.new.fit.apply(p) - truth.apply(p)) < 0.12
 
 
 def test_verdicts_that_agree_with_the_confidences_change_nothing() -> None:
-    better = [calibrate.judge(labels(60, PLAIN, seed), PLAIN).better for seed in range(30)]
+    better = [calibrate.judge(labels(60, PLAIN, seed), PACKAGED).better for seed in range(30)]
     assert sum(better) <= 3
 
 
 def test_verdicts_by_chance_make_nothing_worse_on_others() -> None:
     truth = Fit(1.0, -0.3)
     for seed in range(20):
-        found = calibrate.judge(labels(25, truth, seed), PLAIN)
+        found = calibrate.judge(labels(25, truth, seed), PACKAGED)
         fresh = labels(4000, truth, seed + 1000)
-        used = found.new if found.better else PLAIN
+        used = found.new.fit if found.better else PLAIN
         assert calibrate.loss([(used.apply(x.score), x.kept) for x in fresh]) < calibrate.loss([(x.score, x.kept) for x in fresh]) + 0.05
 
 
 def test_too_few_verdicts_change_nothing_however_clear_they_are() -> None:
-    found = calibrate.judge([Label(0.9, False, str(i)) for i in range(calibrate.LEAST - 1)], PLAIN)
+    found = calibrate.judge([Label(0.9, False, str(i)) for i in range(calibrate.LEAST - 1)], PACKAGED)
     assert not found.better
     assert "20 are needed" in found.why
 
 
 def test_what_is_in_force_stays_where_the_new_numbers_are_no_better() -> None:
     truth = Fit(0.8, -1.0)
-    found = calibrate.judge(labels(200, truth), truth)
+    found = calibrate.judge(labels(200, truth), Learned(truth))
     assert not found.better
 
 
@@ -94,6 +94,40 @@ def test_sessions_are_not_torn_between_what_is_fitted_and_what_is_judged() -> No
     assert sorted(i for part in parts for i in part) == list(range(70))
     homes = {(found[i].group, n) for n, part in enumerate(parts) for i in part}
     assert len(homes) == 7
+
+
+def talk(n: int, seed: int = 5) -> list[Label]:
+    """Verdicts of somebody who turns down whatever is about colours."""
+    chance = random.Random(seed)
+    out = []
+    for i in range(n):
+        colour = chance.random() < 0.5
+        words = chance.sample(["parser", "cache", "index", "worker", "socket", "header", "token", "branch"], 3)
+        text = f"The {words[0]} of the {words[1]} {'is painted in a bright green colour' if colour else 'waits'} because the {words[2]} needs it."
+        out.append(Label(0.8, chance.random() < (0.05 if colour else 0.95), f"s{i}", calibrate.grams("user", text)))
+    return out
+
+
+def test_words_that_a_user_turns_down_are_learned_where_the_confidence_alone_cannot_tell() -> None:
+    found = calibrate.judge(talk(100), PACKAGED)
+    assert found.better
+    assert found.new.weights
+    about, other = (Label(0.8, True, "x", calibrate.grams("user", text)) for text in ("A green colour is bright", "The socket waits for the branch"))
+    assert found.new.apply(about) < 0.5 < found.new.apply(other)
+    assert max(found.new.weights.values()) < 0
+
+
+def test_words_get_no_weight_where_verdicts_do_not_depend_on_them() -> None:
+    chance = random.Random(3)
+    learned = [calibrate.judge([x._replace(kept=chance.random() < 0.8) for x in talk(100, seed)], PACKAGED).new.weights for seed in range(6)]
+    assert sum(bool(weights) for weights in learned) <= 1
+
+
+def test_the_same_verdicts_in_another_order_give_the_same_weights() -> None:
+    samples = [retrain.Sample(1.0, x.grams, x.kept) for x in talk(60)]
+    a, b = retrain.trained(samples), retrain.trained(samples[::-1])
+    assert a.keys() == b.keys()
+    assert all(abs(a[g] - b[g]) <= 1e-3 for g in a)
 
 
 # --- the plot ---------------------------------------------------------------
@@ -191,7 +225,7 @@ def test_a_second_calibration_takes_the_place_of_the_first_and_reset_goes_back(p
     place.decide(labels(200, Fit(1.0, 0.5), seed=7), start=100)
     second = place.calibrate()
     assert second["old"] == pytest.approx(first, abs=1e-5)
-    assert place.now().fit.apply(0.85) > Fit(**first).apply(0.85)
+    assert place.now().fit.apply(0.85) > Fit(first["slope"], first["offset"]).apply(0.85)
     assert place.calibrate("--reset")["status"] == "reset"
     assert place.now().fit == PLAIN
     assert place.calibrate("--reset", rc=1)["status"] == "unchanged"
@@ -246,11 +280,27 @@ def test_the_worker_judges_with_what_is_in_force(place: Place) -> None:
     before = linear.load()
     score = before.score("assistant", text)
     store = open_store(place.lab.env, str(place.repo))
-    calibrate.keep(store, Fit(1.0, -2.0), 30, [])
+    calibrate.keep(store, Learned(Fit(1.0, -2.0)), 30, [])
     after = harvest.calibrated(store)
     store.close()
     assert after.confidence(score) == pytest.approx(Fit(1.0, -2.0).apply(before.confidence(score)), abs=0.01)
     assert linear.load().confidence(score) == before.confidence(score)
+
+
+def test_words_that_were_turned_down_lower_what_the_worker_thinks_of_them_and_not_of_what_was_accepted(place: Place) -> None:
+    learned = calibrate.judge(talk(100), PACKAGED).new
+    store = open_store(place.lab.env, str(place.repo))
+    calibrate.keep(store, learned, 100, [])
+    assert calibrate.load(store).learned == learned
+    after, before = harvest.calibrated(store), linear.load()
+    about, other = "Turns out that the green colour is bright because of the lamp.", "The socket of the cache waits because the header needs it."
+    assert after.score("user", about) < before.score("user", about) - 0.3
+    assert after.score("user", other) > before.score("user", other) - 0.3
+    real = after.confidence(after.score("user", about))
+    label = Label(before.confidence(before.score("user", about)), True, "x", calibrate.grams("user", about))
+    assert real == pytest.approx(learned.apply(label), abs=0.2)
+    assert calibrate.load(store).packaged("linear", learned.apply(label), "user", about) == pytest.approx(label.score, abs=0.001)
+    store.close()
 
 
 def test_memories_stored_unasked_are_counted_and_so_are_those_taken_back(place: Place) -> None:

@@ -87,8 +87,11 @@ class Model:
     def score(self, role: str, text: str) -> float:
         """The log odds that the turn is worth keeping, before calibration."""
         seen = self._see(role, text)
-        own = sum(self._own[i] for i in seen.hashed if i in self._own) / seen.length if self._own else 0.0
-        return self._keep.score(seen) + own
+        score = self._keep.score(seen)
+        if not self._own:
+            return score
+        # From the last knot on confidence rises no more: what is taken off there has to be felt.
+        return min(score, self._knots[-1][0]) + sum(self._own[i] for i in seen.hashed if i in self._own) / seen.length
 
     def confidence(self, score: float) -> float:
         """The share of turns with this score that are worth keeping: 0 to 1, never falling as the score rises."""

@@ -106,7 +106,7 @@ def propose(store: Store, drafts: Iterable[dict[str, Any]], *, allow_secret: boo
         try:
             data = _checked(store, draft, allow_secret)
             if "score" not in data and "confidence" in data:
-                data["score"] = round(now.of(str(data.get("stage"))).undo(data["confidence"]), 4)
+                data["score"] = round(now.packaged(data.get("stage", ""), data["confidence"], data.get("role", ""), data["body"]), 4)
             ready.append((len(results) - 1, data))
         except MemError as e:
             results[-1] = Result(REFUSED, reason=e.message, hint=e.hint)

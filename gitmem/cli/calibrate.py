@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from ..capture import calibrate, keeper, plot
-from ..capture.calibrate import Judged, Report
+from ..capture.calibrate import Judged, Learned, Report
 from ..core.errors import MemError
 from . import app
 from .common import opened, write, write_json
@@ -71,10 +71,14 @@ def _figures(pairs: list[plot.Pair], auto: float, suggest: float) -> dict[str, A
             "bins": [{"low": b.low, "high": b.high, "count": b.n, "confidence": round(b.confidence, 4), "accepted": round(b.share, 4)} for b in plot.bins(pairs)]}
 
 
+def _numbers(learned: Learned) -> dict[str, Any]:
+    return {**learned.fit._asdict(), "words": len(learned.weights)}
+
+
 def _as_json(found: Report, auto: float, suggest: float) -> dict[str, Any]:
     j = found.judged
     return {"status": "changed" if found.changed else "unchanged", "better": j.better, "reason": j.why, "verdicts": found.verdicts, "accepted": sum(k for _, k in j.before),
-            "unasked": {"stored": found.stored, "taken_back": found.taken_back}, "old": j.old._asdict(), "new": j.new._asdict(),
+            "unasked": {"stored": found.stored, "taken_back": found.taken_back}, "old": _numbers(j.old), "new": _numbers(j.new),
             "before": _figures(j.before, auto, suggest), "after": _figures(j.after, auto, suggest)}
 
 
@@ -90,7 +94,7 @@ def _say(found: Report, auto: float, suggest: float, dry: bool) -> None:
             tiers = _tiers(pairs, auto, suggest)
             write(f"{name + ':':<8}ECE {plot.error(pairs):.3f}; " + ", ".join(f"{tier} {t['count']}" + (f" ({t['precision']:.2f} accepted)" if t["count"] else "") for tier, t in tiers.items()))
     if j.better:
-        write(f"new numbers: {j.why}")
+        write(f"new numbers{f', and weights for {len(j.new.weights)} n-grams of what you turned down' if j.new.weights else ''}: {j.why}")
         fewer = sum(p >= suggest for p, _ in j.before) - sum(p >= suggest for p, _ in j.after)
         if fewer > 0:
             write(f"of these, {fewer} would no longer have been suggested")
