@@ -26,8 +26,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from gitmem.capture import features, linear, signals, strip
 from gitmem.engine import embed
@@ -192,6 +191,8 @@ def main() -> None:
     data = Data(rows)
     extra = typed(args.eval) if args.eval else []
     made = build(data, Data(extra) if extra else None, np.ones(len(rows), bool))
+    if args.out.exists() and "llm" in (before := json.loads(args.out.read_text(encoding="utf-8"))):
+        made["llm"] = before["llm"]  # measured elsewhere
     args.out.write_text(json.dumps(made, separators=(",", ":")) + "\n", encoding="utf-8")
     print(f"{args.out}: {args.out.stat().st_size} bytes, {made['trained']}")
     print("calibration:", *[f"{a:+.2f}:{b:.3f}" for a, b in made["calibration"]])
