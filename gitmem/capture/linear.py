@@ -154,4 +154,4 @@ def logit(p: float) -> float:
 
 
 def _dot(a: list[float], b: list[float]) -> float:
-    return sum(map(mul, a, b))
+    return float(sum(map(mul, a, b)))

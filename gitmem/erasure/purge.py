@@ -106,7 +106,7 @@ def find(store: Store, prefix: str) -> Target:
         if purges and not graves.settled(store, Tombstones(purges)):
             return Target("")
         raise
-    records = _lines_of(store, found.memory.id)
+    records = [*_lines_of(store, found.memory.id), *_merged_into(store, found.memory.id)]
     return Target(found.memory.id, record.title_of(found.record.data), found.scope, records)
 
 
@@ -181,6 +181,13 @@ def _lines_of(store: Store, id: str) -> list[Record]:
     return list(found.values())
 
 
+def _merged_into(store: Store, id: str) -> list[Record]:
+    """The suggestions whose text went into a memory with another id, and what was decided about them."""
+    rows = store.with_cache(lambda cache: cache.db.execute("SELECT raw FROM line WHERE op = 'verdict'").fetchall())[0]
+    others = {r.id for r in (record.parse(raw) for (raw,) in rows) if r and r.data.get("memory") == id and r.id != id}
+    return [r for other in sorted(others) for r in _lines_of(store, other) if r.op in record.APART_OPS]
+
+
 def _apart(store: Store, prefix: str) -> Target | None:
     """The suggestion an id prefix names, which no memory was made of, with what was decided about it."""
     rows = store.with_cache(lambda cache: cache.db.execute("SELECT raw FROM line WHERE op = 'suggest'").fetchall())[0]
@@ -208,7 +215,7 @@ def _lines_apart(store: Store, prefix: str) -> dict[str, tuple[bytes, str]]:
 def _carry_through(store: Store, target: Target, alone: bool, progress: Callable[[int], None]) -> Report:
     """Everything after the tombstone: refs, objects, cache, files. `alone`: all else that was purged is known to be gone, so search for the target."""
     report = Report()
-    only = target.id if alone else ""
+    only = target.id if alone and all(r.id == target.id for r in target.records) else ""
     purges = graves.purges(store)
     stones = Tombstones(purges)
     graves.forget(store)
