@@ -151,6 +151,8 @@ def _agents(store: Store) -> list[Finding]:
         out.append(Finding(OFF, "no agent gets memories by itself", "`git mem install claude` turns it on; also codex, gemini, cursor, copilot"))
     elif not store.settings.flag("promptContext"):
         out.append(Finding(OFF, "prompts get no memories, a session's start alone does", "`git mem config promptContext true` turns it on"))
+    if store.settings["capture"] == "false":
+        out.append(Finding(OFF, "nothing is kept by itself", "`git mem config capture commits` keeps what commit messages decide and explain, `all` also what is said in sessions, in private notes"))
     return out
 
 

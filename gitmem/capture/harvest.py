@@ -53,7 +53,6 @@ def from_commits(store: Store) -> list[Outcome]:
     if store.settings["capture"] not in (ALL, COMMITS):
         return []
     mem_dir = store.repo.mem_dir
-    announce.fill(store)
     head = store.repo.head()
     if not head:
         return []
