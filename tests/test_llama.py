@@ -83,6 +83,20 @@ def test_a_turn_of_any_length_or_script_is_answered(model: llama.Language) -> No
         assert math.isclose(sum(model.probabilities("user", text).values()), 1.0)
 
 
+def test_the_leaning_of_a_model_is_read_once_and_divided_out(tiny: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    states = tmp_path / "states"
+    first = llama.Language(str(tiny), str(states), 1).leaning()
+    assert math.isclose(sum(first.values()), 1.0)
+    (file,) = states.glob("*.neutral")
+    file.write_text(file.read_text().replace("0.", "0.0", 1))
+    assert llama.Language(str(tiny), str(states), 1).leaning() != first, "it comes from the file"
+    file.write_text("{")
+    again = llama.Language(str(tiny), str(states), 1).leaning()
+    assert all(math.isclose(again[k], first[k], rel_tol=1e-3) for k in first)
+    even = promptform.types(first, first)
+    assert all(math.isclose(v, 1 / len(promptform.TYPES)) for v in even.values()), "who says of a turn what it says of nothing has no opinion"
+
+
 def test_even_a_random_model_writes_a_title_that_parses(model: llama.Language) -> None:
     title = model.title("user", "we use argon2id for passwords", "decision")
     assert '"' not in title and "\\" not in title and "\n" not in title and len(title) <= promptform.LONGEST_TITLE
@@ -121,7 +135,17 @@ def test_a_damaged_or_foreign_state_is_thrown_away(tiny: pathlib.Path, tmp_path:
 def test_states_of_other_models_do_not_pile_up(tmp_path: pathlib.Path) -> None:
     for seed in range(5):
         llama.Language(str(gguf_tiny.write(tmp_path / f"{seed}.gguf", seed=seed)), str(tmp_path / "states"), 1)
-    assert len(os.listdir(tmp_path / "states")) <= 3
+    assert 1 <= len(os.listdir(tmp_path / "states")) <= 3
+
+
+def test_no_file_of_others_is_touched_where_states_are_kept(tiny: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    for name in ("notes.txt", "model.gguf", "other.kv", "0977ee84c7eb7a45a87c9cce.kv", "x.new1"):
+        (tmp_path / name).write_text("mine")
+    (tmp_path / ("a" * 24 + ".new77")).write_text("of a writer that was killed")
+    for _ in range(2):
+        llama.Language(str(tiny), str(tmp_path), 1).leaning()
+    assert {p.name for p in tmp_path.iterdir() if p.read_bytes() == b"mine"} == {"notes.txt", "model.gguf", "other.kv", "0977ee84c7eb7a45a87c9cce.kv", "x.new1"}
+    assert not (tmp_path / ("a" * 24 + ".new77")).exists()
 
 
 def test_the_process_answers_and_its_second_life_reads_the_state(tiny: pathlib.Path, tmp_path: pathlib.Path) -> None:

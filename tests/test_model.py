@@ -264,7 +264,7 @@ ECHO = f"LABELS = {list(promptform.LABELS)!r}" + """
 import json, sys
 for n, line in enumerate(sys.stdin):
     r = json.loads(line)
-    if r["text"] == "crash": sys.exit(1)
+    if r.get("text") == "crash": sys.exit(1)
     print(json.dumps({"labels": dict.fromkeys(LABELS, 1 / 7)}), flush=True)
 """
 
@@ -274,7 +274,7 @@ def test_a_crash_costs_one_event_and_the_next_is_answered() -> None:
         assert asker.ask("user", "one") == dict.fromkeys(promptform.LABELS, 1 / 7)
         assert asker.ask("user", "crash") is None
         assert "status 1" in asker.reason
-        assert asker.opinion("user", "two") == (1 - 1 / 7, "decision", "")
+        assert asker.opinion("user", "two") == (1 - 1 / 7, "decision", "", dict.fromkeys(promptform.TYPES, 1 / 6))
         pid = asker.child.process.pid  # type: ignore[union-attr]
     assert not alive(pid)
 

@@ -160,3 +160,17 @@ def test_on_real_turns_what_is_kept_silently_is_worth_it() -> None:
     assert sum(auto) >= 0.95 * len(auto)
     assert sum(auto) >= 0.1 * wanted
     assert sum(offered) >= max(0.6 * wanted, 0.7 * len(offered))
+
+
+def test_a_model_may_change_the_type_and_nothing_else() -> None:
+    alone = judge("user", LONG, suggest=0.1)
+    other = "blocker" if alone.type != "blocker" else "progress"
+    said = judge("user", LONG, suggest=0.1, ask=lambda role, text: Opinion(0.0, other, "", {other: 1.0}))
+    assert said.type == other and said.stage == "llm"
+    assert (said.confidence, said.tier) == (alone.confidence, alone.tier)
+
+
+def test_a_model_is_not_asked_about_what_is_not_kept() -> None:
+    asked: list[str] = []
+    judge("user", LONG, suggest=0.99, ask=lambda role, text: asked.append(text))  # type: ignore[func-returns-value]
+    assert asked == []

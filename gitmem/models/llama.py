@@ -21,6 +21,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import signal
 import sys
 import zlib
@@ -121,10 +122,8 @@ class Language:
         new = f"{self.state}.new{os.getpid()}"
         try:
             os.makedirs(directory, mode=0o700, exist_ok=True)
-            for name in os.listdir(directory):  # of other models and prompts: the newest few are enough
-                file = os.path.join(directory, name)
-                if ".new" in name or (not name.startswith(stem) and _older(directory, name)):
-                    _unlink(file)
+            for name in _stale(directory, stem):
+                _unlink(os.path.join(directory, name))
             tokens = (ctypes.c_int32 * len(self.prefix))(*self.prefix)
             if self.lib.llama_state_seq_save_file(self.llm._ctx.ctx, new.encode(), 0, tokens, len(self.prefix)):
                 os.replace(new, f"{self.state}.{_sum(new)}.kv")
@@ -140,6 +139,25 @@ class Language:
         out: dict[str, float] = {}
         self._descend(dict(self.labels), 0, 1.0, out)
         return out
+
+    def leaning(self) -> dict[str, float]:
+        """The mean answer to turns that say nothing; read once a model and kept beside the prompt's state."""
+        try:
+            with open(self.state + ".neutral", encoding="utf-8") as f:
+                found = json.load(f)
+            if set(found) == set(self.labels) and all(isinstance(v, float) and 0 <= v <= 1 for v in found.values()):
+                return {label: found[label] for label in self.labels}
+        except (OSError, ValueError, TypeError):
+            pass
+        told = [self.probabilities(role, text) for role in ("user", "assistant") for text in promptform.NEUTRAL]
+        mean = {label: sum(t[label] for t in told) / len(told) for label in self.labels}
+        if self.state:
+            try:
+                with open(self.state + ".neutral", "w", encoding="utf-8") as f:
+                    json.dump(mean, f)
+            except OSError:
+                pass
+        return mean
 
     def _read(self, turn: list[int]) -> None:
         self.llm.n_tokens = len(self.prefix)
@@ -213,14 +231,21 @@ def _sum(path: str) -> str:
     return f"{total:08x}"
 
 
-def _older(directory: str, name: str, keep: int = 2) -> bool:
-    def age(n: str) -> float:
-        try:
-            return os.stat(os.path.join(directory, n)).st_mtime
-        except OSError:
-            return 0.0
+_OURS = re.compile(r"([0-9a-f]{24})\.([0-9a-f]{8}\.kv|neutral|new[0-9]+)")
 
-    return name not in sorted((n for n in os.listdir(directory) if n.endswith(".kv")), key=age)[-keep:]
+
+def _stale(directory: str, stem: str, keep: int = 2) -> list[str]:
+    """Our files of other models and prompts, but for the newest few, and what a killed writer left. Never a file that is not ours."""
+    ages: dict[str, float] = {}
+    ours = [(m.group(1), m.group(2), m.group(0)) for m in map(_OURS.fullmatch, os.listdir(directory)) if m]
+    for other, end, name in ours:
+        if end.endswith(".kv"):
+            try:
+                ages[other] = os.stat(os.path.join(directory, name)).st_mtime
+            except OSError:
+                pass
+    kept = {stem, *sorted((s for s in ages if s != stem), key=ages.__getitem__)[-keep:]}
+    return [name for other, end, name in ours if other not in kept or (end.startswith("new") and end != f"new{os.getpid()}")]
 
 
 def _unlink(path: str) -> None:
@@ -287,6 +312,8 @@ def _answer(model: Language | Vectors, request: dict[str, Any]) -> dict[str, Any
         return {"prefix": len(model.prefix), "from_disk": model.from_disk}
     if op == "title":
         return {"title": model.title(request["role"], request["text"], request["label"])}
+    if op == "leaning":
+        return {"labels": model.leaning()}
     return {"labels": model.probabilities(request["role"], request["text"])}
 
 

@@ -128,6 +128,7 @@ class Asker:
     def __init__(self, path: str, cache: str = "", *, deadline: float = DEADLINE, until: float = float("inf"), argv: Sequence[str] | None = None) -> None:
         self.deadline = deadline
         self.until = until
+        self._leaning: dict[str, float] | None = None
         self.child = Child(argv or command("language", path, os.path.join(cache, "prompts") if cache else "", max(deadline, START)))
 
     def __enter__(self) -> Asker:
@@ -143,18 +144,24 @@ class Asker:
 
     def ask(self, role: str, text: str) -> dict[str, float] | None:
         """{label: probability} over `promptform.LABELS`, or None."""
-        answer = self._call({"op": "labels", "role": role, "text": promptform.shortened(text)})
+        return self._labels({"op": "labels", "role": role, "text": promptform.shortened(text)})
+
+    def _labels(self, request: dict[str, Any]) -> dict[str, float] | None:
+        answer = self._call(request)
         labels = answer.get("labels") if answer else None
         if not isinstance(labels, dict) or set(labels) != set(promptform.LABELS):
             return None
         return {label: float(labels[label]) for label in promptform.LABELS}
 
-    def opinion(self, role: str, text: str) -> tuple[float, str, str] | None:
-        """(probability that the turn is worth keeping, its likeliest type, "") as `stages.Opinion` takes it, or None."""
-        found = self.ask(role, text)
-        if found is None:
+    def opinion(self, role: str, text: str) -> tuple[float, str, str, dict[str, float]] | None:
+        """(probability that the turn is worth keeping, its likeliest type, "", share of each type) as `stages.Opinion` takes it, or None."""
+        if self._leaning is None:
+            self._leaning = self._labels({"op": "leaning"})
+        found = self.ask(role, text) if self._leaning else None
+        if found is None or self._leaning is None:
             return None
-        return 1.0 - found[promptform.SKIP], max(promptform.TYPES, key=found.__getitem__), ""
+        shares = promptform.types(found, self._leaning)
+        return 1.0 - found[promptform.SKIP], max(shares, key=shares.__getitem__), "", shares
 
     def title(self, role: str, text: str, label: str) -> str:
         """A title in the model's words, "" for none."""

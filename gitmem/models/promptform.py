@@ -21,6 +21,9 @@ SKIP = "skip"
 TYPES = ("decision", "preference", "learning", "bugfix", "blocker", "progress")
 LABELS = (*TYPES, SKIP)
 
+# What says nothing: a model's answer to these is its leaning, not its opinion, and is divided out (type right of 158 turns: 0.54 without, 0.55 with).
+NEUTRAL = ("", "N/A", "...", "[text]")
+
 MOST = 800  # characters of a turn that the model sees: the first two thirds and the end of a longer one; 200 tokens take a second on two cores
 
 SYSTEM = """You watch a coding session and decide which turns hold something a teammate should still know in a month. You get one turn at a time and call create_memory for it.
@@ -89,6 +92,13 @@ def shortened(text: str, most: int = MOST) -> str:
         return text
     head = most * 2 // 3
     return f"{text[:head]}\n[...]\n{text[-(most - head):]}"
+
+
+def types(said: dict[str, float], leaning: dict[str, float]) -> dict[str, float]:
+    """{type: share}, sums to 1: what the model says of a turn against what it says of nothing, if the turn is worth keeping."""
+    parts = {t: said[t] / max(leaning[t], 1e-6) for t in TYPES}
+    total = sum(parts.values())
+    return {t: part / total if total else 1 / len(TYPES) for t, part in parts.items()}
 
 
 def call(label: str, text: str) -> str:
