@@ -294,11 +294,11 @@ def test_words_that_were_turned_down_lower_what_the_worker_thinks_of_them_and_no
     assert calibrate.load(store).learned == learned
     after, before = harvest.calibrated(store), linear.load()
     about, other = "Turns out that the green colour is bright because of the lamp.", "The socket of the cache waits because the header needs it."
-    assert after.score("user", about) < before.score("user", about) - 0.3
-    assert after.score("user", other) > before.score("user", other) - 0.3
-    real = after.confidence(after.score("user", about))
-    label = Label(before.confidence(before.score("user", about)), True, "x", calibrate.grams("user", about))
-    assert real == pytest.approx(learned.apply(label), abs=0.2)
+    label, fine = (Label(before.confidence(before.score("user", text)), True, "x", calibrate.grams("user", text)) for text in (about, other))
+    real, other_real = (after.confidence(after.score("user", text)) for text in (about, other))
+    assert (real, other_real) == (pytest.approx(learned.apply(label), abs=0.001), pytest.approx(learned.apply(fine), abs=0.001))
+    assert real < learned.fit.apply(label.score) - 0.1
+    assert other_real > learned.fit.apply(fine.score) - 0.1
     assert calibrate.load(store).packaged("linear", learned.apply(label), "user", about) == pytest.approx(label.score, abs=0.001)
     store.close()
 

@@ -157,22 +157,7 @@ def model(store: Store) -> linear.Model:
     """The packaged linear model as adjusted to this repository: what `keeper.keep` judges with."""
     fit, weights = load(store).learned
     packaged = linear.load()
-    # The model adds weights before its own calibration and our fit: there they count by so much less.
-    share = _steepness(packaged) * fit.slope
-    return packaged if (fit, weights) == PACKAGED else packaged.adjusted(fit.slope, fit.offset, {g: w / share for g, w in weights.items()})
-
-
-def _steepness(packaged: linear.Model) -> float:
-    """How much the log odds of a confidence rise with the model's score, where suggestions are."""
-
-    def score(confidence: float) -> float:
-        low, high = -30.0, 30.0
-        for _ in range(40):
-            middle = (low + high) / 2
-            low, high = (low, middle) if packaged.confidence(middle) >= confidence else (middle, high)
-        return high
-
-    return max(0.2, (_logit(0.9) - _logit(0.5)) / max(score(0.9) - score(0.5), 0.1))
+    return packaged if (fit, weights) == PACKAGED else packaged.adjusted(fit.slope, fit.offset, weights)
 
 
 def grams(role: str, text: str) -> list[int]:

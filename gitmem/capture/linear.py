@@ -85,16 +85,19 @@ class Model:
         self._last: tuple[str, str, Seen] | None = None
 
     def score(self, role: str, text: str) -> float:
-        """The log odds that the turn is worth keeping, before calibration."""
+        """The log odds that the turn is worth keeping, before calibration; with weights of a user's own, after it."""
         seen = self._see(role, text)
         score = self._keep.score(seen)
         if not self._own:
             return score
-        # From the last knot on confidence rises no more: what is taken off there has to be felt.
-        return min(score, self._knots[-1][0]) + sum(self._own[i] for i in seen.hashed if i in self._own) / seen.length
+        # After it, because a calibration that is flat somewhere would not let them be felt.
+        return logit(self._calibrated(score)) + sum(self._own[i] for i in seen.hashed if i in self._own) / seen.length
 
     def confidence(self, score: float) -> float:
         """The share of turns with this score that are worth keeping: 0 to 1, never falling as the score rises."""
+        return min(_MOST, max(_LEAST, sigmoid(score) if self._own else self._calibrated(score)))
+
+    def _calibrated(self, score: float) -> float:
         knots = self._knots
         at = bisect_right(knots, (score, 2.0))
         if at == 0 or at == len(knots):
@@ -104,7 +107,7 @@ class Model:
             share = low + (high - low) * (score - a) / (b - a or 1.0)
         if (self._slope, self._offset) != (1.0, 0.0):
             share = sigmoid(self._slope * logit(share) + self._offset)
-        return min(_MOST, max(_LEAST, share))
+        return share
 
     def types(self, role: str, text: str) -> dict[str, float]:
         """{type: share}, sums to 1, if the turn is worth keeping."""
@@ -125,7 +128,7 @@ class Model:
         return opinion if opinion in TYPES and self._llm.get("type") else type
 
     def adjusted(self, slope: float = 1.0, offset: float = 0.0, weights: Mapping[int, float] | None = None) -> Model:
-        """The same model for one user: calibrated confidences pass through sigmoid(slope * logit + offset), `weights` are added, by bucket of `features`."""
+        """The same model for one user: calibrated confidences pass through sigmoid(slope * logit + offset), then `weights` are added to their log odds, by bucket of `features`."""
         other = Model.__new__(Model)
         other.__dict__.update(self.__dict__)
         other._slope, other._offset, other._own, other._last = slope, offset, dict(weights or {}), None
