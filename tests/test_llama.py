@@ -13,6 +13,7 @@ pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed: the 
 pytest.importorskip("gguf", reason="the PyPI package `gguf` is not installed")
 
 import gguf_tiny
+from conftest import Lab
 
 from gitmem.models import llama, llamaproc, promptform
 
@@ -180,6 +181,21 @@ def test_a_language_model_makes_vectors_too(tiny: pathlib.Path) -> None:
     assert len(one) == m.dims == gguf_tiny.WIDTH and one != two and not any(none)
     assert m.embed(["postgres", "argon2id"]) == [two, one], "a vector does not depend on its neighbours"
     assert len(m.embed(["x " * 100_000])[0]) == m.dims
+
+
+def test_index_all_makes_vectors_that_recall_uses(lab: Lab, tiny: pathlib.Path) -> None:
+    repo = lab.repo()
+    for text in ("the cat sleeps on the router", "invoices are rounded to cents", "tests run in parallel"):
+        lab.mem(repo, "remember", text)
+    lab.env["GIT_MEM_EMBED_MODEL"] = str(tiny)
+    assert lab.json(repo, "status")["without_better_vectors"] == 3
+    made = lab.json(repo, "index", "--all")
+    assert (made["made"], made["missing"]) == (3, 0) and made["better"].startswith("tiny.gguf-")
+    assert (lab.json(repo, "index", "--all")["made"], lab.json(repo, "status")["without_better_vectors"]) == (0, 0)
+    found = lab.json(repo, "recall", "rounded invoices")
+    assert found["degraded"] is False and found["hits"][0]["title"].startswith("invoices")
+    tiny_gone = {"GIT_MEM_EMBED_MODEL": str(lab.root / "gone.gguf")}
+    assert "using the packaged table" in lab.run(repo, "git-mem", "recall", "rounded invoices", env=tiny_gone).stderr
 
 
 # --- real models ---------------------------------------------------------------------

@@ -18,7 +18,8 @@ from ..store import open_store
 from . import app
 from .common import warn, write, write_json
 
-_model = typer.Typer(name="model", no_args_is_help=True, rich_markup_mode=None, help="Models for capture and for better vectors: what there is, download, choose. Nothing here is needed; `git mem` works without.")
+_model = typer.Typer(name="model", no_args_is_help=True, rich_markup_mode=None, help="Models for capture and for better vectors: what there is, download, choose. Nothing here is needed; `git mem` works without. "
+                     "GIT_MEM_MODEL and GIT_MEM_EMBED_MODEL (a name or a path) go before the settings, GIT_MEM_MODEL_DIR is where models are kept, GIT_MEM_MODEL_HUB a mirror to fetch from.")
 app.add_typer(_model, name="model")
 
 _Json = typer.Option(False, "--json", help="Print JSON.")
