@@ -63,7 +63,9 @@ def message(mem_dir: str) -> str:
     except OSError:
         waiting = 0
     try:
-        if waiting and not os.path.exists(telling):
+        if not os.path.exists(telling):
+            if not waiting:
+                return ""
             os.rename(now, telling)
         with open(telling, "rb") as f:
             lines = f.read(_MOST).split(b"\n")
