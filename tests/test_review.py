@@ -361,3 +361,10 @@ def test_wrong_words_are_a_usage_error_or_a_refusal(place: Place, argv: list[str
 def test_with_nothing_to_decide_it_says_so(place: Place) -> None:
     assert place.lab.mem(place.repo, "review", rc=(1,)) == "nothing waits for a decision\n"
     assert place.review(rc=(1,)) == []
+
+
+def test_status_says_how_many_wait(place: Place) -> None:
+    assert "suggestion" not in place.lab.mem(place.repo, "status")
+    place.one("Use SQLite, not DuckDB")
+    assert "1 suggestion waits for you: git mem review" in place.lab.mem(place.repo, "status")
+    assert place.lab.json(place.repo, "status")["suggestions"] == 1

@@ -12,6 +12,7 @@ import typer
 from .. import doctor, render, setup
 from ..agents import audit
 from ..anchors import reanchor
+from ..capture import suggestions
 from ..core.errors import MemError, UsageError
 from ..engine import better
 from ..engine import cache as cache_file
@@ -49,6 +50,7 @@ def status_command(as_json: bool = _Json) -> int:
             "without_better_vectors": without,
             "refs": {ref: tip for ref, tip in tips.items() if tip},
             "cache": path if os.path.exists(path) else None,
+            "suggestions": len(suggestions.waiting(store)) if numbers else 0,
             "waiting": setup.waiting(store),
             "hooks": hooks.on,
             "missing_settings": [f"{k} = {v}" for k, v, _ in setup.missing(store)],
@@ -67,6 +69,8 @@ def status_command(as_json: bool = _Json) -> int:
             write(f"switched off by {store.settings.origins['enabled']}")
         if hooks.problems:
             write(f"{hooks.problems[0][0]}; {hooks.problems[0][1]}")
+        if facts["suggestions"]:
+            write(f"{facts['suggestions']} suggestion{'s wait' if facts['suggestions'] != 1 else ' waits'} for you: git mem review")
         for name in setup.waiting(store):
             write(f"fetched but not united yet: {name}")
             write("  git mem sync   unites it with yours")
