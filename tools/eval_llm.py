@@ -65,7 +65,7 @@ def report(name: str, wanted: Any, shares: Any) -> None:
 def keep_or_not(rows: list[train.Row], model: linear.Model, told: dict[str, dict[str, Any]]) -> None:
     rows = [r for r in rows if r.keep is not None and r.id in told and (s := signals.read(r.role, r.text), s is None or s.kind == "stated")[1]]
     wanted, repo = np.array([r.keep for r in rows]), np.array([r.repo for r in rows])
-    own = np.array([model.confidence(model.score(r.role, r.text)) for r in rows])
+    own = np.array([model.confidence(model.score(r.role, r.text), r.role) for r in rows])
     said = np.array([1 - told[r.id]["p"][promptform.SKIP] for r in rows])
     print(f"\nturns that the rules leave open: {len(rows)}; {np.mean([told[r.id]['s'] for r in rows]):.2f} s an answer on this machine as it was\n")
     print("| judged by | turns | kept | average precision | recall at 0.9 | at 0.7 | ECE | at least 0.95 | right of them |\n|---|---|---|---|---|---|---|---|---|")
