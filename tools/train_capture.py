@@ -175,9 +175,9 @@ def packed(model: tuple[Array, Array, Array, float]) -> dict[str, Any]:
 def build(data: Data, more: Data | None, mask: Array) -> dict[str, Any]:
     """Everything that `linear.Model` needs, from the rows in the mask."""
     scores = unseen(data, mask)
-    told = mask & (data.keep >= 0) & data.open
+    told, users = mask & (data.keep >= 0) & data.open, np.array([r.role == "user" for r in data.rows])
     return {"features": features.VERSION, "trained": f"{int((mask & (data.keep >= 0)).sum())} turns of {len(set(data.repo[mask]))} repositories",
-            "calibration": calibrate(scores[told], data.keep[told]), "keep": packed(fit(data, mask)),
+            "calibration": {who: calibrate(scores[told & of], data.keep[told & of]) for who, of in (("user", users), ("other", ~users))}, "keep": packed(fit(data, mask)),
             "types": {name: packed(m) for name, m in fit_types(data, more, mask).items()}}
 
 
@@ -195,7 +195,8 @@ def main() -> None:
         made["llm"] = before["llm"]  # measured elsewhere
     args.out.write_text(json.dumps(made, separators=(",", ":")) + "\n", encoding="utf-8")
     print(f"{args.out}: {args.out.stat().st_size} bytes, {made['trained']}")
-    print("calibration:", *[f"{a:+.2f}:{b:.3f}" for a, b in made["calibration"]])
+    for who, knots in made["calibration"].items():
+        print(f"calibration, {who}:", *[f"{a:+.2f}:{b:.3f}" for a, b in knots])
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ class Model:
             raise ValueError(f"'{PATH}' is for version {data['features']} of the features, this is {features.VERSION}")
         self._keep = _Weights(data["keep"])
         self._types = {name: _Weights(data["types"][name]) for name in TYPES}
-        self._knots = [(float(a), float(b)) for a, b in data["calibration"]]
+        self._knots = {who: [(float(a), float(b)) for a, b in knots] for who, knots in data["calibration"].items()}
         self._llm = data.get("llm") or {}
         self._slope, self._offset = 1.0, 0.0
         self._own: Mapping[int, float] = {}
@@ -91,14 +91,14 @@ class Model:
         if not self._own:
             return score
         # After it, because a calibration that is flat somewhere would not let them be felt.
-        return logit(self._calibrated(score)) + sum(self._own[i] for i in seen.hashed if i in self._own) / seen.length
+        return logit(self._calibrated(score, role)) + sum(self._own[i] for i in seen.hashed if i in self._own) / seen.length
 
-    def confidence(self, score: float) -> float:
-        """The share of turns with this score that are worth keeping: 0 to 1, never falling as the score rises."""
-        return min(_MOST, max(_LEAST, sigmoid(score) if self._own else self._calibrated(score)))
+    def confidence(self, score: float, role: str = "user") -> float:
+        """The share of turns of such a role with this score that are worth keeping: 0 to 1, never falling as the score rises."""
+        return min(_MOST, max(_LEAST, sigmoid(score) if self._own else self._calibrated(score, role)))
 
-    def _calibrated(self, score: float) -> float:
-        knots = self._knots
+    def _calibrated(self, score: float, role: str) -> float:
+        knots = self._knots["user" if role == "user" else "other"]
         at = bisect_right(knots, (score, 2.0))
         if at == 0 or at == len(knots):
             share = knots[0 if at == 0 else -1][1]
