@@ -153,6 +153,8 @@ def _agents(store: Store) -> list[Finding]:
         out.append(Finding(OFF, "prompts get no memories, a session's start alone does", "`git mem config promptContext true` turns it on"))
     if any(one.target == "claude" for one in found) and not store.settings.flag("readContext"):
         out.append(Finding(OFF, "a file that is read or edited brings no memories", "`git mem config readContext true` turns it on, for Claude Code"))
+    if store.settings["capture"] == "false":
+        out.append(Finding(OFF, "nothing is kept by itself", "`git mem config capture commits` keeps what commit messages decide and explain, `all` also what is said in sessions, in private notes"))
     return out
 
 

@@ -233,3 +233,43 @@ def pairs(rows: list[tuple[str, Any]]) -> None:
     """Name and value, one pair a line."""
     for name, value in rows:
         _labelled(name, safe(str(value)))
+
+
+def suggestion(item: dict[str, Any], place: str = "") -> None:
+    """One suggestion for a person to decide on, as `review.public` gives it, with the memories near it."""
+    facts = [item["type"], f"{item['confidence']:.2f}" if item["confidence"] is not None else "", f"by {item['stage']}" if item["stage"] else "",
+             {"user": "you said", "assistant": "the agent said"}.get(item["role"], item["role"]), f"session {item['session'][:8]}" if item["session"] else "", str(item["created_at"] or "")[:10]]
+    about = safe(" · ".join(f for f in facts if f))
+    rows = [("yellow", f"{safe(item['id'][:8])}  {about}"), *[("bold", safe(item["title"]))] * (not " ".join(item["body"].split()).startswith(item["title"].removesuffix("…")))]
+    rows += [("", "    " + line) for line in safe(item["body"], lines=True).splitlines()]
+    rows += [("dim", "    files: " + safe(", ".join(item["paths"][:6])))] * bool(item["paths"]) + [("dim", "    from " + safe(item["source"]))] * bool(item["source"])
+    for i, h in enumerate(item.get("near", ()), 1):
+        rows.append(("red" if h["replaces"] else "cyan", f"  {i}  {'would replace' if h['replaces'] else 'near'} {safe(h['id'][:8])} [{h['scope']}] {safe(h['title'])}"))
+    if not is_terminal():
+        sys.stdout.write("\n".join(text for _, text in rows) + "\n")
+        return
+    console = _console()
+    from rich.rule import Rule
+    from rich.text import Text
+
+    console.print(Rule(Text(place), style="dim", align="left"))
+    for style, text in rows:
+        console.print(Text(text, style=style), soft_wrap=False)
+
+
+def keys(choices: list[tuple[str, str]]) -> None:
+    """The keys that a question takes, on one line without its end."""
+    from rich.text import Text
+
+    _console().print(Text("  ").join([Text.assemble((key, "bold"), " ", (what, "dim")) for key, what in choices]), end=" ", soft_wrap=True)
+    sys.stdout.flush()
+
+
+def suggestions(items: list[dict[str, Any]], more: int = 0) -> None:
+    """One line a suggestion."""
+    for item in items:
+        sure = f"{item['confidence']:.2f}" if item["confidence"] is not None else "?   "
+        remark = item["state"] if item["state"] != "waiting" else "queued" if item["queued"] else ""
+        sys.stdout.write(f"{safe(item['id'][:8])} {sure} {safe(item['type'])}: {safe(item['title'])}" + (f" ({remark})" if remark else "") + "\n")
+    if more:
+        sys.stdout.write(f"… {more} more queued; --all shows them\n")

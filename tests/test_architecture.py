@@ -17,22 +17,22 @@ PACKAGE = pathlib.Path(gitmem.__file__).parent
 LAYERS = [
     {"__main__", "cli", "hook"},
     {"render"},
-    {"audit", "automemory", "bare", "block", "briefing", "call", "events", "inject", "context", "doctor", "facts", "githooks", "graves", "install", "installed", "listing", "memories", "purge", "ready", "reanchor", "recall", "receipts", "relevance", "remember", "setup", "served", "sync", "takein", "transfer", "verify", "view", "wipe", "worker", "writeback"},
+    {"audit", "automemory", "bare", "block", "briefing", "call", "events", "inject", "context", "doctor", "facts", "githooks", "graves", "install", "installed", "listing", "memories", "purge", "ready", "suggestions", "review", "calibrate", "announce", "reanchor", "recall", "receipts", "relevance", "remember", "setup", "served", "sync", "takein", "transfer", "verify", "view", "wipe", "worker", "writeback", "keeper", "harvest", "adr"},
     {"store"},
     {"keys", "sign", "signature", "trust"},
-    {"ancestry", "check", "document", "erase", "faults", "filters", "index", "marks", "notes", "patches", "plans", "remote", "rescue", "search", "standing", "stored", "treeedit", "twins", "update", "vectors", "where"},
-    {"cache", "embed", "guard", "history", "ledger", "notetree", "odb", "packfile", "parallel", "roots", "scan", "tables"},
-    {"changes", "config", "failures", "gitcmd", "here", "hooklines", "kept", "layout", "protocol", "reflock", "session", "spool"},
-    {"__init__", "digest", "errors", "fastjson", "fold", "hook", "plain", "protocol", "rank", "record", "redact", "redact_context", "redact_rules", "stem", "claudehome", "jsonedit", "section", "targets", "text", "topic"},
+    {"ancestry", "better", "check", "document", "erase", "faults", "filters", "index", "llamavec", "marks", "notes", "patches", "plans", "remote", "rescue", "search", "standing", "stored", "treeedit", "twins", "update", "vectors", "where", "commitlog", "alike", "stages"},
+    {"cache", "embed", "guard", "history", "ledger", "notetree", "odb", "packfile", "parallel", "roots", "scan", "tables", "transcript", "linear"},
+    {"changes", "chosen", "config", "failures", "fetch", "gitcmd", "here", "hooklines", "kept", "layout", "llama", "llamaproc", "protocol", "reflock", "session", "spool"},
+    {"__init__", "digest", "errors", "fastjson", "fold", "hook", "plain", "promptform", "protocol", "rank", "record", "redact", "redact_context", "redact_rules", "registry", "stem", "plot", "retrain", "claudehome", "jsonedit", "section", "targets", "text", "topic", "sources", "toolcalls", "strip", "signals", "features"},
 ]
 HOMES = {"numpy": {"vectors"}, "pygit2": {"notes"}, "typer": {"cli"}, "rich": {"render"}, "llama_cpp": {"llama"}, "mcp": {"mcp_server"},
-         "subprocess": {"gitcmd", "keys", "marks", "remote", "cli"}, "sqlite3": {"cache", "faults", "guard", "store", "doctor"}}
+         "subprocess": {"gitcmd", "keys", "llamaproc", "marks", "remote", "cli"}, "sqlite3": {"cache", "faults", "guard", "store", "doctor"}}
 HEAVY = {"numpy", "pygit2", "typer", "rich", "llama_cpp", "mcp", "sklearn", "scipy"}
 
 # What a prompt waits for: standard library only, and none of its slow parts.
-HOT = ["automemory", "bare", "block", "briefing", "cache", "call", "context", "document", "embed", "events", "facts", "failures", "fastjson", "faults",
+HOT = ["announce", "automemory", "bare", "block", "briefing", "cache", "call", "context", "document", "embed", "events", "facts", "failures", "fastjson", "faults",
        "filters", "fold", "guard", "here", "kept", "plain", "rank", "ready", "record", "relevance", "scan",
-       "search", "session", "spool", "standing", "stored", "text", "trust"]
+       "search", "session", "spool", "standing", "stored", "text", "trust", "sources", "strip", "toolcalls"]
 SLOW = HEAVY | {"dataclasses", "typing", "inspect", "subprocess", "hashlib", "pathlib", "asyncio", "logging", "tempfile",
                "re", "enum", "json", "datetime", "contextlib", "copy", "random"}
 

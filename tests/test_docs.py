@@ -272,7 +272,7 @@ def test_completion_of_the_readme_completes(lab: Lab) -> None:
     shim = lab.root / "git-mem"
     shim.write_text(f"#!/bin/sh\nexec '{sys.executable}' -m gitmem \"$@\"\n")
     shim.chmod(0o755)
-    for words, expected in (("git mem re", {"reanchor", "recall", "receipts", "remember"}), ("git mem recall --t", {"--type", "--tag", "--tags"})):
+    for words, expected in (("git mem re", {"reanchor", "recall", "receipts", "remember", "review"}), ("git mem recall --t", {"--type", "--tag", "--tags"})):
         script = f'PATH="{lab.root}:$PATH"\n{found[1]}\nCOMP_WORDS=({words}); COMP_CWORD={len(words.split()) - 1}; _git_mem; echo "${{COMPREPLY[*]}}"'
         done = lab.run(lab.root, "bash", "--norc", "-c", script)
         assert set(done.stdout.split()) == expected, done.stderr

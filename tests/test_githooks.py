@@ -746,7 +746,7 @@ def test_init_asks_about_hooks_only_on_a_terminal(lab: Lab) -> None:
         said = b""
         while b"[y/N]" not in said:
             said += os.read(ours, 4096)
-        os.write(ours, answer.encode())
+        os.write(ours, answer.encode() + b"\n")  # Enter for what else it asks
         try:
             while os.read(ours, 4096):
                 pass

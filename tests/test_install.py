@@ -459,10 +459,12 @@ def on_a_terminal(lab: Lab, cwd: pathlib.Path, *words: str, typed: str) -> str:
 def test_init_asks_for_each_agent_that_is_there_and_takes_no_for_an_answer(lab: Lab, repo: pathlib.Path) -> None:
     user_file(lab).parent.mkdir()
     user_file(lab, "gemini").parent.mkdir()
-    told = on_a_terminal(lab, repo, "init", "--offline", typed="n\ny\n\n")  # git hooks: no; Claude Code: yes; Gemini: what Enter means
+    told = on_a_terminal(lab, repo, "init", "--offline", typed="n\ny\n\n\n")  # git hooks: no; Claude Code: yes; Gemini and capture: what Enter means
     assert "Give Claude Code memories" in told and "Give Gemini CLI memories" in told and "Codex" not in told
     assert user_file(lab).exists() and not user_file(lab, "gemini").exists()
-    assert "Claude Code memories" not in on_a_terminal(lab, repo, "init", "--offline", typed="n\nn\n")
+    assert "Claude Code memories" not in on_a_terminal(lab, repo, "init", "--offline", typed="n\nn\ny\n")
+    assert lab.git(repo, "config", "mem.capture") == "commits\n"
+    assert "Keep what commit" not in on_a_terminal(lab, repo, "init", "--offline", typed="n\nn\n")
 
 
 def test_the_permission_is_offered_on_a_terminal(lab: Lab, repo: pathlib.Path) -> None:

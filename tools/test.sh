@@ -51,6 +51,10 @@ echo "== lint"
 echo "== types"
 "$tools/bin/mypy" --strict --python-executable "$run/bin/python" gitmem
 PYTHON=$python sh tools/fetch_clients.sh
+if [ -n "${GIT_MEM_TEST_LLM:-}" ]; then # compiles for minutes and fetches 620 MB; the tests of the language model are skipped otherwise
+  "$run/bin/python" -c 'import llama_cpp, gguf' 2>/dev/null || "$run/bin/pip" install --quiet llama-cpp-python gguf
+  PYTHON=$run/bin/python sh tools/fetch_models.sh
+fi
 echo "== tests on the installed wheel"
 # From another directory, so that `import gitmem` can only find the wheel.
 cd "$envs"

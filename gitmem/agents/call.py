@@ -33,7 +33,7 @@ _GRACE = 2.0  # seconds in which a write that has begun must end: only a reader 
 
 
 class Call:
-    """`here` is set once the repository is known; `out` is where the answer goes."""
+    """`here` is set once the repository is known; `out` is where the answer goes; `message` goes with it to the user, and is gone then."""
 
     def __init__(self, agent: str, event: str, payload: Mapping[str, Any], environ: Mapping[str, str], begun: float, out: int = 1) -> None:
         self.agent = agent
@@ -46,6 +46,7 @@ class Call:
         self.here: Here | None = None
         self.cwd = ""
         self.session = protocol.session(payload)
+        self.message = ""
         self.spoken = False
         self.silent = False
         self._lock = _thread.allocate_lock()
@@ -115,7 +116,7 @@ class Call:
 
     def say(self, context: str, ids: Iterable[str] = (), route: str = "") -> bool:
         """Gives the model this context, and notes the ids of what is in it; whether it was written. Once in a call, and never after the deadline."""
-        data = protocol.envelope(self.agent, self.event, context)
+        data = protocol.envelope(self.agent, self.event, context, self.message)
         if not data:
             return False
         with self._lock:
@@ -127,6 +128,7 @@ class Call:
             except OSError as e:
                 self.failed(f"cannot write the answer: {type(e).__name__}")
                 return False
+            self.message = ""
             if self.here and route:
                 subagent = self.subagent
                 told = [subagent, *ids] if subagent else ids

@@ -3,8 +3,10 @@
 Promises. Context goes only where an agent takes it (`protocol.injects`), and
 what was shown is not shown again in a session. Files a tool changed and tools
 that failed are noted by path and name; no text of a prompt, a command, an
-answer or a memory is kept. Stop prints nothing: whatever it says would start
-another turn. SessionEnd leaves everything to the worker.
+answer or a memory is kept, unless `mem.capture` is `all`: then what was said
+and what a tool changed waits in the spool for the worker (`capture/sources`).
+Stop prints nothing: whatever it says would start another turn. SessionEnd
+leaves everything to the worker.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ from . import protocol, session
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
     from .block import Block
     from .call import Call
 
 _FORGOTTEN = ("compact", "clear")  # after these the model has nothing before it of what it was shown
+_ANSWERS = ("last_assistant_message", "last-assistant-message", "prompt_response")
 _LEAN = 2000  # tokens that fit where an agent takes less than others
 
 
@@ -27,7 +31,10 @@ def _start(call: Call) -> None:
     if source in _FORGOTTEN:
         call.note("context", [source])
     call.note("start", [source])
+    announced = _announced(call) if source != "compact" else None
     _inject(call, "compact" if source == "compact" else "start")
+    if announced and call.here and (call.say("") or not call.message):
+        announced.told(call.here.mem_dir)
     if call.here and call.agent == "claude":
         from . import automemory
 
@@ -35,6 +42,16 @@ def _start(call: Call) -> None:
         line = automemory.step(call.here, call.environ, call.until)
         if line:
             call.ask(line)
+
+
+def _announced(call: Call) -> ModuleType | None:
+    """What capture did since the last session goes along with the answer; the module that is told once it went."""
+    if not call.here or call.agent != "claude":
+        return None
+    from . import announce
+
+    call.message = announce.message(call.here.mem_dir)
+    return announce if call.message else None
 
 
 def _subagent(call: Call) -> None:
@@ -75,11 +92,19 @@ def _fits(call: Call, block: Block) -> bool:
 
 
 def _prompt(call: Call) -> None:
-    if not call.here or not call.asked or not call.here.settings.flag("promptContext"):
+    wanted = call.here and call.asked and call.here.settings.flag("promptContext")
+    if not wanted and not _captures(call):
         return
     prompt = protocol.text(call.payload, "prompt", "user_prompt")
     if not prompt:
         call.failed("no prompt in the input")
+        return
+    if call.here and _captures(call):
+        from ..hooks import spool
+
+        spool.rescue(call.here.common_dir)  # of agents that never say that they stop
+        _hear(call, "user", prompt)
+    if not wanted:
         return
     from . import inject
 
@@ -108,6 +133,7 @@ def _after_tool(call: Call) -> None:
         paths = _paths(call)
         if paths:
             call.note("touched", paths)
+            _did(call, name, paths)
 
 
 def _failed_tool(call: Call) -> None:
@@ -139,18 +165,58 @@ def _compact(call: Call) -> None:
 
 
 def _end(call: Call) -> None:
-    """The worker makes the receipt; the event only wakes it."""
+    """The worker makes the receipt, and reads the conversation where that is wanted; the event only wakes it."""
     if call.session:
         call.note("end", [(protocol.text(call.payload, "reason") or "other")[:40]])
-        call.ask(b'{"event":"session-end"}')
+        line = b'{"event":"session-end"}'
+        if _captures(call) and call.here:
+            from ..capture import sources
+
+            line = sources.ended(protocol.text(call.payload, "transcript_path"), call.session, call.agent, call.here.head)
+        call.ask(line)
 
 
 def _rest(call: Call) -> None:
-    """Nothing to say. A worker that was killed is started again where lines have waited for it."""
+    """Nothing to say. What was said goes to the worker; one that was killed is started again where lines have waited for it."""
     from ..hooks import spool
 
-    if call.here:
-        spool.rescue(call.here.common_dir)
+    if not call.here:
+        return
+    if _captures(call):
+        _hear(call, "assistant", protocol.text(call.payload, *_ANSWERS))
+        if spool.waiting(call.here.mem_dir):
+            spool.wake(call.here.common_dir)
+    spool.rescue(call.here.common_dir)
+
+
+def _captures(call: Call) -> bool:
+    """Whether what is said in this session may wait on the disk for the worker."""
+    return call.here is not None and call.here.settings["capture"] == "all"
+
+
+def _hear(call: Call, role: str, text: str) -> None:
+    """Leaves what was said for the worker, which is not started: a prompt shares its processor with nobody."""
+    from ..capture import sources
+
+    if call.here and text:
+        _leave(call, sources.heard(role, text, call.session or "", call.agent, call.here.head))
+
+
+def _did(call: Call, name: str, paths: list[str]) -> None:
+    if call.here and _captures(call):
+        from ..capture import sources
+
+        _leave(call, sources.done(call.payload, name, paths, call.session or "", call.agent, call.here.head))
+
+
+def _leave(call: Call, line: bytes) -> None:
+    from ..hooks import spool
+
+    if call.here and line:
+        try:
+            spool.append(call.here.mem_dir, line)
+        except (OSError, ValueError) as e:
+            call.failed(f"cannot append: {type(e).__name__}")
 
 
 def _nothing(call: Call) -> None:

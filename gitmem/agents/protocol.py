@@ -176,9 +176,17 @@ def room(agent: str) -> int:
     return _ROOM.get(agent, ROOM)
 
 
-def envelope(agent: str, event: str, context: str) -> bytes:
-    """What to print so that the agent's model reads `context`; nothing where there is no way. All ASCII, but for plain text."""
+def envelope(agent: str, event: str, context: str, message: str = "") -> bytes:
+    """What to print so that the agent's model reads `context`; nothing where there is no way. All ASCII, but for plain text.
+
+    `message` is for the user's eyes; only Claude Code has a place for it, and only beside JSON.
+    """
     kind = _ENVELOPES.get((agent, event), "")
+    if message and agent == "claude" and kind == "hook":
+        said: dict[str, Any] = {"systemMessage": message}
+        if context:
+            said["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": context}
+        return fastjson.encoder(ensure_ascii=True)(said).encode()
     if not kind or not context:
         return b""
     if kind == "plain":

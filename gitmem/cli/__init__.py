@@ -41,8 +41,12 @@ _COMMANDS = {
     "trust": ("verify", "sign"),
     "write": ("remember", "edit", "supersede", "forget", "share"),
     "reanchor": ("reanchor",),
+    "capture": ("capture",),
     "purge": ("purge",),
     "receipts": ("receipts",),
+    "review": ("review",),
+    "calibrate": ("calibrate",),
+    "model": ("model",),
     "admin": ("status", "index", "stats", "doctor", "config", "export", "import", "help"),
 }
 

@@ -5,20 +5,25 @@ from __future__ import annotations
 import os
 import sys
 import time
+from typing import Any
 
 import typer
 
 from .. import doctor, render, setup
 from ..agents import audit
 from ..anchors import reanchor
+from ..capture import suggestions
 from ..core.errors import MemError, UsageError
+from ..engine import better
 from ..engine import cache as cache_file
 from ..engine.filters import Filter
 from ..git import config as settings
 from ..hooks import githooks
 from ..memory import listing, transfer
+from ..models import llamavec
+from ..store import Store
 from . import app
-from .common import opened, read_stdin, refused, write, write_json
+from .common import chosen_vectors, opened, read_stdin, refused, write, write_json
 
 _Json = typer.Option(False, "--json", help="Print JSON.")
 
@@ -32,6 +37,7 @@ def status_command(as_json: bool = _Json) -> int:
         had_cache = os.path.exists(path)
         hooks = githooks.survey(store)
         numbers = store.with_cache(lambda cache: listing.counts(store, cache))[0] if any(tips.values()) or had_cache else None
+        without = _without_better(store) if numbers else None
         facts = {
             "repository": store.repo.top or store.repo.git_dir,
             "enabled": store.settings.flag("enabled"),
@@ -41,8 +47,10 @@ def status_command(as_json: bool = _Json) -> int:
             "superseded": numbers["superseded"] if numbers else 0,
             "forgotten": numbers["forgotten"] if numbers else 0,
             "without_vectors": numbers["without_vectors"] if numbers else 0,
+            "without_better_vectors": without,
             "refs": {ref: tip for ref, tip in tips.items() if tip},
             "cache": path if os.path.exists(path) else None,
+            "suggestions": len(suggestions.waiting(store)) if numbers else 0,
             "waiting": setup.waiting(store),
             "hooks": hooks.on,
             "missing_settings": [f"{k} = {v}" for k, v, _ in setup.missing(store)],
@@ -55,12 +63,14 @@ def status_command(as_json: bool = _Json) -> int:
             ("memories", f"{facts['memories']} ({facts['team']} team, {facts['private']} private); {facts['superseded']} superseded, {facts['forgotten']} forgotten"),
             ("git hooks", ", ".join(hooks.on) or "off; `git mem install git` turns them on"),
             ("refs", ", ".join(f"{r} {t[:8]}" for r, t in tips.items() if t) or "none yet"),
-            ("cache", f"{os.path.getsize(path) / 1e6:.1f} MB, up to date, {facts['without_vectors']} without a vector" if facts["cache"] else "none yet; the first recall builds it"),
+            ("cache", f"{os.path.getsize(path) / 1e6:.1f} MB, up to date, {facts['without_vectors']} without a vector{_of_model(without)}" if facts["cache"] else "none yet; the first recall builds it"),
         ])
         if not facts["enabled"]:
             write(f"switched off by {store.settings.origins['enabled']}")
         if hooks.problems:
             write(f"{hooks.problems[0][0]}; {hooks.problems[0][1]}")
+        if facts["suggestions"]:
+            write(f"{facts['suggestions']} suggestion{'s wait' if facts['suggestions'] != 1 else ' waits'} for you: git mem review")
         for name in setup.waiting(store):
             write(f"fetched but not united yet: {name}")
             write("  git mem sync   unites it with yours")
@@ -69,9 +79,24 @@ def status_command(as_json: bool = _Json) -> int:
         return 0
 
 
+def _without_better(store: Store) -> int | None:
+    """Memories without a vector of the chosen embedding model; None where none is in use. Starts no model: the newest space is its own."""
+    from ..models import chosen, registry
+
+    choice = chosen.choice(registry.EMBEDDING, store.settings["embedModel"], os.environ)
+    if not choice.path:
+        return None
+    start = llamavec.prefix(choice.path, choice.name, choice.sha256)
+    return store.with_cache(lambda cache: better.missing_by_prefix(cache, start))[0]
+
+
+def _of_model(missing: int | None) -> str:
+    return "" if missing is None else f", {missing} without one of the chosen model"
+
+
 @app.command("index")
 def index_command(
-    all: bool = typer.Option(False, "--all", help="Also compute the best configured vectors; today the packaged table is the only one."),
+    all: bool = typer.Option(False, "--all", help="Also make the vectors of the chosen embedding model (`git mem model use NAME --embed`) that are missing; goes on where it was broken off."),
     rebuild: bool = typer.Option(False, "--rebuild", help="Build the cache anew from the whole history of the notes."),
     as_json: bool = _Json,
 ) -> int:
@@ -90,12 +115,29 @@ def index_command(
 
             numbers, _ = store.with_cache(lambda cache: (cache.count(), cache.meta("space"), store.trust.catch_up(cache, None)), progress=tell, deep=rebuild)
         reanchor.finish(store)
+        made = _better_vectors(store) if all else None
         seconds = time.perf_counter() - start
         if as_json:
-            write_json({"memories": numbers[0], "lines_read": shown, "space": numbers[1], "seconds": round(seconds, 3)})
+            write_json({"memories": numbers[0], "lines_read": shown, "space": numbers[1], "seconds": round(seconds, 3), **(made or {})})
         else:
             write(f"{numbers[0]} memories indexed, vectors by {numbers[1]} ({seconds:.2f} s)")
+            if made:
+                write(f"{made['made']} vectors made in the space {made['better']}, {made['missing']} missing")
+            elif all:
+                write("no embedding model is in use; `git mem model list` names some")
         return 0
+
+
+def _better_vectors(store: Store) -> dict[str, Any] | None:
+    """Makes what is missing of the chosen model's vectors; None where no model is in use."""
+    with chosen_vectors(store) as vectors:
+        if vectors is None:
+            return None
+        space = vectors.space
+        left = store.with_cache(lambda cache: better.missing(cache, space))[0]
+        with render.progress("embedding", total=left or None) as advance:
+            made = store.with_cache(lambda cache: (better.fill(cache, vectors, advance), better.missing(cache, space)))[0]
+    return {"made": made[0], "missing": made[1], "better": space}
 
 
 @app.command("stats")
@@ -201,24 +243,33 @@ def export_command(
 
 @app.command("import")
 def import_command(
-    file: str = typer.Argument(..., help="A file that `git mem export` wrote (`-`: standard input); `claude`: what Claude Code noted on this project."),
-    private: bool = typer.Option(False, "--private", help="Keep them in private notes (`claude`: always, unless --team)."),
+    file: str = typer.Argument(..., help="A file that `git mem export` wrote (`-`: standard input); `claude`: what Claude Code noted on this project; `git-log`: what commit messages say; `adr`: decision records in the tree."),
+    where: str = typer.Argument("", help="git-log: a range of commits (default: the newest 5000); adr: a directory (default: docs/adr and the like)."),
+    private: bool = typer.Option(False, "--private", help="Keep them in private notes (`claude` and `git-log`: always, unless --team)."),
     team: bool = typer.Option(False, "--team", help="Store them in the shared notes."),
     directory: str = typer.Option("", "--from", metavar="DIR", help="claude: read this directory of topic files."),
-    dry_run: bool = typer.Option(False, "--dry-run", "-n", help="claude: say what would be stored."),
+    dry_run: bool = typer.Option(False, "--dry-run", "-n", help="claude, git-log, adr: say what would be stored."),
     allow_secret: bool = typer.Option(False, "--allow-secret", help="Store texts although they look like they hold secrets."),
     as_json: bool = _Json,
 ) -> int:
-    """Read memories that `git mem export` wrote, or Claude Code's auto memory; what is known adds nothing."""
+    """Read memories that `git mem export` wrote, Claude Code's auto memory, commit messages or decision records; what is known adds nothing."""
     if private and team:
         raise UsageError("--private and --team exclude each other")
-    if (directory or dry_run) and file != "claude":
-        raise UsageError("--from and --dry-run go with `git mem import claude`")
+    if directory and file != "claude":
+        raise UsageError("--from goes with `git mem import claude`")
+    if (dry_run and file not in ("claude", "git-log", "adr")) or (where and file not in ("git-log", "adr")):
+        raise UsageError("--dry-run goes with claude, git-log and adr, a range with git-log, a directory with adr")
     with opened() as store:
         if file == "claude":  # a file of that name is './claude'
             from .claude import import_claude
 
             return import_claude(store, directory, "team" if team else "private", allow_secret, dry_run, as_json)
+        if file in ("git-log", "adr"):
+            from .imports import import_adr, import_log
+
+            if file == "git-log":
+                return import_log(store, where, "team" if team else "private", dry_run, as_json)
+            return import_adr(store, where, "private" if private else "team" if team else "", allow_secret, dry_run, as_json)
         try:
             if file == "-":
                 text = read_stdin()

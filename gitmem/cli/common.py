@@ -37,6 +37,31 @@ def opened(*, needs_enabled: bool = True) -> Iterator[Store]:
         store.close()
 
 
+@contextmanager
+def chosen_vectors(store: Store) -> Iterator[Any]:
+    """The embedding model that the user chose, asked when it is needed; None where none is chosen or it cannot be used (then a line says why)."""
+    setting = store.settings["embedModel"]
+    if not setting and not os.environ.get("GIT_MEM_EMBED_MODEL"):
+        yield None
+        return
+    from ..models import chosen, llamavec, registry
+
+    choice = chosen.choice(registry.EMBEDDING, setting, os.environ)
+    if not choice.path:
+        if choice.reason:
+            warn(f"warning: {choice.reason}; using the packaged table")
+        yield None
+        return
+    try:
+        vectors = llamavec.LlamaVectors(choice.path, choice.name, choice.sha256)
+    except llamavec.NoVectors as e:
+        warn(f"warning: {e.message}; using the packaged table")
+        yield None
+        return
+    with vectors:
+        yield vectors
+
+
 def write(text: str = "") -> None:
     """One line of output; no byte of it can steer the terminal."""
     sys.stdout.write(safe(text) + "\n")

@@ -18,7 +18,7 @@ _SHOWN = 20  # deleted objects that are listed without --json
 
 @app.command("purge")
 def purge_command(
-    id: str = typer.Argument(..., help="The memory, by a unique prefix of its id; or a line of a note that is no memory, by a prefix of its version (`git mem doctor` and `git mem verify` name them); "
+    id: str = typer.Argument(..., help="The memory, by a unique prefix of its id; or a suggestion, likewise; or a line of a note that is no memory, by a prefix of its version (`git mem doctor` and `git mem verify` name them); "
                              "or what was purged before, to finish it."),
     force: bool = typer.Option(False, "--force", help="Do not ask."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON, with the id of every deleted object."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import typer
@@ -13,7 +14,7 @@ from ..engine.filters import Filter
 from ..memory import listing, recall
 from ..store import Store
 from . import app
-from .common import opened, when, write, write_json
+from .common import chosen_vectors, opened, when, write, write_json
 
 _Json = typer.Option(False, "--json", help="Print JSON.")
 _Type = typer.Option([], "--type", help="Only this type; may be repeated.")
@@ -58,13 +59,16 @@ def recall_command(
         most = limit or store.settings.number("limit")
         wanted = _filter(store, type, tag, path, phase, since, until, author, scope)
         if batch:
-            for id, found in recall.batch(store, _queries(batch), wanted, limit=most, at=at, all_branches=all):
+            with chosen_vectors(store) as vectors:
+                answers = recall.batch(store, _queries(batch), wanted, limit=most, at=at, all_branches=all, vectors=vectors)
+            for id, found in answers:
                 write_json({"_id": id, "hits": found})
             return 0
         text = " ".join(query or [])
         if not text.strip():
             raise UsageError("nothing to look for", hint="give the question, for example `git mem recall which database and why`")
-        answer = recall.recall(store, text, wanted, limit=most, at=at, all_branches=all, hot=hot)
+        with nullcontext() if hot else chosen_vectors(store) as vectors:
+            answer = recall.recall(store, text, wanted, limit=most, at=at, all_branches=all, hot=hot, vectors=vectors)
         if as_json:
             if not explain:
                 for hit in answer["hits"]:

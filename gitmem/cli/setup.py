@@ -40,6 +40,7 @@ def init_command(offline: bool = typer.Option(False, "--offline", help="Do not a
         write(f"  {count} memories here" if count else "  no memories here yet")
         _offer_hooks(store)
         _offer_agents(store)
+        _offer_capture(store)
         write("next:")
         if not count:
             write('  git mem remember "why something is as it is" --type decision')
@@ -69,6 +70,15 @@ def _offer_agents(store: Store) -> None:
             done, hints = install.install(os.environ, store.repo, name)
             for line in done + hints:
                 write(f"  {line}")
+
+
+def _offer_capture(store: Store) -> None:
+    """Asks on a terminal, where nobody has said anything about it yet."""
+    if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()) or store.settings.origins["capture"] != "default":
+        return
+    if typer.confirm("Keep what commit messages decide and explain as private memories? (`git mem config capture all`: also what is said in sessions)", default=False):
+        store.repo.git.run("config", "--local", "mem.capture", "commits")
+        write("  mem.capture = commits")
 
 
 @app.command("install")

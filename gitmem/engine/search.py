@@ -45,6 +45,8 @@ class Search:
         self.cache = cache
         self.table = table
         self.stand = stand
+        # (space, the question's vector there) of the model the user chose; it ranks, the packaged table judges: the verdict is calibrated to that.
+        self.better: Callable[[str], tuple[str, bytes] | None] | None = None
         self._codes: bytes | None = None
 
     @property
@@ -68,6 +70,10 @@ class Search:
         hits = rank.fuse(lexical, nearest, cosines, rank.ceiling(terms, df, count))
         held = [self._terms(hit.row) for hit in hits[: rank.LOOKED_AT]]
         verdict, probability = rank.verdict(terms, df, count, hits, held, [c for _, c in nearest])
+        asked = self.better(query) if self.better else None
+        if asked is not None:
+            near = self._better(asked, rows_sql, rows_args)
+            hits = rank.fuse(lexical, list(near.items())[:CANDIDATES], {row: near[row] for row, _ in lexical if row in near}, rank.ceiling(terms, df, count))
         seen = hits[: limit * _SEEN]
         hits = rank.apply_priors(seen, self._priors([hit.row for hit in seen]))
         return hits[:limit], verdict, probability
@@ -88,6 +94,13 @@ class Search:
         scored = {row: cosine for cosine, row in scan.rescore(vectors, vector, sorted(vectors))}
         nearest = sorted(((row, scored[row]) for row in near if row in scored), key=lambda item: (-item[1], item[0]))[:CANDIDATES]
         return nearest, {row: scored[row] for row in lexical if row in scored}
+
+    def _better(self, asked: tuple[str, bytes], rows_sql: str, rows_args: list[object]) -> dict[int, float]:
+        """{row: cosine}, best first, in the space of the chosen model."""
+        from . import better
+
+        allowed = [row for (row,) in self.cache.db.execute(rows_sql, rows_args)] if rows_sql else None
+        return {row: cosine for cosine, row in better.cosines(self.cache, *asked, allowed)}
 
     def _terms(self, row: int) -> set[str]:
         data = stored.load(self.cache, [row])[0][0]

@@ -18,6 +18,9 @@ CREATE TABLE line(n INTEGER PRIMARY KEY, version BLOB NOT NULL UNIQUE, memory BL
 CREATE INDEX line_memory ON line(memory);
 CREATE INDEX line_purge ON line(op) WHERE op = 'purge';
 CREATE INDEX line_receipt ON line(op) WHERE op = 'receipt';
+CREATE INDEX line_suggest ON line(op) WHERE op = 'suggest';
+CREATE INDEX line_verdict ON line(op) WHERE op = 'verdict';
+CREATE INDEX line_calibration ON line(op) WHERE op = 'calibration';
 CREATE TABLE cover(version BLOB NOT NULL, by INTEGER NOT NULL, PRIMARY KEY(version, by)) WITHOUT ROWID;
 -- New commits in the place of old ones: `move` records, and lines found at a commit they do not name (a rewrite copied the note).
 CREATE TABLE move(old TEXT NOT NULL, new TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY(old, new, n)) WITHOUT ROWID;
@@ -52,6 +55,8 @@ CREATE TABLE label(kind TEXT NOT NULL, value TEXT NOT NULL, row INTEGER NOT NULL
 CREATE VIRTUAL TABLE fts USING fts5(title, body, extra, content='', tokenize='ascii');
 CREATE TABLE term(word TEXT PRIMARY KEY, df INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE vector(row INTEGER PRIMARY KEY, v BLOB NOT NULL, crc INTEGER NOT NULL);
+-- Vectors of the model a user chose, each under the name of its space (`better`).
+CREATE TABLE better(row INTEGER NOT NULL, space TEXT NOT NULL, v BLOB NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY(row, space)) WITHOUT ROWID;
 CREATE TABLE code(chunk INTEGER PRIMARY KEY, codes BLOB NOT NULL, crc INTEGER NOT NULL);
 """
 

@@ -219,6 +219,7 @@ class Update:
         self.db.executemany("UPDATE term SET df = df - 1 WHERE word = ?", words)
         self.db.executemany("DELETE FROM term WHERE word = ? AND df <= 0", words)
         self.db.executemany("DELETE FROM vector WHERE row = ?", [(row,) for row, _ in shown])
+        self.db.executemany("DELETE FROM better WHERE row = ?", [(row,) for row in rows])
         self.cache.set_codes({row: bytes(CODE) for row, _ in shown})
         self.count -= len(shown)
         for part in _parts(rows):

@@ -79,7 +79,7 @@ class Report(erase.Erased):
 
 
 def find(store: Store, prefix: str) -> Target:
-    """The memory an id prefix names, whatever its state; else what was purged under it; else the line whose version it names and that no memory has.
+    """The memory an id prefix names, whatever its state; else the suggestion; else what was purged under it; else the line whose version it names and that no memory has.
 
     Raises MemError where there is none of them, or several.
     """
@@ -91,6 +91,8 @@ def find(store: Store, prefix: str) -> Target:
         low = prefix.strip().lower()
         if len(low) < memories.SHORTEST or not is_hex(low):
             raise
+        if apart := _apart(store, low):
+            return apart
         purges = graves.purges(store)
         ids = {r.id for r in purges if r.id.startswith(low) or (not r.data.get("all") and any(v.startswith(low) for v in Tombstones([r]).versions))}
         if len(ids) == 1:
@@ -104,7 +106,7 @@ def find(store: Store, prefix: str) -> Target:
         if purges and not graves.settled(store, Tombstones(purges)):
             return Target("")
         raise
-    records = _lines_of(store, found.memory.id)
+    records = [*_lines_of(store, found.memory.id), *_merged_into(store, found.memory.id)]
     return Target(found.memory.id, record.title_of(found.record.data), found.scope, records)
 
 
@@ -179,6 +181,24 @@ def _lines_of(store: Store, id: str) -> list[Record]:
     return list(found.values())
 
 
+def _merged_into(store: Store, id: str) -> list[Record]:
+    """The suggestions whose text went into a memory with another id, and what was decided about them."""
+    rows = store.with_cache(lambda cache: cache.db.execute("SELECT raw FROM line WHERE op = 'verdict'").fetchall())[0]
+    others = {r.id for r in (record.parse(raw) for (raw,) in rows) if r and r.data.get("memory") == id and r.id != id}
+    return [r for other in sorted(others) for r in _lines_of(store, other) if r.op in record.APART_OPS]
+
+
+def _apart(store: Store, prefix: str) -> Target | None:
+    """The suggestion an id prefix names, which no memory was made of, with what was decided about it."""
+    rows = store.with_cache(lambda cache: cache.db.execute("SELECT raw FROM line WHERE op = 'suggest'").fetchall())[0]
+    found = {r.id: r for r in (record.parse(raw) for (raw,) in rows) if r and r.id.startswith(prefix)}
+    if len(found) > 1:
+        raise Ambiguous(f"'{prefix}' is ambiguous: {', '.join(i[: len(prefix) + 4] for i in sorted(found)[:5])}", hint="type more digits")
+    for id, r in found.items():
+        return Target(id, record.title_of(r.data), "private", _lines_of(store, id))
+    return None
+
+
 def _lines_apart(store: Store, prefix: str) -> dict[str, tuple[bytes, str]]:
     """{version: (line, scope)} of the lines in our refs, or lost from them, that the prefix names and no memory has."""
     found: dict[str, tuple[bytes, str]] = {}
@@ -195,7 +215,7 @@ def _lines_apart(store: Store, prefix: str) -> dict[str, tuple[bytes, str]]:
 def _carry_through(store: Store, target: Target, alone: bool, progress: Callable[[int], None]) -> Report:
     """Everything after the tombstone: refs, objects, cache, files. `alone`: all else that was purged is known to be gone, so search for the target."""
     report = Report()
-    only = target.id if alone else ""
+    only = target.id if alone and all(r.id == target.id for r in target.records) else ""
     purges = graves.purges(store)
     stones = Tombstones(purges)
     graves.forget(store)

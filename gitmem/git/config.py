@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .gitcmd import Git
 
-# name: (kind, default, policy, meaning); kinds: bool, int, tokens (int or auto), text, or a tuple of words
+# name: (kind, default, policy, meaning); kinds: bool, int, tokens (int or auto), share (0 to 1), text, or a tuple of words
 SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
     "enabled": ("bool", "true", False, "false switches git mem off in this repository"),
     "ref": ("text", "mem", False, "notes namespace: memories live in refs/notes/<ref>/team and refs/notes/<ref>/private"),
@@ -34,6 +34,13 @@ SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
     "promptContext": ("bool", "false", False, "true gives an agent, with each prompt, the memories that answer it; `git mem install claude` sets it"),
     "readContext": ("bool", "false", False, "true gives an agent, before it reads or edits a file, what is known about that file"),
     "autoMemory": ("bool", "true", False, "false: what Claude Code notes by itself is not read when a session starts; `git mem import claude` still does"),
+    "suggestions": ("int", "5", True, "how many of one session's suggestions `review` puts before you; the rest waits in its queue"),
+    "capture": (("false", "commits", "all"), "false", False,
+                "what git mem keeps by itself, in private notes: commits (messages that state a decision, a lesson, a cause), all (also what is said in agents' sessions), or nothing"),
+    "model": ("text", "", False, "the language model that capture asks: a name of `git mem model list`, a path, or none; empty: the default one, if it was fetched"),
+    "embedModel": ("text", "", False, "the model that makes better vectors for `recall`: a name or a path; empty: the packaged table alone"),
+    "captureAuto": ("share", "0.95", False, "captured by itself from this confidence on, 0 to 1"),
+    "captureSuggest": ("share", "0.5", False, "offered to `git mem review` from this confidence on, 0 to 1"),
     "secrets": (("refuse", "allow"), "refuse", False, "refuse texts that look like credentials, on every write"),
 }
 # What counts where a value cannot be: a mistyped policy must not hand out more than the one that was meant.
@@ -58,6 +65,9 @@ class Config:
 
     def number(self, key: str) -> int:
         return int(self._values[key])
+
+    def share(self, key: str) -> float:
+        return float(self._values[key])
 
     @property
     def author(self) -> str:
@@ -146,11 +156,11 @@ def build(found: dict[str, str], policy: dict[str, str], environ: Mapping[str, s
 def check(name: str, kind: str | tuple[str, ...], value: str) -> str:
     """The normal form of a value, or UsageError."""
     word = value.strip()
-    if kind == "bool" or (isinstance(kind, tuple) and "true" in kind):
+    if kind == "bool" or isinstance(kind, tuple):
         low = word.lower()
-        if low in ("true", "yes", "on", "1"):
+        if low in ("true", "yes", "on", "1") and (kind == "bool" or "true" in kind):
             return "true"
-        if low in ("false", "no", "off", "0"):
+        if low in ("false", "no", "off", "0") and (kind == "bool" or "false" in kind):
             return "false"
         if kind == "bool":
             raise UsageError(f"setting 'mem.{name}' is '{word}', not true or false")
@@ -160,6 +170,11 @@ def check(name: str, kind: str | tuple[str, ...], value: str) -> str:
         return str(int(word))
     if kind == "tokens":
         return "auto"
+    if kind == "share":
+        digits = word.replace(".", "", 1)
+        if not (digits.isascii() and digits.isdigit() and len(word) < 20 and float(word) <= 1):
+            raise UsageError(f"setting 'mem.{name}' is '{word}', not a number from 0 to 1")
+        return f"{float(word):g}"
     if name == "trust" and word == "allowed":
         return "allowed-signers"
     if isinstance(kind, tuple) and word not in kind:

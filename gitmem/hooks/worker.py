@@ -22,8 +22,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import sync
-from ..agents import facts, receipts, takein, writeback
+from ..agents import announce, facts, receipts, takein, writeback
 from ..anchors import reanchor
+from ..capture import harvest, sources
 from ..engine import check, guard
 from ..store import Store, open_store
 from . import githooks, spool
@@ -38,19 +39,19 @@ LOG = "worker.log"
 _LOG_BOUND = 64 * 1024
 
 
-def run(common_dir: str, environ: Mapping[str, str], linger: float = _LINGER) -> None:
-    """Works off the spool of a repository; returns at once where another worker is at it, or where the cache directory is gone. Raises nothing."""
+def run(common_dir: str, environ: Mapping[str, str], linger: float = _LINGER, wait: float = 0.0) -> None:
+    """Works off the spool of a repository; returns where another worker is at it for `wait` seconds, or where the cache directory is gone. Raises nothing."""
     mem_dir = os.path.join(common_dir, "mem")
     try:
-        _run(common_dir, mem_dir, environ, linger)
+        _run(common_dir, mem_dir, environ, linger, wait)
     except Exception as e:
         _log(mem_dir, _words("worker", e))
 
 
-def _run(common_dir: str, mem_dir: str, environ: Mapping[str, str], linger: float) -> None:
-    end = time.monotonic() + _BUSY
+def _run(common_dir: str, mem_dir: str, environ: Mapping[str, str], linger: float, wait: float) -> None:
+    end = time.monotonic() + _BUSY + wait
     while os.path.isdir(mem_dir):
-        with guard.locked(spool.lock(mem_dir), 0.0) as held:
+        with guard.locked(spool.lock(mem_dir), wait) as held:
             if not held:
                 return
             spool.claim(mem_dir, os.getpid())
@@ -137,7 +138,8 @@ def _behind(store: Store, events: list[Event]) -> None:
 
 
 # What is done about an event. Kinds that are not here only wake us: what they mean is seen in the repository itself.
-HANDLERS: dict[str, Callable[[Store, list[Event]], None]] = {"post-rewrite": _rewritten, "pre-push": _pushed, "behind": _behind, "auto-memory": takein.from_events}
+HANDLERS: dict[str, Callable[[Store, list[Event]], object]] = {"post-rewrite": _rewritten, "pre-push": _pushed, "behind": _behind, "auto-memory": takein.from_events,
+                                                              sources.EVENT: harvest.from_events, "session-end": harvest.from_sessions, "post-commit": harvest.from_hooks}
 
 
 # --- after the events -------------------------------------------------------
@@ -146,6 +148,11 @@ HANDLERS: dict[str, Callable[[Store, list[Event]], None]] = {"post-rewrite": _re
 def _sessions(store: Store) -> None:
     """Receipts of agents' sessions that ended: the event only wakes us, the sessions' files say what there is to do, also of a client that crashed."""
     receipts.tend(store)
+
+
+def _commits(store: Store) -> None:
+    """What new commits say, where `mem.capture` wants it."""
+    harvest.from_commits(store)
 
 
 def _refresh(store: Store) -> None:
@@ -200,13 +207,19 @@ def _given(store: Store) -> None:
     writeback.tend(store)
 
 
-_AFTER: tuple[Callable[[Store], None], ...] = (_sessions, _refresh, _signatures, _anchors, _facts, _tend, _given, _check)
+def _announced(store: Store) -> None:
+    """What was captured can be told at the next session's start, also after this directory was deleted."""
+    if store.settings["capture"] != "false":
+        announce.fill(store)
+
+
+_AFTER: tuple[Callable[[Store], None], ...] = (_sessions, _commits, _refresh, _signatures, _anchors, _facts, _tend, _given, _announced, _check)
 
 
 # --- plumbing ---------------------------------------------------------------
 
 
-def _guarded(store: Store, what: str, action: Callable[..., None], *args: Any) -> None:
+def _guarded(store: Store, what: str, action: Callable[..., object], *args: Any) -> None:
     try:
         action(*args)
     except Exception as e:

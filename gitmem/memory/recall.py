@@ -15,12 +15,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..anchors import reanchor, standing, where
-from ..engine import stored
+from ..engine import better, stored
 from ..engine.cache import Cache
 from ..engine.document import ACTIVE, SUPERSEDED
 from ..engine.filters import Filter
 from ..engine.index import ON_THE_SPOT
 from ..engine.search import Search
+from ..models.llamavec import LlamaVectors, NoVectors
 from ..signing import trust
 from ..store import Store
 from . import view
@@ -60,17 +61,50 @@ def _as_of(searcher: Searcher, wanted: Filter, at: str) -> Filter:
     return narrowed
 
 
-def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = "", all_branches: bool = False, hot: bool = False) -> dict[str, Any]:
+_AT_ONCE = 32  # memories that get their vector of the chosen model while a question waits
+
+
+def _with_model(searcher: Searcher, vectors: LlamaVectors | None, failed: list[str]) -> None:
+    """Lets the chosen model's vectors rank, if every memory has one; else the packaged table's do, and why is added to `failed`."""
+    if vectors is None:
+        return
+    try:
+        space = vectors.space
+        if better.missing(searcher.cache, space) <= _AT_ONCE:
+            better.fill(searcher.cache, vectors)
+        left = better.missing(searcher.cache, space)
+        if left:
+            failed.append(f"{left} memories have no vector of the chosen model yet: `git mem index --all` makes them")
+            return
+    except NoVectors as e:
+        failed.append(e.message)
+        return
+
+    def ask(query: str) -> tuple[str, bytes] | None:
+        try:
+            return None if failed else (space, vectors.question(query))
+        except NoVectors as e:
+            failed.append(e.message)
+            return None
+
+    searcher.better = ask
+
+
+def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = "", all_branches: bool = False, hot: bool = False,
+           vectors: LlamaVectors | None = None) -> dict[str, Any]:
     """The answer as the JSON object of DESIGN 10; every hit carries its parts under `explain`.
 
     `hot`: take in at most ON_THE_SPOT new records, as the prompt hook does; more
     than that makes the answer degraded while a detached process catches up. It
-    leaves out what the policy `mem.trust` does not let be injected.
+    leaves out what the policy `mem.trust` does not let be injected. `vectors`: the
+    embedding model that the user chose, which ranks then.
     """
 
     def ask(cache: Cache) -> dict[str, Any]:
         searcher = Searcher(store, cache, at, all_branches, hot and not at)
         chosen = _as_of(searcher, wanted, at) if at else wanted
+        without: list[str] = []
+        _with_model(searcher, vectors, without)
         checked = True
         if hot:
             checked = store.trust.catch_up(cache, trust.AT_ONCE)
@@ -83,8 +117,8 @@ def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = ""
         reanchor.go_on_later(store, searcher.stands)
         for hit, item in zip(hits, objects, strict=True):
             item["score"], item["retrieval"], item["explain"] = round(hit.score, 4), hit.retrieval, hit.parts()
-        return {"query": query, "verdict": verdict, "probability": round(probability, 4), "degraded": not checked,
-                "degraded_reason": "" if checked else "signatures wait to be checked",
+        return {"query": query, "verdict": verdict, "probability": round(probability, 4), "degraded": not checked or bool(without),
+                "degraded_reason": "".join(without[:1]) if checked else "signatures wait to be checked",
                 "searched": chosen.count(cache), "hits": objects}
 
     answer, fresh = store.with_cache(ask, most=ON_THE_SPOT if hot else None)
@@ -96,11 +130,14 @@ def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = ""
     return answer
 
 
-def batch(store: Store, queries: list[tuple[str, str]], wanted: Filter, *, limit: int, at: str = "", all_branches: bool = False) -> list[tuple[str, list[dict[str, Any]]]]:
+def batch(store: Store, queries: list[tuple[str, str]], wanted: Filter, *, limit: int, at: str = "", all_branches: bool = False,
+          vectors: LlamaVectors | None = None) -> list[tuple[str, list[dict[str, Any]]]]:
     """[(query id, [{"id", "source", "score", "retrieval"}])], by the same search as `recall`."""
 
     def ask(cache: Cache) -> list[tuple[str, list[dict[str, Any]]]]:
         searcher = Searcher(store, cache, at, all_branches)
+        without: list[str] = []
+        _with_model(searcher, vectors, without)
         chosen = _as_of(searcher, wanted, at) if at else wanted
         out = []
         for id, query in queries:
@@ -108,6 +145,8 @@ def batch(store: Store, queries: list[tuple[str, str]], wanted: Filter, *, limit
             found = stored.load(cache, [hit.row for hit in hits])
             out.append((id, [{"id": data["id"], "source": data.get("source"), "score": round(hit.score, 4), "retrieval": hit.retrieval}
                              for hit, (data, _, _) in zip(hits, found, strict=True)]))
+        for reason in without[:1]:
+            store.warn(f"warning: {reason}")
         return out
 
     return store.with_cache(ask)[0]

@@ -102,11 +102,11 @@ def _select(cache: Cache, sql: str, wanted: list[Any]) -> dict[Any, tuple[str, s
     return out
 
 
-def remember(store: Store, drafts: Iterable[dict[str, Any]], *, allow_secret: bool = False, known: Known | None = None) -> list[Result]:
+def remember(store: Store, drafts: Iterable[dict[str, Any]], *, allow_secret: bool = False, known: Known | None = None, sign: bool = True) -> list[Result]:
     """Stores drafts (the keys of FIELDS; `scope` defaults to the setting) in one commit; one result each, in order.
 
     `known`: one object for several calls in a row, whose `ahead` the caller
-    hands to the cache or cancels. Raises only for what
+    hands to the cache or cancels. `sign` false: a worker, which can ask nobody for a passphrase. Raises only for what
     concerns all drafts: no repository, the ref cannot be written.
     """
     check = not allow_secret and store.settings["secrets"] == "refuse"
@@ -123,7 +123,7 @@ def remember(store: Store, drafts: Iterable[dict[str, Any]], *, allow_secret: bo
         ready = _drop_known(ready, results, known or Known(store, single=len(ready) == 1))
     if ready:
         _anchor_facts(store, ready)
-        _append(store, ready, results, known.ahead if known else None)
+        _append(store, ready, results, known.ahead if known else None, sign)
     return [r for r in results if r is not None]
 
 
@@ -209,10 +209,10 @@ def note_blobs(repo: Repo, paths: list[tuple[str, dict[str, str]]]) -> None:
             p["blob"] = blob
 
 
-def _append(store: Store, ready: list[_Ready], results: list[Result | None], ahead: Ahead | None) -> None:
+def _append(store: Store, ready: list[_Ready], results: list[Result | None], ahead: Ahead | None, sign: bool) -> None:
     items: dict[str, list[tuple[str, bytes]]] = {"team": [], "private": []}
     made = [record.envelope("create", r.fields, r.at, {"commit": r.anchor, **r.extra}) for r in ready]
-    lines = store.lines(made)
+    lines = store.lines(made) if sign else [record.dump(data) for data in made]
     for r, data, line in zip(ready, made, lines, strict=True):
         items[r.scope].append((r.anchor, line))
         results[r.place] = Result(STORED, data["id"], "", record.title_of(data), r.scope)

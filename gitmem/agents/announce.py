@@ -1,0 +1,112 @@
+"""Tells the user, once, at the start of their next session, what capture stored without asking and what it suggests.
+
+Owns `mem/captured`: one line for each memory stored and each suggestion made
+since it was last told of, kind and id, no text. The worker appends; the hook of
+a session's start reads, and once its answer is written it takes the lines away.
+
+Promise: told as a rule once, after a hook that was killed once more, never lost
+to it. Where the directory was deleted, `fill` makes the file anew from the
+notes: what is of the last day is told again.
+
+Standard library only: the start of a session waits for `message`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..engine.cache import Cache
+    from ..store import Store
+
+FILE = "captured"
+_TELLING = "captured.telling"  # what a hook has read and may not have said yet
+TAG = "captured"  # of memories that were stored unasked
+STORED, SUGGESTED = b"stored", b"suggested"
+_MOST = 100_000  # bytes that are kept
+_NAMED = 3  # ids in the message
+_RECENT = 24 * 3600  # seconds
+
+
+def add(mem_dir: str, stored: Iterable[str], suggested: Iterable[str] = ()) -> None:
+    """Notes ids to tell of. A disk that takes nothing costs the announcement."""
+    lines = [STORED + b" " + i.encode() for i in stored] + [SUGGESTED + b" " + i.encode() for i in suggested]
+    if lines:
+        _append(os.path.join(mem_dir, FILE), b"\n".join(lines) + b"\n")
+
+
+def fill(store: Store) -> None:
+    """Makes the file from the notes where there is none; the worker does so where capture is on."""
+    path = os.path.join(store.repo.mem_dir, FILE)
+    if os.path.exists(path) or os.path.exists(os.path.join(store.repo.mem_dir, _TELLING)):
+        return
+    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - _RECENT))
+
+    def read(cache: Cache) -> list[str]:
+        sql = ("SELECT DISTINCT m.id FROM label l JOIN memory m ON m.row = l.row WHERE l.kind = 'tag' AND l.value = ? AND m.status = 0 AND m.scope = 2 AND m.at > ?"
+               " AND NOT EXISTS (SELECT 1 FROM line s WHERE s.memory = CAST(m.id AS BLOB) AND s.op = 'suggest') ORDER BY m.at, m.id")
+        return [id for (id,) in cache.db.execute(sql, (TAG, since))]
+
+    found = store.with_cache(read)[0]
+    _append(path, b"".join(STORED + b" " + i.encode() + b"\n" for i in found))
+
+
+def message(mem_dir: str) -> str:
+    """What to tell, "" for nothing; `told` must follow once it was said."""
+    now, telling = os.path.join(mem_dir, FILE), os.path.join(mem_dir, _TELLING)
+    try:
+        waiting = os.stat(now).st_size
+    except OSError:
+        waiting = 0
+    try:
+        if not os.path.exists(telling):
+            if not waiting:
+                return ""
+            os.rename(now, telling)
+        with open(telling, "rb") as f:
+            lines = f.read(_MOST).split(b"\n")
+    except OSError:
+        return ""
+    ids: dict[bytes, dict[str, None]] = {STORED: {}, SUGGESTED: {}}
+    for line in lines:
+        kind, _, id = line.partition(b" ")
+        if kind in ids and id.isalnum() and len(id) <= 64:
+            ids[kind][id.decode("ascii", "replace")] = None
+    return _words(list(ids[STORED]), len(ids[SUGGESTED]))
+
+
+def told(mem_dir: str) -> None:
+    """What `message` gave has reached the user."""
+    try:
+        os.unlink(os.path.join(mem_dir, _TELLING))
+        _append(os.path.join(mem_dir, FILE), b"")
+    except OSError:
+        pass  # told again, rather than the session held up
+
+
+def _words(stored: list[str], suggested: int) -> str:
+    parts = []
+    if stored:
+        names = ", ".join(i[:8] for i in stored[:_NAMED]) + (", …" if len(stored) > _NAMED else "")
+        parts.append(f"{len(stored)} {'memory was' if len(stored) == 1 else 'memories were'} captured ({names}): `git mem list --scope private` shows, `git mem forget ID` takes back")
+    if suggested:
+        parts.append(f"{suggested} suggestion{'s wait' if suggested > 1 else ' waits'}: `git mem review`")
+    return "git mem: " + "; ".join(parts) if parts else ""
+
+
+def _append(path: str, data: bytes) -> None:
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    except OSError:
+        return
+    try:
+        if os.fstat(fd).st_size + len(data) <= _MOST:
+            os.write(fd, data)
+    except OSError:
+        pass
+    finally:
+        os.close(fd)

@@ -1,0 +1,138 @@
+"""What commit messages say that is worth keeping: trailers, reasons, reverts, repairs. Needs no agent.
+
+A trailer `Decision:`, `Learned:`, `Gotcha:` and its like is a memory that its
+author marked; a revert with a reason is a dead end; a commit that `Fixes:`
+another is a bug with its cause; every other message is a candidate like any
+turn. A `fixup!`, a merge, a machine's message are nothing.
+
+Promise: git is asked in two calls, however many commits; what was looked at is
+bounded by the caller; paths are those the commit changed; a candidate's source
+is `commit:<id>`, so looking again makes nothing twice, and an amended commit's
+text is known by what it says.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+
+from ..git.gitcmd import Git
+from . import strip
+from .sources import COMMIT, Candidate
+
+AT_ONCE = 200  # commits that one look takes in, the newest
+SEEN = "commits.seen"  # in the cache directory: the HEAD up to which commits were looked at
+_PATHS = 10  # files of one commit: more say that it is about none of them
+_LONGEST = 8_000  # characters of a message
+
+# Trailers that their author meant to be kept, and what they are. Also at the start of a line in the message.
+TRAILERS = {"decision": "decision", "decided": "decision", "learned": "learning", "learning": "learning", "lesson": "learning", "gotcha": "gotcha", "pitfall": "gotcha",
+            "convention": "convention", "preference": "preference", "dead-end": "dead-end", "rejected": "dead-end", "blocker": "blocker", "blocked": "blocker",
+            "finding": "finding", "root-cause": "bugfix", "remember": "learning", "memory": "learning", "note-to-self": "learning"}
+_TRAILER = re.compile(rf"^({'|'.join(TRAILERS)})[ \t]*:[ \t]*(\S.*)$", re.IGNORECASE)
+_ANY_TRAILER = re.compile(r"^[A-Z][A-Za-z]*(?:-[A-Za-z]+)*: \S|^\(cherry picked from commit [0-9a-f]{7,64}\)$")
+_WRAPPED = 50  # characters after which a line may have been broken
+_SQUASHED = ("fixup! ", "squash! ", "amend! ")
+_REVERTS = re.compile(r"^This reverts commit ([0-9a-f]{7,64})\b", re.MULTILINE)
+_REVERT_LINE = re.compile(r"This reverts commit [0-9a-f]{7,64}(?:, reversing\s+changes made to [0-9a-f]{7,64})?\.?")
+_FIXES = re.compile(r"^Fixes: ([0-9a-f]{7,64})\b.*$", re.MULTILINE)
+_BOT = re.compile(r"\[bot\]|dependabot|renovate|github-actions|noreply@(?:github|google)\.com|mergify|semantic-release", re.IGNORECASE)
+_ROUTINE = re.compile(r"^(?:bump|release|version|v?\d+\.\d+|update (?:changelog|dependencies|lockfile)|merge|wip|initial commit|typo|lint|format|chore\(deps\)|build\(deps\))\b", re.IGNORECASE)
+
+
+class Commit:
+    """One commit as git tells it; `paths`: the files it changed."""
+
+    __slots__ = ("at", "author", "id", "message", "paths")
+
+    def __init__(self, id: str, at: str, author: str, message: str, paths: list[str]) -> None:
+        self.id = id
+        self.at = at
+        self.author = author
+        self.message = message
+        self.paths = paths
+
+
+def seen(mem_dir: str) -> str:
+    """The commit up to which commits were looked at, "" where nobody knows."""
+    try:
+        with open(os.path.join(mem_dir, SEEN), encoding="ascii") as f:
+            found = f.read(200).strip()
+    except (OSError, ValueError):
+        return ""
+    return found if len(found) in (40, 64) and all(c in "0123456789abcdef" for c in found) else ""
+
+
+def keep_seen(mem_dir: str, head: str) -> None:
+    """Notes that everything up to this commit was looked at."""
+    path = os.path.join(mem_dir, SEEN)
+    with open(os.open(f"{path}.{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as f:
+        f.write(head + "\n")
+    os.replace(f"{path}.{os.getpid()}", path)
+
+
+def read(git: Git, revisions: list[str], known: list[str], most: int, walk: bool = True) -> list[Commit]:
+    """The newest `most` commits of these revisions that are not in the history of `known`, oldest first; no merges. `walk` false: only those named. Raises GitFailed for what is no revision."""
+    mark = os.urandom(8).hex()  # a message may hold any byte but NUL, so what parts them is nothing it can foresee
+    raw = git.run("log", "--no-merges", f"--max-count={most}", "--no-show-signature", "--no-color", "--no-ext-diff", "--no-notes", "-z", "--name-only", "--no-renames", *([] if walk else ["--no-walk"]),
+                  f"--format={mark}%H%x00%cI%x00%aN <%aE>%x00%B{mark}", "--end-of-options", *revisions, *(f"^{k}" for k in known), "--")
+    parts = raw.decode("utf-8", "replace").split(mark)
+    found = [c for about, files in zip(parts[1::2], parts[2::2], strict=False) if (c := _commit(about, files))]
+    found.reverse()
+    return found
+
+
+def _commit(about: str, files: str) -> Commit | None:
+    words = about.split("\0")
+    if len(words) != 4:
+        return None
+    return Commit(words[0], words[1], words[2], words[3], [name.strip("\n") for name in files.split("\0") if name.strip("\n")])
+
+
+def candidates(commits: Iterable[Commit]) -> list[Candidate]:
+    """What these commits say, in their order."""
+    return [c for commit in commits for c in _of(commit)]
+
+
+def _of(commit: Commit) -> Iterator[Candidate]:
+    message = commit.message.replace("\r\n", "\n").strip()
+    subject = message.partition("\n")[0]
+    if subject.startswith(_SQUASHED) or _BOT.search(commit.author) or len(message) > _LONGEST:
+        return
+    cleaned = strip.cleaned(message)
+    if not cleaned:
+        return
+    paths = commit.paths if len(commit.paths) <= _PATHS else []
+    marked, rest = split(cleaned)
+    about = {"paths": paths, "commit": commit.id, "at": commit.at, "author": commit.author}
+    for number, (kind, text) in enumerate(marked):
+        yield Candidate(COMMIT, text, source=f"commit:{commit.id}#{number}", type=kind, explicit=True, **about)  # type: ignore[arg-type]
+    reverted, fixed = _REVERTS.search(rest), _FIXES.search(cleaned)
+    body = rest.partition("\n")[2].strip()
+    if reverted:
+        reason = " ".join(_REVERT_LINE.sub("", body).split())
+        if reason:  # one without a reason says nothing that git does not
+            yield Candidate(COMMIT, f"{rest.partition(chr(10))[0]}\n\n{reason}", source=f"commit:{commit.id}", type="dead-end", **about)  # type: ignore[arg-type]
+    elif not _ROUTINE.match(subject) and (body or fixed) and not marked:
+        yield Candidate(COMMIT, rest, source=f"commit:{commit.id}", type="bugfix" if fixed else "", **about)  # type: ignore[arg-type]
+
+
+def split(message: str) -> tuple[list[tuple[str, str]], str]:
+    """([(type, text) of each trailer that marks a memory], the message without trailers). A trailer goes on in lines that begin with a space, or after a line that was broken for its length."""
+    marked: list[tuple[str, list[str]]] = []
+    rest: list[str] = []
+    going = False
+    for number, line in enumerate(message.split("\n")):
+        found = _TRAILER.match(line)
+        if found and number:  # a subject may begin like one
+            marked.append((TRAILERS[found[1].lower()], [found[2].strip()]))
+            going = True
+        elif going and line.strip() and (line[:1] in (" ", "\t") or (len(marked[-1][1][-1]) >= _WRAPPED and not _ANY_TRAILER.match(line))):
+            marked[-1][1].append(line.strip())
+        else:
+            going = False
+            rest.append(line)
+    while len(rest) > 1 and (not rest[-1].strip() or _ANY_TRAILER.match(rest[-1])):
+        rest.pop()
+    return [(kind, "\n".join(lines)) for kind, lines in marked], "\n".join(rest).strip()

@@ -1,0 +1,108 @@
+"""The worker's part of capture: events, conversations that ended and new commits go to the keeper.
+
+Promise: where `mem.capture` says no, nothing is read and what waits is dropped;
+each of the three bears a repeat; the language model is started at the first
+text that needs it and ends with the call, and without one everything goes on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..agents import announce
+from ..core.errors import MemError
+from ..models import chosen, llamaproc
+from ..store import Store
+from . import calibrate, commitlog, keeper, linear, sources, stages, transcript
+from .keeper import Outcome
+
+ALL, COMMITS = "all", "commits"
+_SESSIONS = 20  # conversations that one run reads, the last ones
+
+
+def from_events(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
+    """What was said and done in sessions."""
+    return _keep(store, sources.candidates(events)) if store.settings["capture"] == ALL else []
+
+
+def from_sessions(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
+    """What a client wrote down of sessions that ended: what no hook told of is in there."""
+    if store.settings["capture"] != ALL:
+        return []
+    ended = {}
+    for event in events:
+        path, session, agent, head = (v if isinstance(v := event.get(k), str) else "" for k in ("transcript", "session", "agent", "head"))
+        if path.endswith(".jsonl") and os.path.isabs(path):
+            ended[path] = (session, agent, head)
+    return [outcome for path, about in list(ended.items())[-_SESSIONS:] for outcome in _keep(store, transcript.candidates(path, *about), again=True)]
+
+
+def from_hooks(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
+    """Commits that git's hooks named, where nobody ever looked: later `from_commits` finds them by itself."""
+    named = list(dict.fromkeys(id for e in events if isinstance(id := e.get("head"), str) and id))[-commitlog.AT_ONCE :]
+    if store.settings["capture"] not in (ALL, COMMITS) or commitlog.seen(store.repo.mem_dir):
+        return []
+    there = [id for id, found in zip(named, store.repo.git.ids([f"{id}^{{commit}}" for id in named]) if named else [], strict=True) if found]
+    return _keep(store, commitlog.candidates(commitlog.read(store.repo.git, there, [], commitlog.AT_ONCE, walk=False))) if there else []
+
+
+def from_commits(store: Store) -> list[Outcome]:
+    """Commits that nobody has looked at: after `git commit`, a pull or a rebase, whoever woke the worker. Only HEAD itself where nobody ever looked."""
+    if store.settings["capture"] not in (ALL, COMMITS):
+        return []
+    mem_dir = store.repo.mem_dir
+    head = store.repo.head()
+    if not head:
+        return []
+    seen = commitlog.seen(mem_dir)
+    if head == seen:
+        return []
+    known = [seen] if seen and store.repo.commit(seen) else []
+    found = commitlog.read(store.repo.git, [head], known, commitlog.AT_ONCE if known else 1)
+    outcomes = _keep(store, commitlog.candidates(found))
+    commitlog.keep_seen(mem_dir, head)
+    return outcomes
+
+
+def _keep(store: Store, candidates: list[sources.Candidate], again: bool = False) -> list[Outcome]:
+    if not candidates:
+        return []
+    with Model(store, os.environ) as model:
+        # A conversation that is read at its end was judged turn by turn before: a model is not asked for all of it again.
+        outcomes = keeper.keep(store, candidates, ask=None if again else model.ask, title=model.title, model=calibrated(store))
+    announce.add(store.repo.mem_dir, [o.id for o in outcomes if o.status == keeper.KEPT], [o.id for o in outcomes if o.status == keeper.SUGGESTED])
+    return outcomes
+
+
+def calibrated(store: Store) -> linear.Model:
+    """The linear model as this user's decisions have adjusted it."""
+    return calibrate.model(store)
+
+
+class Model:
+    """The language model in use, if there is one; `ask` and `title` are None without. Its process starts at the first question."""
+
+    def __init__(self, store: Store, environ: Mapping[str, str]) -> None:
+        self.ask: stages.Ask | None = None
+        self.title: Callable[[str, str, str], str] | None = None
+        self._asker: llamaproc.Asker | None = None
+        try:
+            found = chosen.choice("language", store.settings["model"], environ)
+        except (MemError, OSError, KeyError):
+            return
+        if found.path and llamaproc.available():
+            self._asker = llamaproc.Asker(found.path, chosen.cache_directory(environ))
+            self.ask, self.title = self._opinion, self._asker.title
+
+    def _opinion(self, role: str, text: str) -> stages.Opinion | None:
+        found = self._asker.opinion(role, text) if self._asker else None
+        return stages.Opinion(*found) if found else None
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._asker:
+            self._asker.close()

@@ -1,0 +1,250 @@
+"""Decides what becomes of a candidate: kept as a private memory, suggested, or nothing.
+
+Promise (P4, P5, P6): what is kept by itself lies in the private notes, body
+verbatim, with its source, agent, session, confidence and tags that say where it
+came from; a text with a secret becomes nothing. Nothing is kept twice: not the
+same source, not the same text in other clothes, not what a stored memory says
+already, and not what was forgotten, purged or rejected. A decision that changes
+an older one leaves that as it is and proposes to supersede it.
+
+Nothing is signed: a worker can ask nobody for a passphrase.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from ..core import redact
+from ..engine.cache import Cache
+from ..engine.document import FORGOTTEN, content_digest
+from ..memory import remember
+from ..store import Store
+from . import alike, linear, stages, suggestions
+from .sources import ASSISTANT, COMMIT, TOOL, USER, Candidate
+from .stages import Ask, Judgement
+
+TAG = "captured"  # on every memory that capture kept or suggested; beside it where it came from
+ORIGINS = {USER: "from-prompt", ASSISTANT: "from-answer", COMMIT: "from-commit", TOOL: "from-tool"}
+TITLED = "title-by-model"
+KEPT, SUGGESTED, KNOWN, REFUSED, SKIPPED = "kept", "suggested", "known", "refused", "skipped"
+EXPLICIT = 0.97  # confidence of what its author marked
+_PROPOSED = 300  # suggestions among which the same is looked for
+_NEAR_BY = 50  # candidates of one run among which a repeat in other words is looked for
+_LONG = 120  # characters of a text that needs a title
+_TITLE = 120  # characters of one
+_NAMING = 60.0  # seconds in which one run may ask for titles
+_ASKING = 240.0  # seconds in which one run may ask a language model; what is left then has the judgement of the stages before it
+
+
+Titler = Callable[[str, str, str], str]
+
+
+class Outcome(NamedTuple):
+    """What became of one candidate; `id` of the memory or the suggestion, `old` of the memory that it proposes to supersede."""
+
+    status: str
+    id: str = ""
+    reason: str = ""
+    old: str = ""
+    type: str = ""
+    confidence: float = 0.0
+    stage: str = ""
+
+
+class _Wanted:
+    """A candidate worth keeping."""
+
+    __slots__ = ("candidate", "judgement", "old", "place", "title")
+
+    def __init__(self, place: int, candidate: Candidate, judgement: Judgement) -> None:
+        self.place = place
+        self.candidate = candidate
+        self.judgement = judgement
+        self.old = ""
+        self.title = ""  # in the words of a model
+
+
+def keep(store: Store, candidates: Iterable[Candidate], *, ask: Ask | None = None, title: Titler | None = None, model: linear.Model | None = None,
+         scope: str = "private", offer: bool = True, dry: bool = False) -> list[Outcome]:
+    """Judges candidates, stores what is AUTO, proposes what is SUGGEST (`suggestions.propose`); one outcome each, in order.
+
+    `title` words a title for (role, text, type), "" for none. `offer` false stores both. `dry` judges and compares, and writes nothing.
+    """
+    given = list(candidates)
+    out = [Outcome(SKIPPED)] * len(given)
+    wanted = _judged(store, given, out, _bounded(ask), model)
+    while wanted:
+        new, wanted = _new(store, wanted, out)
+        if title and not dry:
+            _name(new, title)
+        sure = [w for w in new if not w.old and (not offer or w.judgement.tier == stages.AUTO)]
+        rest = [w for w in new if w not in sure]
+        if dry:
+            out_of = [(w, _outcome(w, KEPT if w in sure else SUGGESTED, "")) for w in new]
+        else:
+            out_of = [*_store(store, sure, scope), *_propose(store, rest)]
+        for w, outcome in out_of:
+            out[w.place] = outcome
+    return out
+
+
+def _store(store: Store, sure: list[_Wanted], scope: str) -> list[tuple[_Wanted, Outcome]]:
+    drafts = [{**_draft(store, w), "scope": scope, "provenance": _provenance(w.candidate)} for w in sure]
+    results = remember.remember(store, drafts, sign=False) if drafts else []
+    return [(w, _outcome(w, {remember.STORED: KEPT, remember.DUPLICATE: KNOWN}.get(r.status, REFUSED), r.id, r.reason)) for w, r in zip(sure, results, strict=True)]
+
+
+def _propose(store: Store, rest: list[_Wanted]) -> list[tuple[_Wanted, Outcome]]:
+    drafts = [{**_draft(store, w, full=True), "stage": w.judgement.stage, "role": w.candidate.role, "supersedes": [w.old] if w.old else []} for w in rest]
+    results = suggestions.propose(store, drafts) if drafts else []
+    return [(w, _outcome(w, {remember.STORED: SUGGESTED, remember.DUPLICATE: KNOWN}.get(r.status, REFUSED), r.id, r.reason)) for w, r in zip(rest, results, strict=True)]
+
+
+def _outcome(w: _Wanted, status: str, id: str, reason: str = "") -> Outcome:
+    return Outcome(status, id, reason, w.old if status == SUGGESTED else "", w.judgement.type, w.judgement.confidence, w.judgement.stage)
+
+
+# --- judging ----------------------------------------------------------------
+
+
+def _judged(store: Store, given: list[Candidate], out: list[Outcome], ask: Ask | None, model: linear.Model | None) -> list[_Wanted]:
+    """Those worth keeping. What has a secret, and what was looked at before, costs no judgement."""
+    known = _sources(store, [c.source for c in given if c.source])
+    auto, suggest = thresholds(store)
+    wanted: list[_Wanted] = []
+    for place, c in enumerate(given):
+        if c.source and c.source in known:
+            out[place] = Outcome(KNOWN, known[c.source], "this source is known")
+        elif redact.check({"body": c.text, "paths": c.paths}):
+            out[place] = Outcome(REFUSED, reason="it looks like it holds a secret")
+        else:
+            judgement = _judge(c, ask, model, auto, suggest)
+            out[place] = Outcome(SKIPPED, "", "", "", judgement.type, judgement.confidence, judgement.stage)
+            if judgement.keep:
+                wanted.append(_Wanted(place, c, judgement))
+        if c.source:
+            known.setdefault(c.source, "")  # told twice in one batch
+    return wanted
+
+
+def _judge(c: Candidate, ask: Ask | None, model: linear.Model | None, auto: float, suggest: float) -> Judgement:
+    if c.explicit:
+        return Judgement(True, c.type, EXPLICIT, stages.AUTO if auto <= EXPLICIT else stages.SUGGEST, "rules", c.title)
+    if c.role == TOOL and ask is None:
+        return Judgement(False, "change", 0.0, stages.SKIP, "rules")  # only a language model can tell what an edit was for
+    found = stages.judge(c.role, c.text, ask=ask, auto=auto, suggest=suggest, model=model)
+    if c.role in (COMMIT, TOOL) and found.tier == stages.AUTO and found.stage != "rules":
+        # The confidence was calibrated on what people and models say to each other.
+        found = found._replace(tier=stages.SUGGEST, confidence=min(found.confidence, auto - 0.01))
+    return found._replace(type=c.type) if c.type and found.keep else found
+
+
+def _name(wanted: list[_Wanted], title: Titler) -> None:
+    """Titles for long texts; the first line of a short one says as much."""
+    end = time.monotonic() + _NAMING
+    for w in wanted:
+        if len(w.candidate.text) > _LONG and not w.candidate.title and not w.judgement.title and time.monotonic() < end:
+            found = " ".join(title(w.candidate.role, w.candidate.text, w.judgement.type).split())[:_TITLE]
+            w.title = "" if redact.find(found) else found
+
+
+def _bounded(ask: Ask | None) -> Ask | None:
+    """`ask` for as long as a worker may take."""
+    if ask is None:
+        return None
+    end = time.monotonic() + _ASKING
+    return lambda role, text: ask(role, text) if time.monotonic() < end else None
+
+
+def thresholds(store: Store) -> tuple[float, float]:
+    """`mem.captureAuto` and `mem.captureSuggest`."""
+    return store.settings.share("captureAuto"), store.settings.share("captureSuggest")
+
+
+# --- knowing ----------------------------------------------------------------
+
+
+def _sources(store: Store, wanted: list[str]) -> dict[str, str]:
+    """{source: id} of what is stored or proposed already, whatever became of it since."""
+    asked = sorted(set(wanted))
+
+    def read(cache: Cache) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for at in range(0, len(asked), 500):
+            part = asked[at : at + 500]
+            found.update(cache.db.execute(f"SELECT source, id FROM memory WHERE source IN ({','.join('?' * len(part))})", part))
+        everything = set(asked)
+        found.update((s.text("source"), s.id) for s in suggestions.stored(cache).values() if s.text("source") in everything)
+        return found
+
+    return store.with_cache(read)[0] if asked else {}
+
+
+def _new(store: Store, wanted: list[_Wanted], out: list[Outcome]) -> tuple[list[_Wanted], list[_Wanted]]:
+    """(those that say something that nothing stored or proposed says, those to look at again after these are stored: they change one of them).
+
+    `old` is set where one takes the place of a memory.
+    """
+    texts = [w.candidate.text for w in wanted]
+
+    def read(cache: Cache) -> tuple[list[list[tuple[float, dict[str, Any]]]], set[bytes], list[suggestions.Suggestion]]:
+        gone = {d for (d,) in cache.db.execute(f"SELECT digest FROM memory WHERE status = {FORGOTTEN} AND digest IS NOT NULL")}
+        proposed = sorted(suggestions.stored(cache).values(), key=lambda s: s.text("at"))[-_PROPOSED:]
+        return alike.Neighbours(cache, store.table).of(texts), gone, proposed
+
+    nearest, forgotten, proposed = store.with_cache(read)[0]
+    left: list[_Wanted] = []
+    later: list[_Wanted] = []
+    said: dict[str, _Wanted] = {}
+    for w, found in zip(wanted, nearest, strict=True):
+        text = w.candidate.text
+        if content_digest("", text) in forgotten:
+            out[w.place] = Outcome(KNOWN, "", "it was forgotten")
+            continue
+        same = next((str(data["id"]) for near, data in found if near >= alike.NEAR and alike.repeats(text, str(data["body"]))), "")
+        waits = next((s for s in proposed if alike.repeats(text, s.body)), None)
+        twin = said.get(alike.normal(text)) or next((other for other in left[-_NEAR_BY:] if alike.repeats(text, other.candidate.text)), None)
+        if same or waits or twin:
+            out[w.place] = Outcome(KNOWN, same or (waits.id if waits else ""), "a memory says it already" if same else f"it was proposed, and is {waits.state}" if waits else "it was said twice")
+            continue
+        if w.judgement.type in alike.STANDING:
+            w.old = next((str(data["id"]) for near, data in found if data.get("type") in alike.STANDING and alike.changes(text, str(data["body"]), near)), "")
+            if not w.old and any(_revises(store, text, other) for other in left[-_NEAR_BY:]):
+                later.append(w)
+                continue
+        left.append(w)
+        said[alike.normal(text)] = w
+    return left, later
+
+
+def _revises(store: Store, text: str, other: _Wanted) -> bool:
+    """Whether a text changes what was said before it in the same run."""
+    if other.judgement.type not in alike.STANDING or not alike.changes(text, other.candidate.text, 1.0):
+        return False
+    return alike.changes(text, other.candidate.text, alike.near(store.table, text, other.candidate.text))
+
+
+# --- drafts -----------------------------------------------------------------
+
+
+def _draft(store: Store, w: _Wanted, full: bool = False) -> dict[str, Any]:
+    """The fields of a memory or a suggestion. `full`: its commit by its id, also where that is HEAD."""
+    c, j = w.candidate, w.judgement
+    title = w.title or (j.title if j.stage == "llm" else "")
+    tags = [TAG, ORIGINS[c.role], *([TITLED] if title and not c.title else [])]
+    draft: dict[str, Any] = {"body": c.text, "title": (c.title or title or j.title)[:300], "type": j.type, "tags": tags, "paths": c.paths, "source": c.source, "agent": c.agent,
+                             "session": c.session, "author": c.author, "confidence": j.confidence}
+    head = store.repo.head() or ""
+    there = store.repo.commit(c.commit) if c.commit and c.commit != head else head
+    if full or there != head:  # without one the branch is noted, too
+        draft["commit"] = there or head
+    if not full and c.at:
+        draft["created_at"] = c.at
+    return {k: v for k, v in draft.items() if v not in ("", [], None)}
+
+
+def _provenance(c: Candidate) -> str:
+    """What a person said or wrote can be cited; what a model says of its own work nobody has checked."""
+    return "CITED" if c.role in (USER, COMMIT) else "ASSUMED"

@@ -1,0 +1,58 @@
+"""What a tool did to a file, in a few lines: tool, file, change, result.
+
+Promise: pure, bounded (CHARS of each side of a change), and the file's name is
+the tool's own input, never a model's guess. A tool that changed nothing is "".
+
+Standard library only and without its slow parts: an agent waits for it after
+every tool it uses.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+CHARS = 400  # of what was there, and of what is there now
+_OLD = ("old_string", "old_str", "oldText", "old_source")
+_NEW = ("new_string", "new_str", "newText", "new_source", "content", "file_text", "contents")
+_EDITS = ("edits", "changes")
+
+
+def describe(payload: Mapping[str, Any], name: str, paths: list[str]) -> str:
+    """The prompt of a model about one use of a tool; "" where no file of this repository was changed."""
+    if not paths or not name:
+        return ""
+    given = payload.get("tool_input", payload.get("toolArgs"))
+    given = given if isinstance(given, dict) else {}
+    many = next((v for k in _EDITS if isinstance(v := given.get(k), list)), [])
+    parts = [_change(edit) for edit in (many or [given]) if isinstance(edit, dict)]
+    change = "; ".join([part for part in parts if part][:3])
+    lines = [f"Tool: {name}", f"File: {', '.join(paths[:3])}", *([f"Change: {change}"] if change else []), f"Result: {_result(payload)}"]
+    return "\n".join(lines)
+
+
+def _change(given: Mapping[str, Any]) -> str:
+    old, new = _first(given, _OLD), _first(given, _NEW)
+    if old and new:
+        return f"`{old}` → `{new}`"
+    return f"`{old}` removed" if old else f"`{new}`" if new else ""
+
+
+def _first(given: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    for name in names:
+        value = given.get(name)
+        if isinstance(value, str) and value.strip():
+            # Cut before anything reads it: a file may have megabytes. What `<private>` opens stays cut without its end.
+            text = " ".join(value[: CHARS * 2].split())
+            return text if len(text) <= CHARS else text[:CHARS] + " …"
+    return ""
+
+
+def _result(payload: Mapping[str, Any]) -> str:
+    """What the tool says of itself, where it says something short; who calls us knows that it did not fail."""
+    answer = payload.get("tool_response", payload.get("toolResult", payload.get("tool_output")))
+    if isinstance(answer, dict):
+        answer = _first(answer, ("message", "textResultForLlm", "llmContent"))
+    return " ".join(answer.split()) if isinstance(answer, str) and 0 < len(answer) <= CHARS // 2 else "applied"

@@ -1,0 +1,108 @@
+"""`git mem capture`: judge turns of a file, of which nothing is stored; or work off at once what hooks left for the worker."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from ..capture import harvest, keeper, stages, suggestions
+from ..core.errors import MemError, UsageError
+from ..engine.cache import Cache
+from ..hooks import spool, worker
+from ..store import Store
+from . import app
+from .common import opened, print_error, read_stdin, write, write_json
+
+
+@app.command("capture")
+def capture_command(
+    now: bool = typer.Option(False, "--now", help="Work off what hooks have left and new commits, and wait for the end of it."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Judge and print; store nothing."),
+    jsonl: str = typer.Option("", "--jsonl", metavar="FILE", help="Turns, one JSON object a line: id, role, text; `-` reads standard input.", show_default=False),
+    as_json: bool = typer.Option(False, "--json", help="One JSON object a line: id, keep, type, confidence, tier, stage."),
+) -> int:
+    """Judge what is worth remembering."""
+    if now and (dry_run or jsonl):
+        raise UsageError("--now and --dry-run exclude each other")
+    if now:
+        with opened() as store:
+            return _now(store, as_json)
+    if not (dry_run and jsonl):
+        raise UsageError("nothing to judge", hint="`git mem capture --dry-run --jsonl FILE` judges the turns of a file, `git mem capture --now` works off what hooks have left")
+    with opened() as store, harvest.Model(store, os.environ) as model:
+        return _judge(store, jsonl, model, as_json)
+
+
+def _judge(store: Store, jsonl: str, asked: harvest.Model, as_json: bool) -> int:
+    auto, suggest = keeper.thresholds(store)
+    model = harvest.calibrated(store)
+    bad = 0
+    for number, turn in _turns(jsonl):
+        if isinstance(turn, str):
+            bad += 1
+            print_error("error", f"line {number}: {turn}")
+            continue
+        said = stages.judge(turn["role"], turn["text"], ask=asked.ask, auto=auto, suggest=suggest, model=model)
+        if as_json:
+            write_json({"id": turn["id"], "keep": said.keep, "type": said.type, "confidence": round(said.confidence, 4), "tier": said.tier, "stage": said.stage})
+        else:
+            write(f"{said.tier:7} {said.confidence:.2f} {said.type:10} {said.stage:6} {turn['id']}")
+    return 1 if bad else 0
+
+
+def _now(store: Store, as_json: bool) -> int:
+    """Waits for a worker that is at it, then does its work here; says what came of both."""
+    mem_dir = store.repo.mem_dir
+    before = store.with_cache(_captured)[0]
+    if os.path.isdir(mem_dir):
+        worker.run(store.repo.common_dir, os.environ, linger=0.0, wait=worker.LIMIT)
+        if spool.waiting(mem_dir):
+            raise MemError("a worker is still at it", hint="`git mem capture --now` waits for it again")
+    kept, suggested = (sorted(new - old) for new, old in zip(store.with_cache(_captured)[0], before, strict=True))
+    if as_json:
+        write_json({"kept": kept, "suggested": suggested, "capture": store.settings["capture"]})
+        return 0
+    write(f"{len(kept)} kept in private notes, {len(suggested)} suggested" + ("; `git mem review` shows them" if suggested else ""))
+    if store.settings["capture"] == "false":
+        write("mem.capture is off; `git mem config capture commits` or `all` turns it on")
+    return 0
+
+
+def _captured(cache: Cache) -> tuple[set[str], set[str]]:
+    """Ids of what capture kept, and of what it suggested."""
+    kept = cache.db.execute("SELECT m.id FROM label l JOIN memory m ON m.row = l.row WHERE l.kind = 'tag' AND l.value = ?", (keeper.TAG,))
+    return {id for (id,) in kept}, set(suggestions.stored(cache))
+
+
+def _turns(source: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """(number of the line, the turn or what is wrong with it); empty lines are none."""
+    if source == "-":
+        lines = read_stdin().split("\n")
+    else:
+        try:
+            with open(source, encoding="utf-8", errors="replace") as f:
+                lines = f.read().split("\n")
+        except OSError as e:
+            raise UsageError(f"cannot read '{source}': {e.strerror}") from None
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            yield number, _turn(line)
+
+
+def _turn(line: str) -> dict[str, Any] | str:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return "not JSON"
+    if not isinstance(value, dict):
+        return "not an object"
+    id, role, text = value.get("id", ""), value.get("role", "user"), value.get("text")
+    if not isinstance(text, str):
+        return "'text' is not a text"
+    if not isinstance(id, str | int) or not isinstance(role, str):
+        return "'id' or 'role' is not a text"
+    return {"id": id, "role": role, "text": text}

@@ -1,0 +1,230 @@
+"""Command about language models: `git mem model list|fetch|add|use|remove|path`. The only one that downloads anything."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Any
+
+import typer
+
+from .. import render
+from ..core.errors import MemError, NotARepository, UsageError
+from ..git import config as settings
+from ..git import gitcmd
+from ..models import chosen, fetch, llamaproc, registry
+from ..store import open_store
+from . import app
+from .common import warn, write, write_json
+
+_model = typer.Typer(name="model", no_args_is_help=True, rich_markup_mode=None, help="Models for capture and for better vectors: what there is, download, choose. Nothing here is needed; `git mem` works without. "
+                     "GIT_MEM_MODEL and GIT_MEM_EMBED_MODEL (a name or a path) go before the settings, GIT_MEM_MODEL_DIR is where models are kept, GIT_MEM_MODEL_HUB a mirror to fetch from.")
+app.add_typer(_model, name="model")
+
+_Json = typer.Option(False, "--json", help="Print JSON.")
+_Name = typer.Argument(..., help="A name of `git mem model list`.")
+_SETTING = {registry.LANGUAGE: "model", registry.EMBEDDING: "embedModel"}
+
+
+@_model.command("list")
+def list_command(as_json: bool = _Json) -> int:
+    """Show the models known by name and those that are here."""
+    where = chosen.directory(os.environ)
+    here = {m.name: m for m in chosen.installed(where)}
+    used = {kind: _choice(kind) for kind in _SETTING}
+    rows: list[dict[str, Any]] = []
+    for known in registry.MODELS:
+        found = here.pop(known.name, None)
+        rows.append({"name": known.name, "kind": known.kind, "size": found.size if found else known.size or None, "licence": known.licence, "repository": known.repository,
+                     "revision": known.revision, "file": known.file, "sha256": known.sha256 or (found.sha256 if found else "") or None,
+                     "path": found.path if found else None, "used": used[known.kind].name == known.name, "about": known.about})
+    rows += [{"name": m.name, "kind": m.kind or None, "size": m.size, "licence": None, "repository": None, "revision": None, "file": os.path.basename(m.path),
+              "sha256": m.sha256, "path": m.path, "used": m.name in {c.name for c in used.values()}, "about": "added by you"} for m in here.values()]
+    if as_json:
+        write_json({"directory": where, "llama": llamaproc.available(), "models": rows, "problems": [c.reason for c in used.values() if c.reason]})
+        return 0
+    for row in rows:
+        state = "in use" if row["used"] and row["path"] else "here" if row["path"] else ""
+        write(f"{row['name']:<20} {row['kind'] or 'any':<9} {_mb(row['size']):>8}  {row['licence'] or '':<10} {state:<6} {row['about']}")
+    for c in used.values():
+        if c.reason:
+            warn(f"warning: {c.reason}")
+        elif c.path and c.name == c.path:
+            write(f"in use: {c.path}")
+    if not llamaproc.available():
+        write("llama-cpp-python is not installed, so no model is asked; `pip install 'git-mem[llm]'` compiles it: a C++ compiler and some four minutes")
+    return 0
+
+
+@_model.command("fetch")
+def fetch_command(
+    name: str = typer.Argument(registry.DEFAULT, help="A name of `git mem model list`, or an https address of a GGUF file."),
+    sha256: str = typer.Option("", "--sha256", metavar="HEX", help="The checksum the file must have; needed where git mem knows none."),
+    as_name: str = typer.Option("", "--name", metavar="NAME", help="For an address: what to call it."),
+    as_json: bool = _Json,
+) -> int:
+    """Download a model, check it, and put it on the list. Broken off, the same command goes on where it ended."""
+    sha256 = sha256.strip().lower()
+    if sha256 and not re.fullmatch("[0-9a-f]{64}", sha256):
+        raise UsageError("--sha256 is not a SHA-256 in hexadecimal")
+    known = registry.find(name)
+    if known is None and "://" not in name:
+        raise UsageError(f"no model '{name}'", hint="`git mem model list` names them; an https address works too")
+    url = known.url(os.environ.get("GIT_MEM_MODEL_HUB", "")) if known else name
+    file = known.file if known else re.sub(r"[^\w.+-]", "_", name.split("?")[0].rsplit("/", 1)[-1]) or "model.gguf"
+    if known and known.sha256 and sha256 and sha256 != known.sha256:
+        raise UsageError(f"'{known.name}' has the SHA-256 {known.sha256}", hint="an address and --sha256 fetch another file")
+    wanted = sha256 or (known.sha256 if known else "")
+    if not wanted:
+        raise MemError(f"git mem knows no checksum of '{name}', so it cannot tell whether what it gets is the right file",
+                       hint=f"look it up on the page of {known.repository if known else 'the file'} and give it with --sha256")
+    where = chosen.directory(os.environ)
+    label = known.name if known else as_name or os.path.splitext(file)[0].lower()
+    target = os.path.join(where, file)
+    if any(m.name == label and m.sha256 == wanted and m.path == target and m.size == os.path.getsize(target) for m in chosen.installed(where)):
+        return _said({"name": label, "path": target, "sha256": wanted, "fetched": False}, f"{label} is here already: '{target}'", as_json)
+    if os.path.exists(target) and fetch.digest(target) == wanted:
+        found = wanted
+    else:
+        found = _download(url, target, known.size if known else 0, wanted, label)
+    if not chosen.is_gguf(target):
+        os.unlink(target)
+        raise MemError(f"'{url}' is no GGUF file", hint="it was removed")
+    chosen.note(where, label, target, found, known.kind if known else "", True)
+    text = f"{label} is here: '{target}' ({_mb(os.path.getsize(target))}, checksum right)"
+    if known is None or known.name != registry.DEFAULT:
+        text += f"\n  git mem model use {label}{' --embed' if known and known.kind == registry.EMBEDDING else ''}   makes it the one in use"
+    return _said({"name": label, "path": target, "sha256": found, "fetched": True}, text, as_json)
+
+
+def _download(url: str, target: str, size: int, sha256: str, label: str) -> str:
+    """A bar on a terminal; in a pipe a line for each tenth, on stderr."""
+    with render.progress(f"fetching {label} (bytes)", total=size or None) as advance:
+        before = tenth = 0
+
+        def tell(done: int, total: int) -> None:
+            nonlocal before, tenth
+            advance(done - before)
+            before = done
+            if total and not sys.stderr.isatty() and 10 * done // total > tenth:
+                tenth = 10 * done // total
+                warn(f"{label}: {10 * tenth} % of {_mb(total)}")
+
+        return fetch.download(url, target, size=size, sha256=sha256, progress=tell)
+
+
+@_model.command("add")
+def add_command(
+    path: str = typer.Argument(..., help="A GGUF file; it stays where it is."),
+    name: str = typer.Option("", "--name", help="What to call it (default: its known name, or the file's)."),
+    embed: bool = typer.Option(False, "--embed", help="It is an embedding model."),
+    sha256: str = typer.Option("", "--sha256", metavar="HEX", help="The checksum it must have."),
+    as_json: bool = _Json,
+) -> int:
+    """Put a model file that is on this machine on the list."""
+    found = chosen.add(chosen.directory(os.environ), path, name, registry.EMBEDDING if embed else "", sha256.strip())
+    return _said({"name": found.name, "path": found.path, "sha256": found.sha256}, f"{found.name}: '{found.path}', SHA-256 {found.sha256}", as_json)
+
+
+@_model.command("use")
+def use_command(
+    name: str = typer.Argument(..., help="A model that is here, a path, `none`, or `default`."),
+    embed: bool = typer.Option(False, "--embed", help="For vectors, instead of capture."),
+    everywhere: bool = typer.Option(False, "--global", help="In all repositories of yours."),
+    as_json: bool = _Json,
+) -> int:
+    """Choose the model that capture asks (or, with --embed, that makes vectors); it is a setting of git."""
+    where = chosen.directory(os.environ)
+    here = {m.name: m for m in chosen.installed(where)}
+    known = registry.find(name)
+    if name == "default":
+        value = ""
+    elif name == "none" or name in here:
+        value = name
+    elif known is not None:
+        if known.name not in here:
+            raise MemError(f"the model '{known.name}' is not here", hint=f"`git mem model fetch {known.name}` downloads {_mb(known.size)}")
+        value = known.name
+    else:
+        value = os.path.abspath(os.path.expanduser(name))
+        if not chosen.is_gguf(value):
+            raise MemError(f"'{name}' is neither a model here nor a GGUF file", hint="`git mem model list` shows what is here")
+    kind = here[value].kind if value in here else ""
+    if kind and (kind == registry.EMBEDDING) != embed:
+        raise UsageError(f"'{value}' is a model for {'vectors' if kind == registry.EMBEDDING else 'language'}", hint="--embed chooses the model for vectors")
+    key = "mem." + _SETTING[registry.EMBEDDING if embed else registry.LANGUAGE]
+    git = gitcmd.Git(os.getcwd()) if everywhere else _repository()
+    git.run("config", "--global" if everywhere else "--local", *(("--unset-all", key) if not value else (key, value)), ok=(0, 5))
+    text = f"{key} = {value or '(default)'}"
+    if embed and value not in ("", "none"):
+        text += "\n  git mem index --all   makes the vectors of what is stored"
+    return _said({"setting": key, "value": value}, text, as_json)
+
+
+@_model.command("remove")
+def remove_command(name: str = _Name, as_json: bool = _Json) -> int:
+    """Take a model off the list, and delete its file where `fetch` brought it."""
+    found = chosen.remove(chosen.directory(os.environ), name)
+    return _said({"name": found.name, "path": found.path, "deleted": found.ours}, f"{found.name} is off the list" + (f"; '{found.path}' is deleted" if found.ours else f"; '{found.path}' was left alone"), as_json)
+
+
+@_model.command("path")
+def path_command(
+    name: str = typer.Argument("", help="A model that is here; without it: the one in use."),
+    embed: bool = typer.Option(False, "--embed", help="The one for vectors."),
+    as_json: bool = _Json,
+) -> int:
+    """Print where a model lies. Exit code 1 where there is none."""
+    if name:
+        path, reason = next(((m.path, "") for m in chosen.installed(chosen.directory(os.environ)) if m.name == name), ("", f"no model '{name}' here"))
+    else:
+        choice = _choice(registry.EMBEDDING if embed else registry.LANGUAGE)
+        path, reason = choice.path, choice.reason or "no model is in use"
+    if as_json:
+        write_json({"path": path or None, "reason": "" if path else reason})
+    elif path:
+        write(path)
+    else:
+        raise MemError(reason, hint="`git mem model fetch` downloads one")
+    return 0 if path else 1
+
+
+def _choice(kind: str) -> chosen.Choice:
+    """What is in use here; outside of a repository, what the environment and git's own settings say."""
+    key = _SETTING[kind]
+    try:
+        store = open_store(os.environ, warn=lambda line: None, strict=False)
+        try:
+            return chosen.choice(kind, store.settings[key], os.environ)
+        finally:
+            store.close()
+    except NotARepository:
+        raw = gitcmd.Git(os.getcwd()).run("config", "--get", "mem." + key, ok=(0, 1, 5))
+        return chosen.choice(kind, raw.decode("utf-8", "replace").strip(), os.environ)
+
+
+def _repository() -> gitcmd.Git:
+    try:
+        store = open_store(os.environ, warn=lambda line: None, strict=False)
+    except NotARepository as e:
+        raise NotARepository(e.message, hint="--global chooses it for all repositories") from None
+    git = store.repo.git
+    store.close()
+    return git
+
+
+def _said(facts: dict[str, Any], text: str, as_json: bool) -> int:
+    if as_json:
+        write_json(facts)
+    else:
+        for line in text.splitlines():
+            write(line)
+    return 0
+
+
+def _mb(size: int | None) -> str:
+    return f"{size / 1e6:.0f} MB" if size else "? MB"
+
+
+assert set(_SETTING.values()) <= set(settings.SETTINGS)

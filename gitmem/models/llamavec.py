@@ -1,0 +1,98 @@
+"""Vectors by an embedding model, behind the protocol of the packaged table: `space`, `dims`, `embed(texts) -> list[bytes]`.
+
+The model runs in the process that `llamaproc` keeps. Promise: `space` names
+the model's file, how it pools, and this module's arithmetic, so vectors of
+another model or another way are never compared with these; vectors are scaled and
+rounded as `embed.quantise` does, so searching them is the same code. Raises
+NoVectors, and nothing else, where the model gives none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+from zlib import crc32
+
+from ..core.errors import MemError
+from ..engine import embed
+from . import llamaproc
+
+_VERSION = 1
+_SECONDS = 60.0  # for a batch
+_SCALE = 1 << 20
+
+
+class NoVectors(MemError):
+    """The embedding model did not answer."""
+
+
+class LlamaVectors:
+    """An embedder; `close` ends its process. `name` and `sha256` are those of `chosen.choice`."""
+
+    def __init__(self, path: str, name: str, sha256: str, *, argv: Sequence[str] | None = None) -> None:
+        if argv is None and not llamaproc.available():
+            raise NoVectors("llama-cpp-python is not installed, so no model can make vectors", hint="`pip install 'git-mem[llm]'` compiles it")
+        self.child = llamaproc.Child(argv or llamaproc.command("embedding", path, "", max(_SECONDS, llamaproc.START)))
+        self._name = name.rsplit("/", 1)[-1]
+        self._prefix = prefix(path, name, sha256)
+        self._about: dict[str, int] = {}
+
+    def __enter__(self) -> LlamaVectors:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def space(self) -> str:
+        about = self._known()
+        return f"{self._prefix}p{about['pooling']}-v{_VERSION}"
+
+    @property
+    def dims(self) -> int:
+        return self._known()["dims"]
+
+    def embed(self, texts: Sequence[str]) -> list[bytes]:
+        """One vector a text; zeros for an empty one."""
+        return self._made({"op": "embed", "texts": list(texts)}, len(texts))
+
+    def question(self, text: str) -> bytes:
+        """The vector of a question: some models want to be told that it is one."""
+        return self._made({"op": "embed", "texts": [text], "query": True}, 1)[0]
+
+    def _known(self) -> dict[str, int]:
+        if not self._about:
+            answer = self._call({"op": "about"})
+            try:
+                self._about = {"dims": int(answer["dims"]), "pooling": int(answer["pooling"])}
+            except (KeyError, TypeError, ValueError):
+                raise NoVectors("the embedding model gave a broken answer") from None
+        return self._about
+
+    def _made(self, request: dict[str, object], count: int) -> list[bytes]:
+        answer = self._call(request).get("vectors")
+        dims = self.dims
+        if not isinstance(answer, list) or len(answer) != count or any(not isinstance(v, list) or len(v) != dims for v in answer):
+            raise NoVectors("the embedding model gave a broken answer")
+        try:
+            return [embed.quantise([round(_SCALE * x) for x in v]) for v in answer]
+        except (TypeError, ValueError, OverflowError):
+            raise NoVectors("the embedding model gave a vector that is none") from None
+
+    def _call(self, request: dict[str, object]) -> dict[str, Any]:
+        for _ in range(2):  # once more, should it have crashed
+            answer = self.child.call(request, _SECONDS)
+            if answer is not None:
+                return answer
+        raise NoVectors(f"the embedding model '{self._name}' does not answer: {self.child.reason}", hint="`git mem model use none --embed` goes back to the packaged table")
+
+    def close(self) -> None:
+        self.child.kill()
+
+
+def prefix(path: str, name: str, sha256: str) -> str:
+    """How the names of a model's spaces begin, known without asking it."""
+    found = os.stat(path)
+    mark = sha256[:12] or f"{crc32(f'{os.path.abspath(path)} {found.st_size} {found.st_mtime_ns}'.encode()):08x}"
+    return f"{name.rsplit('/', 1)[-1]}-{mark}-"

@@ -1,0 +1,247 @@
+"""What commits say, looked at without any agent, and what a project has said before git mem came."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from typing import Any
+
+import pytest
+from conftest import Lab
+from hook_world import poll
+
+from gitmem.capture import commitlog, harvest
+from gitmem.hooks import worker
+from gitmem.memory import adr
+from gitmem.store import open_store
+
+TRAILER = "Decision: orders stay in PostgreSQL, because invoices share their transaction"
+
+
+@pytest.fixture
+def repo(lab: Lab) -> pathlib.Path:
+    path = lab.repo(commits=2)
+    lab.mem(path, "init", "--offline")
+    lab.git(path, "config", "mem.capture", "commits")
+    return path
+
+
+def commit(lab: Lab, repo: pathlib.Path, message: str, *files: str) -> str:
+    for name in files:
+        (repo / name).parent.mkdir(parents=True, exist_ok=True)
+        (repo / name).write_text(message)
+        lab.git(repo, "add", name)
+    lab.git(repo, "commit", "-q", "--allow-empty", "-m", message)
+    return lab.git(repo, "rev-parse", "HEAD").strip()
+
+
+def listed(lab: Lab, repo: pathlib.Path) -> list[dict[str, Any]]:
+    return list(lab.json(repo, "list", "--all"))
+
+
+def texts(message: str) -> list[tuple[str, str]]:
+    """(type, text) of what a message gives."""
+    return [(c.type, c.text) for c in commitlog.candidates([commitlog.Commit("c" * 40, "2026-01-02T03:04:05Z", "Ada <ada@example.org>", message, [])])]
+
+
+# --- messages ----------------------------------------------------------------
+
+
+def test_trailers_are_memories_of_their_types() -> None:
+    found = texts("Move the orders\n\nLong ago they lay elsewhere.\n\nDecision: orders stay in PostgreSQL\nLearned: the driver pools by user\n  and by database\nGotcha: its pool is never drained\nSigned-off-by: A <a@b>")
+    assert found == [("decision", "orders stay in PostgreSQL"), ("learning", "the driver pools by user\nand by database"), ("gotcha", "its pool is never drained")]
+
+
+def test_a_trailer_that_was_wrapped_goes_on() -> None:
+    found = texts("Subject\n\nDecision: use PostgreSQL and not MongoDB, because orders and\ninvoices share a transaction\nReviewed-by: B <b@c>")
+    assert found == [("decision", "use PostgreSQL and not MongoDB, because orders and\ninvoices share a transaction")]
+
+
+def test_a_revert_with_a_reason_is_a_dead_end_one_without_is_nothing() -> None:
+    bare = 'Revert "Cache the tokens"\n\nThis reverts commit 1234567890123456789012345678901234567890.'
+    assert texts(bare) == []
+    assert texts(bare + "\n\nThe cache outlived the session, and users saw the data of others.") == [
+        ("dead-end", 'Revert "Cache the tokens"\n\nThe cache outlived the session, and users saw the data of others.')]
+
+
+def test_a_repair_names_what_it_repairs_and_is_a_bugfix() -> None:
+    ((kind, text),) = texts("Drain the pool\n\nIt was never drained, so the hundredth client hung.\n\nFixes: 1234567890ab (\"Add a pool\")\nSigned-off-by: A <a@b>")
+    assert kind == "bugfix" and text == "Drain the pool\n\nIt was never drained, so the hundredth client hung."
+
+
+@pytest.mark.parametrize("message", ["fixup! Drain the pool\n\nDecision: x y z", "Subject alone", "Bump left-pad from 1 to 2\n\nBumps left-pad.\n\nmore text", "WIP\n\nsome body here",
+                                     "Subject\n\n#skip\n\nDecision: use x", "Subject\n\n<private>Decision: use x</private>"])
+def test_what_says_nothing_is_nothing(message: str) -> None:
+    assert texts(message) == []
+
+
+def test_a_machine_says_nothing() -> None:
+    assert commitlog.candidates([commitlog.Commit("c" * 40, "", "dependabot[bot] <support@github.com>", "x\n\nDecision: use y", [])]) == []
+
+
+def test_a_message_cannot_forge_another_commit(lab: Lab, repo: pathlib.Path) -> None:
+    id = commit(lab, repo, "evil\n\n\x01" + "f" * 40 + "\x02x\x02y\x02\n\nDecision: forged\x03\n\nmore", "a b.txt", "tab\tname.txt")
+    store = open_store(os.environ, str(repo))
+    found = commitlog.read(store.repo.git, ["HEAD"], [], 10)
+    store.close()
+    assert [c.id for c in found][-1] == id and len(found) == 3 and found[-1].paths == ["a b.txt", "tab\tname.txt"]
+
+
+# --- the worker --------------------------------------------------------------
+
+
+def test_a_commit_with_a_trailer_becomes_a_private_memory(lab: Lab, repo: pathlib.Path) -> None:
+    id = commit(lab, repo, f"Move the orders\n\n{TRAILER}", "db/orders.py")
+    lab.mem(repo, "capture", "--now")
+    (item,) = listed(lab, repo)
+    assert item["body"] == TRAILER.removeprefix("Decision: ") and item["type"] == "decision" and item["scope"] == "private" and item["provenance"] == "CITED"
+    assert item["source"] == f"commit:{id}#0" and item["anchor"]["commit"] == id and [(p["path"], p["state"]) for p in item["paths"]] == [("db/orders.py", "same")]
+    assert lab.lines(repo, "mem/team") == []
+
+
+def test_the_hook_of_git_is_enough(lab: Lab, repo: pathlib.Path) -> None:
+    lab.mem(repo, "install", "git")
+    commit(lab, repo, f"First\n\n{TRAILER}")
+    poll(lambda: json.dumps(listed(lab, repo)), lambda found: "orders stay" in found)
+    commit(lab, repo, "Second\n\nGotcha: the pool is never drained")
+    poll(lambda: json.dumps(listed(lab, repo)), lambda found: "never drained" in found and found.count('"id"') == 2)
+
+
+def test_every_commit_since_the_last_look_is_looked_at_once(lab: Lab, repo: pathlib.Path) -> None:
+    lab.mem(repo, "capture", "--now")
+    for i, word in enumerate(("alpha", "beta", "gamma")):
+        commit(lab, repo, f"commit {i}\n\nLearned: service {word} listens on its own port {i}")
+    for _ in range(2):
+        lab.mem(repo, "capture", "--now")
+    assert len(listed(lab, repo)) == 3
+
+
+def test_an_amended_and_a_rebased_commit_say_it_once(lab: Lab, repo: pathlib.Path) -> None:
+    commit(lab, repo, f"First\n\n{TRAILER}")
+    lab.mem(repo, "capture", "--now")
+    lab.git(repo, "commit", "-q", "--amend", "--allow-empty", "-m", f"Better first\n\n{TRAILER}")
+    lab.mem(repo, "capture", "--now")
+    (item,) = listed(lab, repo)
+    assert item["anchor"]["state"] == "reachable"
+
+
+def test_what_was_there_before_is_left_to_import(lab: Lab, repo: pathlib.Path) -> None:
+    commit(lab, repo, f"Old\n\n{TRAILER}")
+    commit(lab, repo, "New and plain")
+    lab.mem(repo, "capture", "--now")
+    assert listed(lab, repo) == []
+
+
+def test_with_capture_off_commits_are_not_looked_at(lab: Lab, repo: pathlib.Path) -> None:
+    lab.git(repo, "config", "mem.capture", "false")
+    commit(lab, repo, f"First\n\n{TRAILER}")
+    lab.mem(repo, "capture", "--now")
+    assert listed(lab, repo) == [] and not (repo / ".git" / "mem" / commitlog.SEEN).exists()
+
+
+def test_capture_of_commits_hears_no_session(lab: Lab, repo: pathlib.Path) -> None:
+    store = open_store(os.environ, str(repo))
+    assert harvest.from_events(store, [{"role": "user", "text": "Remember this: x", "session": "s"}]) == []
+    store.close()
+
+
+def test_a_repository_without_a_commit_is_none_of_it(lab: Lab) -> None:
+    path = lab.repo("empty", 0)
+    lab.mem(path, "init", "--offline")
+    lab.git(path, "config", "mem.capture", "commits")
+    worker.run(str(path / ".git"), os.environ, linger=0.0)
+    assert worker.failures(str(path / ".git" / "mem")) == []
+
+
+# --- import ------------------------------------------------------------------
+
+
+def test_import_git_log_is_dry_first_and_idempotent(lab: Lab, repo: pathlib.Path) -> None:
+    lab.git(repo, "config", "mem.capture", "false")
+    id = commit(lab, repo, f"Move the orders\n\n{TRAILER}", "orders.py")
+    commit(lab, repo, "plain")
+    dry = lab.json(repo, "import", "git-log", "--dry-run")
+    assert dry["kept"] == 1 and dry["commits"] == 4 and dry["memories"][0]["commit"] == id and listed(lab, repo) == []
+    assert lab.json(repo, "import", "git-log")["kept"] == 1
+    again = lab.json(repo, "import", "git-log")
+    assert again["kept"] == 0 and again["known"] == 1
+    assert [m["scope"] for m in listed(lab, repo)] == ["private"]
+
+
+def test_import_git_log_takes_a_range_and_refuses_what_is_none(lab: Lab, repo: pathlib.Path) -> None:
+    commit(lab, repo, f"One\n\n{TRAILER}")
+    commit(lab, repo, "Two\n\nGotcha: the pool is never drained")
+    assert lab.json(repo, "import", "git-log", "HEAD~1..HEAD")["kept"] == 1
+    done = lab.run(repo, "git-mem", "import", "git-log", "nosuch..HEAD")
+    assert done.returncode == 2 and "nosuch..HEAD" in done.stderr
+    assert lab.run(repo, "git-mem", "import", "git-log", "--", "--output=x").returncode == 2
+
+
+NYGARD = "# 7. Use Parquet for exports\n\nDate: 2024-05-06\n\n## Status\n\n{status}\n\n## Context\n\nReaders skip columns.\n\n## Decision\n\nWe will write Parquet.\n\n## Consequences\n\nCSV is gone.\n"
+MADR = ("---\nstatus: \"accepted\"\ndate: 2024-03-01\n---\n# Use Plain JUnit5\n\n## Context and Problem Statement\n\nHow to assert?\n\n## Considered Options\n\n* Hamcrest\n\n"
+        "## Decision Outcome\n\nChosen option: \"Plain JUnit5\", because it is standard.\n\n### Consequences\n\n* Good, because readable\n")
+OLD_MADR = "# Use Markdown\n\n* Status: accepted\n* Date: 2018-01-02\n\n## Context\n\nWhich?\n\n## Decision Outcome\n\nMarkdown.\n"
+
+
+def test_both_forms_of_decision_records_are_read() -> None:
+    nygard, madr, old = adr.parse(NYGARD.format(status="Accepted")), adr.parse(MADR), adr.parse(OLD_MADR)
+    assert nygard and (nygard.title, nygard.status, nygard.date) == ("Use Parquet for exports", "accepted", "2024-05-06") and nygard.body.startswith("## Decision\n\nWe will write Parquet.")
+    assert madr and (madr.title, madr.status, madr.date) == ("Use Plain JUnit5", "accepted", "2024-03-01") and "readable" in madr.body and "Hamcrest" not in madr.body
+    assert old and (old.title, old.status, old.date) == ("Use Markdown", "accepted", "2018-01-02")
+    assert adr.parse("# Only a title\n\ntext\n") is None and adr.parse("") is None
+
+
+def test_import_adr_knows_files_by_what_they_say(lab: Lab, repo: pathlib.Path) -> None:
+    place = repo / "docs" / "adr"
+    place.mkdir(parents=True)
+    (place / "0007-parquet.md").write_text(NYGARD.format(status="Accepted"))
+    (place / "0008-junit.md").write_text(MADR)
+    (place / "0009-gone.md").write_text(NYGARD.format(status="Superseded by [8](0008-junit.md)"))
+    (place / "0010-no.md").write_text(NYGARD.format(status="Rejected").replace("Parquet", "Avro"))
+    (place / "README.md").write_text("# ADRs\n")
+    (place / "template.md").write_text(MADR)
+    lab.git(repo, "add", "docs")
+    lab.git(repo, "commit", "-q", "-m", "records")
+    assert lab.json(repo, "import", "adr", "--dry-run")["stored"] == 3 and listed(lab, repo) == []
+    first = lab.json(repo, "import", "adr")
+    assert (first["stored"], first["left_out"], first["refused"]) == (3, 1, 0)
+    items = {m["title"]: m for m in listed(lab, repo)}
+    parquet = items["Use Parquet for exports"]
+    assert parquet["type"] == "decision" and parquet["scope"] == "team" and parquet["created_at"].startswith("2024-05-06")
+    assert [(p["path"], p["state"]) for p in parquet["paths"]] == [("docs/adr/0007-parquet.md", "same")] and parquet["anchor"]["commit"] == lab.git(repo, "rev-parse", "HEAD").strip()
+    assert items["Use Avro for exports"]["type"] == "dead-end"
+    assert lab.json(repo, "import", "adr")["known"] == 3
+    (place / "0008-junit.md").write_text(MADR.replace("standard", "what everybody knows"))
+    again = lab.json(repo, "import", "adr")
+    assert (again["stored"], again["edited"], again["known"]) == (0, 1, 2) and len(listed(lab, repo)) == 3
+    assert "what everybody knows" in next(m["body"] for m in listed(lab, repo) if m["title"] == "Use Plain JUnit5")
+
+
+def test_a_record_that_was_edited_here_or_forgotten_is_left_alone(lab: Lab, repo: pathlib.Path) -> None:
+    place = repo / "doc" / "decisions"
+    place.mkdir(parents=True)
+    (place / "1.md").write_text(MADR)
+    (place / "2.md").write_text(OLD_MADR)
+    lab.mem(repo, "import", "adr", "--private")
+    ids = {m["title"]: m["id"] for m in listed(lab, repo)}
+    lab.mem(repo, "edit", ids["Use Plain JUnit5"], "-m", "we know better")
+    lab.mem(repo, "forget", ids["Use Markdown"])
+    for name, text in (("1.md", MADR), ("2.md", OLD_MADR)):
+        (place / name).write_text(text.replace("Context", "Background"))
+    assert lab.json(repo, "import", "adr")["known"] == 2
+    assert [(m["body"], m["scope"]) for m in listed(lab, repo)] == [("we know better", "private")]
+
+
+def test_import_adr_says_where_it_looked_and_follows_no_link(lab: Lab, repo: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    done = lab.run(repo, "git-mem", "import", "adr")
+    assert done.returncode == 1 and "docs/adr" in done.stderr
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "1.md").write_text(MADR)
+    assert lab.run(repo, "git-mem", "import", "adr", str(tmp_path / "out")).returncode == 1
+    (repo / "here").mkdir()
+    (repo / "here" / "1.md").symlink_to(tmp_path / "out" / "1.md")
+    (repo / "here" / "2.md").write_text(OLD_MADR)
+    (repo / "here" / "3.md").write_text(MADR.replace("Plain JUnit5", "token ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"))
+    found = lab.json(repo, "import", "adr", "here", rc=(1,))
+    assert (found["stored"], found["refused"]) == (1, 1)

@@ -1,0 +1,276 @@
+"""What becomes of what was heard: few memories, in private notes, nothing twice, no secret."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from conftest import Lab
+
+from gitmem.capture import alike, harvest, keeper, sources, suggestions
+from gitmem.capture.sources import Candidate
+from gitmem.capture.stages import Opinion
+from gitmem.hooks import spool, worker
+from gitmem.store import Store, open_store
+
+WIPED = "Remember this: the staging database is wiped every Sunday."
+TOKEN = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+
+
+@pytest.fixture
+def repo(lab: Lab) -> pathlib.Path:
+    path = lab.repo(commits=2)
+    lab.mem(path, "init", "--offline")
+    lab.git(path, "config", "mem.capture", "all")
+    return path
+
+
+@pytest.fixture
+def store(repo: pathlib.Path) -> Iterator[Store]:
+    opened = open_store(os.environ, str(repo))
+    yield opened
+    opened.close()
+
+
+def heard(*texts: str, role: str = "user", session: str = "s1") -> list[Candidate]:
+    return [Candidate(role, text, session=session, agent="claude", source=sources.source_of(session, role, text)) for text in texts]
+
+
+def listed(lab: Lab, repo: pathlib.Path) -> list[dict[str, Any]]:
+    return list(lab.json(repo, "list", "--all"))
+
+
+def waits(store: Store) -> list[suggestions.Suggestion]:
+    return suggestions.waiting(store)
+
+
+# --- keeping -----------------------------------------------------------------
+
+
+def test_what_was_marked_is_kept_as_it_was_said_and_private(lab: Lab, repo: pathlib.Path, store: Store) -> None:
+    (outcome,) = keeper.keep(store, heard(WIPED))
+    assert outcome.status == keeper.KEPT
+    (item,) = listed(lab, repo)
+    assert item["id"] == outcome.id and item["body"] == WIPED and item["scope"] == "private" and item["confidence"] >= 0.95
+    assert item["source"].startswith("session:s1#") and item["provenance"] == "CITED" and {"captured", "from-prompt"} <= set(item["tags"])
+    assert item["anchor"]["commit"] == lab.git(repo, "rev-parse", "HEAD").strip() and item["anchor"]["branch"] == "main"
+    assert lab.lines(repo, "mem/team") == []
+    (line,) = [json.loads(line) for line in lab.lines(repo, "mem/private") if "staging" in line]
+    assert line["session"] == "s1" and line["agent"] == "claude"
+
+
+def test_the_same_prompt_three_times_is_one_memory(lab: Lab, repo: pathlib.Path, store: Store) -> None:
+    assert [o.status for o in keeper.keep(store, heard(WIPED, WIPED))] == [keeper.KEPT, keeper.KNOWN]
+    assert [o.status for o in keeper.keep(store, heard(WIPED))] == [keeper.KNOWN]
+    assert [o.status for o in keeper.keep(store, heard(WIPED, session="s2"))] == [keeper.KNOWN]
+    assert len(listed(lab, repo)) == 1
+
+
+def test_the_same_in_other_words_is_known(lab: Lab, repo: pathlib.Path, store: Store) -> None:
+    keeper.keep(store, heard(WIPED))
+    again = keeper.keep(store, heard("Remember: the staging database gets wiped every Sunday", "REMEMBER THIS: the staging database is wiped every sunday"))
+    assert [o.status for o in again] == [keeper.KNOWN, keeper.KNOWN]
+    assert len(listed(lab, repo)) == 1
+
+
+def test_what_a_person_remembered_is_not_captured_again(lab: Lab, repo: pathlib.Path, store: Store) -> None:
+    lab.mem(repo, "remember", "the staging database is wiped every Sunday")
+    assert [o.status for o in keeper.keep(store, heard(WIPED))] == [keeper.KNOWN]
+
+
+def test_a_forgotten_memory_stays_away(lab: Lab, repo: pathlib.Path, store: Store) -> None:
+    (first,) = keeper.keep(store, heard(WIPED))
+    lab.mem(repo, "forget", first.id)
+    assert [o.status for o in keeper.keep(store, [*heard(WIPED), *heard(WIPED, session="s2")])] == [keeper.KNOWN, keeper.KNOWN]
+    assert listed(lab, repo) == []
+
+
+@pytest.mark.parametrize("said", ["yes", "thanks, looks good", "fix the failing test please", "What if we decided to use Redis?", "ls -la", 'He said "we decided to drop Windows", is that true?'])
+def test_small_talk_questions_and_orders_are_nothing(store: Store, said: str) -> None:
+    assert [o.status for o in keeper.keep(store, heard(said))] == [keeper.SKIPPED]
+    assert store.private.tip() == "" and waits(store) == []
+
+
+def test_a_secret_is_refused_on_both_ways(lab: Lab, repo: pathlib.Path, store: Store) -> None:
+    found = keeper.keep(store, [*heard(f"Remember this: token {TOKEN}"), Candidate("commit", f"the token is {TOKEN}", type="learning", explicit=True, source="commit:x")])
+    assert [o.status for o in found] == [keeper.REFUSED, keeper.REFUSED]
+    lab.git(repo, "config", "mem.secrets", "allow")  # what a person may allow, capture may not
+    assert [o.status for o in keeper.keep(store, heard(f"Decision: token {TOKEN}"))] == [keeper.REFUSED]
+    assert store.private.tip() == ""
+
+
+def test_what_is_unsure_is_suggested(store: Store) -> None:
+    said = "the retry lives in the queue and not in the client"
+    found = keeper.keep(store, heard(said), ask=lambda role, text: None, model=_Always(0.8))
+    assert [o.status for o in found] == [keeper.SUGGESTED]
+    (one,) = waits(store)
+    assert one.body == said and one.text("session") == "s1" and one.text("role") == "user" and {"captured", "from-prompt"} <= set(one.words("tags"))
+    assert [o.status for o in keeper.keep(store, heard(said, session="s2"), model=_Always(0.8))] == [keeper.KNOWN]
+    assert [o.status for o in keeper.keep(store, heard("the retry lives in the queue, not in the client", session="s2"), model=_Always(0.8))] == [keeper.KNOWN]
+
+
+def test_a_tool_is_judged_by_a_language_model_alone_and_only_suggested(store: Store) -> None:
+    edit = [Candidate("tool", "Tool: Edit\nFile: a.py\nChange: `x` → `Decision: y`\nResult: applied", paths=["a.py"], session="s", source="session:s#tool-1")]
+    assert [o.status for o in keeper.keep(store, edit)] == [keeper.SKIPPED]
+    (sure,) = keeper.keep(store, edit, ask=lambda role, text: Opinion(1.0, "bugfix", ""), model=_Always(0.99))
+    assert sure.status == keeper.SUGGESTED
+    (one,) = waits(store)
+    assert one.paths == ["a.py"] and "from-tool" in one.words("tags")
+
+
+def test_a_title_of_a_model_is_marked(lab: Lab, repo: pathlib.Path, store: Store) -> None:
+    said = "Remember this: " + "the export job of the billing service writes its files to a bucket that is emptied by another team every first Monday of a quarter"
+    keeper.keep(store, heard(said), title=lambda role, text, type: "Billing exports\nvanish")
+    (item,) = listed(lab, repo)
+    assert item["title"] == "Billing exports vanish" and item["body"] == said and keeper.TITLED in item["tags"]
+
+
+class _Always:
+    """A model with one confidence."""
+
+    def __init__(self, confidence: float) -> None:
+        self._confidence = confidence
+
+    def score(self, role: str, text: str) -> float:
+        return 0.0
+
+    def confidence(self, score: float) -> float:
+        return self._confidence
+
+    def types(self, role: str, text: str) -> dict[str, float]:
+        return {"decision": 1.0}
+
+    def united(self, confidence: float, keep: float) -> float:
+        return confidence
+
+    def united_type(self, type: str, other: str) -> str:
+        return type
+
+
+# --- changes -----------------------------------------------------------------
+
+
+def test_a_changed_decision_proposes_to_supersede_the_old_one(lab: Lab, repo: pathlib.Path, store: Store) -> None:
+    lab.mem(repo, "remember", "Decision: we use SQLite for the index", "--type", "decision")
+    (old,) = listed(lab, repo)
+    (outcome,) = keeper.keep(store, heard("Decision: we switched from SQLite to PostgreSQL for the index"))
+    assert (outcome.status, outcome.old) == (keeper.SUGGESTED, old["id"])
+    (one,) = waits(store)
+    assert one.words("supersedes") == [old["id"]]
+    assert [m["id"] for m in listed(lab, repo)] == [old["id"]]
+
+
+def test_a_decision_changed_in_the_same_session_proposes_it_too(store: Store) -> None:
+    first, second = keeper.keep(store, heard("Decision: we use tabs for indentation", "Decision: from now on we use spaces for indentation, not tabs"))
+    assert first.status == keeper.KEPT and (second.status, second.old) == (keeper.SUGGESTED, first.id)
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("We decided to use SQLite instead of DuckDB because the wheel is smaller.", "We decided to use DuckDB instead of SQLite because it is faster."),
+    ("the staging database is wiped every Sunday", "the staging database is wiped every Monday"),
+    ("Always commit generated files", "Never commit generated files"),
+    ("Use PostgreSQL, not MongoDB: orders and invoices share a transaction", "We moved to MongoDB after all: orders are archived documents"),
+    ("the timeout is 30 seconds", "the timeout is 60 seconds"),
+])
+def test_what_says_the_opposite_is_no_repeat(old: str, new: str) -> None:
+    assert not alike.repeats(new, old) and not alike.repeats(old, new)
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("Remember this: the staging database is wiped every Sunday.", "the staging database gets wiped every Sunday"),
+    ("Decision: use SQLite.", "we decided to use SQLite"),
+    ("We use SQLite for the index because the wheel is small", "we use SQLite for the index"),
+])
+def test_what_says_no_more_is_a_repeat(old: str, new: str) -> None:
+    assert alike.repeats(new, old)
+
+
+def test_the_same_about_another_thing_is_neither_repeat_nor_change() -> None:
+    assert not alike.repeats("service beta speaks gRPC", "service alpha speaks gRPC") and not alike.changes("service beta speaks gRPC", "service alpha speaks gRPC", 0.95)
+    assert alike.changes("the timeout is 60 seconds", "the timeout is 30 seconds", 0.95) and alike.changes("the staging database is wiped every Monday", "the staging database is wiped every Sunday", 0.97)
+
+
+def test_what_says_more_is_no_repeat() -> None:
+    assert not alike.repeats("we use SQLite for the index, rebuilt nightly by the janitor on the second host", "we use SQLite for the index")
+
+
+# --- worker ------------------------------------------------------------------
+
+
+def leave(repo: pathlib.Path, *texts: str, role: str = "user") -> None:
+    for text in texts:
+        spool.append(str(repo / ".git" / "mem"), sources.heard(role, text, "s1", "claude", ""))
+
+
+def test_now_works_off_the_spool_and_leaves_nothing_of_it(lab: Lab, repo: pathlib.Path) -> None:
+    leave(repo, WIPED, "what is the time?", f"Remember this: token {TOKEN}")
+    answer = lab.json(repo, "capture", "--now")
+    assert len(answer["kept"]) == 1 and answer["suggested"] == []
+    assert [m["body"] for m in listed(lab, repo)] == [WIPED]
+    mem = repo / ".git" / "mem"
+    assert list(mem.glob("spool*")) == [] and not any(TOKEN.encode() in p.read_bytes() or b"what is the time" in p.read_bytes() for p in mem.rglob("*") if p.is_file())
+
+
+def test_with_capture_off_what_waits_is_dropped(lab: Lab, repo: pathlib.Path) -> None:
+    leave(repo, WIPED)
+    lab.git(repo, "config", "mem.capture", "false")
+    assert "mem.capture is off" in lab.mem(repo, "capture", "--now")
+    assert listed(lab, repo) == [] and list((repo / ".git" / "mem").glob("spool*")) == []
+
+
+def test_now_waits_for_the_worker_that_has_the_lock(lab: Lab, repo: pathlib.Path) -> None:
+    import subprocess
+    import sys
+
+    from gitmem.engine import guard
+
+    leave(repo, WIPED)
+    with guard.locked(spool.lock(str(repo / ".git" / "mem")), 5.0) as held:
+        assert held
+        waiting = subprocess.Popen([sys.executable, "-m", "gitmem", "capture", "--now", "--json"], cwd=repo, env=lab.env, stdout=subprocess.PIPE, text=True)
+        with pytest.raises(subprocess.TimeoutExpired):
+            waiting.communicate(timeout=2)
+    out, _ = waiting.communicate(timeout=60)
+    assert len(json.loads(out)["kept"]) == 1
+
+
+def test_a_worker_killed_in_between_makes_nothing_twice(lab: Lab, repo: pathlib.Path) -> None:
+    leave(repo, WIPED)
+    mem = str(repo / ".git" / "mem")
+    with pytest.raises(KeyboardInterrupt):
+        spool.drain(mem, lambda lines: _die(repo, lines))
+    assert spool.waiting(mem)
+    worker.run(str(repo / ".git"), os.environ, linger=0.0)
+    assert [m["body"] for m in listed(lab, repo)] == [WIPED] and not spool.waiting(mem)
+
+
+def _die(repo: pathlib.Path, lines: list[bytes]) -> None:
+    store = open_store(os.environ, str(repo))
+    harvest.from_events(store, [json.loads(line) for line in lines])
+    store.close()
+    raise KeyboardInterrupt
+
+
+def test_a_session_that_ended_is_read_and_tells_nothing_twice(lab: Lab, repo: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    log = tmp_path / "s1.jsonl"
+    log.write_text("".join(json.dumps({"type": "user", "message": {"role": "user", "content": t}}) + "\n" for t in (WIPED, "Decision: use argon2id for passwords")))
+    leave(repo, WIPED)
+    spool.append(str(repo / ".git" / "mem"), sources.ended(str(log), "s1", "claude", ""))
+    lab.mem(repo, "capture", "--now")
+    assert sorted(m["body"] for m in listed(lab, repo)) == ["Decision: use argon2id for passwords", WIPED]
+
+
+def test_a_hung_model_costs_its_answer_only(store: Store) -> None:
+    found = keeper.keep(store, heard(WIPED, "the retry lives in the queue and not in the client"), ask=lambda role, text: None)
+    assert found[0].status == keeper.KEPT
+
+
+def test_a_thousand_events_become_few_memories(lab: Lab, repo: pathlib.Path, store: Store) -> None:
+    talk = ["run the tests again", "why does it fail?", "thanks", "now fix module {i}", "I'll read file {i} and then run the linter.", "what about case {i}?", "ok go on", "ls -la", "Option A"]
+    texts = [talk[i % len(talk)].format(i=i) for i in range(996)] + [f"Decision: service {w} speaks gRPC" for w in ("alpha", "beta", "gamma", "delta")]
+    found = keeper.keep(store, heard(*texts))
+    assert sum(o.status == keeper.KEPT for o in found) == 4 == len(listed(lab, repo))

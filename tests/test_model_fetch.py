@@ -1,0 +1,321 @@
+"""Downloading a model: whatever a server does, the file is the right one, whole, or not there."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import json
+import os
+import pathlib
+import random
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from gitmem.core.errors import MemError
+from gitmem.models import fetch
+
+DATA = b"GGUF" + random.Random(5).randbytes(3_000_000)
+SUM = hashlib.sha256(DATA).hexdigest()
+
+
+class Server:
+    """A hub on loopback; `behave` answers each request, `seen` holds (path, Range, If-Range)."""
+
+    def __init__(self) -> None:
+        outer = self
+        self.seen: list[tuple[str, str, str]] = []
+        self.behave: Callable[[Any], None] = whole
+        self.let_go = threading.Event()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                outer.seen.append((self.path, self.headers.get("Range", ""), self.headers.get("If-Range", "")))
+                self.close_connection = True
+                self.outer = outer
+                try:
+                    outer.behave(self)
+                except (BrokenPipeError, ConnectionResetError):
+                    pass
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def close(self) -> None:
+        self.let_go.set()
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def send(h: Any, status: int, body: bytes, length: int | None = None, **headers: str) -> None:
+    h.send_response(status)
+    for name, value in headers.items():
+        h.send_header(name.replace("_", "-"), value)
+    if length is None or length >= 0:
+        h.send_header("Content-Length", str(len(body) if length is None else length))
+    h.send_header("Connection", "close")
+    h.end_headers()
+    h.wfile.write(body)
+    h.wfile.flush()
+
+
+def whole(h: Any) -> None:
+    """An honest server that knows ranges."""
+    asked = h.headers.get("Range", "")
+    tag = h.headers.get("If-Range", "")
+    if asked and tag in ("", '"one"'):
+        start = int(asked.removeprefix("bytes=").rstrip("-"))
+        if start >= len(DATA):
+            send(h, 416, b"", Content_Range=f"bytes */{len(DATA)}")
+            return
+        send(h, 206, DATA[start:], Content_Range=f"bytes {start}-{len(DATA) - 1}/{len(DATA)}", ETag='"one"')
+        return
+    send(h, 200, DATA, ETag='"one"')
+
+
+@pytest.fixture
+def hub() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def target(tmp_path: pathlib.Path) -> pathlib.Path:
+    return tmp_path / "models" / "m.gguf"
+
+
+def get(hub: Server, target: pathlib.Path, path: str = "/m.gguf", **kw: Any) -> str:
+    return fetch.download(hub.url + path, str(target), **{"size": len(DATA), "sha256": SUM, "timeout": 20.0, **kw})
+
+
+def half(h: Any) -> None:
+    send(h, 200, DATA[:1_500_000], length=len(DATA), ETag='"one"')
+
+
+def nothing_left(target: pathlib.Path) -> bool:
+    return not target.parent.exists() or not os.listdir(target.parent)
+
+
+def test_a_download_is_verified_and_reports_its_progress(hub: Server, target: pathlib.Path) -> None:
+    told: list[tuple[int, int]] = []
+    assert get(hub, target, progress=lambda done, total: told.append((done, total))) == SUM
+    assert target.read_bytes() == DATA
+    assert told[0] == (0, len(DATA)) and told[-1] == (len(DATA), len(DATA)) and told == sorted(told)
+    assert os.listdir(target.parent) == ["m.gguf"]
+
+
+def test_a_broken_download_goes_on_where_it_ended(hub: Server, target: pathlib.Path) -> None:
+    hub.behave = half
+    with pytest.raises(fetch.Broken, match="1500000 of 3000004"):
+        get(hub, target)
+    assert not target.exists()
+    hub.behave = whole
+    assert get(hub, target) == SUM
+    assert target.read_bytes() == DATA
+    assert hub.seen[-1][1:] == ("bytes=1500000-", '"one"')
+
+
+def test_a_file_that_changed_meanwhile_is_fetched_anew(hub: Server, target: pathlib.Path) -> None:
+    hub.behave = lambda h: send(h, 200, bytes(1_000_000), length=len(DATA), ETag='"old"')
+    with pytest.raises(fetch.Broken):
+        get(hub, target)
+    hub.behave = whole  # "old" is not its tag, so it answers 200
+    assert get(hub, target) == SUM
+    assert target.read_bytes() == DATA
+
+
+def test_a_whole_answer_to_a_range_request_is_taken_from_the_start(hub: Server, target: pathlib.Path) -> None:
+    hub.behave = half
+    with pytest.raises(fetch.Broken):
+        get(hub, target)
+    hub.behave = lambda h: send(h, 200, DATA)
+    assert get(hub, target) == SUM
+    assert target.read_bytes() == DATA
+
+
+def test_a_part_that_does_not_begin_where_asked_is_not_used(hub: Server, target: pathlib.Path) -> None:
+    hub.behave = half
+    with pytest.raises(fetch.Broken):
+        get(hub, target)
+
+    def shifted(h: Any) -> None:
+        if h.headers.get("Range"):
+            send(h, 206, DATA[7:], Content_Range=f"bytes 7-{len(DATA) - 1}/{len(DATA)}")
+        else:
+            whole(h)
+
+    hub.behave = shifted
+    assert get(hub, target) == SUM
+    assert target.read_bytes() == DATA
+
+
+def test_status_416_drops_the_part_and_begins_again(hub: Server, target: pathlib.Path) -> None:
+    target.parent.mkdir()
+    pathlib.Path(f"{target}.part").write_bytes(bytes(2_999_999))
+    pathlib.Path(f"{target}.part.json").write_text(json.dumps({"url": hub.url + "/m.gguf", "etag": ""}))
+    hub.behave = lambda h: send(h, 416, b"") if h.headers.get("Range") else whole(h)
+    assert get(hub, target) == SUM
+    assert target.read_bytes() == DATA
+
+
+def test_a_part_of_another_address_is_not_continued(hub: Server, target: pathlib.Path) -> None:
+    hub.behave = half
+    with pytest.raises(fetch.Broken):
+        get(hub, target)
+    hub.behave = whole
+    assert get(hub, target, "/other.gguf") == SUM
+    assert hub.seen[-1][1] == ""
+
+
+def test_a_whole_part_needs_no_server(hub: Server, target: pathlib.Path) -> None:
+    target.parent.mkdir()
+    pathlib.Path(f"{target}.part").write_bytes(DATA)
+    pathlib.Path(f"{target}.part.json").write_text(json.dumps({"url": hub.url + "/m.gguf", "etag": '"one"'}))
+    assert get(hub, target) == SUM
+    assert hub.seen == []
+
+
+@pytest.mark.parametrize("size", [len(DATA), 0])
+def test_another_file_of_the_same_size_is_removed(hub: Server, target: pathlib.Path, size: int) -> None:
+    hub.behave = lambda h: send(h, 200, DATA[:-1] + b"\0")
+    with pytest.raises(fetch.Untrue, match="not " + SUM):
+        get(hub, target, size=size)
+    assert nothing_left(target)
+
+
+def test_a_wrong_content_length_is_refused_before_a_byte_is_kept(hub: Server, target: pathlib.Path) -> None:
+    hub.behave = lambda h: send(h, 200, DATA, length=len(DATA) + 5)
+    with pytest.raises(fetch.Untrue, match="3000009 bytes, not of 3000004"):
+        get(hub, target)
+    assert nothing_left(target)
+
+
+def test_more_bytes_than_the_file_has_are_never_written(hub: Server, target: pathlib.Path) -> None:
+    def endless(h: Any) -> None:
+        h.send_response(200)
+        h.send_header("Connection", "close")
+        h.end_headers()
+        for _ in range(64):
+            h.wfile.write(bytes(1 << 20))
+
+    hub.behave = endless
+    with pytest.raises(fetch.Untrue, match="more than the 3000004 bytes"):
+        get(hub, target)
+    assert nothing_left(target)
+
+
+def test_without_a_known_size_the_announced_one_is_the_bound(hub: Server, target: pathlib.Path) -> None:
+    assert get(hub, target, size=0) == SUM
+    hub.behave = half
+    os.unlink(target)
+    with pytest.raises(fetch.Broken):
+        get(hub, target, size=0)
+    hub.behave = lambda h: send(h, 200, b"", length=1 << 50)
+    with pytest.raises(fetch.Untrue, match="which no model has"):
+        get(hub, target, "/huge", size=0)
+
+
+def test_a_silent_server_is_given_up_and_the_part_is_kept(hub: Server, target: pathlib.Path) -> None:
+    def stalls(h: Any) -> None:
+        send(h, 200, DATA[:1_000_000], length=len(DATA))
+        h.outer.let_go.wait(60)
+
+    hub.behave = stalls
+    with pytest.raises(fetch.Broken, match="nothing came for a while"):
+        get(hub, target, timeout=0.5)
+    hub.let_go.set()
+    hub.behave = whole
+    assert get(hub, target) == SUM
+
+
+def test_a_redirect_keeps_the_range(hub: Server, target: pathlib.Path) -> None:
+    def moved(h: Any) -> None:
+        if h.path == "/m.gguf":
+            send(h, 302, b"", Location="/elsewhere")
+        else:
+            whole(h)
+
+    hub.behave = half
+    with pytest.raises(fetch.Broken):
+        get(hub, target)
+    hub.behave = moved
+    assert get(hub, target) == SUM
+    assert hub.seen[-1] == ("/elsewhere", "bytes=1500000-", '"one"')
+
+
+@pytest.mark.parametrize("to", ["http://example.org/m.gguf", "ftp://127.0.0.1/m.gguf", "file:///etc/passwd", "https://example.org/m.gguf", "//example.org/m.gguf"])
+def test_a_redirect_to_another_scheme_or_host_without_https_is_refused(hub: Server, target: pathlib.Path, to: str) -> None:
+    hub.behave = lambda h: send(h, 302, b"", Location=to)
+    with pytest.raises(MemError):
+        get(hub, target)
+    assert nothing_left(target)
+
+
+def test_redirects_in_a_circle_end(hub: Server, target: pathlib.Path) -> None:
+    hub.behave = lambda h: send(h, 302, b"", Location=f"/{len(hub.seen)}")
+    with pytest.raises(fetch.Untrue, match="too often"):
+        get(hub, target)
+    assert len(hub.seen) < 10
+
+
+@pytest.mark.parametrize(("status", "kind"), [(404, MemError), (403, MemError), (500, fetch.Broken), (503, fetch.Broken), (204, fetch.Untrue)])
+def test_a_refusal_is_told_in_one_line(hub: Server, target: pathlib.Path, status: int, kind: type[MemError]) -> None:
+    hub.behave = lambda h: send(h, status, b"")
+    with pytest.raises(kind, match=str(status)) as e:
+        get(hub, target)
+    assert "\n" not in e.value.message
+
+
+def test_a_server_that_talks_nonsense_or_hangs_up_is_told(hub: Server, target: pathlib.Path) -> None:
+    hub.behave = lambda h: h.wfile.write(b"SSH-2.0-OpenSSH_9.2\r\n")
+    with pytest.raises(fetch.Broken):
+        get(hub, target)
+    hub.behave = lambda h: None
+    with pytest.raises(fetch.Broken):
+        get(hub, target)
+    hub.behave = lambda h: send(h, 200, DATA, Content_Encoding="gzip")
+    with pytest.raises(fetch.Untrue, match="compresses"):
+        get(hub, target)
+
+
+def test_nobody_there_is_told(target: pathlib.Path) -> None:
+    with pytest.raises(fetch.Broken, match="refused"):
+        fetch.download("http://127.0.0.1:9/m", str(target), size=5, sha256=SUM)
+
+
+@pytest.mark.parametrize("url", ["http://example.org/m.gguf", "http://10.0.0.1/m", "http://127.0.0.1.example.org/m", "ftp://example.org/m", "file:///etc/passwd", "https://", "m.gguf"])
+def test_only_https_is_fetched(target: pathlib.Path, url: str) -> None:
+    assert not fetch.allowed(url)
+    with pytest.raises(MemError, match="not HTTPS"):
+        fetch.download(url, str(target))
+
+
+def test_a_full_disk_is_told_before_anything_is_fetched(hub: Server, target: pathlib.Path) -> None:
+    with pytest.raises(MemError, match="not enough room"):
+        get(hub, target, size=1 << 60)
+    assert hub.seen == []
+
+
+def test_a_target_that_cannot_be_written_is_told(hub: Server, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "models").write_text("a file")
+    with pytest.raises(MemError, match="cannot write"):
+        get(hub, tmp_path / "models" / "m.gguf")
+
+
+def test_the_present_file_survives_a_failed_download(hub: Server, target: pathlib.Path) -> None:
+    target.parent.mkdir()
+    target.write_bytes(b"GGUF before")
+    hub.behave = lambda h: send(h, 200, DATA[:-1] + b"\0")
+    with pytest.raises(fetch.Untrue):
+        get(hub, target)
+    assert target.read_bytes() == b"GGUF before"

@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""Trains the capture classifier: writes `gitmem/data/capture.json` from labelled turns of chats.
+
+Two logistic regressions on the numbers of `gitmem.capture.features` are added up: one on n-grams and the forms
+of sentences, one on those forms and the vector of the packaged table. Calibration: isotonic on scores of turns
+whose repository took no part in the training of the model that scored them. Types: a softmax over the turns
+worth keeping, and texts whose authors filed them under a type. scikit-learn is needed here and nowhere else.
+
+    python tools/build_capture_data.py --out turns.jsonl OWNER/NAME=CLONE ...
+    python tools/train_capture.py --turns turns.jsonl [--eval ../shared/eval]
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from gitmem.capture import features, linear, signals, strip
+from gitmem.engine import embed
+
+Array = np.ndarray[Any, Any]
+FOLDS = 8
+# Strength of the dense blocks against the n-grams, and share of the second model: chosen on pooled folds, flat around these.
+NUMBERS, MEANING, SECOND = 0.5, 4.0, 0.5
+TYPE_BUCKETS = 4096
+TYPED = 0.1  # weight of a text that is no turn
+SMALLEST = 30  # turns in one step of the calibration
+
+
+class Row(NamedTuple):
+    """A turn: `keep` is None where the readers do not agree or call it borderline; `type` only where it is worth keeping."""
+
+    id: str
+    repo: str
+    role: str
+    text: str
+    keep: int | None
+    type: str
+
+
+class Data:
+    """All rows as matrices, in the order of `rows`."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self.rows = rows
+        table = embed.StaticTable()
+        seen = [linear.Seen(r.role, r.text, table) for r in rows]
+        ends = np.cumsum([0] + [len(s.hashed) for s in seen])
+        places = np.concatenate([s.hashed for s in seen]).astype(np.int32)
+        self.hashed = sp.csr_matrix((np.ones(len(places)), places, ends), shape=(len(rows), features.HASHED))
+        self.even = sp.diags(1 / np.sqrt(np.maximum(1, np.diff(ends))))
+        self.numbers = np.array([s.numbers for s in seen])
+        self.vectors = np.array([s.vector for s in seen])
+        self.repo = np.array([r.repo for r in rows])
+        self.keep = np.array([-1 if r.keep is None else r.keep for r in rows])
+        self.rule = [signals.read(r.role, r.text) for r in rows]
+        # what the rules settle never gets a calibrated score
+        self.open = np.array([s is None or s.kind == "stated" for s in self.rule])
+
+
+def turns(path: Path) -> list[Row]:
+    """Rows that `build_capture_data` made; strength 1 is borderline."""
+    out = []
+    for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        kept = row["label"] not in (None, "none")
+        out.append(Row(row["id"], row["repo"], row["role"], strip.cleaned(row["text"]), None if row["label"] is None or row["strength"] == 1 else int(kept), row["label"] if kept else ""))
+    return out
+
+
+def dev_turns(root: Path) -> list[Row]:
+    """The evaluation's turns."""
+    path = root / "dev" / "capture_turns" / "labelled.jsonl"
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    return [Row(r["id"], r["repo"], r["role"], strip.cleaned(r["text"]), {"keep": 1, "none": 0}.get(r["keep"]), r["label"] if r["keep"] == "keep" and r["label"] else "") for r in rows]
+
+
+def typed(root: Path) -> list[Row]:
+    """Texts whose authors chose the type: for the types alone."""
+    path = root / "dev" / "capture_typed" / "items.jsonl"
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    return [Row(r["id"], r["repo"], "commit", r["text"], None, r["label"]) for r in rows if r["label"] in linear.TYPES]
+
+
+def fit(data: Data, train: Array) -> tuple[Array, Array, Array, float]:
+    """(weight of each bucket, of each number, of each dimension, bias) from the rows in the mask whose label is sure."""
+    sure = train & (data.keep >= 0)
+    wanted = data.keep[sure]
+    often = np.asarray(data.hashed[train].sum(0)).ravel()
+    rarity = np.where(often < 2, 0.0, np.log((train.sum() + 1) / (often + 1)))
+    first = LogisticRegression(C=1.0, max_iter=400)
+    first.fit(sp.hstack([data.even @ data.hashed @ sp.diags(rarity), sp.csr_matrix(data.numbers * NUMBERS)]).tocsr()[sure], wanted)
+    second = LogisticRegression(C=1.0, max_iter=600)
+    second.fit(np.hstack([data.numbers, data.vectors * MEANING])[sure], wanted)
+    a, b, n = first.coef_[0], second.coef_[0], features.NUMBERS
+    return (a[: features.HASHED] * rarity, a[features.HASHED :] * NUMBERS + SECOND * b[:n], b[n:] * MEANING * SECOND,
+            float(first.intercept_[0] + SECOND * second.intercept_[0]))
+
+
+def score(data: Data, model: tuple[Array, Array, Array, float]) -> Array:
+    hashed, numbers, vector, bias = model
+    return np.asarray(data.even @ data.hashed @ hashed + data.numbers @ numbers + data.vectors @ vector + bias)
+
+
+def folds(data: Data, mask: Array, count: int = FOLDS) -> list[Array]:
+    """Rows of the mask in parts that share no repository."""
+    rows = np.flatnonzero(mask)
+    return [rows[part] for _, part in GroupKFold(min(count, len(set(data.repo[rows])))).split(rows, groups=data.repo[rows])]
+
+
+def unseen(data: Data, mask: Array) -> Array:
+    """The score of every row in the mask from a model that saw nothing of its repository."""
+    out = np.full(len(data.rows), np.nan)
+    for part in folds(data, mask):
+        rest = mask.copy()
+        rest[part] = False
+        out[part] = score(data, fit(data, rest))[part]
+    return out
+
+
+def calibrate(scores: Array, wanted: Array) -> list[tuple[float, float]]:
+    """Knots (score, share worth keeping), rising in both."""
+    steps = IsotonicRegression(y_min=0, y_max=1).fit(scores, wanted).predict(scores)
+    blocks: list[list[int]] = []
+    for i in np.argsort(scores, kind="stable"):
+        if blocks and (steps[i] == steps[blocks[-1][-1]] or len(blocks[-1]) < SMALLEST):
+            blocks[-1].append(i)
+        else:
+            blocks.append([i])
+    if len(blocks) > 1 and len(blocks[-1]) < SMALLEST:
+        blocks[-2] += blocks.pop()
+    shares = [(wanted[b].sum() + 0.5) / (len(b) + 1) for b in blocks]
+    return [(round(float(scores[b].mean()), 3), round(float(s), 4)) for b, s in zip(blocks, np.maximum.accumulate(shares), strict=True)]
+
+
+def fit_types(data: Data, more: Data | None, train: Array) -> dict[str, tuple[Array, Array, Array, float]]:
+    """The softmax of types; `more` are texts that are no turns."""
+    parts = [(data, np.flatnonzero(train & (data.keep == 1) & np.array([r.type in linear.TYPES for r in data.rows])), 1.0)]
+    if more is not None:
+        parts.append((more, np.arange(len(more.rows)), TYPED))
+    fold = sp.csr_matrix((np.ones(features.HASHED), (np.arange(features.HASHED), np.arange(features.HASHED) % TYPE_BUCKETS)))
+    many = sp.vstack([(d.even @ d.hashed)[i] @ fold for d, i, _ in parts]).tocsr()
+    often = np.asarray((many > 0).sum(0)).ravel()
+    rarity = np.where(often < 2, 0.0, np.log((many.shape[0] + 1) / (often + 1)))
+    dense = np.vstack([np.hstack([d.numbers[i] * NUMBERS, d.vectors[i] * 2]) for d, i, _ in parts])
+    names = [d.rows[j].type for d, i, _ in parts for j in i]
+    model = LogisticRegression(C=2.0, max_iter=400)
+    model.fit(sp.hstack([many @ sp.diags(rarity), sp.csr_matrix(dense)]).tocsr(), names, sample_weight=np.concatenate([np.full(len(i), w) for _, i, w in parts]))
+    n = TYPE_BUCKETS + features.NUMBERS
+    return {str(name): (c[:TYPE_BUCKETS] * rarity, c[TYPE_BUCKETS:n] * NUMBERS, c[n:] * 2, float(b)) for name, c, b in zip(model.classes_, model.coef_, model.intercept_, strict=True)}
+
+
+def packed(model: tuple[Array, Array, Array, float]) -> dict[str, Any]:
+    """As `linear` reads it: eight bits a weight."""
+    out: dict[str, Any] = {"bias": round(model[3], 5), "numbers": [round(float(v), 4) for v in model[1]]}
+    for name, block in (("hashed", model[0]), ("vector", model[2])):
+        scale = float(np.abs(block).max()) / 127 or 1.0
+        out[name] = base64.b64encode(np.clip(np.round(block / scale), -127, 127).astype(np.int8).tobytes()).decode()
+        out[name + "_scale"] = float(f"{scale:.6g}")
+    return out
+
+
+def build(data: Data, more: Data | None, mask: Array) -> dict[str, Any]:
+    """Everything that `linear.Model` needs, from the rows in the mask."""
+    scores = unseen(data, mask)
+    told, users = mask & (data.keep >= 0) & data.open, np.array([r.role == "user" for r in data.rows])
+    return {"features": features.VERSION, "trained": f"{int((mask & (data.keep >= 0)).sum())} turns of {len(set(data.repo[mask]))} repositories",
+            "calibration": {who: calibrate(scores[told & of], data.keep[told & of]) for who, of in (("user", users), ("other", ~users))}, "keep": packed(fit(data, mask)),
+            "types": {name: packed(m) for name, m in fit_types(data, more, mask).items()}}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--turns", type=Path, required=True, help="what tools/build_capture_data.py wrote")
+    parser.add_argument("--eval", type=Path, default=os.environ.get("GIT_MEM_EVAL_ROOT"), help="the evaluation's folder: its turns and typed texts take part too")
+    parser.add_argument("--out", type=Path, default=Path(linear.PATH))
+    args = parser.parse_args()
+    rows = turns(args.turns) + (dev_turns(args.eval) if args.eval else [])
+    data = Data(rows)
+    extra = typed(args.eval) if args.eval else []
+    made = build(data, Data(extra) if extra else None, np.ones(len(rows), bool))
+    if args.out.exists() and "llm" in (before := json.loads(args.out.read_text(encoding="utf-8"))):
+        made["llm"] = before["llm"]  # measured elsewhere
+    args.out.write_text(json.dumps(made, separators=(",", ":")) + "\n", encoding="utf-8")
+    print(f"{args.out}: {args.out.stat().st_size} bytes, {made['trained']}")
+    for who, knots in made["calibration"].items():
+        print(f"calibration, {who}:", *[f"{a:+.2f}:{b:.3f}" for a, b in knots])
+
+
+if __name__ == "__main__":
+    main()
