@@ -138,7 +138,7 @@ class _Always:
     def score(self, role: str, text: str) -> float:
         return 0.0
 
-    def confidence(self, score: float) -> float:
+    def confidence(self, score: float, role: str = "user") -> float:
         return self._confidence
 
     def types(self, role: str, text: str) -> dict[str, float]:
