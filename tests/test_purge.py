@@ -573,6 +573,25 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return lab.root
 
 
+def test_a_reflog_that_git_expired_and_that_grew_again_is_not_read_from_its_old_end(lab: Lab) -> None:
+    """The old end lies within a row then, or after a row of the same length that brought another tip."""
+    one = Clone(lab, lab.repo("one"))
+    one.remember("something")
+    store = open_store(lab.env, str(one.path))
+    log = one.path / ".git" / "logs" / store.settings.team_ref
+
+    def row(old: str, new: str, message: str = "m") -> str:
+        return f"{old * 40} {new * 40} Ada <ada@example.org> 1767323045 +0000\t{message}\n"
+
+    begun = row("0", "a") + row("a", "b")
+    log.write_text(begun + row("b", "c"))
+    assert graves._entries(store, store.settings.team_ref, len(begun), "b" * 40) == {"b" * 40, "c" * 40}
+    for rewritten in (row("c", "d") + row("d", "e") + row("e", "f"), row("c", "d", "fetch --quiet: storing head") * 3):
+        log.write_text(rewritten)
+        assert graves._entries(store, store.settings.team_ref, len(begun), "b" * 40) is None
+    store.close()
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("finish", ["purge", "sync"])
 @pytest.mark.parametrize(("owner", "name"), STEPS, ids=[name for _, name in STEPS])

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _STATE = "purged"
+_ROW = 8192  # bytes in which the last row of a reflog lies: two ids, who and when, and a line of message
+_ID = re.compile(rb"[0-9a-f]{40,64}")
 
 
 def ours(store: Store) -> dict[str, Notes]:
@@ -91,7 +93,7 @@ def settled(store: Store, graves: Tombstones, note: bool = True) -> bool:
         if not tip or seen == [tip, size]:
             continue
         moved = True
-        former = _entries(store, ref, int(seen[1] or 0) if seen else None)
+        former = _entries(store, ref, int(seen[1] or 0) if seen else None, seen[0] if seen else "")
         if former is None and not (seen and size == seen[1] == ""):
             return False
         if not all(_clean(notes, commit, graves, seen[0] if seen else "") for commit in _heads(notes, tip, former or set())):
@@ -107,20 +109,26 @@ def _has_local_remote(store: Store) -> bool:
     return any(os.path.isdir(os.path.join(store.repo.top or store.repo.common_dir, row.partition(" ")[2].removeprefix("file://"))) for row in urls)
 
 
-def _entries(store: Store, ref: str, since: int | None) -> set[str] | None:
-    """Former tips that a reflog has behind its first `since` bytes, or all; None where it does not reach back to there, or to the ref's first commit."""
+def _entries(store: Store, ref: str, since: int | None, last: str) -> set[str] | None:
+    """Former tips that a reflog has behind its first `since` bytes, or all; None where it does not reach back to there, or to the ref's first commit.
+
+    Also None where no row ends there that brought the tip `last`: git has expired rows, and the log has grown past its old size since.
+    """
     try:
         with open(os.path.join(store.repo.common_dir, "logs", ref), "rb") as f:
             f.seek(0, os.SEEK_END)
             if f.tell() < (since or 0):
                 return None
-            f.seek(since or 0)
+            f.seek(max((since or 0) - _ROW, 0))
+            before = f.read(min(since or 0, _ROW))
+            if since and not (before.endswith(b"\n") and before[:-1].rpartition(b"\n")[2].split(b" ", 2)[1:2] == [last.encode()]):
+                return None
             rows = f.read().splitlines()
     except OSError:
         return None
     if since is None and (not rows or rows[0].split(b" ")[0].strip(b"0")):
         return None
-    return {word.decode("ascii", "replace") for row in rows for word in row.split(b" ", 2)[:2] if word.strip(b"0")}
+    return {word.decode() for row in rows for word in row.split(b" ", 2)[:2] if word.strip(b"0") and _ID.fullmatch(word)}
 
 
 def _heads(notes: Notes, tip: str, former: set[str]) -> Iterator[Commit]:
