@@ -46,11 +46,12 @@ def test_every_way_to_write_signs_its_record(ring: Ring, lab: Lab) -> None:
 
 
 def test_no_module_writes_a_line_around_the_signature() -> None:
-    """Every record passes `Store.lines`. Marks and moves do not: a worker finds them, and it cannot ask for a passphrase."""
+    """What a person writes passes `Store.lines`. What a worker finds does not, because it cannot ask for a passphrase: marks and moves, what it
+    captures (`remember(sign=False)`) and suggests. Verdicts and calibrations are private and no memories."""
     makers = {path.stem for path in PACKAGE.rglob("*.py") for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
               if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "dump"
               and isinstance(node.func.value, ast.Name) and node.func.value.id == "record"}
-    assert makers == {"store", "sign", "signature", "reanchor"}
+    assert makers == {"store", "sign", "signature", "reanchor", "remember", "suggestions", "calibrate"}
 
 
 def test_the_signature_covers_the_line_and_the_version_covers_the_signature(ring: Ring, lab: Lab) -> None:
