@@ -156,6 +156,19 @@ def test_without_a_cache_and_with_many_memories_the_newest_blockers_come_from_th
     assert [e["event"] for e in events(repo)] == ["behind"]
 
 
+def test_without_a_cache_a_decision_is_told_that_was_written_before_megabytes_of_others(lab: Lab) -> None:
+    repo = lab.repo()
+    add(lab, repo, ["all timestamps are UTC"], type="decision")
+    add(lab, repo, [f"remark {n}: " + "rounded invoices, " * 100 for n in range(1_500)])
+
+    def decisions(cache: Cache) -> list[str]:
+        rows = [row for (row,) in cache.db.execute("SELECT row FROM memory WHERE type = 'decision' AND status = 0")]
+        return [data["body"] for data, _, _ in stored.load(cache, rows)]
+
+    answer, fresh = ready.with_memories(place(repo), os.environ, decisions, far())
+    assert answer == ["all timestamps are UTC"] and not fresh
+
+
 @pytest.mark.parametrize("what", ["text", "page", "cut", "no database"])
 def test_a_damaged_cache_still_gives_an_answer_and_the_worker_makes_it_anew(lab: Lab, what: str) -> None:
     repo = filled(lab)

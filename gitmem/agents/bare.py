@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from ..git.gitcmd import Git
     from ..git.here import Here
 
-COMMITS, OBJECTS, BYTES = 50, 200, 2_000_000  # of the newest writes to a notes ref: looked at, read
+COMMITS, OBJECTS, BYTES = 50, 1_000, 16_000_000  # of the newest writes to a notes ref: looked at, read
 MEMORIES = 60
 _FIRST = ("blocker", "decision")
+_FIRST_RAW = tuple(f'"type":"{word}"'.encode() for word in _FIRST)
+_CREATE = b'"op":"create"'
 
 
 def memories(here: Here, table: StaticTable, until: float) -> Cache | None:
@@ -81,7 +83,13 @@ def _chosen(found: list[tuple[str, bytes, int]]) -> list[tuple[str, bytes, int]]
     """The lines to take in: every record that takes something away, blockers and decisions, then others, the newest first."""
     ranked: list[tuple[bool, str, tuple[str, bytes, int]]] = []
     away: list[tuple[str, bytes, int]] = []
+    others = 0
     for item in found:
+        if _CREATE in item[1] and not any(word in item[1] for word in _FIRST_RAW):
+            # Reading a line costs more than finding it: of the rest, those that were written last are enough.
+            others += 1
+            if others > MEMORIES:
+                continue
         parsed = record.parse(item[1])
         if parsed and parsed.op in record.CONTENT_OPS:
             ranked.append((parsed.data.get("type") in _FIRST, str(parsed.data.get("at") or ""), item))
