@@ -262,7 +262,7 @@ def test_before_the_first_commit_it_works_too(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(("path", "slug"), [  # as the clients 2.1.197 and 2.1.330 named them
-    ("/work/my.proj_1", "-work-my-proj-1"),
+    ("/srv/my.proj_1", "-srv-my-proj-1"),
     ("/tmp/proj \u00e9\U0001f389", "-tmp-proj----"),
     ("/tmp/x/e/" + "a.b_c" * 30 + "/" + "x y" * 40, "-tmp-x-e-" + "a-b-c" * 30 + "-" + "x-y" * 13 + "x-ssn3g9"),
     ("/tmp/x/e/" + "a.b_c" * 30 + "/" + "x y" * 40 + "/sub", "-tmp-x-e-" + "a-b-c" * 30 + "-" + "x-y" * 13 + "x-7x7jt4"),
