@@ -23,7 +23,7 @@ from conftest import Lab
 from faults.harness import ALL, MEM, Bench, Unavailable, build
 
 from gitmem.core import record
-from gitmem.core.errors import MemError
+from gitmem.core.errors import GitFailed, MemError
 from gitmem.git import layout, reflock
 from gitmem.truth import notes
 
@@ -327,6 +327,53 @@ def test_a_living_writers_lock_stays(lab: Lab, locked: tuple[pathlib.Path, pathl
     while not reflock.recover(store.git, REF) and time.monotonic() < end:
         time.sleep(0.01)
     assert not lock.exists()
+
+
+def test_what_a_dead_writer_left_at_the_packed_refs_goes(lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """All refs share them: as long as the lock stands nobody can delete a branch, and `packed-refs.new` stops them also after the lock was removed by hand."""
+    path, lock, store = locked
+    packed, new = path / ".git" / "packed-refs.lock", path / ".git" / "packed-refs.new"
+    lab.git(path, "branch", "old")
+    lab.git(path, "pack-refs", "--all")
+    before = (path / ".git" / "packed-refs").read_text()
+
+    def left(dead: bool, *files: pathlib.Path) -> None:
+        if dead:
+            lock.parent.mkdir(parents=True, exist_ok=True)  # `pack-refs` took it
+            dead_writer(path)
+        for file in files:
+            file.write_text("")
+
+    left(False, packed)
+    assert not reflock.recover(store.git, REF) and packed.exists()  # no writer of ours died
+    left(True)
+    assert reflock.recover(store.git, REF) and packed.exists() and not lock.exists()  # one did, but another may hold this one for that long
+    monkeypatch.setattr(reflock, "SHARED", 0.0)
+    for files in ((packed,), (packed, new), (new,)):
+        left(True, *files)
+        with pytest.raises(GitFailed):
+            store.git.run("update-ref", "-d", "refs/heads/old")
+        reflock.delete(store.git, REF)
+        assert not packed.exists() and not new.exists()
+        lab.git(path, "update-ref", REF, lab.git(path, "rev-parse", "HEAD").strip())
+        lab.git(path, "pack-refs", "--all")
+    assert (path / ".git" / "packed-refs").read_text().count("refs/heads/") == before.count("refs/heads/")
+    left(False, new)  # whoever left it: nobody writes it without the lock
+    assert reflock.recover(store.git, REF) and not new.exists() and not packed.exists()
+    left(False, packed, new)
+    assert not reflock.recover(store.git, REF) and new.exists()
+
+
+def test_a_look_aside_leaves_one_note_for_all(lab: Lab) -> None:
+    """`push --dry-run` fetches to a ref with the number of its process: not one empty file for each in the repository."""
+    hub = lab.root / "hub.git"
+    lab.git(lab.root, "init", "-q", "--bare", str(hub))
+    path = lab.repo()
+    lab.git(path, "remote", "add", "origin", str(hub))
+    lab.mem(path, "remember", "the first invoice")
+    for _ in range(3):
+        lab.mem(path, "push", "--dry-run")
+    assert len(list((path / ".git").glob("git-mem-writing-*"))) <= 2
 
 
 def test_a_lock_older_than_the_machines_start_goes(lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes], monkeypatch: pytest.MonkeyPatch) -> None:

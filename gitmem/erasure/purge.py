@@ -21,6 +21,7 @@ from ..core import record
 from ..core.errors import Ambiguous, MemError
 from ..core.fold import Tombstones, mortal
 from ..core.record import Record
+from ..git import reflock
 from ..memory import memories
 from ..store import Store
 from ..truth.history import History
@@ -271,7 +272,7 @@ def _let_go(store: Store, names: list[str]) -> bool:
             notes.replant([(PURGED, r.line) for r in missing], MESSAGE, store.settings.author)
         elif name == ref:
             # The remote is as it is; its next fetch brings what it has by then.
-            store.repo.git.run("update-ref", "-d", ref)
+            reflock.delete(store.repo.git, ref)
         else:
             if ref in own:
                 ours[ref].append([], MESSAGE, store.settings.author)  # what only the reflog knows of, less what is doomed
@@ -286,4 +287,4 @@ def _drop_broken(store: Store, deleted: dict[str, str]) -> None:
     for row in store.repo.git.text("for-each-ref", "--format=%(objectname) %(refname)", "refs/notes/remotes/").splitlines():
         id, _, ref = row.partition(" ")
         if id in deleted and ref not in own:
-            store.repo.git.run("update-ref", "-d", ref)
+            reflock.delete(store.repo.git, ref)

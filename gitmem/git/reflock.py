@@ -12,6 +12,11 @@ free), and one of them died after it had noted what it does, before the lock was
 or the lock is older than the start of this machine, when everybody died. Any
 other lock that stock git left, or holds, stays. Where no note can be kept (no flock,
 a read-only or full disk) nothing is recovered and nothing else is lost.
+
+Who deletes a ref also locks `packed-refs`, which all refs of the repository
+share, and writes `packed-refs.new` beside it. The lock goes by the same
+evidence, but later (`SHARED`). The file is nobody's once the lock is ours:
+git leaves it behind even where a person has removed the lock as git advises.
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ import stat
 import time
 from collections.abc import Iterator
 
+from ..core.errors import GitFailed
 from .gitcmd import Git
 
 try:
@@ -34,6 +40,7 @@ except ImportError:  # Windows
 SYNCED = ("-c", "core.fsync=committed,loose-object,reference")
 ANY = "any"  # noted in the place of a commit by those who cannot name it
 STALE = 2.0  # seconds a lock file stands unchanged before it counts as left behind: git holds one for milliseconds
+SHARED = 10.0  # and the lock of packed-refs: others hold it for as long as a large file takes to write, or a hook to look at their deletion
 _SLACK = 2.0  # seconds by which the clock of a disk may differ from ours
 _TRIES = 40
 
@@ -52,12 +59,14 @@ class Claim:
 
 
 def _note(common_dir: str, ref: str) -> str:
-    return os.path.join(common_dir, "git-mem-writing-" + ref.removeprefix("refs/notes/").replace("/", "-"))
+    name = "aside" if ref.startswith("refs/git-mem/") else ref.removeprefix("refs/notes/").replace("/", "-")  # those have a process id in them
+    return os.path.join(common_dir, "git-mem-writing-" + name)
 
 
-def _locks(common_dir: str, ref: str) -> tuple[str, str]:
-    """Where git locks a ref and its reflog."""
-    return os.path.join(common_dir, ref + ".lock"), os.path.join(common_dir, "logs", ref + ".lock")
+def _locks(common_dir: str, ref: str) -> tuple[str, str, str, str]:
+    """Where git locks a ref, its reflog and the file of all packed refs, and what it makes that file of."""
+    packed = os.path.join(common_dir, "packed-refs")
+    return os.path.join(common_dir, ref + ".lock"), os.path.join(common_dir, "logs", ref + ".lock"), packed + ".lock", packed + ".new"
 
 
 def _flock(fd: int, how: int) -> bool:
@@ -118,8 +127,22 @@ def _alone(fd: int) -> bool:
         return False
 
 
+def delete(git: Git, ref: str) -> None:
+    """Deletes a ref, whatever it holds; nothing where it is gone. Raises GitFailed."""
+    end = time.monotonic() + STALE + 1
+    while True:
+        status, _, err, _ = run(git, git.common_dir, ref, ["update-ref", "-d", ref], new=ANY)
+        if status == 0:
+            return
+        if b"File exists" not in err or time.monotonic() > end:
+            text = err.decode("utf-8", "replace").strip()
+            raise GitFailed(f"cannot delete '{ref}': {(text.splitlines() or ['git said nothing'])[-1].removeprefix('error: ')}", status=status, stderr=text)
+        if not recover(git, ref):
+            time.sleep(0.1)
+
+
 def recover(git: Git, ref: str) -> bool:
-    """Removes the lock that a dead writer of ours left on a ref; False where there is none, or where it may be somebody else's."""
+    """Removes the locks that a dead writer of ours left on a ref and on the packed refs; False where there is none, or where they may be somebody else's."""
     if not fcntl:
         return False
     try:
@@ -139,22 +162,48 @@ def recover(git: Git, ref: str) -> bool:
 
 
 def _remove(git: Git, ref: str, notes: str) -> bool:
-    """Removes the lock of the ref and that of its reflog, where they are a dead writer's; whether one was there."""
+    """Removes the locks of the ref, of its reflog and of the packed refs, where they are a dead writer's; whether one was there."""
     began = [float(row.split(" ")[0]) for row in notes.splitlines() if re.fullmatch(r"[0-9]+ ([0-9a-f]+|-|any) [0-9a-f]+", row)]
     oldest = min(began, default=float("inf"))
-    lock, log = _locks(git.common_dir, ref)
-    return sum((_remove_one(git, lock, notes, oldest, False), _remove_one(git, log, notes, oldest, True))) > 0
+    lock, log, packed, new = _locks(git.common_dir, ref)
+    gone = _remove_one(git, lock, notes, oldest, False, STALE) + _remove_one(git, log, notes, oldest, True, STALE)
+    if _still(new, SHARED):  # else somebody writes it, and holds the lock
+        gone += _remove_one(git, packed, notes, oldest, True, SHARED) + _remove_new(packed, new)
+    return gone > 0
 
 
-def _remove_one(git: Git, lock: str, notes: str, began: float, log: bool) -> bool:
+def _still(path: str, seconds: float) -> bool:
+    """Whether a file is not there, or has not changed for so long."""
+    try:
+        return time.time() - os.lstat(path).st_mtime >= seconds
+    except FileNotFoundError:
+        return True
+
+
+def _remove_new(packed: str, new: str) -> bool:
+    """Removes what is left of a `packed-refs` that was never finished, holding the lock under which alone git writes it."""
+    if not os.path.lexists(new):
+        return False
+    try:
+        os.close(os.open(packed, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    except FileExistsError:
+        return False
+    try:
+        os.unlink(new)
+    finally:
+        os.unlink(packed)
+    return True
+
+
+def _remove_one(git: Git, lock: str, notes: str, began: float, any_content: bool, seconds: float) -> bool:
     try:
         found = os.lstat(lock)
     except FileNotFoundError:
         return False
     after_note, before_boot = found.st_mtime > began - _SLACK, found.st_mtime < _boot() - _SLACK
-    if not stat.S_ISREG(found.st_mode) or time.time() - found.st_mtime < STALE or not (after_note or before_boot):
+    if not stat.S_ISREG(found.st_mode) or time.time() - found.st_mtime < seconds or not (after_note or before_boot):
         return False
-    if not log:  # that of a reflog holds whatever is kept of it
+    if not any_content:  # that of a reflog holds whatever is kept of it
         with open(lock, "rb") as f:
             content = f.read(200).decode("ascii", "replace").strip("\0\n")  # zeros: a power cut
         if content and not _ours(git, content, notes):

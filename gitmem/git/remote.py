@@ -68,14 +68,14 @@ class Remote:
             yield self._fetched(aside)
         finally:
             for name in self._local.text("for-each-ref", "--format=%(refname)", aside.rpartition("/")[0]).split():
-                self._local.run("update-ref", "-d", name)
+                reflock.delete(self._local, name)
 
     def _fetched(self, to: str) -> str:
         """The commit that a fetch wrote to a ref. What is none is no copy of memories: it does not stay."""
         commit = self._local.text("rev-parse", "-q", "--verify", to + "^{commit}", ok=(0, 1, 128))
         kind = "" if commit else self._local.text("for-each-ref", "--format=%(objecttype)%(if)%(*objecttype)%(then) of a %(*objecttype)%(end)", to, ok=(0, 128))
         if kind:
-            self._local.run("update-ref", "-d", to)
+            reflock.delete(self._local, to)
             raise MemError(f"'{self.ref}' of '{self.name}' is a {kind}, not a commit with memories",
                            hint="nothing was taken in or sent, and what is here stays; that ref has to be put right at the remote, or name another one with --remote")
         return commit
@@ -149,7 +149,7 @@ class Remote:
 
     def forget_tracking(self) -> None:
         """Drops the tracking copy: it holds what may not be here."""
-        reflock.run(self._local, self._local.common_dir, self.tracking, ["update-ref", "-d", self.tracking])
+        reflock.delete(self._local, self.tracking)
 
     def _failed(self, what: str, err: bytes) -> MemError:
         text = err.decode("utf-8", "replace").strip()
