@@ -23,7 +23,7 @@ LAYERS = [
     {"ancestry", "better", "check", "document", "erase", "faults", "filters", "index", "llamavec", "marks", "notes", "patches", "plans", "remote", "rescue", "search", "standing", "stored", "treeedit", "twins", "update", "vectors", "where", "commitlog", "alike", "stages"},
     {"cache", "embed", "guard", "history", "ledger", "notetree", "odb", "packfile", "parallel", "roots", "scan", "tables", "transcript", "linear"},
     {"changes", "chosen", "config", "failures", "fetch", "gitcmd", "here", "hooklines", "kept", "layout", "llama", "llamaproc", "protocol", "reflock", "session", "spool"},
-    {"__init__", "digest", "errors", "fastjson", "fold", "hook", "plain", "promptform", "protocol", "rank", "record", "redact", "redact_context", "redact_rules", "registry", "stem", "plot", "retrain", "claudehome", "jsonedit", "section", "targets", "text", "topic", "sources", "toolcalls", "strip", "signals", "features"},
+    {"__init__", "digest", "errors", "fastjson", "fold", "hook", "plain", "promptform", "protocol", "rank", "record", "redact", "redact_context", "redact_rules", "registry", "stem", "plot", "retrain", "claudehome", "jsonedit", "section", "targets", "text", "topic", "sources", "toolcalls", "strip", "signals", "markers", "features"},
 ]
 HOMES = {"numpy": {"vectors"}, "pygit2": {"notes"}, "typer": {"cli"}, "rich": {"render"}, "llama_cpp": {"llama"}, "mcp": {"mcp_server"},
          "subprocess": {"gitcmd", "keys", "llamaproc", "marks", "remote", "cli"}, "sqlite3": {"cache", "faults", "guard", "store", "doctor"}}
