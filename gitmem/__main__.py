@@ -102,6 +102,12 @@ def _worker(common_dir: str) -> int:
 
     if hasattr(signal, "alarm"):
         signal.alarm(worker.LIMIT)
+    try:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (worker.MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+    except (ImportError, OSError, ValueError):
+        pass  # Windows, or a lower limit of the user's
     common_dir = os.path.realpath(common_dir)
     os.chdir(worker.home(common_dir))
     worker.run(common_dir, os.environ)

@@ -63,7 +63,7 @@ def test_a_prompt_waits_with_its_session_and_commit(lab: Lab, hooks: Hooks) -> N
     park(hooks)
     hooks.call("UserPromptSubmit", prompt=WIPED)
     head = lab.git(hooks.repo, "rev-parse", "HEAD").strip()
-    assert waiting(hooks) == [{"event": "heard", "role": "user", "text": WIPED, "session": "s1", "agent": "claude", "head": head}]
+    assert waiting(hooks) == [{"event": "heard", "role": "user", "text": WIPED, "session": "s1", "agent": "claude", "head": head, "branch": "main"}]
 
 
 def test_the_spool_is_for_its_owner_alone(hooks: Hooks) -> None:
@@ -93,8 +93,14 @@ def test_an_answer_wakes_the_worker_and_prints_nothing(hooks: Hooks) -> None:
     raise AssertionError("nobody drained the spool")
 
 
+def judged(hooks: Hooks) -> None:
+    """As where the last worker had a language model."""
+    pathlib.Path(hooks.mem_dir, sources.READY).touch()
+
+
 def test_a_tool_leaves_file_change_and_result(hooks: Hooks) -> None:
     park(hooks)
+    judged(hooks)
     hooks.call("PostToolUse", tool_name="Edit", tool_response={"filePath": "x"},
                tool_input={"file_path": str(hooks.repo / "src" / "token.ts"), "old_string": "const token = getToken()", "new_string": "const token = await getToken()"})
     (event,) = waiting(hooks)
@@ -104,6 +110,7 @@ def test_a_tool_leaves_file_change_and_result(hooks: Hooks) -> None:
 
 def test_a_tool_that_only_reads_failed_or_worked_outside_leaves_no_text(hooks: Hooks) -> None:
     park(hooks)
+    judged(hooks)
     hooks.call("PostToolUse", tool_name="Read", tool_input={"file_path": str(hooks.repo / "f0.txt")})
     hooks.call("PostToolUse", tool_name="Bash", tool_input={"command": "echo zebra"})
     hooks.call("PostToolUse", tool_name="Edit", tool_input={"file_path": str(hooks.repo / "f0.txt"), "new_string": "zebra"}, tool_response={"success": False})
@@ -113,9 +120,10 @@ def test_a_tool_that_only_reads_failed_or_worked_outside_leaves_no_text(hooks: H
 
 def test_of_a_large_file_the_beginning_waits(hooks: Hooks) -> None:
     park(hooks)
+    judged(hooks)
     hooks.call("PostToolUse", tool_name="Write", tool_input={"file_path": str(hooks.repo / "f0.txt"), "content": "word " * 200_000})
     (event,) = waiting(hooks)
-    assert len(event["text"]) < 2 * toolcalls.CHARS
+    assert toolcalls.CHARS < len(event["text"]) < 2 * toolcalls.CHARS
 
 
 def test_a_pasted_text_is_left_out_whole(hooks: Hooks) -> None:

@@ -57,7 +57,7 @@ def test_what_was_marked_is_kept_as_it_was_said_and_private(lab: Lab, repo: path
     (item,) = listed(lab, repo)
     assert item["id"] == outcome.id and item["body"] == WIPED and item["scope"] == "private" and item["confidence"] >= 0.95
     assert item["source"].startswith("session:s1#") and item["provenance"] == "CITED" and {"captured", "from-prompt"} <= set(item["tags"])
-    assert item["anchor"]["commit"] == lab.git(repo, "rev-parse", "HEAD").strip() and item["anchor"]["branch"] == "main"
+    assert item["anchor"]["commit"] == lab.git(repo, "rev-parse", "HEAD").strip()
     assert lab.lines(repo, "mem/team") == []
     (line,) = [json.loads(line) for line in lab.lines(repo, "mem/private") if "staging" in line]
     assert line["session"] == "s1" and line["agent"] == "claude"
@@ -113,10 +113,9 @@ def test_what_is_unsure_is_suggested(store: Store) -> None:
     assert [o.status for o in keeper.keep(store, heard("the retry lives in the queue, not in the client", session="s2"), model=_Always(0.8))] == [keeper.KNOWN]
 
 
-def test_a_tool_is_judged_by_a_language_model_alone_and_only_suggested(store: Store) -> None:
+def test_what_a_tool_did_is_only_suggested_and_about_its_file(store: Store) -> None:
     edit = [Candidate("tool", "Tool: Edit\nFile: a.py\nChange: `x` → `Decision: y`\nResult: applied", paths=["a.py"], session="s", source="session:s#tool-1")]
-    assert [o.status for o in keeper.keep(store, edit)] == [keeper.SKIPPED]
-    (sure,) = keeper.keep(store, edit, ask=lambda role, text: Opinion(1.0, "bugfix", ""), model=_Always(0.99))
+    (sure,) = keeper.keep(store, edit, ask=lambda role, text: Opinion(1.0, "bugfix", ""))
     assert sure.status == keeper.SUGGESTED
     (one,) = waits(store)
     assert one.paths == ["a.py"] and "from-tool" in one.words("tags")
@@ -262,11 +261,6 @@ def test_a_session_that_ended_is_read_and_tells_nothing_twice(lab: Lab, repo: pa
     spool.append(str(repo / ".git" / "mem"), sources.ended(str(log), "s1", "claude", ""))
     lab.mem(repo, "capture", "--now")
     assert sorted(m["body"] for m in listed(lab, repo)) == ["Decision: use argon2id for passwords", WIPED]
-
-
-def test_a_hung_model_costs_its_answer_only(store: Store) -> None:
-    found = keeper.keep(store, heard(WIPED, "the retry lives in the queue and not in the client"), ask=lambda role, text: None)
-    assert found[0].status == keeper.KEPT
 
 
 def test_a_thousand_events_become_few_memories(lab: Lab, repo: pathlib.Path, store: Store) -> None:

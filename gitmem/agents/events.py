@@ -11,6 +11,8 @@ leaves everything to the worker.
 
 from __future__ import annotations
 
+import os
+
 from . import protocol, session
 
 TYPE_CHECKING = False
@@ -35,6 +37,10 @@ def _start(call: Call) -> None:
     _inject(call, "compact" if source == "compact" else "start")
     if announced and call.here and (call.say("") or not call.message):
         announced.told(call.here.mem_dir)
+    if call.here:
+        from ..hooks import spool
+
+        spool.rescue(call.here.common_dir)  # what a client left that was killed: no text waits longer than its day
     if call.here and call.agent == "claude":
         from . import automemory
 
@@ -172,7 +178,7 @@ def _end(call: Call) -> None:
         if _captures(call) and call.here:
             from ..capture import sources
 
-            line = sources.ended(protocol.text(call.payload, "transcript_path"), call.session, call.agent, call.here.head)
+            line = sources.ended(protocol.text(call.payload, "transcript_path"), call.session, call.agent, call.here.head, call.here.branch)
         call.ask(line)
 
 
@@ -199,14 +205,17 @@ def _hear(call: Call, role: str, text: str) -> None:
     from ..capture import sources
 
     if call.here and text:
-        _leave(call, sources.heard(role, text, call.session or "", call.agent, call.here.head))
+        _leave(call, sources.heard(role, text, call.session or "", call.agent, call.here.head, call.here.branch))
 
 
 def _did(call: Call, name: str, paths: list[str]) -> None:
+    """Which files a tool changed; how, only where a language model is there to judge it."""
     if call.here and _captures(call):
-        from ..capture import sources
+        from ..capture import sources, toolcalls
 
-        _leave(call, sources.done(call.payload, name, paths, call.session or "", call.agent, call.here.head))
+        judged = os.path.exists(os.path.join(call.here.mem_dir, sources.READY))
+        text = toolcalls.describe(protocol.given(call.payload), call.payload, name, paths) if judged else ""
+        _leave(call, sources.done(text, paths, call.session or "", call.agent, call.here.head, call.here.branch))
 
 
 def _leave(call: Call, line: bytes) -> None:

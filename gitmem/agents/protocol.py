@@ -117,17 +117,21 @@ def reads(name: str) -> bool:
     return name.lower() in _READS
 
 
+def given(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a tool was given, by name: an object, an object written as a text, or, of Cursor, fields of the event itself; a bare text is `input`."""
+    found = payload.get("tool_input", payload.get("toolArgs", payload))
+    if isinstance(found, str):
+        found = _object(found) or {"input": found}
+    return found if isinstance(found, dict) else {}
+
+
 def files(payload: Mapping[str, Any]) -> list[str]:
     """The files that a tool was given, as it was given them."""
-    given = payload.get("tool_input", payload.get("toolArgs", payload))
-    if isinstance(given, str):
-        given = _object(given) or {"input": given}
-    if not isinstance(given, dict):
-        return []
-    name = text(given, *_FILES)
+    values = given(payload)
+    name = text(values, *_FILES)
     if name:
         return [name]
-    patch = text(given, "input", "patch", "command") if tool(payload) == "apply_patch" else ""
+    patch = text(values, "input", "patch", "command") if tool(payload) == "apply_patch" else ""
     return [line[len(mark) :].strip() for line in patch.splitlines() for mark in _PATCHED if line.startswith(mark)][:_MANY]
 
 

@@ -54,21 +54,21 @@ class Commit:
         self.paths = paths
 
 
-def seen(mem_dir: str) -> str:
-    """The commit up to which commits were looked at, "" where nobody knows."""
+def seen(mem_dir: str) -> list[str]:
+    """The commits up to which commits were looked at, one for each worktree; none where nobody knows."""
     try:
         with open(os.path.join(mem_dir, SEEN), encoding="ascii") as f:
-            found = f.read(200).strip()
+            found = f.read(20_000).split()
     except (OSError, ValueError):
-        return ""
-    return found if len(found) in (40, 64) and all(c in "0123456789abcdef" for c in found) else ""
+        return []
+    return [id for id in found if len(id) in (40, 64) and all(c in "0123456789abcdef" for c in id)]
 
 
-def keep_seen(mem_dir: str, head: str) -> None:
-    """Notes that everything up to this commit was looked at."""
+def keep_seen(mem_dir: str, heads: list[str]) -> None:
+    """Notes that everything up to these commits was looked at."""
     path = os.path.join(mem_dir, SEEN)
     with open(os.open(f"{path}.{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as f:
-        f.write(head + "\n")
+        f.write("\n".join(heads) + "\n")
     os.replace(f"{path}.{os.getpid()}", path)
 
 

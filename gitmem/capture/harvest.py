@@ -2,13 +2,16 @@
 
 Promise: where `mem.capture` says no, nothing is read and what waits is dropped;
 each of the three bears a repeat; the language model is started at the first
-text that needs it and ends with the call, and without one everything goes on.
+text that needs it and ends with the run, which gives it `SECONDS` in all, loading and
+failures among them; without one everything goes on.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ..agents import announce
@@ -20,6 +23,20 @@ from .keeper import Outcome
 
 ALL, COMMITS = "all", "commits"
 _SESSIONS = 20  # conversations that one run reads, the last ones
+SECONDS = 240.0  # that one run of the worker may spend with a language model
+_running: list[Model] = []  # the model of the run at hand
+
+
+@contextmanager
+def run(store: Store) -> Iterator[None]:
+    """One language model for all that is kept within: its time and its failures count together."""
+    with Model(store, os.environ, time.monotonic() + SECONDS) as model:
+        _running.append(model)
+        _tell_hooks(store, model.ask is not None)
+        try:
+            yield
+        finally:
+            _running.pop()
 
 
 def from_events(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
@@ -33,43 +50,54 @@ def from_sessions(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
         return []
     ended = {}
     for event in events:
-        path, session, agent, head = (v if isinstance(v := event.get(k), str) else "" for k in ("transcript", "session", "agent", "head"))
+        path, *about = (v if isinstance(v := event.get(k), str) else "" for k in ("transcript", "session", "agent", "head", "branch"))
         if path.endswith(".jsonl") and os.path.isabs(path):
-            ended[path] = (session, agent, head)
+            ended[path] = about
     return [outcome for path, about in list(ended.items())[-_SESSIONS:] for outcome in _keep(store, transcript.candidates(path, *about), again=True)]
 
 
 def from_hooks(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
-    """Commits that git's hooks named, where nobody ever looked: later `from_commits` finds them by itself."""
+    """Commits that git's hooks named: HEAD may have left them since, for another branch."""
     named = list(dict.fromkeys(id for e in events if isinstance(id := e.get("head"), str) and id))[-commitlog.AT_ONCE :]
-    if store.settings["capture"] not in (ALL, COMMITS) or commitlog.seen(store.repo.mem_dir):
+    if store.settings["capture"] not in (ALL, COMMITS):
         return []
-    there = [id for id, found in zip(named, store.repo.git.ids([f"{id}^{{commit}}" for id in named]) if named else [], strict=True) if found]
+    there = _there(store, named)
     return _keep(store, commitlog.candidates(commitlog.read(store.repo.git, there, [], commitlog.AT_ONCE, walk=False))) if there else []
 
 
 def from_commits(store: Store) -> list[Outcome]:
-    """Commits that nobody has looked at: after `git commit`, a pull or a rebase, whoever woke the worker. Only HEAD itself where nobody ever looked."""
+    """Commits of any worktree that nobody has looked at: after `git commit`, a pull or a rebase, whoever woke the worker. Only HEAD itself where nobody ever looked."""
     if store.settings["capture"] not in (ALL, COMMITS):
         return []
-    mem_dir = store.repo.mem_dir
-    head = store.repo.head()
-    if not head:
+    heads = store.repo.heads()
+    seen = commitlog.seen(store.repo.mem_dir)
+    if not heads or set(heads) <= set(seen):
         return []
-    seen = commitlog.seen(mem_dir)
-    if head == seen:
-        return []
-    known = [seen] if seen and store.repo.commit(seen) else []
-    found = commitlog.read(store.repo.git, [head], known, commitlog.AT_ONCE if known else 1)
+    known = _there(store, seen)
+    found = commitlog.read(store.repo.git, heads if known else heads[:1], known, commitlog.AT_ONCE if known else 1)
     outcomes = _keep(store, commitlog.candidates(found))
-    commitlog.keep_seen(mem_dir, head)
+    commitlog.keep_seen(store.repo.mem_dir, heads)
     return outcomes
+
+
+def _there(store: Store, commits: list[str]) -> list[str]:
+    return [id for id, found in zip(commits, store.repo.git.ids([f"{id}^{{commit}}" for id in commits]) if commits else [], strict=True) if found]
+
+
+def _tell_hooks(store: Store, ready: bool) -> None:
+    """Whether there is a language model: without one no hook leaves what a tool did to a file."""
+    path = os.path.join(store.repo.mem_dir, sources.READY)
+    if ready and store.settings["capture"] == ALL:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+    elif os.path.lexists(path):
+        os.unlink(path)
 
 
 def _keep(store: Store, candidates: list[sources.Candidate], again: bool = False) -> list[Outcome]:
     if not candidates:
         return []
-    with Model(store, os.environ) as model:
+    with run(store) if not _running else nullcontext():
+        model = _running[-1]
         # A conversation that is read at its end was judged turn by turn before: a model is not asked for all of it again.
         outcomes = keeper.keep(store, candidates, ask=None if again else model.ask, title=model.title, model=calibrated(store))
     announce.add(store.repo.mem_dir, [o.id for o in outcomes if o.status == keeper.KEPT], [o.id for o in outcomes if o.status == keeper.SUGGESTED])
@@ -82,9 +110,9 @@ def calibrated(store: Store) -> linear.Model:
 
 
 class Model:
-    """The language model in use, if there is one; `ask` and `title` are None without. Its process starts at the first question."""
+    """The language model in use, if there is one; `ask` and `title` are None without. Its process starts at the first question. `until`: monotonic time after which nothing is asked any more."""
 
-    def __init__(self, store: Store, environ: Mapping[str, str]) -> None:
+    def __init__(self, store: Store, environ: Mapping[str, str], until: float = float("inf")) -> None:
         self.ask: stages.Ask | None = None
         self.title: Callable[[str, str, str], str] | None = None
         self._asker: llamaproc.Asker | None = None
@@ -93,7 +121,7 @@ class Model:
         except (MemError, OSError, KeyError):
             return
         if found.path and llamaproc.available():
-            self._asker = llamaproc.Asker(found.path, chosen.cache_directory(environ))
+            self._asker = llamaproc.Asker(found.path, chosen.cache_directory(environ), until=until)
             self.ask, self.title = self._opinion, self._asker.title
 
     def _opinion(self, role: str, text: str) -> stages.Opinion | None:

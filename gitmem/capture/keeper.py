@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from ..core import redact
+from ..core import record, redact
 from ..engine.cache import Cache
 from ..engine.document import FORGOTTEN, content_digest
 from ..memory import remember
@@ -29,8 +29,12 @@ TAG = "captured"  # on every memory that capture kept or suggested; beside it wh
 ORIGINS = {USER: "from-prompt", ASSISTANT: "from-answer", COMMIT: "from-commit", TOOL: "from-tool"}
 TITLED = "title-by-model"
 KEPT, SUGGESTED, KNOWN, REFUSED, SKIPPED = "kept", "suggested", "known", "refused", "skipped"
+BEYOND = "others are surer"  # why a suggestion was left out
 EXPLICIT = 0.97  # confidence of what its author marked
+UNSURE = (COMMIT, TOOL, ASSISTANT)  # what they say is never AUTO by the linear model: measured on users and assistants, where of assistants 10 of 11 were right
+_TOOL = 0.9  # probability by a language model from which an edit is worth a suggestion
 _PROPOSED = 300  # suggestions among which the same is looked for
+_FORGOTTEN = 5_000  # forgotten texts among which the same is looked for, the last ones
 _NEAR_BY = 50  # candidates of one run among which a repeat in other words is looked for
 _LONG = 120  # characters of a text that needs a title
 _TITLE = 120  # characters of one
@@ -67,10 +71,10 @@ class _Wanted:
 
 
 def keep(store: Store, candidates: Iterable[Candidate], *, ask: Ask | None = None, title: Titler | None = None, model: linear.Model | None = None,
-         scope: str = "private", offer: bool = True, dry: bool = False) -> list[Outcome]:
+         scope: str = "private", most: int | None = None, dry: bool = False) -> list[Outcome]:
     """Judges candidates, stores what is AUTO, proposes what is SUGGEST (`suggestions.propose`); one outcome each, in order.
 
-    `title` words a title for (role, text, type), "" for none. `offer` false stores both. `dry` judges and compares, and writes nothing.
+    `title` words a title for (role, text, type), "" for none. `most`: how many suggestions at most, the surest; the others are skipped. `dry` judges and compares, and writes nothing.
     """
     given = list(candidates)
     out = [Outcome(SKIPPED)] * len(given)
@@ -79,10 +83,15 @@ def keep(store: Store, candidates: Iterable[Candidate], *, ask: Ask | None = Non
         new, wanted = _new(store, wanted, out)
         if title and not dry:
             _name(new, title)
-        sure = [w for w in new if not w.old and (not offer or w.judgement.tier == stages.AUTO)]
-        rest = [w for w in new if w not in sure]
+        sure = [w for w in new if not w.old and w.judgement.tier == stages.AUTO]
+        rest = sorted((w for w in new if w not in sure), key=lambda w: -w.judgement.confidence)
+        if most is not None:
+            for w in rest[most:]:
+                out[w.place] = _outcome(w, SKIPPED, "", BEYOND)
+            rest = rest[:most]
+            most -= len(rest)
         if dry:
-            out_of = [(w, _outcome(w, KEPT if w in sure else SUGGESTED, "")) for w in new]
+            out_of = [(w, _outcome(w, KEPT if w in sure else SUGGESTED, "")) for w in [*sure, *rest]]
         else:
             out_of = [*_store(store, sure, scope), *_propose(store, rest)]
         for w, outcome in out_of:
@@ -132,13 +141,18 @@ def _judged(store: Store, given: list[Candidate], out: list[Outcome], ask: Ask |
 def _judge(c: Candidate, ask: Ask | None, model: linear.Model | None, auto: float, suggest: float) -> Judgement:
     if c.explicit:
         return Judgement(True, c.type, EXPLICIT, stages.AUTO if auto <= EXPLICIT else stages.SUGGEST, "rules", c.title)
-    if c.role == TOOL and ask is None:
-        return Judgement(False, "change", 0.0, stages.SKIP, "rules")  # only a language model can tell what an edit was for
+    if c.role == TOOL:
+        return _judge_tool(ask(c.role, c.text) if ask else None, auto)
     found = stages.judge(c.role, c.text, ask=ask, auto=auto, suggest=suggest, model=model)
-    if c.role in (COMMIT, TOOL) and found.tier == stages.AUTO and found.stage != "rules":
-        # The confidence was calibrated on what people and models say to each other.
+    if c.role in UNSURE and found.tier == stages.AUTO and found.stage != "rules":
         found = found._replace(tier=stages.SUGGEST, confidence=min(found.confidence, auto - 0.01))
     return found._replace(type=c.type) if c.type and found.keep else found
+
+
+def _judge_tool(opinion: stages.Opinion | None, auto: float) -> Judgement:
+    """The linear model knows what people and models say, not what an edit was for: a language model alone decides, and only to suggest."""
+    keep = opinion is not None and opinion.keep >= _TOOL
+    return Judgement(keep, (opinion.type if opinion else "") or "change", min(opinion.keep, auto - 0.01) if opinion else 0.0, stages.SUGGEST if keep else stages.SKIP, "llm" if opinion else "rules")
 
 
 def _name(wanted: list[_Wanted], title: Titler) -> None:
@@ -190,7 +204,9 @@ def _new(store: Store, wanted: list[_Wanted], out: list[Outcome]) -> tuple[list[
     texts = [w.candidate.text for w in wanted]
 
     def read(cache: Cache) -> tuple[list[list[tuple[float, dict[str, Any]]]], set[bytes], list[suggestions.Suggestion]]:
-        gone = {d for (d,) in cache.db.execute(f"SELECT digest FROM memory WHERE status = {FORGOTTEN} AND digest IS NOT NULL")}
+        # By the text alone: the title may have been a model's.
+        hidden = cache.db.execute(f"SELECT l.raw FROM memory m JOIN line l ON l.n = m.line WHERE m.status = {FORGOTTEN} ORDER BY m.row DESC LIMIT {_FORGOTTEN}")
+        gone = {content_digest("", r.data["body"]) for (raw,) in hidden if (r := record.parse(raw)) and isinstance(r.data.get("body"), str)}
         proposed = sorted(suggestions.stored(cache).values(), key=lambda s: s.text("at"))[-_PROPOSED:]
         return alike.Neighbours(cache, store.table).of(texts), gone, proposed
 
@@ -230,19 +246,18 @@ def _revises(store: Store, text: str, other: _Wanted) -> bool:
 
 
 def _draft(store: Store, w: _Wanted, full: bool = False) -> dict[str, Any]:
-    """The fields of a memory or a suggestion. `full`: its commit by its id, also where that is HEAD."""
+    """The fields of a memory or, `full`, of a suggestion, which has no other time than its own."""
     c, j = w.candidate, w.judgement
     title = w.title or (j.title if j.stage == "llm" else "")
     tags = [TAG, ORIGINS[c.role], *([TITLED] if title and not c.title else [])]
     draft: dict[str, Any] = {"body": c.text, "title": (c.title or title or j.title)[:300], "type": j.type, "tags": tags, "paths": c.paths, "source": c.source, "agent": c.agent,
                              "session": c.session, "author": c.author, "confidence": j.confidence}
-    head = store.repo.head() or ""
-    there = store.repo.commit(c.commit) if c.commit and c.commit != head else head
-    if full or there != head:  # without one the branch is noted, too
-        draft["commit"] = there or head
+    # The worker stands in the main worktree, and later: today's branch there says nothing of where this was said.
+    draft["commit"] = (store.repo.commit(c.commit) if c.commit else None) or store.repo.head() or ""
+    draft["branch"] = c.branch if not redact.check({"branch": c.branch}) else ""
     if not full and c.at:
         draft["created_at"] = c.at
-    return {k: v for k, v in draft.items() if v not in ("", [], None)}
+    return {k: v for k, v in draft.items() if k == "branch" or v not in ("", [], None)}
 
 
 def _provenance(c: Candidate) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ..core import fastjson
 from ..core.digest import sha256
-from . import strip, toolcalls
+from . import strip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 EVENT = "heard"  # the kind of a spool line with text
+READY = "model.ready"  # a file in the cache directory: the last worker had a language model to ask
 USER, ASSISTANT, COMMIT, TOOL = "user", "assistant", "commit", "tool"
 LONGEST = 24_000  # characters of a turn; what is longer is pasted
 _MOST_PATHS = 10  # of one memory: more say that it is about none of them
@@ -32,15 +33,15 @@ _WORD = 200  # characters of a session's id, a branch, an agent's name
 class Candidate:
     """A text that may be worth keeping, with what is known of it for certain.
 
-    `commit`: where it was said ("" for HEAD); `source`: its name for ever;
+    `commit`: where it was said ("" for HEAD), `branch`: on which branch, "" where nobody knows; `source`: its name for ever;
     `type`: where its form says it (a trailer), else ""; `explicit`: its author
     marked it as worth keeping; `at`: when, in stored form, "" for now.
     """
 
-    __slots__ = ("agent", "at", "author", "commit", "explicit", "paths", "role", "session", "source", "text", "title", "type")
+    __slots__ = ("agent", "at", "author", "branch", "commit", "explicit", "paths", "role", "session", "source", "text", "title", "type")
 
     def __init__(self, role: str, text: str, *, paths: Iterable[str] = (), commit: str = "", session: str = "", agent: str = "", source: str = "",
-                 type: str = "", title: str = "", explicit: bool = False, at: str = "", author: str = "") -> None:
+                 type: str = "", title: str = "", explicit: bool = False, at: str = "", author: str = "", branch: str = "") -> None:
         self.role = role
         self.text = text
         self.paths = list(paths)[:_MOST_PATHS]
@@ -53,25 +54,25 @@ class Candidate:
         self.explicit = explicit
         self.at = at
         self.author = author
+        self.branch = branch
 
 
-def heard(role: str, text: str, session: str, agent: str, head: str) -> bytes:
+def heard(role: str, text: str, session: str, agent: str, head: str, branch: str = "") -> bytes:
     """The line of a prompt or an answer; b"" where nothing of it may be kept."""
     if len(text) > LONGEST:
         return b""
     said = strip.cleaned(text)
-    return _line({"event": EVENT, "role": role, "text": said, "session": session[:_WORD], "agent": agent, "head": head}) if said else b""
+    return _line({"event": EVENT, "role": role, "text": said, "session": session[:_WORD], "agent": agent, "head": head, "branch": branch[:_WORD]}) if said else b""
 
 
-def ended(transcript: str, session: str, agent: str, head: str) -> bytes:
+def ended(transcript: str, session: str, agent: str, head: str, branch: str = "") -> bytes:
     """The line of a session's end; `transcript` is the file in which its client keeps the conversation, "" for none."""
-    return _line({"event": "session-end", "transcript": transcript[:4096], "session": session[:_WORD], "agent": agent, "head": head})
+    return _line({"event": "session-end", "transcript": transcript[:4096], "session": session[:_WORD], "agent": agent, "head": head, "branch": branch[:_WORD]})
 
 
-def done(payload: Mapping[str, Any], name: str, paths: list[str], session: str, agent: str, head: str) -> bytes:
-    """The line of a tool that changed files."""
-    text = strip.cleaned(toolcalls.describe(payload, name, paths))
-    return _line({"event": EVENT, "role": TOOL, "text": text, "paths": paths[:_MOST_PATHS], "session": session[:_WORD], "agent": agent, "head": head}) if text else b""
+def done(text: str, paths: list[str], session: str, agent: str, head: str, branch: str = "") -> bytes:
+    """The line of a tool that changed files; `text` says how (`toolcalls`), "" where nobody will judge that."""
+    return _line({"event": EVENT, "role": TOOL, "text": strip.cleaned(text), "paths": paths[:_MOST_PATHS], "session": session[:_WORD], "agent": agent, "head": head, "branch": branch[:_WORD]})
 
 
 def _line(event: dict[str, Any]) -> bytes:
@@ -84,18 +85,21 @@ def candidates(events: Iterable[Mapping[str, Any]]) -> list[Candidate]:
     found: list[Candidate] = []
     touched: dict[str, dict[str, None]] = {}
     for event in events:
-        role, text, session, agent, head = (v if isinstance(v := event.get(k), str) else "" for k in ("role", "text", "session", "agent", "head"))
+        role, text, session, agent, head, branch = (v if isinstance(v := event.get(k), str) else "" for k in ("role", "text", "session", "agent", "head", "branch"))
         given = event.get("paths")
         paths = [p for p in given if isinstance(p, str) and p] if isinstance(given, list) else []
-        if role not in (USER, ASSISTANT, TOOL) or not text.strip():
+        if role not in (USER, ASSISTANT, TOOL) or not (text.strip() or paths):
             continue
         files = touched.setdefault(session, {})
         if role == USER:
             files.clear()
         elif role == TOOL:
             files.update(dict.fromkeys(paths))
+        if not text.strip():
+            continue
         about = {USER: [], ASSISTANT: list(files), TOOL: paths}[role]
-        found.append(Candidate(role, text, paths=about if len(about) <= _MOST_PATHS else (), commit=head, session=session, agent=agent, source=source_of(session, role, text)))
+        found.append(Candidate(role, text, paths=about if len(about) <= _MOST_PATHS else (), commit=head, branch=branch, session=session, agent=agent,
+                               source=source_of(session, role, text)))
     return found
 
 

@@ -18,19 +18,25 @@ CHARS = 400  # of what was there, and of what is there now
 _OLD = ("old_string", "old_str", "oldText", "old_source")
 _NEW = ("new_string", "new_str", "newText", "new_source", "content", "file_text", "contents")
 _EDITS = ("edits", "changes")
+_PATCHES = ("input", "patch", "command")
 
 
-def describe(payload: Mapping[str, Any], name: str, paths: list[str]) -> str:
-    """The prompt of a model about one use of a tool; "" where no file of this repository was changed."""
+def describe(given: Mapping[str, Any], payload: Mapping[str, Any], name: str, paths: list[str]) -> str:
+    """The prompt of a model about one use of a tool: what it was `given`, by name; "" where no file of this repository was changed."""
     if not paths or not name:
         return ""
-    given = payload.get("tool_input", payload.get("toolArgs"))
-    given = given if isinstance(given, dict) else {}
     many = next((v for k in _EDITS if isinstance(v := given.get(k), list)), [])
-    parts = [_change(edit) for edit in (many or [given]) if isinstance(edit, dict)]
+    parts = [_patched(given), *[_change(edit) for edit in (many or [given]) if isinstance(edit, dict)]]
     change = "; ".join([part for part in parts if part][:3])
     lines = [f"Tool: {name}", f"File: {', '.join(paths[:3])}", *([f"Change: {change}"] if change else []), f"Result: {_result(payload)}"]
     return "\n".join(lines)
+
+
+def _patched(given: Mapping[str, Any]) -> str:
+    """What a patch takes and gives, where the tool was given one (`apply_patch`)."""
+    patch = next((v for k in _PATCHES if isinstance(v := given.get(k), str) and v.lstrip().startswith("*** Begin Patch")), "")
+    lines = patch[: CHARS * 20].splitlines()
+    return _change({sides: " ".join([line[1:] for line in lines if line[:1] == sign]) for sides, sign in (("old_string", "-"), ("new_string", "+"))}) if patch else ""
 
 
 def _change(given: Mapping[str, Any]) -> str:

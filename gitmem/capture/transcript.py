@@ -34,9 +34,9 @@ _TEXTS = ("text", "input_text", "output_text")
 _NOISE = ("[Request interrupted", "Caveat: The messages below", "API Error", "No response requested")
 
 
-def candidates(path: str, session: str = "", agent: str = "", head: str = "") -> list[Candidate]:
+def candidates(path: str, session: str = "", agent: str = "", head: str = "", branch: str = "") -> list[Candidate]:
     """What was said in a conversation, in its order; empty for a file that is none."""
-    found = [Candidate(role, text, commit=head, session=session, agent=agent, source=sources.source_of(session, role, text)) for role, text in turns(_lines(path))]
+    found = [Candidate(role, text, commit=head, branch=branch, session=session, agent=agent, source=sources.source_of(session, role, text)) for role, text in turns(_lines(path))]
     return found[-TURNS:]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from ..capture import harvest, keeper, stages, suggestions
+from ..core import redact
 from ..core.errors import MemError, UsageError
 from ..engine.cache import Cache
 from ..hooks import spool, worker
@@ -47,6 +48,8 @@ def _judge(store: Store, jsonl: str, asked: harvest.Model, as_json: bool) -> int
             print_error("error", f"line {number}: {turn}")
             continue
         said = stages.judge(turn["role"], turn["text"], ask=asked.ask, auto=auto, suggest=suggest, model=model)
+        if said.keep and redact.check({"body": turn["text"]}):
+            said = said._replace(keep=False, tier=stages.SKIP, stage="rules")  # whatever it says, a secret is not kept
         if as_json:
             write_json({"id": turn["id"], "keep": said.keep, "type": said.type, "confidence": round(said.confidence, 4), "tier": said.tier, "stage": said.stage})
         else:
@@ -58,18 +61,22 @@ def _now(store: Store, as_json: bool) -> int:
     """Waits for a worker that is at it, then does its work here; says what came of both."""
     mem_dir = store.repo.mem_dir
     before = store.with_cache(_captured)[0]
+    log = worker.failures(mem_dir)
     if os.path.isdir(mem_dir):
         worker.run(store.repo.common_dir, os.environ, linger=0.0, wait=worker.LIMIT)
         if spool.waiting(mem_dir):
             raise MemError("a worker is still at it", hint="`git mem capture --now` waits for it again")
     kept, suggested = (sorted(new - old) for new, old in zip(store.with_cache(_captured)[0], before, strict=True))
+    failed = [line.split(" ", 1)[-1] for line in worker.failures(mem_dir) if line not in log]
+    for line in failed:
+        print_error("error", f"{line} (what it was about waits for the next run)")
     if as_json:
-        write_json({"kept": kept, "suggested": suggested, "capture": store.settings["capture"]})
-        return 0
+        write_json({"kept": kept, "suggested": suggested, "capture": store.settings["capture"], "failed": failed})
+        return 1 if failed else 0
     write(f"{len(kept)} kept in private notes, {len(suggested)} suggested" + ("; `git mem review` shows them" if suggested else ""))
     if store.settings["capture"] == "false":
         write("mem.capture is off; `git mem config capture commits` or `all` turns it on")
-    return 0
+    return 1 if failed else 0
 
 
 def _captured(cache: Cache) -> tuple[set[str], set[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..capture import commitlog, keeper
+from ..capture import commitlog, keeper, suggestions
 from ..core.errors import GitFailed, UsageError
 from ..memory import adr
 from ..store import Store
@@ -14,7 +14,10 @@ MOST = 5_000  # commits where no range bounds them
 
 
 def import_log(store: Store, given: str, scope: str, dry_run: bool, as_json: bool) -> int:
-    """Keeps what commit messages say: every one of a range, or the newest of HEAD. Private, unless --team: capture found it, nobody wrote it as a memory."""
+    """Keeps what commit messages say for certain, and proposes the surest of the rest: of every commit of a range, or of the newest of HEAD.
+
+    Private, unless --team: capture found it, nobody wrote it as a memory. Suggestions are private in any case.
+    """
     if given.startswith("-"):
         raise UsageError(f"'{given}' is no range of commits", hint="write it like v1.0..HEAD")
     if not given and not store.repo.head():
@@ -25,7 +28,8 @@ def import_log(store: Store, given: str, scope: str, dry_run: bool, as_json: boo
         except GitFailed as e:
             raise UsageError(f"git knows no commits '{given}'", hint="write it like v1.0..HEAD") from e
     candidates = commitlog.candidates(commits)
-    outcomes = keeper.keep(store, candidates, scope=scope, offer=False, dry=dry_run)
+    outcomes = keeper.keep(store, candidates, scope=scope, most=store.settings.number("suggestions") * suggestions.HELD, dry=dry_run)
+    beyond = sum(o.reason == keeper.BEYOND for o in outcomes)
     counts = {status: sum(o.status == status for o in outcomes) for status in (keeper.KEPT, keeper.SUGGESTED, keeper.KNOWN, keeper.REFUSED, keeper.SKIPPED)}
     if not dry_run:
         store.with_cache(lambda cache: cache.count())
@@ -41,7 +45,8 @@ def import_log(store: Store, given: str, scope: str, dry_run: bool, as_json: boo
         else:
             write(f"{o.id[:8] + ' ' if o.id else ''}{o.status} {c.commit[:8]} {o.type}: {c.text.partition(chr(10))[0][:100]}")
     would = "would be " if dry_run else ""
-    write(f"{counts[keeper.KEPT]} {would}kept, {counts[keeper.SUGGESTED]} {would}suggested, {counts[keeper.KNOWN]} known, {counts[keeper.REFUSED]} refused, of {len(commits)} commits")
+    write(f"{counts[keeper.KEPT]} {would}kept, {counts[keeper.SUGGESTED]} {would}suggested, {counts[keeper.KNOWN]} known, {counts[keeper.REFUSED]} refused, of {len(commits)} commits"
+          + (f"; {beyond} less sure ones were left out" if beyond else "") + ("; `git mem review` decides about suggestions" if counts[keeper.SUGGESTED] and not dry_run else ""))
     return 0
 
 

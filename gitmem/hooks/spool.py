@@ -3,7 +3,8 @@
 Promise: a line is in the file before `append` returns, by one write. `drain`
 renames the file before it reads it, so whoever appends meanwhile begins a new
 one; after a crash it may hand a line out twice, so what is made of an event
-must bear a repeat. The files have mode 0600 and hold at most 5 MB and 24
+must bear a repeat. Lines whose work failed wait in a file of their own for the
+next worker, up to `TRIES` times. The files have mode 0600 and hold at most 5 MB and 24
 hours: what is older goes first, at the next append, drain or `expire`. Hooks
 in `sh` (hooks/event.sh) append and wake by the same rules.
 
@@ -34,6 +35,9 @@ LIFETIME = 900  # seconds after which a worker is dead, whoever has its number n
 _NOW, _OLD = "spool", "spool.old"
 _SINCE = "spool.since"  # its mtime is the begin of the present file
 _TAKEN, _AGAIN = "spool.taken", "spool.again"  # in work, and in work once more after a crash
+_LATER = "spool.later"  # what failed: a disk may be full, a ref locked
+TRIES = 10  # times that an event may fail before it is given up
+_PATIENCE = 600  # seconds after which a hook starts a worker for what failed
 _PID = "worker.pid"
 _SETTLE = 0.05  # seconds in which a writer that opened the file before it was renamed has written
 
@@ -57,11 +61,12 @@ def append(mem_dir: str, line: bytes) -> None:
         # Taken by a worker in between, which may have read it already: a repeat is harmless.
 
 
-def drain(mem_dir: str, handle: Callable[[list[bytes]], None]) -> int:
+def drain(mem_dir: str, handle: Callable[[list[bytes]], list[bytes] | None], later: bool = True) -> int:
     """Hands all waiting lines to `handle`, in their order; returns how many. One process at a time.
 
-    Files are gone when `handle` has returned. Lines of a drain that was killed
-    are handed out once more, and dropped if that is killed as well.
+    Files are gone when `handle` has returned; the lines that it returns failed and are kept
+    for a later drain. Lines of a drain that was killed are handed out once more, and dropped
+    if that is killed as well. `later`: also those that failed before.
     """
     expire(mem_dir)
     taken, again = os.path.join(mem_dir, _TAKEN), os.path.join(mem_dir, _AGAIN)
@@ -69,7 +74,7 @@ def drain(mem_dir: str, handle: Callable[[list[bytes]], None]) -> int:
     _unlink(again)
     if _move(taken, again):
         count += _read(again, handle)
-    for name in (_OLD, _NOW):
+    for name in (*((_LATER,) if later else ()), _OLD, _NOW):
         if _move(os.path.join(mem_dir, name), taken):
             count += _read(taken, handle)
     _unlink(os.path.join(mem_dir, _SINCE))
@@ -84,7 +89,7 @@ def waiting(mem_dir: str) -> bool:
 def expire(mem_dir: str) -> None:
     """Removes files that nobody has written to for 24 hours."""
     now = time.time()
-    for name in (_NOW, _OLD, _TAKEN, _AGAIN):
+    for name in (_NOW, _OLD, _TAKEN, _AGAIN, _LATER):
         path = os.path.join(mem_dir, name)
         if now - _mtime(path, now) > OLDEST:
             _unlink(path)
@@ -134,10 +139,9 @@ def _start(common_dir: str, mem_dir: str) -> bool:
 
 
 def rescue(common_dir: str) -> None:
-    """Starts the worker where lines have waited for a minute: it may have been killed, and its number be another process's by now."""
-    path = os.path.join(common_dir, "mem", _NOW)
+    """Starts the worker where lines have waited for a minute: it may have been killed, and its number be another process's by now. What failed waits longer."""
     now = time.time()
-    if now - _mtime(path, now) > 60:
+    if any(now - _mtime(os.path.join(common_dir, "mem", name), now) > seconds for name, seconds in ((_NOW, 60), (_LATER, _PATIENCE))):
         wake(common_dir)
 
 
@@ -174,8 +178,8 @@ def claim(mem_dir: str, pid: int) -> None:
         os.close(fd)
 
 
-def _read(path: str, handle: Callable[[list[bytes]], None]) -> int:
-    """Hands out the lines of a renamed file, also those that come while it is read, and removes it."""
+def _read(path: str, handle: Callable[[list[bytes]], list[bytes] | None]) -> int:
+    """Hands out the lines of a renamed file, also those that come while it is read, keeps those that failed, and removes it."""
     renamed = time.monotonic()
     count = 0
     rest = b""
@@ -184,7 +188,7 @@ def _read(path: str, handle: Callable[[list[bytes]], None]) -> int:
             *whole, rest = (rest + f.read()).split(b"\n")
             lines = [line for line in whole if line]
             if lines:
-                handle(lines)
+                _keep(os.path.join(os.path.dirname(path), _LATER), handle(lines) or [])
                 count += len(lines)
             left = renamed + _SETTLE - time.monotonic()
             if left > 0:
@@ -193,6 +197,16 @@ def _read(path: str, handle: Callable[[list[bytes]], None]) -> int:
                 break
     _unlink(path)
     return count
+
+
+def _keep(path: str, lines: list[bytes]) -> None:
+    """Adds lines that failed. Raises OSError: then the file they came from stays for the next drain."""
+    if lines and _size(path) < MOST // 2:
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        try:
+            os.write(fd, b"\n" + b"\n".join(lines) + b"\n")
+        finally:
+            os.close(fd)
 
 
 def _bound(mem_dir: str, size: int) -> None:

@@ -9,7 +9,8 @@ Promise: no event is lost while a worker is asked for. Whoever wants something
 done appends a line and then looks for a living worker (`spool.asleep`); the
 worker looks at the spool again after it has given up its number and its lock.
 A handler that fails is written to `mem/worker.log`, without any text of the
-event, and stops no other. Handlers must bear a repeat.
+event, and stops no other; its events wait for the next worker, `spool.TRIES` times
+and a day at most. Handlers must bear a repeat.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from . import githooks, spool
 Event = dict[str, Any]
 
 LIMIT = 600  # seconds after which the kernel ends a worker
+MEMORY = 3 << 30  # bytes of data it may have: three times the budget of the largest thing it does, an index of 100,000 memories from nothing
 _BUSY = 300.0  # seconds after which it takes no more events in
 _LINGER = 1.0  # seconds it waits for another event
 _EVERY = 24 * 3600.0  # seconds between two full checks of the cache
@@ -79,10 +81,16 @@ def _work(store: Store, end: float, linger: float) -> None:
     if not store.settings.flag("enabled"):
         spool.drain(mem_dir, lambda lines: None)
         return
+    with harvest.run(store):
+        _rounds(store, end, linger)
+
+
+def _rounds(store: Store, end: float, linger: float) -> None:
+    mem_dir = store.repo.mem_dir
     first = True
     while (spool.waiting(mem_dir) or first) and time.monotonic() < end:
+        spool.drain(mem_dir, lambda lines: _handle(store, lines), later=first)
         first = False
-        spool.drain(mem_dir, lambda lines: _handle(store, lines))
         for step in _AFTER:
             _guarded(store, step.__name__.strip("_"), step, store)
         quiet = time.monotonic() + linger
@@ -90,8 +98,8 @@ def _work(store: Store, end: float, linger: float) -> None:
             time.sleep(0.05)
 
 
-def _handle(store: Store, lines: list[bytes]) -> None:
-    """Gives each handler its events, in their order. Lines that are no event are skipped: torn ones, and those of a newer git mem."""
+def _handle(store: Store, lines: list[bytes]) -> list[bytes]:
+    """Gives each handler its events, in their order; returns those to be tried again. Lines that are no event are skipped: torn ones, and those of a newer git mem."""
     events: dict[str, list[Event]] = {}
     for line in lines:
         try:
@@ -101,8 +109,21 @@ def _handle(store: Store, lines: list[bytes]) -> None:
         kind = event.get("event") if isinstance(event, dict) else None
         if isinstance(kind, str) and kind in HANDLERS:
             events.setdefault(kind, []).append(event)
-    for kind, found in events.items():
-        _guarded(store, kind, HANDLERS[kind], store, found)
+    failed = [event for kind, found in events.items() if not _guarded(store, kind, HANDLERS[kind], store, found) for event in found]
+    return _again(store, failed)
+
+
+def _again(store: Store, failed: list[Event]) -> list[bytes]:
+    """The lines of events that failed, with how often and since when; without those that are given up."""
+    now = int(time.time())
+    lines = []
+    for event in failed:
+        tried, since = (v if isinstance(v := event.get(k), int) and v > 0 else default for k, default in (("tried", 0), ("since", now)))
+        if tried + 1 < spool.TRIES and now - since < spool.OLDEST:
+            lines.append(json.dumps({**event, "tried": tried + 1, "since": since}).encode("ascii", "replace"))
+    if len(lines) < len(failed):
+        _log(store.repo.mem_dir, f"{len(failed) - len(lines)} events given up")
+    return lines
 
 
 # --- events -----------------------------------------------------------------
@@ -219,11 +240,14 @@ _AFTER: tuple[Callable[[Store], None], ...] = (_sessions, _commits, _refresh, _s
 # --- plumbing ---------------------------------------------------------------
 
 
-def _guarded(store: Store, what: str, action: Callable[..., object], *args: Any) -> None:
+def _guarded(store: Store, what: str, action: Callable[..., object], *args: Any) -> bool:
+    """Whether it went through; else the log says what failed."""
     try:
         action(*args)
+        return True
     except Exception as e:
         _log(store.repo.mem_dir, _words(what, e))
+        return False
 
 
 def _words(what: str, e: Exception) -> str:

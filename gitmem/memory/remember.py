@@ -22,7 +22,7 @@ from ..store import Store
 STORED, DUPLICATE, REFUSED = "stored", "duplicate", "refused"
 
 FIELDS = {"body", "title", "subtitle", "type", "tags", "paths", "commit", "created_at", "author", "source", "phase", "provenance",
-          "confidence", "facts", "concepts", "agent", "session", "scope"}
+          "confidence", "facts", "concepts", "agent", "session", "scope", "branch"}
 
 
 class Result:
@@ -154,7 +154,7 @@ def _check(store: Store, draft: dict[str, Any], place: int, secrets: bool, commi
     created = draft.get("created_at")
     if created is not None and not isinstance(created, str):
         raise Refused("'created_at' is not a text")
-    if anchor and wanted == "HEAD":
+    if anchor and wanted == "HEAD" and "branch" not in draft:
         if "branch" not in commits:
             commits["branch"] = branch_to_note(store)
         if commits["branch"]:

@@ -262,8 +262,9 @@ def serve(kind: str, path: str, states: str, threads: int, seconds: int, memory:
     """Answers requests from descriptor 0 on descriptor 1 until it is closed.
 
     Its own bounds, beside those of `llamaproc`, so that it ends also where that one
-    was killed: `memory` bytes of address space, and `seconds` for one request.
+    was killed: `memory` bytes of address space, `seconds` for one request, and, on Linux, the life of its parent.
     """
+    parent = os.getppid()
     out = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 1)  # llama.cpp may print
@@ -277,10 +278,13 @@ def serve(kind: str, path: str, states: str, threads: int, seconds: int, memory:
     try:
         import resource
 
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))  # the worker's is for the worker
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     except (ImportError, OSError, ValueError):
         pass
+    _die_with(parent)
     model: Language | Vectors | None = None
     with os.fdopen(0, "rb") as requests:
         for line in requests:
@@ -300,6 +304,16 @@ def serve(kind: str, path: str, states: str, threads: int, seconds: int, memory:
             out.flush()
             signal.alarm(0)
     os._exit(0)  # without the destructors of native code
+
+
+def _die_with(parent: int) -> None:
+    """The kernel ends us when the process that started us ends; elsewhere than on Linux a busy one goes on until its alarm."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:
+            os._exit(1)
 
 
 def _answer(model: Language | Vectors, request: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Owns what may go wrong on that side: no llama-cpp-python, no such model, a crash
 a hang, too much memory. Promise: `ask` returns within its deadline, raises
 nothing, and None means "go on without"; after `_LIVES` failures in a row it stops
 trying. The process is niced, has a bound on its memory and an alarm of its own,
-and ends with its pipe, so it outlives nobody. It gets no setting and no path of
+and ends with its pipe, on Linux also in the middle of an answer. It gets no setting and no path of
 the repository, only the turn.
 
     with Asker(choice, cache_directory) as asker:

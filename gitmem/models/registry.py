@@ -4,7 +4,8 @@ Promise: no figure here is a guess. Sizes and checksums are those that the
 publisher's hub states for the pinned revision, taken from independent records
 of them in public projects (2026-11); where none was found the checksum is empty,
 and `fetch` then wants one from the user. Qwen2.5-Coder-0.5B was checked against
-the file itself. A revision is a commit, so what it names cannot change.
+the file itself. A revision is a commit, so what it names cannot change, but for
+the one model without a checksum, whose commit is not known either.
 """
 
 from __future__ import annotations
