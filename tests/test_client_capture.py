@@ -13,6 +13,8 @@ from conftest import Lab
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from client.harness import VERSIONS, Client, binary
 
+from gitmem.agents import announce
+
 DECISION = "Decision: the exports are written as Parquet, because the readers skip columns"
 
 
@@ -74,6 +76,9 @@ def test_the_next_session_says_what_was_captured_once(client: Client, lab: Lab, 
     client.prompt(project, DECISION)
     (item,) = bodies(lab, project)
     assert item["body"] == DECISION
+    mem_dir = str(project / ".git" / "mem")
+    assert item["id"][:8] in announce.message(mem_dir)
     client.prompt(project, "hello")
+    assert announce.message(mem_dir) == ""  # the client took the line: it is not said again
     assert DECISION.removeprefix("Decision: ") in client.seen(-1)  # it is in the context now
     assert len(bodies(lab, project)) == 1
