@@ -100,7 +100,7 @@ def _without_blocks(text: str) -> str:
                 at += 1
                 continue
             out.append(text[done:at])
-            at = done = end
+            at = done = max(end, at + 1)
     out.append(text[done:])
     return " ".join(out) if len(out) > 1 else out[0]
 
@@ -132,7 +132,7 @@ class _Fences:
             return None
         if self._closed[0] != self._start:
             self._closed = self._start, self._text.find("\n" + self._mark, at) + 1
-        return self._closed if self._closed[1] else None
+        return self._closed if self._closed[1] > at else None
 
 
 def _fence(line: str) -> str:
