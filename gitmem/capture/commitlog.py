@@ -3,7 +3,8 @@
 A trailer `Decision:`, `Learned:`, `Gotcha:` and its like is a memory that its
 author marked; a revert with a reason is a dead end; a commit that `Fixes:`
 another is a bug with its cause; every other message is a candidate like any
-turn. A `fixup!`, a merge, a machine's message are nothing.
+turn. Of a `fixup!` only the trailers count; a merge, a release, a machine's
+message are nothing. A conventional prefix ("fix:") names the type.
 
 Promise: git is asked in two calls, however many commits; what was looked at is
 bounded by the caller; paths are those the commit changed; a candidate's source
@@ -18,27 +19,34 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ..git.gitcmd import Git
-from . import strip
+from . import markers, strip
 from .sources import COMMIT, Candidate
 
 AT_ONCE = 200  # commits that one look takes in, the newest
 SEEN = "commits.seen"  # in the cache directory: the HEAD up to which commits were looked at
 _PATHS = 10  # files of one commit: more say that it is about none of them
-_LONGEST = 8_000  # characters of a message
+_LONGEST = 8_000  # characters of a message without its trailers
+_MOST = 200_000  # ... of one that is read at all
 
-# Trailers that their author meant to be kept, and what they are. Also at the start of a line in the message.
-TRAILERS = {"decision": "decision", "decided": "decision", "learned": "learning", "learning": "learning", "lesson": "learning", "gotcha": "gotcha", "pitfall": "gotcha",
-            "convention": "convention", "preference": "preference", "dead-end": "dead-end", "rejected": "dead-end", "blocker": "blocker", "blocked": "blocker",
-            "finding": "finding", "root-cause": "bugfix", "remember": "learning", "memory": "learning", "note-to-self": "learning"}
-_TRAILER = re.compile(rf"^({'|'.join(TRAILERS)})[ \t]*:[ \t]*(\S.*)$", re.IGNORECASE)
+# Words of trailers that only commits have, beside `markers.TRAILERS`.
+_ONLY_HERE = {"rejected": "dead-end", "remember": "learning"}
+_TRAILER = re.compile(rf"^({'|'.join(_ONLY_HERE)})[ \t]*:[ \t]*(\S.*)$", re.IGNORECASE)
 _ANY_TRAILER = re.compile(r"^[A-Z][A-Za-z]*(?:-[A-Za-z]+)*: \S|^\(cherry picked from commit [0-9a-f]{7,64}\)$")
+# What programs write under a message that they had a part in.
+_GENERATOR = re.compile(r"^\W*(?:(?:generated|created|made|written|authored|assisted|powered) (?:with|by|using)|co-?authored-by:|amp-thread|claude-session:).*\b(?:claude|anthropic|copilot|cursor|codex|openai|gemini|chatgpt|gpt|aider|devin|windsurf|jules|amp|ai|llm|bot)\b.*$",
+                        re.IGNORECASE | re.MULTILINE)
 _WRAPPED = 50  # characters after which a line may have been broken
 _SQUASHED = ("fixup! ", "squash! ", "amend! ")
 _REVERTS = re.compile(r"^This reverts commit ([0-9a-f]{7,64})\b", re.MULTILINE)
 _REVERT_LINE = re.compile(r"This reverts commit [0-9a-f]{7,64}(?:, reversing\s+changes made to [0-9a-f]{7,64})?\.?")
 _FIXES = re.compile(r"^Fixes: ([0-9a-f]{7,64})\b.*$", re.MULTILINE)
 _BOT = re.compile(r"\[bot\]|dependabot|renovate|github-actions|noreply@(?:github|google)\.com|mergify|semantic-release", re.IGNORECASE)
-_ROUTINE = re.compile(r"^(?:bump|release|version|v?\d+\.\d+|update (?:changelog|dependencies|lockfile)|merge|wip|initial commit|typo|lint|format|chore\(deps\)|build\(deps\))\b", re.IGNORECASE)
+_ROUTINE = re.compile(r"^(?:[a-z]+(?:\([^)]*\))?!?: )?(?:(?:bump|release|version|prepare|publish)\b(?:.*\bv?\d+(?:\.\d+)+\S*|.*\bfrom v?\d+ to\b.*|\W*$| version\W*$)|v?\d+\.\d+\S*\W*$|update (?:the )?(?:changelog|dependenc(?:y|ies)|deps|lock ?files?)\W*$|"
+                      r"merge (?:branch|pull request|remote-tracking|tag|commit)\b|merge\W*$|wip\b|initial commit\W*$|(?:fix )?typos?\b|lint(?:ing|er)?\W*$|(?:re)?format(?:ting|ted)?(?: (?:the )?code)?\W*$)|^(?:chore|build)\(deps[^)]*\)", re.IGNORECASE)
+_CONVENTIONAL = re.compile(r"^([a-z]+)(?:\([^)]*\))?!?: ", re.IGNORECASE)
+# What its author calls a commit -> the type of seed 001, as sure as the author.
+TYPES = {"feat": "feature", "feature": "feature", "fix": "bugfix", "bugfix": "bugfix", "hotfix": "bugfix", "refactor": "refactor", "perf": "change", "docs": "change", "doc": "change", "chore": "change",
+         "style": "change", "test": "change", "tests": "change", "ci": "change", "build": "change", "deps": "change"}
 
 
 class Commit:
@@ -98,9 +106,9 @@ def candidates(commits: Iterable[Commit]) -> list[Candidate]:
 def _of(commit: Commit) -> Iterator[Candidate]:
     message = commit.message.replace("\r\n", "\n").strip()
     subject = message.partition("\n")[0]
-    if subject.startswith(_SQUASHED) or _BOT.search(commit.author) or len(message) > _LONGEST:
+    if _BOT.search(commit.author) or len(message) > _MOST:
         return
-    cleaned = strip.cleaned(message)
+    cleaned = _GENERATOR.sub("", strip.cleaned(message)).strip()
     if not cleaned:
         return
     paths = commit.paths if len(commit.paths) <= _PATHS else []
@@ -108,6 +116,8 @@ def _of(commit: Commit) -> Iterator[Candidate]:
     about = {"paths": paths, "commit": commit.id, "at": commit.at, "author": commit.author}
     for number, (kind, text) in enumerate(marked):
         yield Candidate(COMMIT, text, source=f"commit:{commit.id}#{number}", type=kind, explicit=True, **about)  # type: ignore[arg-type]
+    if subject.startswith(_SQUASHED) or len(rest) > _LONGEST:
+        return
     reverted, fixed = _REVERTS.search(rest), _FIXES.search(cleaned)
     body = rest.partition("\n")[2].strip()
     if reverted:
@@ -115,7 +125,13 @@ def _of(commit: Commit) -> Iterator[Candidate]:
         if reason:  # one without a reason says nothing that git does not
             yield Candidate(COMMIT, f"{rest.partition(chr(10))[0]}\n\n{reason}", source=f"commit:{commit.id}", type="dead-end", **about)  # type: ignore[arg-type]
     elif not _ROUTINE.match(subject) and (body or fixed) and not marked:
-        yield Candidate(COMMIT, rest, source=f"commit:{commit.id}", type="bugfix" if fixed else "", **about)  # type: ignore[arg-type]
+        yield Candidate(COMMIT, rest, source=f"commit:{commit.id}", type="bugfix" if fixed else named(subject), **about)  # type: ignore[arg-type]
+
+
+def named(subject: str) -> str:
+    """The type that a conventional prefix gives ("feat: …"), "" without one."""
+    found = _CONVENTIONAL.match(subject)
+    return TYPES.get(found[1].lower(), "") if found else ""
 
 
 def split(message: str) -> tuple[list[tuple[str, str]], str]:
@@ -123,16 +139,29 @@ def split(message: str) -> tuple[list[tuple[str, str]], str]:
     marked: list[tuple[str, list[str]]] = []
     rest: list[str] = []
     going = False
+    before = ""
     for number, line in enumerate(message.split("\n")):
-        found = _TRAILER.match(line)
-        if found and number:  # a subject may begin like one
-            marked.append((TRAILERS[found[1].lower()], [found[2].strip()]))
+        found = _marked(line) if number and not before.endswith(":") else None  # a subject may begin like one; what a colon leads to is an example
+        if found:
+            marked.append((found[0], [found[1]]))
             going = True
         elif going and line.strip() and (line[:1] in (" ", "\t") or (len(marked[-1][1][-1]) >= _WRAPPED and not _ANY_TRAILER.match(line))):
             marked[-1][1].append(line.strip())
         else:
             going = False
             rest.append(line)
-    while len(rest) > 1 and (not rest[-1].strip() or _ANY_TRAILER.match(rest[-1])):
+        before = line.strip() or before
+    while len(rest) > 1 and (not rest[-1].strip() or (_ANY_TRAILER.match(rest[-1]) and not markers.trailer(rest[-1]))):
         rest.pop()
     return [(kind, "\n".join(lines)) for kind, lines in marked], "\n".join(rest).strip()
+
+
+def _marked(line: str) -> tuple[str, str] | None:
+    """(type, text) of a trailer that its author meant to be kept; "Memory: 120 MB" and "Decision: TBD" are none."""
+    if line[:1] in (" ", "\t", "#"):
+        return None
+    found = markers.trailer(line)
+    if found is not None:
+        return found[:2] if found[2] else None
+    own = _TRAILER.match(line)
+    return (_ONLY_HERE[own[1].lower()], own[2].strip()) if own and markers.claims(own[2], rule=own[1].lower() == "rejected") else None
