@@ -197,6 +197,22 @@ def test_what_says_more_is_no_repeat() -> None:
     assert not alike.repeats("we use SQLite for the index, rebuilt nightly by the janitor on the second host", "we use SQLite for the index")
 
 
+SERVED = "Remember this: the billing service writes its export files to the shared bucket of the finance team every working day at noon"
+
+
+@pytest.mark.parametrize("more", [" except staging", " in Frankfurt", " only", " until March", " but not on Mondays", " before the backup"])
+def test_a_word_more_is_never_lost(lab: Lab, repo: pathlib.Path, store: Store, more: str) -> None:
+    assert [o.status for o in keeper.keep(store, heard(SERVED))] == [keeper.KEPT]
+    assert [o.status for o in keeper.keep(store, heard(SERVED + more))] in ([keeper.KEPT], [keeper.SUGGESTED])
+    assert any(SERVED + more in line for line in lab.lines(repo, "mem/private"))
+
+
+@pytest.mark.parametrize(("old", "new"), [("migrations run before the deploy", "migrations run after the deploy"), ("the cache is on when tests run", "the cache is off when tests run"),
+                                          ("use SQLite for tests only", "use SQLite for tests"), ("a key or a token", "a key and a token")])
+def test_a_small_word_makes_another_text(old: str, new: str) -> None:
+    assert not alike.repeats(new, old) and not alike.repeats(old, new)
+
+
 # --- worker ------------------------------------------------------------------
 
 

@@ -4,8 +4,9 @@ A vector cannot tell: with the packaged table "the staging database is wiped
 every Sunday" and "every Monday" have a cosine of 0.97, "SQLite instead of
 DuckDB" and the reverse 0.88, while true paraphrases lie at 0.81 to 0.85 and
 half of all memories of one project have a neighbour above 0.6. So the vector
-only finds whom to compare, and the words decide: a repeat has hardly a word of
-its own, in the same order, and rejects what the other rejects.
+only finds whom to compare, and the words decide: a repeat has no term of its
+own, the others in the same order, the same small words that turn a meaning
+("except", "only", "before"), and rejects what the other rejects.
 
 Promise: a text is called a repeat only where nothing it says would be lost;
 what is doubtful counts as new. A change is only ever proposed to a person.
@@ -27,8 +28,7 @@ from ..engine.embed import StaticTable, cosine, sign_code
 
 NEAR = 0.72  # cosine from which a repeat is looked for; measured repeats have 0.81 and more
 RELATED = 0.45  # ... and a change, which may share one name only
-_OWN = 0.15  # share of its terms that a repeat may have for itself
-_FEW = 2  # terms; also those in which a corrected text differs
+_FEW = 2  # terms in which a corrected text differs
 _STATEMENT = 60  # words; in longer texts some word contradicts every other text
 _NEIGHBOURS = 8
 
@@ -40,6 +40,8 @@ _LEAD = re.compile(r"^\W*(?:(?:please )?(?:remember|note|keep in mind|for the re
 _SAID = frozenset(words_of.terms("remember note decided decision agreed learned gotcha convention preference gets got always really just now go let let's forward from"))
 _WORD = re.compile(r"[\w'’.+#-]+|[.,;:!?\n()]")
 _AGAINST = frozenset("not never no without over than avoid don't doesn't isn't aren't won't can't cannot instead from drop dropped replace replaces replacing stop".split())  # noqa: SIM905
+# Words that are no terms, or common ones, and without which a text says something else.
+_TURNS = frozenset("except excluding besides unless until till but only without if when while once before after above below under over or nor not no never cannot off out all any both each few more most less least same other through during".split())  # noqa: SIM905
 _REVISES = re.compile(r"\b(?:instead|no longer|any ?more|switch(?:ed|ing)?|mov(?:e|ed|ing) (?:to|from|away)|after all|from now on|rather than|replac\w+|changed (?:our|my) minds?|drop(?:ped)?|"
                       r"supersedes?|reverse[ds]?|let's go with|we now|now use)\b", re.IGNORECASE)
 
@@ -82,11 +84,15 @@ def repeats(new: str, old: str) -> bool:
     mine, theirs = terms(new), terms(old)
     if not mine or not theirs:
         return False
-    own = [t for t in mine if t not in theirs]
-    if len(own) > min(_OWN * len(mine), _FEW) or any(c.isdigit() for t in own for c in t) or opposed(new, old):
+    if any(t not in theirs for t in mine) or turns(new) != turns(old) or opposed(new, old):
         return False
-    common = [t for t in mine if t in theirs]
-    return common == [t for t in theirs if t in common]
+    return list(mine) == [t for t in theirs if t in mine]
+
+
+@lru_cache(4096)
+def turns(text: str) -> frozenset[str]:
+    """The words of a text that limit or turn what it says."""
+    return _TURNS.intersection(normal(text).split())
 
 
 def opposed(new: str, old: str) -> bool:
