@@ -108,9 +108,15 @@ def test_what_a_program_wrote_under_a_message_is_no_body(line: str) -> None:
     assert texts(f"Drain the pool\n\nIt was never drained.\n\n{line}\n\nGotcha: the pool is never drained\n\n{line}") == [("gotcha", "the pool is never drained")]
 
 
-@pytest.mark.parametrize(("prefix", "type"), [("feat", "feature"), ("fix(db)", "bugfix"), ("refactor!", "refactor"), ("docs", "change"), ("perf(core)", "change"), ("chore", "change")])
+@pytest.mark.parametrize(("prefix", "type"), [("feat", "feature"), ("fix(db)", "bugfix"), ("refactor!", "refactor"), ("perf(core)", "change"), ("other", "")])
 def test_a_conventional_prefix_names_the_type(prefix: str, type: str) -> None:
     assert [kind for kind, _ in texts(f"{prefix}: drain the pool\n\nIt was never drained, because nobody owned it.")] == [type]
+
+
+@pytest.mark.parametrize("message", ["docs: drain the pool\n\nIt was never drained, because nobody owned it.", "chore(x): drain\n\nBecause nobody owned it.", "fix: address review findings\n\nThe pool was never drained.",
+                                     "fix: R2 - drain the pool\n\nIt was never drained.", "feat: pools\n\n- add a pool\n- drain it\n- test it"])
+def test_upkeep_rounds_of_a_review_and_lists_are_nothing(message: str) -> None:
+    assert texts(message) == []
 
 
 def test_a_machine_says_nothing() -> None:

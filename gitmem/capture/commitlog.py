@@ -2,8 +2,8 @@
 
 A trailer `Decision:`, `Learned:`, `Gotcha:` and its like is a memory that its
 author marked; a revert with a reason is a dead end; a commit that `Fixes:`
-another is a bug with its cause; every other message is a candidate like any
-turn. Of a `fixup!` only the trailers count; a merge, a release, a machine's
+another is a bug with its cause; any other message in prose that is no upkeep is
+a candidate. Of a `fixup!` only the trailers count; a merge, a release, a machine's
 message are nothing. A conventional prefix ("fix:") names the type.
 
 Promise: git is asked in two calls, however many commits; what was looked at is
@@ -47,6 +47,11 @@ _CONVENTIONAL = re.compile(r"^([a-z]+)(?:\([^)]*\))?!?: ", re.IGNORECASE)
 # What its author calls a commit -> the type of seed 001, as sure as the author.
 TYPES = {"feat": "feature", "feature": "feature", "fix": "bugfix", "bugfix": "bugfix", "hotfix": "bugfix", "refactor": "refactor", "perf": "change", "docs": "change", "doc": "change", "chore": "change",
          "style": "change", "test": "change", "tests": "change", "ci": "change", "build": "change", "deps": "change"}
+_UPKEEP = frozenset(name for name, type in TYPES.items() if type == "change" and name != "perf")
+# A round of a review, a step on the way: what it says is about that, not about the code.
+_ROUND = re.compile(r"\b(?:address(?:es|ed)?|review(?:er)?s?|R\d|feedback|nits?|PR #\d+|wip|partial|follow-?ups?)\b", re.IGNORECASE)
+_LISTED = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s")
+_MOST_LISTED = 0.2  # share of a body's lines: more are a list of what was done
 
 
 class Commit:
@@ -124,7 +129,7 @@ def _of(commit: Commit) -> Iterator[Candidate]:
         reason = " ".join(_REVERT_LINE.sub("", body).split())
         if reason:  # one without a reason says nothing that git does not
             yield Candidate(COMMIT, f"{rest.partition(chr(10))[0]}\n\n{reason}", source=f"commit:{commit.id}", type="dead-end", **about)  # type: ignore[arg-type]
-    elif not _ROUTINE.match(subject) and (body or fixed) and not marked:
+    elif not _ROUTINE.match(subject) and (fixed or reasoned(subject, body)) and not marked:
         yield Candidate(COMMIT, rest, source=f"commit:{commit.id}", type="bugfix" if fixed else named(subject), **about)  # type: ignore[arg-type]
 
 
@@ -132,6 +137,15 @@ def named(subject: str) -> str:
     """The type that a conventional prefix gives ("feat: …"), "" without one."""
     found = _CONVENTIONAL.match(subject)
     return TYPES.get(found[1].lower(), "") if found else ""
+
+
+def reasoned(subject: str, body: str) -> bool:
+    """Whether a message may say why: prose, on no upkeep and no round of a review. What is left out was worth keeping in 1 of 5 (docs/evaluation.md)."""
+    prefix = _CONVENTIONAL.match(subject)
+    if (prefix and prefix[1].lower() in _UPKEEP) or _ROUND.search(subject):
+        return False
+    lines = [line for line in body.split("\n") if line.strip()]
+    return bool(lines) and sum(bool(_LISTED.match(line)) for line in lines) <= _MOST_LISTED * len(lines)
 
 
 def split(message: str) -> tuple[list[tuple[str, str]], str]:
