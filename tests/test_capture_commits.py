@@ -11,7 +11,7 @@ import pytest
 from conftest import Lab
 from hook_world import poll
 
-from gitmem.capture import commitlog, harvest
+from gitmem.capture import commitlog, harvest, keeper
 from gitmem.hooks import worker
 from gitmem.memory import adr
 from gitmem.store import open_store
@@ -63,6 +63,19 @@ def test_a_revert_with_a_reason_is_a_dead_end_one_without_is_nothing() -> None:
     assert texts(bare) == []
     assert texts(bare + "\n\nThe cache outlived the session, and users saw the data of others.") == [
         ("dead-end", 'Revert "Cache the tokens"\n\nThe cache outlived the session, and users saw the data of others.')]
+
+
+@pytest.mark.parametrize("message", ['Revert "Cache the tokens" (#12)\n\nThis reverts commit 1234567890.\n\n(#11) due to failure in https://example.org/a/b/c', 'Revert "Revert "Cache the tokens""\n\nThis reverts commit 1234567890.'])
+def test_a_revert_that_only_refers_is_nothing(message: str) -> None:
+    assert texts(message) == []
+
+
+def test_a_revert_that_says_why_is_suggested(lab: Lab, repo: pathlib.Path) -> None:
+    (found,) = commitlog.candidates([commitlog.Commit("c" * 40, "", "A <a@b>", 'Revert "x"\n\nThis reverts commit 1234567890.\n\nOur parser of addresses takes no plus signs as blanks.', [])])
+    store = open_store(os.environ, str(repo))
+    (outcome,) = keeper.keep(store, [found], dry=True)
+    store.close()
+    assert (outcome.status, outcome.type) == (keeper.SUGGESTED, "dead-end")
 
 
 def test_a_repair_names_what_it_repairs_and_is_a_bugfix() -> None:

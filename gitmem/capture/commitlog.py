@@ -39,6 +39,9 @@ _WRAPPED = 50  # characters after which a line may have been broken
 _SQUASHED = ("fixup! ", "squash! ", "amend! ")
 _REVERTS = re.compile(r"^This reverts commit ([0-9a-f]{7,64})\b", re.MULTILINE)
 _REVERT_LINE = re.compile(r"This reverts commit [0-9a-f]{7,64}(?:, reversing\s+changes made to [0-9a-f]{7,64})?\.?")
+_REVERTING = re.compile(r"(?:[\w/-]+(?:\([^)]*\))?!?: )?revert(?:ed|s|ing)?\b(?! [\"'“]?revert)", re.IGNORECASE)
+_REFERENCE = re.compile(r"https?://\S+|\(?#\d+\)?|\b[0-9a-f]{7,64}\b")
+_REASON = 10  # words, without links and numbers, from which a revert says why
 _FIXES = re.compile(r"^Fixes: ([0-9a-f]{7,64})\b.*$", re.MULTILINE)
 _BOT = re.compile(r"\[bot\]|dependabot|renovate|github-actions|noreply@(?:github|google)\.com|mergify|semantic-release", re.IGNORECASE)
 _ROUTINE = re.compile(r"^(?:[a-z]+(?:\([^)]*\))?!?: )?(?:(?:bump|release|version|prepare|publish)\b(?:.*\bv?\d+(?:\.\d+)+\S*|.*\bfrom v?\d+ to\b.*|\W*$| version\W*$)|v?\d+\.\d+\S*\W*$|update (?:the )?(?:changelog|dependenc(?:y|ies)|deps|lock ?files?)\W*$|"
@@ -123,13 +126,13 @@ def _of(commit: Commit) -> Iterator[Candidate]:
         yield Candidate(COMMIT, text, source=f"commit:{commit.id}#{number}", type=kind, explicit=True, **about)  # type: ignore[arg-type]
     if subject.startswith(_SQUASHED) or len(rest) > _LONGEST:
         return
-    reverted, fixed = _REVERTS.search(rest), _FIXES.search(cleaned)
+    reverted, fixed = _REVERTING.match(subject) and _REVERTS.search(rest), _FIXES.search(cleaned)
     body = rest.partition("\n")[2].strip()
     if reverted:
         reason = " ".join(_REVERT_LINE.sub("", body).split())
-        if reason:  # one without a reason says nothing that git does not
+        if len(_REFERENCE.sub(" ", reason).split()) >= _REASON:  # one without a reason says nothing that git does not
             yield Candidate(COMMIT, f"{rest.partition(chr(10))[0]}\n\n{reason}", source=f"commit:{commit.id}", type="dead-end", **about)  # type: ignore[arg-type]
-    elif not _ROUTINE.match(subject) and (fixed or reasoned(subject, body)) and not marked:
+    elif not _ROUTINE.match(subject) and (fixed or reasoned(subject, _REVERT_LINE.sub("", body))) and not marked:
         yield Candidate(COMMIT, rest, source=f"commit:{commit.id}", type="bugfix" if fixed else named(subject), **about)  # type: ignore[arg-type]
 
 

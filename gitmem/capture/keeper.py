@@ -33,6 +33,7 @@ BEYOND = "others are surer"  # why a suggestion was left out
 EXPLICIT = 0.97  # confidence of what its author marked
 UNSURE = (COMMIT, TOOL, ASSISTANT)  # what they say is never AUTO by the linear model: measured on users and assistants, where of assistants 10 of 11 were right
 _COMMIT = 0.1  # more confidence that a message must have to be suggested: judged by what was measured on turns, it is too sure of itself (docs/evaluation.md)
+_REVERT = 0.6  # confidence of a revert that says why: of 34 that were read 20 were worth keeping; the linear model alone offers 2
 _TOOL = 0.9  # probability by a language model from which an edit is worth a suggestion
 _PROPOSED = 300  # suggestions among which the same is looked for
 _FORGOTTEN = 5_000  # forgotten texts among which the same is looked for, the last ones
@@ -145,6 +146,8 @@ def _judge(c: Candidate, ask: Ask | None, model: linear.Model | None, auto: floa
     if c.role == TOOL:
         return _judge_tool(ask(c.role, c.text) if ask else None, auto)
     found = stages.judge(c.role, c.text, ask=ask, auto=auto, suggest=suggest + _COMMIT if c.role == COMMIT else suggest, model=model)
+    if c.role == COMMIT and c.type == "dead-end" and suggest <= _REVERT > found.confidence:
+        return found._replace(keep=True, type=c.type, confidence=_REVERT, tier=stages.SUGGEST, stage="rules")
     if c.role in UNSURE and found.tier == stages.AUTO and found.stage != "rules":
         found = found._replace(tier=stages.SUGGEST, confidence=min(found.confidence, auto - 0.01))
     return found._replace(type=c.type) if c.type and found.keep else found
