@@ -155,6 +155,33 @@ we need to remember that for later
 make a note that says hello world
 From now on the button should be blue
 From now on the modal should close when I click outside
+remember this: I am in a hurry today
+remember that your last answer was wrong
+Remember, you are not allowed to edit tests
+#remember this file for the next prompt
+Decision: next
+Decision: I'll take the second approach
+Decision: looks good to me
+Decision: let's discuss tomorrow
+decided: leave it for now
+Learned: nothing new
+Gotcha: thanks for explaining
+Blocker: can you look into it
+Preference: the one you showed me before
+Convention: same as in the other file
+from now on only work on task 3
+From now on use the file I just uploaded
+From now on every time I say go, run the tests
+note to self: ask Peter about this tomorrow
+Memo: call the dentist
+For future reference: you broke the build
+Root cause: see the log I pasted
+Dead end: this road in the game map has no exit sign, draw one
+Add a changelog entry:\nDecision: drop Python 3.8
+Why does the parser choke on this input\n\nLearned: the pool is small
+In the mock conversation Bob says\nRemember this: the cache is cold\nand Ann nods
+Here are the commit trailers I want to support:\n\nDecision: text\nLearned: text
+Release notes draft\n\n- Decision: keep the old icons\n\nshorten this to one line
 Explain the following lines\n\nGotcha: the mock clock is never reset
 Add a test for a commit message like\n\nGotcha: the mock clock is never reset
 """.strip().split("\n")
@@ -270,6 +297,30 @@ decision | Decision: keep both APIs until 2027\nWhy: the car makers update once 
 learning | Remember this: we are not allowed to use GPL code here
 learning | Please remember: the French translations are done by an agency, do not edit them.
 preference | Thanks! From now on use conventional commits.
+learning | Remember this: the office printer driver crashes on Wayland.
+learning | Remember that the legacy customers still send ISO-8859-1.
+learning | Remember: the demo account is reset each night
+learning | Please remember that the sandbox API has no pagination.
+learning | #remember our Sentry project drops events above 1000 per minute
+learning | Don't forget that the iOS build needs Xcode 15.
+preference | From now on use zod for all input validation.
+preference | From now on never touch the generated client by hand.
+preference | From now on all SQL goes through the repository layer.
+preference | Going forward every PR needs a screenshot.
+decision | Decision: Kotlin for the new service, the team knows it
+decision | Decision: we drop IE11 in May
+decision | Decision: the price is stored in minor units
+decision | Decided: no microservices before we have two teams
+learning | Learned: Docker for Mac does not preserve file events on bind mounts
+learning | TIL: Postgres folds unquoted identifiers to lower case
+gotcha | Gotcha: the retry middleware also retries POST requests
+convention | Convention: feature branches are named after the ticket
+bugfix | Root cause: the connection pool was shared between forked workers
+blocker | Blocker: legal has not approved the licence of the map tiles
+dead-end | Dead end: server-side rendering of the charts, the library needs a DOM
+preference | Preference: no emojis in commit messages
+learning | For future reference: the load balancer cuts idle connections after 60 seconds.
+learning | Note to self: the seed script must run before the migrations
 learning | Learned: the vendor counts a month as 30 days.\nGotcha: February is billed in full.
 """.strip().split("\n")
 

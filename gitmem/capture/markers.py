@@ -53,7 +53,7 @@ _ONCE = (r"(?:add|adjust|analy[sz]e|append|apply|bring|build|change|check|clean|
 _ORDERED = re.compile(r"(?:please |now |then |also |just |first |so |and |ok(?:ay)?[, ]+)*" + _ONCE + r"\b(?! (?:up|is|are|was|were)\b)", re.IGNORECASE)
 _THEN = re.compile(r"(?:[,;.–—]|\s-)\s*(?:and |then |so |but )*(?:please |now |just |then )*" + _ONCE + r"\s+(?:it|this|that|them|these|those|the|me|to|there|back|again|a|an)\b"
                    r"|\b(?:and|then|so)\s+(?:please |now |just |then )*" + _ONCE + r"\s+(?:it|this|that|them|me|there|back|again|the)\b"
-                   r"|[,;]\s*(?:then |and )*do (?:it|this|that|the)\b|[,;]\s*(?:and |so |but )*(?:can|could|would|will) you\b|\b(?:now|right away|asap) please\b|,\s*please\b", re.IGNORECASE)
+                   r"|,\s*\w+ one\s*$|[,;]\s*(?:then |and )*do (?:it|this|that|the)\b|[,;]\s*(?:and |so |but )*(?:can|could|would|will) you\b|\b(?:now|right away|asap) please\b|,\s*please\b", re.IGNORECASE)
 _ERRAND = re.compile(r"\b(?:first|now|today|tomorrow|asap|next|please|immediately|right away|this morning|this afternoon)\b", re.IGNORECASE)
 _ASKS = re.compile(r"(?:and |so |but )?(?:(?:what|why|how|when|where|who|which)(?:'s| \w+)? (?:is|are|was|were|do|does|did|can|could|should|would|will|has|have|the|we|you|i)\b|(?:what|why|how|who|which)(?:'s)?\b(?=.* (?:is|are|do|does|did|was|were)\b)|"
                    r"(?:where|when) (?:is|are|do|does|did|was|were|can|should)\b|(?:can|could|would|should|shall|does|did|is|are|was|were|will|have|has|am|do (?:we|you|i|they)|any)\b)", re.IGNORECASE)
@@ -64,10 +64,12 @@ _BLANK = re.compile(r"[\W_]*(?:(?:tbd|todo|n/a|lorem ipsum|true|false|null|undef
 _POINTS = re.compile(r"(?:see|as|i see)\b (?:above|below|ticket|issue|pr|the|what|discussed|\W*\d)|go with (?:[a-d]|\d+|option.*|it|that|this|the \w+ one)\W*$|(?:still |just )?(?:the )?same\b|(?:still |yet )?(?:unknown|unclear|unsure|not (?:yet )?(?:known|clear|sure|decided))\b|"
                      r"(?:approved|accepted|confirmed) (?:by|on)\b|(?!know\b|found\b|\w+ing\b)\w+ (?:one|it|them|this|these|those)\b|\w+ [\d.]+%?[,;]|\d+ ?[-–:] \w", re.IGNORECASE)
 _LOOSE = re.compile(r"\$\{|<[a-z][^>]{2,}>|\bto be filled in\b", re.IGNORECASE)
-_COMPLAINT = re.compile(r"(?:i (?:already |also )?(?:asked|told|said|want|wanted|need|have to|was|mentioned|gave)\b|you (?:still |also |already )*(?:need|have|must|should|were|are|said|promised|did|forgot|can)\b|"
+_COMPLAINT = re.compile(r"(?:i'?ll\b|thanks\b|(?:looks|sounds) (?:good|fine|great)|let'?s (?:discuss|talk|see|wait|decide|think|do|try)\b|your (?:last|previous|answer|code|change)|you \w+(?:ed|oke|ent|ade|ot)\b|this \w+ for\b|i (?:already |also )?(?:asked|told|said|want|wanted|need|have to|was|mentioned|gave)\b|you (?:still |also |already )*(?:need|have|must|should|were|are|said|promised|did|forgot|can)\b|"
                         r"we (?:still |also |really )*(?:need|have) to\b|there (?:is|are) still\b|(?:this|that|it|these|those) (?:is|are|was|were) (?:just |only )?(?:an? )?(?:example|draft|test|demo|wip|mock|placeholder|temporary))", re.IGNORECASE)
 _NOT_YET = re.compile(r"(?:please )?(?:do not|don't)\b.*\b(?:yet|now|today)\b", re.IGNORECASE)
-_PASSING = re.compile(r"\b(?:yesterday|earlier today|just now|last (?:time|week|night)|a moment ago|this time|for this (?:one|task|step|session|branch|page)|(?:one|thing) i mean|on (?:mon|tues|wednes|thurs|fri|satur|sun)day,)\b", re.IGNORECASE)
+_ASK_SOMEBODY = re.compile(r"(?:ask|call|e-?mail|remind|tell|write to) \w+", re.IGNORECASE)
+_JUST_NOW = re.compile(r"\b(?:(?:task|step|item|question) \d+|i (?:just |have |already )*(?:uploaded|sent|gave|pasted|attached|say|mentioned)|attached|above|below)\b", re.IGNORECASE)
+_PASSING = re.compile(r"\b(?:yesterday|earlier today|just now|last (?:time|week|night)|a moment ago|this time|tomorrow|tonight|today|in a hurry|right now|at the moment|for this (?:one|task|step|session|branch|page)|(?:one|thing) i mean|on (?:mon|tues|wednes|thurs|fri|satur|sun)day,)\b", re.IGNORECASE)
 # What follows "remember that" where it opens a clause: "that the …" can be no "that bug".
 _SUBJECT = re.compile(r"(?:the|our|your|my|his|her|their|its|this|these|those|we|i|you|they|it|he|she|there|an?|all|every|each|no|any|both|some|most|nobody|everyone|everybody|only|in|on|at|for|when|whenever|after|before|during|"
                       r"once|since|while|with|without|never|always|by|as|one|two|three|even|if)\b", re.IGNORECASE)
@@ -86,6 +88,7 @@ _ABOUT = re.compile(r"\b(?:look|looking|focus|focusing|work|working|continue|sta
 # Another sentence that asks or orders something about a text: then the marker may be that text.
 _TEXTUAL = re.compile(r"\b(?:this|these|that|those|below|above|following|it|them|templates?|formats?|headings?|sections?|examples?|says?|said|reads?|wrote|prints?|printed|output|logs?|pasted?|lines?|texts?|typos?|sentences?|paragraphs?|messages?|"
                       r"notes?|entr(?:y|ies)|readme|changelog|adrs?|comments?|tables?|files?|docs?|documents?|translat\w+|like|parts|tickets?|issues?|words|marker|trailers?)\b", re.IGNORECASE)
+_WORKS_ON = re.compile(r"(?:please |now |and |then )*(?:answer|compare|condense|count|draft|draw|expand|format|implement|list|polish|proofread|quote|rephrase|reply|reword|shorten|simplify|sort|split|turn|use)\b", re.IGNORECASE)
 _SAYS = re.compile(r"\b(?:says?|reads?|prints?|printed|wrote|writes|shows?|outputs?|looks? like|told me|replied|answered)[\s:,.]*$", re.IGNORECASE)
 _KEY = re.compile(r"[\s*_#>-]*([A-Za-z][\w /-]{0,30}?)(?:\*\*|__)?\s?:(?:\*\*|__)?\s+\S")
 _REASONS = frozenset(("why", "reason", "reasons", "because", "rationale", "alternatives", "note"))
@@ -155,7 +158,7 @@ def claims(text: str, rule: bool = False) -> bool:
         return False
     if _BLANK.match(said) or _LOOSE.search(said) or _ASKS.match(said) or _SUPPOSES.match(said) or _COMPLAINT.match(said) or _POINTS.match(said) or _THEN.search(said):
         return False
-    if (not rule and (said[:7].lower() == "please " or _PASSING.search(said))) or _NOT_YET.match(said):
+    if (not rule and (said[:7].lower() == "please " or _PASSING.search(said))) or _NOT_YET.match(said) or (_ASK_SOMEBODY.match(said) and (not rule or _PASSING.search(said))):
         return False
     return not (_ORDERED.match(said) and (not rule or _ERRAND.search(said)))
 
@@ -202,7 +205,7 @@ def _clause(rest: str) -> bool:
 
 def _lasts(when: str, rest: str) -> bool:
     """Whether what follows "from now on" is a rule, not a plan or a description."""
-    if len(_WORD.findall(rest)) < 3 or _PLAN.match(rest) or _ASKS.match(rest) or _THEN.search(rest) or _SUPPOSES.match(rest):
+    if len(_WORD.findall(rest)) < 3 or _PLAN.match(rest) or _ASKS.match(rest) or _THEN.search(rest) or _SUPPOSES.match(rest) or _JUST_NOW.search(rest):
         return False
     if _RULE.match(rest):
         return True
@@ -218,7 +221,7 @@ def _lasts(when: str, rest: str) -> bool:
 
 def _discusses(text: str) -> bool:
     """Whether a sentence asks or orders something about a text: a marker beside it may be that text."""
-    asks = text.endswith(("?", "：", ":")) or _ASKS.match(text) or _ORDERED.match(text) or _SAYS.search(text)
+    asks = text.endswith(("?", "：", ":")) or _WORKS_ON.match(text) or _ASKS.match(text) or _ORDERED.match(text) or _SAYS.search(text)
     return bool(asks and _TEXTUAL.search(text))
 
 
