@@ -17,7 +17,7 @@ from binascii import crc32
 from itertools import pairwise
 from math import log2, sqrt
 
-VERSION = 1
+VERSION = 2
 HASHED = 16384  # buckets of n-grams; the numbers below come after them
 MAX_CHARS = 4000  # of a turn, half from its beginning and half from its end
 MAX_WORDS = 300  # of the prose that become n-grams, likewise
@@ -47,7 +47,7 @@ _GROUPS = (_LASTING, _MODAL, _REASON, _WANT, _FOUND)
 _FIRST_PERSON = frozenset("i i'm i'd i've i'll we we're we've we'll let's lets my our".split())  # noqa: SIM905
 
 LENGTHS = (4, 8, 14, 22, 34, 50, 75, 110, 160, 240)
-NUMBERS = 71
+NUMBERS = 107
 
 
 def prose(text: str) -> tuple[str, list[float]]:
@@ -120,5 +120,5 @@ def _numbers(role: str, text: str, sentences: list[str], tokens: list[list[str]]
         min(max(map(len, tokens), default=0), 120) / 60, min(count / n, 60) / 30,
     ]
     bins = [float(count >= edge) for edge in LENGTHS]
-    of_users = [v if user else 0.0 for v in (base[0], base[4], base[5], base[6], base[9], base[13], base[14], *bins)]
-    return [float(user), *base, *bins, *of_users]
+    both = [*base, *bins]
+    return [float(user), *both, *(both if user else [0.0] * len(both))]  # what a form says of a user's turn it need not say of an assistant's
