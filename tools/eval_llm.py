@@ -5,7 +5,8 @@ The linear model here has seen nothing of the evaluation's turns (it is trained 
 the language model counts beside it is fitted on one of the evaluation's repositories and judged on the others. Answers
 are kept in a file, so a long run can be broken off: what is there is measured.
 
-    python tools/eval_llm.py --turns turns.jsonl --eval ../shared/eval --model FILE.gguf --answers answers.jsonl [--titles 40]
+    python tools/eval_llm.py --turns turns.jsonl --eval ../shared/eval --model FILE.gguf --answers answers.jsonl
+    python tools/eval_llm.py --model FILE.gguf --answers titles.jsonl --titles 210 --commits CLONE ...
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ import eval_capture as measure  # noqa: E402
 import train_capture as train  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 
-from gitmem.capture import linear, signals, stages  # noqa: E402
+from gitmem.capture import commitlog, linear, signals, stages  # noqa: E402
+from gitmem.core import record  # noqa: E402
+from gitmem.git.gitcmd import Git  # noqa: E402
 from gitmem.models import llama, promptform  # noqa: E402
 
 np = train.np
+NEWEST = 3000  # commits of a repository from which bodies are drawn
+LONG = 120  # characters of a body that needs a title
 
 
 def answers(path: Path, rows: list[train.Row], model: str, threads: int, most: int) -> dict[str, dict[str, Any]]:
@@ -110,39 +115,59 @@ def words(text: str) -> set[str]:
     return {w for w in "".join(c.lower() if c.isalnum() else " " for c in text).split() if len(w) > 2}
 
 
-def titles(root: Path, path: str, threads: int, most: int) -> None:
+def bodies(repositories: list[Path], most: int) -> list[tuple[str, str, str]]:
+    """(id, subject, body without trailers) of commits whose body is long enough for a title, as many from each repository, of its newest."""
+    out: list[tuple[str, str, str]] = []
+    for place, path in enumerate(repositories):
+        found = []
+        for c in commitlog.read(Git(str(path)), ["HEAD"], [], NEWEST):
+            subject, _, body = commitlog.split(c.message.replace("\r\n", "\n").strip())[1].partition("\n")
+            if len(body.strip()) > LONG and not commitlog._BOT.search(c.author) and not commitlog._ROUTINE.match(subject) and len(words(subject)) > 2:
+                found.append((c.id, subject, body.strip()))
+        out += sorted(found)[: (most - len(out)) // (len(repositories) - place)]  # ids are as good as drawn
+    return sorted(out)
+
+
+def titles(repositories: list[Path], path: str, threads: int, most: int, kept: Path) -> None:
     """Titles of commit bodies against the subjects that their authors wrote."""
-    folder = root / "dev" / "commits"
-    bodies = {d["_id"]: d["text"] for d in map(json.loads, (folder / "corpus.jsonl").read_text(encoding="utf-8").splitlines())}
-    subjects = {q["_id"]: q["text"] for q in map(json.loads, (folder / "queries.jsonl").read_text(encoding="utf-8").splitlines())}
-    pairs = [line.split("\t")[:2] for line in (folder / "qrels.tsv").read_text(encoding="utf-8").splitlines()[1:]]
-    random.Random(1).shuffle(pairs)
-    asked = llama.Language(path, "", threads)
-    scores: dict[str, list[tuple[float, float]]] = {"first line": [], "language model": []}
-    for query, document in pairs[:most]:
-        body, subject = bodies[document], words(subjects[query])
-        made = {"first line": body.strip().split("\n")[0][:80], "language model": asked.title("commit", body, "learning")}
-        for name, title in made.items():
+    told = {a["id"]: a["title"] for a in map(json.loads, kept.read_text(encoding="utf-8").splitlines())} if kept.exists() else {}
+    asked = None
+    rows: dict[str, list[tuple[float, float]]] = {"first line": [], "language model": []}
+    for id, wanted, body in bodies(repositories, most):
+        if id not in told:
+            if not path:
+                continue
+            asked = asked or llama.Language(path, "", threads)
+            told[id] = asked.title("commit", promptform.shortened(body), "learning")
+            with kept.open("a", encoding="utf-8") as f:
+                print(json.dumps({"id": id, "title": told[id]}), file=f)
+        subject = words(wanted)
+        for name, title in (("first line", record.title_of({"body": body})), ("language model", told[id])):
             got = words(title)
-            common = len(got & subject)
-            scores[name].append((2 * common / (len(got) + len(subject)) if got or subject else 0.0, len(got & words(body)) / len(got) if got else 1.0))
-    print(f"\n| title of {len(scores['first line'])} commit bodies | F1 of its words against the author's subject | words that the text has |\n|---|---|---|")
-    for name, found in scores.items():
+            rows[name].append((2 * len(got & subject) / (len(got) + len(subject)), len(got & words(body)) / len(got) if got else 1.0))
+    print(f"\n| title of {len(rows['first line'])} commit bodies | F1 of its words against the author's subject | words that the text has |\n|---|---|---|")
+    for name, found in rows.items():
         print(f"| {name} | {np.mean([f for f, _ in found]):.3f} | {np.mean([s for _, s in found]):.2f} |")
+    gains = np.array([b[0] - a[0] for a, b in zip(*rows.values(), strict=True)])
+    drawn = gains[np.random.default_rng(1).integers(0, len(gains), (10_000, len(gains)))].mean(1)
+    print(f"\nthe model's title against the first line: {gains.mean():+.3f}, 95 % of resamples between {np.quantile(drawn, 0.025):+.3f} and {np.quantile(drawn, 0.975):+.3f}; "
+          f"better {int((gains > 0).sum())}, worse {int((gains < 0).sum())}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--turns", type=Path, required=True, help="chats to train the linear model on, as tools/build_capture_data.py writes them")
+    parser.add_argument("--turns", type=Path, help="chats to train the linear model on, as tools/build_capture_data.py writes them")
     parser.add_argument("--eval", type=Path, default=os.environ.get("GIT_MEM_EVAL_ROOT"))
     parser.add_argument("--model", default="", help="the GGUF to ask; without it only what --answers holds is measured")
     parser.add_argument("--answers", type=Path, required=True)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--most", type=int, default=1 << 30)
-    parser.add_argument("--titles", type=int, default=0, help="also judge titles of so many commits")
+    parser.add_argument("--titles", type=int, default=0, help="judge titles of so many commits instead; made ones are kept in --answers")
+    parser.add_argument("--commits", type=Path, nargs="*", default=[], help="git directories for --titles")
     args = parser.parse_args()
     if args.titles:
-        titles(args.eval, args.model, args.threads, args.titles)
+        titles(args.commits, args.model, args.threads, args.titles, args.answers)
+        return
     dev = train.dev_turns(args.eval)
     told = answers(args.answers, dev, args.model, args.threads, args.most)
     rows = train.turns(args.turns)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -99,7 +99,7 @@ def _keep(store: Store, candidates: list[sources.Candidate], again: bool = False
     with run(store) if not _running else nullcontext():
         model = _running[-1]
         # A conversation that is read at its end was judged turn by turn before: a model is not asked for all of it again.
-        outcomes = keeper.keep(store, candidates, ask=None if again else model.ask, title=model.title, model=calibrated(store))
+        outcomes = keeper.keep(store, candidates, ask=None if again else model.ask, model=calibrated(store))  # no titles: a small model words none better than the first line
     announce.add(store.repo.mem_dir, [o.id for o in outcomes if o.status == keeper.KEPT], [o.id for o in outcomes if o.status == keeper.SUGGESTED])
     return outcomes
 
@@ -110,11 +110,10 @@ def calibrated(store: Store) -> linear.Model:
 
 
 class Model:
-    """The language model in use, if there is one; `ask` and `title` are None without. Its process starts at the first question. `until`: monotonic time after which nothing is asked any more."""
+    """The language model in use, if there is one; `ask` is None without. Its process starts at the first question. `until`: monotonic time after which nothing is asked any more."""
 
     def __init__(self, store: Store, environ: Mapping[str, str], until: float = float("inf")) -> None:
         self.ask: stages.Ask | None = None
-        self.title: Callable[[str, str, str], str] | None = None
         self._asker: llamaproc.Asker | None = None
         try:
             found = chosen.choice("language", store.settings["model"], environ)
@@ -122,7 +121,7 @@ class Model:
             return
         if found.path and llamaproc.available():
             self._asker = llamaproc.Asker(found.path, chosen.cache_directory(environ), until=until)
-            self.ask, self.title = self._opinion, self._asker.title
+            self.ask = self._opinion
 
     def _opinion(self, role: str, text: str) -> stages.Opinion | None:
         found = self._asker.opinion(role, text) if self._asker else None
