@@ -169,7 +169,7 @@ def test_a_file_that_is_no_model_is_no_answer(tiny: pathlib.Path, tmp_path: path
 
 def test_a_model_that_needs_more_memory_than_its_bound_is_no_answer(tiny: pathlib.Path) -> None:
     argv = llamaproc.command("language", str(tiny), "", 60)
-    argv[-1] = str(200 << 20)
+    argv[-1] = str(96 << 20)  # with one thread all of it fits into 200 MiB
     asker = llamaproc.Asker(str(tiny), argv=argv)
     assert asker.ask("user", "one") is None
     assert asker.child.process is None
