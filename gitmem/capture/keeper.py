@@ -150,8 +150,6 @@ def _judge(c: Candidate, ask: Ask | None, model: linear.Model | None, auto: floa
         return found._replace(keep=True, type=c.type, confidence=_REVERT, tier=stages.SUGGEST, stage="rules")
     if c.role == COMMIT and found.keep and found.stage != "rules":
         return found._replace(type=c.type or found.type, confidence=min(found.confidence, max(_READ, suggest)), tier=stages.SUGGEST)
-    if c.role == ASSISTANT and found.tier == stages.AUTO and found.stage != "rules":  # never by the linear model: of 11 measured 10 were right
-        found = found._replace(tier=stages.SUGGEST, confidence=min(found.confidence, auto - 0.01))
     return found._replace(type=c.type) if c.type and found.keep else found
 
 
