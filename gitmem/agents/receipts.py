@@ -26,7 +26,7 @@ from ..core import record
 from ..core.digest import sha256
 from ..core.errors import MemError
 from ..engine.cache import Cache
-from ..engine.document import ACTIVE
+from ..engine.document import ACTIVE, PRIVATE
 from ..engine.filters import above
 from ..store import Store
 from . import session
@@ -187,7 +187,7 @@ def _lines(cache: Cache, id: str) -> list[bytes]:
 def stored(cache: Cache) -> list[dict[str, Any]]:
     """All receipts, newest first, in the form `listed` has. Of one part the fullest record counts; shapes of others are left out."""
     found: dict[str, tuple[tuple[str, int, str], dict[str, Any]]] = {}
-    for (raw,) in cache.db.execute("SELECT raw FROM line WHERE op = 'receipt'"):
+    for (raw,) in cache.db.execute(f"SELECT raw FROM line WHERE op = 'receipt' AND scope & {PRIVATE}"):
         parsed = record.parse(raw)
         if parsed is None:
             continue

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from ..core import record
 from ..core.digest import sha256
 from ..engine.cache import Cache
+from ..engine.document import PRIVATE
 from ..store import Store
 from . import features, linear, plot, retrain, suggestions
 from .suggestions import REJECTED
@@ -128,7 +129,7 @@ def load(store: Store) -> Calibration:
 
 
 def read(cache: Cache) -> Calibration:
-    found = [r for (raw,) in cache.db.execute("SELECT raw FROM line WHERE op = 'calibration'") if (r := record.parse(raw))]
+    found = [r for (raw,) in cache.db.execute(f"SELECT raw FROM line WHERE op = 'calibration' AND scope & {PRIVATE}") if (r := record.parse(raw))]
     covered = {v for r in found for v in r.after}
     heads = sorted((r for r in found if r.version not in covered), key=lambda r: (_count(r.data), r.version))
     versions = [r.version for r in heads]

@@ -23,7 +23,7 @@ from typing import Any
 from ..core import fold, record
 from ..core.errors import Ambiguous, MemError, Refused
 from ..engine.cache import Cache
-from ..engine.document import content_digest
+from ..engine.document import PRIVATE, content_digest
 from ..memory.memories import SHORTEST
 from ..memory.remember import DUPLICATE, REFUSED, STORED, Result, refuse_secrets
 from ..store import Store
@@ -241,9 +241,9 @@ def verdicts(cache: Cache) -> list[record.Record]:
 
 
 def _records(cache: Cache, op: str) -> list[record.Record]:
-    # The word stands in the statement, so that the partial index serves.
+    # The word stands in the statement, so that the partial index serves. Private lines only: a teammate's notes propose and decide nothing here.
     assert op in record.APART_OPS
-    return [r for (raw,) in cache.db.execute(f"SELECT raw FROM line WHERE op = '{op}'") if (r := record.parse(raw))]
+    return [r for (raw,) in cache.db.execute(f"SELECT raw FROM line WHERE op = '{op}' AND scope & {PRIVATE}") if (r := record.parse(raw))]
 
 
 def waiting(store: Store) -> list[Suggestion]:
