@@ -253,7 +253,8 @@ def test_a_redirect_keeps_the_range(hub: Server, target: pathlib.Path) -> None:
     assert hub.seen[-1] == ("/elsewhere", "bytes=1500000-", '"one"')
 
 
-@pytest.mark.parametrize("to", ["http://example.org/m.gguf", "ftp://127.0.0.1/m.gguf", "file:///etc/passwd", "https://example.org/m.gguf", "//example.org/m.gguf"])
+@pytest.mark.parametrize("to", ["http://example.org/m.gguf", "ftp://127.0.0.1/m.gguf", "file:///etc/passwd", "https://example.org/m.gguf", "//example.org/m.gguf",
+                                "http://[", "https://[x/m", "http://127.0.0.1:99999/m", "http://\u00fc/m"])
 def test_a_redirect_to_another_scheme_or_host_without_https_is_refused(hub: Server, target: pathlib.Path, to: str) -> None:
     hub.behave = lambda h: send(h, 302, b"", Location=to)
     with pytest.raises(MemError):

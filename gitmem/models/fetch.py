@@ -22,12 +22,14 @@ import os
 import shutil
 import socket
 import ssl
+import string
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from typing import Any
 
+from ..core import record
 from ..core.errors import MemError
 
 _CHUNK = 1 << 20
@@ -55,6 +57,7 @@ def download(url: str, target: str, *, size: int = 0, sha256: str = "", progress
     to the user. Raises Broken (call again: it goes on), Untrue, or MemError for
     what a repeat cannot mend. `target` is untouched by any failure.
     """
+    url = address(url)
     part, note = target + ".part", target + ".part.json"
     have, etag = _begun(part, note, url, size)
     if size and have == size:
@@ -81,6 +84,8 @@ def download(url: str, target: str, *, size: int = 0, sha256: str = "", progress
             raise Broken(f"the download of '{url}' broke off: {_words(e)}", hint="the same command goes on where it ended") from None
         except OSError as e:
             raise MemError(f"cannot write '{part}': {e.strerror or e}") from None
+        except ValueError:
+            raise Untrue(f"the server of '{url}' redirects to what is no address") from None
     raise Untrue(f"the server of '{url}' sends no usable part of the file", hint="try again later")
 
 
@@ -134,12 +139,23 @@ def _room(target: str, needed: int) -> None:
 
 def allowed(url: str) -> bool:
     """HTTPS with a host, or plain HTTP to this very machine."""
-    parts = urllib.parse.urlsplit(url)
     try:
+        parts = urllib.parse.urlsplit(url)
         host = parts.hostname or ""
+        parts.port  # noqa: B018  (raises for what is none)
     except ValueError:
         return False
-    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK))
+    return bool(host) and host.isascii() and (parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK))
+
+
+def address(url: str) -> str:
+    """The address as a server is asked for it, letters of other alphabets in its path as `%C3%BC`. Raises MemError for what is none, or not HTTPS."""
+    if not allowed(url):
+        raise MemError(f"cannot fetch '{url}': not HTTPS, or no address", hint="an address is `https://`, a host in ASCII, and a path")
+    try:
+        return urllib.parse.quote(url, safe=string.punctuation)
+    except UnicodeEncodeError:
+        raise MemError(f"cannot fetch '{record.clean(url)}': no address") from None
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -160,8 +176,6 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def _open(url: str, have: int, etag: str, timeout: float) -> http.client.HTTPResponse:
-    if not allowed(url):
-        raise MemError(f"cannot fetch '{url}': not HTTPS")
     request = urllib.request.Request(url, headers={"User-Agent": "git-mem", "Accept-Encoding": "identity"})
     if have:
         request.add_header("Range", f"bytes={have}-")
