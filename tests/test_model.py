@@ -65,10 +65,10 @@ def test_fetch_downloads_verifies_and_lists(lab: Lab, place: pathlib.Path, hub: 
     said = lab.run(lab.root, "git-mem", "model", "fetch", url, "--sha256", SUM)
     assert said.returncode == 0, said.stderr
     assert "100 % of 3 MB" in said.stderr and "checksum right" in said.stdout
-    assert (place / "tiny.gguf").read_bytes() == DATA
+    assert (place / f"tiny-{SUM[:16]}.gguf").read_bytes() == DATA
     assert lab.json(lab.root, "model", "fetch", url, "--sha256", SUM)["fetched"] is False
     assert len(hub.seen) == 1
-    assert lab.json(lab.root, "model", "path", "tiny")["path"] == str(place / "tiny.gguf")
+    assert lab.json(lab.root, "model", "path", "tiny")["path"] == str(place / f"tiny-{SUM[:16]}.gguf")
 
 
 def test_fetch_goes_on_after_a_break(lab: Lab, place: pathlib.Path, hub: Server) -> None:
@@ -120,7 +120,70 @@ def test_an_added_file_stays_where_it_is_and_is_not_deleted(lab: Lab, place: pat
 def test_a_fetched_file_is_deleted_with_its_name(lab: Lab, place: pathlib.Path, hub: Server) -> None:
     lab.mem(lab.root, "model", "fetch", hub.url + "/t.gguf", "--sha256", SUM)
     assert lab.json(lab.root, "model", "remove", "t")["deleted"] is True
-    assert not (place / "t.gguf").exists()
+    assert not list(place.glob("*.gguf*"))
+
+
+def test_no_model_takes_the_place_of_another(lab: Lab, place: pathlib.Path, hub: Server) -> None:
+    other, page = b"GGUF another", b"<html>sign in</html>"
+    sums = {data: hashlib.sha256(data).hexdigest() for data in (other, page)}
+    lab.mem(lab.root, "model", "fetch", hub.url + "/a/m.gguf", "--sha256", SUM)
+    mine = pathlib.Path(lab.json(lab.root, "model", "path", "m")["path"])
+    hub.behave = lambda h: send(h, 200, other)
+    taken = lab.run(lab.root, "git-mem", "model", "fetch", hub.url + "/b/m.gguf", "--sha256", sums[other])
+    assert taken.returncode == 1 and "'m' is the name of another file" in taken.stderr and "--name" in taken.stderr
+    lab.mem(lab.root, "model", "fetch", hub.url + "/b/m.gguf", "--sha256", sums[other], "--name", "other")
+    theirs = pathlib.Path(lab.json(lab.root, "model", "path", "other")["path"])
+    hub.behave = lambda h: send(h, 200, page)
+    assert lab.run(lab.root, "git-mem", "model", "fetch", hub.url + "/c/m.gguf", "--sha256", sums[page], "--name", "third").returncode == 1
+    assert mine.read_bytes() == DATA and theirs.read_bytes() == other
+    lab.mem(lab.root, "model", "remove", "m")
+    assert not mine.exists() and theirs.read_bytes() == other
+
+
+def test_a_file_with_two_names_goes_with_the_last(lab: Lab, place: pathlib.Path, hub: Server) -> None:
+    for name in ("one", "two"):
+        lab.mem(lab.root, "model", "fetch", hub.url + "/m.gguf", "--sha256", SUM, "--name", name)
+    (file,) = place.glob("*.gguf")
+    assert len(hub.seen) == 1
+    assert lab.json(lab.root, "model", "remove", "one")["deleted"] is False and file.exists()
+    assert lab.json(lab.root, "model", "remove", "two")["deleted"] is True and not file.exists()
+
+
+def test_a_file_that_an_older_git_mem_fetched_is_known(lab: Lab, place: pathlib.Path, hub: Server) -> None:
+    place.mkdir()
+    (place / "tiny.gguf").write_bytes(DATA)
+    chosen.note(str(place), "tiny", str(place / "tiny.gguf"), SUM, "", True)
+    assert lab.json(lab.root, "model", "fetch", hub.url + "/tiny.gguf", "--sha256", SUM)["fetched"] is False
+    (place / "tiny.gguf").write_bytes(b"GGUF damaged")
+    assert lab.json(lab.root, "model", "fetch", hub.url + "/tiny.gguf", "--sha256", SUM)["fetched"] is True
+    assert (place / "tiny.gguf").read_bytes() == DATA
+
+
+def test_two_names_of_one_file_that_an_older_git_mem_confused_part_again(lab: Lab, place: pathlib.Path, hub: Server) -> None:
+    other = gguf(place / "m.gguf")
+    chosen.note(str(place), "m", str(other), SUM, "", True)
+    chosen.note(str(place), "other", str(other), hashlib.sha256(other.read_bytes()).hexdigest(), "", True)
+    lab.mem(lab.root, "model", "fetch", hub.url + "/x.gguf", "--sha256", SUM, "--name", "m")
+    assert other.read_bytes() != DATA and (place / f"x-{SUM[:16]}.gguf").read_bytes() == DATA
+
+
+def test_an_added_file_does_not_take_the_name_of_a_fetched_one(lab: Lab, place: pathlib.Path, hub: Server) -> None:
+    lab.mem(lab.root, "model", "fetch", hub.url + "/t.gguf", "--sha256", SUM)
+    failed = lab.run(lab.root, "git-mem", "model", "add", str(gguf(lab.root / "mine" / "t.gguf")))
+    assert failed.returncode == 1 and "was fetched" in failed.stderr
+    assert lab.json(lab.root, "model", "path", "t")["path"].startswith(str(place))
+
+
+@pytest.mark.parametrize("url", ["https://[x/a.gguf", "https://h:99999/a.gguf", "https://h:x/a.gguf", "https://ü.example/a.gguf", "https://", "https:///a.gguf", "ssh://h/a.gguf"])
+def test_what_is_no_address_is_told(lab: Lab, place: pathlib.Path, url: str) -> None:
+    failed = lab.run(lab.root, "git-mem", "model", "fetch", url, "--sha256", SUM)
+    assert failed.returncode == 1 and "cannot fetch" in failed.stderr and "bug" not in failed.stderr and not place.exists()
+
+
+@pytest.mark.parametrize("path", ["/..", "/", "", "/a/ü.gguf", "/a b.gguf", "/" + "x" * 300 + ".gguf", "/.gguf?x=/../y#/z"])
+def test_any_path_makes_a_file_in_the_directory(lab: Lab, place: pathlib.Path, hub: Server, path: str) -> None:
+    said = lab.json(lab.root, "model", "fetch", hub.url + path, "--sha256", SUM)
+    assert pathlib.Path(said["path"]).parent == place and [f.read_bytes() for f in place.glob("*.gguf")] == [DATA]
 
 
 def test_what_is_no_model_is_not_added(lab: Lab, place: pathlib.Path) -> None:

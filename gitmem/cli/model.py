@@ -72,7 +72,7 @@ def fetch_command(
     if known is None and "://" not in name:
         raise UsageError(f"no model '{name}'", hint="`git mem model list` names them; an https address works too")
     url = known.url(os.environ.get("GIT_MEM_MODEL_HUB", "")) if known else name
-    file = known.file if known else re.sub(r"[^\w.+-]", "_", name.split("?")[0].rsplit("/", 1)[-1]) or "model.gguf"
+    file = known.file if known else chosen.file_of(name)
     if known and known.sha256 and sha256 and sha256 != known.sha256:
         raise UsageError(f"'{known.name}' has the SHA-256 {known.sha256}", hint="an address and --sha256 fetch another file")
     wanted = sha256 or (known.sha256 if known else "")
@@ -81,8 +81,10 @@ def fetch_command(
                        hint=f"look it up on the page of {known.repository if known else 'the file'} and give it with --sha256")
     where = chosen.directory(os.environ)
     label = known.name if known else as_name or os.path.splitext(file)[0].lower()
-    target = os.path.join(where, file)
-    if any(m.name == label and m.sha256 == wanted and m.path == target and m.size == os.path.getsize(target) for m in chosen.installed(where)):
+    if known is None:
+        fetch.address(url)
+    target = chosen.place(where, label, file, wanted)
+    if chosen.sound(where, label, target):
         return _said({"name": label, "path": target, "sha256": wanted, "fetched": False}, f"{label} is here already: '{target}'", as_json)
     if os.path.exists(target) and fetch.digest(target) == wanted:
         found = wanted

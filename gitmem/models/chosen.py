@@ -3,7 +3,8 @@
 Owns the model directory (`GIT_MEM_MODEL_DIR`, else `~/.local/share/git-mem/models`)
 and its list `models.json`: name, path, size, checksum and stamp of every file that
 was fetched or added. A file that the user added stays where it is and is
-never deleted here.
+never deleted here. A fetched file has its checksum in its name, so no model's
+file takes the place of another's, and it goes with the last name it has.
 
 What is in use: `GIT_MEM_MODEL` and `GIT_MEM_EMBED_MODEL`, else the settings
 `mem.model` and `mem.embedModel`; each a name or a path. Empty means, for the
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -24,6 +26,8 @@ from . import fetch, registry
 
 MAGIC = b"GGUF"
 _LIST = "models.json"
+_SUM = 16  # digits of the checksum in a file's name
+_STEM = 80  # characters of the address in it
 
 
 class Installed(NamedTuple):
@@ -93,6 +97,32 @@ def _stamp(path: str) -> list[int]:
     return [found.st_size, found.st_mtime_ns]
 
 
+def file_of(url: str) -> str:
+    """What the file at an address is called: the end of its path, in plain letters."""
+    last = re.split("[?#]", url)[0].rsplit("/", 1)[-1]
+    stem = re.sub(r"[^A-Za-z0-9_.+-]", "_", last.removesuffix(".gguf"))[:_STEM].strip("._-")
+    return f"{stem or 'model'}.gguf"
+
+
+def place(where: str, name: str, file: str, sha256: str) -> str:
+    """Where the file of a model with this checksum belongs. Raises MemError where the name is that of another file."""
+    other = registry.find(name)
+    entries = _read(where)
+    entry = entries.get(name)
+    if (other is not None and other.sha256 and other.sha256 != sha256) or (entry is not None and os.path.isfile(str(entry["path"])) and entry["sha256"] != sha256):
+        raise MemError(f"'{name}' is the name of another file", hint=f"give this one another with --name, or `git mem model remove {name}` first")
+    if entry is not None and entry.get("ours") and entry["sha256"] == sha256 and not any(e["path"] == entry["path"] and e["sha256"] != sha256 for e in entries.values()):
+        return str(entry["path"])  # also where an older git mem put it
+    stem, end = os.path.splitext(file)
+    return os.path.join(where, f"{stem}-{sha256[:_SUM]}{end}")
+
+
+def sound(where: str, name: str, path: str) -> bool:
+    """Whether the file of this name lies there as it was when its checksum was taken."""
+    entry = _read(where).get(name)
+    return entry is not None and entry["path"] == path and os.path.isfile(path) and _stamp(path) == entry["stamp"]
+
+
 def note(where: str, name: str, path: str, sha256: str, kind: str, ours: bool) -> Installed:
     """Puts a file whose checksum was just taken on the list."""
     entries = _read(where)
@@ -116,25 +146,29 @@ def add(where: str, path: str, name: str, kind: str, sha256: str) -> Installed:
     other = registry.find(name)
     if other is not None and other.sha256 and other.sha256 != found:
         raise MemError(f"'{path}' is not the file that is known as '{other.name}'", hint="give it another name with --name")
+    entry = _read(where).get(name)
+    if entry is not None and entry.get("ours") and entry["path"] != path and os.path.isfile(str(entry["path"])):
+        raise MemError(f"'{name}' is the name of a file that was fetched", hint=f"give this one another with --name, or `git mem model remove {name}` first")
     return note(where, name, path, found, kind or (known.kind if known else ""), False)
 
 
 def remove(where: str, name: str) -> Installed:
-    """Takes a model off the list; deletes its file only where `fetch` put it there."""
+    """Takes a model off the list; deletes its file (then `ours` of the answer) only where `fetch` put it there and no other name has it."""
     entries = _read(where)
     found = next((m for m in installed(where) if m.name == name.lower() or m.name == name), None)
     if name not in entries and found is None:
         raise MemError(f"no model '{name}' here", hint="`git mem model list` names them")
     entry = entries.pop(found.name if found else name)
     path = str(entry["path"])
-    if entry.get("ours") and os.path.dirname(path) == where:
+    alone = bool(entry.get("ours")) and os.path.dirname(path) == where and not any(e["path"] == path for e in entries.values())
+    if alone:
         for file in (path, path + ".part", path + ".part.json"):
             try:
                 os.unlink(file)
             except OSError:
                 pass
     _write(where, entries)
-    return found or Installed(name, "", path, 0, "", bool(entry.get("ours")))
+    return (found or Installed(name, "", path, 0, "", alone))._replace(ours=alone)
 
 
 # --- what is in use ---------------------------------------------------------------
