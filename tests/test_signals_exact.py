@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from gitmem.capture import signals, stages
+from gitmem.capture import markers, signals, stages
 
 # Orders, questions, hypotheses, quotations, templates, logs, small talk: each has the words of a marker.
 LOOKALIKES = r"""
@@ -342,3 +344,13 @@ def test_what_only_looks_like_a_marker_is_never_stored_by_rule(text: str) -> Non
 def test_what_its_author_wants_kept_is_stored_with_its_type(line: str) -> None:
     type, _, text = line.partition(" | ")
     assert signals.read("user", text.replace("\\n", "\n")) == signals.Signal("explicit", type, signals.EXPLICIT)
+
+
+@pytest.mark.parametrize("unit", ["please now then ", "then ", "and then please ", ", then ", "so and ", "<a", ",  ", "i just have already "])
+def test_a_long_text_of_a_marker_costs_no_square(unit: str) -> None:
+    text = (unit * 40_000)[:40_000]
+    begun = time.process_time()
+    markers.claims(text, rule=True)
+    markers.claims(text)
+    markers.find("Decision: " + text)
+    assert time.process_time() - begun < 2.0  # "please now then " took 12 s

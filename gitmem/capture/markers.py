@@ -51,9 +51,9 @@ _ONCE = (r"(?:add|adjust|analy[sz]e|append|apply|bring|build|change|check|clean|
          r"improve|insert|install|investigate|look|make|merge|migrate|modify|move|open|paste|print|proceed|push|put|read|redo|refactor|remove|rename|replace|rerun|restart|retry|revert|review|rewrite|run|"
          r"save|search|see|send|set|show|start|stop|summari[sz]e|take|tell|test|translate|try|undo|update|upload|verify|work|write)")
 _ORDERED = re.compile(r"(?:please |now |then |also |just |first |so |and |ok(?:ay)?[, ]+)*" + _ONCE + r"\b(?! (?:up|is|are|was|were)\b)", re.IGNORECASE)
-_THEN = re.compile(r"(?:[,;.–—]|\s-)\s*(?:and |then |so |but )*(?:please |now |just |then )*" + _ONCE + r"\s+(?:it|this|that|them|these|those|the|me|to|there|back|again|a|an)\b"
-                   r"|\b(?:and|then|so)\s+(?:please |now |just |then )*" + _ONCE + r"\s+(?:it|this|that|them|me|there|back|again|the)\b"
-                   r"|,\s*\w+ one\s*$|[,;]\s*(?:then |and )*do (?:it|this|that|the)\b|[,;]\s*(?:and |so |but )*(?:can|could|would|will) you\b|\b(?:now|right away|asap) please\b|,\s*please\b", re.IGNORECASE)
+_THEN = re.compile(r"(?:[,;.–—]|\s-)\s{0,3}(?:and |then |so |but ){0,3}(?:please |now |just |then ){0,3}" + _ONCE + r"\s+(?:it|this|that|them|these|those|the|me|to|there|back|again|a|an)\b"
+                   r"|\b(?:and|then|so)\s{1,3}(?:please |now |just |then ){0,3}" + _ONCE + r"\s+(?:it|this|that|them|me|there|back|again|the)\b"
+                   r"|,\s{0,3}\w{1,30} one\s{0,3}$|[,;]\s{0,3}(?:then |and ){0,3}do (?:it|this|that|the)\b|[,;]\s{0,3}(?:and |so |but ){0,3}(?:can|could|would|will) you\b|\b(?:now|right away|asap) please\b|,\s{0,3}please\b", re.IGNORECASE)
 _ERRAND = re.compile(r"\b(?:first|now|today|tomorrow|asap|next|please|immediately|right away|this morning|this afternoon)\b", re.IGNORECASE)
 _ASKS = re.compile(r"(?:and |so |but )?(?:(?:what|why|how|when|where|who|which)(?:'s| \w+)? (?:is|are|was|were|do|does|did|can|could|should|would|will|has|have|the|we|you|i)\b|(?:what|why|how|who|which)(?:'s)?\b(?=.* (?:is|are|do|does|did|was|were)\b)|"
                    r"(?:where|when) (?:is|are|do|does|did|was|were|can|should)\b|(?:can|could|would|should|shall|does|did|is|are|was|were|will|have|has|am|do (?:we|you|i|they)|any)\b)", re.IGNORECASE)
@@ -63,7 +63,7 @@ _BLANK = re.compile(r"[\W_]*(?:(?:tbd|todo|n/a|lorem ipsum|true|false|null|undef
 # Points at something else, and says nothing of its own: "see above", "go with B", "set it to dark".
 _POINTS = re.compile(r"(?:see|as|i see)\b (?:above|below|ticket|issue|pr|the|what|discussed|\W*\d)|go with (?:[a-d]|\d+|option.*|it|that|this|the \w+ one)\W*$|(?:still |just )?(?:the )?same\b|(?:still |yet )?(?:unknown|unclear|unsure|not (?:yet )?(?:known|clear|sure|decided))\b|"
                      r"(?:approved|accepted|confirmed) (?:by|on)\b|(?!know\b|found\b|\w+ing\b)\w+ (?:one|it|them|this|these|those)\b|\w+ [\d.]+%?[,;]|\d+ ?[-–:] \w", re.IGNORECASE)
-_LOOSE = re.compile(r"\$\{|<[a-z][^>]{2,}>|\bto be filled in\b", re.IGNORECASE)
+_LOOSE = re.compile(r"\$\{|<[a-z][^>]{2,200}>|\bto be filled in\b", re.IGNORECASE)
 _COMPLAINT = re.compile(r"(?:i'?ll\b|thanks\b|(?:looks|sounds) (?:good|fine|great)|let'?s (?:discuss|talk|see|wait|decide|think|do|try)\b|your (?:last|previous|answer|code|change)|you \w+(?:ed|oke|ent|ade|ot)\b|this \w+ for\b|i (?:already |also )?(?:asked|told|said|want|wanted|need|have to|was|mentioned|gave)\b|you (?:still |also |already )*(?:need|have|must|should|were|are|said|promised|did|forgot|can)\b|"
                         r"we (?:still |also |really )*(?:need|have) to\b|there (?:is|are) still\b|(?:this|that|it|these|those) (?:is|are|was|were) (?:just |only )?(?:an? )?(?:example|draft|test|demo|wip|mock|placeholder|temporary))", re.IGNORECASE)
 _NOT_YET = re.compile(r"(?:please )?(?:do not|don't)\b.*\b(?:yet|now|today)\b", re.IGNORECASE)
