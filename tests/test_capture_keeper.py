@@ -188,6 +188,14 @@ def test_what_says_no_more_is_a_repeat(old: str, new: str) -> None:
     assert alike.repeats(new, old)
 
 
+@pytest.mark.parametrize(("old", "new"), [
+    ("use C for the driver", "use C++ for the driver"), ("use C# for the driver", "use C for the driver"), ("x needs replicas >= 5", "x needs replicas <= 5"), ("the pool size is -1", "the pool size is 1"),
+    ("a seat costs $5", "a seat costs \u20ac5"), ("the share is 5%", "the share is 5"), ("the ratio is .5 of it", "the ratio is 5 of it"), ("pin the parser to ~1.2", "pin the parser to ^1.2"),
+])
+def test_a_sign_that_means_something_is_no_mark(old: str, new: str) -> None:
+    assert not alike.repeats(new, old) and not alike.repeats(old, new) and alike.normal(new) != alike.normal(old)
+
+
 def test_the_same_about_another_thing_is_neither_repeat_nor_change() -> None:
     assert not alike.repeats("service beta speaks gRPC", "service alpha speaks gRPC") and not alike.changes("service beta speaks gRPC", "service alpha speaks gRPC", 0.95)
     assert alike.changes("the timeout is 60 seconds", "the timeout is 30 seconds", 0.95) and alike.changes("the staging database is wiped every Monday", "the staging database is wiped every Sunday", 0.97)

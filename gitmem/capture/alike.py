@@ -6,7 +6,8 @@ DuckDB" and the reverse 0.88, while true paraphrases lie at 0.81 to 0.85 and
 half of all memories of one project have a neighbour above 0.6. So the vector
 only finds whom to compare, and the words decide: a repeat has no term of its
 own, the others in the same order, the same small words that turn a meaning
-("except", "only", "before"), and rejects what the other rejects.
+("except", "only", "before"), the same signs ("C++", ">=", "$"), and rejects
+what the other rejects.
 
 Promise: a text is called a repeat only where nothing it says would be lost;
 what is doubtful counts as new. A change is only ever proposed to a person.
@@ -42,17 +43,20 @@ _WORD = re.compile(r"[\w'’.+#-]+|[.,;:!?\n()]")
 _AGAINST = frozenset("not never no without over than avoid don't doesn't isn't aren't won't can't cannot instead from drop dropped replace replaces replacing stop".split())  # noqa: SIM905
 # Words that are no terms, or common ones, and without which a text says something else.
 _TURNS = frozenset("except excluding besides unless until till but only without if when while once before after above below under over or nor not no never cannot off out all any both each few more most less least same other through during".split())  # noqa: SIM905
+# What is no word and means something: C++ and C#, <= and >=, -1, $ and €, 5%, ~1.2, a || b.
+_SIGN = r"(?<=\w)(?:\+{1,2}|#)(?!\w)|[<>=!]=|[<>=≤≥≠±]|&&|\|\||[$€£¥₹%‰°]|(?<![\w.)])[-+−~^](?=[\d./])|(?<!\w)\.(?=\d)"
+_TOKEN = re.compile(r"\w+|" + _SIGN)
 _REVISES = re.compile(r"\b(?:instead|no longer|any ?more|switch(?:ed|ing)?|mov(?:e|ed|ing) (?:to|from|away)|after all|from now on|rather than|replac\w+|changed (?:our|my) minds?|drop(?:ped)?|"
                       r"supersedes?|reverse[ds]?|let's go with|we now|now use)\b", re.IGNORECASE)
 
 
 @lru_cache(4096)
 def normal(text: str) -> str:
-    """A text without what two people would write differently: marks, case, and the words that only say that something is said."""
+    """A text without what two people would write differently: marks that mean nothing, case, and the words that only say that something is said."""
     text = text.replace("’", "'")
     while (found := _LEAD.match(text)) and found.end() < len(text):
         text = text[found.end() :]
-    return " ".join(re.findall(r"\w+", text.casefold()))
+    return " ".join(_TOKEN.findall(text.casefold()))
 
 
 @lru_cache(4096)
@@ -84,7 +88,7 @@ def repeats(new: str, old: str) -> bool:
     mine, theirs = terms(new), terms(old)
     if not mine or not theirs:
         return False
-    if any(t not in theirs for t in mine) or turns(new) != turns(old) or opposed(new, old):
+    if any(t not in theirs for t in mine) or turns(new) != turns(old) or signs(new) != signs(old) or opposed(new, old):
         return False
     return list(mine) == [t for t in theirs if t in mine]
 
@@ -93,6 +97,12 @@ def repeats(new: str, old: str) -> bool:
 def turns(text: str) -> frozenset[str]:
     """The words of a text that limit or turn what it says."""
     return _TURNS.intersection(normal(text).split())
+
+
+@lru_cache(4096)
+def signs(text: str) -> tuple[str, ...]:
+    """The signs of a text that are no words and mean something, in their order: "C++", ">=", "$"."""
+    return tuple(t for t in normal(text).split() if not (t[0].isalnum() or t[0] == "_"))
 
 
 def opposed(new: str, old: str) -> bool:
