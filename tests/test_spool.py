@@ -110,13 +110,93 @@ def test_a_line_appended_to_a_file_that_is_gone_is_appended_again(tmp_path: path
 
 def test_a_drain_that_was_killed_hands_its_lines_out_once_more_and_then_drops_them(tmp_path: pathlib.Path) -> None:
     spool.append(str(tmp_path), b"poison")
-    for seen in (1, 2):
+    for left in ("poison", "\0oison"):
         with pytest.raises(ZeroDivisionError):
             spool.drain(str(tmp_path), lambda lines: 1 // 0)
-        assert ("poison" in texts(tmp_path)) and seen
+        assert left in texts(tmp_path) and spool.waiting(str(tmp_path))
     spool.append(str(tmp_path), b"next")
-    assert drained(tmp_path) == [b"next"]
+    dropped: list[int] = []
+    found: list[bytes] = []
+    spool.drain(str(tmp_path), found.extend, dropped=dropped.append)
+    assert found == [b"next"] and dropped == [1]
     assert texts(tmp_path) == ""
+
+
+def test_a_line_that_kills_costs_no_other(tmp_path: pathlib.Path) -> None:
+    for line in (b"a", b"poison", b"b", b"c"):
+        spool.append(str(tmp_path), line)
+    os.utime(tmp_path / "spool", (time.time() - 3600, time.time() - 3600))
+    found: list[bytes] = []
+
+    def handle(lines: list[bytes]) -> None:
+        if b"poison" in lines:
+            raise ZeroDivisionError
+        found.extend(lines)
+
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            spool.drain(str(tmp_path), handle)
+    assert found == [b"a"] and time.time() - (tmp_path / "spool.again").stat().st_mtime > 3000
+    spool.drain(str(tmp_path), handle)
+    assert found == [b"a", b"b", b"c"] and texts(tmp_path) == ""
+
+
+def test_two_kills_at_any_moment_drop_one_line_at_most(tmp_path: pathlib.Path) -> None:
+    """By SIGKILL, not by an exception: nothing is there to tidy up."""
+    for i in range(5):
+        spool.append(str(tmp_path), b"%d" % i)
+    code = "import os, signal, sys\nsys.path.insert(0, sys.argv[1])\nfrom gitmem.hooks import spool\nspool.drain(sys.argv[2], lambda lines: os.kill(os.getpid(), signal.SIGKILL))"
+    for name in ("spool.taken", "spool.again"):
+        assert subprocess.run([sys.executable, "-c", code, str(pathlib.Path(spool.__file__).parent.parent.parent), str(tmp_path)], check=False).returncode < 0
+        assert (tmp_path / name).exists()
+    dropped: list[int] = []
+    found: list[bytes] = []
+    spool.drain(str(tmp_path), found.extend, dropped=dropped.append)
+    assert found == [b"1", b"2", b"3", b"4"] and dropped == [1]
+
+
+def test_whoever_interrupts_a_drain_loses_nothing(tmp_path: pathlib.Path) -> None:
+    spool.append(str(tmp_path), b"mine")
+
+    def interrupted(lines: list[bytes]) -> None:
+        raise KeyboardInterrupt
+
+    for _ in range(4):
+        with pytest.raises(KeyboardInterrupt):
+            spool.drain(str(tmp_path), interrupted)
+    assert drained(tmp_path) == [b"mine"]
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_what_failed_stays_where_it_is_while_the_disk_is_full(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, short: bool) -> None:
+    lines = [b"%d" % i for i in range(30)]
+    for line in lines:
+        spool.append(str(tmp_path), line)
+    real = os.write
+
+    def full(fd: int, data: bytes) -> int:
+        if short:
+            return real(fd, data[: len(data) // 2])
+        raise OSError(28, "No space left on device")
+
+    for _ in range(4):
+        with monkeypatch.context() as m:
+            m.setattr(os, "write", full)
+            with pytest.raises(OSError, match="No space"):
+                spool.drain(str(tmp_path), lambda lines: lines)
+        assert spool.waiting(str(tmp_path)) and not (tmp_path / "spool.later").read_bytes()
+    spool.drain(str(tmp_path), lambda lines: lines, later=False)
+    assert drained(tmp_path) == lines
+
+
+def test_an_append_that_was_cut_short_says_so(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.write
+    with monkeypatch.context() as m:
+        m.setattr(os, "write", lambda fd, data: real(fd, data[:3]))
+        with pytest.raises(OSError, match="No space"):
+            spool.append(str(tmp_path), b"torn")
+    spool.append(str(tmp_path), b"whole")
+    assert drained(tmp_path) == [b"to", b"whole"]
 
 
 def test_a_torn_line_costs_only_itself(tmp_path: pathlib.Path) -> None:
@@ -378,8 +458,9 @@ def test_a_number_that_became_another_process_is_not_believed_for_ever(lab: Lab)
     mem.mkdir()
     (mem / "worker.pid").write_text(str(os.getpid()))
     assert not spool.asleep(str(mem))
-    os.utime(mem / "worker.pid", (1, 1))
-    assert spool.asleep(str(mem))
+    for when in (1, time.time() + 3600):  # also one of the future: the clock was set back
+        os.utime(mem / "worker.pid", (when, when))
+        assert spool.asleep(str(mem))
 
 
 def test_any_command_wakes_the_worker_for_lines_that_wait_too_long(lab: Lab) -> None:

@@ -3,16 +3,19 @@
 Promise: a line is in the file before `append` returns, by one write. `drain`
 renames the file before it reads it, so whoever appends meanwhile begins a new
 one; after a crash it may hand a line out twice, so what is made of an event
-must bear a repeat. Lines whose work failed wait in a file of their own for the
-next worker, up to `TRIES` times. The files have mode 0600 and hold at most 5 MB and 24
+must bear a repeat. What a killed drain left is handed out line by line: only
+a line that was at work alone when a drain was killed is dropped, and that is
+told. Lines whose work failed wait in a file of their own for the next worker,
+up to `TRIES` times; where that file cannot be written, all stays where it is. The files have mode 0600 and hold at most 5 MB and 24
 hours: what is older goes first, at the next append, drain or `expire`. Hooks
 in `sh` (hooks/event.sh) append and wake by the same rules.
 
-Imports only `os` and what Python has loaded anyway: every prompt waits for it.
+Imports only `os`, `errno` and what Python has loaded anyway: every prompt waits for it.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -34,9 +37,11 @@ LIFETIME = 900  # seconds after which a worker is dead, whoever has its number n
 # The present file and the one before it: whole files are dropped, nothing is ever rewritten.
 _NOW, _OLD = "spool", "spool.old"
 _SINCE = "spool.since"  # its mtime is the begin of the present file
-_TAKEN, _AGAIN = "spool.taken", "spool.again"  # in work, and in work once more after a crash
+_TAKEN, _AGAIN = "spool.taken", "spool.again"  # in work, and in work line by line after a crash or on a full disk
 _LATER = "spool.later"  # what failed: a disk may be full, a ref locked
 TRIES = 10  # times that an event may fail before it is given up
+_AT_WORK = b"\0"  # the first byte of a line while it is at work alone
+_SKEW = 60  # seconds by which a file may be of the future: clocks differ
 _PATIENCE = 600  # seconds after which a hook starts a worker for what failed
 _PID = "worker.pid"
 _SETTLE = 0.05  # seconds in which a writer that opened the file before it was renamed has written
@@ -51,7 +56,7 @@ def append(mem_dir: str, line: bytes) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
         try:
             # The first newline ends what a full disk may have torn.
-            os.write(fd, b"\n" + line + b"\n")
+            _whole(os.write(fd, b"\n" + line + b"\n"), len(line) + 2)
             mine = os.fstat(fd)
         finally:
             os.close(fd)
@@ -61,19 +66,22 @@ def append(mem_dir: str, line: bytes) -> None:
         # Taken by a worker in between, which may have read it already: a repeat is harmless.
 
 
-def drain(mem_dir: str, handle: Callable[[list[bytes]], list[bytes] | None], later: bool = True) -> int:
+def drain(mem_dir: str, handle: Callable[[list[bytes]], list[bytes] | None], later: bool = True, dropped: Callable[[int], object] = lambda count: None) -> int:
     """Hands all waiting lines to `handle`, in their order; returns how many. One process at a time.
 
     Files are gone when `handle` has returned; the lines that it returns failed and are kept
-    for a later drain. Lines of a drain that was killed are handed out once more, and dropped
-    if that is killed as well. `later`: also those that failed before.
+    for a later drain. Lines of a drain that was killed are handed out once more, each alone;
+    one that was at work then, as a drain was killed again, is dropped, and `dropped` is told.
+    Raises OSError where failed lines cannot be kept: everything waits for the next drain then.
+    `later`: also those that failed before.
     """
     expire(mem_dir)
     taken, again = os.path.join(mem_dir, _TAKEN), os.path.join(mem_dir, _AGAIN)
     count = 0
-    _unlink(again)
+    if os.path.lexists(again):
+        count += _alone(again, handle, dropped)
     if _move(taken, again):
-        count += _read(again, handle)
+        count += _alone(again, handle, dropped)
     for name in (*((_LATER,) if later else ()), _OLD, _NOW):
         if _move(os.path.join(mem_dir, name), taken):
             count += _read(taken, handle)
@@ -83,7 +91,7 @@ def drain(mem_dir: str, handle: Callable[[list[bytes]], list[bytes] | None], lat
 
 def waiting(mem_dir: str) -> bool:
     """Whether lines wait to be drained."""
-    return any(_size(os.path.join(mem_dir, name)) for name in (_NOW, _OLD, _TAKEN))
+    return any(_size(os.path.join(mem_dir, name)) for name in (_NOW, _OLD, _TAKEN, _AGAIN))
 
 
 def expire(mem_dir: str) -> None:
@@ -141,7 +149,7 @@ def _start(common_dir: str, mem_dir: str) -> bool:
 def rescue(common_dir: str) -> None:
     """Starts the worker where lines have waited for a minute: it may have been killed, and its number be another process's by now. What failed waits longer."""
     now = time.time()
-    if any(now - _mtime(os.path.join(common_dir, "mem", name), now) > seconds for name, seconds in ((_NOW, 60), (_LATER, _PATIENCE))):
+    if any(not -_SKEW <= now - _mtime(os.path.join(common_dir, "mem", name), now) <= seconds for name, seconds in ((_NOW, 60), (_LATER, _PATIENCE))):
         wake(common_dir)
 
 
@@ -155,7 +163,7 @@ def asleep(mem_dir: str) -> bool:
     try:
         with open(path, "rb") as f:
             os.kill(int(f.read(20)), 0)
-        return time.time() - _mtime(path, 0.0) > LIFETIME
+        return not -_SKEW <= time.time() - _mtime(path, 0.0) <= LIFETIME  # a clock that was set back would have it live for ever
     except (OSError, ValueError, OverflowError):
         return True
 
@@ -199,14 +207,68 @@ def _read(path: str, handle: Callable[[list[bytes]], list[bytes] | None]) -> int
     return count
 
 
+def _alone(path: str, handle: Callable[[list[bytes]], list[bytes] | None], dropped: Callable[[int], object]) -> int:
+    """Hands out the lines of a file one by one, and removes it.
+
+    How far it came stands in the file itself, in bytes that are there already: a full disk has no others.
+    """
+    with open(path, "r+b", buffering=0) as f:
+        facts = os.fstat(f.fileno())
+
+        def put(at: int, data: bytes) -> None:
+            f.seek(at)
+            _whole(f.write(data) or 0, len(data))
+            os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))  # no younger by that: see `expire`
+
+        at = 0
+        lines: list[tuple[int, bytes]] = []
+        for line in (f.read() or b"").split(b"\n"):
+            if line:
+                lines.append((at, line))
+            at += len(line) + 1
+        killers = sum(line.startswith(_AT_WORK) for _, line in lines)
+        if killers:
+            dropped(killers)
+        for at, line in lines:
+            if not line.startswith(_AT_WORK):
+                put(at, _AT_WORK)
+                try:
+                    failed = handle([line]) or []
+                except Exception:
+                    raise  # as if killed
+                except BaseException:  # interrupted: not its fault
+                    put(at, line[:1])
+                    raise
+                try:
+                    _keep(os.path.join(os.path.dirname(path), _LATER), failed)
+                except OSError:
+                    put(at, line[:1])
+                    raise
+            put(at, b"\n" * len(line))
+    _unlink(path)
+    return len(lines) - killers
+
+
 def _keep(path: str, lines: list[bytes]) -> None:
-    """Adds lines that failed. Raises OSError: then the file they came from stays for the next drain."""
+    """Adds lines that failed. Raises OSError: then none is added, and the file they came from stays for the next drain."""
     if lines and _size(path) < MOST // 2:
+        data = b"\n" + b"\n".join(lines) + b"\n"
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
         try:
-            os.write(fd, b"\n" + b"\n".join(lines) + b"\n")
+            before = os.fstat(fd).st_size
+            try:
+                _whole(os.write(fd, data), len(data))
+            except OSError:
+                os.ftruncate(fd, before)  # nobody else writes here
+                raise
         finally:
             os.close(fd)
+
+
+def _whole(written: int, length: int) -> None:
+    """A disk that is full, or a file at its limit, may take a part and say nothing. Raises OSError."""
+    if written < length:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _bound(mem_dir: str, size: int) -> None:
