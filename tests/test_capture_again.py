@@ -22,6 +22,7 @@ from gitmem.models import llamaproc
 from gitmem.store import Store, open_store
 
 WIPED = "Remember this: the staging database is wiped every Sunday."
+TOKEN = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
 TRAILER = "Decision: orders stay in PostgreSQL, because invoices share their transaction"
 
 
@@ -168,6 +169,34 @@ def test_what_was_forgotten_stays_away_whatever_its_title_was(lab: Lab, repo: pa
     lab.mem(repo, "forget", kept.id)
     (again,) = keeper.keep(store, [Candidate("user", said, session="s2", source="session:s2#a")])
     assert again.status == keeper.KNOWN and listed(lab, repo) == []
+
+
+@pytest.mark.parametrize(("said", "again"), [
+    (WIPED, "Remember that the staging database is wiped every Sunday"),
+    ("Remember this: the ledger table is append-only, and the export reads it at night.", "remember this: the ledger table is append only and the export reads it at night"),
+    (TRAILER, "Decision: orders stay in PostgreSQL because invoices share their transaction."),
+])
+def test_what_was_forgotten_stays_away_in_other_words_too(lab: Lab, repo: pathlib.Path, store: Store, said: str, again: str) -> None:
+    (kept,) = keeper.keep(store, [Candidate("user", said, session="s1", source="session:s1#a", explicit=True)])
+    lab.mem(repo, "forget", kept.id)
+    (found,) = keeper.keep(store, [Candidate("user", again, session="s2", source="session:s2#a", explicit=True)])
+    assert found == keeper.Outcome(keeper.KNOWN, "", "it was forgotten") and listed(lab, repo) == []
+
+
+def test_what_says_more_than_what_was_forgotten_is_kept(lab: Lab, repo: pathlib.Path, store: Store) -> None:
+    (kept,) = keeper.keep(store, [Candidate("user", WIPED, session="s1", source="session:s1#a")])
+    lab.mem(repo, "forget", kept.id)
+    (found,) = keeper.keep(store, [Candidate("user", WIPED.replace("Sunday", "Monday"), session="s2", source="session:s2#a")])
+    assert found.status == keeper.KEPT
+
+
+@pytest.mark.parametrize("about", [{"session": TOKEN, "source": sources.source_of(TOKEN, "user", WIPED)}, {"author": f"{TOKEN} <a@example.org>", "source": "commit:1"}, {"agent": TOKEN}])
+def test_a_secret_in_the_name_of_who_spoke_is_kept_nowhere(lab: Lab, repo: pathlib.Path, about: dict[str, str]) -> None:
+    lab.git(repo, "config", "mem.secrets", "allow")
+    store = open_store(os.environ, str(repo))
+    (found,) = keeper.keep(store, [Candidate("user", WIPED, **about)])  # type: ignore[arg-type]
+    store.close()
+    assert found.status == keeper.REFUSED and lab.lines(repo, "mem/private") == []
 
 
 EDIT = Candidate("tool", "Tool: Write\nFile: a.md\nChange: `" + "The retry lives in the queue, because the client is restarted often. " * 4 + "`\nResult: applied", paths=["a.md"], session="s", source="session:s#tool-1")

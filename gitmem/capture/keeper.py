@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..core import record, redact
@@ -37,6 +38,7 @@ _REVERT = 0.6  # confidence of a revert that says why: of 34 that were read 20 w
 _TOOL = 0.9  # probability by a language model from which an edit is worth a suggestion
 _PROPOSED = 300  # suggestions among which the same is looked for
 _FORGOTTEN = 5_000  # forgotten texts among which the same is looked for, the last ones
+_FORGOTTEN_WORDS = 500  # ... and the same in other words
 _NEAR_BY = 50  # candidates of one run among which a repeat in other words is looked for
 _LONG = 120  # characters of a text that needs a title
 _TITLE = 120  # characters of one
@@ -128,7 +130,7 @@ def _judged(store: Store, given: list[Candidate], out: list[Outcome], ask: Ask |
     for place, c in enumerate(given):
         if c.source and c.source in known:
             out[place] = Outcome(KNOWN, known[c.source], "this source is known")
-        elif redact.check({"body": c.text, "paths": c.paths}):
+        elif redact.check({"body": c.text, "paths": c.paths}) or _named_by_a_secret(c.session, c.author, c.agent):
             out[place] = Outcome(REFUSED, reason="it looks like it holds a secret")
         else:
             judgement = _judge(c, ask, model, auto, suggest)
@@ -138,6 +140,12 @@ def _judged(store: Store, given: list[Candidate], out: list[Outcome], ask: Ask |
         if c.source:
             known.setdefault(c.source, "")  # told twice in one batch
     return wanted
+
+
+@lru_cache(1024)
+def _named_by_a_secret(session: str, author: str, agent: str) -> bool:
+    """Whether what names its speaker does: the session is part of the source."""
+    return bool(redact.check({"session": session, "author": author, "agent": agent}))
 
 
 def _judge(c: Candidate, ask: Ask | None, model: linear.Model | None, auto: float, suggest: float) -> Judgement:
@@ -207,20 +215,21 @@ def _new(store: Store, wanted: list[_Wanted], out: list[Outcome]) -> tuple[list[
     """
     texts = [w.candidate.text for w in wanted]
 
-    def read(cache: Cache) -> tuple[list[list[tuple[float, dict[str, Any]]]], set[bytes], list[suggestions.Suggestion]]:
+    def read(cache: Cache) -> tuple[list[list[tuple[float, dict[str, Any]]]], list[str], list[suggestions.Suggestion]]:
         # By the text alone: the title may have been a model's.
         hidden = cache.db.execute(f"SELECT l.raw FROM memory m JOIN line l ON l.n = m.line WHERE m.status = {FORGOTTEN} ORDER BY m.row DESC LIMIT {_FORGOTTEN}")
-        gone = {content_digest("", r.data["body"]) for (raw,) in hidden if (r := record.parse(raw)) and isinstance(r.data.get("body"), str)}
+        gone = [r.data["body"] for (raw,) in hidden if (r := record.parse(raw)) and isinstance(r.data.get("body"), str)]
         proposed = sorted(suggestions.stored(cache).values(), key=lambda s: s.text("at"))[-_PROPOSED:]
         return alike.Neighbours(cache, store.table).of(texts), gone, proposed
 
-    nearest, forgotten, proposed = store.with_cache(read)[0]
+    nearest, gone, proposed = store.with_cache(read)[0]
+    forgotten = {content_digest("", text) for text in gone}
     left: list[_Wanted] = []
     later: list[_Wanted] = []
     said: dict[str, _Wanted] = {}
     for w, found in zip(wanted, nearest, strict=True):
         text = w.candidate.text
-        if content_digest("", text) in forgotten:
+        if content_digest("", text) in forgotten or any(alike.repeats(text, old) for old in gone[:_FORGOTTEN_WORDS]):
             out[w.place] = Outcome(KNOWN, "", "it was forgotten")
             continue
         same = next((str(data["id"]) for near, data in found if near >= alike.NEAR and alike.repeats(text, str(data["body"]))), "")
