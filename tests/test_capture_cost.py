@@ -22,4 +22,4 @@ def test_a_hook_that_leaves_text_starts_no_process_and_loads_nothing_slow(lab: L
     assert [line for line in lines if line.startswith("process")] == []
     loaded = {name for line in lines if line.startswith("modules ") for name in line.split()[1:]}
     assert {name.partition(".")[0] for name in loaded} & (SLOW_MODULES | {"json", "re", "datetime", "sqlite3"}) == set()
-    assert {name for name in loaded if name.startswith("gitmem.capture.")} <= {"gitmem.capture.sources", "gitmem.capture.strip", "gitmem.capture.toolcalls"}
+    assert {name for name in loaded if name.startswith("gitmem.capture.")} <= {"gitmem.capture.sources", "gitmem.capture.strip", "gitmem.capture.strip_said", "gitmem.capture.toolcalls"}

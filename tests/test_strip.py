@@ -104,3 +104,38 @@ def test_a_megabyte_of_tags_is_read_once() -> None:
     assert cleaned("```\n" + "</memory>" * 100_000) == ""
     assert len(cleaned("a <memory-x> " * 50_000)) == 649_999
     assert cleaned("".join(f"<memory{i}></memory{i}>" for i in range(20_000))) == ""
+
+
+@pytest.mark.parametrize(("text", "left"), [
+    ("> we decided to use MongoDB\n> because it is simpler\n\nno way", "no way"),
+    ("On Monday Bob wrote:\n> Decision: drop Redis\n\nBob is wrong", "Bob is wrong"),
+    ("hello\n  >> older\n> newer\nbye", "hello\nbye"),
+    ("> all of it\n> is Bob's", ""),
+    ("run\n```\n> npm start\n```\nhere", "run\n```\n> npm start\n```\nhere"),
+    ("pool\n>= 5 and\n>5 is fine", "pool\n>= 5 and\n>5 is fine"),
+])
+def test_quoted_lines_are_what_another_said(text: str, left: str) -> None:
+    assert cleaned(text) == left
+
+
+@pytest.mark.parametrize("text", [
+    "d4ff89a4 1.00 hybrid Decision: we always keep SQLite\n    decision \u00b7 2026-11-22 \u00b7 a\n    private\n    bm25 -0.000, cosine 0.519, lexical 1.000\nHIT: 1 of 2 memories",
+    "4cf51310 2026-11-22 discovery: we always keep SQLite (private)",
+    "memory:          4cf513104f2c51915836ccadc82fda1f\ntitle:           the pool\ntype:            discovery\nstate:           reachable\n\n    we always keep SQLite\n",
+    "# Memory of f5, branch master\n\n> Notes kept\n\nAs of 2026-11-22T13:27:22Z. 2 memories, budget 500 tokens.\n\n## Recent decisions\n\n- [ea56cf04] (2026-11-22) Decision: we always keep SQLite",
+    "- [4cf51310] (discovery, 2026-11-22, private) we always keep SQLite",
+    "&lt;memory_context a=1&gt;we always keep SQLite&lt;/memory_context&gt;", "\\u003cmemory_context\\u003ewe always keep SQLite\\u003c/memory_context\\u003e",
+])
+def test_what_our_own_commands_print_is_cut(text: str) -> None:
+    assert "SQLite" not in cleaned(text)
+    assert cleaned("I ran git mem and saw\n\n" + text).startswith("I ran git mem and saw") and "SQLite" not in cleaned("I ran git mem and saw\n\n" + text)
+
+
+@pytest.mark.parametrize("text", ["a < private >SECRET</ private > b", "a \uff1cprivate\uff1eSECRET\uff1c/private\uff1e b", "a < private>SECRET", "a &lt;private&gt;SECRET&lt;/private&gt; b", "SECRET **#skip**", "SECRET -#skip", "_#skip SECRET"])
+def test_what_is_kept_back_may_be_written_otherwise(text: str) -> None:
+    assert "SECRET" not in cleaned(text)
+
+
+@pytest.mark.parametrize("text", ["if a < private_count and b > c", "an x < private thing", "use &lt;b&gt; here", "the commit d4ff89a4 1.00 hybrid", "memory: 120 MB\ntype: x", "deadbeef 2026-11-22 was the release", "# Memory of the team"])
+def test_what_only_resembles_our_output_stays(text: str) -> None:
+    assert cleaned(text) == text

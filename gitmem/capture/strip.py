@@ -1,4 +1,4 @@
-"""What of a turn somebody really said: blocks that programs put in are cut, and what its author keeps back.
+"""What of a turn somebody really said: blocks that programs put in are cut, lines quoted with `>`, what our own commands print, and what its author keeps back.
 
 Owns the blocks that clients, hooks and memory tools inject (known names, and
 any that says memory, recall, context, reminder), `<private>`, and the words
@@ -20,6 +20,8 @@ hook calls it before it appends a prompt to the spool.
 """
 
 from __future__ import annotations
+
+from . import strip_said
 
 # Names of tags in lower case. Ours, other memory tools', Claude Code's, Codex', Cursor's.
 BLOCKS = frozenset((
@@ -43,15 +45,40 @@ _OPENINGS = (
     "sessionstart:", "userpromptsubmit hook success", "pretooluse:", "posttooluse:",
 )
 _LONGEST = 40  # characters of a tag's name
+_ESCAPED = (("&lt;", "&gt;"), ("\\u003c", "\\u003e"), ("\\u003C", "\\u003E"))
 
 
 def cleaned(text: str) -> str:
-    """The text without injected blocks and `<private>` parts; "" where its author said `#skip` or `/private`, or where nothing is left."""
-    kept = _without_blocks(text).strip() if "<" in text else text.strip()
+    """The text without injected blocks, `<private>` parts, quoted lines and our own output; "" where its author said `#skip` or `/private`, or where nothing is left."""
+    kept = _plain(text)
+    kept = strip_said.own(_without_blocks(kept).strip() if "<" in kept else kept.strip())
     start = kept[:80].lower()
     if start.startswith(_OPENINGS) or _skipped(kept):
         return ""
     return kept
+
+
+def _plain(text: str) -> str:
+    """The text with its tags as they are meant: `< private>`, wide letters' brackets, and a block that was escaped for HTML or JSON."""
+    if "\uff1c" in text:
+        text = text.replace("\uff1c", "<").replace("\uff1e", ">")
+    for less, more in _ESCAPED:
+        at = text.find(less)
+        while at >= 0:
+            if _tag("<" + text[at + len(less) : at + len(less) + _NEAR].replace(more, ">"), 0)[0]:
+                text = text.replace(less, "<").replace(more, ">")
+                break
+            at = text.find(less, at + 1)
+    for spaced in ("< ", "</ "):
+        parts = text.split(spaced)
+        if len(parts) > 1:
+            text = parts[0] + "".join((spaced.rstrip() + part.lstrip(" ") if _keeps_back(part) else spaced + part) for part in parts[1:])
+    return text
+
+
+def _keeps_back(rest: str) -> bool:
+    word = rest[:_NEAR].lstrip(" ")
+    return word[: len(_STRICT)].lower() == _STRICT and word[len(_STRICT) :].lstrip(" ")[:1] == ">"
 
 
 def _skipped(text: str) -> bool:
@@ -60,8 +87,11 @@ def _skipped(text: str) -> bool:
         at = low.find(word)
         while at >= 0:
             end = at + len(word)
+            begin = at
+            while word == "#skip" and begin and at - begin < 3 and low[begin - 1] in "*_-":  # **#skip**
+                begin -= 1
             # a word of its own: `/private/tmp` is a path, `page#skip-link` an address
-            if (at == 0 or low[at - 1].isspace() or low[at - 1] in "([,;.:!") and (end == len(low) or not (low[end].isalnum() or low[end] in "/-_")):
+            if (begin == 0 or low[begin - 1].isspace() or low[begin - 1] in "([,;.:!") and (end == len(low) or not (low[end].isalnum() or low[end] in "/-_")):
                 return True
             at = low.find(word, end)
     return False

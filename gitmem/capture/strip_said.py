@@ -1,0 +1,108 @@
+"""Which lines of a turn are another's words: those quoted with `>`, and those that our own commands print.
+
+Owns the shapes of what `recall`, `list`, `show` and `context --format md` print.
+A recalled memory must never come back as a new one, nor what somebody else
+wrote as a word of the author's. In a code fence that is closed a `>` is code.
+
+Promise: pure, never raises, work grows with the length of the text alone.
+Standard library only and without `re`, because a hook calls it before it
+appends a prompt to the spool.
+"""
+
+from __future__ import annotations
+
+_HEX = frozenset("0123456789abcdef")
+_WAYS = ("hybrid", "bm25", "vector")
+_DETAIL = "    "  # recall's second lines, and the body that show prints
+_WROTE = ("wrote:", "writes:", "said:")
+
+
+def own(text: str) -> str:
+    """The text without quoted lines and without our own output."""
+    lines = text.split("\n")
+    fenced = _fenced(lines)
+    kept: list[str] = []
+    cut = details = showing = False
+    for number, line in enumerate(lines):
+        if not fenced[number] and _quotes(line):
+            while kept and not kept[-1].strip():
+                kept.pop()
+            if kept and kept[-1].rstrip().endswith(_WROTE):
+                kept.pop()
+            cut = True
+            continue
+        word = line.lstrip()
+        if _recalled(word) or _listed(word) or _told(word):
+            cut = details = True
+            continue
+        if _shows(word):
+            cut = showing = True
+            continue
+        if details and (line.startswith(_DETAIL) or word.startswith(("HIT: ", "WEAK: "))):
+            continue
+        if showing and (not word or line.startswith(_DETAIL) or _field(word)):
+            continue
+        details = showing = False
+        kept.append(line)
+    return "\n".join(kept).strip() if cut else text
+
+
+def _fenced(lines: list[str]) -> list[bool]:
+    """For each line, whether it lies in a code fence that is closed."""
+    inside = [False] * len(lines)
+    mark, start = "", 0
+    for number, line in enumerate(lines):
+        fence = line.lstrip(" ")[:3]
+        if fence not in ("```", "~~~") or (mark and fence != mark):
+            continue
+        if mark:
+            inside[start:number] = [True] * (number - start)
+            mark = ""
+        else:
+            mark, start = fence, number
+    return inside
+
+
+def _quotes(line: str) -> bool:
+    """Whether a line is quoted as in mail; `>= 5`, `>5` and a prompt `>>> x` are not."""
+    rest = line.strip(" \t\r")
+    after = rest.lstrip("> ")
+    return rest[:1] == ">" and rest[:4] != ">>> " and (not after or " " in rest[: len(rest) - len(after)])
+
+
+def _id(word: str) -> bool:
+    return 8 <= len(word) <= 32 and _HEX.issuperset(word)
+
+
+def _recalled(line: str) -> bool:
+    """`d4ff89a4 1.00 hybrid Title`."""
+    words = line[:60].split(None, 3)
+    return len(words) > 2 and _id(words[0]) and len(words[1]) == 4 and words[1][1] == "." and words[2] in _WAYS
+
+
+def _listed(line: str) -> bool:
+    """`d4ff89a4 2026-11-22 decision: Title`."""
+    words = line[:60].split(None, 3)
+    return len(words) > 2 and _id(words[0]) and _day(words[1]) and words[2].endswith(":")
+
+
+def _told(line: str) -> bool:
+    """`- [d4ff89a4] (2026-11-22) Title`, of a context as Markdown."""
+    if line[:3] != "- [":
+        return False
+    id, _, rest = line[3:45].partition("] (")
+    return _id(id) and bool(rest)
+
+
+def _shows(line: str) -> bool:
+    """`memory:          d4ff89a4…`, the first line of `show`."""
+    return line.startswith("memory: ") and _id(line[8:60].strip())
+
+
+def _field(line: str) -> bool:
+    name, colon, _ = line[:24].partition(":  ")
+    return bool(colon) and name.isalpha()
+
+
+def _day(word: str) -> bool:
+    return len(word) == 10 and word[4] == word[7] == "-" and word[:4].isdigit()
