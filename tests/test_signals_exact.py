@@ -186,6 +186,18 @@ Here are the commit trailers I want to support:\n\nDecision: text\nLearned: text
 Release notes draft\n\n- Decision: keep the old icons\n\nshorten this to one line
 Explain the following lines\n\nGotcha: the mock clock is never reset
 Add a test for a commit message like\n\nGotcha: the mock clock is never reset
+Decision: drop the users table\n\nJust kidding, never do that.
+scratch that.\nDecision: nope we are not doing the kafka thing
+Decision: we use Redis for sessions. Ignore this, I was just testing the feature
+Decision: we use Redis for sessions\n\nnever mind, this was a test
+Write a story. From now on every villager never sleeps
+Learned: write a function that returns the sum
+Root cause: fix the null pointer in the parser and add a test
+Remember that we have a meeting in five minutes
+Remember that the call with legal starts in an hour
+From now on only reply with JSON to my next message
+error TS1005\nRoot cause: java.lang.NullPointerException was thrown by the handler
+Traceback (most recent call last)\nRoot cause: the socket was closed by the peer
 """.strip().split("\n")
 
 # What people write who want it kept, in their own words: the type it must have, then the text.
@@ -305,6 +317,11 @@ learning | Remember: the demo account is reset each night
 learning | Please remember that the sandbox API has no pagination.
 learning | #remember our Sentry project drops events above 1000 per minute
 learning | Don't forget that the iOS build needs Xcode 15.
+learning | Learned: fix the clock before the snapshot is taken, otherwise it differs
+learning | Remember that the tokens expire in five minutes
+bugfix | The build works again.\nRoot cause: the handler swallowed errors of the socket
+bugfix | error pages were blank.\nRoot cause: the handler swallowed errors of the socket
+learning | Learned: ignore the retry header of the vendor, it is always zero
 preference | From now on use zod for all input validation.
 preference | From now on never touch the generated client by hand.
 preference | From now on all SQL goes through the repository layer.

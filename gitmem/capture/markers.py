@@ -9,7 +9,7 @@ A marker is sure where all of this holds: it begins a line or a sentence of the
 author's own; what follows claims something (a statement, or a rule that lasts;
 no errand, no placeholder); no line ending in a colon leads to it; it stands in
 no form of `Key: value` lines; no other sentence of the turn asks or orders
-something about a text; and the turn is short enough to be no paste.
+something about a text, or takes it back; and the turn is short enough to be no paste.
 
 Promise: pure, never raises; linear in the length of the text. English only.
 """
@@ -68,8 +68,8 @@ _COMPLAINT = re.compile(r"(?:i'?ll\b|thanks\b|(?:looks|sounds) (?:good|fine|grea
                         r"we (?:still |also |really )*(?:need|have) to\b|there (?:is|are) still\b|(?:this|that|it|these|those) (?:is|are|was|were) (?:just |only )?(?:an? )?(?:example|draft|test|demo|wip|mock|placeholder|temporary))", re.IGNORECASE)
 _NOT_YET = re.compile(r"(?:please )?(?:do not|don't)\b.*\b(?:yet|now|today)\b", re.IGNORECASE)
 _ASK_SOMEBODY = re.compile(r"(?:ask|call|e-?mail|remind|tell|write to) \w+", re.IGNORECASE)
-_JUST_NOW = re.compile(r"\b(?:(?:task|step|item|question) \d+|i (?:just |have |already )*(?:uploaded|sent|gave|pasted|attached|say|mentioned)|attached|above|below)\b", re.IGNORECASE)
-_PASSING = re.compile(r"\b(?:yesterday|earlier today|just now|last (?:time|week|night)|a moment ago|this time|tomorrow|tonight|today|in a hurry|right now|at the moment|for this (?:one|task|step|session|branch|page)|(?:one|thing) i mean|on (?:mon|tues|wednes|thurs|fri|satur|sun)day,)\b", re.IGNORECASE)
+_JUST_NOW = re.compile(r"\b(?:(?:task|step|item|question) \d+|i (?:just |have |already )*(?:uploaded|sent|gave|pasted|attached|say|mentioned)|(?:my|the|your) next (?:message|prompt|question|turn|request|answer|reply)s?|attached|above|below)\b", re.IGNORECASE)
+_PASSING = re.compile(r"\b(?:yesterday|earlier today|just now|last (?:time|week|night)|a moment ago|this time|tomorrow|tonight|today|in a hurry|right now|at the moment|(?:meeting|call|lunch|appointment|stand-?up) .{0,30}\bin (?:an?|\w+) (?:minutes?|hours?)|for this (?:one|task|step|session|branch|page)|(?:one|thing) i mean|on (?:mon|tues|wednes|thurs|fri|satur|sun)day,)\b", re.IGNORECASE)
 # What follows "remember that" where it opens a clause: "that the …" can be no "that bug".
 _SUBJECT = re.compile(r"(?:the|our|your|my|his|her|their|its|this|these|those|we|i|you|they|it|he|she|there|an?|all|every|each|no|any|both|some|most|nobody|everyone|everybody|only|in|on|at|for|when|whenever|after|before|during|"
                       r"once|since|while|with|without|never|always|by|as|one|two|three|even|if)\b", re.IGNORECASE)
@@ -87,9 +87,16 @@ _ABOUT = re.compile(r"\b(?:look|looking|focus|focusing|work|working|continue|sta
 
 # Another sentence that asks or orders something about a text: then the marker may be that text.
 _TEXTUAL = re.compile(r"\b(?:this|these|that|those|below|above|following|it|them|templates?|formats?|headings?|sections?|examples?|says?|said|reads?|wrote|prints?|printed|output|logs?|pasted?|lines?|texts?|typos?|sentences?|paragraphs?|messages?|"
-                      r"notes?|entr(?:y|ies)|readme|changelog|adrs?|comments?|tables?|files?|docs?|documents?|translat\w+|like|parts|tickets?|issues?|words|marker|trailers?)\b", re.IGNORECASE)
+                      r"notes?|entr(?:y|ies)|readme|changelog|adrs?|comments?|tables?|files?|docs?|documents?|translat\w+|like|parts|tickets?|issues?|words|marker|trailers?|stor(?:y|ies)|poems?|songs?|novels?|chapters?|essays?|jokes?|tales?|fiction|dialogues?|lyrics)\b", re.IGNORECASE)
 _WORKS_ON = re.compile(r"(?:please |now |and |then )*(?:answer|compare|condense|count|draft|draw|expand|format|implement|list|polish|proofread|quote|rephrase|reply|reword|shorten|simplify|sort|split|turn|use)\b", re.IGNORECASE)
 _SAYS = re.compile(r"\b(?:says?|reads?|prints?|printed|wrote|writes|shows?|outputs?|looks? like|told me|replied|answered)[\s:,.]*$", re.IGNORECASE)
+# Takes back, in another sentence, what the marker says.
+_TAKES_BACK = re.compile(r"(?:just |only )?(?:kidding|joking)\b|jk\b|scratch (?:that|this)\b|never ?mind\b|(?:please )?(?:ignore|disregard|forget) (?:it|this|that|the above|what i (?:just )?said)\b|i(?:'m| am| was) (?:just|only) (?:testing|joking|kidding)\b|"
+                         r"(?:this|that|it) (?:is|was) (?:just |only )?a (?:test|joke)\b", re.IGNORECASE)
+# What "learned" and "root cause" name is told, not ordered; an order with a reason may be what was learned.
+_TOLD = frozenset(("learning", "bugfix"))
+_MAKE = re.compile(r"(?:please )?(?:write|create|implement|generate|build|add|make|fix|explain|describe)\b (?:me )?(?:a|an|the|some)\b(?!.*\b(?:or|otherwise|else|before|after|because|since|when|whenever|if|unless|until|so that|always|never)\b)", re.IGNORECASE | re.DOTALL)
+_LOG = re.compile(r"\s*(?:(?:fatal |compile |build )?(?:error|warning|fatal|exception)(?: [A-Z]+\d+\b|\[|: |\()|Caused by: |Traceback |Exception in |at [\w.$]+\(|npm ERR!)")
 _KEY = re.compile(r"[\s*_#>-]*([A-Za-z][\w /-]{0,30}?)(?:\*\*|__)?\s?:(?:\*\*|__)?\s+\S")
 _REASONS = frozenset(("why", "reason", "reasons", "because", "rationale", "alternatives", "note"))
 _FENCE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
@@ -136,18 +143,18 @@ def trailer(line: str) -> tuple[str, str, bool] | None:
     if found is None:
         return None
     word = re.sub(r"[ -]+", " ", found[1].lower())
-    return TRAILERS[word], found[2].strip(), word not in WEAK and claims(found[2], rule=True)
+    return TRAILERS[word], found[2].strip(), word not in WEAK and claims(found[2], rule=True) and not (TRAILERS[word] in _TOLD and _MAKE.match(found[2]))
 
 
 def plain(lines: list[str], at: int) -> bool:
-    """Whether the line `at` is neither led to by another, nor part of a form, nor code, nor a heading."""
+    """Whether the line `at` is neither led to by another, nor part of a form or a log, nor code, nor a heading."""
     line = lines[at]
     if line.startswith(("    ", "\t")) or re.match(r"\s*#+\s", line):
         return False
     before = next((b for b in reversed(lines[:at]) if b.strip()), "")
     if before.rstrip(" *_").endswith((":", "：")) or _SAYS.search(before) or before.lstrip().startswith(("```", "~~~")):
         return False
-    return not any(_form(lines[i]) for way in (range(at - 1, -1, -1), range(at + 1, len(lines))) for i in _block(lines, way))
+    return not any(_form(lines[i]) or _LOG.match(lines[i]) for way in (range(at - 1, -1, -1), range(at + 1, len(lines))) for i in _block(lines, way))
 
 
 def claims(text: str, rule: bool = False) -> bool:
@@ -220,7 +227,9 @@ def _lasts(when: str, rest: str) -> bool:
 
 
 def _discusses(text: str) -> bool:
-    """Whether a sentence asks or orders something about a text: a marker beside it may be that text."""
+    """Whether a sentence asks or orders something about a text, for a marker beside it may be that text, or takes back what is said."""
+    if _TAKES_BACK.match(text):
+        return True
     asks = text.endswith(("?", "：", ":")) or _WORKS_ON.match(text) or _ASKS.match(text) or _ORDERED.match(text) or _SAYS.search(text)
     return bool(asks and _TEXTUAL.search(text))
 
