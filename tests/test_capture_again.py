@@ -17,6 +17,7 @@ from hook_world import poll
 from gitmem.agents import protocol
 from gitmem.capture import harvest, keeper, sources, stages, suggestions, toolcalls
 from gitmem.capture.sources import Candidate
+from gitmem.cli import capture
 from gitmem.hooks import spool, worker
 from gitmem.models import llamaproc
 from gitmem.store import Store, open_store
@@ -90,6 +91,93 @@ def test_one_kind_of_event_that_fails_holds_no_other(lab: Lab, repo: pathlib.Pat
     spool.append(mem(repo), sources.heard("user", WIPED, "s1", "claude", ""))
     worker.run(str(repo / ".git"), os.environ, linger=0.0)
     assert [m["body"] for m in listed(lab, repo)] == [WIPED] and [p.name for p in pathlib.Path(mem(repo)).glob("spool*")] == ["spool.later"]
+
+
+def test_half_a_surrogate_pair_in_a_line_of_an_older_version_harms_nobody(lab: Lab, repo: pathlib.Path) -> None:
+    said = {"s1": "Remember this: the export runs at six.", "s\ud800x": "Remember this: the cache is never warm.", "s3": "Remember this: the mirror is read-only."}
+    for session, text in said.items():
+        spool.append(mem(repo), json.dumps(json.loads(sources.heard("user", text, "", "claude", "")) | {"session": session}).encode())
+    worker.run(str(repo / ".git"), os.environ, linger=0.0)
+    assert set(said.values()) == {m["body"] for m in listed(lab, repo)} and worker.failures(mem(repo)) == []
+
+
+def test_events_that_fail_together_are_tried_one_by_one(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[list[int]] = []
+
+    def handle(store: Store, events: list[dict[str, Any]]) -> None:
+        tries.append([e["n"] for e in events])
+        if 2 in tries[-1]:
+            raise RuntimeError
+
+    monkeypatch.setitem(worker.HANDLERS, "test", handle)
+    for n in (1, 2, 3):
+        spool.append(mem(repo), b'{"event":"test","n":%d}' % n)
+    worker.run(str(repo / ".git"), os.environ, linger=0.0)
+    assert tries == [[1, 2, 3], [1], [2], [3]]
+    assert [json.loads(line)["n"] for line in (pathlib.Path(mem(repo)) / "spool.later").read_bytes().split(b"\n") if line] == [2]
+    assert len(worker.failures(mem(repo))) == 1  # each reason once
+
+
+def test_where_events_fail_slowly_not_each_is_waited_for(repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[int] = []
+    monkeypatch.setitem(worker.HANDLERS, "test", lambda store, events: tries.append(len(events)) or 1 // 0)
+    monkeypatch.setattr(worker, "_ALONE", 0.0)
+    for n in range(5):
+        spool.append(mem(repo), b'{"event":"test","n":%d}' % n)
+    worker.run(str(repo / ".git"), os.environ, linger=0.0)
+    assert tries == [5] and (pathlib.Path(mem(repo)) / "spool.later").read_bytes().count(b'"n"') == 5
+
+
+def test_a_text_that_cannot_be_kept_takes_no_other_along_and_answers_keep_their_files(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[tuple[str, list[str]]] = []
+
+    def keep(store: Store, candidates: list[Candidate], **options: Any) -> list[keeper.Outcome]:
+        if any(c.text == "broken" for c in candidates):
+            raise RuntimeError
+        kept.extend((c.text, c.paths) for c in candidates)
+        return [keeper.Outcome(keeper.SKIPPED) for _ in candidates]
+
+    monkeypatch.setattr(keeper, "keep", keep)
+    lines = [sources.heard("user", "broken", "s", "claude", ""), sources.done("", ["a.py"], "s", "claude", ""), sources.heard("assistant", "It was the lock.", "s", "claude", "")]
+    with pytest.raises(RuntimeError):
+        harvest.from_events(store, [json.loads(line) for line in lines])
+    assert kept == [("It was the lock.", ["a.py"])]
+
+
+def test_a_worker_that_was_killed_twice_at_an_event_says_so(lab: Lab, repo: pathlib.Path) -> None:
+    heard = sources.heard("user", WIPED, "s1", "claude", "")
+    (pathlib.Path(mem(repo)) / "spool.again").write_bytes(b"\0" + heard[1:] + b"\n" + heard + b"\n")
+    worker.run(str(repo / ".git"), os.environ, linger=0.0)
+    assert [m["body"] for m in listed(lab, repo)] == [WIPED]
+    assert any("1 events given up: a worker was killed twice" in line for line in worker.failures(mem(repo)))
+
+
+def test_now_says_each_time_that_something_fails(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also twice in one second, with a log that is full, and where not even the log can be written."""
+    line = "2026-01-02T03:04:05Z heard: RuntimeError in keeper.py:1"
+    assert capture._added([], [line]) == [line] and capture._added([line], [line, line]) == [line] and capture._added([line, line], [line, line]) == []
+    assert capture._added(["old", "older"], [line]) == [line]
+    log = pathlib.Path(mem(repo)) / worker.LOG
+    log.mkdir()
+    spool.append(mem(repo), sources.heard("user", WIPED, "s1", "claude", ""))
+    lock = repo / ".git" / "refs" / "notes" / "mem" / "private.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.touch()
+    done = lab.run(repo, "git-mem", "capture", "--now")
+    assert done.returncode != 0 and "not all could be worked off" in done.stderr
+
+
+@pytest.mark.parametrize("half", ["\ud800", "\udfff"])
+def test_half_a_surrogate_pair_stays_outside(lab: Lab, repo: pathlib.Path, half: str) -> None:
+    odd = f"s{half}x"
+    for line in (sources.heard("user", f"{WIPED} {odd}", odd, "claude", "", odd), sources.done("", [odd], odd, "claude", "", odd), sources.ended("", odd, "claude", "", odd)):
+        assert [v.encode() for e in [json.loads(line)] for v in (e["session"], e["branch"], *e.get("paths", ()))]
+    assert protocol.session({"session_id": odd}) == "s\ufffdx" == protocol.session({"session_id": "s\ufffdx"})
+    assert sources.source_of(odd, "user", odd) == sources.source_of("s\ufffdx", "user", "s\ufffdx")
+    assert protocol.session({"session_id": "s\ud83d\ude00"}) == "s\U0001f600"
+    event = {"session_id": odd, "cwd": str(repo), "prompt": f"{WIPED} {odd}"}
+    lab.run(repo, "git-mem", "hook", "UserPromptSubmit", stdin=json.dumps(event))
+    assert len(lab.json(repo, "capture", "--now")["kept"]) == 1
 
 
 def hanging(seconds: float) -> list[str]:

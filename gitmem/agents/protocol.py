@@ -82,7 +82,8 @@ def text(payload: Mapping[str, Any], *names: str) -> str:
 
 
 def session(payload: Mapping[str, Any]) -> str | None:
-    return text(payload, *_SESSION) or None
+    """The session's id as it can be stored."""
+    return fastjson.whole(text(payload, *_SESSION)) or None
 
 
 def directories(payload: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:

@@ -1,7 +1,7 @@
 """The worker's part of capture: events, conversations that ended and new commits go to the keeper.
 
 Promise: where `mem.capture` says no, nothing is read and what waits is dropped;
-each of the three bears a repeat; the language model is started at the first
+each of the three bears a repeat; a text that cannot be kept takes no other along; the language model is started at the first
 text that needs it and ends with the run, which gives it `SECONDS` in all, loading and
 failures among them; without one everything goes on.
 """
@@ -18,12 +18,13 @@ from ..agents import announce
 from ..core.errors import MemError
 from ..models import chosen, llamaproc
 from ..store import Store
-from . import calibrate, commitlog, keeper, linear, sources, stages, transcript
+from . import calibrate, closed, commitlog, keeper, linear, sources, stages, transcript
 from .keeper import Outcome
 
 ALL, COMMITS = "all", "commits"
 _SESSIONS = 20  # conversations that one run reads, the last ones
 SECONDS = 240.0  # that one run of the worker may spend with a language model
+_ALONE = 30.0  # seconds for texts that failed together and are tried one by one
 _running: list[Model] = []  # the model of the run at hand
 
 
@@ -45,7 +46,7 @@ def from_events(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
 
 
 def from_sessions(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
-    """What a client wrote down of sessions that ended: what no hook told of is in there."""
+    """What a client wrote down of sessions that ended: what no hook told of is in there. Not of one that a purged memory came from."""
     if store.settings["capture"] != ALL:
         return []
     ended = {}
@@ -53,6 +54,8 @@ def from_sessions(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
         path, *about = (v if isinstance(v := event.get(k), str) else "" for k in ("transcript", "session", "agent", "head", "branch"))
         if path.endswith(".jsonl") and os.path.isabs(path):
             ended[path] = about
+    shut = closed.Closed(store.repo.mem_dir)
+    ended = {path: about for path, about in ended.items() if not shut.has(closed.origin(sources.source_of(about[0], "", "")))}
     return [outcome for path, about in list(ended.items())[-_SESSIONS:] for outcome in _keep(store, transcript.candidates(path, *about), again=True)]
 
 
@@ -99,9 +102,32 @@ def _keep(store: Store, candidates: list[sources.Candidate], again: bool = False
     with run(store) if not _running else nullcontext():
         model = _running[-1]
         # A conversation that is read at its end was judged turn by turn before: a model is not asked for all of it again.
-        outcomes = keeper.keep(store, candidates, ask=None if again else model.ask, model=calibrated(store))  # no titles: a small model words none better than the first line
+        outcomes, wrong = _each(store, candidates, None if again else model.ask)
     announce.add(store.repo.mem_dir, [o.id for o in outcomes if o.status == keeper.KEPT], [o.id for o in outcomes if o.status == keeper.SUGGESTED])
+    if wrong:
+        raise wrong
     return outcomes
+
+
+def _each(store: Store, candidates: list[sources.Candidate], ask: stages.Ask | None) -> tuple[list[Outcome], Exception | None]:
+    """What became of the candidates, and why nothing did of some; one by one where they fail together."""
+    model = calibrated(store)
+    try:
+        return keeper.keep(store, candidates, ask=ask, model=model), None  # no titles: a small model words none better than the first line
+    except Exception as e:
+        if len(candidates) == 1:
+            return [], e
+    outcomes: list[Outcome] = []
+    wrong: Exception | None = None
+    end = time.monotonic() + _ALONE
+    for candidate in candidates:
+        if wrong and time.monotonic() > end:
+            break
+        try:
+            outcomes += keeper.keep(store, [candidate], ask=ask, model=model)
+        except Exception as e:
+            wrong = e
+    return outcomes, wrong
 
 
 def calibrated(store: Store) -> linear.Model:

@@ -6,7 +6,8 @@ Owns the lines of the spool that hold text, the only ones: a hook makes one with
 tool's file is cut to its first characters, and a text longer than LONGEST is no
 memory and is left out whole. A text's `source` names its session and what was
 said, so an event that is handed out twice, or that the transcript tells again,
-makes nothing twice.
+makes nothing twice. Halves of surrogate pairs, which no table and no note can
+hold, do not come in.
 
 Standard library only and without its slow parts: prompts wait for it.
 """
@@ -76,8 +77,9 @@ def done(text: str, paths: list[str], session: str, agent: str, head: str, branc
 
 
 def _line(event: dict[str, Any]) -> bytes:
-    # ASCII: a line feed of any alphabet would end the line, and a lone surrogate cannot be written.
-    return fastjson.encoder(ensure_ascii=True)(event).encode()
+    sound = {k: fastjson.whole(v) if isinstance(v, str) else [fastjson.whole(path) for path in v] for k, v in event.items()}
+    # ASCII: a line feed of any alphabet would end the line.
+    return fastjson.encoder(ensure_ascii=True)(sound).encode()
 
 
 def candidates(events: Iterable[Mapping[str, Any]]) -> list[Candidate]:
@@ -105,5 +107,5 @@ def candidates(events: Iterable[Mapping[str, Any]]) -> list[Candidate]:
 
 def source_of(session: str, role: str, text: str) -> str:
     """The name of what was said in a session; whoever hears of it again, from whatever side, gives the same."""
-    digest = sha256(" ".join(text.split()).encode("utf-8", "replace")).hexdigest()[:16]
-    return f"session:{session[:_WORD]}#{role}-{digest}"
+    digest = sha256(" ".join(fastjson.whole(text).split()).encode()).hexdigest()[:16]
+    return f"session:{fastjson.whole(session[:_WORD])}#{role}-{digest}"

@@ -64,12 +64,12 @@ def _now(store: Store, as_json: bool) -> int:
     log = worker.failures(mem_dir)
     if os.path.isdir(mem_dir):
         worker.run(store.repo.common_dir, os.environ, linger=0.0, wait=worker.LIMIT)
-        if spool.waiting(mem_dir):
-            raise MemError("a worker is still at it", hint="`git mem capture --now` waits for it again")
     kept, suggested = (sorted(new - old) for new, old in zip(store.with_cache(_captured)[0], before, strict=True))
-    failed = [line.split(" ", 1)[-1] for line in worker.failures(mem_dir) if line not in log]
+    failed = [line.split(" ", 1)[-1] for line in _added(log, worker.failures(mem_dir))]
+    if not failed and spool.unfinished(mem_dir):
+        raise MemError("not all could be worked off: a worker is still at it, or nothing can be written", hint="`git mem capture --now` tries it again")
     for line in failed:
-        print_error("error", f"{line} (what it was about waits for the next run)")
+        print_error("error", line if "given up" in line else f"{line} (what it was about waits for the next run)")
     if as_json:
         write_json({"kept": kept, "suggested": suggested, "capture": store.settings["capture"], "failed": failed})
         return 1 if failed else 0
@@ -77,6 +77,11 @@ def _now(store: Store, as_json: bool) -> int:
     if store.settings["capture"] == "false":
         write("mem.capture is off; `git mem config capture commits` or `all` turns it on")
     return 1 if failed else 0
+
+
+def _added(before: list[str], log: list[str]) -> list[str]:
+    """The lines that a log got meanwhile: the same failure may come twice in one second, and a log that grew too long begins anew."""
+    return log[len(before) :] if log[: len(before)] == before else log
 
 
 def _captured(cache: Cache) -> tuple[set[str], set[str]]:

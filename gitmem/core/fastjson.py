@@ -55,6 +55,15 @@ def loads(text: str | bytes) -> Any:
     return value
 
 
+def whole(text: str) -> str:
+    """A text of a document as UTF-8 can hold it: escapes that make a pair of surrogates are one character, lone halves U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
 def encoder(*, ensure_ascii: bool = False, sort_keys: bool = False, separators: tuple[str, str] = (",", ":"), allow_nan: bool = False) -> Callable[[Any], str]:
     """A function that writes one value, as `json.JSONEncoder(...).encode` does; it takes no cycles (RecursionError)."""
     make = getattr(_json, "c_make_encoder", None) or getattr(_json, "make_encoder", None)

@@ -154,12 +154,7 @@ def clean(text: str) -> str:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         text = text.replace("\0", "\ufffd")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        # Valid pairs that came through JSON escapes become one character, lone halves U+FFFD.
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+    return fastjson.whole(text)
 
 
 def now() -> str:

@@ -94,6 +94,11 @@ def waiting(mem_dir: str) -> bool:
     return any(_size(os.path.join(mem_dir, name)) for name in (_NOW, _OLD, _TAKEN, _AGAIN))
 
 
+def unfinished(mem_dir: str) -> bool:
+    """Whether lines wait, be it for another try."""
+    return waiting(mem_dir) or _size(os.path.join(mem_dir, _LATER)) > 0
+
+
 def expire(mem_dir: str) -> None:
     """Removes files that nobody has written to for 24 hours."""
     now = time.time()

@@ -9,8 +9,8 @@ Promise: no event is lost while a worker is asked for. Whoever wants something
 done appends a line and then looks for a living worker (`spool.asleep`); the
 worker looks at the spool again after it has given up its number and its lock.
 A handler that fails is written to `mem/worker.log`, without any text of the
-event, and stops no other; its events wait for the next worker, `spool.TRIES` times
-and a day at most. Handlers must bear a repeat.
+event, and stops no other. It gets its events once more, each alone; those that fail
+then wait for the next worker, `spool.TRIES` times and a day at most. Handlers must bear a repeat.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ LIMIT = 600  # seconds after which the kernel ends a worker
 MEMORY = 3 << 30  # bytes of data it may have: three times the budget of the largest thing it does, an index of 100,000 memories from nothing
 _BUSY = 300.0  # seconds after which it takes no more events in
 _LINGER = 1.0  # seconds it waits for another event
+_ALONE = 30.0  # seconds for events of a kind that failed together and are tried one by one
 _EVERY = 24 * 3600.0  # seconds between two full checks of the cache
 LOG = "worker.log"
 _LOG_BOUND = 64 * 1024
@@ -89,7 +90,7 @@ def _rounds(store: Store, end: float, linger: float) -> None:
     mem_dir = store.repo.mem_dir
     first = True
     while (spool.waiting(mem_dir) or first) and time.monotonic() < end:
-        spool.drain(mem_dir, lambda lines: _handle(store, lines), later=first)
+        spool.drain(mem_dir, lambda lines: _handle(store, lines), first, lambda count: _log(mem_dir, f"{count} events given up: a worker was killed twice at each"))
         first = False
         for step in _AFTER:
             _guarded(store, step.__name__.strip("_"), step, store)
@@ -109,8 +110,26 @@ def _handle(store: Store, lines: list[bytes]) -> list[bytes]:
         kind = event.get("event") if isinstance(event, dict) else None
         if isinstance(kind, str) and kind in HANDLERS:
             events.setdefault(kind, []).append(event)
-    failed = [event for kind, found in events.items() if not _guarded(store, kind, HANDLERS[kind], store, found) for event in found]
-    return _again(store, failed)
+    return _again(store, [event for kind, found in events.items() for event in _failing(store, kind, found)])
+
+
+def _failing(store: Store, kind: str, events: list[Event]) -> list[Event]:
+    """Those of these events that their handler fails at: a broken one takes no other along. The log says each reason once."""
+    together = _tried(HANDLERS[kind], store, events)
+    if not together:
+        return []
+    failed: list[Event] = []
+    reasons: dict[str, None] = {}
+    end = time.monotonic() + _ALONE
+    for event in events:
+        # What fails slowly, as where nobody gives a lock back, fails for all.
+        alone = len(events) > 1 and kind not in _TOGETHER and time.monotonic() < end
+        if reason := _tried(HANDLERS[kind], store, [event]) if alone else together:
+            failed.append(event)
+            reasons[_words(kind, reason)] = None
+    for words in reasons:
+        _log(store.repo.mem_dir, words)
+    return failed
 
 
 def _again(store: Store, failed: list[Event]) -> list[bytes]:
@@ -161,6 +180,7 @@ def _behind(store: Store, events: list[Event]) -> None:
 # What is done about an event. Kinds that are not here only wake us: what they mean is seen in the repository itself.
 HANDLERS: dict[str, Callable[[Store, list[Event]], object]] = {"post-rewrite": _rewritten, "pre-push": _pushed, "behind": _behind, "auto-memory": takein.from_events,
                                                               sources.EVENT: harvest.from_events, "session-end": harvest.from_sessions, "post-commit": harvest.from_hooks}
+_TOGETHER = ("pre-push",)  # a remote that cannot be reached is not asked once more for each event
 
 
 # --- after the events -------------------------------------------------------
@@ -242,12 +262,19 @@ _AFTER: tuple[Callable[[Store], None], ...] = (_sessions, _commits, _refresh, _s
 
 def _guarded(store: Store, what: str, action: Callable[..., object], *args: Any) -> bool:
     """Whether it went through; else the log says what failed."""
+    reason = _tried(action, *args)
+    if reason:
+        _log(store.repo.mem_dir, _words(what, reason))
+    return reason is None
+
+
+def _tried(action: Callable[..., object], *args: Any) -> Exception | None:
+    """Why it did not go through."""
     try:
         action(*args)
-        return True
     except Exception as e:
-        _log(store.repo.mem_dir, _words(what, e))
-        return False
+        return e
+    return None
 
 
 def _words(what: str, e: Exception) -> str:
@@ -264,10 +291,10 @@ def _log(mem_dir: str, text: str) -> None:
         old = False
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if old else os.O_APPEND), 0o600)
+        with open(fd, "a", encoding="utf-8", errors="replace") as f:
+            f.write(time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime()) + " ".join(text.split()) + "\n")
     except OSError:
-        return
-    with open(fd, "a", encoding="utf-8") as f:
-        f.write(time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime()) + " ".join(text.split()) + "\n")
+        return  # where nothing can be written, nobody can be told
 
 
 def failures(mem_dir: str) -> list[str]:
