@@ -115,7 +115,7 @@ KEY = "q8Zr2LmX0" + "vT5nB7yHs4K"
     f"SMTP_PASS={PW}", f'os.environ["DB_PASSWORD"] = "{PW}"', f"machine x login bob password {PW}", f"pwd: {PW}", f"İİİ password = '{PW}'",
     f"api_key: {KEY}", f'API-KEY = "{KEY}"', f"apiKey:'{KEY}'", f"client_secret={KEY}", f"X-Api-Key: {KEY}", f"secret: {KEY}", f"token={KEY}",
     f"accessToken: `{KEY}`", f"--token {KEY}", f"//registry.npmjs.org/:_authToken={KEY}", f"curl -u bob:{PW} https://x.y", f'{{"auth": "{KEY}"}}',
-    f"password:\t{PW}", f"api_key = {'9f8a7b6c5d4e3f2a' + '1b0c9d8e7f6a5b4c'}", f"postgres://admin:{PW}@db.corp.net/x", f"redis://:{PW}@cache:6379",
+    f"password:\t{PW}", "the staging password is hunt" + "er2 for everybody", "Learned: the passphrase is Sunf" + "lower99.", f"staging login admin / {PW}xyz works", f"creds are bob@corp.net / {PW}", f"api_key = {'9f8a7b6c5d4e3f2a' + '1b0c9d8e7f6a5b4c'}", f"postgres://admin:{PW}@db.corp.net/x", f"redis://:{PW}@cache:6379",
     f"https://{KEY}@github.com/a/b", "mysql://app:wonder" + "land@db.corp.net", f"Authorization: Bearer {KEY}", f"-H 'Authorization: token {KEY}'",
     "Authorization: Basic " + "dXNlcjpwYXNzd29yZDEyMw==", f"bearer {KEY}", f"Server=x;User Id=sa;Password={PW};",
     "aws_secret_access_key=" + "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCYzzzzzzzKEY",
@@ -143,7 +143,8 @@ SHA = "3f786850e387550fdab836ed7e6dc881de23001b"
     "Basic authentication", "bearer authentication is required", "Authorization: Bearer <token>", "Authorization: Bearer $TOKEN",
     "we look for -----BEGIN RSA PRIVATE KEY----- in the text", "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----",
     "-----BEGIN CERTIFICATE-----\n" + KEY * 3, "password: sha256", "fix token: Token1 vs Token2", "sort_key=lambda1x: x", "cache_key=abc123def456ghi789jkl",
-    "password !Ref DbPassword1", "the password is required", "Change-Id: I3f786850e387550fdab836ed7e6dc881de23001b", "author: x", "pass: yes", "passes: 12",
+    "password !Ref DbPassword1", "the password is required", "Change-Id: I3f786850e387550fdab836ed7e6dc881de23001b", "author: x", "the password is bcrypt2 hashed", "the password is argon2 now", "the password is base64 encoded", "the password is step2 of the form", "the password is required2", "password was reset1",
+    "the password is 12 characters", "the password is python3 only", "login page / settings", "login admin / password1", "login with GET / api?x=2 is fine", "passes: 12",
 ])  # fmt: skip
 def test_what_only_resembles_a_secret_is_let_through(text: str) -> None:
     assert redact.find(text) == []
@@ -205,7 +206,7 @@ def test_findings_lie_inside_any_text_and_masking_removes_them(text: str) -> Non
         assert not masked[f.start : f.end].startswith("[redacted: ")
 
 
-HARD = ["ghp_", "-ghp_", "eyJ", "-eyJ", "eyJaaaaaaaa.", "xoxb-", ".sk-", "-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "://", "://a:b", "a:b@://", "password=", "password:",
+HARD = ["ghp_", "-ghp_", "eyJ", "-eyJ", "eyJaaaaaaaa.", "xoxb-", ".sk-", "-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "login a / ", "login ", "the password is a1 ", "creds : ", "://", "://a:b", "a:b@://", "password=", "password:",
     "token: a =", "secret is ", "key ", "api_key", "bearer ", "authorization: ", "curl -u", "curl ", "a", "A1b2", "0", "\u200b", "\uff47", "-", "AKIA", "M" * 25 + ".", "sl.u.",
     "tskey-", "passphrase['", "password: a[", "secret=x1Y", "token:x1Y", "auth", "\u200bk1", "access_token$production$", "dp.pt.a", "EAAA", "1" * 9 + ":AA", "'password' : '"]  # fmt: skip
 

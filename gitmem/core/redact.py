@@ -11,7 +11,7 @@ enough: its value must look random, or like a password a person would choose (`r
 
 Not promised: secrets that are encoded, encrypted, split by spaces or spelled out; formats without
 a mark of their own (a bare 32-digit hex key, a UUID) unless a telling name stands before them;
-passwords that are plain words; look-alike letters of other scripts. Zero-width characters, soft
+passwords that are plain words, or in a sentence of another form than `the password is NAME1`; look-alike letters of other scripts. Zero-width characters, soft
 hyphens and full-width letters inside a token are seen through.
 
 Cost: every write waits for it, so the clean text pays a dozen `in` tests, one `split`, and one
@@ -152,6 +152,10 @@ def _scan(text: str) -> list[tuple[str, int, int]]:
         from gitmem.core import redact_context
 
         redact_context.curl(text, found)
+    if " / " in text and ("login" in low or "cred" in low or "logon" in low):
+        from gitmem.core import redact_context
+
+        redact_context.logins(text, found)
     # spelled out: a generator over a tuple costs twice as much
     if (
         "pass" in low or "secret" in low or "token" in low or "key" in low or "pwd" in low

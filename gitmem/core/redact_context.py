@@ -32,6 +32,13 @@ _WEAK = frozenset(
     "empty string pwd pw changeit default value hidden private public unknown p x xxx s e welcome login hello world mysecret mypassword "
     "minioadmin supersecret topsecret verysecret minio neo elastic sa dev prod local".split()
 )
+# What a password may be said to be that is none: how it is kept, encoded or asked for.
+_FORMATS = re.compile(
+    r"(?:argon|b?crypt|scrypt|pbkdf|blake|whirlpool|ripemd|crc|kdf|rot|gpg|x|ssl|tls|ldap|ntlm|krb|kerberos|radius|smtp|imap|http|oauth|saml|otp|totp|hotp|fido|unicode|ucs|ebcdic|win|windows|mac|rfc|"
+    r"step|page|line|field|item|option|column|level|version|ver|phase|type|part|section|chapter|issue|ticket|bug|case|user|admin|node|host|server|python|java|php|postgres|mysql|"
+    r"\w+ed|\w+ing|must|min|max|minimum|maximum|exactly|only|about|over|under|pwd|pass|passwd|password)\d+$",
+    re.IGNORECASE,
+)
 _PIECE = re.compile(r"[a-z]+|[A-Z][a-z]+|[A-Z]+|v?\d{1,4}")
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
@@ -229,7 +236,7 @@ def _judge(text: str, name: "re.Match[str]", got: "re.Match[str]") -> tuple[int,
         return start, end
     if word:
         if prose and not quoted and not any(c in "!@#$%^&*?" for c in value):
-            return None
+            return (start, end) if _spoken(name, value) else None
         # `password=x1` of an environment, or `password: x1` at the end of a line: a literal more likely than a variable
         tight = text[name.end() - 1] == "=" and text[name.end() - 2] not in " =!<>:"
         tight = tight or (":" in name[0] and text[got.end() : got.end() + 1] in ("", "\n"))
@@ -238,6 +245,22 @@ def _judge(text: str, name: "re.Match[str]", got: "re.Match[str]") -> tuple[int,
     elif "secret" in name[0] and quoted and len(value) >= 10 and password_like(value, True, True) and mixing(value) >= 0.3:
         return start, end
     return None
+
+
+def _spoken(name: "re.Match[str]", value: str) -> bool:
+    """`the password is hunter2`: a word that ends in digits and names no algorithm, version or place in a list."""
+    said = regex(r"(?:passw(?:or)?d|passphrase|passcode)[ \t]{1,4}is[ \t:]{1,4}").fullmatch(name[0])
+    if said is None or not regex(r"[A-Za-z]{3,24}\d{1,8}").fullmatch(value) or stand_in(value):
+        return False
+    return not _CODE.match(value) and not _FORMATS.match(value) and value.rstrip("0123456789").lower() not in _WEAK
+
+
+def logins(text: str, found: list[tuple[str, int, int]]) -> None:
+    """`login admin / Tr0ub4dor&3`: a name, a slash between blanks, and what mixes letters, digits and signs."""
+    for m in regex(r"\b(?:login|logon|creds|credentials)\b[ \t:]{1,4}(?:(?:is|are)[ \t]{1,4})?[\w.@+-]{2,64} / ([^\s\"'`/,;()<>\[\]{}]{8,64})", re.IGNORECASE).finditer(text):
+        value = m[1].rstrip(".:?!") if len(m[1].rstrip(".:?!")) >= 8 else m[1]
+        if any(c in "!@#$%^&*+~" for c in value[1:]) and any(c.isdigit() for c in value) and any(c.isalpha() for c in value) and password_like(value, False, False):
+            found.append(("password", m.start(1), m.start(1) + len(value)))
 
 
 def _flagged(text: str, at: int) -> bool:
