@@ -4,7 +4,7 @@ Promise (P4, P5, P6): what is kept by itself lies in the private notes, body
 verbatim, with its source, agent, session, confidence and tags that say where it
 came from; a text with a secret becomes nothing. Nothing is kept twice: not the
 same source, not the same text in other clothes, not what a stored memory says
-already, and not what was forgotten, purged or rejected. A decision that changes
+already, and not what was forgotten or rejected, nor a commit's line or a long text whose memory was purged (a short one is not known any more: `closed`). A decision that changes
 an older one leaves that as it is and proposes to supersede it.
 
 Nothing is signed: a worker can ask nobody for a passphrase.
@@ -22,7 +22,7 @@ from ..engine.cache import Cache
 from ..engine.document import FORGOTTEN, content_digest
 from ..memory import remember
 from ..store import Store
-from . import alike, linear, stages, suggestions
+from . import alike, closed, linear, stages, suggestions
 from .sources import ASSISTANT, COMMIT, TOOL, USER, Candidate
 from .stages import Ask, Judgement
 
@@ -125,11 +125,14 @@ def _outcome(w: _Wanted, status: str, id: str, reason: str = "") -> Outcome:
 def _judged(store: Store, given: list[Candidate], out: list[Outcome], ask: Ask | None, model: linear.Model | None) -> list[_Wanted]:
     """Those worth keeping. What has a secret, and what was looked at before, costs no judgement."""
     known = _sources(store, [c.source for c in given if c.source])
+    shut = closed.Closed(store.repo.mem_dir)
     auto, suggest = thresholds(store)
     wanted: list[_Wanted] = []
     for place, c in enumerate(given):
         if c.source and c.source in known:
             out[place] = Outcome(KNOWN, known[c.source], "this source is known")
+        elif c.role == COMMIT and shut.has(closed.origin(c.source)):
+            out[place] = Outcome(KNOWN, reason="what it said was purged")
         elif redact.check({"body": c.text, "paths": c.paths}) or _named_by_a_secret(c.session, c.author, c.agent):
             out[place] = Outcome(REFUSED, reason="it looks like it holds a secret")
         else:

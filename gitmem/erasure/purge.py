@@ -13,10 +13,12 @@ or by `scrub`, from whatever step it was killed at.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any
 
 from ..agents import writeback
+from ..capture import closed
 from ..core import record
 from ..core.errors import Ambiguous, MemError
 from ..core.fold import Tombstones, mortal
@@ -120,6 +122,7 @@ def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda
         report = _carry_through(store, target, False, progress)
         report.tombstones = [r.version for r in graves.purges(store) if target.id in ("", r.id)]
         return report
+    closed.close(store.repo.mem_dir, target.records)
     settled = graves.settled(store, Tombstones(graves.purges(store)))
     graves.forget(store)
     (line,) = store.lines([tombstone(target, store.settings.author)])
@@ -221,6 +224,8 @@ def _carry_through(store: Store, target: Target, alone: bool, progress: Callable
     stones = Tombstones(purges)
     graves.forget(store)
     gone = [*target.records, *wipe.doomed_lines(store, stones)]
+    with contextlib.suppress(MemError):  # of what another clone purged; the text goes in any case
+        closed.close(store.repo.mem_dir, gone)
     report.cache = wipe.cache(store, wipe.needles(gone))
     ids = {only} if only else stones.ids | {r.id for r in gone}
     # Without the id, only the version tells a line; it may be one of any shape.
