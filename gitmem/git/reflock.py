@@ -127,16 +127,22 @@ def _alone(fd: int) -> bool:
         return False
 
 
+def patience(err: bytes) -> float:
+    """How many seconds a call that met a lock, by git's words, may be tried again: until the lock counts as left behind. 0 for other failures."""
+    return 0.0 if b"File exists" not in err else 1 + (SHARED if b"packed-refs" in err else STALE)
+
+
 def delete(git: Git, ref: str) -> None:
-    """Deletes a ref, whatever it holds; nothing where it is gone. Raises GitFailed."""
-    end = time.monotonic() + STALE + 1
-    while True:
+    """Deletes a ref, whatever it holds; nothing where there is none. Raises GitFailed."""
+    begun = time.monotonic()
+    # Asked first: git locks the packed refs also to delete what is not there.
+    while git.run_status("rev-parse", "-q", "--verify", ref, ok=(0, 1, 128))[1] == 0:
         status, _, err, _ = run(git, git.common_dir, ref, ["update-ref", "-d", ref], new=ANY)
         if status == 0:
             return
-        if b"File exists" not in err or time.monotonic() > end:
+        if time.monotonic() - begun > patience(err):
             text = err.decode("utf-8", "replace").strip()
-            raise GitFailed(f"cannot delete '{ref}': {(text.splitlines() or ['git said nothing'])[-1].removeprefix('error: ')}", status=status, stderr=text)
+            raise GitFailed(f"cannot delete '{ref}': {(text.splitlines() or ['git said nothing'])[0].removeprefix('error: ')}", status=status, stderr=text)
         if not recover(git, ref):
             time.sleep(0.1)
 

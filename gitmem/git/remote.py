@@ -83,12 +83,12 @@ class Remote:
     def _fetch(self, to: str) -> None:
         # A pattern: a literal ref that the remote lacks is an error to git. A partial clone needs the notes whole.
         argv = [*_QUIET, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-filter", "--refmap=", "--prune", self.name, f"+{self.ref}*:{to}*"]
-        end = time.monotonic() + reflock.STALE + 1
+        begun = time.monotonic()
         while True:
             status, _, err, _ = reflock.run(self._git, self._local.common_dir, to, argv, new=reflock.ANY, env={SYNCING: "1"})
             if status == 0:
                 return
-            if b"File exists" not in err or time.monotonic() > end:
+            if time.monotonic() - begun > reflock.patience(err):
                 raise self._failed("fetch", err)
             if not reflock.recover(self._local, to):
                 time.sleep(0.1)
