@@ -21,6 +21,7 @@ CREATE INDEX line_receipt ON line(op) WHERE op = 'receipt';
 CREATE INDEX line_suggest ON line(op) WHERE op = 'suggest';
 CREATE INDEX line_verdict ON line(op) WHERE op = 'verdict';
 CREATE INDEX line_calibration ON line(op) WHERE op = 'calibration';
+CREATE INDEX line_feedback ON line(op) WHERE op = 'feedback';
 CREATE TABLE cover(version BLOB NOT NULL, by INTEGER NOT NULL, PRIMARY KEY(version, by)) WITHOUT ROWID;
 -- New commits in the place of old ones: `move` records, and lines found at a commit they do not name (a rewrite copied the note).
 CREATE TABLE move(old TEXT NOT NULL, new TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY(old, new, n)) WITHOUT ROWID;
@@ -38,6 +39,15 @@ CREATE TABLE sought(commit_id TEXT PRIMARY KEY, head TEXT NOT NULL) WITHOUT ROWI
 CREATE TABLE head(slot INTEGER PRIMARY KEY, commit_id TEXT NOT NULL UNIQUE);
 CREATE TABLE stand(slot INTEGER NOT NULL, anchor TEXT NOT NULL, state TEXT NOT NULL, commit_id TEXT NOT NULL, into_commit TEXT NOT NULL, reason TEXT NOT NULL,
   PRIMARY KEY(slot, anchor)) WITHOUT ROWID;
+-- What became of paths, as seen from the same HEADs (`drift`), and where git says a path went after a commit (`renames`).
+CREATE TABLE pathstate(slot INTEGER NOT NULL, path TEXT NOT NULL, blob TEXT NOT NULL, lines TEXT NOT NULL, state TEXT NOT NULL, now TEXT NOT NULL,
+  PRIMARY KEY(slot, path, blob, lines)) WITHOUT ROWID;
+-- The graph of memories: edges between ids (a < b), and what they add up to (`graphing`).
+CREATE TABLE edge(a TEXT NOT NULL, b TEXT NOT NULL, kind TEXT NOT NULL, weight REAL NOT NULL, PRIMARY KEY(a, b, kind)) WITHOUT ROWID;
+CREATE INDEX edge_b ON edge(b);
+CREATE TABLE rank(id TEXT PRIMARY KEY, value REAL NOT NULL, community TEXT NOT NULL) WITHOUT ROWID;
+-- What use has taught about memories: a number from 0 to 1, and what it was counted from (`credit`).
+CREATE TABLE credit(id TEXT PRIMARY KEY, value REAL NOT NULL, used INTEGER NOT NULL, shown INTEGER NOT NULL) WITHOUT ROWID;
 -- Whether the signature of line n holds, and whose it is.
 CREATE TABLE signature(n INTEGER PRIMARY KEY, state TEXT NOT NULL, signer TEXT NOT NULL);
 -- One row per version shown, or one for a memory that is hidden. status: 0 active, 1 superseded, 2 forgotten.
