@@ -20,7 +20,7 @@ LAYERS = [
     {"audit", "automemory", "bare", "block", "briefing", "call", "events", "inject", "context", "doctor", "facts", "githooks", "graves", "install", "installed", "listing", "memories", "purge", "ready", "suggestions", "review", "calibrate", "announce", "reanchor", "recall", "receipts", "relevance", "remember", "setup", "served", "sync", "takein", "transfer", "verify", "view", "wipe", "worker", "writeback", "keeper", "harvest", "adr"},
     {"store"},
     {"keys", "sign", "signature", "trust"},
-    {"ancestry", "better", "check", "document", "erase", "faults", "filters", "index", "llamavec", "marks", "notes", "patches", "plans", "priors", "remote", "rescue", "search", "standing", "stored", "treeedit", "twins", "update", "vectors", "where", "commitlog", "alike", "stages"},
+    {"ancestry", "better", "check", "document", "erase", "faults", "filters", "index", "llamavec", "marks", "notes", "patches", "plans", "priors", "remote", "rescue", "search", "drift", "renames", "standing", "stored", "treeedit", "twins", "update", "vectors", "where", "commitlog", "alike", "stages"},
     {"cache", "embed", "guard", "history", "ledger", "notetree", "odb", "packfile", "parallel", "roots", "scan", "tables", "transcript", "linear"},
     {"changes", "chosen", "config", "failures", "fetch", "gitcmd", "here", "hooklines", "kept", "layout", "llama", "llamaproc", "protocol", "reflock", "session", "spool"},
     {"__init__", "digest", "errors", "fastjson", "fold", "hook", "plain", "promptform", "protocol", "rank", "record", "redact", "redact_context", "redact_rules", "registry", "stem", "plot", "retrain", "claudehome", "jsonedit", "section", "targets", "text", "topic", "sources", "toolcalls", "strip", "signals", "features"},
