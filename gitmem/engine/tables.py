@@ -39,15 +39,22 @@ CREATE TABLE sought(commit_id TEXT PRIMARY KEY, head TEXT NOT NULL) WITHOUT ROWI
 CREATE TABLE head(slot INTEGER PRIMARY KEY, commit_id TEXT NOT NULL UNIQUE);
 CREATE TABLE stand(slot INTEGER NOT NULL, anchor TEXT NOT NULL, state TEXT NOT NULL, commit_id TEXT NOT NULL, into_commit TEXT NOT NULL, reason TEXT NOT NULL,
   PRIMARY KEY(slot, anchor)) WITHOUT ROWID;
+-- What these states rest on beside HEAD: the branches' tips when they were kept (main: 1 for a main line), and commits of which records said
+-- something new since, so that they are looked at again.
+CREATE TABLE tip(commit_id TEXT PRIMARY KEY, main INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE fresh(commit_id TEXT PRIMARY KEY) WITHOUT ROWID;
 -- What became of paths, as seen from the same HEADs (`drift`), and where git says a path went after a commit (`renames`).
 CREATE TABLE pathstate(slot INTEGER NOT NULL, path TEXT NOT NULL, blob TEXT NOT NULL, lines TEXT NOT NULL, state TEXT NOT NULL, now TEXT NOT NULL,
   PRIMARY KEY(slot, path, blob, lines)) WITHOUT ROWID;
--- The graph of memories: edges between ids (a < b), and what they add up to (`graphing`).
-CREATE TABLE edge(a TEXT NOT NULL, b TEXT NOT NULL, kind TEXT NOT NULL, weight REAL NOT NULL, PRIMARY KEY(a, b, kind)) WITHOUT ROWID;
+-- The graph of memories (`graphing`): edges between rows (a < b, but of kind 0 a took the place of b), what stands for a row's text and session, and what edges add up to.
+CREATE TABLE edge(a INTEGER NOT NULL, b INTEGER NOT NULL, kind INTEGER NOT NULL, weight REAL NOT NULL, PRIMARY KEY(a, b, kind)) WITHOUT ROWID;
 CREATE INDEX edge_b ON edge(b);
-CREATE TABLE rank(id TEXT PRIMARY KEY, value REAL NOT NULL, community TEXT NOT NULL) WITHOUT ROWID;
--- What use has taught about memories: a number from 0 to 1, and what it was counted from (`credit`).
-CREATE TABLE credit(id TEXT PRIMARY KEY, value REAL NOT NULL, used INTEGER NOT NULL, shown INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE sketch(row INTEGER PRIMARY KEY, grams BLOB NOT NULL, session INTEGER NOT NULL);
+CREATE INDEX sketch_session ON sketch(session) WHERE session > 0;
+CREATE TABLE rank(row INTEGER PRIMARY KEY, value REAL NOT NULL, community INTEGER NOT NULL);
+-- What private records say of use: what a session did with a memory (`credit.rows`); and what that adds up to (`learned`).
+CREATE TABLE heed(id TEXT NOT NULL, session TEXT NOT NULL, how TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY(id, session, how)) WITHOUT ROWID;
+CREATE TABLE credit(id TEXT PRIMARY KEY, value REAL NOT NULL, used REAL NOT NULL, ignored REAL NOT NULL, against INTEGER NOT NULL) WITHOUT ROWID;
 -- Whether the signature of line n holds, and whose it is.
 CREATE TABLE signature(n INTEGER PRIMARY KEY, state TEXT NOT NULL, signer TEXT NOT NULL);
 -- One row per version shown, or one for a memory that is hidden. status: 0 active, 1 superseded, 2 forgotten.

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from ..core import fold, record
 from ..core.record import Record
+from ..feedback import learned
 from .cache import CODE, Damaged
 from .document import ACTIVE, columns, embed_texts, fts_fields, labels, prepare, shown_rows, vector_text
 
@@ -96,6 +97,13 @@ class Update:
         self._moves(records, keys)
         self._fold(affected, present, fresh, purges)
         self._erase(doomed)
+        gone = ids | old_ids
+        if doomed:
+            learned.again(self.db, gone)
+        else:
+            # A line that was the team's alone and is private now speaks from now on.
+            spoken = [records[v] for v, (_, scope, _) in known.items() if scopes[v] & ~scope & learned.PRIVATE] + [r for r in fresh if scopes[r.version] & learned.PRIVATE]
+            learned.take(self.db, spoken, affected, gone)
         return len(fresh)
 
     # Lines
@@ -147,12 +155,18 @@ class Update:
         self.db.executemany("INSERT OR IGNORE INTO move SELECT ?, ?, n FROM line WHERE version = ?", said)
         self.db.executemany("INSERT INTO anchor VALUES(?, ?, ?, ?, 1) ON CONFLICT(commit_id, patch, base, branch_patch) DO UPDATE SET uses = uses + 1", _marks_of(fresh))
         self.db.executemany("DELETE FROM sought WHERE commit_id = ?", [(commit,) for commit, *_ in _marks_of(fresh)])
+        self._again([*(commit for commit, *_ in _marks_of(fresh)), *(old for old, _, _ in said)])
+
+    def _again(self, commits: list[str]) -> None:
+        """Where these commits stand is to be looked at again (`headmove`)."""
+        self.db.executemany("INSERT OR IGNORE INTO fresh VALUES(?)", [(commit,) for commit in dict.fromkeys(commits) if commit])
 
     def _moves(self, records: dict[str, Record], keys: dict[str, set[str]]) -> None:
         """Remembers the other commits a line was found at. A continuation is no commit."""
         rows = [(old, key, bytes.fromhex(v)) for v, found in keys.items() for old in [record.object_id(records[v].data.get("commit"))] if old
                 for key in found if not self._is_continuation(key)]
         self.db.executemany("INSERT OR IGNORE INTO move SELECT ?, ?, n FROM line WHERE version = ?", rows)
+        self._again([old for old, _, _ in rows])
 
     def _is_continuation(self, key: str) -> bool:
         if key not in self._continuations:
@@ -223,12 +237,13 @@ class Update:
         self.cache.set_codes({row: bytes(CODE) for row, _ in shown})
         self.count -= len(shown)
         for part in _parts(rows):
-            self.db.execute(f"DELETE FROM label WHERE row IN ({_marks(part)})", part)
-            self.db.execute(f"DELETE FROM memory WHERE row IN ({_marks(part)})", part)
+            for table, column in (("edge", "a"), ("edge", "b"), ("sketch", "row"), ("rank", "row"), ("label", "row"), ("memory", "row")):
+                self.db.execute(f"DELETE FROM {table} WHERE {column} IN ({_marks(part)})", part)
 
     def _add(self, wanted: list[tuple[Record, int]]) -> None:
         first = self.next_row
         memory_rows = [(row, r.id, status, *columns(r.data), bytes.fromhex(r.version)) for row, (r, status) in enumerate(wanted, first)]
+        self._again([record.object_id(r.data.get("commit")) for r, _ in wanted])
         tagged = [(kind, value, row) for row, (r, _) in enumerate(wanted, first) for kind, value in labels(r.data)]
         self.next_row += len(wanted)
         self.db.executemany("INSERT INTO memory(row, id, line, status, scope, type, at, author, phase, source, anchor, digest, confidence)"
