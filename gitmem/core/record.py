@@ -35,7 +35,7 @@ COVER_OPS = ("create", "edit", "forget")
 # Records about commits: their `id` is the full id of one, and no memory has it.
 COMMIT_OPS = ("mark", "move")
 # Records that are no part of a memory: their `id` is their own.
-APART_OPS = ("receipt", "suggest", "verdict", "calibration")
+APART_OPS = ("receipt", "feedback", "suggest", "verdict", "calibration")
 # What a memory's id finds; any other line goes by its version.
 MEMORY_OPS = (*COVER_OPS, "share", "purge")
 

@@ -4,7 +4,7 @@ For `doctor` and workers: it costs about what a rebuild does. A cache in use is
 judged as it was at one moment, beside its writers. Promise: it finds
 every changed byte of the file (page sums), and every row that is not what the
 stored lines give: memories, labels, term frequencies, full-text postings and
-lengths, vectors, sign codes, counts, marks and moves. Whether all lines are
+lengths, vectors, sign codes, counts, marks, moves and credit. Whether all lines are
 there is the notes' business: `index.pending` says it. Left out is what git
 said about commits (`patch`, `branch`, `twin`, `sought`) and about signatures:
 no line gives it, asking again would take minutes, and the page sums hold it.
@@ -16,6 +16,7 @@ import zlib
 from collections import Counter
 
 from ..core import fold, record
+from ..feedback import learned
 from . import document, embed, guard
 from .cache import CODE, Cache, Moved
 
@@ -95,7 +96,7 @@ def _lines(cache: Cache, table: embed.StaticTable | None) -> str:
     active = {row: rows[row] for (row,) in db.execute("SELECT row FROM memory WHERE status = 0")}
     if len(active) != cache.count():
         return f"{len(active)} memories are indexed, {cache.count()} were counted"
-    return _words(cache, active) or _vectors(cache, active, table)
+    return learned.wrong(cache, fold.purged(records)[0]) or _words(cache, active) or _vectors(cache, active, table)
 
 
 def _is_hex(text: str) -> bool:

@@ -43,9 +43,15 @@ CREATE TABLE stand(slot INTEGER NOT NULL, anchor TEXT NOT NULL, state TEXT NOT N
 -- something new since, so that they are looked at again.
 CREATE TABLE tip(commit_id TEXT PRIMARY KEY, main INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE fresh(commit_id TEXT PRIMARY KEY) WITHOUT ROWID;
--- What became of paths, as seen from the same HEADs (`drift`), and where git says a path went after a commit (`renames`).
-CREATE TABLE pathstate(slot INTEGER NOT NULL, path TEXT NOT NULL, blob TEXT NOT NULL, lines TEXT NOT NULL, state TEXT NOT NULL, now TEXT NOT NULL,
-  PRIMARY KEY(slot, path, blob, lines)) WITHOUT ROWID;
+-- What became of the paths of memories, as seen from the same HEADs (`staleness`): `place` counts the paths of a memory; blob: as the record has it.
+CREATE TABLE pathstate(slot INTEGER NOT NULL, row INTEGER NOT NULL, place INTEGER NOT NULL, state TEXT NOT NULL, now TEXT NOT NULL, lines TEXT NOT NULL,
+  reason TEXT NOT NULL, blob TEXT NOT NULL, PRIMARY KEY(slot, row, place)) WITHOUT ROWID;
+CREATE INDEX pathstate_now ON pathstate(slot, now) WHERE now <> '';
+CREATE INDEX pathstate_lost ON pathstate(slot, blob) WHERE state <> 'same';
+-- What git said about removals and renames (`renames`). path '': all that this commit removed is here; old '': all that it renamed is here.
+CREATE TABLE removal(path TEXT NOT NULL, commit_id BLOB NOT NULL, PRIMARY KEY(path, commit_id)) WITHOUT ROWID;
+CREATE INDEX removal_commit ON removal(commit_id);
+CREATE TABLE renamed(commit_id BLOB NOT NULL, old TEXT NOT NULL, now TEXT NOT NULL, PRIMARY KEY(commit_id, old)) WITHOUT ROWID;
 -- The graph of memories (`graphing`): edges between rows (a < b, but of kind 0 a took the place of b), what stands for a row's text and session, and what edges add up to.
 CREATE TABLE edge(a INTEGER NOT NULL, b INTEGER NOT NULL, kind INTEGER NOT NULL, weight REAL NOT NULL, PRIMARY KEY(a, b, kind)) WITHOUT ROWID;
 CREATE INDEX edge_b ON edge(b);

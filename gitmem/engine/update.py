@@ -98,7 +98,7 @@ class Update:
         self._fold(affected, present, fresh, purges)
         self._erase(doomed)
         gone = ids | old_ids
-        if doomed:
+        if doomed or ids:
             learned.again(self.db, gone)
         else:
             # A line that was the team's alone and is private now speaks from now on.
@@ -218,6 +218,7 @@ class Update:
                 self.db.execute(f"DELETE FROM {table} WHERE {column} IN ({marks})", part)
             # Their numbers may be given again: no line counts as looked at by `trust` for its number alone.
             self.db.execute("DELETE FROM meta WHERE key = 'checked'")
+            self.db.execute("DELETE FROM head")  # states may rest on their moves
             self.erased = True
 
     def _remove(self, rows: list[int]) -> None:
