@@ -18,8 +18,9 @@ from ..core.errors import MemError
 from ..engine import guard
 from ..engine.cache import Cache
 from ..engine.document import SCOPE_BITS
+from ..git.layout import Repo
 from ..store import Store
-from . import marks, standing, twins, where
+from . import headmove, marks, standing, twins, where
 from .ancestry import Ancestry
 from .patches import Patches
 
@@ -53,22 +54,37 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
     if not os.path.isdir(store.repo.mem_dir):
         return
     repo = store.repo
-    tips = sha256(repo.git.run("for-each-ref", "--format=%(objectname)", "refs/heads", "refs/remotes")).hexdigest()
-    heads = repo.heads()
 
     def search(cache: Cache) -> None:
-        # A branch that came with a fetch may hold what was sought in vain.
-        again, late = cache.meta("tips") != tips, False
-        for head in heads:
-            stands = where.stands(repo, cache, anchors(cache), head, seconds, again=again)
-            late = late or where.waiting(stands)
-            standing.keep(cache, head, stands, heads)
-        if again and not late:
-            cache.keep(0.5, lambda db: cache.set_meta("tips", tips))
+        ground = headmove.Ground(repo, cache)
+        heads = repo.heads()
+        fresh = dict(cache.db.execute("SELECT commit_id, n FROM fresh").fetchall())
+        if ground.kept and not fresh and set(heads) == set(standing.slots(cache)) and not standing.any_waiting(cache):
+            return
+        whole = [_stand(repo, cache, ground, heads, head, set(fresh), seconds) for head in heads]
+
+        def settled(_: object) -> None:
+            standing.leave(cache, heads)
+            ground.keep()
+            cache.db.executemany("DELETE FROM fresh WHERE commit_id = ? AND n IS ?", list(fresh.items()))
+
+        if all(whole):
+            cache.keep(0.5, settled)
 
     with guard.locked(_lock(store), 0) as free:
         if free:
             store.with_cache(search, refresh=False)
+
+
+def _stand(repo: Repo, cache: Cache, ground: headmove.Ground, heads: list[str], head: str, fresh: set[str], seconds: float) -> bool:
+    """Keeps the states of all anchors for a HEAD; False where that could not be written."""
+    slots = standing.slots(cache)
+    # From the states of this HEAD, else of one that no worktree has any more, else of any.
+    base = next((c for c in (head, *(c for c in slots if c not in heads), *slots) if c in slots), "")
+    if base and ground.same and repo.commit(base):
+        changed = headmove.Move(repo, cache, ground, base, head, seconds).changes(fresh)
+        return standing.change(cache, base, head, changed, base in heads)
+    return standing.keep(cache, head, where.stands(repo, cache, anchors(cache) | fresh, head, seconds, again=True), heads)
 
 
 def anchors(cache: Cache, bits: int = 3, most: int = 0) -> set[str]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 RECENT = 2_000  # commits looked at for a commit that is not here and came without its base
-_POINTS = 64  # places where branches began, from which one begin of the search is computed
+_POINTS = 4  # commits whose common base git is asked for
 _TIPS = 2_000  # branches an answer waits for
 _REFLOG = 64  # former positions of HEAD that count as tips: a branch may have been deleted right after its merge
 _PAIRS = 200  # pairs whose order takes a git process each
@@ -106,8 +106,8 @@ class _Search:
         git = self.repo.git
         if self.points:
             began = sorted(set().union(*self.points.values()))
-            if all(self.points.values()) and len(began) <= _POINTS:
-                self.floor = began[0] if len(began) == 1 else git.text("merge-base", "--octopus", *began, ok=(0, 1))
+            if all(self.points.values()):
+                self.floor = floor(self.repo, self.head, began)
             if self.floor != self.head:
                 listed = git.text("rev-list", "--topo-order", self.head, *(["^" + self.floor] if self.floor else []), "--").split()
                 self.places = {c: i for i, c in enumerate(listed)}
@@ -149,11 +149,41 @@ class _Search:
         return self._pairs >= 0 and self.repo.git.run_status("merge-base", "--is-ancestor", commit, point, ok=(0, 1))[1] == 1
 
 
+def floor(repo: Repo, head: str, commits: list[str]) -> str:
+    """A commit that all of these and `head` contain, no far one; "" where there is none.
+
+    Of many it is found in one walk: git's own search for the base of 64 commits walks the history between them 63 times.
+    """
+    if not commits:
+        return ""
+    if len(commits) <= _POINTS:
+        found = repo.git.text("merge-base", "--octopus", head, *commits, ok=(0, 1)).split()
+        return found[0] if found else ""
+    stdin = "".join(f"{c}\n" for c in [head, *commits]).encode()
+    parents: dict[str, list[str]] = {}
+    for row in repo.git.run("rev-list", "--topo-order", "--parents", "--stdin", stdin=stdin).decode().splitlines():
+        commit, *parents[commit] = row.split()
+    # Walked with the children first: what every one of them contains is where as many sets of them have met as there are.
+    every = len({head, *commits})
+    bits = {commit: 1 << i for i, commit in enumerate(dict.fromkeys([head, *commits]))}
+    whole = (1 << every) - 1
+    masks: dict[str, int] = {}
+    for commit, above in parents.items():
+        mask = masks.pop(commit, 0) | bits.get(commit, 0)
+        if mask == whole:
+            return commit
+        for parent in above:
+            masks[parent] = masks.get(parent, 0) | mask
+    return ""
+
+
 def grown_branches(repo: Repo, patches: Patches, commits: list[str], line: Ancestry) -> tuple[dict[str, list[tuple[str, str, str]]], bool]:
     """({commit: [(tip, base, patch-id)]} of the branches that hold these commits now, whether time sufficed).
 
     A branch that grew after a memory was made is merged with all it became.
     Tips are those of branches here and on remotes, and where HEAD was lately.
+    A branch is what neither the revision nor a main line contains: else, from an
+    old revision, each branch would be all of the main line since, and itself.
     Who is in a hurry looks at the newest `_TIPS` only, and has not seen all.
     """
     if not commits or patches.left() <= 0:
@@ -164,10 +194,9 @@ def grown_branches(repo: Repo, patches: Patches, commits: list[str], line: Ances
     tips = tips if whole else tips[:_TIPS]
     tips += git.text("rev-list", "-g", f"--max-count={_REFLOG}", "HEAD", "--", ok=(0, 128)).split()
     main = marks.main_lines(repo)
-    around = Ancestry(git, line.heads, [*tips, *commits, *main])
-    tips = [t for t in dict.fromkeys([*main, *tips]) if t in around.beyond]
-    # What a main line holds beside this revision is no branch to be merged into it.
-    rows = {c: found or [c] for c, found in around.containing(tips, commits).items() if not set(main).intersection(found)}
+    around = Ancestry(git, list(dict.fromkeys([*line.heads, *main])), [*tips, *commits])
+    tips = [t for t in dict.fromkeys(tips) if t in around.beyond]
+    rows = {c: found or [c] for c, found in around.containing(tips, commits).items()}
     bases = {t: _base(repo, around, t) for t in dict.fromkeys(t for found in rows.values() for t in found)}
     ids = patches.branches((t, base) for t, base in bases.items() if base)
     out = {c: [(t, bases[t], ids[t, bases[t]]) for t in found if (t, bases.get(t, "")) in ids and ids[t, bases[t]]] for c, found in rows.items()}
@@ -175,7 +204,7 @@ def grown_branches(repo: Repo, patches: Patches, commits: list[str], line: Ances
 
 
 def _base(repo: Repo, around: Ancestry, tip: str) -> str:
-    """Where a branch left the revision's history, for the last time if it took some of it in."""
+    """Where a branch left the histories of the revision and of the main lines, for the last time if it took some of them in."""
     began = around.forks(tip)
     return next(iter(began)) if len(began) == 1 else repo.git.text("merge-base", tip, *around.heads, ok=(0, 1)) if began else ""
 

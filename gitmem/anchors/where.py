@@ -18,7 +18,7 @@ import os
 
 from ..engine.cache import Cache
 from ..git.layout import Repo
-from . import marks, twins
+from . import marks, standing, twins
 from .ancestry import Ancestry
 from .standing import REACHABLE as REACHABLE
 from .standing import SQUASHED as SQUASHED
@@ -44,15 +44,19 @@ def stands(repo: Repo, cache: Cache, anchors: Iterable[str], head: str, seconds:
     """{anchor: its state} as seen from the commit `head` ("" while there is none).
 
     `seconds`: how long new patch-ids may take; 0 answers from what is known.
-    `again`: seek also what was sought in vain, for branches that came with a fetch.
+    `again`: take nothing from what is kept for this revision, and seek also what was sought in vain, for branches that came with a fetch.
     """
     names = {a for a in anchors if a}
     if not head:
         return {a: Stand(UNKNOWN, a, reason=UNBORN) for a in names}
+    kept = {} if again else standing.certain(cache, names, head)
+    names -= kept.keys()
+    if not names:
+        return kept
     ways = moves(cache, names)
     carried = twins.known(cache, {c for way in ways.values() for c in way}) if names != {head} else {}
     line = Ancestry(repo.git, [head], {c for way in ways.values() for c in way}.union(*carried.values()))
-    out: dict[str, Stand] = {}
+    out: dict[str, Stand] = kept
     open_: dict[str, list[str]] = {}
     for anchor, way in ways.items():
         held = next((c for c in way if line.contains(c)), "")
@@ -104,12 +108,12 @@ def moves(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
             step.setdefault(old, []).append(new)
             ask |= {new} - seen
             seen.add(new)
-    for part in _parts(step):
+    for part in parts(step):
         _follow(step, part, ways)
     return ways
 
 
-def _parts(step: dict[str, list[str]]) -> Iterator[list[str]]:
+def parts(step: dict[str, list[str]]) -> Iterator[list[str]]:
     """The commits that moves join, one list for each part that hangs together, in order."""
     beside: dict[str, list[str]] = {}
     for old, found in step.items():

@@ -40,9 +40,9 @@ CREATE TABLE head(slot INTEGER PRIMARY KEY, commit_id TEXT NOT NULL UNIQUE);
 CREATE TABLE stand(slot INTEGER NOT NULL, anchor TEXT NOT NULL, state TEXT NOT NULL, commit_id TEXT NOT NULL, into_commit TEXT NOT NULL, reason TEXT NOT NULL,
   PRIMARY KEY(slot, anchor)) WITHOUT ROWID;
 -- What these states rest on beside HEAD: the branches' tips when they were kept (main: 1 for a main line), and commits of which records said
--- something new since, so that they are looked at again.
+-- something new since (n: the newest line then), so that they are looked at again.
 CREATE TABLE tip(commit_id TEXT PRIMARY KEY, main INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE fresh(commit_id TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE fresh(commit_id TEXT PRIMARY KEY, n INTEGER) WITHOUT ROWID;
 -- What became of the paths of memories, as seen from the same HEADs (`staleness`): `place` counts the paths of a memory; blob: as the record has it.
 CREATE TABLE pathstate(slot INTEGER NOT NULL, row INTEGER NOT NULL, place INTEGER NOT NULL, state TEXT NOT NULL, now TEXT NOT NULL, lines TEXT NOT NULL,
   reason TEXT NOT NULL, blob TEXT NOT NULL, PRIMARY KEY(slot, row, place)) WITHOUT ROWID;

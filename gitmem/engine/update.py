@@ -159,7 +159,7 @@ class Update:
 
     def _again(self, commits: list[str]) -> None:
         """Where these commits stand is to be looked at again (`headmove`)."""
-        self.db.executemany("INSERT OR IGNORE INTO fresh VALUES(?)", [(commit,) for commit in dict.fromkeys(commits) if commit])
+        self.db.executemany("INSERT OR REPLACE INTO fresh VALUES(?, (SELECT max(n) FROM line))", [(commit,) for commit in dict.fromkeys(commits) if commit])
 
     def _moves(self, records: dict[str, Record], keys: dict[str, set[str]]) -> None:
         """Remembers the other commits a line was found at. A continuation is no commit."""
