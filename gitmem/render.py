@@ -68,6 +68,8 @@ def _where(hit: dict[str, Any]) -> str:
         notes.append("private")
     if hit.get("status", "active") != "active":
         notes.append(hit["status"])
+    if hit.get("since"):  # as of a revision: what became of it later
+        notes.append(f"{hit['since']} since" + "".join(f" by {id[:8]}" for id in hit.get("superseded_by", [])[:1]))
     signature = hit.get("signature") or {}
     if signature.get("state") != "unverified" or "accepted" in signature:
         notes.append(_SIGNED.get(signature.get("state", ""), ""))
@@ -193,13 +195,24 @@ def _remark(m: dict[str, Any]) -> str:
     return "; ".join(part for part in (_where(m), _signed_by(m)) if part)
 
 
+def _sure(item: dict[str, Any]) -> str:
+    """The confidence that lives, and where it comes from."""
+    if item["confidence"] is None:
+        return ""
+    use = item.get("use", {})
+    why = [f"{use[name]:g} {words}" for name, words in (("used", "used"), ("ignored", "in vain"), ("contradicted", "contradicted")) if use.get(name)]
+    stated = f"stated {item['stated_confidence']:g}" if item["stated_confidence"] not in (None, item["confidence"]) else ""
+    about = "; ".join(part for part in (stated, f"sessions: {', '.join(why)}" if why else "") if part)
+    return f"{item['confidence']:g}" + (f" ({about})" if about else "")
+
+
 def memory(item: dict[str, Any], history: list[dict[str, Any]]) -> None:
     """Everything about one memory."""
     lines = [("memory", item["id"]), ("title", item["title"]), ("type", item["type"]), ("status", item["status"]), ("scope", item["scope"]),
              ("author", item["author"]), ("date", item["created_at"]), ("commit", item["anchor"]["commit"]),
              ("branch", item["anchor"]["branch"]), ("state", _state(item["anchor"])), ("tags", " ".join(item["tags"])),
              ("paths", ", ".join(f"{p['path']} ({p['state']})" for p in item["paths"])), ("source", item["source"]),
-             ("signature", _signed_by(item) or _SIGNED.get((item.get("signature") or {}).get("state", ""))), ("provenance", item["provenance"]), ("confidence", item["confidence"]), ("phase", item.get("phase")),
+             ("signature", _signed_by(item) or _SIGNED.get((item.get("signature") or {}).get("state", ""))), ("provenance", item["provenance"]), ("confidence", _sure(item)), ("phase", item.get("phase")),
              ("supersedes", " ".join(item.get("supersedes", []))), ("superseded by", " ".join(item.get("superseded_by", [])))]
     for name, value in lines:
         if value not in (None, ""):

@@ -18,6 +18,7 @@ from ..core import record, text
 from ..engine import stored
 from ..engine.document import PRIVATE
 from ..engine.filters import Filter
+from ..feedback import learned
 from ..signing import trust
 from . import briefing, facts, relevance
 from .block import Block, Item
@@ -189,6 +190,7 @@ class _Candidates:
         loaded = [(row, data, scope) for row, (data, scope, _) in zip(best, stored.load(self.cache, best), strict=True)]
         stands = standing.read(self.cache, [stored.commit_of(data) for _, data, _ in loaded], here.head)
         self.waiting = standing.waiting(stands)
+        learnt = learned.values(self.cache, best)
         out = []
         for row, data, scope in loaded:
             stand = stands.get(stored.commit_of(data)) or standing.Stand(standing.UNKNOWN, "")
@@ -196,7 +198,7 @@ class _Candidates:
                         at=stored.word(data.get("at")) or "", author=stored.word(data.get("author")) or "", branch=stored.word(data.get("branch")) or "",
                         commit=stand.commit, state=stand.state, reason=stand.reason, into=stand.into, paths=[path for path, _ in stored.paths(data)],
                         private=scope == PRIVATE, why=self._why(row))
-            out.append((scores[row] * relevance.prior(stand.state, data.get("confidence")) + AGAIN * (item.id in again), item))
+            out.append((scores[row] * relevance.prior(stand.state, data.get("confidence"), learnt.get(row)) + AGAIN * (item.id in again), item))
         return out
 
     def _why(self, row: int) -> list[str]:

@@ -7,7 +7,10 @@ prompt waits for it.
 
 from __future__ import annotations
 
+from math import prod
+
 from ..anchors.standing import UNMERGED
+from ..feedback import credit, learned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,13 +27,15 @@ DOUBT = 0.2  # how much of a score full doubt can take away
 
 def factors(cache: Cache, rows: Sequence[int], stand: Standing | None) -> dict[int, float]:
     """{row: the product of all priors}. `stand` gives the states of anchors; None where all branches count alike."""
+    return {row: prod(found.values()) for row, found in parts(cache, rows, stand).items()}
+
+
+def parts(cache: Cache, rows: Sequence[int], stand: Standing | None) -> dict[int, dict[str, float]]:
+    """{row: {name of a prior: its factor}}, for `--explain`."""
     known = cache.standings(rows)
     stands = stand([anchor for anchor, _ in known.values() if anchor]) if stand else {}
-    out = {}
-    for row in rows:
-        anchor, confidence = known[row]
-        out[row] = _stated(confidence) * _branch(stands.get(anchor))
-    return out
+    credits = _credit(cache, rows)
+    return {row: {"stated": _stated(confidence), "branch": _branch(stands.get(anchor)), "credit": credits.get(row, 1.0)} for row in rows for anchor, confidence in [known[row]]}
 
 
 def _branch(stand: Stand | None) -> float:
@@ -40,3 +45,8 @@ def _branch(stand: Stand | None) -> float:
 def _stated(confidence: float | None) -> float:
     """What its writer thought of it."""
     return 1.0 if confidence is None else 1 - DOUBT * (1 - confidence)
+
+
+def _credit(cache: Cache, rows: Sequence[int]) -> dict[int, float]:
+    """What use has taught; rows of which nothing is known are left out."""
+    return {row: credit.factor(value) for row, value in learned.values(cache, rows).items()}
