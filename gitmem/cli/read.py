@@ -24,6 +24,7 @@ _Phase = typer.Option("", "--phase", help="Only of this phase.")
 _Since = typer.Option("", "--since", "--after", help="Only newer, as for `git log`.")
 _Until = typer.Option("", "--until", "--before", help="Only older, as for `git log`.")
 _Author = typer.Option("", "--author", help="Only by an author whose name or address contains this.")
+_At = typer.Option("", "--at", "--as-of", metavar="REV", help="As of this revision: what was known there, with text, status and paths of then as far as git can tell.")
 _Scope = typer.Option("", "--scope", help="Only `team` or `private`.")
 
 
@@ -47,7 +48,7 @@ def recall_command(
     until: str = _Until,
     author: str = _Author,
     scope: str = _Scope,
-    at: str = typer.Option("", "--at", "--as-of", metavar="REV", help="Only memories about commits this revision contains, with their present text."),
+    at: str = _At,
     all: bool = typer.Option(False, "--all", help="All branches count alike."),
     hot: bool = typer.Option(False, "--hot", help="Take in at most 200 new memories before answering; more are indexed in the background."),
     explain: bool = typer.Option(False, "--explain", help="Show how each score came about."),
@@ -115,13 +116,14 @@ def list_command(
     until: str = _Until,
     author: str = _Author,
     scope: str = _Scope,
+    at: str = _At,
     as_json: bool = _Json,
 ) -> int:
     """List memories, newest first."""
     with opened() as store:
         wanted = _filter(store, type, tag, path, phase, since, until, author, scope, superseded)
         most = limit or (50 if render.is_terminal() and not as_json and not all else None)
-        items, more = listing.list_memories(store, wanted, limit=most, all_branches=all, stale=stale)
+        items, more = listing.list_memories(store, wanted, limit=most, all_branches=all, stale=stale, at=at)
         if as_json:
             write_json(items)
         else:

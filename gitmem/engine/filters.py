@@ -39,11 +39,12 @@ class Filter:
         self.without = without  # no memories of these commits
         self.superseded = superseded
         self.signatures: Sequence[str] | None = None  # only memories whose signature was found to be in such a state
+        self.table = ""  # of the rows there are, where `memory` is narrowed itself (`then`)
 
     @property
     def empty(self) -> bool:
         return not (self.types or self.tags or self.paths or self.phase or self.since or self.until or self.author or self.scope
-                    or self.anchors is not None or self.without or self.superseded or self.signatures is not None)
+                    or self.anchors is not None or self.without or self.superseded or self.signatures is not None or self.table)
 
     def copy(self) -> Filter:
         other = Filter()
@@ -104,6 +105,8 @@ class Filter:
         if self.signatures is not None:
             where.append(f"line IN (SELECT n FROM signature WHERE state IN ({_marks(self.signatures)}))")
             args += self.signatures
+        if self.table and where == ["status = ?"]:
+            return f"SELECT row FROM {self.table}", []
         return "SELECT row FROM memory WHERE " + " AND ".join(where), args
 
 

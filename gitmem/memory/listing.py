@@ -15,6 +15,7 @@ from ..engine.cache import Cache
 from ..engine.document import ACTIVE, SUPERSEDED
 from ..engine.filters import Filter
 from ..store import Store
+from ..timeline import then
 from . import memories, view
 
 
@@ -24,21 +25,34 @@ def rows_of(cache: Cache, wanted: Filter) -> list[int]:
     return [row for (row,) in cache.db.execute(f"SELECT row FROM memory WHERE row IN ({sql}) ORDER BY at DESC, id, row", args)]
 
 
-def list_memories(store: Store, wanted: Filter, *, limit: int | None = None, all_branches: bool = False, stale: bool = False) -> tuple[list[dict[str, Any]], int]:
-    """(public objects, how many more there are). Unmerged memories only with `all_branches`; `stale`: a path changed or went."""
+def list_memories(store: Store, wanted: Filter, *, limit: int | None = None, all_branches: bool = False, stale: bool = False,
+                  at: str = "") -> tuple[list[dict[str, Any]], int]:
+    """(public objects, how many more there are). Unmerged memories only with `all_branches`; `stale`: a path changed or went; `at`: as of a revision."""
 
     def read(cache: Cache) -> tuple[list[dict[str, Any]], int]:
+        if not at:
+            return listed(cache, wanted, None)
+        with then.opened(store, cache, at) as found:
+            if found.reason:
+                store.warn(f"warning: {found.reason}")
+            return listed(found, found.filter(wanted), found)
+
+    def listed(cache: Cache, wanted: Filter, past: then.Then | None) -> tuple[list[dict[str, Any]], int]:
         rows = rows_of(cache, wanted)
-        stands: dict[str, where.Stand] = {}
-        if not all_branches:
+        stands: dict[str, where.Stand] = dict(past.stands) if past else {}
+        if not all_branches and not past:
             stands = where.stands(store.repo, cache, reanchor.anchors(cache, most=SUPERSEDED if wanted.superseded else ACTIVE), store.repo.head())
             hidden = sorted(c for c, stand in stands.items() if stand.state == where.UNMERGED)
             if hidden:
                 rows = rows_of(cache, wanted.leaving_out(hidden))
             reanchor.go_on_later(store, stands)
+        chosen = rows if stale else rows[:limit]
+        objects = view.objects(store, cache, chosen, at or "HEAD", stands)
+        if past:
+            past.tell(chosen, objects)
         if not stale:
-            return view.objects(store, cache, rows[:limit], stands=stands), max(0, len(rows) - len(rows[:limit]))
-        found = [m for m in view.objects(store, cache, rows, stands=stands) if any(p["state"] in (where.CHANGED, where.GONE) for p in m["paths"])]
+            return objects, len(rows) - len(chosen)
+        found = [m for m in objects if any(p["state"] in (where.CHANGED, where.GONE) for p in m["paths"])]
         return found[:limit], max(0, len(found) - len(found[:limit]))
 
     return store.with_cache(read)[0]

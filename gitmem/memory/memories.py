@@ -125,6 +125,7 @@ def _edited(store: Store, found: Found, changes: dict[str, Any], allow_secret: b
     note_blobs(store.repo, [(head, p) for p in fields.get("paths", [])])
     carried = {k: old[k] for k in _CARRIED if k in old}
     carried.setdefault("created", old.get("at"))
+    carried["head"] = head  # since when it says so: the anchor stays where it was
     return record.edit(found.memory.id, {**fields, "author": store.settings.author}, found.memory.heads, **carried)
 
 
@@ -170,7 +171,7 @@ def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = 
         refuse_secrets({"reason": reason})
     after = found.memory.heads or [r.version for r in found.memory.versions]
     data = record.forget(found.memory.id, after, author=store.settings.author, reason=record.clean(reason)[: record.MAX_TITLE],
-                         commit=found.record.data.get("commit"))
+                         commit=found.record.data.get("commit"), head=store.repo.head())
     _append(store, found.scope, data, "forget")
     from ..agents import writeback
 

@@ -15,15 +15,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..anchors import reanchor, standing, where
-from ..engine import better, stored
+from ..engine import better, priors, stored
 from ..engine.cache import Cache
-from ..engine.document import ACTIVE, SUPERSEDED
 from ..engine.filters import Filter
 from ..engine.index import ON_THE_SPOT
 from ..engine.search import Search
 from ..models.llamavec import LlamaVectors, NoVectors
 from ..signing import trust
 from ..store import Store
+from ..timeline import then
 from . import view
 
 
@@ -46,19 +46,6 @@ class Searcher(Search):
         if asked:
             self.stands.update(standing.read(self.cache, asked, self.head) if self.hot else where.stands(self.store.repo, self.cache, asked, self.head))
         return self.stands
-
-
-def _as_of(searcher: Searcher, wanted: Filter, at: str) -> Filter:
-    """The filter narrowed to memories that stand in the history of the revision."""
-    from ..core.errors import MemError
-
-    if not searcher.head:
-        raise MemError(f"no commit '{at[:80]}' in this repository")
-    searcher.stands_of(reanchor.anchors(searcher.cache, most=SUPERSEDED if wanted.superseded else ACTIVE))
-    inside = sorted(a for a, stand in searcher.stands.items() if stand.state in (where.REACHABLE, where.SQUASHED))
-    narrowed = wanted.copy()
-    narrowed.anchors = ["", *inside]  # "": made before the first commit
-    return narrowed
 
 
 _AT_ONCE = 32  # memories that get their vector of the chosen model while a question waits
@@ -90,6 +77,18 @@ def _with_model(searcher: Searcher, vectors: LlamaVectors | None, failed: list[s
     searcher.better = ask
 
 
+def _prepared(searcher: Searcher, past: then.Then | None, vectors: LlamaVectors | None) -> list[str]:
+    """Readies the search for a revision and a chosen model; returns why the answer is less than it could be."""
+    without = [past.reason] if past and past.reason else []
+    if past:
+        searcher.stands.update(past.stands)
+    if past and past.rows and vectors:
+        without.append(f"{len(past.rows)} texts of then have no vector of the chosen model")
+    else:
+        _with_model(searcher, vectors, without)
+    return without
+
+
 def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = "", all_branches: bool = False, hot: bool = False,
            vectors: LlamaVectors | None = None) -> dict[str, Any]:
     """The answer as the JSON object of DESIGN 10; every hit carries its parts under `explain`.
@@ -101,10 +100,14 @@ def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = ""
     """
 
     def ask(cache: Cache) -> dict[str, Any]:
-        searcher = Searcher(store, cache, at, all_branches, hot and not at)
-        chosen = _as_of(searcher, wanted, at) if at else wanted
-        without: list[str] = []
-        _with_model(searcher, vectors, without)
+        if not at:
+            return answered(cache, wanted, None)
+        with then.opened(store, cache, at) as found:
+            return answered(found, found.filter(wanted), found)
+
+    def answered(cache: Cache, chosen: Filter, past: then.Then | None) -> dict[str, Any]:
+        searcher = Searcher(store, cache, at, all_branches, hot and not past)
+        without = _prepared(searcher, past, vectors)
         checked = True
         if hot:
             checked = store.trust.catch_up(cache, trust.AT_ONCE)
@@ -115,8 +118,11 @@ def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = ""
         searcher.stands_of(stored.commit_of(data) for data, _, _ in stored.load(cache, rows))
         objects = view.objects(store, cache, rows, at or "HEAD", searcher.stands)
         reanchor.go_on_later(store, searcher.stands)
+        factors = priors.parts(cache, rows, searcher.stand)
         for hit, item in zip(hits, objects, strict=True):
-            item["score"], item["retrieval"], item["explain"] = round(hit.score, 4), hit.retrieval, hit.parts()
+            item["score"], item["retrieval"], item["explain"] = round(hit.score, 4), hit.retrieval, {**hit.parts(), **factors[hit.row]}
+        if past:
+            past.tell(rows, objects)
         return {"query": query, "verdict": verdict, "probability": round(probability, 4), "degraded": not checked or bool(without),
                 "degraded_reason": "".join(without[:1]) if checked else "signatures wait to be checked",
                 "searched": chosen.count(cache), "hits": objects}
@@ -135,10 +141,14 @@ def batch(store: Store, queries: list[tuple[str, str]], wanted: Filter, *, limit
     """[(query id, [{"id", "source", "score", "retrieval"}])], by the same search as `recall`."""
 
     def ask(cache: Cache) -> list[tuple[str, list[dict[str, Any]]]]:
+        if not at:
+            return answered(cache, wanted, None)
+        with then.opened(store, cache, at) as found:
+            return answered(found, found.filter(wanted), found)
+
+    def answered(cache: Cache, chosen: Filter, past: then.Then | None) -> list[tuple[str, list[dict[str, Any]]]]:
         searcher = Searcher(store, cache, at, all_branches)
-        without: list[str] = []
-        _with_model(searcher, vectors, without)
-        chosen = _as_of(searcher, wanted, at) if at else wanted
+        without = _prepared(searcher, past, vectors)
         out = []
         for id, query in queries:
             hits, _, _ = searcher.ask(query, chosen, limit)

@@ -1,0 +1,271 @@
+"""`--at REV`: what was known at a revision, with the text and the status of then, for recall, list and context."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from typing import Any
+
+import pytest
+from conftest import Lab
+from places import commit, head, opened, squash, tell, topic
+
+from gitmem.core import record
+from gitmem.engine import cache as cache_file
+from gitmem.engine import embed
+from gitmem.engine.document import SCOPE_BITS
+from gitmem.engine.filters import Filter
+from gitmem.engine.search import Search
+from gitmem.engine.update import Update
+from gitmem.memory import listing, memories, recall
+from gitmem.timeline import then
+
+
+def bodies(repo: pathlib.Path, at: str = "", **conditions: Any) -> dict[str, str]:
+    """{body: what became of it since} of a list as of a revision."""
+    with opened(repo) as store:
+        items, _ = listing.list_memories(store, Filter(**conditions), at=at)
+        return {m["body"]: m.get("since", "") for m in items}
+
+
+def first(repo: pathlib.Path, query: str, at: str) -> list[str]:
+    with opened(repo) as store:
+        return [h["body"] for h in recall.recall(store, query, Filter(), limit=8, at=at)["hits"]]
+
+
+def told(lab: Lab, repo: pathlib.Path, at: str) -> str:
+    return lab.mem(repo, "context", "--at", at, "--format", "md", rc=(0, 1))
+
+
+def test_a_text_that_was_edited_later_is_the_former_one(lab: Lab) -> None:
+    repo = lab.repo()
+    id = tell(repo, "the cache lives for an hour, as measured in March")
+    commit(lab, repo, "a.txt", "one")
+    lab.mem(repo, "edit", id, "-m", "entries expire after a day")
+    assert bodies(repo, "HEAD~1") == {"the cache lives for an hour, as measured in March": "edited"}
+    assert bodies(repo, "HEAD") == bodies(repo) == {"entries expire after a day": ""}
+    assert first(repo, "how long does the cache live", "HEAD~1") == ["the cache lives for an hour, as measured in March"]
+    assert first(repo, "how long does the cache live", "HEAD") != first(repo, "how long does the cache live", "HEAD~1")
+    assert "March" in told(lab, repo, "HEAD~1") and "March" not in told(lab, repo, "HEAD")
+
+
+def test_what_was_superseded_later_counts(lab: Lab) -> None:
+    repo = lab.repo()
+    id = tell(repo, "we use MongoDB for the orders")
+    commit(lab, repo, "a.txt", "one")
+    new = lab.json(repo, "supersede", id, "PostgreSQL holds the orders")["id"]
+    assert bodies(repo, "HEAD~1") == {"we use MongoDB for the orders": "superseded"}
+    (hit,) = lab.json(repo, "recall", "mongodb", "--at", "HEAD~1")["hits"]
+    assert (hit["status"], hit["since"], hit["superseded_by"]) == ("active", "superseded", [new])
+    assert bodies(repo, "HEAD") == {"PostgreSQL holds the orders": ""}
+    assert set(bodies(repo, "HEAD", superseded=True)) == {"we use MongoDB for the orders", "PostgreSQL holds the orders"}
+    assert "superseded since" in lab.mem(repo, "list", "--at", "HEAD~1")
+
+
+def test_a_supersede_on_another_branch_does_not_count_here(lab: Lab) -> None:
+    repo = lab.repo()
+    id = tell(repo, "we use MongoDB for the orders")
+    lab.git(repo, "checkout", "-q", "-b", "topic")
+    commit(lab, repo, "a.txt", "one")
+    lab.mem(repo, "supersede", id, "PostgreSQL holds the orders")
+    lab.git(repo, "checkout", "-q", "main")
+    commit(lab, repo, "b.txt", "two")
+    assert set(bodies(repo, "main")) == {"we use MongoDB for the orders"}
+    assert set(bodies(repo, "topic")) == {"PostgreSQL holds the orders"}
+    squash(lab, repo)
+    assert set(bodies(repo, "main")) == {"PostgreSQL holds the orders"} and set(bodies(repo, "main~1")) == {"we use MongoDB for the orders"}
+
+
+def test_only_the_supersedes_before_a_revision_count_in_a_chain(lab: Lab) -> None:
+    repo = lab.repo()
+    id = tell(repo, "first")
+    for i, text in enumerate(["second", "third", "fourth"]):
+        commit(lab, repo, "a.txt", str(i))
+        id = lab.json(repo, "supersede", id, text)["id"]
+    assert [set(bodies(repo, f"HEAD~{n}")) for n in range(4)] == [{"fourth"}, {"third"}, {"second"}, {"first"}]
+
+
+def test_what_was_forgotten_later_was_known_and_says_so(lab: Lab) -> None:
+    repo = lab.repo()
+    id = tell(repo, "the staging server has no clock")
+    commit(lab, repo, "a.txt", "one")
+    lab.mem(repo, "forget", id)
+    assert bodies(repo, "HEAD~1") == {"the staging server has no clock": "forgotten"} and bodies(repo, "HEAD") == {}
+    assert first(repo, "clock of staging", "HEAD~1") == ["the staging server has no clock"]
+
+
+def test_what_was_purged_is_nowhere(lab: Lab) -> None:
+    repo = lab.repo()
+    id = tell(repo, "the staging server has no clock")
+    commit(lab, repo, "a.txt", "one")
+    lab.mem(repo, "edit", id, "-m", "it has one now")
+    lab.mem(repo, "purge", id, "--force")
+    assert bodies(repo, "HEAD~1") == {}
+
+
+def test_records_without_head_show_the_present_text(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = lab.repo()
+    id, gone = tell(repo, "before"), tell(repo, "forgotten long ago")
+    commit(lab, repo, "a.txt", "one")
+    made = record.envelope
+    monkeypatch.setattr(record, "envelope", lambda op, data, at, extra: made(op, data, at, {k: v for k, v in extra.items() if k != "head"}))
+    with opened(repo) as store:
+        memories.edit(store, id, {"body": "after"})
+        memories.forget(store, gone)
+    assert bodies(repo, "HEAD~1") == {"after": ""}
+
+
+def test_an_edit_counts_although_its_head_was_amended_away(lab: Lab) -> None:
+    repo = lab.repo(commits=2)
+    id = tell(repo, "before")
+    commit(lab, repo, "a.txt", "one")
+    lab.mem(repo, "edit", id, "-m", "after")
+    (repo / "a.txt").write_text("another text\n")
+    lab.git(repo, "commit", "-q", "-a", "--amend", "-m", "amended")
+    commit(lab, repo, "a.txt", "two")
+    assert [set(bodies(repo, f"HEAD~{n}")) for n in range(3)] == [{"after"}, {"after"}, {"before"}]
+
+
+def test_an_edit_on_an_unmerged_branch_does_not_count_on_another(lab: Lab) -> None:
+    repo = lab.repo()
+    id = tell(repo, "before")
+    lab.git(repo, "checkout", "-q", "-b", "topic")
+    commit(lab, repo, "a.txt", "one")
+    lab.mem(repo, "edit", id, "-m", "after")
+    lab.git(repo, "checkout", "-q", "main")
+    commit(lab, repo, "b.txt", "two")
+    assert set(bodies(repo, "main")) == {"before"} and set(bodies(repo, "topic")) == {"after"}
+    squash(lab, repo)
+    assert set(bodies(repo, "main")) == {"after"}
+
+
+def test_a_reanchoring_is_not_read_out_of_an_edit(lab: Lab) -> None:
+    repo = lab.repo()
+    id = tell(repo, "before")
+    at = head(lab, repo)
+    commit(lab, repo, "a.txt", "one")
+    lab.mem(repo, "edit", id, "-m", "after")
+    (item,) = lab.json(repo, "list")
+    assert item["anchor"] == {"commit": at, "branch": "main", "state": "reachable"}
+
+
+def test_filters_hold_for_the_text_of_then(lab: Lab) -> None:
+    repo = lab.repo()
+    id = lab.json(repo, "remember", "the export runs at six", "--type", "decision", "--tag", "old", "--path", "old.py")["id"]
+    commit(lab, repo, "a.txt", "one")
+    lab.mem(repo, "edit", id, "--type", "gotcha", "--tag", "new", "--path", "new.py")
+    for conditions, now in (({"types": ["decision"]}, False), ({"types": ["gotcha"]}, True), ({"tags": ["old"]}, False), ({"tags": ["new"]}, True),
+                            ({"paths": ["old.py"]}, False), ({"paths": ["new.py"]}, True)):
+        assert bool(bodies(repo, "HEAD", **conditions)) is now, conditions
+        assert bool(bodies(repo, "HEAD~1", **conditions)) is not now, conditions
+    assert lab.json(repo, "recall", "when does the export run", "--at", "HEAD~1", "--type", "decision")["searched"] == 1
+
+
+def test_paths_are_seen_from_the_revision(lab: Lab) -> None:
+    repo = lab.repo(commits=2)
+    lab.mem(repo, "remember", "the parser must not recurse", "--path", "f0.txt")
+    commit(lab, repo, "f0.txt", "another line")
+    for at, state in (("HEAD~1", "same"), ("HEAD", "changed")):
+        (item,) = lab.json(repo, "list", "--at", at)
+        assert item["paths"][0]["state"] == state
+    assert lab.json(repo, "list", "--stale", "--at", "HEAD~1") == [] and len(lab.json(repo, "list", "--stale", "--at", "HEAD")) == 1
+
+
+def test_nothing_of_then_stays_in_the_cache(lab: Lab) -> None:
+    repo = lab.repo()
+    id = tell(repo, "before")
+    commit(lab, repo, "a.txt", "one")
+    lab.mem(repo, "edit", id, "-m", "after")
+    with opened(repo) as store:
+        for _ in range(2):
+            assert [h["body"] for h in recall.recall(store, "before", Filter(), limit=3, at="HEAD~1")["hits"]] == ["before"]
+            assert [m["body"] for m in listing.list_memories(store, Filter())[0]] == ["after"]
+            assert store.with_cache(lambda cache: cache.db.execute("SELECT count(*) FROM temp.sqlite_master").fetchone()[0])[0] == 0
+
+
+def test_a_revision_that_is_none_is_an_error_that_says_so(lab: Lab) -> None:
+    repo = lab.repo()
+    tell(repo, "one")
+    for command in (["recall", "one"], ["list"], ["context"]):
+        for at in ("nonsense", "-x", "HEAD:f0.txt", "", " "):
+            done = lab.run(repo, sys.executable, "-m", "gitmem", *command, f"--at={at}")
+            assert done.returncode == (0 if at == "" else 1), (command, at, done.stderr)
+            assert at == "" or "no commit" in done.stderr
+    unborn = lab.repo("unborn", 0)
+    assert "no commit" in lab.run(unborn, sys.executable, "-m", "gitmem", "list", "--at", "HEAD").stderr
+
+
+def test_a_detached_head_a_tag_and_a_bare_clone_answer_alike(lab: Lab) -> None:
+    repo = lab.repo()
+    id = tell(repo, "before")
+    lab.git(repo, "tag", "-a", "-m", "one", "v1")
+    commit(lab, repo, "a.txt", "one")
+    lab.mem(repo, "edit", id, "-m", "after")
+    lab.git(repo, "checkout", "-q", "--detach", "v1")
+    lab.git(lab.root, "clone", "-q", "--mirror", str(repo), "bare.git")
+    for place in (repo, lab.root / "bare.git"):
+        assert set(bodies(place, "v1")) == {"before"} and set(bodies(place, "main")) == {"after"}
+
+
+def test_a_shallow_clone_says_what_it_leaves_out(lab: Lab) -> None:
+    repo = lab.repo()
+    tell(repo, "the parser must not recurse")
+    commit(lab, repo, "a.txt", "one")
+    tell(repo, "the export runs at six")
+    lab.git(lab.root, "clone", "-q", "--depth", "1", f"file://{repo}", "shallow")
+    place = lab.root / "shallow"
+    lab.git(place, "fetch", "-q", "origin", "refs/notes/mem/team:refs/notes/mem/team")
+    answer = lab.json(place, "recall", "may the parser recurse", "--at", "HEAD", rc=(0, 1))
+    assert answer["degraded"] and "shallow clone" in answer["degraded_reason"] and "1 memory" in answer["degraded_reason"]
+    listed = lab.run(place, sys.executable, "-m", "gitmem", "list", "--at", "HEAD", "--json")
+    assert "shallow clone" in listed.stderr and "six" in listed.stdout and "parser" not in listed.stdout
+    assert "fetch --unshallow" in lab.run(place, sys.executable, "-m", "gitmem", "list", "--at", "HEAD~1").stderr
+
+
+def test_memories_made_before_the_first_commit_are_known_everywhere(lab: Lab) -> None:
+    repo = lab.repo("unborn", 0)
+    tell(repo, "before anything")
+    commit(lab, repo, "a.txt", "one")
+    assert set(bodies(repo, "HEAD")) == {"before anything"}
+
+
+def test_unsigned_texts_of_then_are_not_injected_under_a_strict_policy(lab: Lab) -> None:
+    repo = lab.repo()
+    tell(repo, "nobody signed this")
+    lab.git(repo, "config", "mem.trust", "signed")
+    assert "nobody signed" not in told(lab, repo, "HEAD")
+
+
+def test_then_equals_a_cache_that_was_built_from_the_records_of_then(lab: Lab) -> None:
+    """The same memories, by the same scores but for how rare words are."""
+    repo = lab.repo()
+    words = ["parser", "export", "queue", "cache", "invoice", "retry", "clock", "token"]
+    ids = [tell(repo, f"the {word} of part {i} holds number {i * 7}") for i, word in enumerate(words)]
+    topic(lab, repo, 2)
+    lab.git(repo, "checkout", "-q", "main")
+    commit(lab, repo, "a.txt", "one")
+    with opened(repo) as store:
+        for i, id in enumerate(ids[:6]):
+            (memories.edit(store, id, {"body": f"the {words[i]} was rewritten"}) if i % 3 == 0 else memories.forget(store, id) if i % 3 == 1
+             else memories.supersede(store, id, {"body": f"another {words[i]} now"}))
+        table = embed.StaticTable()
+        lines = [item for scope, notes in store.sources if notes.tip() for item in
+                 [(key, line, SCOPE_BITS[scope]) for key, line in notes.lines(notes.tip())]]
+        first_lines = [item for item in lines if record.parse(item[1]).data.get("head", "") != head(lab, repo) and record.parse(item[1]).data.get("commit") == head(lab, repo, "HEAD~1")]  # type: ignore[union-attr]
+        fresh = cache_file.open_in_memory()
+        update = Update(fresh, table, None)
+        update.take(first_lines)
+        update.finish()
+
+        def ask(cache: cache_file.Cache) -> None:
+            with then.opened(store, cache, "HEAD~1") as past:
+                wanted = past.filter(Filter())
+                assert wanted.count(past) == 8 == fresh.count()
+                for query in (*words, "which part has number 21", "rewritten", "another queue"):
+                    texts = []
+                    for place, conditions in ((past, wanted), (fresh, Filter())):
+                        hits, _, _ = Search(place, table).ask(query, conditions, 8)
+                        texts.append([(recall.stored.load(place, [h.row])[0][0]["body"], h.retrieval, h.cosine) for h in hits])
+                    assert sorted(texts[0]) == sorted(texts[1]) and texts[0][:1] == texts[1][:1], query
+
+        store.with_cache(ask)
