@@ -58,7 +58,12 @@ def find(store: Store, prefix: str) -> Found:
 def find_many(store: Store, ids: Iterable[str]) -> dict[str, Found]:
     """The memories with these ids, each of which must be there."""
     wanted = sorted(set(ids))
-    return store.with_cache(lambda cache: {id: _load(cache, id) for id in wanted})[0] if wanted else {}
+    return store.with_cache(lambda cache: load_many(cache, wanted))[0] if wanted else {}
+
+
+def load_many(cache: Cache, ids: Iterable[str]) -> dict[str, Found]:
+    """The same from an open cache."""
+    return {id: _load(cache, id) for id in ids}
 
 
 def _load(cache: Cache, id: str) -> Found:
@@ -160,6 +165,20 @@ def supersede(store: Store, prefix: str, fields: dict[str, Any], *, scope: str =
         raise Refused("the new text is the old one")
     _append(store, scope or found.scope, data, "supersede")
     return str(data["id"])
+
+
+def replace(store: Store, stay: Found, gone: Iterable[Found], changes: dict[str, Any], *, allow_secret: bool = False) -> Found:
+    """Lets one memory take the place of others in its scope, under its own id; one line says both. Where another clone chooses the other way round, both stay."""
+    data = _edited(store, stay, changes, allow_secret, True)
+    others = list(gone)
+    data["after"] = sorted({*data["after"], *(v for g in others for v in g.memory.heads)})
+    before = stay.record.data.get("supersedes")
+    data["supersedes"] = sorted({*(i for i in (before if isinstance(before, list) else ()) if isinstance(i, str)), *(g.memory.id for g in others)})
+    _append(store, stay.scope, data, "merge")
+    from ..agents import writeback
+
+    writeback.tend(store)
+    return find(store, stay.memory.id)
 
 
 def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = False) -> Found:
