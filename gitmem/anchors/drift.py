@@ -4,57 +4,286 @@ A path is same, changed, renamed, gone or unknown; `now` is its name there where
 that is another one. Every caller asks `states`; nobody else works it out.
 
 Promise: git decides (blob ids, rename detection), in a bounded number of
-processes and seconds however many paths are asked about. What cannot be known
-(no content was recorded, a shallow or partial clone, no time to look) is
-`unknown`, with the reason, never guessed.
+processes and seconds however many paths are asked about. Lines of a file are
+same while what they say is still somewhere in it (`lineanchor`). What cannot be
+known (no content was recorded, a shallow or partial clone, no time to look) is
+`unknown`, with the reason, never guessed. Where nothing changed it costs one
+open process of git.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import time
+
+from ..core import lineanchor
 from ..engine.cache import Cache
 from ..git.layout import Repo
-from .standing import UNBORN, UNKNOWN
+from . import marks, renames, where
+from .staleness import CHANGED as CHANGED
+from .staleness import GONE as GONE
+from .staleness import RENAMED as RENAMED
+from .staleness import SAME as SAME
+from .staleness import STALE as STALE
+from .staleness import State as State
+from .standing import UNBORN, UNKNOWN, WAITING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
-SAME, CHANGED, RENAMED, GONE = "same", "changed", "renamed", "gone"
-STALE = (CHANGED, GONE)  # a renamed path still says what it said
+    Wanted = tuple[str, str, str, str]
 
 ON_THE_SPOT = 1.0  # seconds an answer waits for what git has to look up in the history
 NO_BLOB = "it was not there when the memory was made"
+LARGE = "git takes too long to say what a commit renamed"
+_MANY = 2_000  # names asked about from which reading the whole tree is faster
+_EMPTY = ("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391", "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813")
 
 
-class State:
-    """What became of a path. `now`: its name there, "" where it is the old one or none; `lines`: where its lines are now; `reason`: why unknown."""
-
-    __slots__ = ("lines", "now", "reason", "state")
-
-    def __init__(self, state: str, now: str = "", reason: str = "", lines: str = "") -> None:
-        self.state = state
-        self.now = now
-        self.reason = reason
-        self.lines = lines
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, State) and (self.state, self.now, self.reason, self.lines) == (other.state, other.now, other.reason, other.lines)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"State({self.state!r}, {self.now!r}, {self.reason!r}, {self.lines!r})"
-
-
-def states(repo: Repo, cache: Cache, wanted: Sequence[tuple[str, str, str, str]], revision: str, seconds: float = ON_THE_SPOT) -> list[State]:
+def states(repo: Repo, cache: Cache, wanted: Sequence[Wanted], revision: str, seconds: float = ON_THE_SPOT, scanned: bool | None = None) -> list[State]:
     """The state of each (anchor, path, blob, lines) at a commit `revision` ("" while there is none), in their order.
 
     `anchor`: the commit the path was noted at, "" for none; `blob`: its object id
     then, "" where it was not there; `lines`: "" for all of it, else as
-    `stored.places` gives them. `seconds`: how long git may search the history.
+    `stored.places` gives them. `seconds`: how long git may search the history;
+    `scanned`: whether the caller knows that nothing of it is left to be searched.
     """
     if not revision:
         return [State(UNKNOWN, reason=UNBORN)] * len(wanted)
-    ids = repo.git.ids([f"{revision}:{path.rstrip('/')}" for _, path, _, _ in wanted]) if wanted else []
-    return [State(UNKNOWN, reason=NO_BLOB) if not blob else State(GONE) if not id else State(SAME if id == blob else CHANGED)
-            for (_, _, blob, _), id in zip(wanted, ids, strict=True)]
+    tree = Tree(repo, revision)
+    tree.ask(path for _, path, blob, _ in wanted if blob)
+    answers: dict[Wanted, State] = {}
+    moved: list[Wanted] = []
+    for item in dict.fromkeys(wanted):
+        if not item[2]:
+            answers[item] = State(UNKNOWN, reason=NO_BLOB)
+        elif tree.id(item[1]) == item[2]:
+            answers[item] = State(SAME)
+        else:
+            moved.append(item)
+    if moved:
+        answers.update(_moved(repo, cache, moved, tree, seconds, scanned))
+    return [answers[item] for item in wanted]
+
+
+class Tree:
+    """What lies under which name at a revision. A name may end in `/`; "." is the top."""
+
+    def __init__(self, repo: Repo, revision: str) -> None:
+        self.repo = repo
+        self.revision = revision
+        self._ids: dict[str, str] = {}
+        self._all: dict[str, list[str]] | None = None
+
+    def ask(self, paths: Iterable[str]) -> None:
+        """Looks these names up, all in one go."""
+        names = [n for n in dict.fromkeys(bare(p) for p in paths) if n not in self._ids]
+        if len(names) > _MANY:
+            self._load()
+        names = [n for n in names if n not in self._ids]
+        if names and self._all is not None:
+            self._ids.update(dict.fromkeys(names, ""))
+        elif names:
+            found = self.repo.git.ids([f"{self.revision}:{n}" if n != "." else f"{self.revision}^{{tree}}" for n in names])
+            self._ids.update(zip(names, found, strict=True))
+
+    def id(self, path: str) -> str:
+        """The object id of a name, "" where there is none."""
+        name = bare(path)
+        if name not in self._ids:
+            self.ask([name])
+        return self._ids[name]
+
+    def there(self, paths: Collection[str]) -> set[str]:
+        self.ask(paths)
+        return {p for p in paths if self.id(p)}
+
+    def named(self, ids: Collection[str]) -> dict[str, list[str]]:
+        """{object id: its names here}."""
+        found = self._load()
+        return {id: found.get(id, []) for id in ids}
+
+    def _load(self) -> dict[str, list[str]]:
+        if self._all is None:
+            self._all = {}
+            for row in self.repo.git.run("ls-tree", "-r", "-t", "-z", "--full-tree", self.revision).decode("utf-8", "replace").split("\0"):
+                if row:
+                    head, _, path = row.partition("\t")
+                    id = head.rpartition(" ")[2]
+                    self._ids[path] = id
+                    self._all.setdefault(id, []).append(path)
+        return self._all
+
+
+def bare(path: str) -> str:
+    return path.rstrip("/") or "."
+
+
+def _moved(repo: Repo, cache: Cache, wanted: Sequence[Wanted], tree: Tree, seconds: float, scanned: bool | None) -> dict[Wanted, State]:
+    """States of paths that are not as they were: changed in their place, or under another name, or gone."""
+    end = time.monotonic() + seconds
+    names = _Followed(repo, cache, wanted, tree, end, scanned)
+    lost = [item for item in wanted if not names.now[item] and not tree.id(item[1])]
+    elsewhere = _elsewhere(repo, tree, lost, names.bases)
+    texts = _Texts(repo)
+    out: dict[Wanted, State] = {}
+    for item in wanted:
+        _, path, blob, lines = item
+        why = names.reason(item)
+        now = names.now[item] or (bare(path) if tree.id(path) else elsewhere.get(item, ""))
+        new = "" if now == bare(path) else now + "/" * (path.endswith("/") and bool(now))
+        if not now:
+            out[item] = State(UNKNOWN, reason=why) if why else State(GONE)
+        elif tree.id(now) == blob:
+            out[item] = State(RENAMED if new else SAME, new)
+        elif lines and names.partial:
+            out[item] = State(UNKNOWN, new, where.PARTIAL)  # its text would come over the network
+        elif lines:
+            out[item] = texts.state(item, tree.id(now), new)
+        else:
+            out[item] = State(CHANGED, new)
+        if now and why == WAITING:
+            out[item].reason = why
+        out[item].via = frozenset(names.via.get(item, ())) - {bare(path), now}
+    return out
+
+
+class _Followed:
+    """Where paths went. `now`: the name there, "" for none, None for not known; `bases`: the commit each was followed from.
+
+    From the anchor, or the commit that took its place, where the history holds one
+    with that very content under that name; else the last removal of a name that is
+    not there counts.
+    """
+
+    def __init__(self, repo: Repo, cache: Cache, wanted: Sequence[Wanted], tree: Tree, end: float, scanned: bool | None) -> None:
+        self.repo = repo
+        self.cache = cache
+        self.now: dict[Wanted, str | None] = dict.fromkeys(wanted)
+        self.bases: dict[Wanted, str] = {}
+        self.via: dict[Wanted, set[str]] = {}
+        self._why: dict[Wanted, str] = {}
+        self.shallow = os.path.exists(os.path.join(repo.common_dir, "shallow"))
+        self.partial = marks.partial(repo)
+        self.history = renames.History(repo, cache, tree.revision, max(0.0, end - time.monotonic()))
+        if self.partial:
+            return
+        in_place = [item for item in wanted if tree.id(item[1])]
+        if in_place and not self.shallow and (self._scanned(tree.revision) if scanned is None else scanned):
+            # No commit ever removed these names, so what has them is what had them.
+            removed = self._removed({bare(item[1]) for item in in_place})
+            self.now.update((item, bare(item[1])) for item in in_place if bare(item[1]) not in removed)
+            wanted = [item for item in wanted if self.now[item] is None]
+        if not wanted:
+            return
+        try:
+            self.bases = _bases(repo, cache, wanted, self.history)
+        except renames.Open:
+            return
+        asked = {item: (self.bases.get(item, ""), bare(item[1])) for item in wanted if item in self.bases or not (self.shallow or tree.id(item[1]))}
+        trace = renames.Trace(self.history, tree.there)
+        found = trace.follow(list(dict.fromkeys(asked.values())))
+        self.now.update((item, found[key]) for item, key in asked.items())
+        self.via = {item: trace.via.get(key, set()) for item, key in asked.items()}
+        self.now.update((item, bare(item[1])) for item in wanted if item not in asked and tree.id(item[1]))
+        self._beside([item for item, key in asked.items() if found[key] == "" and not key[0]], tree.revision, end)
+
+    def _scanned(self, revision: str) -> bool:
+        """Whether all that matters was looked at for a HEAD that contains the revision."""
+        heads = [c for (c,) in self.cache.db.execute("SELECT commit_id FROM pathhead WHERE whole = 1")]
+        if revision in heads or not heads:
+            return bool(heads)
+        out, status = self.repo.git.run_status("rev-list", "-1", revision, "--not", *heads, "--", ok=(0, 128))
+        return not status and not out.strip()
+
+    def _removed(self, names: Collection[str]) -> set[str]:
+        asked = json.dumps(sorted(names))
+        return {p for (p,) in self.cache.db.execute("SELECT DISTINCT path FROM removal WHERE path IN (SELECT value FROM json_each(?))", (asked,))}
+
+    def _beside(self, lost: Sequence[Wanted], revision: str, end: float) -> None:
+        """Compares the anchors that the history lacks with the revision itself, for paths that it does not have."""
+        anchors = sorted({item[0] for item in lost if item[0]})
+        here = {a for a, id in zip(anchors, self.repo.git.ids([f"{a}^{{commit}}" for a in anchors]) if anchors else [], strict=True) if id}
+        found = renames.across(self.repo, [(a, revision) for a in sorted(here)], end - time.monotonic())
+        removed = self.history.removals(bare(item[1]) for item in lost)
+        for item in lost:
+            anchor, path = item[0], bare(item[1])
+            if anchor in here:
+                pairs = found.get((anchor, revision))
+                self.now[item] = None if pairs is None else pairs.get(path) or renames.directory(pairs, path)
+            elif anchor and not removed[path]:
+                self.now[item] = None
+                self._why[item] = where.ABSENT
+
+    def reason(self, item: Wanted) -> str:
+        """Why it is not known where a path went, "" where it is."""
+        if self.now[item] is not None:
+            return ""
+        if item in self._why or self.partial or (self.shallow and item not in self.bases):
+            return self._why.get(item) or (where.PARTIAL if self.partial else where.SHALLOW)
+        return LARGE if self.history.too_large else WAITING
+
+
+def _bases(repo: Repo, cache: Cache, wanted: Sequence[Wanted], history: renames.History) -> dict[Wanted, str]:
+    """{wanted: a commit of the history that has this content under this name}; absent where none is known."""
+    ways = where.places(cache, {item[0] for item in wanted if item[0]})
+    asked = [(item, c) for item in wanted for c in ways.get(item[0], ()) if history.holds(c)]
+    ids = repo.git.ids([f"{c}:{bare(item[1])}" for item, c in asked]) if asked else []
+    out: dict[Wanted, str] = {}
+    for (item, commit), id in zip(asked, ids, strict=True):
+        if id == item[2]:
+            out.setdefault(item, commit)
+    return out
+
+
+def _beside(repo: Repo, wanted: Sequence[Wanted], names: dict[Wanted, str | None], bases: dict[Wanted, str], tree: Tree, end: float) -> None:
+    """Compares the anchors that the history lacks with the revision itself, for paths that it never had."""
+    lost = [item for item in wanted if item not in bases and item[0] and not names[item] and not tree.id(item[1])]
+    anchors = sorted({item[0] for item in lost})
+    here = {a for a, id in zip(anchors, repo.git.ids([f"{a}^{{commit}}" for a in anchors]) if anchors else [], strict=True) if id}
+    found = renames.across(repo, [(a, tree.revision) for a in sorted(here)], end - time.monotonic())
+    for item in lost:
+        anchor, path = item[0], bare(item[1])
+        if anchor in here:
+            pairs = found.get((anchor, tree.revision))
+            names[item] = None if pairs is None else pairs.get(path) or renames.directory(pairs, path)
+
+
+def _elsewhere(repo: Repo, tree: Tree, lost: Sequence[Wanted], bases: dict[Wanted, str]) -> dict[Wanted, str]:
+    """{wanted: the name that its very content has now}, of what no commit is known to have renamed; not a name that it had beside the old one."""
+    wanted = [item for item in lost if item[2] not in _EMPTY]
+    if not wanted:
+        return {}
+    named = tree.named({item[2] for item in wanted})
+    asked = [(item, name) for item in wanted for name in named[item[2]]]
+    ids = repo.git.ids([f"{bases.get(item) or item[0] or tree.revision}:{name}" for item, name in asked]) if asked else []
+    found: dict[Wanted, list[str]] = {}
+    for (item, name), id in zip(asked, ids, strict=True):
+        if id != item[2] or not (bases.get(item) or item[0]):
+            found.setdefault(item, []).append(name)
+    out = {}
+    for item, some in found.items():
+        kept = sorted(n for n in some if os.path.basename(n) == os.path.basename(bare(item[1])))
+        out[item] = kept[0] if kept else min(some)
+    return out
+
+
+class _Texts:
+    """Finds the lines of files again, each file read once for the lines that follow each other."""
+
+    def __init__(self, repo: Repo) -> None:
+        self.repo = repo
+
+    def state(self, item: Wanted, id: str, new: str) -> State:
+        """The state of lines of a file whose content is another one now. `id`: of the file there; `new`: its name where that changed."""
+        lines, _, content = item[3].partition("@")
+        old, now = self.repo.git.objects.get_many([item[2], id])
+        if now is None or now[1] != "blob" or (old is not None and old[1] != "blob") or (old is None and not content):
+            return State(CHANGED, new)
+        found = lineanchor.find(now[2], lines, content, old[2] if old else None)
+        if found is None:
+            return State(CHANGED, new)
+        where_ = f"{found[0]}-{found[1]}" if found[0] != found[1] else str(found[0])
+        return State(RENAMED if new else SAME, new, lines="" if found == lineanchor.parse(lines) else where_)

@@ -9,6 +9,7 @@ the same change as an offer. With nothing to do it costs two git processes.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,7 +21,7 @@ from ..engine.cache import Cache
 from ..engine.document import SCOPE_BITS
 from ..git.layout import Repo
 from ..store import Store
-from . import headmove, marks, standing, twins, where
+from . import aging, headmove, marks, standing, twins, where
 from .ancestry import Ancestry
 from .patches import Patches
 
@@ -47,7 +48,7 @@ def go_on_later(store: Store, stands: dict[str, where.Stand]) -> None:
 
 
 def finish(store: Store, seconds: float = BACKGROUND) -> None:
-    """Searches the history of every worktree's HEAD for all anchors, and keeps where they stand (`standing`).
+    """Searches the history of every worktree's HEAD for all anchors, and keeps where they stand (`standing`) and what became of their paths (`staleness`).
 
     Every few seconds what was found is kept, so the next call goes on there.
     """
@@ -73,7 +74,9 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
 
     with guard.locked(_lock(store), 0) as free:
         if free:
+            end = time.monotonic() + seconds
             store.with_cache(search, refresh=False)
+            store.with_cache(lambda cache: aging.keep_up(repo, cache, repo.heads(), end - time.monotonic()), refresh=False)
 
 
 def _stand(repo: Repo, cache: Cache, ground: headmove.Ground, heads: list[str], head: str, fresh: set[str], seconds: float) -> bool:

@@ -48,6 +48,10 @@ CREATE TABLE pathstate(slot INTEGER NOT NULL, row INTEGER NOT NULL, place INTEGE
   reason TEXT NOT NULL, blob TEXT NOT NULL, PRIMARY KEY(slot, row, place)) WITHOUT ROWID;
 CREATE INDEX pathstate_now ON pathstate(slot, now) WHERE now <> '';
 CREATE INDEX pathstate_lost ON pathstate(slot, blob) WHERE state <> 'same';
+-- For which HEADs; rows: all memories with a lower row were looked at; whole: all that was removed since their anchors is in `removal`.
+CREATE TABLE pathhead(slot INTEGER PRIMARY KEY, commit_id TEXT NOT NULL UNIQUE, rows INTEGER NOT NULL, whole INTEGER NOT NULL);
+-- Names between the old one and the new one, or the last one: what happens to them matters too.
+CREATE TABLE pathvia(slot INTEGER NOT NULL, name TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY(slot, name, row)) WITHOUT ROWID;
 -- What git said about removals and renames (`renames`). path '': all that this commit removed is here; old '': all that it renamed is here.
 CREATE TABLE removal(path TEXT NOT NULL, commit_id BLOB NOT NULL, PRIMARY KEY(path, commit_id)) WITHOUT ROWID;
 CREATE INDEX removal_commit ON removal(commit_id);

@@ -238,6 +238,8 @@ class Update:
         self.cache.set_codes({row: bytes(CODE) for row, _ in shown})
         self.count -= len(shown)
         for part in _parts(rows):
+            for table in ("pathstate", "pathvia"):
+                self.db.execute(f"DELETE FROM {table} WHERE slot IN (SELECT slot FROM pathhead) AND row IN ({_marks(part)})", part)
             for table, column in (("edge", "a"), ("edge", "b"), ("sketch", "row"), ("rank", "row"), ("label", "row"), ("memory", "row")):
                 self.db.execute(f"DELETE FROM {table} WHERE {column} IN ({_marks(part)})", part)
 

@@ -72,6 +72,17 @@ class Git:
             raise GitFailed(f"git {args[0]} failed: {last.removeprefix('fatal: ')}", status=process.returncode, stderr=text)
         return out, process.returncode
 
+    def limited(self, seconds: float, *args: str, stdin: bytes = b"") -> tuple[bytes, bool]:
+        """(stdout, whether it is whole): of a call that is ended after `seconds`, or that fails, what came until then. Nothing is fetched for it."""
+        process = self.start(args, {"GIT_NO_LAZY_FETCH": "1"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        try:
+            out, _ = process.communicate(stdin, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, _ = process.communicate()
+            return out, False
+        return out, process.returncode == 0
+
     def text(self, *args: str, ok: tuple[int, ...] = (0,)) -> str:
         """stdout as text without the final newline; empty where the call failed with a status in `ok`."""
         return self.run(*args, ok=ok).decode("utf-8", "surrogateescape").rstrip("\n")
