@@ -5,9 +5,9 @@
 | supersedes | a memory and the one whose place it took | 1 |
 | mentions | a memory and one whose id stands in its text | 1 |
 | session | memories of one agent's session | 1 |
-| file | memories that name the same file | common paths as a share of all paths of both |
+| file | memories that name the same file | common paths as a share of all paths of both, from FILES_FROM |
 | similar | texts with common runs of three words | the share of common runs (Jaccard), above 0.3 |
-| near | texts of like meaning | the cosine of the packaged table's vectors, from NEAR_FROM |
+| near | a text and the NEAR nearest in meaning of those before it | the cosine of the packaged table's vectors, from NEAR_FROM |
 | time | what one author wrote within half an hour | 1 falling to 0 |
 
 Promises. A weight depends on the two memories alone, so neither the order in
@@ -19,16 +19,16 @@ memories name makes 40,000 edges, not 50 million. No pass over all pairs.
 What is missed. Of a file, a session or a run of words that more than WINDOW
 memories share: all but the WINDOW nearest in time on either side. Of texts at a
 Jaccard of exactly 0.3: 6 % (0.7 ** 8: none of the eight smallest hashes of both
-together is common), at 0.5: 0.4 %. Of meaning: memories that are not among the
-200 nearest sign codes, and all but the NEAR best.
+together is common), at 0.5: 0.4 %. Of meaning: all but the NEAR best, and with
+few new rows what is not among the 64 nearest sign codes.
 """
 
 from __future__ import annotations
 
-import calendar
-import time
+import datetime
 from array import array
 from collections import OrderedDict
+from functools import cached_property
 from zlib import crc32
 
 from ..core import text
@@ -50,17 +50,21 @@ KINDS = ("supersedes", "mentions", "session", "file", "similar", "near", "time")
 SUPERSEDES, MENTIONS, SESSION, FILE, SIMILAR, NEARBY, TIME = range(len(KINDS))
 
 WINDOW = 4  # memories before and behind, in the order of time
+# Less is a commit that went over the whole tree, beside one that touched a file of it.
+FILES_FROM = 0.1
 JACCARD = 0.3  # of seed 002
 RUN = 3  # words
 SKETCH = 8  # smallest hashes that stand for a text
-# Between two memories of a project's history, drawn by chance, a cosine of 0.6 is met once in some thousand pairs: `tools/eval_graph.py --cosines`.
-NEAR_FROM = 0.6
+# Commits of one topic (restic, 960 pairs) reach it in 15 of 100 pairs, two drawn by chance from its history in 8 of 10,000; 0.6: 22 and 22, 0.7: 9 and 3.
+NEAR_FROM = 0.65
 NEAR = 5
 # After half an hour without a sign the next thing somebody does is commonly counted as another visit; commits of one piece of work are closer.
 CLOSE = 30 * 60
 # More memories of one second than a person writes were imported: that they came together says nothing.
 TYPED = 3
-_PAIRS = 4_000_000  # comparisons from which numpy's import pays
+_PAIRS = 500_000  # comparisons from which the import of numpy pays: plain Python takes 1 microsecond each
+_LOOKED_AT = 64  # nearest sign codes whose cosines are computed
+_MANY = 1_000  # new rows from which reading all times once is cheaper than asking for each path
 _TEXTS = 5_000  # sets of runs kept in memory
 _HEX = frozenset("0123456789abcdef")
 _SHORTEST = 8  # digits of an id in a text; commits have such names, too, so it must be the id of a memory
@@ -69,14 +73,15 @@ _SHORTEST = 8  # digits of an id in a text; commits have such names, too, so it 
 class Node:
     """One row as edges need it."""
 
-    __slots__ = ("at", "author", "id", "line", "paths", "row", "session", "status", "words")
-
     def __init__(self, row: int, id: str, line: int, status: int, at: str, author: str, record: Record) -> None:
-        data = record.data
         self.row, self.id, self.line, self.status, self.at, self.author = row, id, line, status, at, author
-        self.paths = frozenset(document.storable(p) for p in document.paths_of(data))
-        self.session = session_key(data.get("session"))
-        self.words = text.terms(document.vector_text(data))
+        self.data = record.data
+        self.paths = frozenset(document.storable(p) for p in document.paths_of(self.data))
+        self.session = session_key(self.data.get("session"))
+
+    @cached_property
+    def words(self) -> list[str]:
+        return text.terms(document.vector_text(self.data))
 
 
 class Finder:
@@ -151,19 +156,31 @@ class Finder:
             for path in node.paths:
                 asked.setdefault(path, set()).add(node.row)
         pairs: set[tuple[int, int]] = set()
+        whole = self._times() if len(nodes) >= _MANY else {}
         for path, new in asked.items():
-            sql = "SELECT m.row FROM label b JOIN memory m ON m.row = b.row WHERE b.kind = 'path' AND b.value = ? AND m.status = 0 ORDER BY m.at, m.row"
-            pairs.update(_windows([row for (row,) in self.cache.db.execute(sql, (path,))], new))
+            if whole:
+                found = [row for (row,) in self.cache.db.execute("SELECT row FROM label WHERE kind = 'path' AND value = ?", (path,)) if row in whole]
+                members = sorted(found, key=lambda row: (whole[row], row))
+            else:
+                sql = "SELECT m.row FROM label b JOIN memory m ON m.row = b.row WHERE b.kind = 'path' AND b.value = ? AND m.status = 0 ORDER BY m.at, m.row"
+                members = [row for (row,) in self.cache.db.execute(sql, (path,))]
+            pairs.update(_windows(members, new))
+        ids = self._ids({row for pair in pairs for row in pair})
+        self._read_paths(sorted({row for pair in pairs for row in pair} - self._paths.keys()))
         for a, b in pairs:
-            one, other = self._paths_of(a), self._paths_of(b)
-            out[a, b, FILE] = len(one & other) / len(one | other)
+            one, other = self._paths[a], self._paths[b]
+            share = len(one & other) / len(one | other)
+            if share >= FILES_FROM and ids.get(a) != ids.get(b):  # two versions of one memory are no two memories
+                out[a, b, FILE] = share
         if len(self._paths) > 20 * _TEXTS:
             self._paths.clear()
 
-    def _paths_of(self, row: int) -> frozenset[str]:
-        if row not in self._paths:
-            self._paths[row] = frozenset(p for (p,) in self.cache.db.execute("SELECT b.value FROM label b WHERE b.kind = 'path' AND b.row = ?", (row,)))
-        return self._paths[row]
+    def _times(self) -> dict[int, str]:
+        return dict(self.cache.db.execute("SELECT row, at FROM memory WHERE status = 0").fetchall())
+
+    def _read_paths(self, rows: Sequence[int]) -> None:
+        for node in self._nodes(rows):
+            self._paths[node.row] = node.paths
 
     def _sessions(self, nodes: Sequence[Node], out: Edges) -> None:
         asked: dict[int, list[tuple[str, int]]] = {}
@@ -180,7 +197,7 @@ class Finder:
             return
         db = self.cache.db
         for order, limit in (("m.at <= ?1 AND m.at >= ?2 ORDER BY m.at DESC, m.row DESC", here - CLOSE), ("m.at >= ?1 AND m.at <= ?2 ORDER BY m.at, m.row", here + CLOSE)):
-            bound = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(limit))
+            bound = _stored(limit)
             found = db.execute(f"SELECT m.row, m.at FROM memory m WHERE m.status = 0 AND m.author = ?3 AND {order} LIMIT {TYPED + 2}", (node.at, bound, node.author)).fetchall()
             if sum(at == node.at for _, at in found) > TYPED:
                 return
@@ -237,34 +254,35 @@ class Finder:
         return {row: id for part in _parts(list(rows)) for row, id in self.cache.db.execute(f"SELECT row, id FROM memory WHERE row IN ({part})")}
 
     def _near(self, nodes: Sequence[Node], out: Edges) -> None:
+        """Each memory chooses among those that came before it: so what it chose stands, whatever comes."""
         if self.cache.blind or not nodes:
             return
-        found: dict[int, list[tuple[float, int]]] = {}
-        own = self.cache.vectors([n.row for n in nodes])
-        total = int(self.cache.meta("rows", "0"))
-        if len(nodes) * total > _PAIRS:
-            found = self._near_many(own)
-        else:
-            codes = self.cache.codes()[: total * CODE]
-            for row, vector in own.items():
-                if any(vector):
-                    # A zero code, of a row that is hidden, is as far as any foreign one: it takes no place.
-                    near = [other for _, other in scan.nearest(codes, codes[row * CODE : (row + 1) * CODE], 4 * NEAR + 2) if other != row]
-                    found[row] = scan.rescore(vectors := self.cache.vectors(near), vector, sorted(vectors))
-        ids = self._ids({*found, *(row for near in found.values() for _, row in near[: 2 * NEAR])})
-        for row, near in found.items():
-            chosen = [(cosine, other) for cosine, other in near[: 2 * NEAR] if cosine >= NEAR_FROM and other != row and ids.get(other) != ids.get(row)]
-            out.update({(*_pair(row, other), NEARBY): cosine for cosine, other in chosen[:NEAR]})
+        new = sorted(n.row for n in nodes)
+        found = self._near_many(new) if len(new) * new[-1] > _PAIRS else self._near_few(new)
+        ids = self._ids({row for pair in found for row in pair[:2]})
+        out.update({(*_pair(a, b), NEARBY): cosine for a, b, cosine in found if ids.get(a) != ids.get(b)})
 
-    def _near_many(self, own: dict[int, bytes]) -> dict[int, list[tuple[float, int]]]:
+    def _near_few(self, new: Sequence[int]) -> list[tuple[int, int, float]]:
+        codes = self.cache.codes()
+        found = []
+        for row, vector in sorted(self.cache.vectors(new).items()):
+            if any(vector):
+                # A zero code, of a row that is hidden, is as far as any foreign one: it takes no place.
+                near = [other for _, other in scan.nearest(codes[: row * CODE], codes[row * CODE : (row + 1) * CODE], _LOOKED_AT)]
+                vectors = self.cache.vectors(near)
+                found += [(row, other, cosine) for cosine, other in scan.rescore(vectors, vector, sorted(vectors))[:NEAR] if cosine >= NEAR_FROM]
+        return found
+
+    def _near_many(self, new: Sequence[int]) -> list[tuple[int, int, float]]:
         from ..engine import vectors
 
-        if not hasattr(self, "_matrix"):
-            rows = [row for (row,) in self.cache.db.execute("SELECT row FROM vector ORDER BY row")]
-            kept = self.cache.vectors(rows)
-            self._matrix = rows, vectors.Matrix([kept[row] for row in rows], len(next(iter(kept.values()))))
-        rows, matrix = self._matrix
-        return {row: [(cosine, rows[at]) for cosine, at in matrix.search(vector, 2 * NEAR + 1)] for row, vector in own.items() if any(vector)}
+        rows = [row for (row,) in self.cache.db.execute("SELECT row FROM vector WHERE row <= ? ORDER BY row", (new[-1],))]
+        kept = self.cache.vectors(rows)
+        first = next((i for i, row in enumerate(rows) if row >= new[0]), len(rows))
+        if first == len(rows):
+            return []
+        blocks = vectors.near_pairs([kept[row] for row in rows], len(kept[rows[0]]), first, NEAR_FROM, NEAR)
+        return [(rows[i], rows[j], cosine) for _, pairs in blocks for i, j, cosine in pairs]
 
 
 # --- pure parts ---------------------------------------------------------------
@@ -299,9 +317,16 @@ def session_key(session: object) -> int:
 def seconds(at: str) -> int | None:
     """Seconds since 1970 of a stored time; None where somebody wrote another one."""
     try:
-        return calendar.timegm(time.strptime(at, "%Y-%m-%dT%H:%M:%SZ"))
-    except (ValueError, TypeError):
+        return int(datetime.datetime.fromisoformat(at).timestamp()) if len(at) == 20 and at[19] == "Z" else None
+    except (ValueError, OverflowError):
         return None
+
+
+def _stored(seconds: int) -> str:
+    try:
+        return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError):
+        return ""
 
 
 def _windows(members: Sequence[int], new: set[int]) -> Iterator[tuple[int, int]]:

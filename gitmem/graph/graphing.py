@@ -27,7 +27,7 @@ SMALL = 3_000  # memories up to which ranks follow every change
 DUE = 0.02  # share of memories that came or went, from which ranks of more are made anew
 # How much a rank and a community follow an edge of each kind, by its weight: what somebody said, then what was done together, then likeness.
 STRENGTH = {edges.SUPERSEDES: 1.0, edges.MENTIONS: 1.0, edges.SESSION: 0.5, edges.FILE: 0.5, edges.SIMILAR: 1.0, edges.NEARBY: 0.5, edges.TIME: 0.25}
-_FIRST, _BATCH = 200, 2_000  # rows whose edges are found and written at a time
+_FIRST, _BATCH = 500, 5_000  # rows whose edges are found and written at a time
 _WAIT = 2.0  # seconds to wait for others who write to the cache
 
 
