@@ -142,6 +142,11 @@ def _parts(hit: dict[str, Any]) -> str:
     return ", ".join(f"{k} {v:.3f}" if isinstance(v, float) else f"{k} {v}" for k, v in hit["explain"].items() if v is not None)
 
 
+def excerpt(hit: dict[str, Any], most: int = 6) -> list[str]:
+    """The begin of a memory's text below its title, for a terminal."""
+    return [line for line in _excerpt(hit, most).split("\n") if line]
+
+
 def _excerpt(hit: dict[str, Any], most: int = 6) -> str:
     lines = safe(hit["body"], lines=True).splitlines()
     if lines and " ".join(lines[0].split()) == hit["title"]:
@@ -286,3 +291,53 @@ def suggestions(items: list[dict[str, Any]], more: int = 0) -> None:
         sys.stdout.write(f"{safe(item['id'][:8])} {sure} {safe(item['type'])}: {safe(item['title'])}" + (f" ({remark})" if remark else "") + "\n")
     if more:
         sys.stdout.write(f"… {more} more queued; --all shows them\n")
+
+
+def _sides(item: dict[str, Any]) -> list[tuple[str, dict[str, Any], str]]:
+    """(number, memory or version, what is said of it) of a proposal."""
+    members = item["memories"]
+    if item["kind"] == "versions" and "versions" in members[0]:
+        return [(str(n), {**members[0], **v}, "") for n, v in enumerate(members[0]["versions"], 1)]
+    return [(str(n), m, "would stay" if m["id"] == item["keep"] and len(members) == 2 else "") for n, m in enumerate(members, 1)]
+
+
+def _about(side: tuple[str, dict[str, Any], str]) -> str:
+    number, m, remark = side
+    facts = [f"{m['id'][:8]} [{m['scope']}]", m["type"], str(m["created_at"] or "")[:10], m["author"].partition(" <")[0], m["status"] if m["status"] != "active" else "", remark]
+    return f"{number}  {safe(' · '.join(f for f in facts if f))}"
+
+
+def proposals(items: list[dict[str, Any]]) -> None:
+    """What is proposed about stored memories, a line for each memory concerned."""
+    for item in items:
+        state = f" ({item['state']})" if item["state"] != "waiting" else ""
+        sys.stdout.write(f"{safe(item['id'][:8])} {item['kind']}: {item['title']}{state}\n")
+        for number, m, remark in _sides(item):
+            facts = f" [{m['scope']}] {safe(m['title'])}" if "scope" in m else ""
+            sys.stdout.write(f"    {number} {safe(m['id'][:8])}{facts}" + (f" ({remark})" if remark else "") + "\n")
+
+
+def proposal(item: dict[str, Any], place: str = "") -> None:
+    """One proposal for a person to decide on: on a terminal both texts side by side."""
+    sides = [s for s in _sides(item) if "scope" in s[1]]
+    head = f"{safe(item['id'][:8])}  {item['kind']}: {item['title']}" + ("; deciding may change the team's notes" if item["team"] else "")
+    if not is_terminal():
+        sys.stdout.write(head + "\n")
+        for side in sides:
+            sys.stdout.write(_about(side) + "\n" + "".join(f"    {line}\n" for line in safe(side[1]["body"], lines=True).splitlines()))
+            if side[1]["paths"]:
+                sys.stdout.write("    files: " + safe(", ".join(side[1]["paths"][:6])) + "\n")
+        return
+    from rich.rule import Rule
+    from rich.table import Table
+    from rich.text import Text
+
+    console = _console()
+    console.print(Rule(Text(place), style="dim", align="left"))
+    console.print(Text(head, style="yellow"))
+    table = Table(box=None, pad_edge=False, expand=True)
+    for side in sides:
+        table.add_column(Text(_about(side), style="cyan"), ratio=1, overflow="fold")
+    table.add_row(*[Text(safe(m["body"], lines=True)) for _, m, _ in sides])
+    table.add_row(*[Text("files: " + safe(", ".join(m["paths"][:6])) if m["paths"] else "", style="dim") for _, m, _ in sides])
+    console.print(table)

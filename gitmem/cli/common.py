@@ -90,6 +90,16 @@ def read_stdin() -> str:
     return "" if sys.stdin is None else sys.stdin.buffer.read().decode("utf-8", "replace")
 
 
+def line(question: str) -> str:
+    """One line typed by the user. Raises EOFError at the end of the input."""
+    sys.stdout.write(safe(question))
+    sys.stdout.flush()
+    answer = sys.stdin.readline()
+    if not answer:
+        raise EOFError
+    return answer
+
+
 def text_from(text: str | None, messages: list[str], stdin: bool, initial: str = "") -> str | None:
     """The text of a memory from TEXT, -m (each a paragraph), --stdin, or the editor on a terminal; None where nothing was given."""
     given = [text is not None, bool(messages), stdin]
