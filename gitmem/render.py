@@ -66,6 +66,8 @@ def _where(hit: dict[str, Any]) -> str:
             notes.append(f"{state} since: {', '.join(names[:3])}")
     if hit["scope"] == "private":
         notes.append("private")
+    if hit.get("contradicts"):
+        notes.append(f"contradicted by {', '.join(i[:8] for i in hit['contradicts'][:3])}")
     if hit.get("status", "active") != "active":
         notes.append(hit["status"])
     if hit.get("since"):  # as of a revision: what became of it later
@@ -218,7 +220,8 @@ def memory(item: dict[str, Any], history: list[dict[str, Any]]) -> None:
              ("branch", item["anchor"]["branch"]), ("state", _state(item["anchor"])), ("tags", " ".join(item["tags"])),
              ("paths", ", ".join(f"{p['path']} ({p['state']})" for p in item["paths"])), ("source", item["source"]),
              ("signature", _signed_by(item) or _SIGNED.get((item.get("signature") or {}).get("state", ""))), ("provenance", item["provenance"]), ("confidence", _sure(item)), ("phase", item.get("phase")),
-             ("supersedes", " ".join(item.get("supersedes", []))), ("superseded by", " ".join(item.get("superseded_by", [])))]
+             ("supersedes", " ".join(item.get("supersedes", []))), ("superseded by", " ".join(item.get("superseded_by", []))),
+             ("contradicts", " ".join(item.get("contradicts", [])))]
     for name, value in lines:
         if value not in (None, ""):
             _labelled(name, safe(str(value)))

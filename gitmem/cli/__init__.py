@@ -45,6 +45,7 @@ _COMMANDS = {
     "capture": ("capture",),
     "purge": ("purge",),
     "receipts": ("receipts",),
+    "graph": ("graph",),
     "review": ("review",),
     "consolidate": ("consolidate",),
     "calibrate": ("calibrate",),

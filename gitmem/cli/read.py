@@ -1,10 +1,9 @@
-"""Commands that read memories: recall, list, show, log."""
+"""Commands that read memories: recall, list, show."""
 
 from __future__ import annotations
 
 import json
 from contextlib import nullcontext
-from typing import Any
 
 import typer
 
@@ -146,26 +145,3 @@ def show_command(ids: list[str] = typer.Argument(..., metavar="ID...", help="Mem
                     write()
                 render.memory(item, history)
     return 0
-
-
-@app.command("log")
-def log_command(
-    revisions: list[str] = typer.Argument(None, metavar="[RANGE]...", help="As for `git log`, for example v1.0..HEAD."),
-    limit: int = typer.Option(None, "-n", "--limit", min=1, help="How many at most.", show_default=False),
-    as_json: bool = _Json,
-) -> int:
-    """List memories in the order of the commits they are about."""
-    with opened() as store:
-        items: list[dict[str, Any]] = listing.log(store, revisions or [], limit)
-        if as_json:
-            write_json(items)
-            return 0
-        commit = ""
-        for item in items:
-            if item["anchor"]["commit"] != commit:
-                commit = item["anchor"]["commit"] or ""
-                write(f"commit {commit[:12]}")
-            render.listing([item])
-        if not items:
-            write("no memories in this range")
-        return 0

@@ -7,6 +7,7 @@ are broken by id, so the same state prints the same list.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..anchors import reanchor, where
@@ -15,7 +16,7 @@ from ..engine.cache import Cache
 from ..engine.document import ACTIVE, SUPERSEDED
 from ..engine.filters import Filter
 from ..store import Store
-from ..timeline import then
+from ..timeline import names, then
 from . import memories, view
 
 
@@ -95,8 +96,8 @@ def _depth(version: str, after: dict[str, list[str]]) -> int:
     return depth
 
 
-def log(store: Store, revisions: list[str], limit: int | None) -> list[dict[str, Any]]:
-    """Memories in the order of the commits they are about, newest commit first; `revisions` as for `git log`."""
+def log(store: Store, revisions: list[str], limit: int | None, paths: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Memories in the order of the commits they are about, newest commit first; `revisions` as for `git log`. `paths`: only about these, under whatever name."""
     for name in revisions:
         if name.startswith("-"):
             raise MemError(f"'{name}' is no revision")
@@ -112,7 +113,9 @@ def log(store: Store, revisions: list[str], limit: int | None) -> list[dict[str,
         stands = where.stands(store.repo, cache, elsewhere, store.repo.head()) if elsewhere else {}  # finds what was squashed into this range
         stood = where.places(cache, anchors)
         placed: dict[int, tuple[int, str, str]] = {}
-        for row, anchor, at, id in cache.db.execute("SELECT row, anchor, at, id FROM memory WHERE status = 0"):
+        wanted = Filter(paths=[name for path in paths if path != "." for name in names.at(store.repo, cache, store.repo.head(), path).labels])
+        sql, args = wanted.sql()
+        for row, anchor, at, id in cache.db.execute(f"SELECT row, anchor, at, id FROM memory WHERE row IN ({sql})", args):
             found = [order[a] for a in stood.get(anchor, ()) if a in order]
             if found:
                 placed[row] = (min(found), at, id)

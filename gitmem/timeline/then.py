@@ -252,7 +252,7 @@ def _changed(cache: Cache, known: asof.Known) -> tuple[list[Row], list[int]]:
             continue
         state = min(status for _, _, status in today[id])
         since = "forgotten" if state == FORGOTTEN else "superseded" if state == SUPERSEDED else "edited"
-        by = sorted({r.id for r in known.later.values() if r.op == "create" and set(r.after) & {s.version for _, _, s, _ in shown}}) if state == SUPERSEDED else []
+        by = sorted({r.id for r in known.later.values() if r.id != id and set(r.after) & {s.version for _, _, s, _ in shown}}) if state == SUPERSEDED else []
         hidden += [row for row, _, _ in today[id]]
         later += [Row(n, r, status, scope, since, by) for n, scope, r, status in shown]
     return later, hidden

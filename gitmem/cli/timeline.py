@@ -1,0 +1,139 @@
+"""Commands about memories and revisions: log, why, blame, diff, bisect, check."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+from .. import render
+from ..core.errors import UsageError
+from ..memory import listing
+from ..timeline import why
+from . import app
+from .common import opened, write, write_json
+
+_Json = typer.Option(False, "--json", help="Print JSON.")
+_Limit = typer.Option(None, "-n", "--limit", min=1, help="How many at most.", show_default=False)
+_At = typer.Option("", "--at", "--as-of", metavar="REV", help="As of this revision: its lines, and what was known there, as far as git can tell.")
+_SHOWN = 20  # memories on a terminal
+
+
+class _PathsLast(TyperCommand):
+    """What stands after `--` are paths, as for `git log`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            args = [*args[:at], *(f"--path={path}" for path in args[at + 1 :])]
+        return super().parse_args(ctx, args)
+
+
+@app.command("log", cls=_PathsLast)
+def log_command(
+    revisions: list[str] = typer.Argument(None, metavar="[RANGE]... [-- PATH...]", help="As for `git log`, for example v1.0..HEAD; after `--` paths."),
+    path: list[str] = typer.Option([], "--path", "--paths", help="Only about this file or directory, also under its other names; may be repeated."),
+    limit: int = _Limit,
+    as_json: bool = _Json,
+) -> int:
+    """List memories in the order of the commits they are about."""
+    with opened() as store:
+        paths = [p.rstrip("/") or "." for p in map(store.repo.path_in_tree, path)]
+        items: list[dict[str, Any]] = listing.log(store, revisions or [], limit, paths)
+        if as_json:
+            write_json(items)
+            return 0
+        commit = ""
+        for item in items:
+            if item["anchor"]["commit"] != commit:
+                commit = item["anchor"]["commit"] or ""
+                write(f"commit {commit[:12]}")
+            render.listing([item])
+        if not items:
+            write("no memories in this range" + (" about this path" if path else ""))
+        return 0
+
+
+# Lines
+
+
+@app.command("why")
+def why_command(
+    path: str = typer.Argument(..., metavar="PATH[:LINE]", help="A file or directory; `:LINE` or `:FIRST-LAST` for lines of a file."),
+    limit: int = _Limit,
+    at: str = _At,
+    as_json: bool = _Json,
+) -> int:
+    """Show what is known about a path or its lines: by name (also former ones), by line, by the commits that wrote them. Exit code 1: nothing."""
+    with opened() as store:
+        most = limit or (_SHOWN if render.is_terminal() and not as_json else None)
+        items, more = why.why(store, path, at=at, limit=most)
+        if as_json:
+            write_json(items)
+        else:
+            for item in items:
+                render.listing([item])
+                write(f"    {_because(item['why'])}")
+                for line in render.excerpt(item):
+                    write(line)
+            if more:
+                write(f"… {more} more; -n raises the limit, --json prints all")
+            if not items:
+                write(f"nothing is known about '{path}'" + (f" at {at}" if at else ""))
+        return 0 if items else 1
+
+
+def _because(reasons: list[dict[str, Any]]) -> str:
+    """By what a memory was found, in words."""
+    out = []
+    for reason in reasons:
+        by = reason["by"]
+        if by == why.LINE:
+            out.append(f"about {_spans(reason['lines'])} of {reason['path']}")
+        elif by == why.COMMIT:
+            out.append(f"its commit {reason['commit'][:12]} wrote {_spans(reason['lines'])}")
+        else:
+            words = {why.FILE: "about", why.FORMER: "about it under the name", why.ABOVE: "about its directory", why.INSIDE: "about"}[by]
+            out.append(f"{words} {reason['path']}" + (" (its lines are not there any more)" if reason.get("lines_unknown") else ""))
+    return "; ".join(out[:3]) + ("; …" if len(out) > 3 else "")
+
+
+def _spans(lines: list[list[int]]) -> str:
+    parts = [str(first) if first == last else f"{first}-{last}" for first, last in lines]
+    return ("line " if parts[0].isdigit() and len(parts) == 1 else "lines ") + ", ".join(parts[:4]) + (", …" if len(parts) > 4 else "")
+
+
+@app.command("blame")
+def blame_command(
+    path: str = typer.Argument(..., metavar="PATH[:LINE[-LINE]]", help="A file, and lines of it."),
+    at: str = _At,
+    as_json: bool = _Json,
+) -> int:
+    """Show the lines of a file with the memories about them beside: by line, and by the commit that `git blame` names. Exit code 1: no memory."""
+    with opened() as store:
+        lines, items, name = why.blame(store, path, at=at)
+        if as_json:
+            write_json({"path": name, "lines": [{"line": line.number, "commit": line.commit or None, "text": line.text, "memories": line.ids} for line in lines], "memories": items})
+            return 0 if items else 1
+        beside = max((_gutter(line, 99) for line in lines), key=len, default="")
+        width, digits = min(len(beside), 17), len(str(lines[-1].number)) if lines else 1
+        for line in lines:
+            write(f"{_gutter(line, 2):<{width}}  {line.commit[:8] or 'not yet':<8} {line.number:>{digits}}  {line.text}".rstrip())
+        if items:
+            write()
+        for item in items:
+            render.listing([item])
+            write(f"    {_because(item['why'])}")
+        if not items:
+            write("nothing is known about these lines")
+        return 0 if items else 1
+
+
+def _gutter(line: why.Line, most: int) -> str:
+    """Ids of the memories beside a line; a plus where there are more than fit."""
+    return " ".join(id[:8] for id in line.ids[:most]) if len(line.ids) <= most else f"{line.ids[0][:8]} +{len(line.ids) - 1}"
+
+
+def _range_error() -> UsageError:
+    return UsageError("no range", hint="write A..B, A...B, or one revision for REV..HEAD")
