@@ -17,13 +17,13 @@ PACKAGE = pathlib.Path(gitmem.__file__).parent
 LAYERS = [
     {"__main__", "cli", "hook"},
     {"render"},
-    {"audit", "automemory", "bare", "block", "briefing", "call", "events", "inject", "context", "doctor", "facts", "githooks", "graves", "install", "installed", "listing", "memories", "consolidate", "proposals", "purge", "ready", "suggestions", "review", "calibrate", "announce", "reanchor", "recall", "receipts", "heed", "relevance", "remember", "setup", "served", "sync", "takein", "transfer", "verify", "view", "wipe", "worker", "writeback", "keeper", "harvest", "adr", "asof", "then", "why", "names", "taught", "bisect", "gate"},
+    {"audit", "automemory", "bare", "block", "briefing", "call", "events", "inject", "context", "doctor", "facts", "githooks", "graves", "graphview", "install", "installed", "listing", "memories", "consolidate", "proposals", "purge", "ready", "suggestions", "review", "calibrate", "announce", "reanchor", "recall", "receipts", "heed", "relevance", "remember", "setup", "served", "sync", "takein", "transfer", "verify", "view", "wipe", "worker", "writeback", "keeper", "harvest", "adr", "asof", "then", "why", "names", "taught", "bisect", "gate"},
     {"store"},
     {"keys", "sign", "signature", "trust"},
-    {"ancestry", "better", "learned", "check", "document", "erase", "faults", "filters", "headmove", "index", "llamavec", "marks", "notes", "patches", "plans", "priors", "remote", "rescue", "search", "aging", "drift", "renames", "staleness", "standing", "stored", "treeedit", "twins", "update", "vectors", "where", "commitlog", "alike", "kin", "stages"},
+    {"ancestry", "better", "edges", "graphing", "learned", "check", "document", "erase", "faults", "filters", "headmove", "index", "llamavec", "marks", "notes", "patches", "plans", "priors", "remote", "rescue", "search", "aging", "drift", "renames", "staleness", "standing", "stored", "treeedit", "twins", "update", "vectors", "where", "commitlog", "alike", "kin", "disputes", "stages"},
     {"cache", "embed", "guard", "history", "ledger", "notetree", "odb", "packfile", "parallel", "roots", "scan", "tables", "transcript", "linear"},
     {"changes", "chosen", "config", "failures", "fetch", "gitcmd", "here", "hooklines", "kept", "layout", "llama", "llamaproc", "protocol", "reflock", "session", "spool"},
-    {"__init__", "digest", "errors", "fastjson", "fold", "credit", "usage", "hook", "plain", "promptform", "protocol", "rank", "record", "redact", "redact_context", "redact_rules", "registry", "stem", "plot", "retrain", "claudehome", "jsonedit", "section", "targets", "text", "topic", "sources", "toolcalls", "strip", "signals", "features", "lineanchor"},
+    {"__init__", "digest", "errors", "fastjson", "fold", "pagerank", "communities", "credit", "usage", "hook", "plain", "promptform", "protocol", "rank", "record", "redact", "redact_context", "redact_rules", "registry", "stem", "plot", "retrain", "claudehome", "jsonedit", "section", "targets", "text", "topic", "sources", "toolcalls", "strip", "signals", "features", "lineanchor"},
 ]
 HOMES = {"numpy": {"vectors"}, "pygit2": {"notes"}, "typer": {"cli"}, "rich": {"render"}, "llama_cpp": {"llama"}, "mcp": {"mcp_server"},
          "subprocess": {"gitcmd", "keys", "llamaproc", "marks", "remote", "cli"}, "sqlite3": {"cache", "faults", "guard", "store", "doctor"}}

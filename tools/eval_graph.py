@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import eval_retrieval  # noqa: E402
 
-from gitmem.core import rank, record, text  # noqa: E402
+from gitmem.core import record, text  # noqa: E402
 from gitmem.engine import cache as cache_file  # noqa: E402
 from gitmem.engine import embed  # noqa: E402
 from gitmem.engine.filters import Filter  # noqa: E402
@@ -59,7 +59,7 @@ class Shop:
         began = time.monotonic()
         graphing.catch_up(self.cache, 1e6)
         self.seconds = time.monotonic() - began
-        names = {row: source for row, source in self.cache.db.execute("SELECT row, source FROM memory")}
+        names = dict(self.cache.db.execute("SELECT row, source FROM memory").fetchall())
         search = Search(self.cache, table)
         self.questions = []
         for query, relevant in asked:

@@ -74,7 +74,9 @@ def for_prompt(call: Call, prompt: str) -> None:
                 states.update(standing.read(cache, missing, here.head))
             return states
 
-        hits, verdict, _ = Search(cache, ready.table(), stand).ask(question, wanted, max(FEW, here.settings.number("limit")))
+        search = Search(cache, ready.table(), stand)
+        search.company = here.settings.flag("graph")
+        hits, verdict, _ = search.ask(question, wanted, max(FEW, here.settings.number("limit")))
         if verdict != "HIT" or not hits:
             return []
         worth = [hit for hit in hits if hit.score >= WORTH * hits[0].score]

@@ -8,6 +8,7 @@ lengths, vectors, sign codes, counts, marks, moves and credit. Whether all lines
 there is the notes' business: `index.pending` says it. Left out is what git
 said about commits (`patch`, `branch`, `twin`, `sought`) and about signatures:
 no line gives it, asking again would take minutes, and the page sums hold it.
+Of the graph it looks whether the memories are here, not whether they are alike.
 """
 
 from __future__ import annotations
@@ -96,7 +97,15 @@ def _lines(cache: Cache, table: embed.StaticTable | None) -> str:
     active = {row: rows[row] for (row,) in db.execute("SELECT row FROM memory WHERE status = 0")}
     if len(active) != cache.count():
         return f"{len(active)} memories are indexed, {cache.count()} were counted"
-    return learned.wrong(cache, fold.purged(records)[0]) or _words(cache, active) or _vectors(cache, active, table)
+    return learned.wrong(cache, fold.purged(records)[0]) or _words(cache, active) or _vectors(cache, active, table) or _graph(cache)
+
+
+def _graph(cache: Cache) -> str:
+    """That edges, sketches and ranks belong to memories that are here, and can be at all."""
+    shown = "SELECT row FROM memory WHERE status < 2"
+    asked = (f"SELECT 1 FROM edge WHERE a NOT IN ({shown}) OR b NOT IN ({shown}) OR a = b OR kind NOT BETWEEN 0 AND 6 OR weight NOT BETWEEN 0 AND 1.001 LIMIT 1",
+             f"SELECT 1 FROM sketch WHERE row NOT IN ({shown}) OR length(grams) > 32 LIMIT 1", f"SELECT 1 FROM rank WHERE row NOT IN ({shown}) OR value < 0 LIMIT 1")
+    return "the graph names a memory that is not here, or a link that cannot be" if any(cache.db.execute(sql).fetchone() for sql in asked) else ""
 
 
 def _is_hex(text: str) -> bool:

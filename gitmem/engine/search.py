@@ -44,6 +44,8 @@ class Search:
         self.stand = stand
         # (space, the question's vector there) of the model the user chose; it ranks, the packaged table judges: the verdict is calibrated to that.
         self.better: Callable[[str], tuple[str, bytes] | None] | None = None
+        self.company = False  # whether the graph of memories counts: the setting `mem.graph`
+        self.parts: dict[int, dict[str, float]] = {}  # the priors of the last answer's hits
         self._codes: bytes | None = None
 
     @property
@@ -72,7 +74,8 @@ class Search:
             near = self._better(asked, rows_sql, rows_args)
             hits = rank.fuse(lexical, list(near.items())[:CANDIDATES], {row: near[row] for row, _ in lexical if row in near}, rank.ceiling(terms, df, count))
         seen = hits[: limit * _SEEN]
-        hits = rank.apply_priors(seen, priors.factors(cache, [hit.row for hit in seen], self.stand))
+        self.parts = priors.parts(cache, [hit.row for hit in seen], self.stand, self.company)
+        hits = rank.apply_priors(seen, priors.factors(self.parts))
         return hits[:limit], verdict, probability
 
     def _near(self, vector: bytes, lexical: list[int], rows_sql: str, rows_args: list[object]) -> tuple[list[tuple[int, float]], dict[int, float]]:

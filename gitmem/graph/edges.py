@@ -114,11 +114,11 @@ class Finder:
 
         for part in _parts(rows):
             sql = f"SELECT m.row, m.id, m.line, m.status, m.at, m.author, l.raw FROM memory m JOIN line l ON l.n = m.line WHERE m.status < 2 AND m.row IN ({part})"
-            for *columns, raw in self.cache.db.execute(sql):
+            for row, id, line, status, at, author, raw in self.cache.db.execute(sql):
                 parsed = record.parse(raw)
                 if parsed is None:
                     raise Damaged("a stored record cannot be read")
-                yield Node(*columns, parsed)
+                yield Node(row, id, line, status, at, author, parsed)
 
     # Stated
 

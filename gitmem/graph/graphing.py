@@ -32,15 +32,20 @@ _WAIT = 2.0  # seconds to wait for others who write to the cache
 
 
 def catch_up(cache: Cache, seconds: float = BACKGROUND, *, whole: bool = False) -> bool:
-    """Brings edges, ranks and communities up to date; False where time was up, or nothing can be written now. `whole`: ranks, too, whatever has changed."""
+    """Brings edges, ranks and communities up to date; False where time was up, or nothing can be written now. `whole`: ranks, too, whatever little has changed."""
     if not cache.writable:
         return False
     end = time.monotonic() + seconds
     done = _edges(cache, end)
-    if done and (whole or due(cache)):
+    if done and due(cache, 0.0 if whole else DUE):
         end = time.monotonic() + seconds
         done = rank(cache, lambda: time.monotonic() > end)
     return done
+
+
+def tend(cache: Cache, wanted: bool) -> bool:
+    """The worker's part: nothing where no setting asks for the graph and nobody has looked at it since the cache was made."""
+    return cache.how == "file" and (wanted or cache.meta("graph") != "") and catch_up(cache)
 
 
 def pending(cache: Cache) -> int:
@@ -80,15 +85,14 @@ def _writer(cache: Cache, found: edges.Edges, sketches: list[tuple[int, bytes, i
 # --- ranks and communities -----------------------------------------------------
 
 
-def due(cache: Cache) -> bool:
-    """Whether enough came or went since ranks were made."""
+def due(cache: Cache, share: float = DUE) -> bool:
+    """Whether more than this share came or went since ranks were made; in a small store anything."""
     ranked = int(cache.meta("graph:ranked", "-1"))
     if ranked < 0:
         return True
-    (new,) = cache.db.execute("SELECT count(*) FROM memory WHERE row >= ? AND status < 2", (ranked,)).fetchone()
-    (left,) = cache.db.execute("SELECT count(*) FROM rank").fetchone()
+    new, left = (int(cache.db.execute(sql).fetchone()[0]) for sql in (f"SELECT count(*) FROM memory WHERE row >= {ranked} AND status < 2", "SELECT count(*) FROM rank"))
     changed = new + int(cache.meta("graph:nodes", "0")) - left
-    return changed > (0 if left <= SMALL else DUE * left)
+    return changed > (0 if left <= SMALL else share * left)
 
 
 def links(cache: Cache, rows: Iterable[int] | None = None) -> tuple[list[int], Links, Links]:

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..anchors import reanchor, standing, where
-from ..engine import better, priors, stored
+from ..engine import better, stored
 from ..engine.cache import Cache
 from ..engine.filters import Filter
 from ..engine.index import ON_THE_SPOT
@@ -36,6 +36,7 @@ class Searcher(Search):
     def __init__(self, store: Store, cache: Cache, at: str = "", all_branches: bool = False, hot: bool = False) -> None:
         super().__init__(cache, store.table, None if all_branches else self.stands_of)
         self.store = store
+        self.company = store.settings.flag("graph")
         self.hot = hot
         self.head = (store.repo.commit(at or "HEAD") or "")
         self.stands: dict[str, where.Stand] = {}
@@ -118,9 +119,8 @@ def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = ""
         searcher.stands_of(stored.commit_of(data) for data, _, _ in stored.load(cache, rows))
         objects = view.objects(store, cache, rows, at or "HEAD", searcher.stands)
         reanchor.go_on_later(store, searcher.stands)
-        factors = priors.parts(cache, rows, searcher.stand)
         for hit, item in zip(hits, objects, strict=True):
-            item["score"], item["retrieval"], item["explain"] = round(hit.score, 4), hit.retrieval, {**hit.parts(), **factors[hit.row]}
+            item["score"], item["retrieval"], item["explain"] = round(hit.score, 4), hit.retrieval, {**hit.parts(), **searcher.parts[hit.row]}
         if past:
             past.tell(rows, objects)
         return {"query": query, "verdict": verdict, "probability": round(probability, 4), "degraded": not checked or bool(without),
