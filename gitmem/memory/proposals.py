@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from ..agents import announce
 from ..capture import alike
 from ..core import fold, record
 from ..core.digest import sha256
@@ -311,6 +312,19 @@ def _holds(store: Store, p: Proposal, found: dict[str, Found]) -> bool:
 
 
 # --- looking ----------------------------------------------------------------
+
+
+_AT_END = 5  # new proposals that the end of a session makes at most: nobody asked
+_SECONDS = 5.0  # that the worker compares for, of what is new; with 1,000 memories it needs a tenth of one, with 100,000 one or two
+
+
+def tend(store: Store) -> None:
+    """After a session, where capture is on and `mem.consolidate` does not say no: a look at what is new, of which the next session's start tells."""
+    if store.settings["capture"] == "false" or not store.settings.flag("consolidate"):
+        return
+    fresh = store.with_cache(lambda cache: cache.meta(_MARK, "0 0") != f"{cache.meta('rows', '0')} 1")[0]
+    if fresh and len(waiting(store)) < HELD:
+        announce.add(store.repo.mem_dir, [], [], [p.id for p in look(store, most=_AT_END, seconds=_SECONDS, again=False).made])
 
 
 class Looked(NamedTuple):

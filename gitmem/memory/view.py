@@ -11,6 +11,7 @@ from typing import Any
 
 from ..anchors import where
 from ..core import record
+from ..engine import disputes
 from ..engine.cache import Cache
 from ..engine.document import FORGOTTEN, SUPERSEDED, scope_name
 from ..engine.stored import commit_of, load, paths, word, words
@@ -37,6 +38,10 @@ def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD", stand
     use = learned.evidence(cache, (str(data["id"]) for data, _, _ in loaded))
     items = [_object(data, scope, status, states.get(commit_of(data)), [{"path": p, "state": next(path_states)} for p, _ in paths(data)], use.get(str(data["id"]), credit.Evidence()))
              for data, scope, status in loaded]
+    against = disputes.of(cache, [item["id"] for item in items])
+    for item in items:
+        if item["id"] in against:
+            item["contradicts"] = against[item["id"]]
     for item, said in zip(items, store.trust.public(cache, rows, ["signature" in data for data, _, _ in loaded]), strict=True):
         if said:
             item["signature"] = said
