@@ -33,6 +33,7 @@ _LONG = 20  # terms of a text that may have a word of its own and still repeat a
 _STATEMENT = 60  # words; in longer texts some word contradicts every other text
 
 _NAME = re.compile(r"[\w@$#][\w./:@$#-]*[\w/]|\w")
+_QUOTED = re.compile(r"""[`'"]([^`'"\s]+)[`'"]""")
 _APART = [frozenset(pair.split("/")) for pair in (
     "good/bad", "correct/wrong", "correct/incorrect", "right/wrong", "true/false", "yes/no", "on/off", "enable/disable", "enabled/disabled", "allow/deny", "allow/forbid", "allowed/forbidden",
     "always/never", "before/after", "first/last", "min/max", "minimum/maximum", "add/remove", "with/without", "start/stop", "start/end", "input/output", "read/write", "public/private", "success/failure",
@@ -79,13 +80,13 @@ def stand(text: str) -> Stand:
 
 @lru_cache(8192)
 def names(text: str) -> frozenset[str]:
-    """Words with a digit, a mark inside or a capital within: names of things, of which a part is another thing."""
-    found = set()
+    """Words in quotes, and those with a digit, a mark inside or a capital within: names of things, of which a part is another thing."""
+    found = {word.strip("*_.,:;()[]{}/-").casefold() for word in _QUOTED.findall(text)}
     for word in _NAME.findall(text.replace("’", "'")):
         bare = word.strip("`'\"*_.,:;()[]{}/-")
         if any(c in bare for c in "./_-:@$#") or any(c.isdigit() for c in bare) or any(c.isupper() for c in bare[1:]):
             found.add(bare.casefold())
-    return frozenset(found)
+    return frozenset(found - {""})
 
 
 @lru_cache(8192)
