@@ -8,9 +8,8 @@ import typer
 from typer.core import TyperCommand
 
 from .. import render
-from ..core.errors import UsageError
 from ..memory import listing
-from ..timeline import why
+from ..timeline import taught, why
 from . import app
 from .common import opened, write, write_json
 
@@ -135,5 +134,41 @@ def _gutter(line: why.Line, most: int) -> str:
     return " ".join(id[:8] for id in line.ids[:most]) if len(line.ids) <= most else f"{line.ids[0][:8]} +{len(line.ids) - 1}"
 
 
-def _range_error() -> UsageError:
-    return UsageError("no range", hint="write A..B, A...B, or one revision for REV..HEAD")
+# Branches
+
+
+@app.command("diff")
+def diff_command(
+    revisions: list[str] = typer.Argument(..., metavar="A..B", help="A..B: what B has and A has not; A...B: since B left A; REV: REV..HEAD; A B: A..B."),
+    as_json: bool = _Json,
+) -> int:
+    """Show what a branch teaches: new memories, changed ones, contradictions with what is known, and memories whose files it changed."""
+    with opened() as store:
+        found = taught.diff(store, revisions)
+    if as_json:
+        write_json(found)
+        return 0
+    _section("taught", found["teaches"])
+    _pairs("changed", [(pair["after"], "before", pair["before"], "") for pair in found["changes"]])
+    _pairs("contradicted", [(pair["memory"], "supersedes" if pair["by"] == taught.SUPERSEDES else "may contradict", pair["against"],
+                             "" if pair["by"] == taught.SUPERSEDES else f"{pair['by']}") for pair in found["contradicts"]])
+    _section("forgotten", found["forgets"])
+    _section("made stale", found["stale"])
+    if not any(found[name] for name in ("teaches", "changes", "contradicts", "forgets", "stale")):
+        write(f"nothing about memories between {found['base']['name']} and {found['tip']['name']}")
+    return 0
+
+
+def _section(title: str, items: list[dict[str, Any]]) -> None:
+    if items:
+        write(f"{title}: {len(items)}")
+        render.listing(items)
+
+
+def _pairs(title: str, pairs: list[tuple[dict[str, Any], str, dict[str, Any], str]]) -> None:
+    """Memories, each with the one it has to do with below."""
+    if pairs:
+        write(f"{title}: {len(pairs)}")
+    for new, words, old, why_ in pairs:
+        render.listing([new])
+        write(f"    {words} {old['id'][:8]} {old['type']}: {old['title']}" + (f" ({why_})" if why_ else ""))

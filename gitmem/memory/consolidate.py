@@ -36,7 +36,7 @@ EDITED, YOURS, REPLACED = "edited twice", "yours alone", "names a replaced one"
 WHYS = (SAME, ALL, WORDING, AGAINST, VALUE, EDITED, YOURS, REPLACED)
 
 NEAREST = 0.6  # cosine from which a pair of vectors is looked at
-_MOST = 8  # pairs of one memory by its vector
+MOST = 8  # pairs of one memory by its vector
 CROWD = 40  # memories that name one path; of more, they are not about it
 _PART = 500  # values in one SQL condition
 _KEPT = 20_000  # memories whose texts are kept while one call compares
@@ -224,7 +224,7 @@ def _candidates(cache: Cache, since: int) -> Iterator[tuple[int, int, list[tuple
     place = {row: i for i, row in enumerate(rows)}
     beside = _beside(cache, rows[first])
     done = first
-    for end, pairs in vectors.near_pairs(all_vectors, dims, first, NEAREST, _MOST):
+    for end, pairs in vectors.near_pairs(all_vectors, dims, first, NEAREST, MOST):
         block = [(rows[j], rows[i], near) for i, j, near in pairs]
         seen = {(a, b) for a, b, _ in block}
         more = {(min(a, b), max(a, b)) for b in rows[done:end] for a in beside.get(b, ())} - seen

@@ -21,7 +21,6 @@ from contextlib import contextmanager
 from math import log
 from typing import Any
 
-from ..anchors import where
 from ..core import fold, record
 from ..core.errors import MemError
 from ..core.record import Record
@@ -201,11 +200,10 @@ def _average(db: Any) -> float:
 
 
 @contextmanager
-def opened(store: Store, cache: Cache, revision: str, seconds: float = where.ON_THE_SPOT) -> Iterator[Then]:
-    """The cache as of a revision, for as long as the block lasts. Raises MemError where there is no such commit."""
-    head = commit_of(store, revision)
+def opened(store: Store, cache: Cache, revision: str, known: asof.Known | None = None) -> Iterator[Then]:
+    """The cache as of a revision, for as long as the block lasts. `known`: where the caller has asked already. Raises MemError where there is no such commit."""
     store.trust.catch_up(cache, store.trust.most)
-    known = asof.known(store.repo, cache, head, seconds)
+    known = known or asof.known(store.repo, cache, commit_of(store, revision))
     reason = asof.reason_of(cache, known)
     cache.db.execute("PRAGMA temp_store = MEMORY")  # a full disk stops no answer
     with cache.snapshot():
