@@ -11,12 +11,12 @@ from gitmem.core import record
 from gitmem.feedback import credit, usage
 from gitmem.feedback.credit import Evidence
 
-A, B, C = ("%032x" % n for n in (10, 11, 12))
+A, B, C = (f"{n:032x}" for n in (10, 11, 12))
 S = [f"0f8fad5b-d9cb-469f-a165-7086772895{i:02x}" for i in range(30)]
 
 
 def told(session: int, ids: list[str], route: str = "prompt", cited: dict[str, int] | None = None, touched: dict[str, int] | None = None) -> dict[str, object]:
-    return {"v": 1, "op": "feedback", "id": "%032x" % session, "session": S[session], "shown": {route: ids}, "cited": cited or {}, "touched": touched or {}}
+    return {"v": 1, "op": "feedback", "id": f"{session:032x}", "session": S[session], "shown": {route: ids}, "cited": cited or {}, "touched": touched or {}}
 
 
 def counted(*records: dict[str, object], id: str = A, versions: tuple[str, ...] = ()) -> Evidence:
