@@ -34,11 +34,12 @@ _STATEMENT = 60  # words; in longer texts some word contradicts every other text
 
 _NAME = re.compile(r"[\w@$#][\w./:@$#-]*[\w/]|\w")
 _QUOTED = re.compile(r"""[`'"]([^`'"\s]+)[`'"]""")
+_CODE = re.compile(r"`([^`\n]+)`")
 _APART = [frozenset(pair.split("/")) for pair in (
     "good/bad", "correct/wrong", "correct/incorrect", "right/wrong", "true/false", "yes/no", "on/off", "enable/disable", "enabled/disabled", "allow/deny", "allow/forbid", "allowed/forbidden",
     "always/never", "before/after", "first/last", "min/max", "minimum/maximum", "add/remove", "with/without", "start/stop", "start/end", "input/output", "read/write", "public/private", "success/failure",
     "success/error", "sync/async", "old/new", "client/server", "frontend/backend", "local/remote", "up/down", "left/right", "open/close", "include/exclude", "required/optional", "internal/external",
-    "more/less", "above/below", "dev/prod", "development/production", "staging/production", "test/production", "get/set", "push/pull", "upload/download", "import/export", "encode/decode")]
+    "more/less", "above/below", "dev/prod", "development/production", "staging/production", "test/production", "get/set", "push/pull", "upload/download", "import/export", "encode/decode", "ahead/behind", "reading/editing", "reading/creating", "editing/creating", "reading/writing")]
 _NUMBERS = frozenset("one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty hundred".split())  # noqa: SIM905
 _DAYS = frozenset("monday tuesday wednesday thursday friday saturday sunday".split())  # noqa: SIM905
 _MONTHS = frozenset("january february march april may june july august september october november december".split())  # noqa: SIM905
@@ -110,7 +111,7 @@ def holds(rich: str, poor: str, near: float) -> bool:
     """Whether nothing that `poor` says would be lost with it, as `rich` says it too."""
     if alike.normal(rich) == alike.normal(poor):
         return True
-    if near < SAME or not names(poor) <= names(rich) or _apart(rich, poor):
+    if near < SAME or not _named(rich, poor) or _apart(rich, poor):
         return False
     mine, theirs = alike.terms(poor), alike.terms(rich)
     held = set(theirs)
@@ -120,8 +121,21 @@ def holds(rich: str, poor: str, near: float) -> bool:
     a, b = stand(rich), stand(poor)
     if b.con & a.pro or b.pro & a.con:
         return False
-    common = [t for t in mine if t in held]
-    return common == [t for t in theirs if t in set(mine)] or not _ORDERED.intersection(_words(rich) + _words(poor))
+    return _in_order(rich, poor)
+
+
+def _named(rich: str, poor: str) -> bool:
+    """Whether every name and every piece of code in `poor` stands in `rich`, and not as a part of another one."""
+    if not names(poor) <= names(rich):
+        return False
+    return all(re.search(rf"(?<!\w){re.escape(code)}(?!\w)", rich) for code in _CODE.findall(poor) if code.strip())
+
+
+def _in_order(one: str, other: str) -> bool:
+    """Whether they have their common terms in one order; it only matters where a word says what goes where."""
+    mine, theirs = alike.terms(one), alike.terms(other)
+    common = set(mine) & set(theirs)
+    return [t for t in mine if t in common] == [t for t in theirs if t in common] or not _ORDERED.intersection(_words(one) + _words(other))
 
 
 def _apart(one: str, other: str) -> bool:
@@ -132,7 +146,7 @@ def _apart(one: str, other: str) -> bool:
 
 def rewords(one: str, other: str, near: float) -> bool:
     """Whether they are two wordings of one statement, of which each has something of its own."""
-    if near < CLOSE or _apart(one, other) or any(_SAMPLE.search(t) for t in (one, other)):
+    if near < CLOSE or _apart(one, other) or not _in_order(one, other) or any(_SAMPLE.search(t) for t in (one, other)):
         return False
     a, b = set(alike.terms(one)), set(alike.terms(other))
     return len(a & b) >= _FEW and 10 * len(a & b) >= 7 * len(a | b)
