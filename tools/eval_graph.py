@@ -12,7 +12,7 @@ clones given as NAME=DIR for paths, authors and further questions; says what is 
 from __future__ import annotations
 
 import argparse
-import json
+import bisect
 import math
 import random
 import re
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +32,18 @@ import eval_retrieval  # noqa: E402
 
 from gitmem.core import record, text  # noqa: E402
 from gitmem.engine import cache as cache_file  # noqa: E402
-from gitmem.engine import embed  # noqa: E402
+from gitmem.engine import embed, priors  # noqa: E402
 from gitmem.engine.filters import Filter  # noqa: E402
 from gitmem.engine.search import Search  # noqa: E402
 from gitmem.engine.update import Update  # noqa: E402
-from gitmem.graph import graphing  # noqa: E402
+from gitmem.graph import edges, graphing  # noqa: E402
 
 CHOOSE = {("commits", "uv"), ("commits", "restic"), ("topics", "restic"), ("decisions", "rfcs")}
 LIMIT = 10
 TRAILER = re.compile(r"^[A-Z][A-Za-z-]+-by: |^Change-Id: |^(Closes|Fixes|References)[: ]", re.M)
+
+
+Factors = Callable[["Shop", list[int]], list[float]]
 
 
 class Shop:
@@ -68,6 +72,7 @@ class Shop:
             self.questions.append((hits[: LIMIT * 3], [names[h.row] for h in hits[: LIMIT * 3]], relevant))
         rows = sorted({h.row for hits, _, _ in self.questions for h in hits})
         self.ranks = {row: (value, community) for row, value, community in self.cache.db.execute("SELECT row, value, community FROM rank")}
+        self.sorted_ranks = sorted(value for value, _ in self.ranks.values())
         self.links: dict[int, dict[int, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
         wanted = set(rows)
         for a, b, kind, weight in self.cache.db.execute("SELECT a, b, kind, weight FROM edge"):
@@ -149,7 +154,7 @@ def changelog(clone: str, commits: dict[str, dict[str, Any]]) -> tuple[list[dict
         if number and len(parents.split()) == 2:
             first, second = parents.split()
             of[number[1]] = subprocess.run([*git, "rev-list", "--no-merges", f"{first}..{second}"], capture_output=True, text=True, check=True).stdout.split()
-    said = subprocess.run([*git, "show", "HEAD:CHANGELOG.md"], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run([*git, "show", "HEAD:CHANGELOG.md"], capture_output=True, text=True, check=False).stdout
     asked = []
     for entry in re.split(r"\n- ", said):
         numbers = re.findall(r"#(\d+) PR", entry)
@@ -158,3 +163,128 @@ def changelog(clone: str, commits: dict[str, dict[str, Any]]) -> tuple[list[dict
         if relevant and len(relevant) <= 15 and len(text.terms(words)) >= 4:
             asked.append((words, relevant))
     return [{"_id": c, "title": v["subject"], "text": v["body"], **{k: v[k] for k in ("ts", "author", "paths")}} for c, v in commits.items()], asked
+
+
+# --- judging ---------------------------------------------------------------
+
+
+def company(strength: float, core: int = priors.CORE) -> Factors:
+    """The prior in use (`priors.COMPANY`), at any strength."""
+
+    def factors(shop: Shop, rows: list[int]) -> list[float]:
+        found = [shop.ranks[row][1] for row in rows]
+        return [1 + strength * (found[:core].count(name) - (i < core)) / (core - 1) for i, name in enumerate(found)]
+
+    return factors
+
+
+def central(strength: float) -> Factors:
+    """PageRank as a prior: by its place among all ranks, from 1 - strength to 1 + strength."""
+
+    def factors(shop: Shop, rows: list[int]) -> list[float]:
+        return [1 + strength * (2 * bisect.bisect_left(shop.sorted_ranks, shop.ranks[row][0]) / len(shop.sorted_ranks) - 1) for row in rows]
+
+    return factors
+
+
+def linked(strength: float, kinds: set[int]) -> Factors:
+    """A hit is lifted by the hits among the first ten that it has an edge with."""
+
+    def factors(shop: Shop, rows: list[int]) -> list[float]:
+        out = []
+        for row in rows:
+            near = shop.links.get(row, {})
+            out.append(1 + strength * min(1.0, sum(max([w for kind, w in near[o].items() if kind in kinds], default=0.0) for o in rows[:LIMIT] if o != row and o in near)))
+        return out
+
+    return factors
+
+
+IN_USE = {f"company {priors.COMPANY}": company(priors.COMPANY)}
+OTHERS = {"rank lifts 0.1": central(0.1), "rank lowers 0.1": central(-0.1), "time 0.2": linked(0.2, {edges.TIME}), "file 0.1": linked(0.1, {edges.FILE}),
+          "like 0.1": linked(0.1, {edges.SIMILAR, edges.NEARBY}), "all edges 0.1": linked(0.1, set(range(len(edges.KINDS))))}
+GRID = {f"company {g}": company(g) for g in (0.05, 0.15, 0.2, 0.3)}
+
+
+def judge(shop: Shop, factors: Factors | None) -> list[tuple[float, float, float]]:
+    out = []
+    for hits, names, relevant in shop.questions:
+        weights = factors(shop, [h.row for h in hits]) if factors else [1.0] * len(hits)
+        order = sorted(range(len(hits)), key=lambda i: (-hits[i].fused * weights[i], -hits[i].fused, hits[i].row))
+        out.append(scores([names[i] for i in order], relevant))
+    return out
+
+
+def interval(by_shop: list[list[float]]) -> tuple[float, float, float]:
+    """The mean over projects of their mean gains, and where 95 of 100 resamples of their questions lie."""
+    rng = random.Random(1)
+
+    def mean(some: list[list[float]]) -> float:
+        return sum(sum(v) / len(v) for v in some) / len(some)
+
+    drawn = sorted(mean([rng.choices(v, k=len(v)) for v in by_shop]) for _ in range(1_000))
+    return mean(by_shop), drawn[25], drawn[974]
+
+
+def report(title: str, shops: list[Shop], variants: dict[str, Factors]) -> None:
+    if not shops:
+        return
+    base = {shop.name: judge(shop, None) for shop in shops}
+    print(f"\n{title}\n\n| | memories | questions | nDCG@10 | MRR@10 | recall@10 | " + " | ".join(variants) + " |\n" + "|---" * (6 + len(variants)) + "|")
+    gains = {name: [[a[0] - b[0] for a, b in zip(judge(shop, factors), base[shop.name], strict=True)] for shop in shops] for name, factors in variants.items()}
+    for place, shop in enumerate(shops):
+        n = len(shop.questions)
+        means = [sum(s[k] for s in base[shop.name]) / n for k in range(3)]
+        print(f"| {shop.name} | {shop.cache.count():,} | {n} | " + " | ".join(f"{m:.3f}" for m in means) + " | " + " | ".join(f"{sum(gains[v][place]) / n:+.4f}" for v in variants) + " |")
+    found = {name: interval(some) for name, some in gains.items()}
+    print("| **mean of the projects** | | | | | | " + " | ".join(f"**{m:+.4f}** ({low:+.4f} to {high:+.4f})" for m, low, high in found.values()) + " |")
+    print("| questions better / worse | | | | | | " + " | ".join(f"{sum(g > 1e-9 for v in some for g in v)} / {sum(g < -1e-9 for v in some for g in v)}" for some in gains.values()) + " |", flush=True)
+
+
+def cosines(shop: Shop) -> None:
+    """How often a cosine is reached by two memories of a store drawn by chance, and by two answers of one question."""
+    rng = random.Random(1)
+    row_of = {source: row for row, source in shop.cache.db.execute("SELECT row, source FROM memory")}
+    rows = sorted(row_of.values())
+    kept = shop.cache.vectors(rows)
+    chance = [embed.cosine(kept[a], kept[b]) for a, b in (rng.sample(rows, 2) for _ in range(20_000))]
+    pairs = [(row_of[a], row_of[b]) for _, _, relevant in shop.questions for a in relevant for b in relevant if a < b and a in row_of and b in row_of]
+    together = [embed.cosine(kept[a], kept[b]) for a, b in pairs]
+    for floor in (0.5, 0.6, 0.65, 0.7, 0.8):
+        print(f"{shop.name}: cosine {floor}: {sum(c >= floor for c in chance) / len(chance):.5f} by chance, {sum(c >= floor for c in together) / max(1, len(together)):.3f} of {len(together)} pairs of one topic")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("clones", nargs="*", metavar="NAME=DIR")
+    parser.add_argument("--eval", default=str(ROOT.parent / "shared" / "eval"))
+    parser.add_argument("--grid", action="store_true", help="other strengths, for the projects to choose on only")
+    parser.add_argument("--cosines", action="store_true", help="how far apart pairs are, for one project to choose on, and nothing else")
+    args = parser.parse_args()
+    clones = dict(item.split("=", 1) for item in args.clones)
+    known: dict[str, dict[str, dict[str, Any]]] = {}
+    table = embed.StaticTable()
+    chosen: list[Shop] = []
+    judged: list[Shop] = []
+    folder = eval_retrieval.dev_folder(args.eval)
+    for name, project, docs, asked in beir(folder, clones, known) if folder else ():
+        to_choose = (name, project) in CHOOSE
+        if to_choose or not (args.grid or args.cosines):
+            (chosen if to_choose else judged).append(Shop(f"{name}/{project}", docs, asked, table))
+    for project, clone in clones.items() if not (args.grid or args.cosines) else ():
+        if project in known:
+            continue
+        commits = history(clone)
+        for kind, (docs, asked) in (("subjects", subjects(commits)), ("changelog", changelog(clone, commits))):
+            if len(asked) >= 30:
+                judged.append(Shop(f"{kind}/{project}", docs, asked, table))
+    if args.cosines:
+        cosines(next(shop for shop in chosen if shop.name.startswith("topics")))
+        return 0
+    report("To choose on", chosen, {**IN_USE, **OTHERS, **(GRID if args.grid else {})})
+    report("Not used to choose anything", judged, {**IN_USE, **OTHERS})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
