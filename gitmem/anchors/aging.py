@@ -16,7 +16,7 @@ import time
 from ..engine import stored
 from ..engine.cache import Cache
 from ..git.layout import Repo
-from . import drift, marks, renames
+from . import drift, marks, removals
 from .staleness import SAME, WAITING
 
 TYPE_CHECKING = False
@@ -119,7 +119,7 @@ class _Move:
 
     def __init__(self, repo: Repo, cache: Cache, base: str, head: str, slot: int, end: float) -> None:
         self.repo, self.cache, self.base, self.head, self.slot = repo, cache, base, head, slot
-        self.history = renames.History(repo, cache, head, max(0.0, end - time.monotonic()))
+        self.history = removals.History(repo, cache, head, max(0.0, end - time.monotonic()))
         self.fresh: set[str] = set()  # anchors of memories that came since
         self.gained: list[str] = []
         self._lost: list[str] = []
@@ -157,7 +157,7 @@ class _Move:
         try:
             if not marks.partial(self.repo):
                 self.history.learn([*self._lost, *reversed(self.gained)])
-        except renames.Open:
+        except removals.Open:
             return False
         return True
 
@@ -185,6 +185,6 @@ class _Move:
         try:
             if fresh:
                 self.history.scan([c for c in fresh if self.history.holds(c)])
-        except renames.Open:
+        except removals.Open:
             return False
         return True

@@ -20,7 +20,7 @@ import time
 from ..core import lineanchor
 from ..engine.cache import Cache
 from ..git.layout import Repo
-from . import marks, renames, where
+from . import marks, removals, renames, where
 from .staleness import CHANGED as CHANGED
 from .staleness import GONE as GONE
 from .staleness import RENAMED as RENAMED
@@ -167,7 +167,7 @@ class _Followed:
         self._why: dict[Wanted, str] = {}
         self.shallow = os.path.exists(os.path.join(repo.common_dir, "shallow"))
         self.partial = marks.partial(repo)
-        self.history = renames.History(repo, cache, tree.revision, max(0.0, end - time.monotonic()))
+        self.history = removals.History(repo, cache, tree.revision, max(0.0, end - time.monotonic()))
         if self.partial:
             return
         in_place = [item for item in wanted if tree.id(item[1])]
@@ -180,7 +180,7 @@ class _Followed:
             return
         try:
             self.bases = _bases(repo, cache, wanted, self.history)
-        except renames.Open:
+        except removals.Open:
             return
         asked = {item: (self.bases.get(item, ""), bare(item[1])) for item in wanted if item in self.bases or not (self.shallow or tree.id(item[1]))}
         trace = renames.Trace(self.history, tree.there)
@@ -206,13 +206,13 @@ class _Followed:
         """Compares the anchors that the history lacks with the revision itself, for paths that it does not have."""
         anchors = sorted({item[0] for item in lost if item[0]})
         here = {a for a, id in zip(anchors, self.repo.git.ids([f"{a}^{{commit}}" for a in anchors]) if anchors else [], strict=True) if id}
-        found = renames.across(self.repo, [(a, revision) for a in sorted(here)], end - time.monotonic())
+        found = removals.across(self.repo, [(a, revision) for a in sorted(here)], end - time.monotonic())
         removed = self.history.removals(bare(item[1]) for item in lost)
         for item in lost:
             anchor, path = item[0], bare(item[1])
             if anchor in here:
                 pairs = found.get((anchor, revision))
-                self.now[item] = None if pairs is None else pairs.get(path) or renames.directory(pairs, path)
+                self.now[item] = None if pairs is None else pairs.get(path) or removals.directory(pairs, path)
             elif anchor and not removed[path]:
                 self.now[item] = None
                 self._why[item] = where.ABSENT
@@ -226,7 +226,7 @@ class _Followed:
         return LARGE if self.history.too_large else WAITING
 
 
-def _bases(repo: Repo, cache: Cache, wanted: Sequence[Wanted], history: renames.History) -> dict[Wanted, str]:
+def _bases(repo: Repo, cache: Cache, wanted: Sequence[Wanted], history: removals.History) -> dict[Wanted, str]:
     """{wanted: a commit of the history that has this content under this name}; absent where none is known."""
     ways = where.places(cache, {item[0] for item in wanted if item[0]})
     asked = [(item, c) for item in wanted for c in ways.get(item[0], ()) if history.holds(c)]
@@ -243,12 +243,12 @@ def _beside(repo: Repo, wanted: Sequence[Wanted], names: dict[Wanted, str | None
     lost = [item for item in wanted if item not in bases and item[0] and not names[item] and not tree.id(item[1])]
     anchors = sorted({item[0] for item in lost})
     here = {a for a, id in zip(anchors, repo.git.ids([f"{a}^{{commit}}" for a in anchors]) if anchors else [], strict=True) if id}
-    found = renames.across(repo, [(a, tree.revision) for a in sorted(here)], end - time.monotonic())
+    found = removals.across(repo, [(a, tree.revision) for a in sorted(here)], end - time.monotonic())
     for item in lost:
         anchor, path = item[0], bare(item[1])
         if anchor in here:
             pairs = found.get((anchor, tree.revision))
-            names[item] = None if pairs is None else pairs.get(path) or renames.directory(pairs, path)
+            names[item] = None if pairs is None else pairs.get(path) or removals.directory(pairs, path)
 
 
 def _elsewhere(repo: Repo, tree: Tree, lost: Sequence[Wanted], bases: dict[Wanted, str]) -> dict[Wanted, str]:

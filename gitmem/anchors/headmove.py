@@ -27,6 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+_MAIN, _TAG = 1, 2
 _FEW = 500  # commits that B has more, from which those are left out that no open anchor can have its twin among
 
 
@@ -35,12 +36,14 @@ class Ground:
 
     def __init__(self, repo: Repo, cache: Cache) -> None:
         self.cache = cache
-        rows = [row.split(" ", 1) for row in repo.git.text("for-each-ref", "--format=%(objectname) %(refname)", "refs/heads", "refs/remotes", "refs/replace").splitlines()]
-        self.tips = {tip for tip, ref in rows if not ref.startswith("refs/replace/")}
+        rows = [row.split(" ", 1) for row in repo.git.text("for-each-ref", "--format=%(objectname) %(refname) %(*objectname)", "refs/heads", "refs/remotes", "refs/tags", "refs/replace").splitlines()]
+        self.tips = {tip for tip, ref in rows if ref.startswith(("refs/heads/", "refs/remotes/"))}
+        self.tags = {ref.split(" ")[1] or tip for tip, ref in rows if ref.startswith("refs/tags/")} - self.tips
         self.main = set(marks.main_lines(repo))
         kept = dict(cache.db.execute("SELECT commit_id, main FROM tip"))
-        self.before = set(kept)
-        self.main_before = {tip for tip, main in kept.items() if main}
+        self.before = {tip for tip, kind in kept.items() if kind != _TAG}
+        self.main_before = {tip for tip, kind in kept.items() if kind == _MAIN}
+        self.tags_before = {tip for tip, kind in kept.items() if kind == _TAG}
         self.shallow = os.path.exists(os.path.join(repo.common_dir, "shallow"))
         self.partial = marks.partial(repo)
         said = [_content(repo, "shallow"), _content(repo, "info", "grafts"), str(self.partial), *(f"{tip} {ref}" for tip, ref in rows if ref.startswith("refs/replace/"))]
@@ -49,8 +52,8 @@ class Ground:
 
     def keep(self) -> None:
         """Writes what is so now; the caller owns the transaction."""
-        now = {(tip, int(tip in self.main)) for tip in self.tips | self.main}
-        before = {(tip, int(tip in self.main_before)) for tip in self.before}
+        now = {(t, _TAG) for t in self.tags - self.main} | {(t, _MAIN if t in self.main else 0) for t in self.tips | self.main}
+        before = {(t, _TAG) for t in self.tags_before} | {(t, _MAIN if t in self.main_before else 0) for t in self.before}
         self.cache.db.executemany("DELETE FROM tip WHERE commit_id = ?", [(tip,) for tip, _ in before - now])
         self.cache.db.executemany("INSERT OR REPLACE INTO tip VALUES(?, ?)", sorted(now - before))
         self.cache.set_meta("ground", self.stamp)
@@ -58,7 +61,7 @@ class Ground:
     @property
     def kept(self) -> bool:
         """Whether this is what was kept."""
-        return self.same and self.before == self.tips | self.main and self.main_before == self.main
+        return self.same and self.before == self.tips | self.main and self.main_before == self.main and self.tags_before == self.tags - self.main
 
 
 def _content(repo: Repo, *name: str) -> bytes:
@@ -143,7 +146,7 @@ class Move:
         for commit in reversed(self.lost):
             if not above.isdisjoint(self.lost[commit]) or self.head in self.lost[commit]:
                 above.add(commit)
-        out.update((a, Stand(UNMERGED, a)) for a in dropped if a in above)
+        out.update(where.abandoned(self.repo, {a: Stand(UNMERGED, a) for a in dropped if a in above}))
         return {a for a in dropped if a not in above}
 
     def _reached(self, open_: set[str]) -> set[str]:
@@ -152,6 +155,7 @@ class Move:
             return set()
         out = self._elsewhere(open_)
         out |= self._rebased(open_ - out)
+        out |= self._held(open_ - out)
         left = open_ - out
         if not self.gained or not left:
             return out
@@ -202,6 +206,17 @@ class Move:
                 if between and beside and len(self._list(names[0], [*names[1], *beside])) != len(between):
                     return open_
         return set()
+
+    def _held(self, open_: set[str]) -> set[str]:
+        """The open anchors that a branch or tag held or holds, and none before or now. (HEAD holds what it contains, which is not open.)"""
+        ground = self.ground
+        now, then = {*ground.tips, *ground.tags, self.head}, {*ground.before, *ground.tags_before, self.before}
+        out: set[str] = set()
+        for here, there in ((now, then), (then, now)):
+            names = self._here(here - there) if open_ and here != there else []
+            if names:
+                out |= self._holding(open_, set(self._list(names, self._here(there))))
+        return out
 
     def _beyond(self, tips: Iterable[str]) -> set[str]:
         """The commits of branches that neither the revision nor a main line contains."""

@@ -1,310 +1,28 @@
 """Where paths went between a commit and a revision, as git's rename detection says, commit by commit.
 
-A path is followed forwards: the commits that removed it, what `-M` says they
-renamed it to, and so on until a name is there at the revision. So gradual
-renames, names given back and names given to another file come out as in
-`git log --follow`, which looks from the other end.
+A path is followed forwards: a name lives on from commit to commit until one
+removes it; there it goes where `-M` says it was renamed to. A merge keeps what
+it has of its parents' names. So gradual renames, names given back and names
+given to another file come out as in `git log --follow`, which looks from the
+other end, and branches as if each were followed.
 
-Promise: git decides, for many paths in few processes and at most `seconds`.
-What git said is kept in the cache (`removal`, `renamed`), each commit once, so
-the next call goes on where time ran out; what was not looked at in time is
-said to be open, never guessed.
+Promise: for many paths in few processes and at most the history's `seconds`;
+what could not be looked at in time is said to be open, never guessed.
 """
 
 from __future__ import annotations
 
-import json
-import time
-
-from ..engine.cache import Cache
-from ..git.layout import Repo
+from .removals import History, Open
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-LIMIT = 20.0  # seconds for one commit: rename detection is quadratic up to git's own limit (diff.renameLimit)
-_FIRST, _MOST = 64, 4_000  # commits of one process: few at first, more while they are quick
-_QUICK = 0.2  # seconds of a process below which the next one gets twice as many
-_HOPS = 32  # names a path may have had
-_SOURCES = 512  # commits whose descendants are found in one pass
-_PATIENCE = 0.5  # seconds to wait for another process that writes the cache
-_TOO_LARGE = "?"
+    Key = tuple[str, str]
+    Edge = tuple[Key, int, str]  # (what was asked, the place of a commit, the name it has there)
 
-
-class Open(Exception):
-    """Not all that is needed could be looked at in time."""
-
-
-class History:
-    """The commits of a revision, and what they removed. `commits`: oldest first, parents before children."""
-
-    def __init__(self, repo: Repo, cache: Cache, revision: str, seconds: float) -> None:
-        self.repo = repo
-        self.cache = cache
-        self.revision = revision
-        self.end = time.monotonic() + seconds
-        self._parents: list[list[int]] | None = None
-        self._place: dict[str, int] = {}
-        self.commits: list[str] = []
-        self._after: dict[tuple[str, str], bool] = {}
-        self._removed: dict[str, list[str]] = {}
-        self._pairs: dict[str, dict[str, str]] = {}
-        self.too_large: set[str] = set()  # commits of which git could not say in time what they renamed
-
-    def left(self) -> float:
-        return self.end - time.monotonic()
-
-    def _load(self) -> None:
-        """The whole history in one walk: 100,000 commits take 0.6 s."""
-        if self._parents is not None:
-            return
-        out, whole = self.repo.git.limited(max(self.left(), 0.05), "rev-list", "--topo-order", "--reverse", "--parents", self.revision, "--")
-        if not whole:
-            raise Open
-        parents: list[list[int]] = []
-        place = self._place
-        for row in out.decode().splitlines():
-            commit, *above = row.split()
-            place[commit] = len(parents)
-            parents.append([place[p] for p in above if p in place])
-            self.commits.append(commit)
-        self._parents = parents
-
-    def holds(self, commit: str) -> bool:
-        """Whether the revision contains a commit."""
-        self._load()
-        return commit in self._place
-
-    def descend(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Finds out for each (older, newer) whether the one is an ancestor of the other; `after` answers then."""
-        wanted: dict[str, set[int]] = {}
-        place = self._place
-        for older, newer in pairs:
-            if (older, newer) not in self._after:
-                self._after[older, newer] = False
-                if place[older] < place[newer]:
-                    wanted.setdefault(older, set()).add(place[newer])
-        sources = sorted(wanted, key=lambda c: place[c])
-        assert self._parents is not None or not sources
-        for i in range(0, len(sources), _SOURCES):
-            part = sources[i : i + _SOURCES]
-            targets = {n for c in part for n in wanted[c]}
-            bits = {place[c]: 1 << n for n, c in enumerate(part)}
-            first = place[part[0]]
-            seen: dict[int, int] = {}
-            for n in range(first, max(targets) + 1):
-                mask = bits.get(n, 0)
-                for p in self._parents[n]:  # type: ignore[index]
-                    if p >= first:
-                        mask |= seen.get(p, 0)
-                if mask:
-                    seen[n] = mask
-            for c in part:
-                for n in wanted[c]:
-                    self._after[c, self.commits[n]] = bool(seen.get(n, 0) & bits[place[c]])
-
-    def after(self, older: str, newer: str) -> bool:
-        """Whether `newer` is a proper descendant of `older`, for a pair that `descend` was asked about."""
-        return self._after.get((older, newer), False)
-
-    # What commits removed
-
-    def scan(self, since: Iterable[str]) -> None:
-        """Sees to it that the removals of all descendants of these commits ("" means: of all commits) are known. Raises Open where time runs out."""
-        self._load()
-        parents = self._parents or []
-        roots = set(since)
-        if "" in roots:
-            needed = self.commits
-        else:
-            marks = bytearray(len(parents))
-            for c in roots:
-                marks[self._place[c]] = 1
-            below = []
-            for n in range(min((self._place[c] for c in roots), default=len(parents)), len(parents)):
-                if any(marks[p] for p in parents[n]):
-                    marks[n] = 1
-                    below.append(self.commits[n])
-            needed = below
-        self.learn(needed)
-
-    def learn(self, commits: Sequence[str]) -> None:
-        """Sees to it that the removals of these commits are known, the last ones first. Raises Open where time runs out."""
-        known = self._scanned(commits)
-        missing = [c for c in reversed(commits) if c not in known]
-        found: list[tuple[str, str]] = []
-        at, size = 0, _FIRST
-        try:
-            while at < len(missing):
-                part = missing[at : at + size]
-                left = self.left()
-                begun = time.monotonic()
-                out, whole = self.repo.git.limited(left, "diff-tree", "--stdin", "-r", "-t", "-c", "--no-renames", "--diff-filter=D", "--name-only", "-z",
-                                                   stdin="".join(f"{c}\n" for c in part).encode()) if left > 0 else (b"", False)
-                if not whole:
-                    raise Open
-                found += _names(out, set(part))
-                found += [("", c) for c in part]
-                at += len(part)
-                size = min(_MOST, size * 2) if time.monotonic() - begun < _QUICK else max(_FIRST, size // 2)
-        finally:
-            self._keep("removal", found)
-
-    def _scanned(self, commits: Sequence[str]) -> set[str]:
-        sql = "SELECT commit_id FROM removal WHERE path = ''"
-        out = set(self._removed.get("", ()))
-        for i in range(0, len(commits), 500) if len(commits) < 5_000 else (-1,):
-            part = [bytes.fromhex(c) for c in commits[i : i + 500]] if i >= 0 else []
-            out.update(c.hex() for (c,) in self.cache.db.execute(sql + (f" AND commit_id IN ({','.join('?' * len(part))})" if part else ""), part))
-        return out
-
-    def _keep(self, table: str, rows: Sequence[tuple[str, ...]]) -> None:
-        """Writes what was found; where that is not possible it stays for this call only."""
-        if table == "removal":
-            for path, commit in rows:
-                self._removed.setdefault(path, []).append(commit)
-            made: list[tuple[object, ...]] = [(path, bytes.fromhex(commit)) for path, commit in rows]
-        else:
-            made = [(bytes.fromhex(commit), old, new) for commit, old, new in rows]
-        if made:
-            marks = ", ".join("?" * len(made[0]))
-            self.cache.keep(_PATIENCE, lambda db: db.executemany(f"INSERT OR REPLACE INTO {table} VALUES({marks})", made))
-
-    def removals(self, paths: Iterable[str]) -> dict[str, list[str]]:
-        """{path: commits of this history that removed it, the oldest first}."""
-        names = sorted(set(paths))
-        out: dict[str, set[str]] = {p: set(self._removed.get(p, ())) for p in names}
-        for path, commit in self.cache.db.execute("SELECT path, commit_id FROM removal WHERE path IN (SELECT value FROM json_each(?))", (json.dumps(names),)):
-            out[path].add(commit.hex())
-        return {p: sorted((c for c in found if c in self._place), key=lambda c: self._place[c]) for p, found in out.items()}
-
-    # What they renamed
-
-    def renamed(self, commits: Iterable[str]) -> None:
-        """Sees to it that the renames of these commits are known. Raises Open where time runs out."""
-        missing = [c for c in dict.fromkeys(commits) if c not in self._pairs]
-        for commit, old, new in self._stored(missing):
-            self._take(commit, old, new)
-        missing = [c for c in missing if c not in self._pairs]
-        at, size = 0, 8
-        while at < len(missing):
-            part = missing[at : at + size]
-            left = self.left()
-            if left <= 0:
-                raise Open
-            begun = time.monotonic()
-            out, whole = self.repo.git.limited(min(left, LIMIT) if len(part) == 1 else left, *_RENAMES, "-m", stdin="".join(f"{c}\n" for c in part).encode())
-            took = time.monotonic() - begun
-            if not whole and len(part) > 1 and self.left() > 0:
-                size = 1  # one of them lacks a file, or takes too long
-                continue
-            if not whole and took < LIMIT and self.left() <= 0:
-                raise Open
-            rows = [(c, "", "" if whole else _TOO_LARGE) for c in part]
-            rows += [(c, old, new) for c, pairs in (_renames(out, set(part)) if whole else {}).items() for old, new in pairs.items()]
-            self._keep("renamed", rows)
-            for row in rows:
-                self._take(*row)
-            at += len(part)
-            size = min(256, size * 2) if took < _QUICK else max(1, size // 2)
-
-    def _stored(self, commits: Sequence[str]) -> list[tuple[str, str, str]]:
-        out: list[tuple[str, str, str]] = []
-        for i in range(0, len(commits), 500):
-            part = [bytes.fromhex(c) for c in commits[i : i + 500]]
-            rows = self.cache.db.execute(f"SELECT commit_id, old, now FROM renamed WHERE commit_id IN ({','.join('?' * len(part))})", part)
-            out += [(c.hex(), old, new) for c, old, new in rows]
-        return out
-
-    def _take(self, commit: str, old: str, new: str) -> None:
-        if old:
-            self._pairs.setdefault(commit, {})[old] = new
-        elif new == _TOO_LARGE:
-            self.too_large.add(commit)
-            self._pairs[commit] = {}
-        else:
-            self._pairs.setdefault(commit, {})
-
-    def target(self, commit: str, path: str) -> str:
-        """What a commit renamed a path to, "" for nothing. A directory went where most of its renamed files went. Raises Open where git could not say."""
-        pairs = self._pairs.get(commit)
-        if pairs is None or commit in self.too_large:
-            raise Open
-        return pairs.get(path) or directory(pairs, path)
-
-    def broken(self, since: str, path: str) -> bool:
-        """Whether a path came into being again after a commit, so that what has its name now may be another file."""
-        out, whole = self.repo.git.limited(max(self.left(), 0.05), "log", "-1", "--format=%H", "--full-history", "--no-renames", "--diff-filter=A",
-                                           *([f"{since}..{self.revision}"] if since else [self.revision]), "--", f":(top,literal){path}")
-        if not whole:
-            raise Open
-        return bool(out.strip())
-
-
-_RENAMES = ("diff-tree", "--stdin", "-r", "-M", "--diff-filter=R", "--name-status", "-z")
-
-
-def directory(pairs: dict[str, str], path: str) -> str:
-    """Where a directory went: to the place of more than half of its files that were renamed; "" where there is none."""
-    votes: dict[str, int] = {}
-    inside = path + "/"
-    total = 0
-    for old, new in pairs.items():
-        if old.startswith(inside):
-            total += 1
-            rest = old[len(path) :]
-            if new.endswith(rest) and len(new) > len(rest):
-                votes[new[: -len(rest)]] = votes.get(new[: -len(rest)], 0) + 1
-    best = min(votes, key=lambda p: (-votes[p], p), default="")
-    return best if best and votes[best] * 2 > total else ""
-
-
-def _text(name: bytes) -> str:
-    return name.decode("utf-8", "replace")  # as a record has it, which holds no other bytes
-
-
-def _names(out: bytes, commits: set[str]) -> list[tuple[str, str]]:
-    """[(path, commit)] of `diff-tree --stdin --name-only -z`: a commit's id, then what it removed."""
-    found = []
-    commit = ""
-    for token in out.split(b"\0"):
-        name = _text(token)
-        if name in commits:
-            commit = name
-        elif name:
-            found.append((name, commit))
-    return found
-
-
-def _renames(out: bytes, commits: set[str]) -> dict[str, dict[str, str]]:
-    """{commit: {old: new}} of `diff-tree --stdin --name-status -z`; of a merge's parents the first that says something about a path."""
-    found: dict[str, dict[str, str]] = {}
-    commit = ""
-    tokens = iter(out.split(b"\0"))
-    for token in tokens:
-        word = token.decode("utf-8", "replace")
-        if word in commits:
-            commit = word
-        elif word:
-            old, new = _text(next(tokens)), _text(next(tokens))
-            found.setdefault(commit, {}).setdefault(old, new)
-    return found
-
-
-def across(repo: Repo, pairs: Sequence[tuple[str, str]], seconds: float) -> dict[tuple[str, str], dict[str, str]]:
-    """{(older, newer): {old: new}}: the renames between two commits, whatever lies between; absent where time ran out."""
-    end = time.monotonic() + seconds
-    out: dict[tuple[str, str], dict[str, str]] = {}
-    for older, newer in pairs:
-        left = end - time.monotonic()
-        if left <= 0:
-            break
-        text, whole = repo.git.limited(left, "diff-tree", *_RENAMES[2:], older, newer)
-        if whole:
-            tokens = [_text(t) for t in text.split(b"\0")]
-            out[older, newer] = {tokens[i + 1]: tokens[i + 2] for i in range(0, len(tokens) - 2, 3)}
-    return out
+_HOPS = 64  # names a path may have had
+_AT_ONCE = 512  # names that are followed in one walk over the history
 
 
 class Trace:
@@ -313,77 +31,122 @@ class Trace:
     def __init__(self, history: History, there: Callable[[Sequence[str]], set[str]]) -> None:
         self.history = history
         self.there = there
-        self.via: dict[tuple[str, str], set[str]] = {}  # all names that decided about an answer
-        self._known: dict[str, bool] = {}
+        self.via: dict[Key, set[str]] = {}  # all names that decided about an answer
+        self._ends: dict[Key, list[str]] = {}
+        self._merged: dict[Key, list[tuple[int, str]]] = {}  # what merges removed
+        self._open: set[Key] = set()
 
-    def follow(self, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str | None]:
+    def follow(self, wanted: Sequence[Key]) -> dict[Key, str | None]:
         """{(since, path): its name at the revision, "" where it is not there any more, None where time ran out}.
 
-        `since`: the commit it had that name at, part of the history; "" follows the last removal of that name, whenever it was.
+        `since`: the commit it had that name at, part of the history; "" follows
+        the last removal of that name, whenever it was. Where branches gave it
+        several names, one that was kept comes first, then the one with fewest steps.
         """
-        out: dict[tuple[str, str], str | None] = dict.fromkeys(wanted)
         history = self.history
+        self.via = {key: {key[1]} for key in wanted}
+        self._ends = {key: [] for key in wanted}
         try:
             history.scan({since for since, _ in wanted})
+            last = {name: found[-1] for name, found in history.removals(name for since, name in wanted if not since).items() if found}
+            self._run([(key, history.place(key[0]), key[1]) for key in wanted if key[0]], [(key, last[key[1]], key[1]) for key in wanted if not key[0] and key[1] in last])
+            # What a merge alone renamed, where nothing else is left: as when git took a new file along with its renamed directory.
+            self._run([], [(key, *hit) for key, found in self._ends.items() if not found for hit in self._merged.pop(key, ())], merges=True)
         except Open:
-            return out
-        # All names that may matter, hop by hop, so that each hop costs the same few processes for all paths.
-        reached: dict[tuple[str, str], list[tuple[str, str]]] = {}
-        edge = list(out)
+            self._open.update(key for key, found in self._ends.items() if not found)
+        names = {name for found in self._ends.values() for name in found}
+        there = self.there(sorted(names)) if names else set()
+        return {key: next((n for n in found if n in there), None if key in self._open else "") for key, found in self._ends.items()}
+
+    def _run(self, edges: list[Edge], hits: list[Edge], merges: bool = False) -> None:
+        """Follows names from commits that have them, and from commits that removed them (`hits`), until they end."""
+        seen: set[Edge] = set()
         for _ in range(_HOPS):
-            edge = [e for e in dict.fromkeys(edge) if e not in reached]
-            if not edge:
-                break
+            edges = [e for e in dict.fromkeys([*edges, *self._renamed(hits, merges)]) if e not in seen]
+            if not edges:
+                return
+            seen.update(edges)
+            for key, _, name in edges:
+                self.via[key].add(name)
+            hits = self._walk(edges)
+        self._open.update(key for key, _, _ in edges)
+
+    def _renamed(self, hits: list[Edge], merges: bool) -> list[Edge]:
+        """Where commits that removed names renamed them to; merges only on request."""
+        history, parents = self.history, self.history.parents
+        for key, place, name in hits:
+            if len(parents[place]) > 1 and not merges:
+                self._merged.setdefault(key, []).append((place, name))
+        asked = [hit for hit in hits if merges or len(parents[hit[1]]) < 2]
+        history.renamed(history.commits[place] for _, place, _ in asked)
+        out = []
+        for key, place, name in asked:
             try:
-                edge = self._hop(edge, reached)
+                target = history.target(history.commits[place], name)
             except Open:
-                edge = []
-        self._look({name for _, name in out} | {name for ways in reached.values() for _, name in ways})
-        for key in out:
-            seen: set[tuple[str, str]] = set()
-            try:
-                out[key] = self._end(key, reached, seen)
-            except Open:
-                out[key] = None
-            self.via[key] = {name for _, name in seen}
+                self._open.add(key)
+                continue
+            if target:
+                out.append((key, place, target))
         return out
 
-    def _hop(self, edge: list[tuple[str, str]], reached: dict[tuple[str, str], list[tuple[str, str]]]) -> list[tuple[str, str]]:
-        """Adds to `reached` where one rename takes each (since, name), the oldest first; returns these ends."""
-        history = self.history
-        removed = history.removals(name for _, name in edge)
-        history.descend((since, c) for since, name in edge if since for c in removed[name])
-        ways = {(since, name): [c for c in removed[name] if history.after(since, c)] if since else removed[name][-1:] for since, name in edge}
-        late = False
-        try:
-            history.renamed(c for found in ways.values() for c in found)
-        except Open:
-            late = True
-        for (since, name), found in ways.items():
-            try:
-                reached[since, name] = [(c, to) for c in found for to in [history.target(c, name)] if to]
-            except Open:
-                continue
-        if late:
-            raise Open
-        return [way for key in edge for way in reached.get(key, ())]
+    def _walk(self, edges: Sequence[Edge]) -> list[Edge]:
+        """Follows names as long as they live: those that reach the revision are ends of their keys; returns which commits removed the others."""
+        removed = self.history.removals(name for _, _, name in edges)
+        keys: dict[tuple[int, str], list[Key]] = {}
+        for key, place, name in edges:
+            keys.setdefault((place, name), []).append(key)
+        out: list[Edge] = []
+        mortal = []
+        for start, found in keys.items():
+            if removed[start[1]] and removed[start[1]][-1] > start[0]:
+                mortal.append(start)
+            else:
+                self._live(found, start[1])
+        mortal.sort()
+        for i in range(0, len(mortal), _AT_ONCE):
+            part = mortal[i : i + _AT_ONCE]
+            alive, hits = self._lives(part, removed)
+            for start in alive:
+                self._live(keys[start], start[1])
+            out += [(key, place, start[1]) for start, place in hits for key in keys[start]]
+        return out
 
-    def _look(self, names: set[str]) -> None:
-        missing = sorted(names - set(self._known))
-        found = self.there(missing) if missing else set()
-        self._known.update((name, name in found) for name in missing)
+    def _live(self, keys: Iterable[Key], name: str) -> None:
+        for key in keys:
+            if name not in self._ends[key]:
+                self._ends[key].append(name)
+            if name == key[1]:
+                self._ends[key].sort(key=lambda n: n != name)
 
-    def _end(self, key: tuple[str, str], reached: dict[tuple[str, str], list[tuple[str, str]]], seen: set[tuple[str, str]]) -> str:
-        """Where the way from (since, name) ends: the first name that is there. Raises Open where a step is not known."""
-        if key in seen:
-            return ""
-        seen.add(key)
-        if key not in reached:
-            raise Open
-        if reached[key] and self._known[key[1]] and not self.history.broken(*key):
-            return key[1]  # renamed on one branch, and kept on the one that was merged over it
-        for way in reached[key]:
-            end = self._end(way, reached, seen)
-            if end:
-                return end
-        return key[1] if self._known[key[1]] else ""
+    def _lives(self, starts: Sequence[tuple[int, str]], removed: dict[str, list[int]]) -> tuple[list[tuple[int, str]], list[tuple[tuple[int, str], int]]]:
+        """(those of the names that live until the revision, [(name, place of a commit that removed it)]): one walk, a bit for each name."""
+        begin: dict[int, int] = {}
+        kill: dict[int, int] = {}
+        for bit, (place, name) in enumerate(starts):
+            begin[place] = begin.get(place, 0) | 1 << bit
+            for n in removed[name]:
+                kill[n] = kill.get(n, 0) | 1 << bit
+        parents = self.history.parents
+        lives: dict[int, int] = {}
+        hits = []
+        for n in range(starts[0][0], len(parents)):
+            mask = 0
+            for p in parents[n]:
+                mask |= lives.get(p, 0)
+            if mask and n in kill:
+                hits += [(starts[bit], n) for bit in _bits(mask & kill[n])]
+                mask &= ~kill[n]
+            mask |= begin.get(n, 0)
+            if mask:
+                lives[n] = mask
+        return [starts[bit] for bit in _bits(lives.get(len(parents) - 1, 0))], hits
+
+
+def _bits(number: int) -> list[int]:
+    out = []
+    while number:
+        lowest = number & -number
+        out.append(lowest.bit_length() - 1)
+        number ^= lowest
+    return out

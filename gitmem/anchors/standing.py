@@ -24,8 +24,12 @@ UNBORN = "no commit here yet"
 WAITING = "the history is not searched yet"  # `git mem index` goes on where an answer stopped
 
 
+ABSENT = "its commit is not here"
+ABANDONED = "no branch or tag holds it any more"  # of an unmerged commit
+
+
 class Stand:
-    """The state of an anchor. `commit`: the one to show; `into`: the commit that carries its change; `reason`: why unknown."""
+    """The state of an anchor. `commit`: the one to show; `into`: the commit that carries its change; `reason`: why unknown, or ABANDONED."""
 
     __slots__ = ("commit", "into", "reason", "state")
 

@@ -2,7 +2,7 @@
 
 An anchor is reachable (the revision contains it, or a commit that a rewrite
 put in its place), squashed (a commit of the revision carries its change),
-unmerged, or unknown. Every caller asks `stands`; nobody else works it out.
+unmerged (with a word where no branch holds it any more), or unknown. Every caller asks `stands`; nobody else works it out.
 
 Promise: git decides (ancestry, patch-ids, blob ids), in a bounded number of
 processes however many memories are asked about. What cannot be known (a
@@ -20,6 +20,8 @@ from ..engine.cache import Cache
 from ..git.layout import Repo
 from . import marks, standing, twins
 from .ancestry import Ancestry
+from .standing import ABANDONED as ABANDONED
+from .standing import ABSENT as ABSENT
 from .standing import REACHABLE as REACHABLE
 from .standing import SQUASHED as SQUASHED
 from .standing import UNBORN as UNBORN
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 SAME, CHANGED, GONE = "same", "changed", "gone"
 
 ON_THE_SPOT = 1.0  # seconds an answer waits for patch-ids: about 3,000 commits, once for each
-SHALLOW, PARTIAL, ABSENT = "shallow clone", "partial clone", "its commit is not here"
+SHALLOW, PARTIAL = "shallow clone", "partial clone"
 NOWHERE = "it is about no commit"
 
 
@@ -89,7 +91,22 @@ def _sought(repo: Repo, cache: Cache, open_: dict[str, list[str]], line: Ancestr
         else:
             here = next((c for c in reversed(way) if c in line.here), "")
             out[anchor] = Stand(UNMERGED, here) if here else Stand(UNKNOWN, anchor, reason=ABSENT)
-    return out
+    return abandoned(repo, out)
+
+
+def abandoned(repo: Repo, stands: dict[str, Stand]) -> dict[str, Stand]:
+    """The same states, with the reason where an unmerged commit is held by no branch and no tag."""
+    open_ = {s.commit for s in stands.values() if s.state == UNMERGED}
+    if open_:
+        stdin = "".join(f"{c}\n" for c in sorted(open_)).encode()
+        loose = set(repo.git.run("rev-list", "--stdin", "--not", *_HOLDERS, stdin=stdin).decode().split())
+        for stand in stands.values():
+            if stand.state == UNMERGED:
+                stand.reason = ABANDONED if stand.commit in loose else ""
+    return stands
+
+
+_HOLDERS = ("HEAD", "--branches", "--tags", "--remotes")
 
 
 def moves(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
