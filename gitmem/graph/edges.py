@@ -63,6 +63,7 @@ CLOSE = 30 * 60
 # More memories of one second than a person writes were imported: that they came together says nothing.
 TYPED = 3
 _PAIRS = 500_000  # comparisons from which the import of numpy pays: plain Python takes 1 microsecond each
+_BESIDE = 64  # memories looked at on either side in time, of all authors
 _LOOKED_AT = 64  # nearest sign codes whose cosines are computed
 _MANY = 1_000  # new rows from which reading all times once is cheaper than asking for each path
 _TEXTS = 5_000  # sets of runs kept in memory
@@ -76,6 +77,7 @@ class Node:
     def __init__(self, row: int, id: str, line: int, status: int, at: str, author: str, record: Record) -> None:
         self.row, self.id, self.line, self.status, self.at, self.author = row, id, line, status, at, author
         self.data = record.data
+        self.after = [bytes.fromhex(v) for v in record.after if len(v) == 32 and _HEX.issuperset(v)]
         self.paths = frozenset(document.storable(p) for p in document.paths_of(self.data))
         self.session = session_key(self.data.get("session"))
 
@@ -128,8 +130,9 @@ class Finder:
         if node.status == SUPERSEDED:
             sql = "SELECT m.row, m.id FROM cover c JOIN line l ON l.version = c.version JOIN memory m ON m.line = c.by WHERE l.n = ? AND m.status < 2"
             out.update({(row, node.row, SUPERSEDES): 1.0 for row, id in db.execute(sql, (node.line,)) if id != node.id})
-        sql = "SELECT m.row, m.id FROM cover c JOIN line l ON l.version = c.version JOIN memory m ON m.line = l.n WHERE c.by = ? AND m.status < 2"
-        out.update({(node.row, row, SUPERSEDES): 1.0 for row, id in db.execute(sql, (node.line,)) if id != node.id})
+        for version in node.after:
+            found = db.execute("SELECT m.row, m.id FROM line l JOIN memory m ON m.line = l.n WHERE l.version = ? AND m.status < 2", (version,))
+            out.update({(node.row, row, SUPERSEDES): 1.0 for row, id in found if id != node.id})
 
     def _mentions(self, nodes: Sequence[Node], out: Edges) -> None:
         db = self.cache.db
@@ -196,9 +199,10 @@ class Finder:
         if here is None:
             return
         db = self.cache.db
-        for order, limit in (("m.at <= ?1 AND m.at >= ?2 ORDER BY m.at DESC, m.row DESC", here - CLOSE), ("m.at >= ?1 AND m.at <= ?2 ORDER BY m.at, m.row", here + CLOSE)):
-            bound = _stored(limit)
-            found = db.execute(f"SELECT m.row, m.at FROM memory m WHERE m.status = 0 AND m.author = ?3 AND {order} LIMIT {TYPED + 2}", (node.at, bound, node.author)).fetchall()
+        for order, limit in (("at <= ?1 AND at >= ?2 ORDER BY at DESC, id", here - CLOSE), ("at >= ?1 AND at <= ?2 ORDER BY at, id DESC", here + CLOSE)):
+            # In the order of the index, and no further than it pays: many authors may have been imported in one second.
+            beside = f"SELECT row, at, author FROM memory WHERE status = 0 AND {order} LIMIT {_BESIDE}"
+            found = db.execute(f"SELECT row, at FROM ({beside}) WHERE author = ?3 LIMIT {TYPED + 2}", (node.at, _stored(limit), node.author)).fetchall()
             if sum(at == node.at for _, at in found) > TYPED:
                 return
             near = [(row, abs(there - here)) for row, at in found if row != node.row and (there := seconds(at)) is not None]
