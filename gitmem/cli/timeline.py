@@ -9,9 +9,9 @@ from typer.core import TyperCommand
 
 from .. import render
 from ..memory import listing
-from ..timeline import taught, why
+from ..timeline import bisect, gate, taught, why
 from . import app
-from .common import opened, write, write_json
+from .common import opened, refused, write, write_json
 
 _Json = typer.Option(False, "--json", help="Print JSON.")
 _Limit = typer.Option(None, "-n", "--limit", min=1, help="How many at most.", show_default=False)
@@ -172,3 +172,63 @@ def _pairs(title: str, pairs: list[tuple[dict[str, Any], str, dict[str, Any], st
     for new, words, old, why_ in pairs:
         render.listing([new])
         write(f"    {words} {old['id'][:8]} {old['type']}: {old['title']}" + (f" ({why_})" if why_ else ""))
+
+
+# Staleness
+
+
+@app.command("bisect")
+def bisect_command(
+    id: str = typer.Argument(..., help="The memory, by a unique prefix of its id."),
+    path: list[str] = typer.Option([], "--path", "--paths", help="Only this path of the memory; may be repeated."),
+    as_json: bool = _Json,
+) -> int:
+    """Find the commit that made a memory stale: the first after which a path (or its lines) never again was what it was. Exit code 1: none is stale."""
+    with opened() as store:
+        found, title, stale, fine = bisect.bisect(store, id, [store.repo.path_in_tree(p) for p in path])
+    if as_json:
+        write_json({"id": found, "title": title, "stale": stale, "others": fine})
+        return 0 if stale else 1
+    for item in stale:
+        write(f"{item['path']}: {item['state']}" + (f", now {item['now']}" if item["now"] else ""))
+        write(f"    by {_commit(item)}")
+        for name, words in (("brought", "which took it from"), ("merged_by", "merged by")):
+            rows = item.get(name, [])
+            for row in rows if isinstance(rows, list) else [rows]:
+                write(f"    {words} {_commit(row)}")
+    for item in fine:
+        write(f"{item['path']}: {item['state']}" + (f" to {item['now']}" if item.get("now") else "") + (f" ({item['reason']})" if item.get("reason") else ""))
+    if not stale:
+        write(f"memory {found[:8]} is not stale: {title}")
+    return 0 if stale else 1
+
+
+def _commit(row: dict[str, Any]) -> str:
+    return f"{row['commit'][:12]} {row['date']} {row['author'].split(' <')[0]}: {row['subject']}"
+
+
+@app.command("check")
+def check_command(
+    since: str = typer.Option("", "--since", metavar="REV", help="Only what became stale since this revision, for example origin/main."),
+    as_json: bool = _Json,
+) -> int:
+    """For CI: exit code 1 if memories are stale, or nobody can tell (a shallow clone); 0 if all paths are as they were noted, or renamed."""
+    with opened() as store:
+        found = gate.check(store, since)
+    if as_json:
+        write_json(found)
+        return 1 if found["stale"] or found["unknown"] else 0
+    stale, unknown = found["stale"], found["unknown"]
+    when_ = f" since {since}" if since else ""
+    if stale:
+        write(f"{len(stale)} {'memory' if len(stale) == 1 else 'memories'} became stale{when_}:" if since else f"{len(stale)} stale {'memory' if len(stale) == 1 else 'memories'}:")
+        render.listing(stale)
+        write("`git mem bisect ID` names the commit; `edit --path` or `supersede` says what holds now, `forget` what does not")
+    if unknown:
+        write(f"{len(unknown)} of which nobody can tell" + (" in a shallow clone:" if found["shallow"] else ":"))
+        render.listing(unknown)
+        refused(f"cannot check {len(unknown)} {'memory' if len(unknown) == 1 else 'memories'}",
+                "fetch the whole history: `git fetch --unshallow`, or `fetch-depth: 0` in a workflow" if found["shallow"] else "`git mem index` goes on where an answer stopped")
+    if not stale and not unknown:
+        write(f"no memory became stale{when_}; {found['checked']} name a path" if since else f"no memory is stale; {found['checked']} name a path")
+    return 1 if stale or unknown else 0

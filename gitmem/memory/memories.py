@@ -154,6 +154,8 @@ def supersede(store: Store, prefix: str, fields: dict[str, Any], *, scope: str =
         raise MemError(f"memory '{found.memory.id[:8]}' is {found.memory.status}", hint="`git mem show` says what became of it")
     old = found.record.data
     inherited = _sound({k: old[k] for k in ("type", "tags", "paths", "phase") if k in old and not fields.get(k)})
+    if "paths" in inherited:  # it is about HEAD: what the files held when the old one was made does not matter
+        inherited["paths"] = [{"path": p["path"]} if isinstance(p, dict) else p for p in inherited["paths"]]
     checked = record.content({"author": store.settings.author, **inherited, **{k: v for k, v in fields.items() if v}}, store.settings.number("maxBody"))
     if not allow_secret and store.settings["secrets"] == "refuse":
         refuse_secrets(checked)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from ..anchors import renames
+from ..anchors import removals
 from ..core import record
 from ..engine import stored
 from ..engine.cache import Cache
@@ -75,7 +75,7 @@ def _onwards(repo: Repo, revision: str, found: Names, end: float) -> None:
         out, whole = repo.git.limited(_left(end), "diff-tree", "--no-commit-id", "-m", "-r", "-M", "-z", "--diff-filter=R", "--name-status", commit)
         found.whole = found.whole and whole
         pairs = dict(pairs_of(out))
-        new = pairs.get(name) or renames.directory(pairs, name)
+        new = pairs.get(name) or removals.directory(pairs, name)
         if not new or new in seen:
             return
         seen.add(new)

@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 LINE, FILE, FORMER, COMMIT, ABOVE, INSIDE = "line", "file", "former name", "commit", "directory", "inside"
 _ORDER = (LINE, FILE, FORMER, COMMIT, INSIDE, ABOVE)
+_OF_LINES = (LINE, COMMIT, FILE, FORMER, INSIDE, ABOVE)  # where lines are asked about, who wrote them tells more than the file
 _BINARY = 8000  # bytes in which git looks for a NUL
 _LARGE = 4_000_000  # bytes of a file that is blamed whole
 
@@ -150,6 +151,7 @@ class _Found:
         self.head = head
         self.asked = asked
         self.why: dict[int, list[dict[str, Any]]] = {}
+        self.order = _OF_LINES if asked.first else _ORDER
 
     def _add(self, row: int, how: str, **more: Any) -> None:
         self.why.setdefault(row, []).append({"by": how, **more})
@@ -232,10 +234,10 @@ class _Found:
         def place(row: int) -> tuple[bool, int, int]:
             stand = stands.get(facts[row][0])
             first = self.why[row][0]
-            return stand is not None and stand.state == where.UNMERGED, _ORDER.index(first["by"]), -len(first["path"]) if first["by"] == ABOVE else 0
+            return stand is not None and stand.state == where.UNMERGED, self.order.index(first["by"]), -len(first["path"]) if first["by"] == ABOVE else 0
 
         for row in newest:
-            self.why[row].sort(key=lambda reason: (_ORDER.index(reason["by"]), -len(reason.get("path", ""))))
+            self.why[row].sort(key=lambda reason: (self.order.index(reason["by"]), -len(reason.get("path", ""))))
         return sorted(newest, key=place)
 
 
