@@ -214,7 +214,7 @@ def test_paths_say_whether_they_changed(lab: Lab) -> None:
     (path / "f0.txt").write_text("changed\n")
     lab.git(path, "rm", "-q", "f1.txt")
     lab.git(path, "commit", "-q", "-a", "-m", "change")
-    assert lab.json(path, "list", "--stale")[0]["paths"] == [{"path": "f0.txt", "state": "changed"}, {"path": "f1.txt", "state": "gone"}, {"path": "not-there-yet.txt", "state": "unknown"}]
+    assert lab.json(path, "list", "--stale")[0]["paths"] == [{"path": "f0.txt", "state": "changed"}, {"path": "f1.txt", "state": "gone"}, {"path": "not-there-yet.txt", "state": "unknown", "reason": "it was not there when the memory was made"}]
 
 
 def test_log_follows_the_commits(lab: Lab) -> None:

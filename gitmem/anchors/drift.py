@@ -27,7 +27,8 @@ from .staleness import RENAMED as RENAMED
 from .staleness import SAME as SAME
 from .staleness import STALE as STALE
 from .staleness import State as State
-from .standing import UNBORN, UNKNOWN, WAITING
+from .standing import UNBORN, WAITING
+from .standing import UNKNOWN as UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from ..core.digest import sha256
 from ..engine.cache import Cache
 from ..git.layout import Repo
 from . import marks, standing, twins, where
+from .ancestry import Ancestry
 from .patches import Patches
 from .standing import REACHABLE, UNKNOWN, UNMERGED, Stand
 
@@ -109,7 +110,7 @@ class Move:
         ask |= self._reached({a for a, s in kept.items() if s.state in (UNMERGED, UNKNOWN)} - ask - out.keys())
         if ask:
             kept.update(standing.rows(self.cache, self.slot, f"anchor IN ({inside})", json.dumps(sorted(ask - kept.keys()))))
-            out.update(where.stands(self.repo, self.cache, ask, self.head, max(self.patches.left(), 0.1), again=True))
+            out.update(where.stands(self.repo, self.cache, ask, self.head, max(self.patches.left(), 0.1), again=True, main=self._on_main()))
         self.patches.save()
         return {a: s for a, s in out.items() if a not in kept or not _same(s, kept[a])}
 
@@ -124,6 +125,10 @@ class Move:
                 self.gained.append(commit)
             else:
                 self.lost[commit] = parents
+
+    def _on_main(self) -> Collection[str]:
+        """What HEAD left behind, where that is a main line that stays."""
+        return self.lost if self.before in self.ground.main else ()
 
     def _moved(self, delta: str) -> set[str]:
         """The commits that moves join with one of these."""
@@ -146,7 +151,7 @@ class Move:
         for commit in reversed(self.lost):
             if not above.isdisjoint(self.lost[commit]) or self.head in self.lost[commit]:
                 above.add(commit)
-        out.update(where.abandoned(self.repo, {a: Stand(UNMERGED, a) for a in dropped if a in above}))
+        out.update(where.abandoned(self.repo, {a: Stand(UNMERGED, a) for a in dropped if a in above}, self._on_main()))
         return {a for a in dropped if a not in above}
 
     def _reached(self, open_: set[str]) -> set[str]:
@@ -168,7 +173,9 @@ class Move:
         """Those of the new commits that may be twins of open anchors: what all of their histories have is none."""
         if len(self.gained) <= _FEW:
             return self.gained
-        floor = twins.floor(self.repo, self.head, sorted({c for way in self._way(open_).values() for c in way}))
+        line = Ancestry(self.repo.git, [self.head], {c for way in self._way(open_).values() for c in way})
+        points = [line.forks(c) for way in self._way(open_).values() for c in way if c in line.beyond]
+        floor = twins.floor(self.repo, self.head, sorted(set().union(*points))) if points and all(points) else ""
         if not floor:
             return self.gained
         return self.repo.git.text("rev-list", self.head, "^" + self.before, "^" + floor, "--").split()
@@ -201,7 +208,7 @@ class Move:
         for here, there in ((now, then), (then, now)):
             names = self._here([c for c in here if c not in there]), self._here(there)
             if names[0]:
-                between = set(self._list(names[0], names[1]))
+                between = set(self.gained if (names[0], there) == ([self.head], [self.before]) else self.lost if (names[0], there) == ([self.before], [self.head]) else self._list(*names))
                 beside = [t for t in tips if t not in between]  # a merged one leaves nothing anywhere
                 if between and beside and len(self._list(names[0], [*names[1], *beside])) != len(between):
                     return open_

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..core import record
@@ -21,7 +21,7 @@ from ..engine.cache import Cache
 from ..engine.document import SCOPE_BITS
 from ..git.layout import Repo
 from ..store import Store
-from . import aging, headmove, marks, standing, twins, where
+from . import aging, headmove, marks, staleness, standing, twins, where
 from .ancestry import Ancestry
 from .patches import Patches
 
@@ -38,9 +38,9 @@ def _lock(store: Store) -> str:
     return os.path.join(store.repo.mem_dir, "anchors")
 
 
-def go_on_later(store: Store, stands: dict[str, where.Stand]) -> None:
+def go_on_later(store: Store, stands: dict[str, where.Stand], ages: Mapping[int, Sequence[staleness.State]] | None = None) -> None:
     """Starts a process that finishes the search of which an answer did not see the end, unless one is running."""
-    if where.waiting(stands):
+    if where.waiting(stands) or staleness.waiting(ages or {}):
         with guard.locked(_lock(store), 0) as free:
             pass
         if free:
@@ -62,15 +62,15 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
         fresh = dict(cache.db.execute("SELECT commit_id, n FROM fresh").fetchall())
         if ground.kept and not fresh and set(heads) == set(standing.slots(cache)) and not standing.any_waiting(cache):
             return
-        whole = [_stand(repo, cache, ground, heads, head, set(fresh), seconds) for head in heads]
 
-        def settled(_: object) -> None:
+        def settled() -> None:
             standing.leave(cache, heads)
             ground.keep()
             cache.db.executemany("DELETE FROM fresh WHERE commit_id = ? AND n IS ?", list(fresh.items()))
 
-        if all(whole):
-            cache.keep(0.5, settled)
+        whole = True
+        for head in heads:
+            whole = _stand(repo, cache, ground, heads, head, set(fresh), seconds, settled if whole and head == heads[-1] else None) and whole
 
     with guard.locked(_lock(store), 0) as free:
         if free:
@@ -79,15 +79,15 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
             store.with_cache(lambda cache: aging.keep_up(repo, cache, repo.heads(), end - time.monotonic()), refresh=False)
 
 
-def _stand(repo: Repo, cache: Cache, ground: headmove.Ground, heads: list[str], head: str, fresh: set[str], seconds: float) -> bool:
-    """Keeps the states of all anchors for a HEAD; False where that could not be written."""
+def _stand(repo: Repo, cache: Cache, ground: headmove.Ground, heads: list[str], head: str, fresh: set[str], seconds: float, also: Callable[[], None] | None) -> bool:
+    """Keeps the states of all anchors for a HEAD, and does `also` in the same transaction; False where nothing could be written."""
     slots = standing.slots(cache)
     # From the states of this HEAD, else of one that no worktree has any more, else of any.
     base = next((c for c in (head, *(c for c in slots if c not in heads), *slots) if c in slots), "")
     if base and ground.same and repo.commit(base):
         changed = headmove.Move(repo, cache, ground, base, head, seconds).changes(fresh)
-        return standing.change(cache, base, head, changed, base in heads)
-    return standing.keep(cache, head, where.stands(repo, cache, anchors(cache) | fresh, head, seconds, again=True), heads)
+        return standing.change(cache, base, head, changed, base in heads, also)
+    return standing.keep(cache, head, where.stands(repo, cache, anchors(cache) | fresh, head, seconds, again=True), heads, also)
 
 
 def anchors(cache: Cache, bits: int = 3, most: int = 0) -> set[str]:

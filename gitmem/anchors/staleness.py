@@ -70,6 +70,11 @@ def of(kept: Mapping[int, State] | None, places: int) -> list[State]:
     return [(kept or {}).get(place) or State(UNKNOWN, reason=WAITING) for place in range(places)]
 
 
+def waiting(found: Mapping[int, Iterable[State]]) -> bool:
+    """Whether something is open only because nobody has looked yet."""
+    return any(s.reason == WAITING for states in found.values() for s in states)
+
+
 def worsts(cache: Cache, rows: Iterable[int], head: str) -> dict[int, str]:
     """{memory row: what became of its paths, as `worst` says it}, of those of which something is kept."""
     return {row: worst(found.values()) for row, found in read(cache, rows, head).items()}

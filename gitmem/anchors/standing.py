@@ -15,7 +15,7 @@ from ..core import fastjson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from ..engine.cache import Cache
 
@@ -77,7 +77,7 @@ def certain(cache: Cache, anchors: Iterable[str], head: str) -> dict[str, Stand]
 _ROWS = "SELECT anchor, state, commit_id, into_commit, reason FROM stand WHERE slot = ?"
 
 
-def keep(cache: Cache, head: str, stands: Mapping[str, Stand], heads: Collection[str] = ()) -> bool:
+def keep(cache: Cache, head: str, stands: Mapping[str, Stand], heads: Collection[str] = (), also: Callable[[], object] | None = None) -> bool:
     """Keeps the states of all anchors for a HEAD; False where nothing can be written now.
 
     `heads`: those of all worktrees; the states of another HEAD make room. Only what changed is written: a commit changes few states.
@@ -88,7 +88,7 @@ def keep(cache: Cache, head: str, stands: Mapping[str, Stand], heads: Collection
     before = set(cache.db.execute(_ROWS, (slot,)).fetchall())
     now = {(anchor, s.state, s.commit, s.into, s.reason) for anchor, s in stands.items()}
     left = [n for n in free if n != slot]
-    if head in had and before == now and not left:
+    if head in had and before == now and not left and also is None:
         return True
 
     def write(_: object) -> None:
@@ -98,6 +98,8 @@ def keep(cache: Cache, head: str, stands: Mapping[str, Stand], heads: Collection
         for n in left:
             cache.db.execute("DELETE FROM stand WHERE slot = ?", (n,))
             cache.db.execute("DELETE FROM head WHERE slot = ?", (n,))
+        if also is not None:
+            also()
 
     return cache.keep(0.5, write)
 
@@ -108,14 +110,14 @@ def rows(cache: Cache, slot: int, where: str = "", *values: object) -> dict[str,
     return {anchor: Stand(state, commit, into, reason) for anchor, state, commit, into, reason in found}
 
 
-def change(cache: Cache, base: str, head: str, changed: Mapping[str, Stand], stays: bool) -> bool:
+def change(cache: Cache, base: str, head: str, changed: Mapping[str, Stand], stays: bool, also: Callable[[], object] | None = None) -> bool:
     """Keeps for `head` the states of the kept HEAD `base` with these changes; False where nothing can be written now.
 
-    Only the changes are written, unless the base `stays`, as another worktree's.
+    Only the changes are written, unless the base `stays`, as another worktree's. `also` is done in the same transaction.
     """
     kept = slots(cache)
     slot = kept[base] if not stays or base == head else next(n for n in range(len(kept) + 1) if n not in kept.values())
-    if base == head and not changed:
+    if base == head and not changed and also is None:
         return True
 
     def write(_: object) -> None:
@@ -124,6 +126,8 @@ def change(cache: Cache, base: str, head: str, changed: Mapping[str, Stand], sta
             cache.db.execute("INSERT INTO stand SELECT ?, anchor, state, commit_id, into_commit, reason FROM stand WHERE slot = ?", (slot, kept[base]))
         cache.db.execute("INSERT OR REPLACE INTO head VALUES(?, ?)", (slot, head))
         cache.db.executemany("INSERT OR REPLACE INTO stand VALUES(?, ?, ?, ?, ?, ?)", sorted((slot, a, s.state, s.commit, s.into, s.reason) for a, s in changed.items()))
+        if also is not None:
+            also()
 
     return cache.keep(0.5, write)
 

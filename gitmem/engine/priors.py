@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 BRANCH = 0.8  # of a memory from a branch that HEAD does not contain
 LEFT = 0.65  # of one from a branch that was given up: nothing holds its commit any more
+# Of a memory whose files changed or are gone. Most files change some day and what was said of them mostly stays true (a rename loses nothing), so a change
+# only decides between hits that are close; where all files are gone it weighs as much as an unmerged branch.
+STALE = {"changed": 0.95, "gone": 0.8}
 DOUBT = 0.2  # how much of a score full doubt can take away
 # How much the company of all others of the first CORE hits, in one community of the graph, can add. Off by default: `tools/eval_graph.py` and
 # docs/evaluation.md say what it does. The PageRank of a memory is no prior at all: it made every set worse, whether it lifted or lowered.
@@ -35,13 +38,16 @@ def factors(found: Mapping[int, Mapping[str, float]]) -> dict[int, float]:
     return {row: prod(some.values()) for row, some in found.items()}
 
 
-def parts(cache: Cache, rows: Sequence[int], stand: Standing | None, company: bool = False) -> dict[int, dict[str, float]]:
-    """{row: {name of a prior: its factor}} of hits in their order. `stand` gives the states of anchors; None where all branches count alike. `company`: the graph counts."""
+def parts(cache: Cache, rows: Sequence[int], stand: Standing | None, company: bool = False, aged: Mapping[int, str] | None = None) -> dict[int, dict[str, float]]:
+    """{row: {name of a prior: its factor}} of hits in their order. `stand` gives the states of anchors; None where all branches count alike. `company`: the graph counts.
+
+    `aged`: what became of the rows' paths (`staleness.worst`), of those that have some.
+    """
     known = cache.standings(rows)
     stands = stand([anchor for anchor, _ in known.values() if anchor]) if stand else {}
     credits = _credit(cache, rows)
     beside = _company(cache, rows) if company else {}
-    return {row: {"stated": _stated(confidence), "branch": _branch(stands.get(anchor)), "credit": credits.get(row, 1.0), **({"company": beside[row]} if row in beside else {})}
+    return {row: {"stated": _stated(confidence), "branch": _branch(stands.get(anchor)), "credit": credits.get(row, 1.0), "stale": STALE.get((aged or {}).get(row, ""), 1.0), **({"company": beside[row]} if row in beside else {})}
             for row in rows for anchor, confidence in [known[row]]}
 
 

@@ -18,7 +18,7 @@ from .embed import sign_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ..anchors.standing import Stand
     from .cache import Cache
@@ -45,6 +45,7 @@ class Search:
         # (space, the question's vector there) of the model the user chose; it ranks, the packaged table judges: the verdict is calibrated to that.
         self.better: Callable[[str], tuple[str, bytes] | None] | None = None
         self.company = False  # whether the graph of memories counts: the setting `mem.graph`
+        self.aged: Callable[[Sequence[int]], Mapping[int, str]] | None = None  # what became of the paths of memories: {row: `staleness.worst`}
         self.parts: dict[int, dict[str, float]] = {}  # the priors of the last answer's hits
         self._codes: bytes | None = None
 
@@ -74,7 +75,8 @@ class Search:
             near = self._better(asked, rows_sql, rows_args)
             hits = rank.fuse(lexical, list(near.items())[:CANDIDATES], {row: near[row] for row, _ in lexical if row in near}, rank.ceiling(terms, df, count))
         seen = hits[: limit * _SEEN]
-        self.parts = priors.parts(cache, [hit.row for hit in seen], self.stand, self.company)
+        rows = [hit.row for hit in seen]
+        self.parts = priors.parts(cache, rows, self.stand, self.company, self.aged(rows) if self.aged else None)
         hits = rank.apply_priors(seen, priors.factors(self.parts))
         return hits[:limit], verdict, probability
 

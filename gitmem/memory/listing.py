@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..anchors import reanchor, where
+from ..anchors import reanchor, staleness, where
 from ..core.errors import GitFailed, MemError
 from ..engine.cache import Cache
 from ..engine.document import ACTIVE, SUPERSEDED
@@ -53,7 +53,7 @@ def list_memories(store: Store, wanted: Filter, *, limit: int | None = None, all
             past.tell(chosen, objects)
         if not stale:
             return objects, len(rows) - len(chosen)
-        found = [m for m in objects if any(p["state"] in (where.CHANGED, where.GONE) for p in m["paths"])]
+        found = [m for m in objects if any(p["state"] in staleness.STALE for p in m["paths"])]
         return found[:limit], max(0, len(found) - len(found[:limit]))
 
     return store.with_cache(read)[0]

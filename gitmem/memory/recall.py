@@ -11,10 +11,10 @@ than the whole search (10,000 memories: 1 ms for the vectors).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..anchors import reanchor, standing, where
+from ..anchors import reanchor, staleness, standing, where
 from ..engine import better, stored
 from ..engine.cache import Cache
 from ..engine.filters import Filter
@@ -40,6 +40,8 @@ class Searcher(Search):
         self.hot = hot
         self.head = (store.repo.commit(at or "HEAD") or "")
         self.stands: dict[str, where.Stand] = {}
+        self.ages: dict[int, list[staleness.State]] = {}
+        self.aged = self._aged
 
     def stands_of(self, anchors: Iterable[str]) -> dict[str, where.Stand]:
         """States of all anchors seen so far, these among them."""
@@ -47,6 +49,10 @@ class Searcher(Search):
         if asked:
             self.stands.update(standing.read(self.cache, asked, self.head) if self.hot else where.stands(self.store.repo, self.cache, asked, self.head))
         return self.stands
+
+    def _aged(self, rows: Sequence[int]) -> dict[int, str]:
+        self.ages.update(view.path_states(self.store, self.cache, [row for row in rows if row not in self.ages], self.head, kept=self.hot))
+        return {row: staleness.worst(self.ages[row]) for row in rows}
 
 
 _AT_ONCE = 32  # memories that get their vector of the chosen model while a question waits
@@ -117,8 +123,8 @@ def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = ""
         hits, verdict, probability = searcher.ask(query, chosen, limit)
         rows = [hit.row for hit in hits]
         searcher.stands_of(stored.commit_of(data) for data, _, _ in stored.load(cache, rows))
-        objects = view.objects(store, cache, rows, at or "HEAD", searcher.stands)
-        reanchor.go_on_later(store, searcher.stands)
+        objects = view.objects(store, cache, rows, at or "HEAD", searcher.stands, aged=searcher.ages)
+        reanchor.go_on_later(store, searcher.stands, searcher.ages)
         for hit, item in zip(hits, objects, strict=True):
             item["score"], item["retrieval"], item["explain"] = round(hit.score, 4), hit.retrieval, {**hit.parts(), **searcher.parts[hit.row]}
         if past:

@@ -7,14 +7,15 @@ Every object says where its memory stands: scope, anchor, paths.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from ..anchors import where
+from ..anchors import drift, staleness, where
 from ..core import record
 from ..engine import disputes
 from ..engine.cache import Cache
 from ..engine.document import FORGOTTEN, SUPERSEDED, scope_name
-from ..engine.stored import commit_of, load, paths, word, words
+from ..engine.stored import commit_of, load, places, word, words
 from ..feedback import credit, learned
 from ..store import Store
 
@@ -22,10 +23,11 @@ _STATUS = {0: "active", SUPERSEDED: "superseded", FORGOTTEN: "forgotten"}
 
 
 def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD", stands: dict[str, where.Stand] | None = None,
-            patience: float = where.ON_THE_SPOT) -> list[dict[str, Any]]:
+            patience: float = where.ON_THE_SPOT, aged: dict[int, list[staleness.State]] | None = None) -> list[dict[str, Any]]:
     """The public object of each memory row, as seen from the revision `at`.
 
-    `stands`: states the caller knows; those it lacks are added, which may take `patience` seconds.
+    `stands`, `aged`: states of anchors and of each row's paths that the caller
+    knows; those they lack are added, which may take `patience` seconds each.
     """
     loaded = load(cache, rows)
     head = store.repo.commit(at) or ""
@@ -33,11 +35,11 @@ def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD", stand
     asked = {c for data, _, _ in loaded for c in [commit_of(data)] if c and c not in states}
     if asked:
         states.update(where.stands(store.repo, cache, asked, head, patience))
-    pairs = [(p, b) for data, _, _ in loaded for p, b in paths(data)]
-    path_states = iter(where.paths(store.repo, pairs, head) if pairs else [])
+    ages = {} if aged is None else aged
+    ages.update(path_states(store, cache, [row for row in rows if row not in ages], head, patience))
     use = learned.evidence(cache, (str(data["id"]) for data, _, _ in loaded))
-    items = [_object(data, scope, status, states.get(commit_of(data)), [{"path": p, "state": next(path_states)} for p, _ in paths(data)], use.get(str(data["id"]), credit.Evidence()))
-             for data, scope, status in loaded]
+    items = [_object(data, scope, status, states.get(commit_of(data)), _paths(data, ages[row]), use.get(str(data["id"]), credit.Evidence()))
+             for row, (data, scope, status) in zip(rows, loaded, strict=True)]
     against = disputes.of(cache, [item["id"] for item in items])
     for item in items:
         if item["id"] in against:
@@ -46,6 +48,35 @@ def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD", stand
         if said:
             item["signature"] = said
     return items
+
+
+def path_states(store: Store, cache: Cache, rows: Iterable[int], head: str, patience: float = where.ON_THE_SPOT,
+                kept: bool = False) -> dict[int, list[staleness.State]]:
+    """{memory row: the states of its paths at the commit `head`}: as kept, else (not with `kept`) as git says now, of all of them together."""
+    wanted = list(dict.fromkeys(rows))
+    known = staleness.read(cache, wanted, head)
+    out: dict[int, list[staleness.State]] = {}
+    asked: list[drift.Wanted] = []
+    left: list[tuple[int, int]] = []
+    for row, (data, _, _) in zip(wanted, load(cache, wanted), strict=True):
+        found = places(data)
+        states = staleness.of(known.get(row), len(found))
+        if not kept and any(s.reason == staleness.WAITING for s in states):
+            asked += [(commit_of(data), *place) for place in found]
+            left.append((row, len(found)))
+        out[row] = states
+    answers = iter(drift.states(store.repo, cache, asked, head, patience) if asked else [])
+    out.update((row, [next(answers) for _ in range(count)]) for row, count in left)
+    return out
+
+
+def _paths(data: dict[str, Any], states: list[staleness.State]) -> list[dict[str, str]]:
+    out = []
+    for (path, _, lines), state in zip(places(data), states, strict=True):
+        item = {"path": path, "state": state.state, "now": state.now, "lines": lines.partition("@")[0], "lines_now": state.lines,
+                "reason": state.reason if state.state == staleness.UNKNOWN else ""}
+        out.append({name: value for name, value in item.items() if value})
+    return out
 
 
 def _anchor(stand: where.Stand | None, branch: Any) -> dict[str, Any]:
