@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    from ..core.rank import Hit
     from .call import Call
 
 FEW = 5
@@ -79,10 +80,17 @@ def for_prompt(call: Call, prompt: str) -> None:
         hits, verdict, _ = search.ask(question, wanted, max(FEW, here.settings.number("limit")))
         if verdict != "HIT" or not hits:
             return []
-        worth = [hit for hit in hits if hit.score >= WORTH * hits[0].score]
+        worth = worth_telling(hits)
         return _load(cache, [(hit.row, hit.retrieval) for hit in worth], states, shown)
 
     _tell(call, ready.with_memories(here, call.environ, ask, call.half), "this prompt", "prompt", ROOM)
+
+
+def worth_telling(hits: Sequence[Hit]) -> list[Hit]:
+    """Those of the hits that come near the best one, by what was found. A prior may take a memory out of these or put it first, never bring one in: no use makes what fits worse fit."""
+    found = max([hit.fused for hit in hits], default=0.0)
+    least = min(found, max([hit.score for hit in hits], default=0.0))
+    return [hit for hit in hits if hit.fused >= WORTH * found and hit.score >= WORTH * least]
 
 
 def for_files(call: Call, paths: Sequence[str]) -> None:

@@ -17,6 +17,7 @@ from ..core.errors import MemError, UsageError
 from ..engine import better
 from ..engine import cache as cache_file
 from ..engine.filters import Filter
+from ..feedback import tally
 from ..git import config as settings
 from ..hooks import githooks
 from ..memory import listing, proposals, transfer
@@ -146,14 +147,16 @@ def _better_vectors(store: Store) -> dict[str, Any] | None:
 
 @app.command("stats")
 def stats_command(as_json: bool = _Json) -> int:
-    """Count memories by type, author, tag and month, and what agents were shown of them."""
+    """Count memories by type, author, tag and month, what agents were shown of them, and what of that was used."""
     with opened() as store:
         numbers = store.with_cache(lambda cache: {**listing.counts(store, cache), **audit.counts(cache)})[0]
         if as_json:
             write_json(numbers)
             return 0
         for name, value in numbers.items():
-            if isinstance(value, dict):
+            if name == "feedback":
+                render.pairs(tally.lines(value))
+            elif isinstance(value, dict):
                 if value:
                     render.pairs([(name, ", ".join(f"{k or 'none'} {n}" for k, n in value.items()))])
             else:

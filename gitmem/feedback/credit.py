@@ -36,8 +36,8 @@ UNSAID = 0.7
 # How many sessions the start is worth, what a session counts that was told a memory in vain, and how far credit may move a score. An answer to
 # a prompt or a file was meant; the block at a session's start goes to everybody, whatever they came for. Chosen by tools/eval_feedback.py.
 WEIGHT = 1.0
-NEGLECT = {"prompt": 0.25, "tool": 0.25, "start": 0.05, "subagent": 0.05, "compact": 0.0}
-GAIN = 0.4
+NEGLECT = {"prompt": 0.05, "tool": 0.05, "start": 0.01, "subagent": 0.01, "compact": 0.0}
+GAIN = 0.5
 DROP = 0.25  # what one contradiction leaves of a confidence
 _MOST = 10_000  # a count in a record of others
 
