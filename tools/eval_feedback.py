@@ -202,8 +202,8 @@ def show(found: dict[str, dict[str, float]]) -> None:
 def fit(worlds: list[World], seeds: int) -> None:
     """Every combination on the grid, the best last."""
     tried = []
-    for weight in (0.25, 0.5, 1.0, 2.0, 4.0):
-        for neglect in (0.0, 0.05, 0.1, 0.25, 0.5):
+    for weight in (0.1, 0.2, 0.35, 0.5, 1.0, 2.0, 4.0):
+        for neglect in (weight / 20, weight / 4):
             for gain in (0.2, 0.3, 0.4, 0.5):
                 credit.WEIGHT, credit.GAIN = weight, gain
                 credit.NEGLECT["prompt"] = neglect
