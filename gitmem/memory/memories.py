@@ -16,7 +16,8 @@ from ..engine.cache import Cache
 from ..engine.document import scope_name
 from ..store import Store
 from ..truth.notetree import is_hex
-from .remember import branch_to_note, note_blobs, refuse_secrets
+from . import pathnotes
+from .remember import branch_to_note, refuse_secrets
 
 # What an edit keeps of the version it replaces beside the content.
 _CARRIED = ("commit", "branch", "patch", "base", "branch_patch", "agent", "session", "created", "supersedes")
@@ -127,11 +128,17 @@ def _edited(store: Store, found: Found, changes: dict[str, Any], allow_secret: b
     if not same and all(fields.get(k) == old.get(k) for k in _CONTENT):
         raise MemError("nothing to change", hint="the memory already says that")
     head = store.repo.head()
-    note_blobs(store.repo, [(head, p) for p in fields.get("paths", [])])
+    _note_paths(store, head, fields)
     carried = {k: old[k] for k in _CARRIED if k in old}
     carried.setdefault("created", old.get("at"))
     carried["head"] = head  # since when it says so: the anchor stays where it was
     return record.edit(found.memory.id, {**fields, "author": store.settings.author}, found.memory.heads, **carried)
+
+
+def _note_paths(store: Store, head: str, fields: dict[str, Any]) -> None:
+    wrong = [w for w in pathnotes.note(store.repo, [(head, p) for p in fields.get("paths", [])]) if w]
+    if wrong:
+        raise Refused(wrong[0], hint="lines are counted at HEAD")
 
 
 def sign(store: Store, prefix: str) -> Found:
@@ -161,7 +168,7 @@ def supersede(store: Store, prefix: str, fields: dict[str, Any], *, scope: str =
         refuse_secrets(checked)
     head = store.repo.head()
     facts = marks.of_commit(store.repo, head) if head else {}
-    note_blobs(store.repo, [(head, p) for p in checked.get("paths", [])])
+    _note_paths(store, head, checked)
     data = record.create(checked, commit=head, branch=branch_to_note(store) if head else "", supersedes=[found.memory.id], after=sorted(found.memory.heads), **facts)
     if data["id"] == found.memory.id:
         raise Refused("the new text is the old one")

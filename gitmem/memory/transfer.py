@@ -29,7 +29,7 @@ def portable(item: dict[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {"id": item["id"], "title": item["title"] if _titled(item) else "", "body": item["body"]}
     out.update({k: item[k] for k in _META if item.get(k) not in (None, "", [])})
     if item["paths"]:
-        out["paths"] = [p["path"] for p in item["paths"]]
+        out["paths"] = [{"path": p["path"], "lines": p["lines"]} if p.get("lines") else p["path"] for p in item["paths"]]
     if item["scope"] == "private":
         out["scope"] = "private"  # an import must not publish it
     if item["anchor"]["commit"]:
