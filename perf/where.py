@@ -22,6 +22,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -48,7 +49,10 @@ spent = {}
 def timed(step):
     def run(store):
         from_, wall = clock(), time.perf_counter()
-        step(store)
+        try:
+            step(store)
+        except Exception as e:
+            print(step.__name__, repr(e), file=sys.stderr)
         old = spent.get(step.__name__, (0, 0))
         spent[step.__name__] = (old[0] + clock() - from_, old[1] + time.perf_counter() - wall)
     run.__name__ = step.__name__
@@ -73,6 +77,13 @@ class World:
         if done.returncode:
             raise SystemExit(f"git {argv}: {done.stderr.decode()}")
         return done.stdout.decode()
+
+    def cache(self) -> None:
+        """The cache is made, and nobody has looked where memories stand."""
+        (self.repo / ".git" / "mem").mkdir()
+        (self.repo / ".git" / "mem" / "checked").touch()
+        code = "import os, sys; sys.path[:0] = sys.argv[1:]; from gitmem.store import open_store; open_store(os.environ).with_cache(lambda cache: None)"
+        subprocess.run([sys.executable, "-I", "-c", code, *self.package], cwd=self.repo, env=self.env, check=True)
 
     def worker(self) -> dict[str, float]:
         """Seconds of one worker: the step and the whole, of processors and of the clock."""
@@ -109,9 +120,8 @@ def history(commits: int, seed: int = 1) -> Iterator[bytes]:
 
     main = "refs/heads/main"
     yield commit(main, [], 0, content(0, 0, 0), "begin")
-    opened, squashed = set(), set()
     points = sorted(rng.sample(range(max(10, commits - 5_000), commits - 20), OPEN + SQUASHED)) if commits > 6_000 else []
-    opened, squashed = set(points[::2][:OPEN]) | set(points[1::2][SQUASHED:]), set(points[1::2][:SQUASHED])
+    squashed = set(points[1::2][:SQUASHED])
     fork = commits - commits // 5
     tip = ":1"
     while mark < commits:
@@ -189,7 +199,6 @@ def build(world: World, commits: int, memories: int, anchors: int) -> None:
     done = subprocess.run([sys.executable, "-m", "gitmem", "remember", "--jsonl", "-"], cwd=world.repo, env=world.env, input="\n".join(lines), text=True, capture_output=True, check=False)
     if done.returncode not in (0, 1):
         raise SystemExit(done.stderr)
-    (world.repo / ".git" / "mem" / "checked").touch()
 
 
 def moves(world: World) -> Iterator[tuple[str, str]]:
@@ -314,6 +323,8 @@ def main() -> None:
         if args.build:
             return
         world.package = [args.package] if args.package else []
+        shutil.rmtree(world.repo / ".git" / "mem")  # perhaps of another layout
+        world.cache()
         rows = {"nothing known, the first time": [world.worker()]}
         print(rows, flush=True)
         rows["nothing moved"] = [world.worker()]

@@ -45,6 +45,7 @@ class Ground:
         self.before = {tip for tip, kind in kept.items() if kind != _TAG}
         self.main_before = {tip for tip, kind in kept.items() if kind == _MAIN}
         self.tags_before = {tip for tip, kind in kept.items() if kind == _TAG}
+        self.inside = set(cache.meta("inside").split()) if self.main == self.main_before else set()  # HEADs that a main line contains, as far as known
         self.shallow = os.path.exists(os.path.join(repo.common_dir, "shallow"))
         self.partial = marks.partial(repo)
         said = [_content(repo, "shallow"), _content(repo, "info", "grafts"), str(self.partial), *(f"{tip} {ref}" for tip, ref in rows if ref.startswith("refs/replace/"))]
@@ -58,6 +59,7 @@ class Ground:
         self.cache.db.executemany("DELETE FROM tip WHERE commit_id = ?", [(tip,) for tip, _ in before - now])
         self.cache.db.executemany("INSERT OR REPLACE INTO tip VALUES(?, ?)", sorted(now - before))
         self.cache.set_meta("ground", self.stamp)
+        self.cache.set_meta("inside", " ".join(sorted(self.inside.intersection(standing.slots(self.cache)))))
 
     @property
     def kept(self) -> bool:
@@ -84,6 +86,7 @@ class Move:
         self.gained: list[str] = []
         self.lost: dict[str, list[str]] = {}  # with their parents, children first
         self._ways: dict[str, list[str]] = {}
+        self._outside: set[str] = set()
 
     def changes(self, fresh: Iterable[str]) -> dict[str, Stand]:
         """{anchor: its new state} where it is another one. `fresh`: anchors of which records said something new."""
@@ -127,8 +130,27 @@ class Move:
                 self.lost[commit] = parents
 
     def _on_main(self) -> Collection[str]:
-        """What HEAD left behind, where that is a main line that stays."""
-        return self.lost if self.before in self.ground.main else ()
+        """What HEAD left behind, where that lies on a main line."""
+        return self.lost if self.lost and self._inside(self.before) else ()
+
+    def _inside(self, commit: str) -> bool:
+        """Whether a main line contains one of both HEADs. Asked once: for an old release or a bisection git walks far."""
+        ground = self.ground
+        if commit in ground.main or commit in ground.inside:
+            return True
+        if commit not in self._outside:
+            other = self.before if commit == self.head else self.head
+            # Without a commit of its own it lies below the other.
+            below = not (self.gained if commit == self.head else self.lost) and (other in ground.main or other in ground.inside)
+            if below or any(self.repo.git.run_status("merge-base", "--is-ancestor", commit, m, ok=(0, 1, 128))[1] == 0 for m in sorted(ground.main)):
+                ground.inside.add(commit)
+                return True
+            self._outside.add(commit)
+        return False
+
+    def _within(self) -> bool:
+        """Whether both HEADs lie on main lines that did not move: then nothing but HEAD has changed for any branch."""
+        return bool(self.ground.main) and self.ground.main == self.ground.main_before and self._inside(self.head) and self._inside(self.before)
 
     def _moved(self, delta: str) -> set[str]:
         """The commits that moves join with one of these."""
@@ -202,7 +224,7 @@ class Move:
         """The open anchors of branches that leave the histories of HEAD and of the main lines elsewhere than before; all, where that is not told apart."""
         made = {tip.hex() for (tip,) in self.cache.db.execute("SELECT DISTINCT tip FROM branch")}
         tips = sorted(self.ground.tips & self.ground.before & made)
-        if not open_ or not tips:
+        if not open_ or not tips or self._within():
             return set()
         now, then = sorted({self.head, *self.ground.main}), sorted({self.before, *self.ground.main_before})
         for here, there in ((now, then), (then, now)):
@@ -217,6 +239,8 @@ class Move:
     def _held(self, open_: set[str]) -> set[str]:
         """The open anchors that a branch or tag held or holds, and none before or now. (HEAD holds what it contains, which is not open.)"""
         ground = self.ground
+        if {*ground.tips, *ground.tags} == {*ground.before, *ground.tags_before} and self._within():
+            return set()
         now, then = {*ground.tips, *ground.tags, self.head}, {*ground.before, *ground.tags_before, self.before}
         out: set[str] = set()
         for here, there in ((now, then), (then, now)):

@@ -39,7 +39,7 @@ CREATE TABLE sought(commit_id TEXT PRIMARY KEY, head TEXT NOT NULL) WITHOUT ROWI
 CREATE TABLE head(slot INTEGER PRIMARY KEY, commit_id TEXT NOT NULL UNIQUE);
 CREATE TABLE stand(slot INTEGER NOT NULL, anchor TEXT NOT NULL, state TEXT NOT NULL, commit_id TEXT NOT NULL, into_commit TEXT NOT NULL, reason TEXT NOT NULL,
   PRIMARY KEY(slot, anchor)) WITHOUT ROWID;
--- What these states rest on beside HEAD: the branches' tips when they were kept (main: 1 for a main line), and commits of which records said
+-- What these states rest on beside HEAD: the branches' tips when they were kept (main: 1 for a main line, 2 for a tag), and commits of which records said
 -- something new since (n: the newest line then), so that they are looked at again.
 CREATE TABLE tip(commit_id TEXT PRIMARY KEY, main INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE fresh(commit_id TEXT PRIMARY KEY, n INTEGER) WITHOUT ROWID;
