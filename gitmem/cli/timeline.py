@@ -31,7 +31,7 @@ class _PathsLast(TyperCommand):
 
 @app.command("log", cls=_PathsLast)
 def log_command(
-    revisions: list[str] = typer.Argument(None, metavar="[RANGE]... [-- PATH...]", help="As for `git log`, for example v1.0..HEAD; after `--` paths."),
+    revisions: list[str] = typer.Argument(None, metavar="[RANGE]...", help="As for `git log`, for example v1.0..HEAD; paths after `--`."),
     path: list[str] = typer.Option([], "--path", "--paths", help="Only about this file or directory, also under its other names; may be repeated."),
     limit: int = _Limit,
     as_json: bool = _Json,
@@ -59,7 +59,7 @@ def log_command(
 
 @app.command("why")
 def why_command(
-    path: str = typer.Argument(..., metavar="PATH[:LINE]", help="A file or directory; `:LINE` or `:FIRST-LAST` for lines of a file."),
+    path: str = typer.Argument(..., metavar="PATH", help="A file or directory, or lines of a file: `FILE:LINE`, `FILE:FIRST-LAST`."),
     limit: int = _Limit,
     at: str = _At,
     as_json: bool = _Json,
@@ -105,7 +105,7 @@ def _spans(lines: list[list[int]]) -> str:
 
 @app.command("blame")
 def blame_command(
-    path: str = typer.Argument(..., metavar="PATH[:LINE[-LINE]]", help="A file, and lines of it."),
+    path: str = typer.Argument(..., metavar="PATH", help="A file, or lines of it: `FILE:LINE`, `FILE:FIRST-LAST`."),
     at: str = _At,
     as_json: bool = _Json,
 ) -> int:
@@ -139,7 +139,7 @@ def _gutter(line: why.Line, most: int) -> str:
 
 @app.command("diff")
 def diff_command(
-    revisions: list[str] = typer.Argument(..., metavar="A..B", help="A..B: what B has and A has not; A...B: since B left A; REV: REV..HEAD; A B: A..B."),
+    revisions: list[str] = typer.Argument(..., metavar="RANGE", help="A..B: what B has and A has not; A...B: since B left A; REV: REV..HEAD; A B: A..B."),
     as_json: bool = _Json,
 ) -> int:
     """Show what a branch teaches: new memories, changed ones, contradictions with what is known, and memories whose files it changed."""
