@@ -5,14 +5,15 @@
 The history comes from a seed through one `git fast-import`: a main line with a
 merged side branch in every ten commits, open branches with memories on each
 commit, branches that were squashed, and a release branch that left the main
-line long ago and took fixes over from it. Memories are made with
-`remember --jsonl`, each about the file its commit changed. No commit-graph is
-written: git reads every commit that it walks over.
+line long ago. Memories are made with
+`remember --jsonl`, each about the file its commit changed. Without
+--graph no commit-graph is written: git reads every commit that it walks over.
 
 Each row is one move made with git, then one worker as a hook would start it,
 without its pause at the end: the step that looks where memories stand
-(`reanchor.finish`), and the whole process with the git processes it starts.
-Processor time, which other load changes least; wall time beside it.
+(`reanchor.finish`: anchors, and the paths of memories), and the whole process
+with the git processes it starts. Processor time, which other load changes
+least; wall time beside it.
 """
 
 from __future__ import annotations
@@ -58,6 +59,18 @@ def timed(step):
     run.__name__ = step.__name__
     return run
 worker._AFTER = tuple(map(timed, worker._AFTER))
+try:
+    from gitmem.anchors import aging  # a part of the step
+    keep_up = aging.keep_up
+    def paths(*args):
+        from_ = clock()
+        try:
+            return keep_up(*args)
+        finally:
+            spent["paths"] = (clock() - from_, 0)
+    aging.keep_up = paths
+except ImportError:
+    pass
 worker.run(sys.argv[1], os.environ, 0.0)
 print(json.dumps(spent))
 """
@@ -94,8 +107,8 @@ class World:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = status
         spent = json.loads(said)
-        return {"step": spent["_anchors"][0], "step_wall": spent["_anchors"][1], "whole": used.ru_utime + used.ru_stime, "whole_wall": time.perf_counter() - start,
-                "others": sum(cpu for name, (cpu, _) in spent.items() if name != "_anchors")}
+        return {"step": spent["_anchors"][0], "paths": spent.get("paths", (0, 0))[0], "step_wall": spent["_anchors"][1], "whole": used.ru_utime + used.ru_stime, "whole_wall": time.perf_counter() - start,
+                "others": sum(cpu for name, (cpu, _) in spent.items() if name not in ("_anchors", "paths"))}
 
 
 def history(commits: int, seed: int = 1) -> Iterator[bytes]:
@@ -291,10 +304,10 @@ def hooks(world: World) -> list[tuple[str, float, float]]:
 
 
 def table(rows: dict[str, list[dict[str, float]]], prompts: list[tuple[str, float, float]]) -> str:
-    out = ["| move of HEAD | times | the step, processor | the step, clock | whole worker, processor | whole worker, clock | worst step |", "|---|---|---|---|---|---|---|"]
+    out = ["| move of HEAD | times | anchors | paths | the step: both | worst step | whole worker | whole worker, clock |", "|---|---|---|---|---|---|---|---|"]
     for name, found in rows.items():
         middle = {key: statistics.median(row[key] for row in found) for key in found[0]}
-        out.append(f"| {name} | {len(found)} | {middle['step']:.2f} s | {middle['step_wall']:.2f} s | {middle['whole']:.2f} s | {middle['whole_wall']:.2f} s | {max(row['step'] for row in found):.2f} s |")
+        out.append(f"| {name} | {len(found)} | {middle['step'] - middle['paths']:.2f} s | {middle['paths']:.2f} s | {middle['step']:.2f} s | {max(row['step'] for row in found):.2f} s | {middle['whole']:.2f} s | {middle['whole_wall']:.2f} s |")
     out += ["", "| hook at a prompt | processor | clock |", "|---|---|---|"]
     return "\n".join([*out, *(f"| {what} | {cpu * 1000:.0f} ms | {wall * 1000:.0f} ms |" for what, cpu, wall in prompts)])
 
@@ -306,6 +319,7 @@ def main() -> None:
     parser.add_argument("--anchors", type=int, default=20_000)
     parser.add_argument("--keep", type=pathlib.Path, help="a directory in which the repository stays for the next run, as it was before the moves")
     parser.add_argument("--build", action="store_true", help="only make what --keep keeps")
+    parser.add_argument("--graph", action="store_true", help="with a commit-graph, as `git gc` writes it")
     parser.add_argument("--package", help="another checkout of git mem, whose worker is measured")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/performance.md")
     args = parser.parse_args()
@@ -322,6 +336,9 @@ def main() -> None:
                 subprocess.run(["cp", "-r", "--preserve=timestamps", str(world.repo), str(kept)], check=True)
         if args.build:
             return
+        if args.graph:
+            world.git("config", "core.commitGraph", "true")
+            world.git("commit-graph", "write", "--reachable")
         world.package = [args.package] if args.package else []
         shutil.rmtree(world.repo / ".git" / "mem")  # perhaps of another layout
         world.cache()

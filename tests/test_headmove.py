@@ -9,14 +9,11 @@ import subprocess
 import tempfile
 from typing import Any
 
-import pytest
-from conftest import Lab, clean_env
+from conftest import clean_env
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from places import Count, commit, head, opened, squash, tell, topic
 
-from gitmem.anchors import marks, reanchor, standing, where
-from gitmem.engine.cache import Cache
+from gitmem.anchors import reanchor, standing, where
 from gitmem.memory import remember
 from gitmem.store import Store, open_store
 

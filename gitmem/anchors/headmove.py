@@ -186,9 +186,10 @@ class Move:
         left = open_ - out
         if not self.gained or not left:
             return out
-        if self.ground.partial or not self.patches.learn(self._worth(left)):
+        worth = self._worth(left)
+        if self.ground.partial or not self.patches.learn(worth):
             return open_
-        ids = sorted(set(self.patches.own(self.gained).values()))
+        ids = sorted(set(self.patches.own(worth).values()))
         return out | self._holding(left, self._matching(ids)) if ids else out
 
     def _worth(self, open_: set[str]) -> list[str]:

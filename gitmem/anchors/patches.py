@@ -96,12 +96,12 @@ class Patches:
 
     def own(self, commits: Iterable[str]) -> dict[str, str]:
         """{commit: patch-id} of those whose patch-id is known and not empty."""
+        asked = list(commits)
         out = {}
-        for commit in commits:
-            row = self.cache.db.execute("SELECT id FROM patch WHERE commit_id = ?", (bytes.fromhex(commit),)).fetchone()
-            id = self._new.get(commit) or (row[0].hex() if row else "")
-            if id:
-                out[commit] = id
+        for i in range(0, len(asked), 500):
+            part = [bytes.fromhex(c) for c in asked[i : i + 500]]
+            out.update((c.hex(), id.hex()) for c, id in self.cache.db.execute(f"SELECT commit_id, id FROM patch WHERE id <> x'' AND commit_id IN ({','.join('?' * len(part))})", part))
+        out.update((c, id) for c in asked if (id := self._new.get(c)))
         return out
 
     def holders(self, ids: Iterable[str]) -> dict[str, list[str]]:
