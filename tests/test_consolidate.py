@@ -241,6 +241,11 @@ def test_a_list_is_no_contradiction(place: Place) -> None:
     assert place.look(rc=(1,)) == []
 
 
+def test_three_days_for_one_thing_are_three_contradictions_at_most(place: Place) -> None:
+    place.add(WIPED, MONDAY, WIPED.replace("Sunday", "Tuesday"))
+    assert {f["kind"] for f in place.look()} == {"contradiction"}
+
+
 def test_two_events_in_the_same_words_are_two_memories(place: Place) -> None:
     place.add("The crash came from a stale lock in the upload queue", type="bugfix")
     place.lab.git(place.repo, "commit", "-q", "--allow-empty", "-m", "later")
@@ -381,3 +386,12 @@ def test_on_a_terminal_a_change_of_the_team_s_notes_is_asked_for(place: Place) -
     keys = [("quit", "1"), ("everybody", "n\n"), ("quit", "1"), ("everybody", "y\n")]
     assert "1 accepted, nothing waits any more" in terminal(place, keys)  # type: ignore[arg-type]
     assert place.bodies() == {WIPED}
+
+
+def test_a_prompt_is_told_that_a_memory_is_contradicted(place: Place) -> None:
+    a, b = place.add(WIPED, MONDAY)
+    place.look()
+    place.lab.git(place.repo, "config", "mem.promptContext", "true")
+    payload = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": "s", "cwd": str(place.repo), "prompt": "On which day is the staging database wiped?"})
+    told = place.lab.mem(place.repo, "hook", "UserPromptSubmit", stdin=payload)
+    assert f'contradicted_by=\\"{b[:8]}' in told and f'contradicted_by=\\"{a[:8]}' in told

@@ -44,10 +44,11 @@ _REDUCED = "not all memories could be searched in time; git mem recall searches 
 class Found:
     """One memory to tell: `how` it was found, where its commit stands, what became of its paths."""
 
-    __slots__ = ("aged", "data", "how", "scope", "stand")
+    __slots__ = ("against", "aged", "data", "how", "scope", "stand")
 
     def __init__(self, data: Mapping[str, Any], scope: int, how: str, stand: Stand | None, aged: Sequence[staleness.State] = ()) -> None:
         self.aged = aged
+        self.against: list[str] = []  # ids of memories that contradict it, as far as somebody proposed that
         self.data = data
         self.scope = scope
         self.how = how
@@ -143,6 +144,13 @@ def _load(cache: ready.Cache, rows: Sequence[tuple[int, str]], states: Mapping[s
         ((data, scope, _),) = stored.load(cache, [row])
         if str(data["id"]) not in shown and len(out) < FEW:
             out.append(Found(data, scope, how, states.get(stored.commit_of(data)), staleness.of(aged.get(row), len(stored.paths(data)))))
+    # Where nothing was ever proposed, nothing more is looked at.
+    if out and cache.db.execute("SELECT 1 FROM line WHERE op = 'suggest' LIMIT 1").fetchone():
+        from ..engine import disputes
+
+        against = disputes.of(cache, [str(item.data["id"]) for item in out])
+        for item in out:
+            item.against = against.get(str(item.data["id"]), [])
     return out
 
 
@@ -192,7 +200,7 @@ def _tags(item: Found) -> str:
     names = [("id", str(data["id"])[: block.ID]), ("type", word("type") or record.DEFAULT_TYPE), ("date", (word("created") or word("at"))[:10]),
              ("state", item.stand.state if item.stand and item.stand.state != "reachable" else ""),
              ("branch", word("branch") if item.stand and item.stand.state == "unmerged" else ""),
-             ("stale", block.ending(staleness.remark(item.aged), 72)), ("provenance", word("provenance")), ("scope", "private" if item.scope == 2 else ""), ("files", " ".join([path for path, _ in stored.paths(data)[:_PATHS]])), ("found", item.how)]
+             ("stale", block.ending(staleness.remark(item.aged), 72)), ("contradicted_by", " ".join(i[: block.ID] for i in item.against[:3])), ("provenance", word("provenance")), ("scope", "private" if item.scope == 2 else ""), ("files", " ".join([path for path, _ in stored.paths(data)[:_PATHS]])), ("found", item.how)]
     return "<memory" + "".join([f' {name}="{plain.quoted(block.shortened(value, 120), lines=False)}"' for name, value in names if value]) + ">\0</memory>\n"
 
 

@@ -207,10 +207,15 @@ def slot(one: str, other: str, near: float) -> Slot | None:
     return Slot(" ".join(rest), " ".join(a[i:i2]), " ".join(b[j:j2]))
 
 
+def of_a_kind(found: Slot) -> bool:
+    """Whether the two values are two numbers, two days, on and off: of such only one can hold."""
+    a, b = found.one.split(), found.other.split()
+    return len(a) == len(b) and all(x == y or _kind(x, y) for x, y in zip(a, b, strict=True))
+
+
 def differs(found: Slot, near: float, beside: bool) -> bool:
     """Whether two values cannot both hold: two numbers, two days, on and off; or any two, in nearly equal texts or about one file (`beside`)."""
-    a, b = found.one.split(), found.other.split()
-    if len(a) == len(b) and all(x == y or _kind(x, y) for x, y in zip(a, b, strict=True)):
+    if of_a_kind(found):
         return True
     if len(found.frame.split()) < 6 or frozenset((found.one, found.other)) in _APART:
         return False  # "before" and "after" are two cases

@@ -27,7 +27,8 @@ def consolidate_command(
     Nothing is merged: `git mem review` asks about each proposal. A pair that was rejected is not proposed again.
     """
     with opened() as store:
-        found = proposals.look(store, most=limit, write=not dry_run)
+        with render.progress("comparing", None) as progress:
+            found = proposals.look(store, most=limit, write=not dry_run, progress=progress)
         items = [*found.made, *found.before]
         if as_json:
             write_json({"found": [{"new": p in found.made, **proposals.public(p)} for p in items], "proposed": 0 if dry_run else len(found.made), "compared": found.compared, "complete": found.whole})
@@ -40,7 +41,7 @@ def consolidate_command(
 def _sum(found: proposals.Looked, dry_run: bool) -> None:
     new, before = len(found.made), len(found.before)
     if not found.whole:
-        write(f"looked at {found.compared} memories in the time there is; run `git mem consolidate` again for the rest")
+        write(f"looked at {found.compared} memories so far; `git mem consolidate` goes on with the rest")
     if not new and not before:
         write("found nothing that repeats, replaces or contradicts something else")
     elif dry_run:

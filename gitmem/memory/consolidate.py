@@ -99,7 +99,8 @@ class Looked(NamedTuple):
         return self.upto >= self.rows
 
 
-def find(cache: Cache, since: int = 0, seconds: float = 60.0, skip: Callable[[Finding], bool] = lambda finding: False, most: int = 1000) -> Looked:
+def find(cache: Cache, since: int = 0, seconds: float = 60.0, skip: Callable[[Finding], bool] = lambda finding: False, most: int = 1000,
+         progress: Callable[[int], None] = lambda n: None) -> Looked:
     """Compares the memories in rows from `since` on with all before them, for `seconds`, until `most` findings that `skip` does not take."""
     end = time.monotonic() + seconds
     pool = _Pool(cache)
@@ -122,12 +123,13 @@ def find(cache: Cache, since: int = 0, seconds: float = 60.0, skip: Callable[[Fi
             if not skip(finding) and (finding.kind != MERGE or merged.join(*finding.ids)):
                 found.append(finding._replace(row=max(a, b)))
         upto, compared = place, compared + done
+        progress(done)
         if len(found) >= most or time.monotonic() > end:
             break
     else:
         upto = rows
-    # A sentence with three values is a list: each of them stands for itself.
-    return Looked([f for f in found if not f.slot or len(values[f.slot.frame]) == 2], compared, upto, rows)
+    # A sentence with three values is a list: each of them stands for itself. Of numbers and days three may be two changes.
+    return Looked([f for f in found if not f.slot or len(values[f.slot.frame]) <= 2 + kin.of_a_kind(f.slot)], compared, upto, rows)
 
 
 # --- judging ----------------------------------------------------------------

@@ -339,7 +339,7 @@ class Looked(NamedTuple):
 _MARK = "consolidated"  # row of the cache up to which all was compared; a cache that is made anew begins again, and what was proposed is known by the notes
 
 
-def look(store: Store, *, most: int = 20, seconds: float = 60.0, again: bool = True, write: bool = True) -> Looked:
+def look(store: Store, *, most: int = 20, seconds: float = 60.0, again: bool = True, write: bool = True, progress: Callable[[int], None] = lambda n: None) -> Looked:
     """One look for what could become one: over everything (`again`; where a look broke off, from there), or what is new since the last one."""
 
     def read(cache: Cache) -> tuple[consolidate.Looked, dict[str, Proposal], int]:
@@ -349,7 +349,7 @@ def look(store: Store, *, most: int = 20, seconds: float = 60.0, again: bool = T
         if since > rows or (again and ended) or not write:
             since = 0
         known = stored(cache)
-        return consolidate.find(cache, since, seconds, _asked(cache, known), most), known, since
+        return consolidate.find(cache, since, seconds, _asked(cache, known), most, progress), known, since
 
     looked, known, since = store.with_cache(read)[0]
     made = propose(store, looked.found, most, write=write)
