@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import random
 import sys
 from typing import Any
 
@@ -10,14 +11,14 @@ import pytest
 from conftest import Lab
 from places import commit, head, opened, squash, tell, topic
 
-from gitmem.core import record
+from gitmem.core import fold, record
 from gitmem.engine import cache as cache_file
 from gitmem.engine import embed
 from gitmem.engine.document import SCOPE_BITS
 from gitmem.engine.filters import Filter
 from gitmem.engine.search import Search
 from gitmem.engine.update import Update
-from gitmem.memory import listing, memories, recall
+from gitmem.memory import listing, memories, recall, remember
 from gitmem.timeline import then
 
 
@@ -269,3 +270,65 @@ def test_then_equals_a_cache_that_was_built_from_the_records_of_then(lab: Lab) -
                     assert sorted(texts[0]) == sorted(texts[1]) and texts[0][:1] == texts[1][:1], query
 
         store.with_cache(ask)
+
+
+def test_a_context_of_then_counts_the_memories_of_then(lab: Lab) -> None:
+    repo = lab.repo()
+    id = tell(repo, "the export runs at six")
+    commit(lab, repo, "a.txt", "one")
+    lab.mem(repo, "edit", id, "-m", "the export runs at seven")
+    for i in range(3):
+        tell(repo, f"memory {i} of later")
+    told = lab.json(repo, "context", "--at", "HEAD~1")
+    assert told["memories"] == 1 and "six" in str(told) and told["head"] == head(lab, repo, "HEAD~1"), told
+
+
+@pytest.mark.parametrize("value", [5, None, "", "zz", "HEAD", ["a" * 40], "f" * 40, "F" * 40])
+def test_a_head_of_another_shape_counts_everywhere(lab: Lab, monkeypatch: pytest.MonkeyPatch, value: object) -> None:
+    repo = lab.repo()
+    id = tell(repo, "before")
+    commit(lab, repo, "a.txt", "one")
+    made = record.edit
+    monkeypatch.setattr(record, "edit", lambda *args, **extra: {**made(*args, **extra), "head": value})
+    with opened(repo) as store:
+        memories.edit(store, id, {"body": "after"})
+    assert bodies(repo, "HEAD~1") == bodies(repo, "HEAD") == {"after": ""}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_list_as_of_any_commit_is_what_a_slow_reference_says(lab: Lab, seed: int) -> None:
+    """Branches, merges, edits, supersedes and forgets by chance; the reference asks `git merge-base` about each record and folds what is left."""
+    rng = random.Random(seed)
+    repo = lab.repo()
+    branches = ["main"]
+    for step in range(14):
+        what = rng.choice(["commit", "commit", "branch", "switch", "merge", "tell", "tell", "edit", "supersede", "forget"])
+        if what == "branch":
+            branches.append(f"b{step}")
+            lab.git(repo, "checkout", "-q", "-b", branches[-1])
+        elif what == "switch":
+            lab.git(repo, "checkout", "-q", rng.choice(branches))
+        elif what == "merge":
+            lab.git(repo, "merge", "-q", "--no-ff", "-m", f"merge {step}", rng.choice(branches))
+        elif what == "commit":
+            commit(lab, repo, f"{step}.txt", str(step))
+        else:
+            with opened(repo) as store:
+                ids = sorted(m["id"] for m in listing.list_memories(store, Filter(), all_branches=True)[0])
+                if what == "tell" or not ids:
+                    remember.remember(store, [{"body": f"text {step} of a memory"}])
+                elif what == "edit":
+                    memories.edit(store, rng.choice(ids), {"body": f"edited in step {step}"})
+                elif what == "supersede":
+                    memories.supersede(store, rng.choice(ids), {"body": f"in its place since step {step}"})
+                else:
+                    memories.forget(store, rng.choice(ids))
+    records = [r for line in lab.lines(repo) if (r := record.parse(line.encode()))]
+
+    def before(commit_id: str, at: str) -> bool:
+        return lab.run(repo, "git", "merge-base", "--is-ancestor", commit_id, at).returncode == 0
+
+    for at in sorted(set(lab.git(repo, "rev-list", "--all", "--not", "--glob=refs/notes").split())):
+        known = [r for r in records if before(str(r.data["head" if r.op in ("edit", "forget") else "commit"]), at)]
+        wanted = {str(v.data["body"]) for m in fold.fold(known).values() if m.status == fold.ACTIVE for v in m.versions if before(str(v.data["commit"]), at)}
+        assert set(bodies(repo, at)) == wanted, (seed, at)

@@ -10,6 +10,7 @@ import pytest
 from conftest import Lab
 from places import clone, commit, head, hub, opened, publish, squash, tell
 
+from gitmem.memory import remember
 from gitmem.timeline import names, why
 
 CODE = "".join(f"def rule_{i}(x):\n    return x + {i}\n" for i in range(20))
@@ -239,3 +240,26 @@ def test_names_are_found_in_few_processes(lab: Lab, repo: pathlib.Path, monkeypa
         monkeypatch.setattr(store.repo.git, "start", lambda args, *a, **k: started.append(args) or start(args, *a, **k))
         store.with_cache(lambda cache: names.at(store.repo, cache, store.repo.head(), "src/parser.py"))
         assert len(started) <= 6
+
+
+def test_lines_of_a_memory_are_found_where_they_stand_now(lab: Lab, repo: pathlib.Path) -> None:
+    with opened(repo) as store:
+        made = remember.remember(store, [{"body": "seven is special", "paths": [{"path": "src/parser.py", "lines": "15-16"}], "commit": "HEAD"},
+                                         {"body": "of the file", "paths": ["src/parser.py"], "commit": "HEAD~1"}])
+    assert found(repo, "src/parser.py:16") == {"seven is special": ["line"], "of the file": ["file"]}
+    assert found(repo, "src/parser.py:12") == {"of the file": ["file"]}  # its commit wrote that line, too, but it says which it is about
+    lab.git(repo, "mv", "src/parser.py", "rules.py")
+    (repo / "rules.py").write_text("# one\n# two\n" + CODE.replace("    return x + 7\n", "        return x + 7\n").replace("x + 3\n", "x * 3\n"))
+    lab.git(repo, "commit", "-q", "-am", "moved and laid out anew")
+    assert found(repo, "rules.py:17")["seven is special"] == found(repo, "rules.py:18")["seven is special"] == ["line"]
+    assert "seven is special" not in found(repo, "rules.py:16") and "seven is special" not in found(repo, "rules.py:19")
+    (item,) = [m for m in lab.json(repo, "why", "rules.py:18") if m["id"] == made[0].id]
+    assert item["why"][0] == {"by": "line", "path": "src/parser.py", "lines": [[17, 18]]}
+    told = lab.json(repo, "blame", "rules.py:16-19")
+    beside = {line["line"]: any(id == made[0].id for id in line["memories"]) for line in told["lines"]}
+    assert beside == {16: False, 17: True, 18: True, 19: False} and {m["body"] for m in told["memories"]} == {"seven is special", "of the file"}
+    (repo / "rules.py").write_text("other text\n" * 40)
+    lab.git(repo, "commit", "-q", "-am", "all is new")
+    (item,) = [m for m in lab.json(repo, "why", "rules.py:18") if m["id"] == made[0].id]
+    assert item["why"] == [{"by": "former name", "path": "src/parser.py", "lines_unknown": True}]
+    assert "its lines are not there any more" in lab.mem(repo, "why", "rules.py:18")

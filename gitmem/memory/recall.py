@@ -117,7 +117,7 @@ def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = ""
         without = _prepared(searcher, past, vectors)
         checked = True
         if hot:
-            checked = store.trust.catch_up(cache, trust.AT_ONCE)
+            checked = bool(past) or store.trust.catch_up(cache, trust.AT_ONCE)
             store.trust.most = 0
             chosen = store.trust.injectable(cache, chosen)
         hits, verdict, probability = searcher.ask(query, chosen, limit)

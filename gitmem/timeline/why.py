@@ -152,6 +152,7 @@ class _Found:
         self.asked = asked
         self.why: dict[int, list[dict[str, Any]]] = {}
         self.order = _OF_LINES if asked.first else _ORDER
+        self._told: set[int] = set()  # those that say themselves which lines of the file they are about
 
     def _add(self, row: int, how: str, **more: Any) -> None:
         self.why.setdefault(row, []).append({"by": how, **more})
@@ -174,8 +175,10 @@ class _Found:
                 self._add(row, ways[value], path=value)
             elif (span := kept[row, value]) is None:
                 self._add(row, ways[value], path=value, lines_unknown=True)
-            elif self._meets(*span):
-                self._add(row, LINE, path=value, lines=[list(span)])
+            else:
+                self._told.add(row)
+                if self._meets(*span):
+                    self._add(row, LINE, path=value, lines=[list(span)])
         if named.kind == "tree" or (not named.kind and not rows):
             for name in named.labels:
                 sql = f"SELECT value, row FROM label WHERE kind = 'path' AND value >= ? AND value < ? AND row IN ({_ACTIVE}) ORDER BY 2, 1"
@@ -217,7 +220,7 @@ class _Found:
         asked = json.dumps(sorted(owners))
         rows = self.cache.db.execute("SELECT row, anchor FROM memory WHERE status = 0 AND anchor IN (SELECT value FROM json_each(?)) ORDER BY row", (asked,)).fetchall()
         for row, anchor in rows:
-            for commit in sorted(owners[anchor], key=lambda c: wrote[c]):
+            for commit in () if row in self._told else sorted(owners[anchor], key=lambda c: wrote[c]):
                 self._add(row, COMMIT, commit=commit, lines=wrote[commit])
 
     def anchors(self) -> set[str]:
