@@ -119,7 +119,7 @@ def test_json_has_the_same_memories_as_the_xml(lab: Lab) -> None:
     value = lab.json(repo, "context")
     items = [*value["working_memory"]["active_blockers"], *value["working_memory"]["recent_decisions"], *value["relevant_memories"]]
     assert sorted(i["id"] for i in items) == sorted(ids) and all(i["why"] for i in items) and value["omitted"] == 0
-    assert items[0]["paths"] == [{"path": "f0.txt", "state": "unknown"}] and items[0]["anchor"]["state"] == "reachable"
+    assert items[0]["paths"] == [{"path": "f0.txt", "state": "same"}] and items[0]["anchor"]["state"] == "reachable"
 
 
 def test_a_wrong_format_is_refused(lab: Lab) -> None:

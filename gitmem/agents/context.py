@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 
-from ..anchors import standing
+from ..anchors import staleness, standing
 from ..core import record, text
 from ..engine import stored
 from ..engine.document import PRIVATE
@@ -40,15 +40,16 @@ _PREFIXES = frozenset(text.terms("feature feat fix bugfix hotfix chore wip user 
 AGAIN = 10.0  # what puts a memory that was told before in front of all others
 
 
-def build(cache: Cache, here: Here, *, budget: int | None = None, purpose: str = "start", session_lines: Mapping[str, Sequence[str]] | None = None) -> Block:
-    """The block for this repository and HEAD. `budget`: tokens, None for the setting or the tier.
+def build(cache: Cache, here: Here, *, budget: int | None = None, purpose: str = "start", session_lines: Mapping[str, Sequence[str]] | None = None,
+          only: Filter | None = None) -> Block:
+    """The block for this repository and HEAD. `budget`: tokens, None for the setting or the tier; `only`: of these memories.
 
     `session_lines`: what `session.read` gives; its touched files count as work
     at hand, and after compaction what was shown comes first again.
     """
     known = facts.read(cache, here.head)
     session = session_lines or {}
-    wanted = trust.Trust(here.settings, here.home).injectable(cache, Filter())
+    wanted = trust.Trust(here.settings, here.home).injectable(cache, only or Filter())
     total = wanted.count(cache)
     tokens, tier = _budget(here, budget, total, known)
     frame = Block(source=SOURCES.get(purpose, purpose), project=project(here), branch=here.branch, head=here.head, total=total, budget=tokens, tier=tier)
@@ -60,8 +61,8 @@ def build(cache: Cache, here: Here, *, budget: int | None = None, purpose: str =
         again = list(session.get("shown", ()))[-briefing.MOST :] if purpose == "compact" else []
         found.gather(known, _branch_terms(here.branch), session.get("touched", ()), again)
         items = found.items(here, frame.timestamp, set(again))
-        frame.waiting = found.waiting
-        frame.current = frame.current and not found.waiting
+        frame.waiting, frame.unaged = found.waiting, found.unaged
+        frame.current = frame.current and not found.waiting and not found.unaged
         briefing.choose(frame, items)
     return frame
 
@@ -115,6 +116,7 @@ class _Candidates:
         self.recent: dict[int, float] = {}
         self.wanted: set[int] = set()  # rows whose text is read in any case: blockers, decisions, what was told before
         self.waiting = False  # whether nobody has looked yet where some of them stand
+        self.unaged = False  # the same of their paths
 
     def _rows(self, condition: str, limit: int, *args: object) -> list[tuple[int, str]]:
         """(row, time) of active memories, the newest first."""
@@ -190,15 +192,19 @@ class _Candidates:
         loaded = [(row, data, scope) for row, (data, scope, _) in zip(best, stored.load(self.cache, best), strict=True)]
         stands = standing.read(self.cache, [stored.commit_of(data) for _, data, _ in loaded], here.head)
         self.waiting = standing.waiting(stands)
+        aged = staleness.read(self.cache, best, here.head)
         learnt = learned.values(self.cache, best)
         out = []
         for row, data, scope in loaded:
+            named = stored.paths(data)
+            ages = staleness.of(aged.get(row), len(named))
+            self.unaged = self.unaged or any(s.reason == staleness.WAITING for s in ages)
             stand = stands.get(stored.commit_of(data)) or standing.Stand(standing.UNKNOWN, "")
             item = Item(record.clean(data["id"]), stored.word(data.get("type")) or record.DEFAULT_TYPE, record.clean(data["body"]), title=stored.word(data.get("title")) or "",
                         at=stored.word(data.get("at")) or "", author=stored.word(data.get("author")) or "", branch=stored.word(data.get("branch")) or "",
-                        commit=stand.commit, state=stand.state, reason=stand.reason, into=stand.into, paths=[path for path, _ in stored.paths(data)],
-                        private=scope == PRIVATE, why=self._why(row))
-            out.append((scores[row] * relevance.prior(stand.state, data.get("confidence"), learnt.get(row)) + AGAIN * (item.id in again), item))
+                        commit=stand.commit, state=stand.state, reason=stand.reason, into=stand.into, paths=[path for path, _ in named],
+                        private=scope == PRIVATE, why=self._why(row), aged=ages)
+            out.append((scores[row] * relevance.prior(stand.state, data.get("confidence"), learnt.get(row), staleness.worst(ages)) + AGAIN * (item.id in again), item))
         return out
 
     def _why(self, row: int) -> list[str]:

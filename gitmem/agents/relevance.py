@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from math import exp, log
 
+from ..anchors import staleness
 from ..feedback import credit
 
 TYPE_CHECKING = False
@@ -79,9 +80,9 @@ def score(paths: float, hand: float, branch: float, recent: float, age: float) -
     return PATHS * paths + HAND * hand + BRANCH * branch + RECENT * recent + AGE * age
 
 
-def prior(state: str, confidence: object, learned: float | None = None) -> float:
-    """What a score is multiplied by: the branch it stands on, what its writer thought of it, and what use has taught (0 to 1, None where nothing is known)."""
-    out = UNMERGED if state == "unmerged" else UNKNOWN if state == "unknown" else 1.0
+def prior(state: str, confidence: object, learned: float | None = None, stale: str = "") -> float:
+    """What a score is multiplied by: the branch it stands on, what its writer thought of it, what use has taught (0 to 1, None where nothing is known), what became of its files."""
+    out = (UNMERGED if state == "unmerged" else UNKNOWN if state == "unknown" else 1.0) * staleness.FACTORS.get(stale, 1.0)
     if isinstance(confidence, (int, float)) and not isinstance(confidence, bool) and 0 <= confidence <= 1:
         out *= 1 - DOUBT * (1 - confidence)
     return out if learned is None else out * credit.factor(learned)

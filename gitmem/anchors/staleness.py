@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 SAME, CHANGED, RENAMED, GONE = "same", "changed", "renamed", "gone"
 STALE = (CHANGED, GONE)  # a renamed path still says what it said
+# What the score of a memory is multiplied with. Most files change some day and what was said of them mostly stays true (a rename loses nothing), so a change
+# only decides between hits that are close; where all files are gone it weighs as much as an unmerged branch.
+FACTORS = {CHANGED: 0.95, GONE: 0.8}
 
 
 class State:

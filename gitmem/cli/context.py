@@ -12,6 +12,7 @@ from ..anchors import reanchor, where
 from ..core import fastjson
 from ..core.errors import NotARepository, UsageError
 from ..engine.cache import Cache
+from ..engine.filters import Filter
 from ..git import here
 from ..timeline import then
 from . import app
@@ -37,6 +38,7 @@ def context_command(
         if place is None:
             raise NotARepository("git finds no repository here", hint="run it inside a git repository")
         if store.repo.head() and not at:
+            store.with_cache(lambda cache: None)  # there may be none yet
             reanchor.finish(store, where.ON_THE_SPOT)
             facts.learn(store)
 
@@ -48,7 +50,7 @@ def context_command(
                     warn(f"warning: {past.reason}")
                 place.head, place.branch = past.head, at if store.repo.commit(f"refs/heads/{at}") else ""
                 past.say(facts.key_of(past.head), fastjson.dumps(facts.of(store.repo, past.head)))
-                return context.build(past, place, budget=budget, purpose="cli")
+                return context.build(past, place, budget=budget, purpose="cli", only=past.filter(Filter()))
 
         found = store.with_cache(build)[0]
     if chosen == "json":

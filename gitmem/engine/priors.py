@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from math import prod
 
+from ..anchors import staleness
 from ..anchors.standing import ABANDONED, ABSENT, UNMERGED
 from ..feedback import credit, learned
 
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
 BRANCH = 0.8  # of a memory from a branch that HEAD does not contain
 LEFT = 0.65  # of one from a branch that was given up: nothing holds its commit any more
-# Of a memory whose files changed or are gone. Most files change some day and what was said of them mostly stays true (a rename loses nothing), so a change
-# only decides between hits that are close; where all files are gone it weighs as much as an unmerged branch.
-STALE = {"changed": 0.95, "gone": 0.8}
 DOUBT = 0.2  # how much of a score full doubt can take away
 # How much the company of all others of the first CORE hits, in one community of the graph, can add. Off by default: `tools/eval_graph.py` and
 # docs/evaluation.md say what it does. The PageRank of a memory is no prior at all: lifting by it cost 0.007 to 0.010 of nDCG@10.
@@ -47,7 +45,7 @@ def parts(cache: Cache, rows: Sequence[int], stand: Standing | None, company: bo
     stands = stand([anchor for anchor, _ in known.values() if anchor]) if stand else {}
     credits = _credit(cache, rows)
     beside = _company(cache, rows) if company else {}
-    return {row: {"stated": _stated(confidence), "branch": _branch(stands.get(anchor)), "credit": credits.get(row, 1.0), "stale": STALE.get((aged or {}).get(row, ""), 1.0), **({"company": beside[row]} if row in beside else {})}
+    return {row: {"stated": _stated(confidence), "branch": _branch(stands.get(anchor)), "credit": credits.get(row, 1.0), "stale": staleness.FACTORS.get((aged or {}).get(row, ""), 1.0), **({"company": beside[row]} if row in beside else {})}
             for row in rows for anchor, confidence in [known[row]]}
 
 
