@@ -34,6 +34,7 @@ from .consolidate import CITES, CONTRADICTION, KINDS, MERGE, SHARE, SUPERSEDE, V
 from .memories import Found
 
 WAITING, ACCEPTED, REJECTED = "waiting", "accepted", "rejected"
+_DECLINED = "declined"  # of a record: that both memories hold says nothing against either, as a rejected suggestion would
 HELD = 50  # that wait at a time; more are found again when there is room
 PAIRS = (CONTRADICTION, SUPERSEDE, MERGE)
 _MADE = frozenset(["captured", "from-prompt", "from-answer", "from-commit", "from-tool", "title-by-model"])  # tags that say how one memory came to be
@@ -117,7 +118,7 @@ def propose(store: Store, findings: Iterable[Finding], most: int, *, write: bool
 
 
 def _decide(store: Store, proposal: Proposal, word: str, memory: str = "", reason: str = "") -> Proposal:
-    data = {"id": proposal.id, "kind": proposal.kind, "verdict": word, "memory": memory, "reason": reason, "author": store.settings.author}
+    data = {"id": proposal.id, "kind": proposal.kind, "verdict": _DECLINED if word == REJECTED else word, "memory": memory, "reason": reason, "author": store.settings.author}
     store.append("private", [("", record.dump(record.envelope("verdict", {k: v for k, v in data.items() if v}, "", {})))], "git mem: 1 verdict")
     proposal.state, proposal.memory = word, memory
     return proposal
@@ -239,8 +240,8 @@ def stored(cache: Cache) -> dict[str, Proposal]:
             found.setdefault(r.id, Proposal(r.data))
     for r in _records(cache, "verdict"):
         p = found.get(r.id)
-        if p and r.data.get("verdict") in (ACCEPTED, REJECTED) and p.state != ACCEPTED:
-            p.state = str(r.data["verdict"])
+        if p and r.data.get("verdict") in (ACCEPTED, _DECLINED) and p.state != ACCEPTED:
+            p.state = ACCEPTED if r.data["verdict"] == ACCEPTED else REJECTED
             p.memory = r.data["memory"] if isinstance(r.data.get("memory"), str) else ""
     return found
 
