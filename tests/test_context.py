@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 from conftest import Lab
+from hook_world import Hooks
 
 from gitmem.agents import context, facts
 from gitmem.agents.block import Block
@@ -279,3 +280,17 @@ def test_a_stamp_that_is_no_time_is_not_the_time_of_the_block(lab: Lab) -> None:
     place.store.with_cache(lambda cache: cache.keep(1, lambda db: cache.db.execute("UPDATE memory SET at = 'zz\"></memory_context>'")))
     block = place.store.with_cache(lambda cache: context.build(cache, place.here), refresh=False)[0]
     assert "zz" not in block.timestamp and ElementTree.fromstring(block.render()).tag == "memory_context"
+
+
+def test_where_head_has_just_moved_git_says_what_is_unmerged_and_the_worker_is_not_waited_for(lab: Lab) -> None:
+    """A session that starts after `git switch` is when it matters; nobody but the worker writes the states down."""
+    repo = lab.repo()
+    lab.mem(repo, "remember", "timestamps are UTC", "--type", "decision")
+    lab.git(repo, "switch", "-q", "-c", "topic")
+    lab.git(repo, "commit", "-q", "--allow-empty", "-m", "topic")
+    lab.mem(repo, "remember", "the queue needs a dead letter table", "--type", "decision")
+    lab.git(repo, "switch", "-q", "main")
+    lab.git(repo, "commit", "-q", "--allow-empty", "-m", "main goes on")
+    told = Hooks(lab, repo).call("SessionStart", source="startup")
+    queue, utc = (next(line for line in told.splitlines() if text in line) for text in ("dead letter", "UTC"))
+    assert 'state="unmerged"' in queue and 'branch="topic"' in queue and "state=" not in utc

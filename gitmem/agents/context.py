@@ -3,7 +3,7 @@
 Gathers candidates through indexes of the cache (never all memories), scores
 them (`relevance`), chooses (`briefing`) and frames them (`block`).
 
-Promises. No git process, no file but the cache. The same notes, HEAD and
+Promises. No git process, no file but the cache (where HEAD moved and the worker has not looked yet, the caller's `look` may ask git). The same notes, HEAD and
 session give the same block: its time is that of the newest memory, not of a
 clock. What the policy `mem.trust` does not let be injected is not in it. Text
 comes from stored lines that were hashed against their version.
@@ -25,10 +25,13 @@ from .block import Block, Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ..engine.cache import Cache
     from ..git.here import Here
+
+    Look = Callable[[Sequence[str]], Mapping[str, standing.Stand]]
+    Ages = Callable[[Cache, Iterable[int], str], Mapping[int, Mapping[int, staleness.State]]]
 
 SOURCES = {"start": "SessionStart", "subagent": "SubagentStart", "compact": "SessionStart:compact", "cli": "git mem context"}
 NEWEST, OF_A_KIND, BY_WORDS, BY_PATHS = 300, 20, 100, 300  # candidates of each route
@@ -41,11 +44,12 @@ AGAIN = 10.0  # what puts a memory that was told before in front of all others
 
 
 def build(cache: Cache, here: Here, *, budget: int | None = None, purpose: str = "start", session_lines: Mapping[str, Sequence[str]] | None = None,
-          only: Filter | None = None) -> Block:
-    """The block for this repository and HEAD. `budget`: tokens, None for the setting or the tier; `only`: of these memories.
+          only: Filter | None = None, aged: Ages = staleness.read, look: Look | None = None) -> Block:
+    """The block for this repository and HEAD. `budget`: tokens, None for the setting or the tier; `only`: of these memories; `aged`: what became of paths.
 
     `session_lines`: what `session.read` gives; its touched files count as work
-    at hand, and after compaction what was shown comes first again.
+    at hand, and after compaction what was shown comes first again. `look` says where
+    anchors stand of which the cache does not know it for this HEAD.
     """
     known = facts.read(cache, here.head)
     session = session_lines or {}
@@ -54,13 +58,13 @@ def build(cache: Cache, here: Here, *, budget: int | None = None, purpose: str =
     tokens, tier = _budget(here, budget, total, known)
     frame = Block(source=SOURCES.get(purpose, purpose), project=project(here), branch=here.branch, head=here.head, total=total, budget=tokens, tier=tier)
     frame.current = known.current or not here.head
-    found = _Candidates(cache, wanted)
+    found = _Candidates(cache, wanted, aged)
     newest = found.newest_time()
     frame.timestamp = (newest if relevance.days(newest) is not None else known.time)[:20]
     if total:
         again = list(session.get("shown", ()))[-briefing.MOST :] if purpose == "compact" else []
         found.gather(known, _branch_terms(here.branch), session.get("touched", ()), again)
-        items = found.items(here, frame.timestamp, set(again))
+        items = found.items(here, frame.timestamp, set(again), look)
         frame.waiting, frame.unaged = found.waiting, found.unaged
         frame.current = frame.current and not found.waiting and not found.unaged
         briefing.choose(frame, items)
@@ -106,8 +110,9 @@ def _branch_terms(branch: str) -> list[str]:
 class _Candidates:
     """Rows that may be told, with what speaks for each."""
 
-    def __init__(self, cache: Cache, wanted: Filter) -> None:
+    def __init__(self, cache: Cache, wanted: Filter, aged: Ages = staleness.read) -> None:
         self.cache = cache
+        self.aged = aged
         self.only, self.args = ("", []) if wanted.empty else wanted.sql()
         self.at: dict[int, str] = {}
         self.paths: dict[int, float] = {}
@@ -180,7 +185,7 @@ class _Candidates:
             return {}
         return relevance.word_scores(self.cache.lexical(text.match_expression(used), (1.5, 1.0, 1.0), BY_WORDS, self.only, self.args))
 
-    def items(self, here: Here, newest: str, again: set[str]) -> list[tuple[float, Item]]:
+    def items(self, here: Here, newest: str, again: set[str], look: Look | None = None) -> list[tuple[float, Item]]:
         """(score, item) of the best candidates; what was told before (`again`) first."""
         fresh = relevance.freshness([at or "" for at in self.at.values()], newest)
         paths, hand, branch, recent = self.paths.get, self.hand.get, self.branch.get, self.recent.get
@@ -192,7 +197,9 @@ class _Candidates:
         loaded = [(row, data, scope) for row, (data, scope, _) in zip(best, stored.load(self.cache, best), strict=True)]
         stands = standing.read(self.cache, [stored.commit_of(data) for _, data, _ in loaded], here.head)
         self.waiting = standing.waiting(stands)
-        aged = staleness.read(self.cache, best, here.head)
+        if look and self.waiting:
+            stands.update(look([anchor for anchor, stand in stands.items() if stand.reason == standing.WAITING]))
+        aged = self.aged(self.cache, best, here.head)
         learnt = learned.values(self.cache, best)
         out = []
         for row, data, scope in loaded:

@@ -69,7 +69,8 @@ def _inject(call: Call, purpose: str) -> None:
     lines = session.read(here.mem_dir, call.session)
 
     def build(cache: ready.Cache, budget: int | None = None) -> Block:
-        return context.build(cache, here, budget=budget, purpose=purpose, session_lines=lines)
+        look = (lambda anchors: ready.stands(here, cache, anchors, call.half)) if purpose == "start" else None
+        return context.build(cache, here, budget=budget, purpose=purpose, session_lines=lines, look=look)
 
     def fitting(cache: ready.Cache) -> Block:
         found = build(cache)
