@@ -236,12 +236,12 @@ def show(found: dict[str, dict[str, float]]) -> None:
 
 def fit(worlds: list[World], seeds: int) -> None:
     """Every combination on the grid: what each way gains, and what questions of memories pay that nobody used before."""
-    for weight, share, gain in itertools.product((0.2, 0.35, 0.5, 1.0), (20, 5), (0.2, 0.3, 0.4, 0.5)):
-        credit.WEIGHT, credit.GAIN = weight, gain
-        credit.NEGLECT["prompt"] = weight / share
+    for weight, neglect, gain in itertools.product((0.1, 0.2, 0.35, 0.5, 1.0), (0.05, 0.5), (0.2, 0.3, 0.4, 0.5)):
+        credit.SWAY, credit.GAIN = weight, gain
+        credit.NEGLECT["prompt"] = neglect
         m = measure(worlds, seeds)
         told = [f"{way} {_gain(m[way]):+.1f} % (new {_gain(m[f'{way}, not used before']):+.1f} %, wrong {m[way]['wrong after'] - m[way]['wrong before']:+.3f})" for way in WAYS]
-        print(f"WEIGHT {weight} NEGLECT {weight / share:g} GAIN {gain}: {'; '.join(told)}", flush=True)
+        print(f"SWAY {weight} NEGLECT {neglect} GAIN {gain}: {'; '.join(told)}", flush=True)
 
 
 def _gain(m: dict[str, float]) -> float:

@@ -33,34 +33,36 @@ CITED, TOUCHED, ACCEPTED, REJECTED, AGAINST = "cited", "touched", "accepted", "r
 # Where a memory starts whose writer stated no confidence.
 START = {"VERIFIED": 0.9, "CITED": 0.8, "CACHED": 0.6, "ASSUMED": 0.5}
 UNSAID = 0.7
-# How many sessions the start is worth, what a session counts that was told a memory in vain, and how far credit may move a score. An answer to
-# a prompt or a file was meant; the block at a session's start goes to everybody, whatever they came for. Chosen by tools/eval_feedback.py --fit,
-# on worlds that are in no figure of docs/evaluation.md: decision 28 has what was tried.
-WEIGHT = 0.35
-NEGLECT = {"prompt": 0.02, "tool": 0.02, "start": 0.005, "subagent": 0.005, "compact": 0.0}
-GAIN = 0.4
+# How many sessions of use the start is worth: for the confidence that is shown, and for ranking, where the first use tells most. How much one that
+# was told a memory in vain adds to that weight: an answer to a prompt or a file was meant, the block at a session's start goes to everybody,
+# whatever they came for. How far credit may move a score. SWAY and GAIN were chosen by tools/eval_feedback.py --fit, on worlds that are in no
+# figure of docs/evaluation.md; decision 28 has what was tried.
+WEIGHT, SWAY = 1.0, 0.2
+NEGLECT = {"prompt": 0.05, "tool": 0.05, "start": 0.0125, "subagent": 0.0125, "compact": 0.0}
+GAIN = 0.3
 DROP = 0.25  # what one contradiction leaves of a confidence
 _MOST = 10_000  # a count in a record of others
 
 
 class Evidence:
-    """What was counted about one memory, in sessions: `used` and `ignored` may be parts of one, `against` is how many contradict it."""
+    """What was counted about one memory, in sessions: `used` and `ignored` may be parts of one, `vain` is how many were told it in vain, `against` how many contradict it."""
 
-    __slots__ = ("against", "ignored", "used")
+    __slots__ = ("against", "ignored", "used", "vain")
 
-    def __init__(self, used: float = 0.0, ignored: float = 0.0, against: int = 0) -> None:
+    def __init__(self, used: float = 0.0, ignored: float = 0.0, against: int = 0, vain: int = 0) -> None:
         self.used = used
         self.ignored = ignored
         self.against = against
+        self.vain = vain
 
     def __bool__(self) -> bool:
         return bool(self.used or self.ignored or self.against)
 
 
-def confidence(start: float, found: Evidence) -> float:
+def confidence(start: float, found: Evidence, weight: float = WEIGHT) -> float:
     """The confidence that lives: `start` where nothing was counted; 0 to 1."""
     begun = min(1.0, max(0.0, start))
-    lived = (WEIGHT * begun + found.used) / (WEIGHT + found.used + found.ignored) if found.used or found.ignored else begun
+    lived = (weight * begun + found.used) / (weight * (1 + found.ignored) + found.used) if found.used or found.ignored else begun
     return lived * DROP ** min(found.against, 50)
 
 
@@ -73,7 +75,7 @@ def start(stated: object, provenance: object) -> float:
 
 def value(found: Evidence) -> float:
     """What use alone says, whoever wrote it: 0.5 where nothing was counted."""
-    return confidence(0.5, found)
+    return confidence(0.5, found, SWAY)
 
 
 def factor(value: float) -> float:
@@ -107,10 +109,10 @@ def count(rows: Iterable[tuple[str, str, int]], versions: Iterable[str] = ()) ->
     # Sorted: the last digits of a sum of parts depend on its order.
     accepted = sum(1 for said in verdicts.values() if ACCEPTED in said)
     used = accepted + sum(sorted(use.values()))
-    ignored = sum(sorted(neglect for session, neglect in told.items() if session not in use))
+    vain = sorted(neglect for session, neglect in told.items() if session not in use)
     # An empty version speaks of the memory, whatever its text.
     contradicted = sum(1 for version in against if not version or version in shown)
-    return Evidence(used, ignored, contradicted + len(verdicts) - accepted)
+    return Evidence(used, sum(vain), contradicted + len(verdicts) - accepted, len(vain))
 
 
 def rows(data: Mapping[str, Any]) -> list[Row]:

@@ -61,7 +61,7 @@ def _count(db: Connection, ids: set[str]) -> None:
             found.setdefault(id, []).append((session, how, number))
         db.execute(f"DELETE FROM credit WHERE id IN ({marks})", part)
         if found:
-            db.executemany("INSERT INTO credit(id, value, used, ignored, against) VALUES(?, ?, ?, ?, ?)", made(found, _versions(db, list(found))))
+            db.executemany("INSERT INTO credit(id, value, used, ignored, against, vain) VALUES(?, ?, ?, ?, ?, ?)", made(found, _versions(db, list(found))))
 
 
 def _versions(db: Connection, ids: Sequence[str]) -> dict[str, list[str]]:
@@ -72,14 +72,14 @@ def _versions(db: Connection, ids: Sequence[str]) -> dict[str, list[str]]:
     return out
 
 
-def made(found: dict[str, list[tuple[str, str, int]]], versions: dict[str, list[str]]) -> list[tuple[str, float, float, float, int]]:
+def made(found: dict[str, list[tuple[str, str, int]]], versions: dict[str, list[str]]) -> list[tuple[str, float, float, float, int, int]]:
     """The rows of `credit` that rows of `heed` give, for memories that have versions."""
     out = []
     for id in sorted(found):
         if id in versions:
             evidence = credit.count(found[id], versions[id])
             if evidence:
-                out.append((id, credit.value(evidence), evidence.used, evidence.ignored, evidence.against))
+                out.append((id, credit.value(evidence), evidence.used, evidence.ignored, evidence.against, evidence.vain))
     return out
 
 
@@ -100,7 +100,7 @@ def wrong(cache: Cache, purged: set[str]) -> str:
     ids = list(found)
     for at in range(0, len(ids), _PART):
         versions.update(_versions(cache.db, ids[at : at + _PART]))
-    if {row[0]: row[1:] for row in made(found, versions)} != {row[0]: row[1:] for row in cache.db.execute("SELECT id, value, used, ignored, against FROM credit")}:
+    if {row[0]: row[1:] for row in made(found, versions)} != {row[0]: row[1:] for row in cache.db.execute("SELECT id, value, used, ignored, against, vain FROM credit")}:
         return "credit differs from the feedback records"
     return ""
 
@@ -124,6 +124,6 @@ def evidence(cache: Cache, ids: Iterable[str]) -> dict[str, credit.Evidence]:
     out: dict[str, credit.Evidence] = {}
     for at in range(0, len(ordered), _PART):
         part = ordered[at : at + _PART]
-        for id, used, ignored, against in cache.db.execute(f"SELECT id, used, ignored, against FROM credit WHERE id IN ({','.join('?' * len(part))})", part):
-            out[id] = credit.Evidence(used, ignored, against)
+        for id, *counted in cache.db.execute(f"SELECT id, used, ignored, against, vain FROM credit WHERE id IN ({','.join('?' * len(part))})", part):
+            out[id] = credit.Evidence(*counted)
     return out

@@ -108,7 +108,7 @@ def _object(data: dict[str, Any], scope: int, status: int, stand: where.Stand | 
         if words(data.get(name)):
             out[name] = words(data[name])
     if found:
-        out["use"] = {"used": round(found.used, 2), "ignored": round(found.ignored, 2), "contradicted": found.against}
+        out["use"] = {"used": round(found.used, 2), "ignored": found.vain, "contradicted": found.against}
     return out
 
 
