@@ -173,8 +173,11 @@ class Move:
         for commit in reversed(self.lost):
             if not above.isdisjoint(self.lost[commit]) or self.head in self.lost[commit]:
                 above.add(commit)
-        out.update(where.abandoned(self.repo, {a: Stand(UNMERGED, a) for a in dropped if a in above}, self._on_main()))
-        return {a for a in dropped if a not in above}
+        # What a main line holds is on no branch that could be merged; of others the branches are to be known before that happens.
+        main = self._on_main()
+        done = above.intersection(main)
+        out.update((a, Stand(UNMERGED, a)) for a in dropped if a in done)
+        return {a for a in dropped if a not in done}
 
     def _reached(self, open_: set[str]) -> set[str]:
         """Those of the open anchors whose change a commit may carry that was not looked at before, and those whose branch moved."""
@@ -186,22 +189,44 @@ class Move:
         left = open_ - out
         if not self.gained or not left:
             return out
-        worth = self._worth(left)
-        if self.ground.partial or not self.patches.learn(worth):
+        worth, left = self._worth(left)
+        if self.ground.partial:
+            return open_
+        if not self.patches.learn(worth) or not self.patches.learn(self._unmarked(left) if worth else ()):
             return open_
         ids = sorted(set(self.patches.own(worth).values()))
         return out | self._holding(left, self._matching(ids)) if ids else out
 
-    def _worth(self, open_: set[str]) -> list[str]:
-        """Those of the new commits that may be twins of open anchors: what all of their histories have is none."""
-        if len(self.gained) <= _FEW:
-            return self.gained
-        line = Ancestry(self.repo.git, [self.head], {c for way in self._way(open_).values() for c in way})
-        points = [line.forks(c) for way in self._way(open_).values() for c in way if c in line.beyond]
-        floor = twins.floor(self.repo, self.head, sorted(set().union(*points))) if points and all(points) else ""
+    def _worth(self, open_: set[str]) -> tuple[list[str], set[str]]:
+        """(those of the new commits that may be twins of open anchors, these anchors): what an anchor's own history has is no twin of it."""
+        if len(self.gained) <= _FEW and len(self._unmarked(open_)) <= _FEW:
+            return self.gained, open_
+        ways = self._way(open_)
+        stated = twins.marks_of(self.cache, {c for way in ways.values() for c in way})
+        bases = {c: {base for _, base, _ in found if base} for c, found in stated.items()}
+        line = Ancestry(self.repo.git, [self.head], {*bases, *(base for some in bases.values() for base in some)})
+        points: set[str] = set()
+        left: set[str] = set()
+        for anchor, way in ways.items():
+            for commit in way:
+                # Of a commit that is not here its base is known, or nothing.
+                began = line.forks(commit) if commit in line.here else {p for base in bases[commit] if base in line.here for p in (line.forks(base) if base in line.beyond else {base})}
+                if not began:
+                    return self.gained, open_
+                if self.head not in began:
+                    points |= began
+                    left.add(anchor)
+        floor = twins.floor(self.repo, self.head, sorted(points)) if points else self.head
         if not floor:
-            return self.gained
-        return self.repo.git.text("rev-list", self.head, "^" + self.before, "^" + floor, "--").split()
+            return self.gained, left
+        return self.repo.git.text("rev-list", self.head, "^" + self.before, "^" + floor, "--").split(), left
+
+    def _unmarked(self, open_: set[str]) -> list[str]:
+        """The commits of anchors whose patch-id no record states and the cache does not have, as far as they are here."""
+        commits = {c for way in self._way(open_).values() for c in way}
+        stated = twins.marks_of(self.cache, commits)
+        bare = [c for c in commits if not any(patch for patch, _, _ in stated[c])]
+        return self._here(self.patches.missing(bare))
 
     def _matching(self, ids: list[str]) -> set[str]:
         """Commits beside the revision's history that have one of these patch-ids, or lie on a branch that has."""
@@ -225,17 +250,20 @@ class Move:
         """The open anchors of branches that leave the histories of HEAD and of the main lines elsewhere than before; all, where that is not told apart."""
         made = {tip.hex() for (tip,) in self.cache.db.execute("SELECT DISTINCT tip FROM branch")}
         tips = sorted(self.ground.tips & self.ground.before & made)
-        if not open_ or not tips or self._within():
+        if not open_ or self._within():
             return set()
+        out: set[str] = set()
         now, then = sorted({self.head, *self.ground.main}), sorted({self.before, *self.ground.main_before})
         for here, there in ((now, then), (then, now)):
             names = self._here([c for c in here if c not in there]), self._here(there)
             if names[0]:
                 between = set(self.gained if (names[0], there) == ([self.head], [self.before]) else self.lost if (names[0], there) == ([self.before], [self.head]) else self._list(*names))
+                if there is now:
+                    out |= self._holding(open_, between)  # a main line went back: they are on a branch again
                 beside = [t for t in tips if t not in between]  # a merged one leaves nothing anywhere
                 if between and beside and len(self._list(names[0], [*names[1], *beside])) != len(between):
                     return open_
-        return set()
+        return out
 
     def _held(self, open_: set[str]) -> set[str]:
         """The open anchors that a branch or tag held or holds, and none before or now. (HEAD holds what it contains, which is not open.)"""

@@ -74,8 +74,9 @@ class _Search:
         ids = marks_of(self.cache, left)
         self.points = self._points(left, ids)
         self._history(left)
-        if not self.places and not self.recent:
+        if not self.places and not self.recent and self.note:
             return self._finish(left, {}, set())
+        # The worker learns about branches also where nothing can carry them yet: later it compares new commits only.
         whole = self.patches.learn([*self.places, *self.recent])
         unmarked = [c for c in left if c in self.line.here and not any(patch for patch, _, _ in ids[c])]
         whole = self.patches.learn(unmarked) and whole
