@@ -332,3 +332,12 @@ def test_a_list_as_of_any_commit_is_what_a_slow_reference_says(lab: Lab, seed: i
         known = [r for r in records if before(str(r.data["head" if r.op in ("edit", "forget") else "commit"]), at)]
         wanted = {str(v.data["body"]) for m in fold.fold(known).values() if m.status == fold.ACTIVE for v in m.versions if before(str(v.data["commit"]), at)}
         assert set(bodies(repo, at)) == wanted, (seed, at)
+
+
+def test_a_context_of_then_says_what_became_of_paths_until_then(lab: Lab) -> None:
+    repo = lab.repo(commits=2)
+    lab.mem(repo, "remember", "the parser must not recurse", "--path", "f0.txt", "--type", "decision")
+    commit(lab, repo, "f0.txt", "another line")
+    commit(lab, repo, "f1.txt", "another line")
+    assert "changed" in told(lab, repo, "HEAD") and "changed" in told(lab, repo, "HEAD~1") and "changed" not in told(lab, repo, "HEAD~2")
+    assert "unknown" not in lab.mem(repo, "context", "--at", "HEAD~1", "--format", "xml")

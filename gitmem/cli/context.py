@@ -14,6 +14,7 @@ from ..core.errors import NotARepository, UsageError
 from ..engine.cache import Cache
 from ..engine.filters import Filter
 from ..git import here
+from ..memory import view
 from ..timeline import then
 from . import app
 from .common import opened, warn, write, write_json
@@ -49,8 +50,9 @@ def context_command(
                 if past.reason:
                     warn(f"warning: {past.reason}")
                 place.head, place.branch = past.head, at if store.repo.commit(f"refs/heads/{at}") else ""
-                past.say(facts.key_of(past.head), fastjson.dumps(facts.of(store.repo, past.head)))
-                return context.build(past, place, budget=budget, purpose="cli", only=past.filter(Filter()))
+                past.serve(facts.key_of(past.head), fastjson.dumps(facts.of(store.repo, past.head)))
+                return context.build(past, place, budget=budget, purpose="cli", only=past.filter(Filter()),
+                                     aged=lambda cache, rows, head: {row: dict(enumerate(found)) for row, found in view.path_states(store, cache, rows, head).items()})
 
         found = store.with_cache(build)[0]
     if chosen == "json":

@@ -139,7 +139,8 @@ class Then(Cache):
             db.execute(f"CREATE TEMP TABLE {name}({shape})")
         db.executemany("INSERT INTO then_anchor VALUES(?)", [(a,) for a in sorted(self.known.inside)])
         db.executemany("INSERT INTO then_hidden VALUES(?)", [(row,) for row in hidden])
-        db.execute("INSERT INTO then_row SELECT row FROM main.memory WHERE coalesce(anchor, '') IN (SELECT id FROM then_anchor) AND row NOT IN (SELECT row FROM then_hidden)")
+        db.execute("INSERT INTO then_row SELECT row, status FROM main.memory WHERE coalesce(anchor, '') IN (SELECT id FROM then_anchor)"
+                   " AND row NOT IN (SELECT row FROM then_hidden)")
         for row, (found, content) in enumerate(zip(later, data, strict=True), self.first):
             values = (row, found.record.id, found.line, found.status, found.scope, *columns(content))
             db.execute(f"INSERT INTO then_memory VALUES({', '.join('?' * len(values))})", values)
@@ -149,9 +150,8 @@ class Then(Cache):
         db.executemany("INSERT INTO then_meta VALUES(?, ?)", overrides.items())
         for name, view in _VIEWS.items():
             db.execute(f"CREATE TEMP VIEW {name} AS {view}")
-        db.execute("INSERT INTO then_active SELECT row FROM memory WHERE status = ?", (ACTIVE,))
-        db.execute("INSERT INTO head VALUES(?, ?)", (SLOT, self.head))
-        db.executemany("INSERT INTO stand VALUES(?, ?, ?, ?, ?, ?)", [(SLOT, anchor, s.state, s.commit, s.into, s.reason) for anchor, s in self.stands.items()])
+        db.execute("INSERT INTO then_active SELECT row FROM then_row WHERE status = ?", (ACTIVE,))
+        db.executemany("INSERT INTO then_active VALUES(?)", [(row,) for row in self._counts])
         self._average = _average(db) if self._counts else 0.0
 
     def _index(self, row: int, made: Prepared | None) -> None:
@@ -166,17 +166,23 @@ class Then(Cache):
             self._counts[row] = counts, sum(sum(field.values()) for field in counts)
             self.db.execute("INSERT INTO then_vector VALUES(?, ?, ?)", (row, vector, zlib.crc32(vector, row)))
 
-    def say(self, key: str, value: str) -> None:
-        """Another value of `meta` for readers of this cache."""
+    def serve(self, key: str, value: str) -> None:
+        """Readies it for readers that never ask git: where all anchors stand, and another value of `meta`."""
         self.db.execute("INSERT OR REPLACE INTO then_meta VALUES(?, ?)", (key, value))
+        for name, shape in _FOR_HOOKS.items():
+            self.db.execute(f"CREATE TEMP TABLE {name}({shape})")
+        self.db.execute("INSERT INTO head VALUES(?, ?)", (SLOT, self.head))
+        self.db.executemany("INSERT INTO stand VALUES(?, ?, ?, ?, ?, ?)", [(SLOT, anchor, s.state, s.commit, s.into, s.reason) for anchor, s in self.stands.items()])
 
 
 _TABLES = {
-    "then_anchor": "id TEXT PRIMARY KEY", "then_hidden": "row INTEGER PRIMARY KEY", "then_row": "row INTEGER PRIMARY KEY", "then_active": "row INTEGER PRIMARY KEY",
+    "then_anchor": "id TEXT PRIMARY KEY", "then_hidden": "row INTEGER PRIMARY KEY", "then_row": "row INTEGER PRIMARY KEY, status INTEGER", "then_active": "row INTEGER PRIMARY KEY",
     "then_memory": "row INTEGER PRIMARY KEY, id TEXT, line INTEGER, status INTEGER, scope INTEGER, type TEXT, at TEXT, author TEXT, phase TEXT, source TEXT, anchor TEXT, digest BLOB, confidence REAL",
     "then_label": "kind TEXT, value TEXT, row INTEGER, PRIMARY KEY(kind, value, row)", "then_vector": "row INTEGER PRIMARY KEY, v BLOB, crc INTEGER",
-    "then_meta": "key TEXT PRIMARY KEY, value TEXT", "head": "slot INTEGER, commit_id TEXT",
-    "stand": "slot INTEGER, anchor TEXT, state TEXT, commit_id TEXT, into_commit TEXT, reason TEXT, PRIMARY KEY(slot, anchor)",
+    "then_meta": "key TEXT PRIMARY KEY, value TEXT",
+}
+_FOR_HOOKS = {
+    "head": "slot INTEGER, commit_id TEXT", "stand": "slot INTEGER, anchor TEXT, state TEXT, commit_id TEXT, into_commit TEXT, reason TEXT, PRIMARY KEY(slot, anchor)",
 }
 _VIEWS = {
     "memory": "SELECT row, id, line, status, scope, type, at, author, phase, source, anchor, digest, confidence FROM main.memory WHERE row IN (SELECT row FROM then_row)"
