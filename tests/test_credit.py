@@ -139,3 +139,33 @@ def test_what_the_model_forgot_gains_nothing_from_later_changes() -> None:
 
 def test_feedback_is_no_memory() -> None:
     assert "feedback" in record.APART_OPS
+
+
+def ranked(found: list[tuple[int, float]], priors: dict[int, float]) -> list[int]:
+    from gitmem.agents import inject
+    from gitmem.core import rank
+
+    hits = []
+    for row, fused in found:
+        hit = rank.Hit(row, None, None)
+        hit.fused = fused
+        hits.append(hit)
+    return [hit.row for hit in inject.worth_telling(rank.apply_priors(hits, priors))]
+
+
+def test_a_prompt_is_told_no_more_because_of_what_was_used_or_neglected() -> None:
+    found = [(1, 0.9), (2, 0.6), (3, 0.5), (4, 0.3)]
+    assert ranked(found, {}) == [1, 2]
+    assert ranked(found, {3: 1.3, 4: 1.3}) == [1, 2]  # 0.5 * 1.3 would be near enough
+    assert ranked(found, {1: 0.7}) == [1, 2]  # and so would 0.5 beside 0.63
+    assert ranked(found, {2: 1.3}) == [1, 2]
+    assert ranked(found, {2: 0.7}) == [1]
+    assert ranked(found, dict.fromkeys((1, 2, 3, 4), 0.8)) == [1, 2]  # all of an unmerged branch
+    assert ranked([(1, 0.9), (2, 0.85)], {2: 1.3}) == [2, 1]
+    assert ranked([], {}) == []
+
+
+def test_the_confidence_that_is_shown_moves_slower_than_the_ranking() -> None:
+    once = Evidence(1.0)
+    assert 0.5 < credit.confidence(0.5, once) < credit.value(once) < 1
+    assert abs(credit.confidence(0.7, Evidence(0, 10 * credit.NEGLECT["prompt"], 0, 10)) - 0.7) < 0.3
