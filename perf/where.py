@@ -41,7 +41,7 @@ _START = 1_500_000_000
 # What `spool` starts, with the clock of each step read.
 _WORKER = """
 import json, os, sys, time
-sys.path[:0] = sys.argv[2:]
+sys.path[:0] = [a for a in sys.argv[2:] if a[0] != "-"]
 from gitmem.hooks import worker
 def clock():
     t = os.times()
@@ -64,6 +64,8 @@ try:
     keep_up = aging.keep_up
     def paths(*args):
         from_ = clock()
+        if "--only-anchors" in sys.argv:
+            return True
         try:
             return keep_up(*args)
         finally:
@@ -83,6 +85,7 @@ class World:
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("GIT_", "PYTHON"))} | {"GIT_MEM_EVAL_ROOT": os.environ.get("GIT_MEM_EVAL_ROOT", "")}
         self.env.update(HOME=str(root), GIT_CONFIG_NOSYSTEM="1", GIT_AUTHOR_NAME="Ada", GIT_AUTHOR_EMAIL="ada@example.org", GIT_COMMITTER_NAME="Ada",
                         GIT_COMMITTER_EMAIL="ada@example.org", LANG="C.UTF-8", GIT_EDITOR="true")
+        self.options: list[str] = []
         self.package: list[str] = []  # of another checkout, to be measured instead
 
     def git(self, *argv: str, stdin: bytes = b"", cwd: pathlib.Path | None = None) -> str:
@@ -101,7 +104,7 @@ class World:
     def worker(self) -> dict[str, float]:
         """Seconds of one worker: the step and the whole, of processors and of the clock."""
         start = time.perf_counter()
-        process = subprocess.Popen([sys.executable, "-I", "-c", _WORKER, str(self.repo / ".git"), *self.package], cwd=self.repo, env=self.env, stdout=subprocess.PIPE)
+        process = subprocess.Popen([sys.executable, "-I", "-c", _WORKER, str(self.repo / ".git"), *self.package, *self.options], cwd=self.repo, env=self.env, stdout=subprocess.PIPE)
         assert process.stdout is not None
         said = process.stdout.read()
         _, status, used = os.wait4(process.pid, 0)
@@ -320,6 +323,7 @@ def main() -> None:
     parser.add_argument("--keep", type=pathlib.Path, help="a directory in which the repository stays for the next run, as it was before the moves")
     parser.add_argument("--build", action="store_true", help="only make what --keep keeps")
     parser.add_argument("--graph", action="store_true", help="with a commit-graph, as `git gc` writes it")
+    parser.add_argument("--only-anchors", action="store_true", help="leave the paths of memories out")
     parser.add_argument("--package", help="another checkout of git mem, whose worker is measured")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/performance.md")
     args = parser.parse_args()
@@ -339,6 +343,7 @@ def main() -> None:
         if args.graph:
             world.git("config", "core.commitGraph", "true")
             world.git("commit-graph", "write", "--reachable")
+        world.options = ["--only-anchors"] if args.only_anchors else []
         world.package = [args.package] if args.package else []
         shutil.rmtree(world.repo / ".git" / "mem")  # perhaps of another layout
         world.cache()

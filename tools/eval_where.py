@@ -51,6 +51,8 @@ class Reference:
         self._inside: dict[tuple[str, str], bool] = {}
         self._combined: dict[tuple[str, str], str] = {}
         self._holding: dict[str, list[str]] = {}
+        self._main: list[str] | None = None
+        self.frozen = False  # whether branches stay as they are, so that what was asked of them holds
         self.asked = 0
 
     def git(self, *argv: str, ok: tuple[int, ...] = (0,)) -> str:
@@ -98,14 +100,20 @@ class Reference:
         return self._inside[key]
 
     def main_lines(self) -> list[str]:
+        if self.frozen and self._main is not None:
+            return self._main
         names = [self.git("rev-parse", "-q", "--verify", f"{ref}^{{commit}}", ok=(0, 1)) for ref in ("refs/remotes/origin/HEAD", "refs/heads/main", "refs/heads/master")]
-        return sorted({n for n in names if n})
+        self._main = sorted({n for n in names if n})
+        return self._main
 
     def tips(self, commit: str) -> list[str]:
         """Branches that contain a commit, and former places of HEAD."""
+        if self.frozen and commit in self._holding:
+            return self._holding[commit]
         out = set(self.git("for-each-ref", "--contains", commit, "--format=%(objectname)", "refs/heads", "refs/remotes").split())
         out |= {c for c in self.git("log", "-g", "-64", "--format=%H", "HEAD", "--", ok=(0, 128)).split() if self.inside(commit, c)}
-        return sorted(out)
+        self._holding[commit] = sorted(out)
+        return self._holding[commit]
 
     def wanted(self, commit: str, revision: str, also: Iterable[str]) -> set[str]:
         """Patch-ids that a commit with the change of `commit` may have: its own, and those of branches it is on."""
@@ -261,7 +269,9 @@ def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[st
     store.with_cache(lambda cache: None)
     counts: collections.Counter[str] = collections.Counter()
     wrong: list[str] = []
+    told = 0
     started = time.monotonic()
+    reference.frozen = True
     for n, revision in enumerate(revisions(reference, rng, args.revisions, squashes)):
         reference.git("update-ref", "--no-deref", "HEAD", revision)
         reanchor.finish(store)
@@ -290,6 +300,9 @@ def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[st
                     counts["path " + (truth or "undecided")] += 1
                     if truth and (path["state"], path.get("now", "") or "") != (truth, name):
                         wrong.append(f"path: {path['path']} of {commit[:12]} at {revision[:12]}: git says {truth} {name}, we say {path['state']} {path.get('now', '')} {path.get('reason', '')}")
+        for line in wrong[told:]:
+            print(line, file=sys.stderr)
+        told = len(wrong)
         print(f"{n + 1} revisions, {reference.asked} pairs asked, {len(wrong)} disagreements, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
     store.close()
     return {"name": pathlib.Path(clone).parent.name.replace("+", "/"), "head": head, "commits": len(every), "merges": int(reference.git("rev-list", "--all", "--merges", "--count")),
