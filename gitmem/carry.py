@@ -58,6 +58,8 @@ def give(store: Store, name: str, *, dry: bool = False, allow_secret: bool = Fal
     there = _remote(store, name)
     report = Report(there.name)
     report.ref, report.dry = there.ref, dry
+    if Remote(store.repo, name, store.team.ref).tracked():
+        report.remarks.append(f"'{name}' is where the team's memories are: whoever may fetch any ref there can read these, too")
     pause = 0.05
     for attempt in range(sync.ATTEMPTS):
         with there.peek() as theirs:

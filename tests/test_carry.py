@@ -60,6 +60,7 @@ def test_nothing_private_leaves_without_that_word(lab: Lab, clones: tuple[pathli
     lab.mem(first, "sync")
     said = lab.mem(first, "push", "--private-to", "origin", "--dry-run")
     assert "My notes on the shop database" in said and "1 record (1 create) would go to 'origin' as refs/git-mem/private/" in said and "For all of us" not in said
+    assert "whoever may fetch any ref there can read these" in said
     assert refs(lab, hub) == []
     for argv in (["push", "--private-to", "nowhere"], ["push", "--private-to", str(hub)], ["pull", "--private-from", "nowhere"]):
         lab.mem(first, *argv, rc=(1,))

@@ -169,3 +169,9 @@ def test_the_confidence_that_is_shown_moves_slower_than_the_ranking() -> None:
     once = Evidence(1.0)
     assert 0.5 < credit.confidence(0.5, once) < credit.value(once) < 1
     assert abs(credit.confidence(0.7, Evidence(0, 10 * credit.NEGLECT["prompt"], 0, 10)) - 0.7) < 0.3
+
+
+def test_the_context_block_ranks_by_it_too() -> None:
+    from gitmem.agents import relevance
+
+    assert relevance.prior("reachable", None, 0.9) > relevance.prior("reachable", None) == relevance.prior("reachable", None, 0.5) > relevance.prior("reachable", None, 0.1) > 0

@@ -92,6 +92,8 @@ def _say(report: sync.Report, quiet: bool, as_json: bool) -> int:
                 write("    " + row)
         what = _kinds(report.sent) if report.ref else _count(len(report.sent))
         write(f"{what} would go to '{report.remote}'{f' as {report.ref}' if report.ref else ''}; nothing was sent")
+        for remark in report.remarks if report.ref else []:
+            write(remark)
     elif not quiet:
         if report.received or report.sent or report.branch:
             along = f", with {report.branch.removeprefix('refs/heads/')}" if report.branch else ""
