@@ -228,7 +228,7 @@ def revisions(reference: Reference, rng: random.Random, count: int, squashes: li
 
 
 def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[str, Any]:
-    from gitmem.anchors import reanchor, standing, where
+    from gitmem.anchors import aging, reanchor, standing, where
     from gitmem.engine.filters import Filter
     from gitmem.memory import listing, remember, view
     from gitmem.store import open_store
@@ -262,6 +262,8 @@ def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[st
         paths = [p for p in reference.git("diff-tree", "-r", "--root", "--no-commit-id", "--name-only", "--diff-filter=AM", "-z", commit).split("\0") if p and p.isprintable()]
         drafts.append({"body": f"about {commit}", "commit": commit, "paths": rng.sample(paths, min(2, len(paths)))})
     renames = Renames(reference)
+    if not args.every:
+        aging.keep_up = lambda *rest: True  # type: ignore[assignment]
     store = open_store(env, str(repo))
     bad = [r.reason for r in remember.remember(store, drafts) if r.status != remember.STORED]
     if bad:
@@ -276,10 +278,12 @@ def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[st
         reference.git("update-ref", "--no-deref", "HEAD", revision)
         reanchor.finish(store)
 
-        def ask(cache: Any, revision: str = revision) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]:
+        look = bool(args.every) and n % args.every == 0
+
+        def ask(cache: Any, revision: str = revision, look: bool = look) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]:
             kept = standing.read(cache, chosen, revision)
             full = where.stands(store.repo, cache, chosen, revision, 600.0, again=True)
-            return kept, full, view.objects(store, cache, listing.rows_of(cache, Filter()), revision, dict(full), 600.0)
+            return kept, full, view.objects(store, cache, listing.rows_of(cache, Filter()), revision, dict(full), 600.0) if look else []
 
         kept, full, objects = store.with_cache(ask)[0]
         for commit in chosen:
@@ -290,16 +294,13 @@ def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[st
                     wrong.append(f"{what}: {commit[:12]} at {revision[:12]}: git says {truth}, we say {said.state} {said.into[:12]} {said.reason}")
                 if said.into and not (reference.inside(said.into, revision) and not reference.inside(said.into, commit)):
                     wrong.append(f"{what}: {commit[:12]} at {revision[:12]}: {said.into[:12]} is not where it should be")
-        if n % args.every == 0:
-            for item in objects:
-                commit = item["body"].removeprefix("about ")
-                if not reference.inside(commit, revision):
-                    continue
-                for path in item["paths"]:
-                    truth, name = renames.state(commit, path["path"], revision)
-                    counts["path " + (truth or "undecided")] += 1
-                    if truth and (path["state"], path.get("now", "") or "") != (truth, name):
-                        wrong.append(f"path: {path['path']} of {commit[:12]} at {revision[:12]}: git says {truth} {name}, we say {path['state']} {path.get('now', '')} {path.get('reason', '')}")
+        for item in objects:
+            commit = item["body"].removeprefix("about ")
+            for path in item["paths"] if reference.inside(commit, revision) else ():
+                truth, name = renames.state(commit, path["path"], revision)
+                counts["path " + (truth or "undecided")] += 1
+                if truth and (path["state"], path.get("now", "") or "") != (truth, name):
+                    wrong.append(f"path: {path['path']} of {commit[:12]} at {revision[:12]}: git says {truth} {name}, we say {path['state']} {path.get('now', '')} {path.get('reason', '')}")
         for line in wrong[told:]:
             print(line, file=sys.stderr)
         told = len(wrong)
@@ -325,7 +326,7 @@ def main() -> None:
     parser.add_argument("clones", nargs="+")
     parser.add_argument("--anchors", type=int, default=500)
     parser.add_argument("--revisions", type=int, default=50)
-    parser.add_argument("--every", type=int, default=5, help="paths are compared at every so many revisions: git follows one name at a time")
+    parser.add_argument("--every", type=int, default=5, help="paths are compared at every so many revisions, since git follows one name at a time; 0: nowhere")
     parser.add_argument("--pulls", type=int, default=200, help="branches of pull requests that are fetched, where the clone has `refs/pull`: many were squashed or rebased on the server")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=pathlib.Path)

@@ -211,7 +211,7 @@ class _Candidates:
                         at=stored.word(data.get("at")) or "", author=stored.word(data.get("author")) or "", branch=stored.word(data.get("branch")) or "",
                         commit=stand.commit, state=stand.state, reason=stand.reason, into=stand.into, paths=[path for path, _ in named],
                         private=scope == PRIVATE, why=self._why(row), aged=ages)
-            out.append((scores[row] * relevance.prior(stand.state, data.get("confidence"), learnt.get(row), staleness.worst(ages)) + AGAIN * (item.id in again), item))
+            out.append((scores[row] * relevance.prior(stand.state, data.get("confidence"), learnt.get(row), staleness.worst(ages), stand.reason) + AGAIN * (item.id in again), item))
         return out
 
     def _why(self, row: int) -> list[str]:
