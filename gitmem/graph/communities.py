@@ -10,7 +10,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     # For each node, by number, its neighbours and the weight of the edge; each edge stands on both sides, an edge to itself once.
     Links = Sequence[Mapping[int, float]]
@@ -25,7 +25,7 @@ def communities(links: Links, late: Callable[[], bool] = lambda: False) -> list[
 
     `late` is asked after each sweep and ends the search with what was found so far.
     """
-    level = [dict(out) for out in links]
+    level = links
     place = list(range(len(level)))  # of each node of the graph, its node of this level
     for _ in range(_LEVELS):
         found = _one_level(level, late)
@@ -52,9 +52,11 @@ def _one_level(links: Links, late: Callable[[], bool]) -> list[int]:
     if total <= 0:
         return at
     weight = list(degree)  # of each community
+    todo: Iterable[int] = range(len(links))
     for _ in range(_SWEEPS):
-        moved = False
-        for node, out in enumerate(links):
+        again: set[int] = set()  # whose neighbours moved: for others nothing has changed, or hardly
+        for node in todo:
+            out = links[node]
             own = at[node]
             to: dict[int, float] = {own: 0.0}
             for other, w in out.items():
@@ -70,9 +72,10 @@ def _one_level(links: Links, late: Callable[[], bool]) -> list[int]:
             weight[best] += degree[node]
             if best != own:
                 at[node] = best
-                moved = True
-        if not moved or late():
+                again.update([other for other in out if at[other] != best])
+        if not again or late():
             break
+        todo = sorted(again)
     return at
 
 

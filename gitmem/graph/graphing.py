@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Links = list[dict[int, float]]
 
-BACKGROUND = 20.0  # seconds a worker spends on edges, and again on ranks
+BACKGROUND = 60.0  # seconds a worker spends on edges, and again on ranks
 SMALL = 3_000  # memories up to which ranks follow every change
 DUE = 0.02  # share of memories that came or went, from which ranks of more are made anew
 # How much a rank and a community follow an edge of each kind, by its weight: what somebody said, then what was done together, then likeness.
@@ -103,16 +103,19 @@ def links(cache: Cache, rows: Iterable[int] | None = None) -> tuple[list[int], L
     """
     chosen = sorted(rows) if rows is not None else [row for (row,) in cache.db.execute("SELECT row FROM memory WHERE status = 0 OR row IN (SELECT b FROM edge WHERE kind = 0) ORDER BY row")]
     number = {row: i for i, row in enumerate(chosen)}
-    ranked: Links = [{} for _ in chosen]
     both: Links = [{} for _ in chosen]
+    replaced = []
     for a, b, kind, weight in cache.db.execute("SELECT a, b, kind, weight FROM edge"):
         if a in number and b in number:
             i, j = number[a], number[b]
             w = STRENGTH.get(kind, 0.0) * weight
             both[i][j] = both[j][i] = both[i].get(j, 0.0) + w
-            ranked[j][i] = ranked[j].get(i, 0.0) + w
-            if kind != edges.SUPERSEDES:
-                ranked[i][j] = ranked[i].get(j, 0.0) + w
+            if kind == edges.SUPERSEDES:
+                replaced.append((i, j, w))
+    ranked = list(both)  # the same links, but of those that replaced another
+    for i, j, w in replaced:
+        ranked[i] = dict(ranked[i])
+        ranked[i][j] -= w
     return chosen, ranked, both
 
 

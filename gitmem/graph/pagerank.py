@@ -11,6 +11,9 @@ Cost: an edge is looked at twice an iteration, some 0.1 microseconds each time.
 
 from __future__ import annotations
 
+from array import array
+from operator import mul
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +38,8 @@ def pagerank(links: Links, *, damping: float = DAMPING, tolerance: float = TOLER
     n = len(links)
     if not n:
         return [], 0
-    into: list[list[tuple[int, float]]] = [[] for _ in range(n)]
+    # From which nodes, and what part of their rank; arrays, since a tuple an edge would be 100 MB for a million.
+    into = [(array("L"), array("d")) for _ in range(n)]
     dangling = []
     for node, out in enumerate(links):
         total = sum([w for w in out.values() if w > 0])
@@ -45,12 +49,14 @@ def pagerank(links: Links, *, damping: float = DAMPING, tolerance: float = TOLER
         share = damping / total
         for other, w in out.items():
             if w > 0:
-                into[other].append((node, w * share))
+                into[other][0].append(node)
+                into[other][1].append(w * share)
     ranks = _normal(start, n)
     for done in range(1, rounds + 1):
         # What a jump gives, and the ranks of those that lead nowhere.
         base = (1 - damping + damping * sum([ranks[node] for node in dangling])) / n
-        new = [base + sum([ranks[node] * share for node, share in some]) for some in into]
+        rank_of = ranks.__getitem__
+        new = [base + sum(map(mul, map(rank_of, nodes), shares)) for nodes, shares in into]
         change = sum([abs(a - b) for a, b in zip(new, ranks, strict=True)])
         ranks = new
         if change < tolerance:
