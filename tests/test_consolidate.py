@@ -12,6 +12,7 @@ from conftest import Lab
 from test_review import terminal
 
 from gitmem.agents import announce
+from gitmem.hooks import worker
 from gitmem.memory import consolidate, memories, proposals, remember
 from gitmem.store import Store, open_store
 
@@ -369,6 +370,20 @@ def test_after_a_session_the_worker_looks_only_where_capture_is_on(place: Place)
     finally:
         store.close()
     assert announce.message(str(place.mem)) == ""
+
+
+def test_a_session_that_ends_makes_proposals_and_the_next_start_tells_of_them(place: Place) -> None:
+    place.add(WIPED, MONDAY)
+    place.lab.git(place.repo, "config", "mem.capture", "commits")
+    payload = {"session_id": "s1", "cwd": str(place.repo), "transcript_path": ""}
+    place.lab.mem(place.repo, "hook", "SessionEnd", stdin=json.dumps({"hook_event_name": "SessionEnd", "reason": "exit", **payload}))
+    worker.run(str(place.repo / ".git"), place.lab.env, linger=0.0, wait=60.0)
+    (found,) = place.review()
+    assert found["kind"] == "contradiction"
+    told = place.lab.mem(place.repo, "hook", "SessionStart", stdin=json.dumps({"hook_event_name": "SessionStart", "source": "startup", **payload, "session_id": "s2"}))
+    assert "1 proposal waits: `git mem review`" in json.loads(told)["systemMessage"]
+    again = place.lab.mem(place.repo, "hook", "SessionStart", stdin=json.dumps({"hook_event_name": "SessionStart", "source": "startup", **payload, "session_id": "s3"}))
+    assert "proposal" not in json.loads(again).get("systemMessage", "")
 
 
 def test_on_a_terminal_both_texts_are_shown_and_one_key_decides(place: Place) -> None:

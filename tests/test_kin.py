@@ -105,6 +105,14 @@ def test_two_wordings_of_one_statement_are_told_from_two_statements() -> None:
     assert not kin.rewords(a, c, near(a, c))
 
 
+def test_two_long_sections_of_one_form_are_about_two_things() -> None:
+    form = ("The {0} interface has two sides: the server side, and the application side. The server side invokes a callable object that is provided by the application side. "
+            "The specifics of how that object is provided are up to the server; some servers will require the deployer of an application to write a short script that makes an instance of the server, "
+            "and hands it the application object of `{0}`, as the section before has it.")
+    a, b = form.format("WSGI"), form.format("ASGI-2")
+    assert near(a, b) > kin.CLOSE and not kin.rewords(a, b, near(a, b))
+
+
 @pytest.mark.parametrize("text", ["", " ", "\n", "not", "never", "instead of", "x", "日本語のテキスト", "a" * 70_000, "never " * 500])
 def test_odd_texts_are_compared_without_a_crash(text: str) -> None:
     other = "Use SQLite for the cache, not DuckDB"

@@ -148,8 +148,16 @@ def rewords(one: str, other: str, near: float) -> bool:
     """Whether they are two wordings of one statement, of which each has something of its own."""
     if near < CLOSE or _apart(one, other) or not _in_order(one, other) or any(_SAMPLE.search(t) for t in (one, other)):
         return False
+    if max(len(t.split()) for t in (one, other)) > _STATEMENT and not _akin(names(one) - names(other), names(other) - names(one)):
+        return False  # two sections of one form, about two things
     a, b = set(alike.terms(one)), set(alike.terms(other))
     return len(a & b) >= _FEW and 10 * len(a & b) >= 7 * len(a | b)
+
+
+def _akin(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether names may be old and new ones of the same things: no side has any, or they have a part in common."""
+    parts = [{part for name in side for part in re.split(r"[/.:]", name) if len(part) > 3} for side in (one, other)]
+    return not one or not other or bool(parts[0] & parts[1])
 
 
 # --- against each other -----------------------------------------------------
