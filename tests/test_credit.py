@@ -165,9 +165,7 @@ def test_a_prompt_is_told_no_more_because_of_what_was_used_or_neglected() -> Non
     assert ranked([], {}) == []
 
 
-def test_the_confidence_that_is_shown_moves_slower_than_the_ranking() -> None:
-    once = Evidence(1.0)
-    assert 0.5 < credit.confidence(0.5, once) < credit.value(once) < 1
+def test_ten_sessions_in_vain_take_less_than_one_contradiction() -> None:
     assert abs(credit.confidence(0.7, Evidence(0, 10 * credit.NEGLECT["prompt"], 0, 10)) - 0.7) < 0.3
 
 

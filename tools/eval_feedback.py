@@ -21,7 +21,7 @@ No question is ever asked twice. Three ways to go on:
   up again and again, most never. Each time by another question: the author's
   own, or two content words of the memory and one of another, drawn at random:
   about as hard as the authors' own (MRR@10 of 0.46 and 0.45 on `fit`; with four
-  words of the memory it is 0.86). Twenty sessions of five prompts, then as many
+  words of the memory it is 0.86). Twenty sessions of eight prompts, then as many
   prompts later.
 
 Reported beside MRR@10: questions whose memories nobody used before (they pay
@@ -56,7 +56,7 @@ from gitmem.core import rank, text  # noqa: E402
 from gitmem.engine import embed  # noqa: E402
 from gitmem.feedback import credit  # noqa: E402
 
-SESSIONS, PROMPTS, P, Q = 20, 5, 0.8, 0.03
+SESSIONS, PROMPTS, P, Q = 20, 8, 0.8, 0.03  # 115 real sessions (capture_turns) have 8.5 prompts of a user on average
 WAYS = ("own", "kept", "work")
 LEAST = 12  # kept questions from which a repository is a world
 SEEN = 24  # hits that priors may reorder: 8 asked for, three times as many looked at
@@ -236,12 +236,12 @@ def show(found: dict[str, dict[str, float]]) -> None:
 
 def fit(worlds: list[World], seeds: int) -> None:
     """Every combination on the grid: what each way gains, and what questions of memories pay that nobody used before."""
-    for weight, neglect, gain in itertools.product((0.1, 0.2, 0.35, 0.5, 1.0), (0.05, 0.5), (0.2, 0.3, 0.4, 0.5)):
-        credit.SWAY, credit.GAIN = weight, gain
+    for weight, neglect, gain in itertools.product((0.2, 0.5, 1.0, 2.0), (0.05, 0.5), (0.3, 0.4, 0.5)):
+        credit.WEIGHT, credit.GAIN = weight, gain
         credit.NEGLECT["prompt"] = neglect
         m = measure(worlds, seeds)
         told = [f"{way} {_gain(m[way]):+.1f} % (new {_gain(m[f'{way}, not used before']):+.1f} %, wrong {m[way]['wrong after'] - m[way]['wrong before']:+.3f})" for way in WAYS]
-        print(f"SWAY {weight} NEGLECT {neglect} GAIN {gain}: {'; '.join(told)}", flush=True)
+        print(f"WEIGHT {weight} NEGLECT {neglect} GAIN {gain}: {'; '.join(told)}", flush=True)
 
 
 def _gain(m: dict[str, float]) -> float:

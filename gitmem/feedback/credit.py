@@ -33,13 +33,12 @@ CITED, TOUCHED, ACCEPTED, REJECTED, AGAINST = "cited", "touched", "accepted", "r
 # Where a memory starts whose writer stated no confidence.
 START = {"VERIFIED": 0.9, "CITED": 0.8, "CACHED": 0.6, "ASSUMED": 0.5}
 UNSAID = 0.7
-# How many sessions of use the start is worth: for the confidence that is shown, and for ranking, where the first use tells most. How much one that
-# was told a memory in vain adds to that weight: an answer to a prompt or a file was meant, the block at a session's start goes to everybody,
-# whatever they came for. How far credit may move a score. SWAY and GAIN were chosen by tools/eval_feedback.py --fit, on worlds that are in no
-# figure of docs/evaluation.md; decision 28 has what was tried.
-WEIGHT, SWAY = 1.0, 0.2
+# How many sessions of use the start is worth. How much one that was told a memory in vain adds to that weight: an answer to a prompt or a file was
+# meant, the block at a session's start goes to everybody, whatever they came for. How far credit may move a score. WEIGHT and GAIN were chosen by
+# tools/eval_feedback.py --fit, on worlds that are in no other figure of docs/evaluation.md.
+WEIGHT = 1.0
 NEGLECT = {"prompt": 0.05, "tool": 0.05, "start": 0.0125, "subagent": 0.0125, "compact": 0.0}
-GAIN = 0.3
+GAIN = 0.5
 DROP = 0.25  # what one contradiction leaves of a confidence
 _MOST = 10_000  # a count in a record of others
 
@@ -59,10 +58,10 @@ class Evidence:
         return bool(self.used or self.ignored or self.against)
 
 
-def confidence(start: float, found: Evidence, weight: float = WEIGHT) -> float:
+def confidence(start: float, found: Evidence) -> float:
     """The confidence that lives: `start` where nothing was counted; 0 to 1."""
     begun = min(1.0, max(0.0, start))
-    lived = (weight * begun + found.used) / (weight * (1 + found.ignored) + found.used) if found.used or found.ignored else begun
+    lived = (WEIGHT * begun + found.used) / (WEIGHT * (1 + found.ignored) + found.used) if found.used or found.ignored else begun
     return lived * DROP ** min(found.against, 50)
 
 
@@ -75,7 +74,7 @@ def start(stated: object, provenance: object) -> float:
 
 def value(found: Evidence) -> float:
     """What use alone says, whoever wrote it: 0.5 where nothing was counted."""
-    return confidence(0.5, found, SWAY)
+    return confidence(0.5, found)
 
 
 def factor(value: float) -> float:
