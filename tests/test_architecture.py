@@ -30,7 +30,7 @@ HOMES = {"numpy": {"vectors"}, "pygit2": {"notes"}, "typer": {"cli"}, "rich": {"
 HEAVY = {"numpy", "pygit2", "typer", "rich", "llama_cpp", "mcp", "sklearn", "scipy"}
 
 # What a prompt waits for: standard library only, and none of its slow parts.
-HOT = ["announce", "automemory", "bare", "block", "briefing", "cache", "call", "context", "document", "embed", "events", "facts", "failures", "fastjson", "faults",
+HOT = ["announce", "disputes", "automemory", "bare", "block", "briefing", "cache", "call", "context", "document", "embed", "events", "facts", "failures", "fastjson", "faults",
        "filters", "fold", "guard", "here", "kept", "plain", "priors", "rank", "ready", "record", "relevance", "scan",
        "search", "session", "credit", "usage", "learned", "spool", "standing", "stored", "text", "trust", "sources", "strip", "toolcalls"]
 SLOW = HEAVY | {"dataclasses", "typing", "inspect", "subprocess", "hashlib", "pathlib", "asyncio", "logging", "tempfile",
