@@ -36,6 +36,14 @@ class Ancestry:
                 commit, *parents = row.split()
                 self.beyond[commit] = parents
 
+    @classmethod
+    def below(cls, git: Git, head: str, beyond: dict[str, list[str]]) -> Ancestry:
+        """The same, for commits among those of another revision that this one lacks, which are known already: {commit: its parents}, children first."""
+        out = cls(git, [head], ())
+        out.here.update(beyond)
+        out.beyond = beyond
+        return out
+
     def contains(self, commit: str) -> bool:
         """Whether a revision contains a commit; False also for one that is not here."""
         return commit in self.here and commit not in self.beyond

@@ -109,13 +109,23 @@ class Move:
                 dropped.append(anchor)
             else:
                 ask.add(anchor)  # the commit that carried its change
-        ask |= self._dropped(dropped, out)
+        left = self._dropped(dropped, out)
+        carried = twins.known(self.cache, left)
+        known = {a for a in left if a not in carried}
+        out.update(self._stands(known, self.lost))
+        ask |= left - known
         ask |= self._reached({a for a, s in kept.items() if s.state in (UNMERGED, UNKNOWN)} - ask - out.keys())
         if ask:
             kept.update(standing.rows(self.cache, self.slot, f"anchor IN ({inside})", json.dumps(sorted(ask - kept.keys()))))
-            out.update(where.stands(self.repo, self.cache, ask, self.head, max(self.patches.left(), 0.1), again=True, main=self._on_main()))
+            out.update(self._stands(ask))
         self.patches.save()
         return {a: s for a, s in out.items() if a not in kept or not _same(s, kept[a])}
+
+    def _stands(self, anchors: set[str], beyond: dict[str, list[str]] | None = None) -> dict[str, Stand]:
+        if not anchors:
+            return {}
+        self.patches.save()  # the search has a view of its own on what is known
+        return where.stands(self.repo, self.cache, anchors, self.head, max(self.patches.left(), 0.1), again=True, main=self._on_main(), beyond=beyond)
 
     def _walk(self) -> None:
         """The commits that only one of both revisions contains."""
