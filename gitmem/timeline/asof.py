@@ -59,11 +59,13 @@ def known(repo: Repo, cache: Cache, head: str, seconds: float = where.ON_THE_SPO
     anchors = {a or "" for (a,) in cache.db.execute("SELECT DISTINCT anchor FROM memory")}
     covers = dict(_covers(cache))
     said = {n: record.object_id(r.data.get("commit" if r.op == "create" else "head")) for n, r in covers.items()}
-    stands = where.stands(repo, cache, {a for a in {*anchors, *said.values()} if record.object_id(a)}, head, seconds)
-    doubtful = {said[n] for n, r in covers.items() if r.op != "create" and said[n] and stands[said[n]].state == where.UNMERGED}
-    beyond = _beyond(repo, doubtful, head) if doubtful else set()
+    heads = {said[n] for n, r in covers.items() if r.op != "create" and said[n]} - {head}
+    after, beside = _split(repo, heads, head) if heads else (set(), set())
+    stands = where.stands(repo, cache, {a for a in {*anchors, *beside, *(said[n] for n, r in covers.items() if r.op == "create")} if record.object_id(a)}, head, seconds)
+    doubtful = {c for c in beside if stands[c].state == where.UNMERGED}
+    after |= _held(repo, doubtful) if doubtful else set()
     found = Known(head, stands, anchors, {})
-    found.later = {n: r for n, r in covers.items() if (not found.holds(said[n]) if r.op == "create" else said[n] in beyond)}
+    found.later = {n: r for n, r in covers.items() if (not found.holds(said[n]) if r.op == "create" else said[n] in after)}
     return found
 
 
@@ -76,19 +78,18 @@ def _covers(cache: Cache) -> Iterable[tuple[int, Record]]:
         yield n, parsed
 
 
-def _beyond(repo: Repo, commits: set[str], head: str) -> set[str]:
-    """Those of the commits beside a revision that came after it, or lie on a branch that somebody holds.
-
-    The others were amended or rebased away: their place in the history is not known.
-    """
+def _split(repo: Repo, commits: set[str], head: str) -> tuple[set[str], set[str]]:
+    """(those of the commits that contain the revision, those that are beside it or not here)."""
     line = Ancestry(repo.git, [head], commits)
     after = {c for c in commits if head in line.forks(c)}
-    left = sorted(commits - after)
-    if left:
-        stdin = "".join(f"{c}\n" for c in [*left, *("^" + h for h in repo.heads())]).encode()
-        loose = set(repo.git.run("rev-list", "--stdin", "--not", "--branches", "--tags", "--remotes", stdin=stdin).decode().split())
-        after |= set(left) - loose
-    return after
+    return after, {c for c in commits - after if not line.contains(c)}
+
+
+def _held(repo: Repo, commits: set[str]) -> set[str]:
+    """Those of the commits that a branch, a tag, a remote or a worktree holds. The others were amended or rebased away: their place in the history is not known."""
+    stdin = "".join(f"{c}\n" for c in [*sorted(commits), *("^" + h for h in repo.heads())]).encode()
+    loose = set(repo.git.run("rev-list", "--stdin", "--not", "--branches", "--tags", "--remotes", stdin=stdin).decode().split())
+    return commits - loose
 
 
 def shallow(repo: Repo) -> bool:

@@ -155,8 +155,10 @@ def _against(store: Store, past: then.Then, span: Range, made: list[consolidate.
     some = sorted((i, row) for i, row in beside if row in place)
     near.update(zip(some, many.cosines([(vectors[i], every[place[row]]) for i, row in some], dims), strict=True))
     found: list[tuple[str, int, str]] = []
+    looked_at = sorted({row for _, row in near})
+    old_ones = dict(zip(looked_at, _loaded(past, looked_at), strict=True))
     for (i, row), cosine in sorted(near.items()):
-        (old,) = _loaded(past, [row])
+        old = old_ones[row]
         said = consolidate.judge(old, made[i], cosine) if old.id not in before.handled and old.id != made[i].id else None
         if said and (said.kind == consolidate.CONTRADICTION or (said.kind == consolidate.SUPERSEDE and said.why == consolidate.AGAINST)):
             found.append((made[i].id, row, said.why))
