@@ -100,7 +100,7 @@ class _Before:
         self.superseded: dict[str, set[str]] = {}
         between = {n: r for n, r in past.known.later.items() if n not in tip.later}
         asked = json.dumps(sorted(between))
-        rows = past.db.execute("SELECT c.by, l.memory FROM cover c JOIN line l ON l.version = c.version WHERE c.by IN (SELECT value FROM json_each(?)) ORDER BY 1, 2", (asked,))
+        rows = past.db.execute("SELECT c.by, l.memory FROM cover c CROSS JOIN line l ON l.version = c.version WHERE +c.by IN (SELECT value FROM json_each(?)) ORDER BY 1, 2", (asked,))
         covered: dict[int, set[str]] = {}
         for by, memory in rows.fetchall():
             covered.setdefault(by, set()).add(bytes(memory).decode("utf-8", "replace"))

@@ -233,7 +233,8 @@ def _changed(cache: Cache, known: asof.Known) -> tuple[list[Row], list[int]]:
     ids = {r.id for r in known.later.values() if r.op != "create"}
     lines = json.dumps(sorted(known.later))
     ids |= {m.decode() for (m,) in cache.db.execute(
-        "SELECT DISTINCT l.memory FROM cover c JOIN line l ON l.version = c.version WHERE c.by IN (SELECT value FROM json_each(?))", (lines,))}
+        # Few covers, many lines: in the other order a thousand edits among 100,000 memories take a minute.
+        "SELECT DISTINCT l.memory FROM cover c CROSS JOIN line l ON l.version = c.version WHERE +c.by IN (SELECT value FROM json_each(?))", (lines,))}
     asked = json.dumps(sorted(ids))
     read = cache.db.execute("SELECT n, scope, raw FROM line WHERE memory IN (SELECT CAST(value AS BLOB) FROM json_each(?))", (asked,)).fetchall()
     read += cache.db.execute("SELECT n, scope, raw FROM line WHERE n IN (SELECT by FROM cover WHERE version IN (SELECT version FROM line WHERE memory IN"
