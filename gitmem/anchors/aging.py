@@ -13,6 +13,7 @@ import json
 import os
 import time
 
+from ..core import record
 from ..engine import stored
 from ..engine.cache import Cache
 from ..git.layout import Repo
@@ -59,9 +60,9 @@ def _keep_up(repo: Repo, cache: Cache, heads: Sequence[str], head: str, end: flo
         return True
     move = _Move(repo, cache, base, head, slots.get(base, -1), end)
     affected = move.rows(int(known)) if base else None
-    places = _places(cache, affected)
+    places = _known_places(cache, slots[base], {row for row in affected if row < known}) + _places(cache, {row for row in affected if row >= known}) if affected is not None else _places(cache, None)
     scanned = move.scan(bool(whole))
-    found = drift.states(repo, cache, [asked for _, _, asked in places], head, max(end - time.monotonic(), 0.05), scanned=scanned)
+    found = drift.states(repo, cache, [asked for _, _, asked in places], head, max(end - time.monotonic(), 0.05), scanned=scanned, known=move.names(places))
     slot = slots[base] if base and (base not in heads or base == head) else next(n for n in range(len(slots) + 1) if n not in slots.values())
 
     def write(_: object) -> None:
@@ -75,7 +76,7 @@ def _keep_up(repo: Repo, cache: Cache, heads: Sequence[str], head: str, end: flo
 
 def _copy(cache: Cache, old: int, new: int) -> None:
     _forget(cache, new)
-    cache.db.execute("INSERT INTO pathstate SELECT ?, row, place, state, now, lines, reason, blob FROM pathstate WHERE slot = ?", (new, old))
+    cache.db.execute("INSERT INTO pathstate SELECT ?, row, place, state, now, lines, reason, path, blob, asked FROM pathstate WHERE slot = ?", (new, old))
     cache.db.execute("INSERT INTO pathvia SELECT ?, name, row FROM pathvia WHERE slot = ?", (new, old))
 
 
@@ -85,9 +86,9 @@ def _write(cache: Cache, slot: int, affected: set[int] | None, places: Sequence[
     if affected is None:
         _forget(cache, slot)
     kept = {} if affected is None else {(row, place): rest for row, place, *rest in _kept(cache, slot, affected)}
-    new = {(row, place): [s.state, s.now, s.lines, s.reason, asked[2]] for (row, place, asked), s in zip(places, found, strict=True)}
+    new = {(row, place): [s.state, s.now, s.lines, s.reason, *asked[1:]] for (row, place, asked), s in zip(places, found, strict=True)}
     db.executemany("DELETE FROM pathstate WHERE slot = ? AND row = ? AND place = ?", [(slot, *key) for key in sorted(kept.keys() - new.keys())])
-    db.executemany("INSERT OR REPLACE INTO pathstate(slot, row, place, state, now, lines, reason, blob) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+    db.executemany("INSERT OR REPLACE INTO pathstate VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                    [(slot, *key, *value) for key, value in sorted(new.items()) if kept.get(key) != value])
     via = {(name, row) for (row, _, _), s in zip(places, found, strict=True) for name in s.via}
     if affected:
@@ -97,9 +98,15 @@ def _write(cache: Cache, slot: int, affected: set[int] | None, places: Sequence[
     db.executemany("INSERT OR IGNORE INTO pathvia VALUES(?, ?, ?)", [(slot, *key) for key in sorted(via)])
 
 
-def _kept(cache: Cache, slot: int, rows: Iterable[int]) -> list[tuple[int, int, str, str, str, str, str]]:
-    sql = "SELECT row, place, state, now, lines, reason, blob FROM pathstate WHERE slot = ? AND row IN (SELECT value FROM json_each(?))"
+def _kept(cache: Cache, slot: int, rows: Iterable[int]) -> list[tuple[int, int, str, str, str, str, str, str, str]]:
+    sql = "SELECT row, place, state, now, lines, reason, path, blob, asked FROM pathstate WHERE slot = ? AND row IN (SELECT value FROM json_each(?))"
     return cache.db.execute(sql, (slot, json.dumps(sorted(rows)))).fetchall()
+
+
+def _known_places(cache: Cache, slot: int, rows: set[int]) -> list[Place]:
+    """The same of memories that were asked about before: reading and hashing 10,000 records again would take half a second."""
+    sql = "SELECT p.row, p.place, m.anchor, p.path, p.blob, p.asked FROM pathstate p JOIN memory m USING(row) WHERE p.slot = ? AND p.row IN (SELECT value FROM json_each(?))"
+    return [(row, place, (record.object_id(anchor), path, blob, lines)) for row, place, anchor, path, blob, lines in cache.db.execute(sql, (slot, json.dumps(sorted(rows))))]
 
 
 def _places(cache: Cache, rows: set[int] | None) -> list[Place]:
@@ -120,21 +127,22 @@ class _Move:
     def __init__(self, repo: Repo, cache: Cache, base: str, head: str, slot: int, end: float) -> None:
         self.repo, self.cache, self.base, self.head, self.slot = repo, cache, base, head, slot
         self.history = removals.History(repo, cache, head, max(0.0, end - time.monotonic()))
-        self.fresh: set[str] = set()  # anchors of memories that came since
         self.gained: list[str] = []
         self._lost: list[str] = []
+        self._far = False
+        self._removed: set[str] = set()  # names that commits between both removed
 
     def rows(self, known: int) -> set[int] | None:
         """The memories of which a path may have another state now; None for all."""
         out = {row for (row,) in self.cache.db.execute("SELECT row FROM memory WHERE row >= ? AND status = 0", (known,))}
-        self.fresh = {a for (a,) in self.cache.db.execute("SELECT DISTINCT anchor FROM memory WHERE row >= ?", (known,)) if a}
         out |= self._select("reason = ?", WAITING)
         if self.base == self.head:
             return out
         if not self._walk():
+            self._far = True
             return None
         touched, added = self._touched()
-        names = json.dumps(sorted(touched | {t + "/" for t in touched}))
+        names = json.dumps(sorted(touched | {t + "/" for t in touched if t}))
         inside = "SELECT value FROM json_each(?)"
         out |= {row for (row,) in self.cache.db.execute(f"SELECT row FROM label WHERE kind = 'path' AND value IN ({inside})", (names,))}
         out |= self._select(f"now <> '' AND now IN ({inside})", names)
@@ -143,6 +151,23 @@ class _Move:
         between = json.dumps([*self.gained, *self._lost])
         moved = {row for (row,) in self.cache.db.execute(f"SELECT row FROM memory WHERE status = 0 AND anchor IN ({inside})", (between,))}
         return out | (moved & self._select("state <> ?", SAME) if moved else moved)
+
+    def names(self, places: Sequence[Place]) -> dict[drift.Wanted, str]:
+        """{what is asked: its name now}, where it was followed before, and no commit since has to do with its anchor or its names."""
+        if not self.base or self._far:
+            return {}
+        between = {*self.gained, *self._lost}
+        via: dict[int, set[str]] = {}
+        for name, row in self.cache.db.execute("SELECT name, row FROM pathvia WHERE slot = ?", (self.slot,)):
+            via.setdefault(row, set()).add(name)
+        kept = {(row, place): (state, drift.bare(now)) for row, place, state, now, _, reason, *_ in _kept(self.cache, self.slot, {row for row, _, _ in places}) if not reason}
+        out = {}
+        for row, place, asked in places:
+            state, now = kept.get((row, place), ("", ""))
+            name = now if now != "." else drift.bare(asked[1])
+            if state in (drift.CHANGED, drift.RENAMED) and asked[0] not in between and drift.ANY not in via.get(row, ()) and self._removed.isdisjoint({drift.bare(asked[1]), name, *via.get(row, ())}):
+                out[asked] = name
+        return out
 
     def _select(self, condition: str, value: str) -> set[int]:
         return {row for (row,) in self.cache.db.execute(f"SELECT DISTINCT row FROM pathstate WHERE slot = ? AND {condition}", (self.slot, value))}
@@ -167,24 +192,25 @@ class _Move:
         tokens = iter(self.repo.git.run("diff-tree", "-r", "-t", "--no-renames", "--raw", "--no-abbrev", "-z", self.base, self.head).decode("utf-8", "replace").split("\0"))
         for token in tokens:
             if token:
-                _, _, _, id, _ = token.split(" ")
-                names.add(next(tokens))
+                _, _, _, id, status = token.split(" ")
+                name = next(tokens)
+                names.add(name)
+                if status == "A":
+                    names.add(drift.ANY)
                 added.add(id)
         between = [*self.gained, *self._lost]
         for i in range(0, len(between), 500):
             part = [bytes.fromhex(c) for c in between[i : i + 500]]
-            names.update(p for (p,) in self.cache.db.execute(f"SELECT path FROM removal WHERE commit_id IN ({','.join('?' * len(part))})", part))
-        return names, added
+            self._removed.update(p for (p,) in self.cache.db.execute(f"SELECT path FROM removal WHERE commit_id IN ({','.join('?' * len(part))})", part))
+        return names | self._removed, added
 
     def scan(self, whole: bool) -> bool:
-        """Sees to it that all is known that was removed since the anchors of memories; whether it is."""
+        """Sees to it that all is known that this history removed; whether it is. `whole`: it was, at the base."""
         if marks.partial(self.repo) or os.path.exists(os.path.join(self.repo.common_dir, "shallow")):
             return True  # nobody asks for it there
-        fresh = self.fresh if whole and self.base else {a for (a,) in self.cache.db.execute("SELECT DISTINCT anchor FROM memory") if a}
-        fresh -= {self.head}
         try:
-            if fresh:
-                self.history.scan([c for c in fresh if self.history.holds(c)])
+            if not (whole and self.base) or self._far:
+                self.history.scan([""])
         except removals.Open:
             return False
         return True

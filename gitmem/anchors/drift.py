@@ -13,14 +13,14 @@ open process of git.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
 from ..core import lineanchor
 from ..engine.cache import Cache
 from ..git.layout import Repo
-from . import marks, removals, renames, where
+from . import marks, removals, renames, standing, where
+from .ancestry import Ancestry
 from .staleness import CHANGED as CHANGED
 from .staleness import GONE as GONE
 from .staleness import RENAMED as RENAMED
@@ -32,24 +32,27 @@ from .standing import UNKNOWN as UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     Wanted = tuple[str, str, str, str]
 
 ON_THE_SPOT = 1.0  # seconds an answer waits for what git has to look up in the history
 NO_BLOB = "it was not there when the memory was made"
 LARGE = "git takes too long to say what a commit renamed"
+ANY = ""  # among the names on the way: what is compared with the whole tree depends on all that is new in it
 _MANY = 2_000  # names asked about from which reading the whole tree is faster
 _EMPTY = ("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391", "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813")
 
 
-def states(repo: Repo, cache: Cache, wanted: Sequence[Wanted], revision: str, seconds: float = ON_THE_SPOT, scanned: bool | None = None) -> list[State]:
+def states(repo: Repo, cache: Cache, wanted: Sequence[Wanted], revision: str, seconds: float = ON_THE_SPOT, scanned: bool | None = None,
+           known: Mapping[Wanted, str] | None = None) -> list[State]:
     """The state of each (anchor, path, blob, lines) at a commit `revision` ("" while there is none), in their order.
 
     `anchor`: the commit the path was noted at, "" for none; `blob`: its object id
     then, "" where it was not there; `lines`: "" for all of it, else as
     `stored.places` gives them. `seconds`: how long git may search the history;
-    `scanned`: whether the caller knows that nothing of it is left to be searched.
+    `scanned`: whether the caller knows that nothing of it is left to be searched;
+    `known`: the names that some have there, if they are there.
     """
     if not revision:
         return [State(UNKNOWN, reason=UNBORN)] * len(wanted)
@@ -65,7 +68,7 @@ def states(repo: Repo, cache: Cache, wanted: Sequence[Wanted], revision: str, se
         else:
             moved.append(item)
     if moved:
-        answers.update(_moved(repo, cache, moved, tree, seconds, scanned))
+        answers.update(_moved(repo, cache, moved, tree, seconds, scanned, known or {}))
     return [answers[item] for item in wanted]
 
 
@@ -122,10 +125,10 @@ def bare(path: str) -> str:
     return path.rstrip("/") or "."
 
 
-def _moved(repo: Repo, cache: Cache, wanted: Sequence[Wanted], tree: Tree, seconds: float, scanned: bool | None) -> dict[Wanted, State]:
+def _moved(repo: Repo, cache: Cache, wanted: Sequence[Wanted], tree: Tree, seconds: float, scanned: bool | None, known: Mapping[Wanted, str]) -> dict[Wanted, State]:
     """States of paths that are not as they were: changed in their place, or under another name, or gone."""
     end = time.monotonic() + seconds
-    names = _Followed(repo, cache, wanted, tree, end, scanned)
+    names = _Followed(repo, cache, wanted, tree, end, scanned, known)
     lost = [item for item in wanted if not names.now[item] and not tree.id(item[1])]
     elsewhere = _elsewhere(repo, tree, lost, names.bases)
     texts = _Texts(repo)
@@ -154,12 +157,11 @@ def _moved(repo: Repo, cache: Cache, wanted: Sequence[Wanted], tree: Tree, secon
 class _Followed:
     """Where paths went. `now`: the name there, "" for none, None for not known; `bases`: the commit each was followed from.
 
-    From the anchor, or the commit that took its place, where the history holds one
-    with that very content under that name; else the last removal of a name that is
-    not there counts.
+    From the anchor, or a commit that took its place and has that name, where the
+    history holds one; else the anchor itself is compared with the revision.
     """
 
-    def __init__(self, repo: Repo, cache: Cache, wanted: Sequence[Wanted], tree: Tree, end: float, scanned: bool | None) -> None:
+    def __init__(self, repo: Repo, cache: Cache, wanted: Sequence[Wanted], tree: Tree, end: float, scanned: bool | None, known: Mapping[Wanted, str]) -> None:
         self.repo = repo
         self.cache = cache
         self.now: dict[Wanted, str | None] = dict.fromkeys(wanted)
@@ -171,25 +173,29 @@ class _Followed:
         self.history = removals.History(repo, cache, tree.revision, max(0.0, end - time.monotonic()))
         if self.partial:
             return
-        in_place = [item for item in wanted if tree.id(item[1])]
-        if in_place and not self.shallow and (self._scanned(tree.revision) if scanned is None else scanned):
-            # No commit ever removed these names, so what has them is what had them.
-            removed = self._removed({bare(item[1]) for item in in_place})
-            self.now.update((item, bare(item[1])) for item in in_place if bare(item[1]) not in removed)
+        tree.ask(known[item] for item in wanted if item in known)
+        self.now.update((item, known[item]) for item in wanted if item in known and tree.id(known[item]) and (known[item] == bare(item[1]) or not tree.id(item[1])))
+        wanted = [item for item in wanted if self.now[item] is None]
+        whole = not self.shallow and (self._scanned(tree.revision) if scanned is None else scanned)
+        if whole:
+            # What no commit ever removed is what it was.
+            removed = removals.everywhere(cache, {bare(item[1]) for item in wanted})
+            self.now.update((item, bare(item[1])) for item in wanted if bare(item[1]) not in removed and tree.id(item[1]))
             wanted = [item for item in wanted if self.now[item] is None]
         if not wanted:
             return
-        try:
-            self.bases = _bases(repo, cache, wanted, self.history)
-        except removals.Open:
-            return
-        asked = {item: (self.bases.get(item, ""), bare(item[1])) for item in wanted if item in self.bases or not (self.shallow or tree.id(item[1]))}
-        trace = renames.Trace(self.history, tree.there)
-        found = trace.follow(list(dict.fromkeys(asked.values())))
-        self.now.update((item, found[key]) for item, key in asked.items())
-        self.via = {item: trace.via.get(key, set()) for item, key in asked.items()}
+        self.bases = _bases(repo, cache, wanted, tree.revision)
+        asked = {item: (self.bases[item], bare(item[1])) for item in wanted if item in self.bases}
+        if asked:
+            self.history.only_for(sorted({since for since, _ in asked.values()}))
+            trace = renames.Trace(self.history, tree.there)
+            found = trace.follow(list(dict.fromkeys(asked.values())), scanned=whole)
+            self.now.update((item, found[key]) for item, key in asked.items())
+            self.via = {item: trace.via[key] for item, key in asked.items()}
         self.now.update((item, bare(item[1])) for item in wanted if item not in asked and tree.id(item[1]))
-        self._beside([item for item, key in asked.items() if found[key] == "" and not key[0]], tree.revision, end)
+        beside = [item for item in wanted if item not in asked and not tree.id(item[1])]
+        self._beside(beside, tree.revision, end)
+        self.via.update((item, {ANY}) for item in beside)
 
     def _scanned(self, revision: str) -> bool:
         """Whether all that matters was looked at for a HEAD that contains the revision."""
@@ -199,24 +205,17 @@ class _Followed:
         out, status = self.repo.git.run_status("rev-list", "-1", revision, "--not", *heads, "--", ok=(0, 128))
         return not status and not out.strip()
 
-    def _removed(self, names: Collection[str]) -> set[str]:
-        asked = json.dumps(sorted(names))
-        return {p for (p,) in self.cache.db.execute("SELECT DISTINCT path FROM removal WHERE path IN (SELECT value FROM json_each(?))", (asked,))}
-
     def _beside(self, lost: Sequence[Wanted], revision: str, end: float) -> None:
         """Compares the anchors that the history lacks with the revision itself, for paths that it does not have."""
         anchors = sorted({item[0] for item in lost if item[0]})
         here = {a for a, id in zip(anchors, self.repo.git.ids([f"{a}^{{commit}}" for a in anchors]) if anchors else [], strict=True) if id}
         found = removals.across(self.repo, [(a, revision) for a in sorted(here)], end - time.monotonic())
-        removed = self.history.removals(bare(item[1]) for item in lost)
         for item in lost:
-            anchor, path = item[0], bare(item[1])
-            if anchor in here:
-                pairs = found.get((anchor, revision))
-                self.now[item] = None if pairs is None else pairs.get(path) or removals.directory(pairs, path)
-            elif anchor and not removed[path]:
-                self.now[item] = None
-                self._why[item] = where.ABSENT
+            pairs = found.get((item[0], revision))
+            if pairs is not None:
+                self.now[item] = pairs.get(bare(item[1])) or removals.directory(pairs, bare(item[1]))
+            elif item[0] not in here and not self.shallow:
+                self._why[item] = standing.ABSENT if item[0] else where.NOWHERE
 
     def reason(self, item: Wanted) -> str:
         """Why it is not known where a path went, "" where it is."""
@@ -227,29 +226,25 @@ class _Followed:
         return LARGE if self.history.too_large else WAITING
 
 
-def _bases(repo: Repo, cache: Cache, wanted: Sequence[Wanted], history: removals.History) -> dict[Wanted, str]:
-    """{wanted: a commit of the history that has this content under this name}; absent where none is known."""
+def _bases(repo: Repo, cache: Cache, wanted: Sequence[Wanted], revision: str) -> dict[Wanted, str]:
+    """{wanted: the anchor, or a commit in its place, in the revision's history, with this content under this name, else with another}; absent where there is none."""
     ways = where.places(cache, {item[0] for item in wanted if item[0]})
-    asked = [(item, c) for item in wanted for c in ways.get(item[0], ()) if history.holds(c)]
+    asked = [(item, c) for item in wanted for c in ways.get(item[0], ())]
     ids = repo.git.ids([f"{c}:{bare(item[1])}" for item, c in asked]) if asked else []
-    out: dict[Wanted, str] = {}
-    for (item, commit), id in zip(asked, ids, strict=True):
-        if id == item[2]:
-            out.setdefault(item, commit)
+    found: dict[Wanted, list[str]] = {}
+    for same in (True, False):
+        for (item, commit), id in zip(asked, ids, strict=True):
+            if id and (id == item[2]) == same:
+                found.setdefault(item, []).append(commit)
+    kept = standing.certain(cache, {item[0] for item in found}, revision)
+    out = {item: some[0] for item, some in found.items() if item[0] in kept and kept[item[0]].state == standing.REACHABLE and kept[item[0]].commit == some[0]}
+    left = {item: some for item, some in found.items() if item not in out}
+    line = Ancestry(repo.git, [revision], {c for some in left.values() for c in some}) if left else None
+    for item, some in left.items():
+        held = [c for c in some if line is not None and line.contains(c)]
+        if held:
+            out[item] = held[0]
     return out
-
-
-def _beside(repo: Repo, wanted: Sequence[Wanted], names: dict[Wanted, str | None], bases: dict[Wanted, str], tree: Tree, end: float) -> None:
-    """Compares the anchors that the history lacks with the revision itself, for paths that it never had."""
-    lost = [item for item in wanted if item not in bases and item[0] and not names[item] and not tree.id(item[1])]
-    anchors = sorted({item[0] for item in lost})
-    here = {a for a, id in zip(anchors, repo.git.ids([f"{a}^{{commit}}" for a in anchors]) if anchors else [], strict=True) if id}
-    found = removals.across(repo, [(a, tree.revision) for a in sorted(here)], end - time.monotonic())
-    for item in lost:
-        anchor, path = item[0], bare(item[1])
-        if anchor in here:
-            pairs = found.get((anchor, tree.revision))
-            names[item] = None if pairs is None else pairs.get(path) or removals.directory(pairs, path)
 
 
 def _elsewhere(repo: Repo, tree: Tree, lost: Sequence[Wanted], bases: dict[Wanted, str]) -> dict[Wanted, str]:

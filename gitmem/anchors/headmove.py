@@ -87,6 +87,7 @@ class Move:
         self.lost: dict[str, list[str]] = {}  # with their parents, children first
         self._ways: dict[str, list[str]] = {}
         self._outside: set[str] = set()
+        self._contain: set[str] | None = None
 
     def changes(self, fresh: Iterable[str]) -> dict[str, Stand]:
         """{anchor: its new state} where it is another one. `fresh`: anchors of which records said something new."""
@@ -152,11 +153,22 @@ class Move:
             other = self.before if commit == self.head else self.head
             # Without a commit of its own it lies below the other.
             below = not (self.gained if commit == self.head else self.lost) and (other in ground.main or other in ground.inside)
-            if below or any(self.repo.git.run_status("merge-base", "--is-ancestor", commit, m, ok=(0, 1, 128))[1] == 0 for m in sorted(ground.main)):
+            if commit == self.head:
+                below = below or not ground.main.isdisjoint(self._above())
+            else:
+                below = below or any(self.repo.git.run_status("merge-base", "--is-ancestor", commit, m, ok=(0, 1, 128))[1] == 0 for m in sorted(ground.main))
+            if below:
                 ground.inside.add(commit)
                 return True
             self._outside.add(commit)
         return False
+
+    def _above(self) -> set[str]:
+        """The commits of branches that contain HEAD."""
+        if self._contain is None:
+            stdin = "".join([*(f"{c}\n" for c in sorted(self.ground.tips | self.ground.main)), f"^{self.head}\n"]).encode()
+            self._contain = set(self.repo.git.run("rev-list", "--ancestry-path", "--stdin", stdin=stdin).decode().split())
+        return self._contain
 
     def _within(self) -> bool:
         """Whether both HEADs lie on main lines that did not move: then nothing but HEAD has changed for any branch."""
@@ -211,7 +223,10 @@ class Move:
         """(those of the new commits that may be twins of open anchors, these anchors): what an anchor's own history has is no twin of it."""
         if len(self.gained) <= _FEW and len(self._unmarked(open_)) <= _FEW:
             return self.gained, open_
-        ways = self._way(open_)
+        # A commit above HEAD, as nearly all are in a bisection, has HEAD's whole history.
+        ways = {a: way for a, way in self._way(open_).items() if not self._above().issuperset(way)}
+        if not ways:
+            return [], set()
         stated = twins.marks_of(self.cache, {c for way in ways.values() for c in way})
         bases = {c: {base for _, base, _ in found if base} for c, found in stated.items()}
         line = Ancestry(self.repo.git, [self.head], {*bases, *(base for some in bases.values() for base in some)})

@@ -36,20 +36,20 @@ class Trace:
         self._merged: dict[Key, list[tuple[int, str]]] = {}  # what merges removed
         self._open: set[Key] = set()
 
-    def follow(self, wanted: Sequence[Key]) -> dict[Key, str | None]:
+    def follow(self, wanted: Sequence[Key], scanned: bool = False) -> dict[Key, str | None]:
         """{(since, path): its name at the revision, "" where it is not there any more, None where time ran out}.
 
-        `since`: the commit it had that name at, part of the history; "" follows
-        the last removal of that name, whenever it was. Where branches gave it
-        several names, one that was kept comes first, then the one with fewest steps.
+        `since`: the commit it had that name at, part of the history. Where branches
+        gave it several names, one that was kept comes first, then the others by name.
+        `scanned`: all that was removed since is known.
         """
         history = self.history
         self.via = {key: {key[1]} for key in wanted}
         self._ends = {key: [] for key in wanted}
         try:
-            history.scan({since for since, _ in wanted})
-            last = {name: found[-1] for name, found in history.removals(name for since, name in wanted if not since).items() if found}
-            self._run([(key, history.place(key[0]), key[1]) for key in wanted if key[0]], [(key, last[key[1]], key[1]) for key in wanted if not key[0] and key[1] in last])
+            if not scanned:
+                history.scan({since for since, _ in wanted})
+            self._run([(key, history.place(key[0]), key[1]) for key in wanted], [])
             # What a merge alone renamed, where nothing else is left: as when git took a new file along with its renamed directory.
             self._run([], [(key, *hit) for key, found in self._ends.items() if not found for hit in self._merged.pop(key, ())], merges=True)
         except Open:
@@ -115,9 +115,7 @@ class Trace:
     def _live(self, keys: Iterable[Key], name: str) -> None:
         for key in keys:
             if name not in self._ends[key]:
-                self._ends[key].append(name)
-            if name == key[1]:
-                self._ends[key].sort(key=lambda n: n != name)
+                self._ends[key] = sorted([*self._ends[key], name], key=lambda n, own=key[1]: (n != own, n))  # type: ignore[misc]
 
     def _lives(self, starts: Sequence[tuple[int, str]], removed: dict[str, list[int]]) -> tuple[list[tuple[int, str]], list[tuple[tuple[int, str], int]]]:
         """(those of the names that live until the revision, [(name, place of a commit that removed it)]): one walk, a bit for each name."""

@@ -20,7 +20,7 @@ from .common import from_editor, opened, refused, text_from, warn, write, write_
 _Message = typer.Option([], "-m", "--message", help="The text; several become paragraphs.")
 _Type = typer.Option("", "--type", help=f"One of {', '.join(record.TYPES)}, or a word of your own.")
 _Tag = typer.Option([], "--tag", "--tags", help="A tag; may be repeated.")
-_Path = typer.Option([], "--path", "--paths", help="A file or directory the memory is about; may be repeated.")
+_Path = typer.Option([], "--path", "--paths", help="A file, a directory or lines (FILE:10-20) the memory is about; may be repeated.")
 _AllowSecret = typer.Option(False, "--allow-secret", help="Store it although it looks like it holds a secret.")
 _Json = typer.Option(False, "--json", help="Print JSON.")
 

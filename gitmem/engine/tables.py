@@ -43,12 +43,12 @@ CREATE TABLE stand(slot INTEGER NOT NULL, anchor TEXT NOT NULL, state TEXT NOT N
 -- something new since (n: the newest line then), so that they are looked at again.
 CREATE TABLE tip(commit_id TEXT PRIMARY KEY, main INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE fresh(commit_id TEXT PRIMARY KEY, n INTEGER) WITHOUT ROWID;
--- What became of the paths of memories, as seen from the same HEADs (`staleness`): `place` counts the paths of a memory; blob: as the record has it.
+-- What became of the paths of memories, as seen from the same HEADs (`staleness`): `place` counts the paths of a memory; path, blob, asked (its lines): as the record has it.
 CREATE TABLE pathstate(slot INTEGER NOT NULL, row INTEGER NOT NULL, place INTEGER NOT NULL, state TEXT NOT NULL, now TEXT NOT NULL, lines TEXT NOT NULL,
-  reason TEXT NOT NULL, blob TEXT NOT NULL, PRIMARY KEY(slot, row, place)) WITHOUT ROWID;
+  reason TEXT NOT NULL, path TEXT NOT NULL, blob TEXT NOT NULL, asked TEXT NOT NULL, PRIMARY KEY(slot, row, place)) WITHOUT ROWID;
 CREATE INDEX pathstate_now ON pathstate(slot, now) WHERE now <> '';
 CREATE INDEX pathstate_lost ON pathstate(slot, blob) WHERE state <> 'same';
--- For which HEADs; rows: all memories with a lower row were looked at; whole: all that was removed since their anchors is in `removal`.
+-- For which HEADs; rows: all memories with a lower row were looked at; whole: all that their histories removed is in `removal`.
 CREATE TABLE pathhead(slot INTEGER PRIMARY KEY, commit_id TEXT NOT NULL UNIQUE, rows INTEGER NOT NULL, whole INTEGER NOT NULL);
 -- Names between the old one and the new one, or the last one: what happens to them matters too.
 CREATE TABLE pathvia(slot INTEGER NOT NULL, name TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY(slot, name, row)) WITHOUT ROWID;
