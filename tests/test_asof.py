@@ -19,7 +19,7 @@ from gitmem.engine.filters import Filter
 from gitmem.engine.search import Search
 from gitmem.engine.update import Update
 from gitmem.memory import listing, memories, recall, remember
-from gitmem.timeline import then
+from gitmem.timeline import asof, then
 
 
 def bodies(repo: pathlib.Path, at: str = "", **conditions: Any) -> dict[str, str]:
@@ -341,3 +341,13 @@ def test_a_context_of_then_says_what_became_of_paths_until_then(lab: Lab) -> Non
     commit(lab, repo, "f1.txt", "another line")
     assert "changed" in told(lab, repo, "HEAD") and "changed" in told(lab, repo, "HEAD~1") and "changed" not in told(lab, repo, "HEAD~2")
     assert "unknown" not in lab.mem(repo, "context", "--at", "HEAD~1", "--format", "xml")
+
+
+def test_an_edit_after_a_revision_is_known_by_ancestry_where_patch_ids_still_wait(lab: Lab) -> None:
+    repo = lab.repo()
+    id = tell(repo, "before")
+    commit(lab, repo, "a.txt", "one")
+    lab.mem(repo, "edit", id, "-m", "after")
+    with opened(repo) as store:
+        known = store.with_cache(lambda cache: asof.known(store.repo, cache, head(lab, repo, "HEAD~1"), 0))[0]
+        assert [r.op for r in known.later.values()] == ["edit"]
