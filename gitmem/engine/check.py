@@ -6,7 +6,7 @@ every changed byte of the file (page sums), and every row that is not what the
 stored lines give: memories, labels, term frequencies, full-text postings and
 lengths, vectors, sign codes, counts, marks, moves and credit. Whether all lines are
 there is the notes' business: `index.pending` says it. Left out is what git
-said about commits (`patch`, `branch`, `twin`, `sought`) and about signatures:
+said about commits and paths (`patch`, `branch`, `twin`, `sought`, `removal`, `renamed`, `pathstate`) and about signatures:
 no line gives it, asking again would take minutes, and the page sums hold it.
 Of the graph it looks whether the memories are here, not whether they are alike.
 """
