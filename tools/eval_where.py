@@ -5,8 +5,8 @@
 CLONE is a git directory; it is cloned, never changed. Memories are made about
 random commits of all its branches, with the paths that those commits changed.
 Branches of pull requests are fetched where there are any, since many were
-squashed or rebased on a server; and some merges of the history are made a
-second time as squash merges, each on a branch of its own.
+squashed or rebased on a server; and some that are still open are squashed onto
+a new commit of the main line, each on a branch of its own.
 Then, at random revisions (of the main line, of other branches, of the squash
 merges), three answers are compared for every memory: the search from nothing
 (`where.stands`), what the worker keeps when HEAD moves there from the revision
@@ -194,26 +194,23 @@ class Renames:
 
 
 def squashed(reference: Reference, rng: random.Random, most: int) -> list[tuple[str, str]]:
-    """[(squash commit, tip of the branch)]: merges of the history made again as squash merges, where git merges both sides without a conflict."""
-    rows = [row.split() for row in reference.git("rev-list", "--all", "--merges", "--parents").splitlines()]
-    rng.shuffle(rows)
+    """[(squash commit, tip of the branch)]: open branches of two commits or more, squashed onto one of the newest commits of the main line where git merges them without a conflict."""
+    tips = sorted(set(reference.git("for-each-ref", "--format=%(objectname)", "refs/remotes/origin/pull", "--no-merged=HEAD").split()))
+    newest = reference.git("rev-list", "--first-parent", "--max-count=300", "HEAD").split()
+    rng.shuffle(tips)
     out: list[tuple[str, str]] = []
-    for row in rows:
+    for tip in tips:
         if len(out) == most:
             break
-        if len(row) != 3:
+        first = rng.choice(newest)
+        if not 2 <= int(reference.git("rev-list", "--count", "--no-merges", tip, "^" + first, "^HEAD")) <= 60 or reference.inside(tip, first):
             continue
-        _, first, second = row
-        side = reference.git("rev-list", "--count", second, "^" + first)
-        if not 2 <= int(side) <= 40:
-            continue
-        tree = reference.git("merge-tree", "--write-tree", first, second, ok=(0, 1)).split("\n")
+        tree = reference.git("merge-tree", "--write-tree", first, tip, ok=(0, 1)).split("\n")
         if len(tree) != 1 or reference.git("rev-parse", f"{first}^{{tree}}") == tree[0]:
             continue
-        made = reference.git("commit-tree", "-p", first, "-m", f"squash of {second}", tree[0])
+        made = reference.git("commit-tree", "-p", first, "-m", f"squash of {tip}", tree[0])
         reference.git("update-ref", f"refs/heads/eval/squash{len(out)}", made)
-        reference.git("update-ref", f"refs/heads/eval/side{len(out)}", second)
-        out.append((made, second))
+        out.append((made, tip))
     return out
 
 
@@ -251,7 +248,7 @@ def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[st
     reference.git("commit-graph", "write", "--reachable")
     reference.learn()
     every = reference.git("rev-list", "--all").split()
-    sides = sorted({c for made, tip in squashes for c in reference.git("rev-list", tip, "^" + made).split()})
+    sides = sorted({c for made, tip in squashes for c in reference.git("rev-list", "--no-merges", tip, "^" + made, "^HEAD").split()})
     pulled = sorted(set(reference.git("rev-list", "--remotes=origin/pull", "--not", "HEAD").split()))
     chosen = list(dict.fromkeys(rng.sample(sides, min(len(sides), args.anchors // 4)) + rng.sample(pulled, min(len(pulled), args.anchors // 4)) + rng.sample(every, min(len(every), args.anchors))))[: args.anchors]
     for commit in rng.sample(sorted(reference.patch), min(100, len(reference.patch))):
