@@ -113,7 +113,7 @@ class _Candidates:
     def __init__(self, cache: Cache, wanted: Filter, aged: Ages = staleness.read) -> None:
         self.cache = cache
         self.aged = aged
-        self.only, self.args = ("", []) if wanted.empty else wanted.sql()
+        self.only, self.args = ("", []) if wanted.plain else wanted.sql()
         self.at: dict[int, str] = {}
         self.paths: dict[int, float] = {}
         self.hand: dict[int, float] = {}

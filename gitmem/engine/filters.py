@@ -43,8 +43,13 @@ class Filter:
 
     @property
     def empty(self) -> bool:
+        return self.plain and not self.table
+
+    @property
+    def plain(self) -> bool:
+        """Whether every active row that the table `memory` shows meets them."""
         return not (self.types or self.tags or self.paths or self.phase or self.since or self.until or self.author or self.scope
-                    or self.anchors is not None or self.without or self.superseded or self.signatures is not None or self.table)
+                    or self.anchors is not None or self.without or self.superseded or self.signatures is not None)
 
     def copy(self) -> Filter:
         other = Filter()
