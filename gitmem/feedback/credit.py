@@ -30,9 +30,9 @@ OPS = ("feedback", "verdict")  # of the records that say something about use
 SHOWN = ("start", "prompt", "subagent", "compact", "tool")  # how a memory was told: the routes of `session`
 CITED, TOUCHED, ACCEPTED, REJECTED, AGAINST = "cited", "touched", "accepted", "rejected", "against"
 
-# Where a memory starts whose writer stated no confidence.
+# Where a memory starts whose writer stated no confidence; and without a provenance: then all of the number is what was counted.
 START = {"VERIFIED": 0.9, "CITED": 0.8, "CACHED": 0.6, "ASSUMED": 0.5}
-UNSAID = 0.7
+UNSAID = 0.5
 # How many sessions of use the start is worth. How much one that was told a memory in vain adds to that weight: an answer to a prompt or a file was
 # meant, the block at a session's start goes to everybody, whatever they came for. How far credit may move a score. WEIGHT and GAIN were chosen by
 # tools/eval_feedback.py --fit, on worlds that are in no other figure of docs/evaluation.md.
