@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import pathlib
 import shutil
+import time
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 from conftest import Lab
 from hook_world import Hooks
 
-from gitmem.agents import context, facts
+from gitmem.agents import context, facts, ready
 from gitmem.agents.block import Block
 from gitmem.git import here
 from gitmem.store import open_store
@@ -294,3 +295,14 @@ def test_where_head_has_just_moved_git_says_what_is_unmerged_and_the_worker_is_n
     told = Hooks(lab, repo).call("SessionStart", source="startup")
     queue, utc = (next(line for line in told.splitlines() if text in line) for text in ("dead letter", "UTC"))
     assert 'state="unmerged"' in queue and 'branch="topic"' in queue and "state=" not in utc
+
+
+def test_a_start_waits_no_longer_for_git_than_it_may(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "remember", "timestamps are UTC")
+    anchor = lab.git(repo, "rev-parse", "HEAD").strip()
+    for seconds, states in ((5, ["reachable"]), (-1, [])):
+        lab.git(repo, "commit", "-q", "--allow-empty", "-m", "main goes on")
+        place = Place(lab, repo)
+        found = place.store.with_cache(lambda cache, place=place, until=time.monotonic() + seconds: ready.stands(place.here, cache, [anchor], until))[0]
+        assert [s.state for s in found.values()] == states

@@ -3,7 +3,7 @@
 Gathers candidates through indexes of the cache (never all memories), scores
 them (`relevance`), chooses (`briefing`) and frames them (`block`).
 
-Promises. No git process, no file but the cache (where HEAD moved and the worker has not looked yet, the caller's `look` may ask git). The same notes, HEAD and
+Promises. No git process of its own, no file but the cache. The same notes, HEAD and
 session give the same block: its time is that of the newest memory, not of a
 clock. What the policy `mem.trust` does not let be injected is not in it. Text
 comes from stored lines that were hashed against their version.

@@ -135,7 +135,7 @@ class Patches:
             for sql, values in self._later:
                 db.execute(sql, values)
 
-        if self.cache.keep(_PATIENCE, write):
+        if self.cache.keep(0.05 if self.hurried else _PATIENCE, write):
             self._new.clear()
             self._new_branches.clear()
             self._later.clear()

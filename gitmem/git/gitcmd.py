@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterable, Iterator
 
 from ..core.errors import GitFailed, MemError
@@ -46,6 +47,7 @@ class Git:
         self.common_dir = self.git_dir  # of a linked worktree: set by whoever opened it
         self._prefix = ["git"] if git_dir is None else ["git", f"--git-dir={git_dir}"]
         self.env = clean_env()
+        self.until: float | None = None  # monotonic time after which a call is ended and counts as failed; None: git takes the time it needs
         self._objects: Objects | None = None
         self._names: Objects | None = None
 
@@ -65,7 +67,12 @@ class Git:
 
     def run_status(self, *args: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> tuple[bytes, int]:
         process = self.start(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        out, err = process.communicate(stdin)
+        try:
+            out, err = process.communicate(stdin, timeout=None if self.until is None else max(0.0, self.until - time.monotonic()))
+        except subprocess.TimeoutExpired as e:
+            process.kill()
+            process.communicate()
+            raise GitFailed(f"git {args[0]} took too long") from e
         if process.returncode not in ok:
             text = err.decode("utf-8", "replace").strip()
             last = text.splitlines()[-1] if text else f"exit status {process.returncode}"
