@@ -161,7 +161,7 @@ class Renames:
         self._followed: dict[tuple[str, str], set[str]] = {}
 
     def state(self, anchor: str, path: str, revision: str) -> tuple[str, str]:
-        """(state, name there); the state is "" where git does not decide: names that parted on two branches, or were given back."""
+        """(state, name there: a renamed file that changed too is changed); the state is "" where git does not decide: names that parted on two branches, or were given back."""
         ask = self.reference
         then, now = (ask.git("rev-parse", "-q", "--verify", f"{c}:{path}", ok=(0, 1, 128)) for c in (anchor, revision))
         if not then:
@@ -175,7 +175,10 @@ class Renames:
             return ("", "") if there else ("changed", "")
         if len(there) > 1:
             return "", ""
-        return ("renamed", there.pop()) if there else ("gone", "")
+        if not there:
+            return "gone", ""
+        (name,) = there
+        return ("renamed" if ask.git("rev-parse", f"{revision}:{name}") == then else "changed"), name
 
     def _ends(self, since: str, path: str, revision: str, seen: set[str]) -> set[str]:
         out = set()
