@@ -13,7 +13,7 @@
 Promises. A weight depends on the two memories alone, so neither the order in
 which they came nor what else is stored changes it. Every memory has at most
 some 2 * WINDOW edges for each of its files, for its session and for each entry
-of its sketch, NEAR of its own choice and two in time: a file that 10,000
+of its sketch, NEAR of its own choice and two in time (others may choose it, too: NEAR a memory, over all): a file that 10,000
 memories name makes 40,000 edges, not 50 million. No pass over all pairs.
 
 What is missed. Of a file, a session or a run of words that more than WINDOW
