@@ -13,6 +13,7 @@ from places import head, opened
 from gitmem.anchors import drift, marks, removals, where
 from gitmem.anchors.drift import State
 from gitmem.anchors.standing import UNBORN, WAITING
+from gitmem.core import lineanchor
 from gitmem.engine.cache import Cache
 
 TEXT = "".join(f"line {i} of the text\n" for i in range(40))
@@ -373,3 +374,12 @@ def test_lines_that_say_nothing_count_as_the_whole_file(tale: Tale, lines: str) 
     wanted = tale.wanted("m.py", lines=lines)
     tale.write("m.py", CODE + "\n").commit()
     assert tale.state(wanted) == State("changed")
+
+
+def test_lines_whose_text_is_not_here_are_looked_for_in_bounds(lab: Lab) -> None:
+    """In a shallow clone every part of a file of that length would be hashed: a recall once took minutes."""
+    text = "".join(f"value_{i} = compute({i}, offset={i * 7})\n" for i in range(6000))
+    lines = lineanchor.anchor(text.encode(), "1-2000")
+    assert lineanchor.find(("# new\n" + text).encode(), "1-2000", lines) == (2, 2001)  # found at the begin of a line
+    with pytest.raises(lineanchor.TooLong):
+        lineanchor.find(text.replace("value_3 =", "other_3 =").encode(), "1-2000", lines)

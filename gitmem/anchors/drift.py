@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 ON_THE_SPOT = 1.0  # seconds an answer waits for what git has to look up in the history
 NO_BLOB = "it was not there when the memory was made"
+LONG = "the text its lines were taken from is not here, and the file is too long to look for them"
 LARGE = "git takes too long to say what a commit renamed"
 ANY = ""  # among the names on the way: what is compared with the whole tree depends on all that is new in it
 _MANY = 2_000  # names asked about from which reading the whole tree is faster
@@ -267,18 +268,35 @@ def _elsewhere(repo: Repo, tree: Tree, lost: Sequence[Wanted], bases: dict[Wante
 
 
 class _Texts:
-    """Finds the lines of files again, each file read once for the lines that follow each other."""
+    """Finds the lines of files again; of lines that follow each other each file is read and laid out once."""
 
     def __init__(self, repo: Repo) -> None:
         self.repo = repo
+        self._laid: dict[str, lineanchor.Layout | None] = {}
+
+    def _layout(self, id: str) -> lineanchor.Layout | None:
+        """The text of a blob, None where it is not here; raises KeyError where that is no blob."""
+        if id not in self._laid:
+            found = self.repo.git.objects.get(id) if id else None
+            if found is not None and found[1] != "blob":
+                raise KeyError(id)
+            if len(self._laid) >= 4:
+                del self._laid[next(iter(self._laid))]
+            self._laid[id] = lineanchor.Layout(found[2]) if found is not None else None
+        return self._laid[id]
 
     def state(self, item: Wanted, id: str, new: str) -> State:
         """The state of lines of a file whose content is another one now. `id`: of the file there; `new`: its name where that changed."""
         lines, _, content = item[3].partition("@")
-        old, now = self.repo.git.objects.get_many([item[2], id])
-        if now is None or now[1] != "blob" or (old is not None and old[1] != "blob") or (old is None and not content):
+        try:
+            old, now = self._layout(item[2]), self._layout(id)
+            if now is None or (old is None and not content):
+                return State(CHANGED, new)
+            found = lineanchor.find(now, lines, content, old)
+        except KeyError:
             return State(CHANGED, new)
-        found = lineanchor.find(now[2], lines, content, old[2] if old else None)
+        except lineanchor.TooLong:
+            return State(UNKNOWN, reason=LONG)
         if found is None:
             return State(CHANGED, new)
         where_ = f"{found[0]}-{found[1]}" if found[0] != found[1] else str(found[0])

@@ -46,7 +46,7 @@ class Layout:
         self.flat = ""
         self._lines: list[str] = []
         self._states: list[str] = []
-        self._starts: list[int] = []
+        self.starts: list[int] = []
         self._ends: list[int] = []
         if len(raw) > MAX_TEXT or b"\0" in raw:
             return
@@ -68,7 +68,7 @@ class Layout:
             parts.append(flat)
             self._lines.append(kept)
             self._states.append(state)
-            self._starts.append(at)
+            self.starts.append(at)
             at += len(flat)
             self._ends.append(at)
         self.flat = "".join(parts)
@@ -79,19 +79,19 @@ class Layout:
             first += 1
         if first > min(last, len(self._lines)):
             return "", ""
-        return self._states[first - 1], self.flat[self._starts[first - 1] : self._ends[min(last, len(self._lines)) - 1]]
+        return self._states[first - 1], self.flat[self.starts[first - 1] : self._ends[min(last, len(self._lines)) - 1]]
 
     def state_at(self, place: int) -> str:
         return self._states[self.line_of(place) - 1]
 
     def line_of(self, place: int) -> int:
         """The number of the line in which a character of `flat` stands; between lines, of the one before."""
-        return bisect_right(self._starts, place)
+        return bisect_right(self.starts, place)
 
     def _beside(self, place: int) -> str:
         """The character before one of `flat`, white space among them; "\\n" at the begin of a line."""
         number = self.line_of(place)
-        left = place - self._starts[number - 1]
+        left = place - self.starts[number - 1]
         before = "\n"
         for c in self._lines[number - 1]:
             if c != " ":
@@ -140,27 +140,40 @@ def digest(state: str, part: str) -> str:
     return f"{len(part)}.{sha256(f'{state}{chr(10)}{part}'.encode('utf-8', 'surrogateescape')).hexdigest()[:32]}"
 
 
-def find(raw: bytes, lines: str, content: str, before: bytes | None = None) -> tuple[int, int] | None:
-    """(first, last line) where lines stand in another text, the nearest to where they were; None where nowhere.
+class TooLong(Exception):
+    """The lines may be there: not every part of so long a text was looked at."""
+
+
+HASHED = 8_000_000  # characters that are hashed in looking for lines whose text is not at hand: some 50 ms
+
+
+def find(raw: bytes | Layout, lines: str, content: str, before: bytes | Layout | None = None) -> tuple[int, int] | None:
+    """(first, last line) where lines stand in another text, the nearest to where they were; None where nowhere. Raises TooLong.
 
     `content`: their content anchor; `before`: the text they were taken from, if it
-    is at hand. One of them is enough: without the text every part of that length is hashed.
+    is at hand. One of them is enough: without the text parts of that length are hashed, those first that begin a line.
     """
     was = parse(lines)
     if was is None:
         return None
-    there = Layout(raw)
-    state, part = Layout(before).range(*was) if before is not None else ("", "")
+    there = raw if isinstance(raw, Layout) else Layout(raw)
+    old = before if before is None or isinstance(before, Layout) else Layout(before)
+    state, part = old.range(*was) if old is not None else ("", "")
     if not part or (content and digest(state, part) != content):
         state, part = _hashed(there, content)
     return min(there.places(state, part), key=lambda found: (abs(found[0] - was[0]), found), default=None)
 
 
 def _hashed(there: Layout, content: str) -> tuple[str, str]:
-    """The part of a text that has a content anchor, "" where none has."""
+    """The part of a text that has a content anchor, "" where none has. Raises TooLong."""
     size, dot, _ = content.partition(".")
     n = int(size) if dot and size.isascii() and size.isdigit() and len(size) < 8 else 0
-    for at in range(len(there.flat) - n + 1 if n else 0):
+    left = HASHED // n if n else 0
+    begins = [at for at in dict.fromkeys(there.starts) if at + n <= len(there.flat)] if n else []
+    for at in (*begins, *(range(len(there.flat) - n + 1) if n else ())):
+        left -= 1
+        if left < 0:
+            raise TooLong
         state, part = there.state_at(at), there.flat[at : at + n]
         if digest(state, part) == content:
             return state, part

@@ -13,8 +13,10 @@
 Promises. A weight depends on the two memories alone, so neither the order in
 which they came nor what else is stored changes it. Every memory has at most
 some 2 * WINDOW edges for each of its files, for its session and for each entry
-of its sketch, NEAR of its own choice and two in time (others may choose it, too: NEAR a memory, over all): a file that 10,000
-memories name makes 40,000 edges, not 50 million. No pass over all pairs.
+of its sketch, two in time, and NEAR that it chose by meaning (others may choose
+it, too): a file that 10,000 memories name makes 40,000 edges, not 50 million.
+No pair of texts is compared but for a reason; only vectors of many new rows
+are all compared with those before them (numpy, 0.9 ms a row among 100,000).
 
 What is missed. Of a file, a session or a run of words that more than WINDOW
 memories share: all but WINDOW on either side, the nearest in time. Of texts at a

@@ -155,7 +155,10 @@ class _Search:
             was = self.git.objects.get(self.blob)
             self._before = was[2] if was and was[1] == "blob" else b""
         for id, found in zip(ids, self.git.objects.get_many(ids), strict=True):
-            self._held[id] = bool(found and found[1] == "blob" and lineanchor.find(found[2], lines, content, self._before or None))
+            try:
+                self._held[id] = bool(found and found[1] == "blob" and lineanchor.find(found[2], lines, content, self._before or None))
+            except lineanchor.TooLong:
+                raise MemError(f"the lines {lines} cannot be looked for: the text they were taken from is not here", hint="`git fetch --unshallow` brings it") from None
 
     # What to say of it
 
