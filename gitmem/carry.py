@@ -14,6 +14,7 @@ united with what is here, line by line; purged text does not come back.
 
 from __future__ import annotations
 
+import os
 import random
 import time
 
@@ -29,7 +30,27 @@ from .sync import Report
 def ref_of(store: Store) -> str:
     """The ref of this person's private notes in a remote."""
     address = store.settings.author.rpartition("<")[2].rstrip(">").strip().lower()
+    if "@" not in address:
+        raise MemError("git does not know your address, so nobody could tell whose private notes these are", hint="`git config user.email` sets it")
     return f"refs/git-mem/private/{sha256(address.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"
+
+
+_GIVEN = "git-mem-given"  # in the common directory: not in `mem/`, which may be deleted
+
+
+def given(common_dir: str) -> list[str]:
+    """Names of the remotes that were given private notes from here: a purge has to be told to them, too."""
+    try:
+        with open(os.path.join(common_dir, _GIVEN), encoding="utf-8", errors="replace") as f:
+            return sorted({row for row in f.read().splitlines() if row.strip()})
+    except OSError:
+        return []
+
+
+def _remember(common_dir: str, name: str) -> None:
+    if name not in given(common_dir):
+        with open(os.open(os.path.join(common_dir, _GIVEN), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", encoding="utf-8") as f:
+            f.write(name + "\n")
 
 
 def _remote(store: Store, name: str) -> Remote:
@@ -75,6 +96,7 @@ def give(store: Store, name: str, *, dry: bool = False, allow_secret: bool = Fal
             if not tip or tip == theirs or (not report.sent and not refused):
                 break
             sync.refuse_secrets(store, report.sent, allow_secret)
+            _remember(store.repo.common_dir, name)  # before: a push whose answer is lost may have arrived
             pushed = there.push(tip, refused)
         if pushed.ok:
             break

@@ -120,3 +120,23 @@ def test_what_was_purged_here_does_not_come_back_and_goes_there(lab: Lab, clones
     for repo in (first, second):
         assert [m["body"] for m in lab.json(repo, "list")] == ["Another note"]
         assert "xylophone" not in lab.git(repo, "log", "-p", "--all")
+
+
+def test_a_purge_says_to_whom_private_notes_were_given(lab: Lab, clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path]) -> None:
+    """The text stays there under a ref that no sync touches."""
+    hub, first, _ = clones
+    id = lab.json(first, "remember", "The zebra is the code word", "--private")["id"]
+    assert lab.json(first, "push", "--private-to", "origin")["sent"] == 1
+    tip = lab.git(hub, "rev-parse", refs(lab, hub)[0]).strip()
+    assert "git mem push --private-to origin" in lab.mem(first, "purge", id, "--force")
+    lab.mem(first, "push", "--private-to", "origin")
+    assert lab.git(hub, "rev-parse", refs(lab, hub)[0]).strip() != tip and "zebra" not in lab.git(hub, "log", "-p", *refs(lab, hub))
+
+
+def test_without_an_address_nothing_private_is_united(lab: Lab, clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path]) -> None:
+    _, first, _ = clones
+    lab.mem(first, "remember", "mine", "--private")
+    nobody = {"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "", "GIT_COMMITTER_NAME": "Ada", "GIT_COMMITTER_EMAIL": "", "EMAIL": ""}
+    lab.git(first, "config", "user.email", "")
+    done = lab.run(first, "git-mem", "push", "--private-to", "origin", env=nobody)
+    assert done.returncode != 0 and "address" in done.stderr

@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from .. import carry
 from ..core.errors import UsageError
 from ..erasure import purge
 from ..render import progress
@@ -37,9 +38,11 @@ def purge_command(
         with progress("searching objects", total=None) as advance:
             report = purge.purge(store, target, advance)
         if as_json:
-            write_json(_as_json(target, report))
+            write_json({**_as_json(target, report), "private_given_to": carry.given(store.repo.common_dir)})
         else:
             _say(target, report)
+            for name in carry.given(store.repo.common_dir):
+                write(f"'{name}' was given your private notes: `git mem push --private-to {name}` takes the text out of them there")
         for name in report.held:
             refused(f"the text is still here: {name} leads to it")
         if report.held and not as_json:
