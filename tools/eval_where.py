@@ -168,7 +168,10 @@ class Renames:
             return "unknown", ""
         if now == then:
             return "same", ""
-        ends = self._ends(anchor, path, revision, set())
+        try:
+            ends = self._ends(anchor, path, revision, set())
+        except LookupError:
+            return "", ""
         there = {end for end in ends if ask.git("rev-parse", "-q", "--verify", f"{revision}:{end}", ok=(0, 1, 128))} - {path}
         there = {end for end in there if path in self._names(revision, end)}
         if now:
@@ -184,6 +187,8 @@ class Renames:
         out = set()
         for commit, new in self.steps[path]:
             if new not in seen and commit != since and self.reference.inside(since, commit) and self.reference.inside(commit, revision):
+                if self.reference.git("log", "-1", "--format=%H", "--full-history", "--no-renames", "--diff-filter=A", f"{since}..{commit}", "--", f":(literal){path}"):
+                    raise LookupError(path)  # removed and made again: another file may have had the name
                 out |= {new} | self._ends(commit, new, revision, seen | {path, new})
         return out
 
