@@ -167,6 +167,20 @@ def test_a_stated_confidence_lives_and_stays_beside(place: Place) -> None:
     assert (found["stated_confidence"], found["confidence"]) == (0.6, round(credit.confidence(0.6, credit.Evidence(1)), 4))
 
 
+def test_what_was_lived_here_is_not_exported_and_takes_nothing_from_the_files_of_agents(place: Place) -> None:
+    from gitmem.agents import writeback
+
+    before = place.lab.mem(place.repo, "export", "--scope", "all")
+    for n in range(3):
+        place.session(f"s{n}", place.ids, cited=place.ids[:1])
+    place.tend()
+    assert place.lab.mem(place.repo, "export", "--scope", "all") == before
+    assert "confidence" not in before
+    found = place.lab.json(place.repo, "list")
+    assert all(m["confidence"] is not None and writeback._worthy(m) for m in found)
+    assert not writeback._worthy({**found[0], "use": {"contradicted": 1}})
+
+
 def test_notes_of_teammates_say_nothing_about_use_here(place: Place) -> None:
     a = place.ids[0]
     data = {"v": 1, "op": "feedback", "id": "1" * 32, "session": UUID, "shown": {"prompt": [a]}, "cited": {a: 1}}
