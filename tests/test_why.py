@@ -206,9 +206,9 @@ def test_unborn_detached_bare_and_shallow_repositories_answer(lab: Lab, repo: pa
     assert found(unborn, "a.py") == {"before anything": ["file"]} and "no file" in refused(lab, unborn, "blame", "a.py")
     about(lab, repo, "of the file", "src/parser.py")
     lab.git(repo, "checkout", "-q", "--detach")
-    assert found(repo, "src/parser.py:1") == {"of the file": ["file", "commit"]}
+    assert found(repo, "src/parser.py:1") == {"of the file": ["commit", "file"]}
     lab.git(lab.root, "clone", "-q", "--mirror", str(repo), "bare.git")
-    assert found(lab.root / "bare.git", "src/parser.py:1") == {"of the file": ["file", "commit"]}
+    assert found(lab.root / "bare.git", "src/parser.py:1") == {"of the file": ["commit", "file"]}
     assert "rule_0" in lab.mem(lab.root / "bare.git", "blame", "src/parser.py:1")
     lab.git(lab.root, "clone", "-q", "--depth", "1", f"file://{repo}", "shallow")
     lab.git(lab.root / "shallow", "fetch", "-q", "origin", "refs/notes/mem/team:refs/notes/mem/team")
