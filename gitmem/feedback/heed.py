@@ -69,18 +69,19 @@ def naming(store: Store, paths: Iterable[str], told: set[str]) -> dict[str, set[
 
 
 def contradict(store: Store, ids: Iterable[str]) -> int:
-    """Notes that memories, as they read now, were found to be wrong: their confidence falls at once. Returns how many.
+    """Notes that memories, as they read now or read last, were found to be wrong: their confidence falls at once. Returns how many.
 
-    For whoever has a person's word for it (an accepted contradiction, say). It
-    counts until the memory is edited, which is the answer to it; said twice it
-    counts once. Memories that are not here, or hidden already, are left out.
+    For whoever has a person's word for it: of a contradiction that was accepted
+    it is the one that did not stay, should it ever come back. It counts until
+    the memory is edited, which is the answer to it; said twice it counts once.
+    Memories that are not here are left out.
     """
     wanted = sorted({id for id in ids if credit.is_id(id)})
 
     def read(cache: Cache) -> dict[str, list[str]]:
         out: dict[str, list[str]] = {}
         for id in wanted:
-            rows = cache.db.execute(f"SELECT l.version FROM memory m JOIN line l ON l.n = m.line WHERE m.id = ? AND m.status = {ACTIVE}", (id,))
+            rows = cache.db.execute("SELECT l.version FROM memory m JOIN line l ON l.n = m.line WHERE m.id = ?", (id,))
             versions = sorted(version.hex() for (version,) in rows)
             if versions:
                 out[id] = versions

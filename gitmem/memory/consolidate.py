@@ -24,14 +24,14 @@ from typing import Any, NamedTuple
 
 from ..capture import alike, kin
 from ..core import record
-from ..engine import stored
+from ..engine import disputes, stored
 from ..engine.cache import Cache
 from ..engine.document import SUPERSEDED, TEAM
 
-MERGE, SUPERSEDE, CONTRADICTION, VERSIONS, SHARE, CITES = "merge", "supersede", "contradiction", "versions", "share", "cites"
+MERGE, SUPERSEDE, CONTRADICTION, VERSIONS, SHARE, CITES = "merge", disputes.SUPERSEDE, disputes.CONTRADICTION, "versions", "share", "cites"
 KINDS = (CONTRADICTION, SUPERSEDE, VERSIONS, CITES, MERGE, SHARE)  # in the order in which they are put before a person
 
-SAME, ALL, WORDING, AGAINST, VALUE = "same", "all of it", "later wording", "against it", "another value"
+SAME, ALL, WORDING, AGAINST, VALUE = "same", "all of it", "later wording", disputes.AGAINST, disputes.VALUE
 EDITED, YOURS, REPLACED = "edited twice", "yours alone", "names a replaced one"
 WHYS = (SAME, ALL, WORDING, AGAINST, VALUE, EDITED, YOURS, REPLACED)
 

@@ -27,6 +27,8 @@ from ..core import fold, record
 from ..core.digest import sha256
 from ..core.errors import Ambiguous, MemError, Refused
 from ..engine.cache import Cache
+from ..engine.document import PRIVATE
+from ..feedback import heed
 from ..store import Store
 from ..truth.notetree import is_hex
 from . import consolidate, memories, remember
@@ -37,8 +39,10 @@ WAITING, ACCEPTED, REJECTED = "waiting", "accepted", "rejected"
 _DECLINED = "declined"  # of a record: that both memories hold says nothing against either, as a rejected suggestion would
 HELD = 50  # that wait at a time; more are found again when there is room
 PAIRS = (CONTRADICTION, SUPERSEDE, MERGE)
+_SIZES = {MERGE: 2, SUPERSEDE: 2, CONTRADICTION: 2, VERSIONS: 1, SHARE: 2, CITES: 3}
 _MADE = frozenset(["captured", "from-prompt", "from-answer", "from-commit", "from-tool", "title-by-model"])  # tags that say how one memory came to be
-_RECORDS = "SELECT raw FROM line WHERE op = '{}' AND instr(raw, CAST('\"kind\":' AS BLOB)) > 0"
+# What a teammate's notes propose or decide is nothing here.
+_RECORDS = f"SELECT raw FROM line WHERE op = '%s' AND scope & {PRIVATE} AND instr(raw, CAST('\"kind\":' AS BLOB)) > 0"
 
 
 class Proposal:
@@ -125,8 +129,8 @@ def _decide(store: Store, proposal: Proposal, word: str, memory: str = "", reaso
 
 
 def reject(store: Store, proposal: Proposal, reason: str = "") -> Proposal:
-    """Both stay as they are; the pair is not proposed again."""
-    _open(proposal)
+    """All stays as it is, and the pair is not proposed again; also where the finding does not hold any more."""
+    _open(proposal, must_hold=False)
     if store.settings["secrets"] == "refuse":
         remember.refuse_secrets({"reason": reason})
     return _decide(store, proposal, REJECTED, "", " ".join(record.clean(reason).split())[: record.MAX_TITLE])
@@ -154,6 +158,8 @@ def accept(store: Store, proposal: Proposal, keep: str = "", text: str = "", *, 
         memories.edit(store, stay, changes, allow_secret=allow_secret, same=True)
     else:
         stay = _one_of_two(store, proposal, _chosen(proposal, keep, text), text, team, allow_secret)
+        if proposal.kind == CONTRADICTION and not text:  # the other one is called wrong, also if it comes back
+            heed.contradict(store, [i for i in proposal.ids if i != stay])
     return _decide(store, proposal, ACCEPTED, stay)
 
 
@@ -221,11 +227,11 @@ def _renamed(found: Found, old: str, new: str) -> str:
     return body
 
 
-def _open(proposal: Proposal) -> None:
+def _open(proposal: Proposal, must_hold: bool = True) -> None:
     if proposal.state != WAITING:
         raise MemError(f"proposal '{proposal.id[:8]}' was {proposal.state} already", hint="`git mem review --list` shows what waits")
-    if not proposal.found:
-        raise MemError(f"proposal '{proposal.id[:8]}' does not hold any more: its memories have changed since", hint="`git mem consolidate` looks again")
+    if must_hold and not proposal.found:
+        raise MemError(f"proposal '{proposal.id[:8]}' does not hold any more: its memories have changed since", hint="`git mem consolidate` looks again; --reject lets it rest")
 
 
 # --- reading ----------------------------------------------------------------
@@ -246,11 +252,8 @@ def stored(cache: Cache) -> dict[str, Proposal]:
     return found
 
 
-_SIZES = {MERGE: 2, SUPERSEDE: 2, CONTRADICTION: 2, VERSIONS: 1, SHARE: 2, CITES: 3}
-
-
 def _records(cache: Cache, op: str) -> list[record.Record]:
-    found = [r for (raw,) in cache.db.execute(_RECORDS.format(op)) if (r := record.parse(raw))]
+    found = [r for (raw,) in cache.db.execute(_RECORDS % op) if (r := record.parse(raw))]
     return sorted(found, key=lambda r: r.version)
 
 
@@ -316,6 +319,7 @@ def _holds(store: Store, p: Proposal, found: dict[str, Found]) -> bool:
 
 
 _AT_END = 5  # new proposals that the end of a session makes at most: nobody asked
+_MARK = "consolidated"  # row of the cache up to which all was compared; a cache that is made anew begins again, and what was proposed is known by the notes
 _SECONDS = 5.0  # that the worker compares for, of what is new; with 1,000 memories it needs a tenth of one, with 100,000 one or two
 
 
@@ -335,9 +339,6 @@ class Looked(NamedTuple):
     before: list[Proposal]
     compared: int
     whole: bool
-
-
-_MARK = "consolidated"  # row of the cache up to which all was compared; a cache that is made anew begins again, and what was proposed is known by the notes
 
 
 def look(store: Store, *, most: int = 20, seconds: float = 60.0, again: bool = True, write: bool = True, progress: Callable[[int], None] = lambda n: None) -> Looked:

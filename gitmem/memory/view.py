@@ -113,9 +113,9 @@ def _object(data: dict[str, Any], scope: int, status: int, stand: where.Stand | 
 
 
 def _confidence(data: dict[str, Any], stated: float | None, found: credit.Evidence, status: int) -> float | None:
-    """The confidence that lives (`credit`): to be superseded is to be contradicted. None where nobody stated one and nothing was counted: no number is made up."""
+    """The confidence that lives (`credit`): to be superseded is to be contradicted, once. None where nobody stated one and nothing was counted: no number is made up."""
     gone = status == SUPERSEDED
     if not found and (stated is None or not gone):
         return stated
-    lived = credit.Evidence(found.used, found.ignored, found.against + gone)
+    lived = credit.Evidence(found.used, found.ignored, max(found.against, int(gone)))
     return round(credit.confidence(credit.start(stated, data.get("provenance")), lived), 4)
