@@ -31,7 +31,7 @@ def consolidate_command(
             found = proposals.look(store, most=limit, write=not dry_run, progress=progress)
         items = [*found.made, *found.before]
         if as_json:
-            write_json({"found": [{"new": p in found.made, **proposals.public(p)} for p in items], "proposed": 0 if dry_run else len(found.made), "compared": found.compared, "complete": found.whole})
+            write_json({"found": [{"new": p in found.made, **proposals.public(p)} for p in items], "proposed": 0 if dry_run else len(found.made), "compared": found.compared, "complete": found.whole and not found.cut})
         else:
             render.proposals([proposals.public(p) for p in items])
             _sum(found, dry_run)
@@ -42,6 +42,8 @@ def _sum(found: proposals.Looked, dry_run: bool) -> None:
     new, before = len(found.made), len(found.before)
     if not found.whole:
         write(f"looked at {found.compared} memories so far; `git mem consolidate` goes on with the rest")
+    if found.cut:
+        write("there was no time to look at all that was replaced; the newest came first")
     if not new and not before:
         write("found nothing that repeats, replaces or contradicts something else")
     elif dry_run:

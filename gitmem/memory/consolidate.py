@@ -5,9 +5,12 @@ nearest earlier memories of a cosine of NEAREST or more), and a path that both
 name. Then the words decide (`alike`); which rule calls what alike was chosen
 on real memories, for few false proposals (`docs/evaluation.md`).
 
-Promise: nothing is called alike for a vector alone. What is looked at is
-bounded in time and goes on where it ended; a memory is compared when it is
-new, with all that were there before it.
+Promise: nothing is called alike for a vector alone. Comparing is bounded in
+time (a block of rows is finished) and goes on where it ended; a memory is
+compared when it is new, with all that were there before it. What the records
+themselves say of replaced memories has half of that time, the newest of them
+first; where that was not enough `cut` says so. One statement each, over the
+rows of memories, finds them and the concurrent edits: those are not bounded.
 
 What is missed: the same in quite other words (a cosine below NEAREST), texts
 without a word that the table knows unless they are equal, a memory whose
@@ -87,12 +90,13 @@ class Finding(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """`upto`: the row before which everything was compared; `rows`: how many there are."""
+    """`upto`: the row before which everything was compared; `rows`: how many there are; `cut`: there was no time for all that was replaced."""
 
     found: list[Finding]
     compared: int
     upto: int
     rows: int
+    cut: bool = False
 
     @property
     def whole(self) -> bool:
@@ -102,9 +106,10 @@ class Looked(NamedTuple):
 def find(cache: Cache, since: int = 0, seconds: float = 60.0, skip: Callable[[Finding], bool] = lambda finding: False, most: int = 1000,
          progress: Callable[[int], None] = lambda n: None) -> Looked:
     """Compares the memories in rows from `since` on with all before them, for `seconds`, until `most` findings that `skip` does not take."""
-    end = time.monotonic() + seconds
+    begun = time.monotonic()
+    end, half = begun + seconds, _Half(begun + seconds / 2)
     pool = _Pool(cache)
-    found = [f for f in (*_versions(cache), *_unshared(cache), *_citing(cache, pool)) if not skip(f)][:most]
+    found = [f for f in (*_versions(cache), *_unshared(cache, half), *_citing(cache, pool, half)) if not skip(f)][:most]
     rows = int(cache.meta("rows", "0"))
     upto, compared = since, 0
     merged = _Clusters()
@@ -129,7 +134,7 @@ def find(cache: Cache, since: int = 0, seconds: float = 60.0, skip: Callable[[Fi
     else:
         upto = rows
     # A sentence with three values is a list: each of them stands for itself. Of numbers and days three may be two changes.
-    return Looked([f for f in found if not f.slot or len(values[f.slot.frame]) <= 2 + kin.of_a_kind(f.slot)], compared, upto, rows)
+    return Looked([f for f in found if not f.slot or len(values[f.slot.frame]) <= 2 + kin.of_a_kind(f.slot)], compared, upto, rows, half.cut)
 
 
 # --- judging ----------------------------------------------------------------
@@ -263,6 +268,22 @@ def _beside(cache: Cache, since: int) -> dict[int, set[int]]:
 # --- what the records themselves say ----------------------------------------
 
 
+class _Half:
+    """The time for what the records say."""
+
+    def __init__(self, end: float) -> None:
+        self._end = end
+        self.cut = False
+
+    def of(self, rows: list[Any]) -> Iterator[Any]:
+        """The rows, until the time is over."""
+        for row in rows:
+            if time.monotonic() >= self._end:
+                self.cut = True
+                return
+            yield row
+
+
 def _versions(cache: Cache) -> list[Finding]:
     """Memories that were edited in two places at the same time, and by nobody since."""
     found = cache.db.execute("SELECT id, max(row) FROM memory WHERE status = 0 GROUP BY id HAVING count(*) > 1 ORDER BY 2").fetchall()
@@ -287,22 +308,22 @@ def successors(cache: Cache, id: str) -> list[str]:
     return sorted(out)
 
 
-def _unshared(cache: Cache) -> list[Finding]:
+def _unshared(cache: Cache, half: _Half) -> list[Finding]:
     """The team's memories that only a private one has replaced: here they are out of force, for everybody else they hold."""
     out = []
     sql = ("SELECT DISTINCT m.id, m.row FROM memory m JOIN line l ON l.n = m.line JOIN cover v ON v.version = l.version JOIN line c ON c.n = v.by"
-           f" WHERE m.status = {SUPERSEDED} AND l.scope & {TEAM} > 0 GROUP BY m.row HAVING max(c.scope & {TEAM}) = 0")
-    for id, row in cache.db.execute(sql).fetchall():
+           f" WHERE m.status = {SUPERSEDED} AND l.scope & {TEAM} > 0 GROUP BY m.row HAVING max(c.scope & {TEAM}) = 0 ORDER BY m.row DESC")
+    for id, row in half.of(cache.db.execute(sql).fetchall()):
         by = successors(cache, id)
         if len(by) == 1 and cache.db.execute(f"SELECT 1 FROM memory WHERE id = ? AND status = 0 AND scope & {TEAM} = 0", (by[0],)).fetchone():
             out.append(Finding(SHARE, (id, by[0]), by[0], YOURS, 1.0, row))
     return out
 
 
-def _citing(cache: Cache, pool: _Pool) -> list[Finding]:
+def _citing(cache: Cache, pool: _Pool, half: _Half) -> list[Finding]:
     """Memories whose text names one that was superseded since, by the first digits of its id or all of them."""
     out = []
-    for (id,) in cache.db.execute(f"SELECT DISTINCT id FROM memory WHERE status = {SUPERSEDED} ORDER BY id").fetchall():
+    for (id,) in half.of(cache.db.execute(f"SELECT id FROM memory WHERE status = {SUPERSEDED} GROUP BY id ORDER BY max(row) DESC").fetchall()):
         if len(id) < 8 or not id.isalnum() or not id.isascii():
             continue
         rows = [row for (row,) in cache.db.execute("SELECT rowid FROM fts WHERE fts MATCH ? LIMIT 20", (f'"{id[:8].lower()}" *',))]

@@ -41,8 +41,7 @@ HELD = 50  # that wait at a time; more are found again when there is room
 PAIRS = (CONTRADICTION, SUPERSEDE, MERGE)
 _SIZES = {MERGE: 2, SUPERSEDE: 2, CONTRADICTION: 2, VERSIONS: 1, SHARE: 2, CITES: 3}
 _MADE = frozenset(["captured", "from-prompt", "from-answer", "from-commit", "from-tool", "title-by-model"])  # tags that say how one memory came to be
-# What a teammate's notes propose or decide is nothing here.
-_RECORDS = f"SELECT raw FROM line WHERE op = '%s' AND scope & {PRIVATE} AND instr(raw, CAST('\"kind\":' AS BLOB)) > 0"
+_RECORDS = f"SELECT raw FROM line WHERE op = '%s' AND scope & {PRIVATE} AND instr(raw, CAST('\"kind\":' AS BLOB)) > 0"  # a teammate's notes propose and decide nothing here
 
 
 class Proposal:
@@ -333,12 +332,13 @@ def tend(store: Store) -> None:
 
 
 class Looked(NamedTuple):
-    """What one look did: `made` are new, `before` waited already; `compared` memories were compared with all before them; `whole`: none is left."""
+    """What one look did: `made` are new, `before` waited already; `compared` memories were compared with all before them; `whole`: none is left; `cut`: see `consolidate`."""
 
     made: list[Proposal]
     before: list[Proposal]
     compared: int
     whole: bool
+    cut: bool
 
 
 def look(store: Store, *, most: int = 20, seconds: float = 60.0, again: bool = True, write: bool = True, progress: Callable[[int], None] = lambda n: None) -> Looked:
@@ -362,7 +362,7 @@ def look(store: Store, *, most: int = 20, seconds: float = 60.0, again: bool = T
         upto = max(since, min([looked.upto, *left]))
         ended = looked.whole and upto == looked.upto
         store.with_cache(lambda cache: cache.keep(1.0, lambda db: cache.set_meta(_MARK, f"{upto} {int(ended)}")))
-    return Looked(made, before, looked.compared, looked.whole)
+    return Looked(made, before, looked.compared, looked.whole, looked.cut)
 
 
 def _asked(cache: Cache, known: dict[str, Proposal]) -> Callable[[Finding], bool]:
