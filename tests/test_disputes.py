@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -113,3 +118,82 @@ def test_who_keeps_both_or_writes_one_text_or_merges_calls_nothing_wrong(place: 
     argv = {"reject": ["--reject", found["id"]], "one text": ["--edit", found["id"], "-m", "Staging is wiped on Sunday and Monday nights"], "merge": ["--accept", found["id"]]}[how]
     place.review(*argv)
     assert place.lab.json(place.repo, "stats")["feedback"]["contradicted"] == 0
+
+
+# What comes back
+
+
+def merged(place: Place, other: str) -> tuple[str, str]:
+    """(the memory that stayed, the one whose place it took)."""
+    place.add(POSTGRES, other, scope="private")
+    (found,) = place.look()
+    (done,) = place.review("--accept", found["id"])
+    stays = str(done["memory"])
+    return stays, next(m["id"] for m in found["memories"] if m["id"] != stays)
+
+
+def test_a_purge_names_the_twin_that_it_brings_back(place: Place) -> None:
+    stays, twin = merged(place, POSTGRES + ".")
+    answer = place.lab.json(place.repo, "purge", stays, "--force")
+    assert [(m["id"], m["alike"]) for m in answer["comes_back"]] == [(twin, True)]
+    assert place.show(twin)["status"] == "active"
+
+
+def test_people_are_told_what_comes_back_and_how_to_take_it_too(place: Place) -> None:
+    stays, twin = merged(place, POSTGRES + ".")
+    said = place.lab.mem(place.repo, "purge", stays, "--force")
+    assert f"comes back: {twin[:8]}" in said and f"`git mem purge {twin[:8]}` takes it too" in said
+    assert "no other holds the text" not in said and "says nearly the same" in said
+
+
+def test_a_terminal_shows_what_comes_back_before_it_asks(place: Place) -> None:
+    stays, twin = merged(place, POSTGRES + ".")
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([sys.executable, "-m", "gitmem", "purge", stays[:8]], cwd=place.repo, env=place.lab.env, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.write(ours, b"n\n")
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # the terminal is gone with its process
+        while part := os.read(ours, 4096):
+            shown += part
+    assert process.wait() == 1
+    told, asked = shown.index(f"comes back: {twin[:8]}".encode()), shown.index(b"purge it?")
+    assert told < asked and b"nearly the same" in shown[:asked]
+    assert place.show(twin)["status"] == "superseded"
+
+
+def test_what_another_text_replaced_comes_back_and_is_not_called_alike(place: Place) -> None:
+    (a,) = place.add(REDIS)
+    new = place.lab.json(place.repo, "supersede", a, "Nobody may touch the staging cluster")["id"]
+    answer = place.lab.json(place.repo, "purge", new, "--force")
+    assert [(m["id"], m["alike"]) for m in answer["comes_back"]] == [(a, False)]
+    assert "no other holds the text" in place.lab.mem(place.repo, "purge", place.add("stays")[0], "--force")
+
+
+def test_what_something_else_covers_too_or_a_person_forgot_does_not_come_back(place: Place) -> None:
+    a, b = place.add(REDIS, POSTGRES)
+    one = place.lab.json(place.repo, "supersede", a, "Nobody may touch the staging cluster")["id"]
+    two = place.lab.json(place.repo, "supersede", one, "The build needs a clean tree")["id"]
+    place.lab.mem(place.repo, "forget", b)
+    assert [m["id"] for m in place.lab.json(place.repo, "purge", two, "--force")["comes_back"]] == [one]
+    place.lab.mem(place.repo, "forget", a)
+    assert place.lab.json(place.repo, "purge", one, "--force")["comes_back"] == []
+    assert place.show(a)["status"] == "forgotten"
+
+
+# Bounds
+
+
+def test_what_the_records_say_takes_half_of_the_time_at_most_and_says_so(place: Place) -> None:
+    (a,) = place.add(REDIS, scope="private")
+    place.add(f"The login timeout follows from memory {a[:8]} and nothing else", scope="private")
+    place.lab.mem(place.repo, "supersede", a, "Nobody may touch the staging cluster")
+    store = place.store()
+    try:
+        cut = store.with_cache(lambda cache: consolidate.find(cache, 0, 0.0))[0]
+        assert cut.cut and cut.found == []
+        whole = store.with_cache(lambda cache: consolidate.find(cache, 0, 60.0))[0]
+        assert not whole.cut and [f.kind for f in whole.found] == [consolidate.CITES]
+        assert proposals.look(store, seconds=0.0, write=False).cut
+    finally:
+        store.close()

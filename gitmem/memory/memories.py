@@ -6,7 +6,7 @@ a concurrent change elsewhere stays visible. Nothing is rewritten.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 from ..anchors import marks
@@ -53,7 +53,7 @@ def full_id(cache: Cache, prefix: str) -> str:
 
 def find(store: Store, prefix: str) -> Found:
     """The memory an id prefix names, forgotten ones included."""
-    return store.with_cache(lambda cache: _load(cache, full_id(cache, prefix)))[0]
+    return store.with_cache(lambda cache: load(cache, full_id(cache, prefix)))[0]
 
 
 def find_many(store: Store, ids: Iterable[str]) -> dict[str, Found]:
@@ -64,15 +64,17 @@ def find_many(store: Store, ids: Iterable[str]) -> dict[str, Found]:
 
 def load_many(cache: Cache, ids: Iterable[str]) -> dict[str, Found]:
     """The same from an open cache."""
-    return {id: _load(cache, id) for id in ids}
+    return {id: load(cache, id) for id in ids}
 
 
-def _load(cache: Cache, id: str) -> Found:
+def load(cache: Cache, id: str, without: Container[str] = ()) -> Found:
+    """One memory that is there; `without`: versions of records that are taken as gone, not all of its own."""
     rows = cache.db.execute("SELECT n, scope, raw FROM line WHERE memory = ?", (id.encode(),)).fetchall()
     records = [r for r in (record.parse(raw) for _, _, raw in rows) if r]
     places = ",".join("?" * len(rows))
     covers = cache.db.execute(f"SELECT raw FROM line WHERE n IN (SELECT by FROM cover WHERE version IN (SELECT version FROM line WHERE n IN ({places})))", [n for n, _, _ in rows])
     records += [r for r in (record.parse(raw) for (raw,) in covers) if r]
+    records = [r for r in records if r.version not in without]
     bits = 0
     for _, scope, raw in rows:
         parsed = record.parse(raw)
