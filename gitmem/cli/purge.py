@@ -65,8 +65,7 @@ def _confirmed(target: purge.Target) -> bool:
 def _comes_back(target: purge.Target) -> None:
     """Names what is active again without the purged one."""
     for m, alike in target.back:
-        id = m.memory.id[:8]
-        write(f"comes back: {id} [{m.scope}] {record.clean(record.title_of(m.record.data))}{', which says nearly the same' if alike else ''}; `git mem purge {id}` takes it too")
+        write(f"comes back: {m.memory.id[:8]} [{m.scope}] {record.clean(record.title_of(m.record.data))}{', which says nearly the same' if alike else ''}; `git mem purge` with this id takes it too")
 
 
 def _as_json(target: purge.Target, report: purge.Report) -> dict[str, Any]:
