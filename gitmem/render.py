@@ -70,6 +70,9 @@ def _where(hit: dict[str, Any]) -> str:
         notes.append(f"contradicted by {', '.join(i[:8] for i in hit['contradicts'][:3])}")
     if hit.get("status", "active") != "active":
         notes.append(hit["status"])
+    if hit.get("superseded_on"):
+        on = hit["superseded_on"]
+        notes.append(f"superseded on the unmerged branch {on['branch']}" if on["branch"] else f"superseded on another branch, at {on['commit'][:12]}")
     if hit.get("since"):  # as of a revision: what became of it later
         notes.append(f"{hit['since']} since" + "".join(f" by {id[:8]}" for id in hit.get("superseded_by", [])[:1]))
     signature = hit.get("signature") or {}

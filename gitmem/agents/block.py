@@ -39,7 +39,7 @@ NOTHING = "no memories here yet; git mem remember TEXT keeps one"
 class Item:
     """One memory in a block. `text` is all of it; `most` says how many characters are shown."""
 
-    __slots__ = ("_written", "aged", "at", "author", "branch", "commit", "id", "into", "most", "paths", "private", "reason", "section", "similar", "state", "text", "title", "type", "why")
+    __slots__ = ("_written", "aged", "at", "author", "branch", "commit", "id", "into", "most", "paths", "private", "reason", "replaced", "section", "similar", "state", "text", "title", "type", "why")
 
     def __init__(self, id: str, type: str, text: str, *, title: str = "", at: str = "", author: str = "", branch: str = "", commit: str = "", state: str = "unknown",
                  reason: str = "", into: str = "", paths: Sequence[str] = (), private: bool = False, why: Sequence[str] = (), section: str = RELEVANT,
@@ -60,6 +60,7 @@ class Item:
         self.private = private
         self.why = list(why)
         self.section = section
+        self.replaced = ""  # the branch or commit on which it was superseded, where that is not merged here
         self.similar: list[str] = []  # ids of memories that say the same
         self.most = SHORT
         self._written: tuple[int, str, str] = (0, "", "")  # the XML of a length and a section
@@ -87,6 +88,8 @@ class Item:
             out.append(("state", self.state))
             if self.state == "unmerged" and self.branch:
                 out.append(("branch", shortened(self.branch, _NAME)))
+        if self.replaced:
+            out.append(("superseded_on", shortened(self.replaced, _NAME)))
         if self.private:
             out.append(("scope", "private"))
         stale = staleness.remark(self.aged)

@@ -15,13 +15,13 @@ import os
 
 from ..anchors import staleness, standing
 from ..core import record, text
-from ..engine import stored
+from ..engine import comeback, stored
 from ..engine.document import PRIVATE
 from ..engine.filters import Filter
 from ..feedback import learned
 from ..signing import trust
 from . import briefing, facts, relevance
-from .block import Block, Item
+from .block import ID, Block, Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def build(cache: Cache, here: Here, *, budget: int | None = None, purpose: str =
     """
     known = facts.read(cache, here.head)
     session = session_lines or {}
-    wanted = trust.Trust(here.settings, here.home).injectable(cache, only or Filter())
+    wanted = comeback.seen_from(cache, trust.Trust(here.settings, here.home).injectable(cache, only or Filter()), "" if only else here.head)
     total = wanted.count(cache)
     tokens, tier = _budget(here, budget, total, known)
     frame = Block(source=SOURCES.get(purpose, purpose), project=project(here), branch=here.branch, head=here.head, total=total, budget=tokens, tier=tier)
@@ -201,6 +201,7 @@ class _Candidates:
             stands.update(look([anchor for anchor, stand in stands.items() if stand.reason == standing.WAITING]))
         aged = self.aged(self.cache, best, here.head)
         learnt = learned.values(self.cache, best)
+        back = comeback.told(self.cache, best)
         out = []
         for row, data, scope in loaded:
             named = stored.paths(data)
@@ -211,6 +212,8 @@ class _Candidates:
                         at=stored.word(data.get("at")) or "", author=stored.word(data.get("author")) or "", branch=stored.word(data.get("branch")) or "",
                         commit=stand.commit, state=stand.state, reason=stand.reason, into=stand.into, paths=[path for path, _ in named],
                         private=scope == PRIVATE, why=self._why(row), aged=ages)
+            if row in back:
+                item.replaced = back[row][1] or back[row][2][:ID]
             out.append((scores[row] * relevance.prior(stand.state, data.get("confidence"), learnt.get(row), staleness.worst(ages), stand.reason) + AGAIN * (item.id in again), item))
         return out
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from ..anchors import staleness, standing
 from ..anchors.standing import WAITING, Stand
 from ..core import plain, record
-from ..engine import stored
+from ..engine import comeback, stored
 from . import block, ready
 
 TYPE_CHECKING = False
@@ -44,10 +44,11 @@ _REDUCED = "not all memories could be searched in time; git mem recall searches 
 class Found:
     """One memory to tell: `how` it was found, where its commit stands, what became of its paths."""
 
-    __slots__ = ("against", "aged", "data", "how", "scope", "stand")
+    __slots__ = ("against", "aged", "data", "how", "replaced", "scope", "stand")
 
     def __init__(self, data: Mapping[str, Any], scope: int, how: str, stand: Stand | None, aged: Sequence[staleness.State] = ()) -> None:
         self.aged = aged
+        self.replaced = ""  # the branch or commit on which it was superseded, where that is not merged here
         self.against: list[str] = []  # ids of memories that contradict it, as far as somebody proposed that
         self.data = data
         self.scope = scope
@@ -68,7 +69,7 @@ def for_prompt(call: Call, prompt: str) -> None:
         from ..engine.search import Search
         from ..signing import trust
 
-        wanted = trust.Trust(here.settings, here.home).injectable(cache, Filter())
+        wanted = comeback.seen_from(cache, trust.Trust(here.settings, here.home).injectable(cache, Filter()), here.head)
         states: dict[str, Stand] = {}
 
         def stand(anchors: Iterable[str]) -> Mapping[str, Stand]:
@@ -108,7 +109,7 @@ def for_files(call: Call, paths: Sequence[str]) -> None:
         from ..signing import trust
 
         names = list(dict.fromkeys(name for path in paths for name in above(path)))
-        wanted = trust.Trust(here.settings, here.home).injectable(cache, Filter())
+        wanted = comeback.seen_from(cache, trust.Trust(here.settings, here.home).injectable(cache, Filter()), here.head)
         only, args = ("", []) if wanted.empty else wanted.sql()
         marks = ",".join("?" * len(names))
         # By the name a memory has, and by the one that its file has now.
@@ -144,6 +145,12 @@ def _load(cache: ready.Cache, rows: Sequence[tuple[int, str]], states: Mapping[s
         ((data, scope, _),) = stored.load(cache, [row])
         if str(data["id"]) not in shown and len(out) < FEW:
             out.append(Found(data, scope, how, states.get(stored.commit_of(data)), staleness.of(aged.get(row), len(stored.paths(data)))))
+    back = comeback.told(cache, [row for row, _ in rows])
+    if back:
+        ids = {str(stored.load(cache, [row])[0][0]["id"]): found for row, found in back.items()}
+        for item in out:
+            _, branch, commit = ids.get(str(item.data["id"]), ([], "", ""))
+            item.replaced = branch or commit[: block.ID]
     # Where nothing was ever proposed, nothing more is looked at.
     if out and cache.db.execute("SELECT 1 FROM line WHERE op = 'suggest' LIMIT 1").fetchone():
         from ..engine import disputes
@@ -200,7 +207,7 @@ def _tags(item: Found) -> str:
     names = [("id", str(data["id"])[: block.ID]), ("type", word("type") or record.DEFAULT_TYPE), ("date", (word("created") or word("at"))[:10]),
              ("state", item.stand.state if item.stand and item.stand.state != "reachable" else ""),
              ("branch", word("branch") if item.stand and item.stand.state == "unmerged" else ""),
-             ("stale", block.ending(staleness.remark(item.aged), 72)), ("contradicted_by", " ".join(i[: block.ID] for i in item.against[:3])), ("provenance", word("provenance")), ("scope", "private" if item.scope == 2 else ""), ("files", " ".join([path for path, _ in stored.paths(data)[:_PATHS]])), ("found", item.how)]
+             ("superseded_on", item.replaced), ("stale", block.ending(staleness.remark(item.aged), 72)), ("contradicted_by", " ".join(i[: block.ID] for i in item.against[:3])), ("provenance", word("provenance")), ("scope", "private" if item.scope == 2 else ""), ("files", " ".join([path for path, _ in stored.paths(data)[:_PATHS]])), ("found", item.how)]
     return "<memory" + "".join([f' {name}="{plain.quoted(block.shortened(value, 120), lines=False)}"' for name, value in names if value]) + ">\0</memory>\n"
 
 

@@ -21,7 +21,7 @@ from ..engine.cache import Cache
 from ..engine.document import SCOPE_BITS
 from ..git.layout import Repo
 from ..store import Store
-from . import aging, headmove, marks, staleness, standing, twins, where
+from . import aging, headmove, marks, revive, staleness, standing, twins, where
 from .ancestry import Ancestry
 from .patches import Patches
 
@@ -76,6 +76,7 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
         if free:
             end = time.monotonic() + seconds
             store.with_cache(search, refresh=False)
+            store.with_cache(lambda cache: revive.settle(repo, cache, store.table, repo.heads(), end - time.monotonic(), others=False), refresh=False)
             store.with_cache(lambda cache: aging.keep_up(repo, cache, repo.heads(), end - time.monotonic()), refresh=False)
 
 
@@ -87,13 +88,18 @@ def _stand(repo: Repo, cache: Cache, ground: headmove.Ground, heads: list[str], 
     if base and ground.same and repo.commit(base):
         changed = headmove.Move(repo, cache, ground, base, head, seconds).changes(fresh)
         return standing.change(cache, base, head, changed, base in heads, also)
-    return standing.keep(cache, head, where.stands(repo, cache, anchors(cache) | fresh, head, seconds, again=True), heads, also)
+    return standing.keep(cache, head, where.stands(repo, cache, anchors(cache) | covering(cache) | fresh, head, seconds, again=True), heads, also)
 
 
 def anchors(cache: Cache, bits: int = 3, most: int = 0) -> set[str]:
     """The commits that memories are about: of these scopes, up to this status (0: the active ones)."""
     rows = cache.db.execute("SELECT DISTINCT anchor FROM memory WHERE status <= ? AND scope & ? > 0 AND anchor <> ''", (most, bits))
     return {a for (a,) in rows if record.object_id(a)}
+
+
+def covering(cache: Cache) -> set[str]:
+    """The commits from which on memories are superseded."""
+    return {at for (at,) in cache.db.execute("SELECT DISTINCT at FROM cover WHERE at <> ''")}
 
 
 # Marks

@@ -84,9 +84,10 @@ def _lines(cache: Cache, table: embed.StaticTable | None) -> str:
         return "the moves of commits differ from the records"
     wanted = {(r.version, status): r for m in fold.fold(records).values() for r, status in document.shown_rows(m)}
     rows: dict[int, record.Record] = {}
+    back = {row for (row,) in db.execute("SELECT row FROM revived")}  # they say active although they are superseded
     for row, id, version, status, scope, *columns in db.execute(
             "SELECT m.row, m.id, l.version, m.status, m.scope, m.type, m.at, m.author, m.phase, m.source, m.anchor, m.digest, m.confidence FROM memory m LEFT JOIN line l ON l.n = m.line"):
-        r = wanted.pop(((version or b"").hex(), status), None)
+        r = wanted.pop(((version or b"").hex(), document.SUPERSEDED if row in back and status == document.ACTIVE else status), None)
         if r is None or r.id != id or scopes[r.version] != scope or document.columns(r.data) != tuple(columns):
             return f"the row of memory {str(id)[:8]} differs from its record"
         rows[row] = r

@@ -22,7 +22,12 @@ CREATE INDEX line_suggest ON line(op) WHERE op = 'suggest';
 CREATE INDEX line_verdict ON line(op) WHERE op = 'verdict';
 CREATE INDEX line_calibration ON line(op) WHERE op = 'calibration';
 CREATE INDEX line_feedback ON line(op) WHERE op = 'feedback';
-CREATE TABLE cover(version BLOB NOT NULL, by INTEGER NOT NULL, PRIMARY KEY(version, by)) WITHOUT ROWID;
+-- at: the commit from which on it counts that line `by` takes another memory's version away, "" where the line does not say.
+CREATE TABLE cover(version BLOB NOT NULL, by INTEGER NOT NULL, at TEXT NOT NULL, PRIMARY KEY(version, by)) WITHOUT ROWID;
+CREATE INDEX cover_at ON cover(at) WHERE at <> '';
+-- Superseded memories that count at a HEAD all the same (`comeback`): their rows say active. And the newest line when somebody looked from it, -1: look again.
+CREATE TABLE revived(head TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY(head, row)) WITHOUT ROWID;
+CREATE TABLE revivedhead(head TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID;
 -- New commits in the place of old ones: `move` records, and lines found at a commit they do not name (a rewrite copied the note).
 CREATE TABLE move(old TEXT NOT NULL, new TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY(old, new, n)) WITHOUT ROWID;
 -- Marks of commits that memories are about; uses: how many records say the same.

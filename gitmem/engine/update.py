@@ -149,8 +149,9 @@ class Update:
     def _store(self, fresh: list[Record], scopes: dict[str, int]) -> None:
         self.db.executemany("INSERT INTO line(version, memory, op, scope, raw) VALUES(?, ?, ?, ?, ?)",
                             [(bytes.fromhex(r.version), r.id.encode(), r.op, scopes[r.version], r.line) for r in fresh])
-        covers = [(b, bytes.fromhex(r.version)) for r in fresh if r.op in record.COVER_OPS for b in map(_bytes, r.after) if b]
-        self.db.executemany("INSERT OR IGNORE INTO cover SELECT ?, n FROM line WHERE version = ?", covers)
+        covers = [(b, _counts_from(r), bytes.fromhex(r.version)) for r in fresh if r.op in record.COVER_OPS for b in map(_bytes, r.after) if b]
+        self.db.executemany("INSERT OR IGNORE INTO cover SELECT ?, n, ? FROM line WHERE version = ?", covers)
+        self._again([at for _, at, _ in covers])
         said = [(r.id, to, bytes.fromhex(r.version)) for r in fresh if r.op == "move" and record.object_id(r.id) and (to := record.object_id(r.data.get("commit"))) not in ("", r.id)]
         self.db.executemany("INSERT OR IGNORE INTO move SELECT ?, ?, n FROM line WHERE version = ?", said)
         self.db.executemany("INSERT INTO anchor VALUES(?, ?, ?, ?, 1) ON CONFLICT(commit_id, patch, base, branch_patch) DO UPDATE SET uses = uses + 1", _marks_of(fresh))
@@ -240,7 +241,7 @@ class Update:
         for part in _parts(rows):
             for table in ("pathstate", "pathvia"):
                 self.db.execute(f"DELETE FROM {table} WHERE slot IN (SELECT slot FROM pathhead) AND row IN ({_marks(part)})", part)
-            for table, column in (("edge", "a"), ("edge", "b"), ("sketch", "row"), ("rank", "row"), ("label", "row"), ("memory", "row")):
+            for table, column in (("edge", "a"), ("edge", "b"), ("sketch", "row"), ("rank", "row"), ("revived", "row"), ("label", "row"), ("memory", "row")):
                 self.db.execute(f"DELETE FROM {table} WHERE {column} IN ({_marks(part)})", part)
 
     def _add(self, wanted: list[tuple[Record, int]]) -> None:
@@ -265,6 +266,12 @@ class Update:
         codes = dict.fromkeys(range(first, self.next_row), bytes(CODE))
         codes.update({row: code for (row, _), (_, _, code) in zip(shown, made, strict=True)})
         self._vectors([(row, vector) for (row, _), (_, vector, _) in zip(shown, made, strict=True)], codes)
+
+    def again(self, row: int, found: Record, status: int) -> int:
+        """Makes a row anew with another status, whatever its records say (`revive`); returns its new number."""
+        self._remove([row])
+        self._add([(found, status)])
+        return self.next_row - 1
 
     def _prepared(self, shown: list[Record]) -> list[Prepared]:
         done = self.ahead.results() if self.ahead else {}
@@ -291,6 +298,12 @@ def _parsed(raw: bytes) -> Record:
 
 def _marks_of(records: list[Record]) -> list[tuple[str, str, str, str]]:
     return [m for m in (record.marks_of(r.data) for r in records) if m]
+
+
+def _counts_from(r: Record) -> str:
+    """The commit from which on a record takes another memory's versions away, as `asof` has it; an edit of one version takes none."""
+    named = r.data.get("commit") if r.op == "create" else r.data.get("head") if r.op == "edit" and len(r.after) > 1 else ""
+    return record.object_id(named)
 
 
 def _storable(id: str) -> bool:

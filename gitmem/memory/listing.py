@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..anchors import reanchor, staleness, where
+from ..anchors import reanchor, revive, staleness, where
 from ..core.errors import GitFailed, MemError
+from ..engine import comeback
 from ..engine.cache import Cache
 from ..engine.document import ACTIVE, SUPERSEDED
 from ..engine.filters import Filter
@@ -32,7 +33,8 @@ def list_memories(store: Store, wanted: Filter, *, limit: int | None = None, all
 
     def read(cache: Cache) -> tuple[list[dict[str, Any]], int]:
         if not at:
-            return listed(cache, wanted, None)
+            revive.settle(store.repo, cache, store.table, [store.repo.head()])
+            return listed(cache, comeback.seen_from(cache, wanted, store.repo.head()), None)
         with then.opened(store, cache, at) as found:
             if found.reason:
                 store.warn(f"warning: {found.reason}")

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..anchors import reanchor, staleness, standing, where
-from ..engine import better, stored
+from ..anchors import reanchor, revive, staleness, standing, where
+from ..engine import better, comeback, stored
 from ..engine.cache import Cache
 from ..engine.filters import Filter
 from ..engine.index import ON_THE_SPOT
@@ -96,6 +96,14 @@ def _prepared(searcher: Searcher, past: then.Then | None, vectors: LlamaVectors 
     return without
 
 
+def _seen(store: Store, cache: Cache, wanted: Filter, hot: bool = False) -> Filter:
+    """The conditions as they are at HEAD: what was superseded on a branch that is not merged counts. `hot`: as the worker found it."""
+    head = store.repo.head()
+    if not hot:
+        revive.settle(store.repo, cache, store.table, [head])
+    return comeback.seen_from(cache, wanted, head)
+
+
 def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = "", all_branches: bool = False, hot: bool = False,
            vectors: LlamaVectors | None = None) -> dict[str, Any]:
     """The answer as the JSON object of DESIGN 10; every hit carries its parts under `explain`.
@@ -108,7 +116,7 @@ def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = ""
 
     def ask(cache: Cache) -> dict[str, Any]:
         if not at:
-            return answered(cache, wanted, None)
+            return answered(cache, _seen(store, cache, wanted, hot), None)
         with then.opened(store, cache, at) as found:
             return answered(found, found.filter(wanted), found)
 
@@ -148,7 +156,7 @@ def batch(store: Store, queries: list[tuple[str, str]], wanted: Filter, *, limit
 
     def ask(cache: Cache) -> list[tuple[str, list[dict[str, Any]]]]:
         if not at:
-            return answered(cache, wanted, None)
+            return answered(cache, _seen(store, cache, wanted), None)
         with then.opened(store, cache, at) as found:
             return answered(found, found.filter(wanted), found)
 

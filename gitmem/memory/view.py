@@ -12,7 +12,7 @@ from typing import Any
 
 from ..anchors import drift, staleness, where
 from ..core import record
-from ..engine import disputes
+from ..engine import comeback, disputes
 from ..engine.cache import Cache
 from ..engine.document import FORGOTTEN, SUPERSEDED, scope_name
 from ..engine.stored import commit_of, load, places, word, words
@@ -40,6 +40,8 @@ def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD", stand
     use = learned.evidence(cache, (str(data["id"]) for data, _, _ in loaded))
     items = [_object(data, scope, status, states.get(commit_of(data)), _paths(data, ages[row]), use.get(str(data["id"]), credit.Evidence()))
              for row, (data, scope, status) in zip(rows, loaded, strict=True)]
+    for place, (ids, branch, commit) in _back(cache, rows).items():
+        items[place].update(superseded_by=ids, superseded_on={"branch": branch or None, "commit": commit})
     against = disputes.of(cache, [item["id"] for item in items])
     for item in items:
         if item["id"] in against:
@@ -48,6 +50,12 @@ def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD", stand
         if said:
             item["signature"] = said
     return items
+
+
+def _back(cache: Cache, rows: list[int]) -> dict[int, tuple[list[str], str, str]]:
+    """{place in the list: what took its place, the branch and the commit} of those that were superseded where HEAD is not (`comeback`)."""
+    found = comeback.told(cache, rows)
+    return {i: found[row] for i, row in enumerate(rows) if row in found}
 
 
 def path_states(store: Store, cache: Cache, rows: Iterable[int], head: str, patience: float = where.ON_THE_SPOT,

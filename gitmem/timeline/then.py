@@ -235,6 +235,9 @@ def _changed(cache: Cache, known: asof.Known) -> tuple[list[Row], list[int]]:
     ids |= {m.decode() for (m,) in cache.db.execute(
         # Few covers, many lines: in the other order a thousand edits among 100,000 memories take a minute.
         "SELECT DISTINCT l.memory FROM cover c CROSS JOIN line l ON l.version = c.version WHERE +c.by IN (SELECT value FROM json_each(?))", (lines,))}
+    # What came back at today's HEAD is a matter of that HEAD: here it is as of then.
+    back = {id for (id,) in cache.db.execute("SELECT id FROM memory WHERE row IN (SELECT row FROM revived)")}
+    ids |= back
     asked = json.dumps(sorted(ids))
     read = cache.db.execute("SELECT n, scope, raw FROM line WHERE memory IN (SELECT CAST(value AS BLOB) FROM json_each(?))", (asked,)).fetchall()
     read += cache.db.execute("SELECT n, scope, raw FROM line WHERE n IN (SELECT by FROM cover WHERE version IN (SELECT version FROM line WHERE memory IN"
@@ -248,13 +251,13 @@ def _changed(cache: Cache, known: asof.Known) -> tuple[list[Row], list[int]]:
             records[parsed.version] = n, scope, parsed
     today: dict[str, list[tuple[int, int, int]]] = {}
     for row, id, line, status in cache.db.execute("SELECT row, id, line, status FROM memory WHERE id IN (SELECT value FROM json_each(?)) ORDER BY row", (asked,)):
-        today.setdefault(id, []).append((row, line, status))
+        today.setdefault(id, []).append((row, line, SUPERSEDED if id in back else status))
     later: list[Row] = []
     hidden: list[int] = []
     memories = fold.fold([r for _, _, r in records.values()])
     for id in sorted(ids & memories.keys() & today.keys()):
         shown = [(*records[r.version], status) for r, status in shown_rows(memories[id]) if known.holds(str(r.data.get("commit") or ""))]
-        if not shown or {(n, status) for n, _, _, status in shown} == {(line, status) for _, line, status in today[id]}:
+        if not shown or (id not in back and {(n, status) for n, _, _, status in shown} == {(line, status) for _, line, status in today[id]}):
             continue
         state = min(status for _, _, status in today[id])
         since = "forgotten" if state == FORGOTTEN else "superseded" if state == SUPERSEDED else "edited"

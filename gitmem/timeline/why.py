@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from ..anchors import drift, reanchor, standing, where
+from ..anchors import drift, reanchor, revive, standing, where
 from ..core import lineanchor, record
 from ..core.errors import GitFailed, MemError
 from ..engine import stored
@@ -124,6 +124,8 @@ def _answer(store: Store, cache: Cache, past: then.Then | None, asked: Target, a
     if not named.whole:
         store.warn(f"warning: the history of '{asked.path}' is long: older names of it were not looked for")
     lines = _blamed(store, named, asked, head, bool(at), strict)
+    if not past:
+        revive.settle(repo, cache, store.table, [head])
     found = _Found(store, cache, head, asked)
     found.by_paths(named)
     if lines and not past and standing.slot_of(cache, head) is None:
