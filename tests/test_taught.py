@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from conftest import Lab
-from places import commit, squash, tell
+from places import commit, opened, squash, tell
+
+from gitmem.memory import memories
 
 KINDS = ("teaches", "changes", "contradicts", "forgets", "stale")
 
@@ -60,6 +62,15 @@ def test_what_supersedes_a_memory_contradicts_it(lab: Lab, repo: pathlib.Path) -
     lab.mem(repo, "supersede", id, "exports are gone")
     assert diff(lab, repo, "main..topic") == {"teaches": ["exports are gone"], "contradicts": [("exports are gone", "the export runs at six", "supersedes")]}
     assert "supersedes" in lab.mem(repo, "diff", "main..topic")
+
+
+def test_a_merge_of_memories_contradicts_the_one_it_took_away(lab: Lab, repo: pathlib.Path) -> None:
+    with opened(repo) as store:
+        stay, gone = (memories.find(store, m["id"]) for m in sorted(lab.json(repo, "list"), key=lambda m: m["body"]))
+        memories.replace(store, stay, [gone], {"body": "The staging database is wiped on Sundays and exports are gone"})
+    commit(lab, repo, "b.py", "three")
+    found = diff(lab, repo, "main..topic")
+    assert (found["changes"][0][1], "the export runs at six", "supersedes") in found["contradicts"]
 
 
 def test_what_speaks_against_a_memory_is_found_by_its_words(lab: Lab, repo: pathlib.Path) -> None:

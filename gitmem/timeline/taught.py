@@ -76,7 +76,7 @@ def diff(store: Store, words: list[str]) -> dict[str, Any]:
             made = _loaded(past, [*fresh, *edited])
             vectors = [v for v, _ in embed_texts(store.table, [vector_text(data) for data, _, _ in stored.load(past, [*fresh, *edited])])]
         answer["forgets"] = [item for id in sorted(before.forgotten) for item in before.objects(id)]
-        answer["contradicts"] = [{"memory": new, "against": old, "by": SUPERSEDES} for new in objects for id in sorted(before.superseded.get(new["id"], ())) for old in before.objects(id)]
+        answer["contradicts"] = [{"memory": new, "against": old, "by": SUPERSEDES} for new in [*objects, *after] for id in sorted(before.superseded.get(new["id"], ())) for old in before.objects(id)]
         shown = {new["id"]: new for new in [*objects, *after]}
         with then.opened(store, cache, span.base, base) as past:
             done = {(pair["memory"]["id"], pair["against"]["id"]) for pair in answer["contradicts"]}
