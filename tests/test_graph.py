@@ -169,6 +169,18 @@ def test_what_took_the_place_of_what_is_linked_whoever_came_first() -> None:
         assert ranks[world.ids["new"]] > ranks[world.ids["old"]]
 
 
+def test_an_edit_of_what_superseded_keeps_the_edge() -> None:
+    for keep_up in (True, False):
+        world = World()
+        world.add(("old", fields("alpha")), keep_up=keep_up)
+        old = world.records["old"]
+        world.add(("new", fields("beta", 1, after=[old.version], supersedes=[old.id])), keep_up=keep_up)
+        new = world.records["new"]
+        world.take(record.dump(record.edit(new.id, record.content({"body": "beta, as is known now", "source": "test:new", "author": "x"}), [new.version], at="2026-02-01T00:00:00Z")))
+        assert graphing.catch_up(world.cache)
+        assert world.edges() == {("new", "old", "supersedes"): 1.0}, keep_up
+
+
 def test_two_versions_of_one_memory_are_no_two_memories(world: World) -> None:
     world.add(("a", fields(LONG, paths=["x.py"])))
     seen = [world.records["a"].version]

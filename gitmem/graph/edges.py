@@ -37,7 +37,7 @@ from ..core import text
 from ..core.digest import sha256
 from ..engine import document, scan
 from ..engine.cache import CODE, Damaged
-from ..engine.document import ACTIVE, SUPERSEDED
+from ..engine.document import ACTIVE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,13 +73,17 @@ _HEX = frozenset("0123456789abcdef")
 _SHORTEST = 8  # digits of an id in a text; commits have such names, too, so it must be the id of a memory
 
 
+def _versions(names: Iterable[str]) -> list[bytes]:
+    return [bytes.fromhex(v) for v in names if len(v) == 32 and _HEX.issuperset(v)]
+
+
 class Node:
     """One row as edges need it."""
 
     def __init__(self, row: int, id: str, line: int, status: int, at: str, author: str, record: Record) -> None:
         self.row, self.id, self.line, self.status, self.at, self.author = row, id, line, status, at, author
         self.data = record.data
-        self.after = [bytes.fromhex(v) for v in record.after if len(v) == 32 and _HEX.issuperset(v)]
+        self.after = _versions(record.after)
         self.paths = frozenset(document.storable(p) for p in document.paths_of(self.data))
         self.session = session_key(self.data.get("session"))
 
@@ -129,12 +133,21 @@ class Finder:
     def _supersedes(self, node: Node, out: Edges) -> None:
         """What it replaces, and what replaced it: either may have come later."""
         db = self.cache.db
-        if node.status == SUPERSEDED:
-            sql = "SELECT m.row, m.id FROM cover c JOIN line l ON l.version = c.version JOIN memory m ON m.line = c.by WHERE l.n = ? AND m.status < 2"
-            out.update({(row, node.row, SUPERSEDES): 1.0 for row, id in db.execute(sql, (node.line,)) if id != node.id})
-        for version in node.after:
+        # By the memory, not by its line: an edit since has another one. CROSS: from this row on, not from all memories.
+        sql = ("SELECT m.row, m.id FROM line l CROSS JOIN cover c ON c.version = l.version CROSS JOIN line b ON b.n = c.by CROSS JOIN memory m ON m.id = CAST(b.memory AS TEXT)"
+               " WHERE l.n = ? AND m.status < 2")
+        out.update({(row, node.row, SUPERSEDES): 1.0 for row, id in db.execute(sql, (node.line,)) if id != node.id})
+        for version in {*node.after, *self._covered(node)}:
             found = db.execute("SELECT m.row, m.id FROM line l JOIN memory m ON m.line = l.n WHERE l.version = ? AND m.status < 2", (version,))
             out.update({(node.row, row, SUPERSEDES): 1.0 for row, id in found if id != node.id})
+
+    def _covered(self, node: Node) -> Iterator[bytes]:
+        """The versions that earlier lines of the same memory cover."""
+        from ..core import record
+
+        for (raw,) in self.cache.db.execute("SELECT raw FROM line WHERE memory = ? AND n <> ? AND op IN ('create', 'edit')", (node.id.encode("utf-8", "replace"), node.line)):
+            parsed = record.parse(raw)
+            yield from _versions(parsed.after) if parsed else ()
 
     def _mentions(self, nodes: Sequence[Node], out: Edges) -> None:
         db = self.cache.db
