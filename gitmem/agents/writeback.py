@@ -102,8 +102,7 @@ def choose(store: Store, most: int = MOST, *, team_only: bool = False, only: set
 
 
 def _worthy(item: dict[str, Any]) -> bool:
-    stated = item["stated_confidence"]
-    sure = (stated is None or stated >= SURE) and not item.get("use", {}).get("contradicted")
+    sure = (item["stated_confidence"] is None or item["stated_confidence"] >= SURE) and not item.get("use", {}).get("contradicted")
     here = item["anchor"]["state"] not in (where.UNMERGED, where.UNKNOWN) or not item["anchor"]["commit"]
     gone = item["paths"] and all(p["state"] == staleness.GONE for p in item["paths"])
     named = re.fullmatch(r"[0-9a-f]{8,64}", item["id"])  # it goes into a command for agents; a foreign record's can be any text

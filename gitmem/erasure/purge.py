@@ -24,7 +24,7 @@ from ..core import fold, record
 from ..core.errors import Ambiguous, MemError
 from ..core.fold import Tombstones, mortal
 from ..core.record import Record
-from ..engine.document import ACTIVE
+from ..engine.document import ACTIVE, PRIVATE
 from ..memory import memories
 from ..store import Store
 from ..truth.history import History
@@ -218,7 +218,7 @@ def _alike(gone: str, back: str) -> bool:
 
 def _merged_into(store: Store, id: str) -> list[Record]:
     """The suggestions whose text went into a memory with another id, and what was decided about them."""
-    rows = store.with_cache(lambda cache: cache.db.execute("SELECT raw FROM line WHERE op = 'verdict'").fetchall())[0]
+    rows = store.with_cache(lambda cache: cache.db.execute(f"SELECT raw FROM line WHERE op = 'verdict' AND scope & {PRIVATE}").fetchall())[0]  # what a teammate's notes say takes nothing along
     others = {r.id for r in (record.parse(raw) for (raw,) in rows) if r and r.data.get("memory") == id and r.id != id}
     return [r for other in sorted(others) for r in _lines_of(store, other) if r.op in record.APART_OPS]
 
