@@ -172,3 +172,12 @@ def test_why_finds_what_came_back(lab: Lab) -> None:
     lab.mem(repo, "supersede", lab.json(repo, "list")[0]["id"], "-m", NEW)
     lab.git(repo, "checkout", "-q", "main")
     assert OLD in lab.mem(repo, "why", "a.py")
+
+
+def test_remembered_again_it_stays(lab: Lab, repo: pathlib.Path) -> None:
+    work(repo)
+    tell(repo, OLD)
+    work(repo)
+    assert set(listed(lab, repo)) == {OLD}
+    lab.git(repo, "merge", "-q", "--no-ff", "--no-edit", "topic")
+    assert listed(lab, repo) == sorted([OLD, NEW])

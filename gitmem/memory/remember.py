@@ -86,7 +86,7 @@ class Known:
         def read(cache: Cache) -> tuple[dict[str, tuple[str, str]], dict[bytes, tuple[str, str]], set[str]]:
             tombstones = [r for (raw,) in cache.db.execute("SELECT raw FROM line WHERE op = 'purge'") if (r := record.parse(raw))]
             return (_select(cache, "SELECT source, id, scope FROM memory WHERE source IN", sources),
-                    _select(cache, "SELECT digest, id, scope FROM memory WHERE status = 0 AND digest IN", digests), fold.purged(tombstones)[0])
+                    _select(cache, "SELECT digest, id, scope FROM memory WHERE status = 0 AND row NOT IN (SELECT row FROM revived) AND digest IN", digests), fold.purged(tombstones)[0])
 
         (by_source, by_digest, self.purged), _ = self._store.with_cache(read, most=self._most, refresh=not self._fresh)
         self._fresh = True
