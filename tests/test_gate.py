@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
 import sys
 from typing import Any
 
@@ -116,6 +117,34 @@ def test_a_shallow_clone_says_that_it_cannot_know_and_fails(lab: Lab, repo: path
     assert missing.returncode == 1 and "no commit 'HEAD~1'" in missing.stderr and "unshallow" in missing.stderr
     lab.git(shallow, "fetch", "-q", "--unshallow")
     assert check(lab, shallow) == (1, ["must not recurse"], [])
+
+
+def test_notes_that_cannot_be_read_do_not_pass(lab: Lab, repo: pathlib.Path) -> None:
+    about(lab, repo, "must not recurse", "parser.py")
+    lab.git(repo, "config", "uploadpack.allowFilter", "true")
+    lab.git(lab.root, "clone", "-q", "--filter=blob:none", "--no-checkout", f"file://{repo}", "partial")
+    partial = lab.root / "partial"
+    lab.git(partial, "fetch", "-q", "origin", "refs/notes/*:refs/notes/*")
+    assert lab.json(repo, "check")["complete"] is True
+    repo.rename(lab.root / "away")
+    found = lab.json(partial, "check", rc=(1,))
+    assert found["complete"] is False and found["stale"] == found["unknown"] == []
+    done = lab.run(partial, sys.executable, "-m", "gitmem", "check", "--since", "HEAD")
+    assert done.returncode == 1 and "cannot check all memories" in done.stderr and "no memory" not in done.stdout
+    (lab.root / "away").rename(repo)
+    assert lab.json(partial, "check", rc=(0, 1))["complete"] is True
+
+
+@pytest.mark.parametrize("kind", ["commit", "tree", "blob"])
+def test_a_damaged_note_does_not_pass(lab: Lab, repo: pathlib.Path, kind: str) -> None:
+    before = {p for p in (repo / ".git/objects").rglob("*") if p.is_file()}
+    about(lab, repo, "must not recurse", "parser.py")
+    shutil.rmtree(repo / ".git/mem")
+    for path in {p for p in (repo / ".git/objects").rglob("*") if p.is_file()} - before:
+        if lab.git(repo, "cat-file", "-t", path.parent.name + path.name).strip() == kind:
+            path.unlink()
+    for _ in range(2):
+        assert lab.json(repo, "check", rc=(1,))["complete"] is False
 
 
 def test_check_answers_in_odd_repositories(lab: Lab, repo: pathlib.Path) -> None:

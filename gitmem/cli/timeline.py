@@ -215,10 +215,11 @@ def check_command(
     """For CI: exit code 1 if memories are stale, or nobody can tell (a shallow clone); 0 if all paths are as they were noted, or renamed."""
     with opened() as store:
         found = gate.check(store, since)
+    stale, unknown = found["stale"], found["unknown"]
+    passed = found["complete"] and not stale and not unknown
     if as_json:
         write_json(found)
-        return 1 if found["stale"] or found["unknown"] else 0
-    stale, unknown = found["stale"], found["unknown"]
+        return 0 if passed else 1
     when_ = f" since {since}" if since else ""
     if stale:
         write(f"{len(stale)} {'memory' if len(stale) == 1 else 'memories'} became stale{when_}:" if since else f"{len(stale)} stale {'memory' if len(stale) == 1 else 'memories'}:")
@@ -229,6 +230,8 @@ def check_command(
         render.listing(unknown)
         refused(f"cannot check {len(unknown)} {'memory' if len(unknown) == 1 else 'memories'}",
                 "fetch the whole history: `git fetch --unshallow`, or `fetch-depth: 0` in a workflow" if found["shallow"] else "`git mem index` goes on where an answer stopped")
-    if not stale and not unknown:
+    if not found["complete"]:
+        refused("cannot check all memories: notes could not be read, and what they hold is not known", "`git mem doctor` looks at the notes; in a partial clone the remote has them")
+    if passed:
         write(f"no memory became stale{when_}; {found['checked']} name a path" if since else f"no memory is stale; {found['checked']} name a path")
-    return 1 if stale or unknown else 0
+    return 0 if passed else 1

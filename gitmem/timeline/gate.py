@@ -7,7 +7,8 @@ Memories of branches that HEAD does not contain are not asked about.
 
 Promise: it fails closed. What nobody can tell (a shallow clone does not have the
 commit a memory is about, or where a path went) is listed as unknown and does
-not pass. A path that is as noted passes, whatever else is not known.
+not pass. A path that is as noted passes, whatever else is not known. Where notes
+cannot be read, nothing passes: the memories in them are not even counted.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _HARMLESS = (drift.NO_BLOB, standing.UNBORN, where.ABSENT)
 
 
 def check(store: Store, since: str = "") -> dict[str, Any]:
-    """The JSON object of `git mem check`. Raises MemError where there is no such revision."""
+    """The JSON object of `git mem check`; `complete`: whether all notes could be read. Raises MemError where there is no such revision."""
     repo = store.repo
     head = repo.head()
     before = then.commit_of(store, since) if since else ""
@@ -57,7 +58,8 @@ def check(store: Store, since: str = "") -> dict[str, Any]:
         return {"since": {"name": since, "commit": before} if since else None, "head": head or None, "checked": count, "shallow": asof.shallow(repo),
                 "stale": _objects(store, cache, rows, stands), "unknown": _objects(store, cache, unknown, stands)}
 
-    return store.with_cache(read)[0]
+    found, fresh = store.with_cache(read)
+    return {**found, "complete": fresh and not any(notes.missing for _, notes in store.sources)}
 
 
 def _places(store: Store, cache: Cache, head: str) -> tuple[list[tuple[int, drift.Wanted]], int]:
