@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import time
 from typing import Any
 
@@ -337,6 +338,20 @@ def test_odd_proposals_of_others_stop_nobody(place: Place) -> None:
     assert len(place.look()) == 1
     assert len(place.review()) == 1
     assert place.lab.json(place.repo, "status")["proposals"] == 1
+
+
+def test_a_proposal_of_one_memory_with_itself_is_none(place: Place) -> None:
+    (id,) = place.add(WIPED)
+    store = place.store()
+    try:
+        for n, kind in enumerate(("merge", "supersede", "contradiction")):
+            line = {"v": 1, "op": "suggest", "id": f"{n:08x}".ljust(32, "1"), "kind": kind, "keep": id, "memories": [id, id], "why": "same", "at": "2026-01-01T00:00:00Z", "n": "1"}
+            store.append("private", [("", json.dumps(line, separators=(",", ":"), sort_keys=True).encode())], "odd")
+    finally:
+        store.close()
+    assert place.review(rc=(1,)) == []
+    done = place.lab.run(place.repo, sys.executable, "-m", "gitmem", "review", "--accept", "00000000", "--team")
+    assert done.returncode == 1 and "bug" not in done.stderr
 
 
 def test_a_look_that_broke_off_goes_on_where_it_ended(place: Place) -> None:

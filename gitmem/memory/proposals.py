@@ -241,7 +241,7 @@ def stored(cache: Cache) -> dict[str, Proposal]:
     found: dict[str, Proposal] = {}
     for r in _records(cache, "suggest"):
         listed = r.data.get("memories")
-        if r.data.get("kind") in KINDS and isinstance(listed, list) and listed and all(isinstance(i, str) for i in listed) and len(listed) == _SIZES[r.data["kind"]]:
+        if r.data.get("kind") in KINDS and isinstance(listed, list) and listed and all(isinstance(i, str) for i in listed) and len({*listed}) == len(listed) == _SIZES[r.data["kind"]]:
             found.setdefault(r.id, Proposal(r.data))
     for r in _records(cache, "verdict"):
         p = found.get(r.id)
