@@ -17,7 +17,7 @@ from ..git import here
 from ..memory import view
 from ..timeline import then
 from . import app
-from .common import opened, warn, write, write_json
+from .common import not_empty, opened, warn, write, write_json
 
 
 @app.command("context")
@@ -25,7 +25,7 @@ def context_command(
     budget: int = typer.Option(None, "--budget", min=1, metavar="TOKENS", help="About how many tokens; default: mem.contextBudget, or by the project.", show_default=False),
     format: str = typer.Option("", "--format", help="xml, md or json; default: md on a terminal, else xml."),
     agent_view: bool = typer.Option(False, "--agent-view", help="Exactly what an agent is told when a session starts."),
-    at: str = typer.Option("", "--at", "--as-of", metavar="REV", help="What it would have been told at this revision, as far as git can tell."),
+    at: str = typer.Option("", "--at", "--as-of", metavar="REV", callback=not_empty, help="What it would have been told at this revision, as far as git can tell."),
     as_json: bool = typer.Option(False, "--json", help="The same as --format json."),
 ) -> int:
     """Show what an agent is told when a session starts: blockers, decisions, what has to do with the work at hand."""

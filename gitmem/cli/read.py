@@ -13,17 +13,17 @@ from ..engine.filters import Filter
 from ..memory import listing, recall
 from ..store import Store
 from . import app
-from .common import chosen_vectors, opened, when, write, write_json
+from .common import chosen_vectors, not_empty, opened, when, write, write_json
 
 _Json = typer.Option(False, "--json", help="Print JSON.")
 _Type = typer.Option([], "--type", help="Only this type; may be repeated.")
 _Tag = typer.Option([], "--tag", "--tags", help="Only with this tag; may be repeated (any of them).")
 _Path = typer.Option([], "--path", "--paths", help="Only about this file or directory; may be repeated.")
 _Phase = typer.Option("", "--phase", help="Only of this phase.")
-_Since = typer.Option("", "--since", "--after", help="Only newer, as for `git log`.")
-_Until = typer.Option("", "--until", "--before", help="Only older, as for `git log`.")
+_Since = typer.Option("", "--since", "--after", callback=not_empty, help="Only newer, as for `git log`.")
+_Until = typer.Option("", "--until", "--before", callback=not_empty, help="Only older, as for `git log`.")
 _Author = typer.Option("", "--author", help="Only by an author whose name or address contains this.")
-_At = typer.Option("", "--at", "--as-of", metavar="REV", help="As of this revision: what was known there, with text, status and paths of then as far as git can tell.")
+_At = typer.Option("", "--at", "--as-of", metavar="REV", callback=not_empty, help="As of this revision: what was known there, with text, status and paths of then as far as git can tell.")
 _Scope = typer.Option("", "--scope", help="Only `team` or `private`.")
 
 

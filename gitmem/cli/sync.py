@@ -12,14 +12,14 @@ from .. import carry, sync
 from ..core.errors import UsageError
 from ..store import Store
 from . import app
-from .common import opened, write, write_json
+from .common import not_empty, opened, write, write_json
 
-_Remote = typer.Option("", "--remote", metavar="NAME", help="The remote to use (default: mem.remote, where git pushes the branch to, `origin`, or the only one).")
+_Remote = typer.Option("", "--remote", metavar="NAME", callback=not_empty, help="The remote to use (default: mem.remote, where git pushes the branch to, `origin`, or the only one).")
 _DryRun = typer.Option(False, "--dry-run", "-n", help="Show the very texts that would leave; send nothing.")
 _Atomic = typer.Option(False, "--atomic", help="Push the branch that is checked out along with the memories: both or none.")
 _AllowSecret = typer.Option(False, "--allow-secret", help="Send texts although they look like they hold a secret.")
-_PrivateTo = typer.Option("", "--private-to", metavar="REMOTE", help="Instead of the team's memories give this one remote your private notes, all of them, under a ref of your own.")
-_PrivateFrom = typer.Option("", "--private-from", metavar="REMOTE", help="Instead of the team's memories take in the private notes you gave that remote.")
+_PrivateTo = typer.Option("", "--private-to", metavar="REMOTE", callback=not_empty, help="Instead of the team's memories give this one remote your private notes, all of them, under a ref of your own.")
+_PrivateFrom = typer.Option("", "--private-from", metavar="REMOTE", callback=not_empty, help="Instead of the team's memories take in the private notes you gave that remote.")
 _Quiet = typer.Option(False, "-q", "--quiet", help="Print nothing but errors.")
 _Json = typer.Option(False, "--json", help="Print JSON.")
 _SHOWN = ("id", "op", "type", "title", "body", "v")  # in the first line and the text

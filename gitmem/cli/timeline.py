@@ -11,11 +11,11 @@ from .. import render
 from ..memory import listing
 from ..timeline import bisect, gate, taught, why
 from . import app
-from .common import opened, refused, write, write_json
+from .common import not_empty, opened, refused, write, write_json
 
 _Json = typer.Option(False, "--json", help="Print JSON.")
 _Limit = typer.Option(None, "-n", "--limit", min=1, help="How many at most.", show_default=False)
-_At = typer.Option("", "--at", "--as-of", metavar="REV", help="As of this revision: its lines, and what was known there, as far as git can tell.")
+_At = typer.Option("", "--at", "--as-of", metavar="REV", callback=not_empty, help="As of this revision: its lines, and what was known there, as far as git can tell.")
 _SHOWN = 20  # memories on a terminal
 
 
@@ -209,7 +209,7 @@ def _commit(row: dict[str, Any]) -> str:
 
 @app.command("check")
 def check_command(
-    since: str = typer.Option("", "--since", metavar="REV", help="Only what became stale since this revision, for example origin/main."),
+    since: str = typer.Option("", "--since", metavar="REV", callback=not_empty, help="Only what became stale since this revision, for example origin/main."),
     as_json: bool = _Json,
 ) -> int:
     """For CI: exit code 1 if memories are stale, or nobody can tell (a shallow clone); 0 if all paths are as they were noted, or renamed."""
