@@ -130,9 +130,14 @@ def _draft(store: Store, name: str, before: list[Entry], part: list[Entry]) -> t
             said[kind] = values[0] if values else ""
     shown = {route: list(ids) for route, ids in sorted(routes.items()) if ids}
     known = _ids(before) | _ids(part)
-    named = heed.naming(store, touched, known)
-    used = usage.changed_after(usage.stretches([*before, *part]), named, len(before)) if named else {}
-    feedback = heed.draft(name, part[0][3], _when(part[-1][1]), shown, [[id for id in ids if id in known] for ids in cited], used)
+    heads = {v for kind, _, values, _ in (*before, *part) if kind == "shown" for v in values if v.startswith("head=")}
+    named, open_ = heed.naming(store, touched, known, {v[len("head=") :] for v in heads})
+    told = usage.stretches([*before, *part])
+    used = usage.changed_after(told, named, len(before)) if named else {}
+    unsure = usage.changed_after(told, open_, len(before)).keys() - used.keys() if open_ else set()
+    # Of what may have been used and may not, nothing is said: neither use nor neglect.
+    heeded = {route: left for route, ids in shown.items() if (left := [id for id in ids if id not in unsure])}
+    feedback = heed.draft(name, part[0][3], _when(part[-1][1]), heeded, [[id for id in ids if id in known] for ids in cited], used)
     if not shown and not used:
         return None, feedback
     id = sha256(b"git mem receipt\n" + name.encode() + b"\n" + part[0][3]).hexdigest()

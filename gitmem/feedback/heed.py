@@ -17,14 +17,17 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from ..anchors import drift, marks, staleness
 from ..core import record
 from ..core.digest import sha256
+from ..engine import stored
 from ..engine.cache import Cache
 from ..engine.document import ACTIVE
 from ..engine.filters import above
 from ..store import Store
 from . import credit, usage
 
+_Places = tuple[str, list[tuple[str, str, str]]]  # (commit a memory is about, its paths as `stored.places` gives them)
 _PART = 500  # values in one SQL condition
 _MOST = 2_000  # memories named in one record: a note's line stays far below its bound
 
@@ -44,8 +47,13 @@ def draft(session: str, first: bytes, at: str, shown: dict[str, list[str]], cite
     return {"v": record.FORMAT, "op": "feedback", "id": digest[:32], "n": digest[32:48], "at": at, **{k: v for k, v in fields.items() if v}}
 
 
-def naming(store: Store, paths: Iterable[str], told: set[str]) -> dict[str, set[str]]:
-    """{memory told: those of the paths, as they are given, that it names itself or by a directory above}."""
+def naming(store: Store, paths: Iterable[str], told: set[str], heads: set[str]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """({memory told: those of the paths, as they are given, that it is about}, {memory told: those that it may be about, nobody knows}).
+
+    A memory is about what its paths are called at HEAD, and what is below that:
+    under an old name something else may stand by now. `heads`: where the session
+    was told; if HEAD has moved since, an old name may have been the right one then.
+    """
     given: dict[str, set[str]] = {}
     for path in paths:
         inside = os.path.relpath(path, store.home) if os.path.isabs(path) else os.path.normpath(path)
@@ -53,19 +61,68 @@ def naming(store: Store, paths: Iterable[str], told: set[str]) -> dict[str, set[
             continue
         for name in above(inside.replace(os.sep, "/")):
             given.setdefault(name.encode("utf-8", "replace").decode(), set()).add(path)
+    if not given or not told:
+        return {}, {}
+    every = set().union(*given.values())
 
-    def read(cache: Cache) -> dict[str, set[str]]:
+    def read(cache: Cache) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+        head = store.repo.head()
+        stays = heads == {head}
+        # Without the history a file that says something else may be another one.
+        short = os.path.exists(os.path.join(store.repo.common_dir, "shallow")) or marks.partial(store.repo)
         named: dict[str, set[str]] = {}
-        values = list(given)
-        for at in range(0, len(values), _PART):
-            part = values[at : at + _PART]
-            sql = f"SELECT DISTINCT id, value FROM label JOIN memory USING(row) WHERE kind = 'path' AND status = {ACTIVE} AND value IN ({','.join('?' * len(part))})"
-            for id, value in cache.db.execute(sql, part):
-                if id in told:
-                    named.setdefault(id, set()).update(given[value])
-        return named
+        open_: dict[str, set[str]] = {}
+        rows = _with_paths(cache, told)
+        places = {row: (stored.commit_of(data), stored.places(data)) for row, (data, _, _) in zip(rows, stored.load(cache, list(rows)), strict=True)}
+        states, ways = _states(store, cache, places, head)
+        for row, id in rows.items():
+            for (path, blob, _), state in zip(places[row][1], states[row], strict=True):
+                if not blob:  # no content tells it from another: the name is all there is
+                    sure, doubt = given.get(path, set()), set()
+                elif state.state == drift.UNKNOWN or state.reason:
+                    sure, doubt = set(), every
+                elif state.state == drift.GONE or (state.state == drift.CHANGED and short):
+                    sure, doubt = set(), given.get(path, set())
+                else:
+                    sure, doubt = given.get(state.now or path, set()), set()
+                if blob and not stays and state.state not in (drift.SAME, drift.CHANGED):
+                    doubt = every if drift.ANY in ways[row] else doubt.union(*(given.get(name, set()) for name in (path, *ways[row])))
+                if sure:
+                    named.setdefault(id, set()).update(sure)
+                if doubt:
+                    open_.setdefault(id, set()).update(doubt)
+        return named, open_
 
-    return store.with_cache(read)[0] if given and told else {}
+    return store.with_cache(read)[0]
+
+
+def _with_paths(cache: Cache, told: Iterable[str]) -> dict[int, str]:
+    """{row: id} of those that name a path and are active."""
+    out: dict[int, str] = {}
+    ordered = sorted(told)
+    for at in range(0, len(ordered), _PART):
+        part = ordered[at : at + _PART]
+        sql = f"SELECT row, id FROM memory WHERE status = {ACTIVE} AND id IN ({','.join('?' * len(part))}) AND row IN (SELECT row FROM label WHERE kind = 'path')"
+        out.update(cache.db.execute(sql, part))
+    return out
+
+
+def _states(store: Store, cache: Cache, places: dict[int, _Places], head: str) -> tuple[dict[int, list[drift.State]], dict[int, set[str]]]:
+    """({row: states of its paths at HEAD}, {row: names they had on the way}): as they are kept, else as git says now."""
+    kept = staleness.read(cache, places, head)
+    found = {row: staleness.of(kept.get(row), len(where)) for row, (_, where) in places.items()}
+    ways: dict[int, set[str]] = {row: set() for row in places}
+    slot = staleness.slot_of(cache, head)
+    for row, name in cache.db.execute("SELECT row, name FROM pathvia WHERE slot = ?", (slot,)):
+        if row in ways:
+            ways[row].add(name)
+    asked = [row for row, states in found.items() if staleness.waiting({row: states})]
+    if asked:
+        answers = iter(drift.states(store.repo, cache, [(places[row][0], *where) for row in asked for where in places[row][1]], head))
+        for row in asked:
+            found[row] = [next(answers) for _ in places[row][1]]
+            ways[row] = set().union(*(state.via for state in found[row]))
+    return found, ways
 
 
 def contradict(store: Store, ids: Iterable[str]) -> int:
