@@ -263,3 +263,26 @@ def test_lines_of_a_memory_are_found_where_they_stand_now(lab: Lab, repo: pathli
     (item,) = [m for m in lab.json(repo, "why", "rules.py:18") if m["id"] == made[0].id]
     assert item["why"] == [{"by": "former name", "path": "src/parser.py", "lines_unknown": True}]
     assert "its lines are not there any more" in lab.mem(repo, "why", "rules.py:18")
+
+
+def test_lines_are_claimed_only_in_the_file_that_has_them_now(lab: Lab, repo: pathlib.Path) -> None:
+    with opened(repo) as store:
+        remember.remember(store, [{"body": "seven is special", "paths": [{"path": "src/parser.py", "lines": "15-16"}], "commit": "HEAD"},
+                                  {"body": "of the file", "paths": ["src/parser.py"], "commit": "HEAD"}])
+    lab.git(repo, "mv", "src/parser.py", "src/rules.py")
+    lab.git(repo, "commit", "-q", "-m", "moved")
+    (repo / "src" / "parser.py").write_text("".join(f"brand new {i}\n" for i in range(40)))
+    lab.git(repo, "add", "-A")
+    lab.git(repo, "commit", "-q", "-m", "another file")
+    about(lab, repo, "of the new file", "src/parser.py")
+    for _ in range(2):
+        others = {"seven is special": ["former name"], "of the file": ["former name"]}
+        assert found(repo, "src/rules.py:15") == {"seven is special": ["line"], "of the file": ["commit", "former name"]}
+        assert found(repo, "src/parser.py:15") == {"of the new file": ["commit", "file"], **others}
+        assert found(repo, "src/parser.py") == {"of the new file": ["file", "commit"], **others}
+        told = lab.json(repo, "blame", "src/parser.py:14-16")
+        assert all(len(line["memories"]) == 1 for line in told["lines"]) and {m["body"] for m in told["memories"]} == {"of the new file", "seven is special", "of the file"}
+        (item,) = [m for m in lab.json(repo, "why", "src/parser.py:15") if m["body"] == "of the file"]
+        assert item["why"] == [{"by": "former name", "path": "src/parser.py", "now": "src/rules.py"}]
+        assert "about src/parser.py, which is src/rules.py now" in lab.mem(repo, "why", "src/parser.py:15")
+        lab.mem(repo, "index")

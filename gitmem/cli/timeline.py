@@ -94,7 +94,8 @@ def _because(reasons: list[dict[str, Any]]) -> str:
             out.append(f"its commit {reason['commit'][:12]} wrote {_spans(reason['lines'])}")
         else:
             words = {why.FILE: "about", why.FORMER: "about it under the name", why.ABOVE: "about its directory", why.INSIDE: "about"}[by]
-            out.append(f"{words} {reason['path']}" + (" (its lines are not there any more)" if reason.get("lines_unknown") else ""))
+            now = f", which is {reason['now']} now" if "now" in reason else ""
+            out.append(f"{'about' if now else words} {reason['path']}{now}" + (" (its lines are not there any more)" if reason.get("lines_unknown") else ""))
     return "; ".join(out[:3]) + ("; …" if len(out) > 3 else "")
 
 

@@ -134,7 +134,7 @@ def _answer(store: Store, cache: Cache, past: then.Then | None, asked: Target, a
     stands = dict(past.stands) if past else where.stands(repo, cache, found.anchors(), head)
     rows = found.ranked(stands)
     chosen = rows[:limit]
-    objects = view.objects(store, cache, chosen, at or "HEAD", stands)
+    objects = view.objects(store, cache, chosen, at or "HEAD", stands, aged=found.aged)
     if past:
         past.tell(chosen, objects)
     else:
@@ -154,6 +154,7 @@ class _Found:
         self.asked = asked
         self.why: dict[int, list[dict[str, Any]]] = {}
         self.order = _OF_LINES if asked.first else _ORDER
+        self.aged: dict[int, list[drift.State]] = {}  # what became of the paths of some
         self._told: set[int] = set()  # those that say themselves which lines of the file they are about
 
     def _add(self, row: int, how: str, **more: Any) -> None:
@@ -171,9 +172,14 @@ class _Found:
         rows = self.cache.db.execute(f"SELECT value, row FROM label WHERE kind = 'path' AND value IN (SELECT value FROM json_each(?)) AND row IN ({_ACTIVE}) ORDER BY 2, 1",
                                      (json.dumps(sorted(ways)),)).fetchall()
         whole = [(value, row) for value, row in rows if ways[value] in (FILE, FORMER)]
-        kept = self._lines_of({row for _, row in whole}, {value for value, _ in whole})
+        kept, elsewhere = self._become({row for _, row in whole}, {value for value, _ in whole}, {record.clean(named.now or self.asked.path)})
         for value, row in rows:
-            if (row, value) not in kept:
+            if became := elsewhere.get((row, value)):
+                if (row, value) in kept:
+                    self._told.add(row)
+                if became != value.rstrip("/"):  # else another file, which has this name now
+                    self._add(row, FORMER, path=value, now=became)
+            elif (row, value) not in kept:
                 self._add(row, ways[value], path=value)
             elif (span := kept[row, value]) is None:
                 self._add(row, ways[value], path=value, lines_unknown=True)
@@ -191,22 +197,23 @@ class _Found:
     def _meets(self, first: int, last: int) -> bool:
         return not self.asked.first or (first <= self.asked.last and last >= self.asked.first)
 
-    def _lines_of(self, rows: set[int], labels: set[str]) -> dict[tuple[int, str], tuple[int, int] | None]:
-        """{(row, path as it names it): where its lines are now, None where they are not found} of memories about lines of the file."""
-        wanted: list[tuple[str, str, str, str]] = []
-        keys: list[tuple[int, str]] = []
+    def _become(self, rows: set[int], labels: set[str], here: set[str]) -> tuple[dict[tuple[int, str], tuple[int, int] | None], dict[tuple[int, str], str]]:
+        """({(row, path as it names it): where its lines are now, None where they are not found} of memories about lines, {the same: its name now} of what is not `here`)."""
+        lines: dict[tuple[int, str], tuple[int, int] | None] = {}
+        elsewhere: dict[tuple[int, str], str] = {}
         order = sorted(rows)
+        self.aged = view.path_states(self.store, self.cache, order, self.head) if order else {}
         for row, (data, _, _) in zip(order, stored.load(self.cache, order), strict=True):
-            for path, blob, lines in stored.places(data):
-                if path in labels and lines and lineanchor.parse(lines.partition("@")[0]):
-                    keys.append((row, path))
-                    wanted.append((stored.commit_of(data), path, blob, lines))
-        out: dict[tuple[int, str], tuple[int, int] | None] = {}
-        states = drift.states(self.store.repo, self.cache, wanted, self.head) if wanted else []
-        for key, (_, _, _, lines), state in zip(keys, wanted, states, strict=True):
-            held = state.state in (drift.SAME, drift.RENAMED)
-            out[key] = lineanchor.parse(state.lines or lines.partition("@")[0]) if held else None
-        return out
+            for (path, _, noted), state in zip(stored.places(data), self.aged[row], strict=True):
+                if path not in labels:
+                    continue
+                if noted and lineanchor.parse(noted.partition("@")[0]):
+                    held = state.state in (drift.SAME, drift.RENAMED)
+                    lines[row, path] = lineanchor.parse(state.lines or noted.partition("@")[0]) if held else None
+                now = drift.bare(record.clean(state.now or path))
+                if now not in here and state.state in (drift.SAME, drift.CHANGED, drift.RENAMED) and not state.reason:
+                    elsewhere[row, path] = now
+        return lines, elsewhere
 
     def by_commits(self, lines: list[Line]) -> None:
         """What is about the commits that wrote the lines, or was moved or squashed into one of them."""
