@@ -286,3 +286,15 @@ def test_lines_are_claimed_only_in_the_file_that_has_them_now(lab: Lab, repo: pa
         assert item["why"] == [{"by": "former name", "path": "src/parser.py", "now": "src/rules.py"}]
         assert "about src/parser.py, which is src/rules.py now" in lab.mem(repo, "why", "src/parser.py:15")
         lab.mem(repo, "index")
+
+
+def test_a_directory_is_known_under_its_former_names(lab: Lab, repo: pathlib.Path) -> None:
+    about(lab, repo, "of the directory", "src/")
+    about(lab, repo, "of a file in it", "src/parser.py")
+    lab.git(repo, "mv", "src", "lib")
+    lab.git(repo, "commit", "-q", "-m", "moved")
+    for _ in range(2):
+        assert found(repo, "lib") == {"of the directory": ["former name"], "of a file in it": ["inside"]}
+        assert {m["body"] for m in lab.json(repo, "log", "--path", "lib")} == {"of the directory", "of a file in it"}
+        assert found(repo, "f0.txt") == {}
+        lab.mem(repo, "index")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from ..anchors import removals
+from ..anchors import drift, removals, staleness
 from ..core import record
 from ..engine import stored
 from ..engine.cache import Cache
@@ -54,6 +54,8 @@ def at(repo: Repo, cache: Cache, revision: str, path: str, seconds: float = PATI
         _onwards(repo, revision, found, end)
     if found.kind == "blob":
         _back(repo, revision, found, end)
+    elif found.kind == "tree":
+        found.former += _moved_here(repo, cache, revision, found.now, end)
     found.former = [name for name in dict.fromkeys([*found.former, *_kept(cache, revision, found.now or path)]) if name not in (path, found.now)]
     return found
 
@@ -92,6 +94,16 @@ def _back(repo: Repo, revision: str, found: Names, end: float) -> None:
     out, whole = repo.git.limited(_left(end), "log", "--follow", "-M", "--diff-filter=R", "--name-status", "--format=", "-z", revision, "--", spec(found.now))
     found.former += [old for old, _ in pairs_of(out)]
     found.whole = found.whole and whole
+
+
+def _moved_here(repo: Repo, cache: Cache, revision: str, name: str, end: float) -> list[str]:
+    """Names that memories have for a directory that is called so now; nothing where the worker has looked at the revision, so that `_kept` has them."""
+    if staleness.slot_of(cache, revision) is not None:
+        return []
+    rows = [row for (row,) in cache.db.execute("SELECT DISTINCT row FROM label WHERE kind = 'path' AND substr(value, -1) = '/' AND row IN (SELECT row FROM memory WHERE status = 0) ORDER BY row")]
+    wanted = [(stored.commit_of(data), *place) for data, _, _ in stored.load(cache, rows) for place in stored.places(data) if place[0].endswith("/")]
+    states = drift.states(repo, cache, wanted, revision, _left(end)) if wanted else []
+    return [drift.bare(path) for (_, path, _, _), state in zip(wanted, states, strict=True) if state.now and drift.bare(state.now) == record.clean(name)]
 
 
 def _kept(cache: Cache, revision: str, name: str) -> list[str]:
