@@ -91,7 +91,7 @@ class Tree:
         if names and self._all is not None:
             self._ids.update(dict.fromkeys(names, ""))
         elif names:
-            found = self.repo.git.ids([f"{self.revision}:{n}" if n != "." else f"{self.revision}^{{tree}}" for n in names])
+            found = self.repo.git.entries([(self.revision, n) for n in names])
             self._ids.update(zip(names, found, strict=True))
 
     def id(self, path: str) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..core.errors import GitFailed, MemError
 
@@ -22,6 +22,8 @@ from ..core.errors import GitFailed, MemError
 _FOREIGN = ("GIT_INDEX_FILE", "GIT_PREFIX", "GIT_NOTES_REF", "GIT_NOTES_DISPLAY_REF", "GIT_NOTES_REWRITE_REF",
             "GIT_NOTES_REWRITE_MODE", "GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS", "GIT_LITERAL_PATHSPECS",
             "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS")
+
+_LISTED = 20  # revisions at which submodules are looked up
 
 
 def clean_env() -> dict[str, str]:
@@ -112,6 +114,32 @@ class Git:
             # A partial clone must not ask its remote whether a commit exists (git 2.44 and newer listen).
             self._names = Objects(self, "--batch-check", {"GIT_NO_LAZY_FETCH": "1"})
         return [found[0] if found else "" for found in self._names.get_many(names)]
+
+    def entries(self, asked: Sequence[tuple[str, str]]) -> list[str]:
+        """The object id of what lies under each (revision, name), "" for nothing. "." is the top; of a submodule it is the commit.
+
+        Submodules, and names with line breaks, cost a process for each revision, and are looked up at a few revisions only.
+        """
+        revisions = list(dict.fromkeys(revision for revision, _ in asked))
+        names = [f"{revision}:{name}" if name != "." else f"{revision}^{{tree}}" for revision, name in asked]
+        found = self.ids([*names, *(f"{revision}:.gitmodules" for revision in revisions)]) if asked else []
+        linked = {revision for revision, id in zip(revisions, found[len(asked) :], strict=True) if id}
+        open_: dict[str, list[str]] = {}
+        for (revision, name), id in zip(asked, found[: len(asked)], strict=True):
+            if not id and name and (revision in linked or "\n" in name):
+                open_.setdefault(revision, []).append(name)
+        listed = {revision: self._listed(revision, missing) for revision, missing in list(open_.items())[:_LISTED]} if open_ and not self.partial else {}
+        return [id or listed.get(revision, {}).get(name, "") for (revision, name), id in zip(asked, found, strict=False)]
+
+    def _listed(self, revision: str, names: Sequence[str]) -> dict[str, str]:
+        """{name: its object id} at a revision, as the tree has it."""
+        out: dict[str, str] = {}
+        for at in range(0, len(names), 500):
+            rows, _ = self.run_status("--literal-pathspecs", "ls-tree", "-z", "--full-tree", revision, "--", *names[at : at + 500], ok=(0, 128))
+            for row in rows.decode("utf-8", "surrogateescape").split("\0"):
+                head, _, path = row.partition("\t")
+                out[path] = head.rpartition(" ")[2]
+        return out
 
     def close(self) -> None:
         """End the object readers; a later read opens new ones."""

@@ -22,8 +22,8 @@ def note(repo: Repo, paths: Sequence[tuple[str, dict[str, str]]]) -> list[str]:
     """Adds to each (commit, path entry) what it has there, where that was not noted before; what is wrong with each, "" for nothing."""
     _split(repo, paths)
     missing = [i for i, (commit, p) in enumerate(paths) if commit and not p.get("blob")]
-    names = [f"{paths[i][0]}:{paths[i][1]['path'].rstrip('/')}" for i in missing]
-    for i, blob in zip(missing, repo.git.ids(names) if names else [], strict=True):
+    names = [(paths[i][0], paths[i][1]["path"].rstrip("/") or ".") for i in missing]
+    for i, blob in zip(missing, repo.git.entries(names), strict=True):
         if blob:
             paths[i][1]["blob"] = blob
     wrong = [""] * len(paths)
