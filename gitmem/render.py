@@ -100,13 +100,13 @@ def _meta(hit: dict[str, Any]) -> str:
     return " · ".join(safe(p) for p in parts if p)
 
 
-def hits(answer: dict[str, Any], explain: bool = False) -> None:
-    """The answer of recall."""
+def hits(answer: dict[str, Any], explain: bool = False, narrowed: bool = False) -> None:
+    """The answer of recall. `narrowed`: whether it was asked about some of the memories only."""
     if not is_terminal():
         for hit in answer["hits"]:
             _hit_plain(hit, explain)
         if not answer["hits"]:
-            sys.stdout.write(_nothing(answer) + "\n")
+            sys.stdout.write(_nothing(answer, narrowed) + "\n")
     else:
         console = _console()
         from rich.text import Text
@@ -125,7 +125,7 @@ def hits(answer: dict[str, Any], explain: bool = False) -> None:
                 console.print(Text(body), soft_wrap=True)
             if explain:
                 console.print(Text("    " + _parts(hit), style="cyan"), soft_wrap=True)
-        console.print(Text(_nothing(answer) if not answer["hits"] else _verdict(answer), style="dim"))
+        console.print(Text(_nothing(answer, narrowed) if not answer["hits"] else _verdict(answer), style="dim"))
     if not is_terminal() and answer["hits"]:
         sys.stdout.write(_verdict(answer) + "\n")
 
@@ -137,9 +137,9 @@ def _verdict(answer: dict[str, Any]) -> str:
     return text
 
 
-def _nothing(answer: dict[str, Any]) -> str:
-    if not answer["searched"]:
-        return "MISS: no memories here yet; `git mem remember` stores the first"
+def _nothing(answer: dict[str, Any], narrowed: bool) -> str:
+    if not answer["searched"] and not answer["degraded"]:
+        return "MISS: no memories that were asked about" if narrowed else "MISS: no memories here yet; `git mem remember` stores the first"
     return _verdict({**answer, "hits": []}).replace("0 of", "nothing among")
 
 

@@ -351,3 +351,28 @@ def test_an_edit_after_a_revision_is_known_by_ancestry_where_patch_ids_still_wai
     with opened(repo) as store:
         known = store.with_cache(lambda cache: asof.known(store.repo, cache, head(lab, repo, "HEAD~1"), 0))[0]
         assert [r.op for r in known.later.values()] == ["edit"]
+
+
+def test_nothing_to_search_says_why(lab: Lab) -> None:
+    repo = lab.repo("repo", 3)
+    assert "no memories here yet" in lab.mem(repo, "recall", "alpha", rc=(1,))
+    lab.mem(repo, "remember", "alpha is first", "--commit", "HEAD~2")
+    told = lab.mem(repo, "recall", "alpha", "--path", "nowhere", rc=(1,))
+    assert told.startswith("MISS: no memories that were asked about")
+    lab.git(lab.root, "clone", "-q", "--depth", "1", f"file://{repo}", "shallow")
+    shallow = lab.root / "shallow"
+    lab.git(shallow, "fetch", "-q", "origin", "refs/notes/mem/team:refs/notes/mem/team")
+    told = lab.mem(shallow, "recall", "alpha", "--at", "HEAD", rc=(1,))
+    assert told.startswith("MISS") and "no memories here yet" not in told and "1 memory was left out" in told
+
+
+def test_a_commit_may_be_named_by_its_message(lab: Lab) -> None:
+    repo = lab.repo("repo", 3)
+    lab.git(repo, "commit", "-q", "--allow-empty", "-m", "zebra crossing")
+    wanted = lab.git(repo, "rev-parse", ":/zebra").strip()
+    lab.git(repo, "commit", "-q", "--allow-empty", "-m", "later")
+    id = lab.json(repo, "remember", "about it", "--commit", ":/zebra")["id"]
+    assert lab.json(repo, "show", id)["anchor"]["commit"] == wanted
+    assert [m["id"] for m in lab.json(repo, "list", "--at", ":/zebra c")] == [id]
+    assert lab.json(repo, "diff", ":/zebra")["base"]["commit"] == wanted
+    lab.mem(repo, "list", "--at", ":/no such message", rc=(1,))

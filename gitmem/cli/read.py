@@ -75,7 +75,7 @@ def recall_command(
                     del hit["explain"]
             write_json(answer)
         else:
-            render.hits(answer, explain)
+            render.hits(answer, explain, narrowed=bool(type or tag or path or phase or since or until or author or scope or at))
         return 1 if answer["verdict"] == "MISS" else 0
 
 
