@@ -298,3 +298,14 @@ def test_a_directory_is_known_under_its_former_names(lab: Lab, repo: pathlib.Pat
         assert {m["body"] for m in lab.json(repo, "log", "--path", "lib")} == {"of the directory", "of a file in it"}
         assert found(repo, "f0.txt") == {}
         lab.mem(repo, "index")
+
+
+def test_what_cannot_be_known_is_said_with_its_reason(lab: Lab, repo: pathlib.Path) -> None:
+    unborn = lab.repo("unborn", 0)
+    (unborn / "a.py").write_text(CODE)
+    lab.mem(unborn, "remember", "before anything", "--path", "a.py:2-3")
+    told = lab.mem(unborn, "why", "a.py", rc=(0, 1))
+    assert "before anything" in told and "not there any more" not in told and "not known where its lines are" in told
+    lab.git(repo, "config", "diff.orderFile", "/nonexistent")
+    done = lab.run(repo, sys.executable, "-m", "gitmem", "why", "src/parser.py")
+    assert "is long" not in done.stderr and "git cannot read the history of 'src/parser.py'" in done.stderr

@@ -95,8 +95,14 @@ def _because(reasons: list[dict[str, Any]]) -> str:
         else:
             words = {why.FILE: "about", why.FORMER: "about it under the name", why.ABOVE: "about its directory", why.INSIDE: "about"}[by]
             now = f", which is {reason['now']} now" if "now" in reason else ""
-            out.append(f"{'about' if now else words} {reason['path']}{now}" + (" (its lines are not there any more)" if reason.get("lines_unknown") else ""))
+            out.append(f"{'about' if now else words} {reason['path']}{now}" + _lines_lost(reason))
     return "; ".join(out[:3]) + ("; …" if len(out) > 3 else "")
+
+
+def _lines_lost(reason: dict[str, Any]) -> str:
+    if not reason.get("lines_unknown"):
+        return ""
+    return f" (not known where its lines are: {reason['reason']})" if reason.get("reason") else " (its lines are not there any more)"
 
 
 def _spans(lines: list[list[int]]) -> str:

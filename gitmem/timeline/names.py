@@ -1,8 +1,9 @@
 """What a path was called before, and what it is called now, as `git log --follow` says.
 
 Promise: git decides, in three processes for a file that is there, two more for
-each rename of one that is not, and at most `seconds`. Where time ran out
-`whole` is false: the names that were found until then are right, there may be more.
+each rename of one that is not, and at most `seconds`. Where time ran out,
+or git failed (an object is not here), `whole` is false: the names that were found
+until then are right, there may be more.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _HOPS = 32  # names in a row that are looked for
 class Names:
     """One path at a revision. `asked`: as the caller wrote it; `now`: its name there, "" where it is not; `kind`: blob, tree or "".
 
-    `former`: other names that were its own; `whole`: whether all of them are known.
+    `former`: other names that were its own; `whole`: whether all of them are known;
+    `late`: whether time ran out, or else git failed.
     """
 
     def __init__(self, asked: str) -> None:
@@ -31,6 +33,7 @@ class Names:
         self.kind = ""
         self.former: list[str] = []
         self.whole = True
+        self.late = False
 
     @property
     def labels(self) -> list[str]:
@@ -56,6 +59,7 @@ def at(repo: Repo, cache: Cache, revision: str, path: str, seconds: float = PATI
         _back(repo, revision, found, end)
     elif found.kind == "tree":
         found.former += _moved_here(repo, cache, revision, found.now, end)
+    found.late = not found.whole and time.monotonic() >= end
     found.former = [name for name in dict.fromkeys([*found.former, *_kept(cache, revision, found.now or path)]) if name not in (path, found.now)]
     return found
 

@@ -122,7 +122,8 @@ def _answer(store: Store, cache: Cache, past: then.Then | None, asked: Target, a
     head = past.head if past else repo.head()
     named = names.at(repo, cache, head, asked.path)
     if not named.whole:
-        store.warn(f"warning: the history of '{asked.path}' is long: older names of it were not looked for")
+        why_ = f"the history of '{asked.path}' is long" if named.late else f"git cannot read the history of '{asked.path}'"
+        store.warn(f"warning: {why_}: not all names that it had were found")
     lines = _blamed(store, named, asked, head, bool(at), strict)
     if not past:
         revive.settle(repo, cache, store.table, [head])
@@ -182,7 +183,7 @@ class _Found:
             elif (row, value) not in kept:
                 self._add(row, ways[value], path=value)
             elif (span := kept[row, value]) is None:
-                self._add(row, ways[value], path=value, lines_unknown=True)
+                self._add(row, ways[value], path=value, lines_unknown=True, **self._reason(row, value))
             else:
                 self._told.add(row)
                 if self._meets(*span):
@@ -193,6 +194,12 @@ class _Found:
                 between = ("", "\U0010ffff") if name == "." else (name + "/\0", name + "0")
                 for value, row in self.cache.db.execute(sql, between).fetchall():
                     self._add(row, INSIDE, path=value)
+
+    def _reason(self, row: int, path: str) -> dict[str, str]:
+        """Why nobody can tell where the lines are; nothing where they are known to be gone."""
+        (data, _, _), = stored.load(self.cache, [row])
+        found = [s.reason for (name, _, _), s in zip(stored.places(data), self.aged[row], strict=True) if name == path and s.state == drift.UNKNOWN]
+        return {"reason": found[0]} if found else {}
 
     def _meets(self, first: int, last: int) -> bool:
         return not self.asked.first or (first <= self.asked.last and last >= self.asked.first)
