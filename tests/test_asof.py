@@ -190,8 +190,8 @@ def test_a_revision_that_is_none_is_an_error_that_says_so(lab: Lab) -> None:
     for command in (["recall", "one"], ["list"], ["context"]):
         for at in ("nonsense", "-x", "HEAD:f0.txt", "", " "):
             done = lab.run(repo, sys.executable, "-m", "gitmem", *command, f"--at={at}")
-            assert done.returncode == (0 if at == "" else 1), (command, at, done.stderr)
-            assert at == "" or "no commit" in done.stderr
+            assert done.returncode == (2 if at == "" else 1), (command, at, done.stderr)
+            assert ("is empty" if at == "" else "no commit") in done.stderr
     unborn = lab.repo("unborn", 0)
     assert "no commit" in lab.run(unborn, sys.executable, "-m", "gitmem", "list", "--at", "HEAD").stderr
 
