@@ -66,8 +66,15 @@ def _where(hit: dict[str, Any]) -> str:
             notes.append(f"{state} since: {', '.join(names[:3])}")
     if hit["scope"] == "private":
         notes.append("private")
+    if hit.get("contradicts"):
+        notes.append(f"contradicted by {', '.join(i[:8] for i in hit['contradicts'][:3])}")
     if hit.get("status", "active") != "active":
         notes.append(hit["status"])
+    if hit.get("superseded_on"):
+        on = hit["superseded_on"]
+        notes.append(f"superseded on the unmerged branch {on['branch']}" if on["branch"] else f"superseded on another branch, at {on['commit'][:12]}")
+    if hit.get("since"):  # as of a revision: what became of it later
+        notes.append(f"{hit['since']} since" + "".join(f" by {id[:8]}" for id in hit.get("superseded_by", [])[:1]))
     signature = hit.get("signature") or {}
     if signature.get("state") != "unverified" or "accepted" in signature:
         notes.append(_SIGNED.get(signature.get("state", ""), ""))
@@ -93,13 +100,13 @@ def _meta(hit: dict[str, Any]) -> str:
     return " · ".join(safe(p) for p in parts if p)
 
 
-def hits(answer: dict[str, Any], explain: bool = False) -> None:
-    """The answer of recall."""
+def hits(answer: dict[str, Any], explain: bool = False, narrowed: bool = False) -> None:
+    """The answer of recall. `narrowed`: whether it was asked about some of the memories only."""
     if not is_terminal():
         for hit in answer["hits"]:
             _hit_plain(hit, explain)
         if not answer["hits"]:
-            sys.stdout.write(_nothing(answer) + "\n")
+            sys.stdout.write(_nothing(answer, narrowed) + "\n")
     else:
         console = _console()
         from rich.text import Text
@@ -118,7 +125,7 @@ def hits(answer: dict[str, Any], explain: bool = False) -> None:
                 console.print(Text(body), soft_wrap=True)
             if explain:
                 console.print(Text("    " + _parts(hit), style="cyan"), soft_wrap=True)
-        console.print(Text(_nothing(answer) if not answer["hits"] else _verdict(answer), style="dim"))
+        console.print(Text(_nothing(answer, narrowed) if not answer["hits"] else _verdict(answer), style="dim"))
     if not is_terminal() and answer["hits"]:
         sys.stdout.write(_verdict(answer) + "\n")
 
@@ -130,14 +137,19 @@ def _verdict(answer: dict[str, Any]) -> str:
     return text
 
 
-def _nothing(answer: dict[str, Any]) -> str:
-    if not answer["searched"]:
-        return "MISS: no memories here yet; `git mem remember` stores the first"
+def _nothing(answer: dict[str, Any], narrowed: bool) -> str:
+    if not answer["searched"] and not answer["degraded"]:
+        return "MISS: no memories that were asked about" if narrowed else "MISS: no memories here yet; `git mem remember` stores the first"
     return _verdict({**answer, "hits": []}).replace("0 of", "nothing among")
 
 
 def _parts(hit: dict[str, Any]) -> str:
     return ", ".join(f"{k} {v:.3f}" if isinstance(v, float) else f"{k} {v}" for k, v in hit["explain"].items() if v is not None)
+
+
+def excerpt(hit: dict[str, Any], most: int = 6) -> list[str]:
+    """The begin of a memory's text below its title, for a terminal."""
+    return [line for line in _excerpt(hit, most).split("\n") if line]
 
 
 def _excerpt(hit: dict[str, Any], most: int = 6) -> str:
@@ -193,14 +205,26 @@ def _remark(m: dict[str, Any]) -> str:
     return "; ".join(part for part in (_where(m), _signed_by(m)) if part)
 
 
+def _sure(item: dict[str, Any]) -> str:
+    """The confidence that lives, and where it comes from."""
+    if item["confidence"] is None:
+        return ""
+    use = item.get("use", {})
+    why = [f"{use[name]:g} {words}" for name, words in (("used", "used"), ("ignored", "in vain"), ("contradicted", "contradicted")) if use.get(name)]
+    stated = f"stated {item['stated_confidence']:g}" if item["stated_confidence"] not in (None, item["confidence"]) else ""
+    about = "; ".join(part for part in (stated, f"sessions: {', '.join(why)}" if why else "") if part)
+    return f"{item['confidence']:g}" + (f" ({about})" if about else "")
+
+
 def memory(item: dict[str, Any], history: list[dict[str, Any]]) -> None:
     """Everything about one memory."""
     lines = [("memory", item["id"]), ("title", item["title"]), ("type", item["type"]), ("status", item["status"]), ("scope", item["scope"]),
              ("author", item["author"]), ("date", item["created_at"]), ("commit", item["anchor"]["commit"]),
              ("branch", item["anchor"]["branch"]), ("state", _state(item["anchor"])), ("tags", " ".join(item["tags"])),
              ("paths", ", ".join(f"{p['path']} ({p['state']})" for p in item["paths"])), ("source", item["source"]),
-             ("signature", _signed_by(item) or _SIGNED.get((item.get("signature") or {}).get("state", ""))), ("provenance", item["provenance"]), ("confidence", item["confidence"]), ("phase", item.get("phase")),
-             ("supersedes", " ".join(item.get("supersedes", []))), ("superseded by", " ".join(item.get("superseded_by", [])))]
+             ("signature", _signed_by(item) or _SIGNED.get((item.get("signature") or {}).get("state", ""))), ("provenance", item["provenance"]), ("confidence", _sure(item)), ("phase", item.get("phase")),
+             ("supersedes", " ".join(item.get("supersedes", []))), ("superseded by", " ".join(item.get("superseded_by", []))),
+             ("contradicts", " ".join(item.get("contradicts", [])))]
     for name, value in lines:
         if value not in (None, ""):
             _labelled(name, safe(str(value)))
@@ -273,3 +297,53 @@ def suggestions(items: list[dict[str, Any]], more: int = 0) -> None:
         sys.stdout.write(f"{safe(item['id'][:8])} {sure} {safe(item['type'])}: {safe(item['title'])}" + (f" ({remark})" if remark else "") + "\n")
     if more:
         sys.stdout.write(f"… {more} more queued; --all shows them\n")
+
+
+def _sides(item: dict[str, Any]) -> list[tuple[str, dict[str, Any], str]]:
+    """(number, memory or version, what is said of it) of a proposal."""
+    members = item["memories"]
+    if item["kind"] == "versions" and "versions" in members[0]:
+        return [(str(n), {**members[0], **v}, "") for n, v in enumerate(members[0]["versions"], 1)]
+    return [(str(n), m, "would stay" if m["id"] == item["keep"] and len(members) == 2 else "") for n, m in enumerate(members, 1)]
+
+
+def _about(side: tuple[str, dict[str, Any], str]) -> str:
+    number, m, remark = side
+    facts = [f"{m['id'][:8]} [{m['scope']}]", m["type"], str(m["created_at"] or "")[:10], m["author"].partition(" <")[0], m["status"] if m["status"] != "active" else "", remark]
+    return f"{number}  {safe(' · '.join(f for f in facts if f))}"
+
+
+def proposals(items: list[dict[str, Any]]) -> None:
+    """What is proposed about stored memories, a line for each memory concerned."""
+    for item in items:
+        state = f" ({item['state']})" if item["state"] != "waiting" else ""
+        sys.stdout.write(f"{safe(item['id'][:8])} {item['kind']}: {item['title']}{state}\n")
+        for number, m, remark in _sides(item):
+            facts = f" [{m['scope']}] {safe(m['title'])}" if "scope" in m else ""
+            sys.stdout.write(f"    {number} {safe(m['id'][:8])}{facts}" + (f" ({remark})" if remark else "") + "\n")
+
+
+def proposal(item: dict[str, Any], place: str = "") -> None:
+    """One proposal for a person to decide on: on a terminal both texts side by side."""
+    sides = [s for s in _sides(item) if "scope" in s[1]]
+    head = f"{safe(item['id'][:8])}  {item['kind']}: {item['title']}" + ("; deciding may change the team's notes" if item["team"] else "")
+    if not is_terminal():
+        sys.stdout.write(head + "\n")
+        for side in sides:
+            sys.stdout.write(_about(side) + "\n" + "".join(f"    {line}\n" for line in safe(side[1]["body"], lines=True).splitlines()))
+            if side[1]["paths"]:
+                sys.stdout.write("    files: " + safe(", ".join(side[1]["paths"][:6])) + "\n")
+        return
+    from rich.rule import Rule
+    from rich.table import Table
+    from rich.text import Text
+
+    console = _console()
+    console.print(Rule(Text(place), style="dim", align="left"))
+    console.print(Text(head, style="yellow"))
+    table = Table(box=None, pad_edge=False, expand=True)
+    for side in sides:
+        table.add_column(Text(_about(side), style="cyan"), ratio=1, overflow="fold")
+    table.add_row(*[Text(safe(m["body"], lines=True)) for _, m, _ in sides])
+    table.add_row(*[Text("files: " + safe(", ".join(m["paths"][:6])) if m["paths"] else "", style="dim") for _, m, _ in sides])
+    console.print(table)

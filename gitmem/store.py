@@ -78,9 +78,10 @@ class Store:
         notes = self.notes(scope)
         notes.append(items, message, self.settings.author, self._former(notes))
 
-    def unite(self, theirs: str, message: str) -> Written:
-        """Brings the lines of another clone's notes commit into the team's notes."""
-        return self.team.unite(theirs, message, self.settings.author, self._former(self.team))
+    def unite(self, theirs: str, message: str, scope: str = "team") -> Written:
+        """Brings the lines of another clone's notes commit into a scope's notes."""
+        notes = self.notes(scope)
+        return notes.unite(theirs, message, self.settings.author, self._former(notes))
 
     def settle(self, message: str) -> Written:
         """Puts the team's notes in order where stock git left them otherwise: lost lines back, purged ones out."""

@@ -22,6 +22,7 @@ from .git.remote import Remote
 from .setup import default_remote
 from .signing import trust
 from .store import Store
+from .truth.notes import Notes
 
 ATTEMPTS = 12  # pushes, while others are faster
 _PATIENCE = 4  # of them while the remote does not move
@@ -40,6 +41,7 @@ class Report:
         self.received = 0
         self.sent: list[dict[str, Any]] = []
         self.dry = False
+        self.ref = ""  # where private notes went, or came from (`carry`)
         self.purged = False  # text was taken out of this clone, or of the remote's history
         self.branch = ""
         self.commits: list[str] = []
@@ -107,11 +109,11 @@ def preview(store: Store, name: str = "", *, branch: bool = False, allow_secret:
     report.branch = _branch(store) if branch else ""
     with there.peek() as theirs:
         marks = [line for _, line in reanchor.missing(store, "team")] if store.team.tip() else []
-        report.sent = leaving(store, theirs, marks)
+        report.sent = leaving(store.team, theirs, marks)
         if report.branch:
             report.commits = there.commits_of(report.branch)
     try:
-        _refuse_secrets(store, report.sent, allow_secret)
+        refuse_secrets(store, report.sent, allow_secret)
     except MemError as e:
         report.secret = e
     if any(notes.purges() for _, notes in store.sources):
@@ -135,10 +137,10 @@ def _send(store: Store, there: Remote, report: Report, refused: str, allow_secre
         tip, theirs = store.team.tip(), refused or there.tracked()
         if not tip or (tip == theirs and not report.branch):
             return refused
-        report.sent = leaving(store, theirs)
+        report.sent = leaving(store.team, theirs)
         if not report.sent and not refused and not report.branch and _contains(store, theirs, tip):
             return ""  # the remote is ahead of us
-        _refuse_secrets(store, report.sent, allow_secret)
+        refuse_secrets(store, report.sent, allow_secret)
         pushed = there.push(tip, refused, report.branch)
         if pushed.ok:
             report.purged = report.purged or bool(refused)
@@ -225,7 +227,7 @@ def _settle(store: Store, there: Remote, report: Report, refused: str) -> None:
         store.with_cache(lambda cache: None)
 
 
-def leaving(store: Store, theirs: str, more: Iterable[bytes] = ()) -> list[dict[str, Any]]:
+def leaving(notes: Notes, theirs: str, more: Iterable[bytes] = ()) -> list[dict[str, Any]]:
     """What a push would give to a remote that has the notes commit `theirs` ("" for none): [{"id", "version", "op", "title", "body", ..., "text"}].
 
     `text` is the very line. Lines of others have `op` None. `more`: lines that
@@ -233,7 +235,6 @@ def leaving(store: Store, theirs: str, more: Iterable[bytes] = ()) -> list[dict[
     """
     out = []
     seen = set()
-    notes = store.team
     for line in [*(line for _, line in notes.gained(notes.tip(), theirs)), *notes.owed(theirs), *more]:
         if line in seen:
             continue
@@ -245,7 +246,7 @@ def leaving(store: Store, theirs: str, more: Iterable[bytes] = ()) -> list[dict[
     return out
 
 
-def _refuse_secrets(store: Store, sent: list[dict[str, Any]], allow: bool) -> None:
+def refuse_secrets(store: Store, sent: list[dict[str, Any]], allow: bool) -> None:
     """Raises Refused where a text that would leave looks like a credential."""
     if allow or store.settings["secrets"] != "refuse":
         return

@@ -17,22 +17,22 @@ PACKAGE = pathlib.Path(gitmem.__file__).parent
 LAYERS = [
     {"__main__", "cli", "hook"},
     {"render"},
-    {"audit", "automemory", "bare", "block", "briefing", "call", "events", "inject", "context", "doctor", "facts", "githooks", "graves", "install", "installed", "listing", "memories", "purge", "ready", "suggestions", "review", "calibrate", "announce", "reanchor", "recall", "receipts", "relevance", "remember", "setup", "served", "sync", "takein", "transfer", "verify", "view", "wipe", "worker", "writeback", "keeper", "harvest", "adr"},
+    {"audit", "automemory", "bare", "block", "briefing", "call", "events", "inject", "context", "doctor", "facts", "githooks", "graves", "graphview", "install", "installed", "listing", "memories", "consolidate", "proposals", "purge", "ready", "suggestions", "review", "calibrate", "announce", "reanchor", "recall", "receipts", "heed", "tally", "relevance", "remember", "pathnotes", "setup", "served", "sync", "carry", "takein", "transfer", "verify", "view", "wipe", "worker", "writeback", "keeper", "harvest", "adr", "asof", "then", "why", "names", "taught", "bisect", "gate"},
     {"store"},
     {"keys", "sign", "signature", "trust"},
-    {"ancestry", "better", "check", "document", "erase", "faults", "filters", "index", "llamavec", "marks", "notes", "patches", "plans", "remote", "rescue", "search", "standing", "stored", "treeedit", "twins", "update", "vectors", "where", "commitlog", "alike", "stages"},
+    {"ancestry", "better", "edges", "graphing", "learned", "check", "document", "erase", "faults", "filters", "headmove", "index", "llamavec", "marks", "notes", "patches", "plans", "priors", "remote", "rescue", "search", "aging", "drift", "removals", "renames", "staleness", "standing", "stored", "treeedit", "twins", "update", "vectors", "where", "commitlog", "alike", "kin", "disputes", "comeback", "revive", "stages"},
     {"cache", "embed", "guard", "history", "ledger", "notetree", "odb", "packfile", "parallel", "roots", "scan", "tables", "transcript", "linear"},
-    {"changes", "chosen", "config", "failures", "fetch", "gitcmd", "here", "hooklines", "closed", "kept", "layout", "llama", "llamaproc", "protocol", "reflock", "session", "spool"},
-    {"__init__", "digest", "errors", "fastjson", "fold", "hook", "plain", "promptform", "protocol", "rank", "record", "redact", "redact_context", "redact_rules", "registry", "stem", "plot", "retrain", "claudehome", "jsonedit", "section", "targets", "text", "topic", "sources", "toolcalls", "strip", "strip_said", "signals", "markers", "features"},
+    {"changes", "chosen", "config", "failures", "fetch", "gitcmd", "here", "hooklines", "kept", "layout", "llama", "llamaproc", "protocol", "reflock", "session", "spool", "closed"},
+    {"__init__", "digest", "errors", "fastjson", "fold", "pagerank", "communities", "credit", "usage", "hook", "plain", "promptform", "protocol", "rank", "record", "redact", "redact_context", "redact_rules", "registry", "stem", "plot", "retrain", "claudehome", "jsonedit", "section", "targets", "text", "topic", "sources", "toolcalls", "strip", "signals", "features", "lineanchor", "strip_said", "markers"},
 ]
 HOMES = {"numpy": {"vectors"}, "pygit2": {"notes"}, "typer": {"cli"}, "rich": {"render"}, "llama_cpp": {"llama"}, "mcp": {"mcp_server"},
          "subprocess": {"gitcmd", "keys", "llamaproc", "marks", "remote", "cli"}, "sqlite3": {"cache", "faults", "guard", "store", "doctor"}}
 HEAVY = {"numpy", "pygit2", "typer", "rich", "llama_cpp", "mcp", "sklearn", "scipy"}
 
 # What a prompt waits for: standard library only, and none of its slow parts.
-HOT = ["announce", "automemory", "bare", "block", "briefing", "cache", "call", "context", "document", "embed", "events", "facts", "failures", "fastjson", "faults",
-       "filters", "fold", "guard", "here", "kept", "plain", "rank", "ready", "record", "relevance", "scan",
-       "search", "session", "spool", "standing", "stored", "text", "trust", "sources", "strip", "strip_said", "toolcalls"]
+HOT = ["announce", "comeback", "disputes", "automemory", "bare", "block", "briefing", "cache", "call", "context", "document", "embed", "events", "facts", "failures", "fastjson", "faults",
+       "filters", "fold", "guard", "here", "kept", "plain", "priors", "rank", "ready", "record", "relevance", "scan",
+       "search", "session", "credit", "usage", "learned", "spool", "standing", "stored", "text", "trust", "sources", "strip", "toolcalls", "strip_said"]
 SLOW = HEAVY | {"dataclasses", "typing", "inspect", "subprocess", "hashlib", "pathlib", "asyncio", "logging", "tempfile",
                "re", "enum", "json", "datetime", "contextlib", "copy", "random"}
 

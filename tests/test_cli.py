@@ -214,7 +214,7 @@ def test_paths_say_whether_they_changed(lab: Lab) -> None:
     (path / "f0.txt").write_text("changed\n")
     lab.git(path, "rm", "-q", "f1.txt")
     lab.git(path, "commit", "-q", "-a", "-m", "change")
-    assert lab.json(path, "list", "--stale")[0]["paths"] == [{"path": "f0.txt", "state": "changed"}, {"path": "f1.txt", "state": "gone"}, {"path": "not-there-yet.txt", "state": "unknown"}]
+    assert lab.json(path, "list", "--stale")[0]["paths"] == [{"path": "f0.txt", "state": "changed"}, {"path": "f1.txt", "state": "gone"}, {"path": "not-there-yet.txt", "state": "unknown", "reason": "it was not there when the memory was made"}]
 
 
 def test_log_follows_the_commits(lab: Lab) -> None:
@@ -392,3 +392,12 @@ def test_the_cache_is_for_its_owner_alone(lab: Lab) -> None:
     lab.run(path, "sh", "-c", f"umask 000; '{sys.executable}' -m gitmem remember 'seen by me'; '{sys.executable}' -m gitmem recall 'seen by me'")
     found = {str(p.relative_to(path)): p.stat().st_mode & 0o077 for p in [path / ".git" / "mem", *(path / ".git" / "mem").rglob("*")]}
     assert len(found) > 2 and set(found.values()) == {0}, found
+
+
+@pytest.mark.parametrize("argv", [("push", "--private-to", ""), ("pull", "--private-from="), ("sync", "--remote", ""), ("recall", "x", "--at", ""), ("list", "--since="), ("context", "--as-of", ""),
+                                  ("why", "f0.txt", "--at", ""), ("check", "--since", ""), ("remember", "text", "--commit", "")])
+def test_an_option_that_a_variable_left_empty_is_an_error(lab: Lab, argv: tuple[str, ...]) -> None:
+    repo = lab.repo()
+    done = lab.run(repo, sys.executable, "-m", "gitmem", *argv)
+    assert done.returncode == 2 and " is empty" in done.stderr and "Traceback" not in done.stderr and not done.stdout
+    assert "refs/notes" not in lab.git(repo, "for-each-ref")

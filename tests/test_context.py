@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import pathlib
 import shutil
+import time
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 from conftest import Lab
+from hook_world import Hooks
 
-from gitmem.agents import context, facts
+from gitmem.agents import context, facts, ready
 from gitmem.agents.block import Block
 from gitmem.git import here
 from gitmem.store import open_store
@@ -119,7 +121,7 @@ def test_json_has_the_same_memories_as_the_xml(lab: Lab) -> None:
     value = lab.json(repo, "context")
     items = [*value["working_memory"]["active_blockers"], *value["working_memory"]["recent_decisions"], *value["relevant_memories"]]
     assert sorted(i["id"] for i in items) == sorted(ids) and all(i["why"] for i in items) and value["omitted"] == 0
-    assert items[0]["paths"] == [{"path": "f0.txt", "state": "unknown"}] and items[0]["anchor"]["state"] == "reachable"
+    assert items[0]["paths"] == [{"path": "f0.txt", "state": "same"}] and items[0]["anchor"]["state"] == "reachable"
 
 
 def test_a_wrong_format_is_refused(lab: Lab) -> None:
@@ -279,3 +281,28 @@ def test_a_stamp_that_is_no_time_is_not_the_time_of_the_block(lab: Lab) -> None:
     place.store.with_cache(lambda cache: cache.keep(1, lambda db: cache.db.execute("UPDATE memory SET at = 'zz\"></memory_context>'")))
     block = place.store.with_cache(lambda cache: context.build(cache, place.here), refresh=False)[0]
     assert "zz" not in block.timestamp and ElementTree.fromstring(block.render()).tag == "memory_context"
+
+
+def test_where_head_has_just_moved_git_says_what_is_unmerged_and_the_worker_is_not_waited_for(lab: Lab) -> None:
+    """A session that starts after `git switch` is when it matters; nobody but the worker writes the states down."""
+    repo = lab.repo()
+    lab.mem(repo, "remember", "timestamps are UTC", "--type", "decision")
+    lab.git(repo, "switch", "-q", "-c", "topic")
+    lab.git(repo, "commit", "-q", "--allow-empty", "-m", "topic")
+    lab.mem(repo, "remember", "the queue needs a dead letter table", "--type", "decision")
+    lab.git(repo, "switch", "-q", "main")
+    lab.git(repo, "commit", "-q", "--allow-empty", "-m", "main goes on")
+    told = Hooks(lab, repo).call("SessionStart", source="startup")
+    queue, utc = (next(line for line in told.splitlines() if text in line) for text in ("dead letter", "UTC"))
+    assert 'state="unmerged"' in queue and 'branch="topic"' in queue and "state=" not in utc
+
+
+def test_a_start_waits_no_longer_for_git_than_it_may(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "remember", "timestamps are UTC")
+    anchor = lab.git(repo, "rev-parse", "HEAD").strip()
+    for seconds, states in ((5, ["reachable"]), (-1, [])):
+        lab.git(repo, "commit", "-q", "--allow-empty", "-m", "main goes on")
+        place = Place(lab, repo)
+        found = place.store.with_cache(lambda cache, place=place, until=time.monotonic() + seconds: ready.stands(place.here, cache, [anchor], until))[0]
+        assert [s.state for s in found.values()] == states

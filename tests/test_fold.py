@@ -118,6 +118,21 @@ def test_a_superseded_memory_names_what_replaced_it() -> None:
     assert folded[new.id].status == fold.ACTIVE
 
 
+def test_an_edit_that_covers_another_memory_supersedes_it_and_keeps_its_own_id() -> None:
+    stays, gone = create("use postgres"), create("we use postgres")
+    merged = edit(stays.id, "use postgres", [stays.version, gone.version])
+    folded = fold.fold([stays, gone, merged])
+    assert folded[gone.id].status == fold.SUPERSEDED and folded[gone.id].superseded_by == [stays.id]
+    assert folded[stays.id].status == fold.ACTIVE and [v.version for v in folded[stays.id].versions] == [merged.version]
+
+
+def test_two_clones_that_merge_in_opposite_ways_lose_neither() -> None:
+    one, other = create("use redis"), create("use cookies")
+    here, there = edit(one.id, "use redis!", [one.version, other.version]), edit(other.id, "use cookies!", [one.version, other.version])
+    folded = fold.fold([one, other, here, there])
+    assert {m.status for m in folded.values()} == {fold.ACTIVE}
+
+
 def test_a_purge_takes_every_line_of_the_memory() -> None:
     one, other = create("a"), create("b")
     records = [one, other, edit(one.id, "x", [one.version]), made(record.envelope("purge", {"id": one.id}, "", {}))]

@@ -29,7 +29,7 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # The order of a reader, not of the alphabet; what is not named here follows.
-ORDER = ("remember", "recall", "list", "show", "log", "edit", "supersede", "forget", "purge", "share", "sign", "verify", "init", "uninstall", "status", "index", "stats", "doctor",
+ORDER = ("remember", "recall", "list", "show", "log", "why", "blame", "diff", "check", "bisect", "edit", "supersede", "forget", "purge", "share", "sign", "verify", "init", "uninstall", "status", "index", "stats", "doctor",
          "config", "export", "import")
 PLACEHOLDERS = {"message": "TEXT", "since": "TIME", "until": "TIME", "limit": "N", "title": "TEXT", "reason": "TEXT"}
 

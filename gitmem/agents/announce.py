@@ -1,6 +1,6 @@
-"""Tells the user, once, at the start of their next session, what capture stored without asking and what it suggests.
+"""Tells the user, once, at the start of their next session, what capture stored without asking, what it suggests, and how many proposals about stored memories wait.
 
-Owns `mem/captured`: one line for each memory stored and each suggestion made
+Owns `mem/captured`: one line for each memory stored, each suggestion and proposal made
 since it was last told of, kind and id, no text. The worker appends; the hook of
 a session's start reads, and once its answer is written it takes the lines away.
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 FILE = "captured"
 _TELLING = "captured.telling"  # what a hook has read and may not have said yet
 TAG = "captured"  # of memories that were stored unasked
-STORED, SUGGESTED = b"stored", b"suggested"
+STORED, SUGGESTED, PROPOSED = b"stored", b"suggested", b"proposed"
 _MOST = 100_000  # bytes that are kept
 _NAMED = 3  # ids in the message
 _RECENT = 24 * 3600  # seconds
 
 
-def add(mem_dir: str, stored: Iterable[str], suggested: Iterable[str] = ()) -> None:
+def add(mem_dir: str, stored: Iterable[str], suggested: Iterable[str] = (), proposed: Iterable[str] = ()) -> None:
     """Notes ids to tell of. A disk that takes nothing costs the announcement."""
-    lines = [STORED + b" " + i.encode() for i in stored] + [SUGGESTED + b" " + i.encode() for i in suggested]
+    lines = [STORED + b" " + i.encode() for i in stored] + [SUGGESTED + b" " + i.encode() for i in suggested] + [PROPOSED + b" " + i.encode() for i in proposed]
     if lines:
         _append(os.path.join(mem_dir, FILE), b"\n".join(lines) + b"\n")
 
@@ -71,12 +71,12 @@ def message(mem_dir: str) -> str:
             lines = f.read(_MOST).split(b"\n")
     except OSError:
         return ""
-    ids: dict[bytes, dict[str, None]] = {STORED: {}, SUGGESTED: {}}
+    ids: dict[bytes, dict[str, None]] = {STORED: {}, SUGGESTED: {}, PROPOSED: {}}
     for line in lines:
         kind, _, id = line.partition(b" ")
         if kind in ids and id.isalnum() and len(id) <= 64:
             ids[kind][id.decode("ascii", "replace")] = None
-    return _words(list(ids[STORED]), len(ids[SUGGESTED]))
+    return _words(list(ids[STORED]), len(ids[SUGGESTED]), len(ids[PROPOSED]))
 
 
 def told(mem_dir: str) -> None:
@@ -88,13 +88,14 @@ def told(mem_dir: str) -> None:
         pass  # told again, rather than the session held up
 
 
-def _words(stored: list[str], suggested: int) -> str:
+def _words(stored: list[str], suggested: int, proposed: int) -> str:
     parts = []
     if stored:
         names = ", ".join(i[:8] for i in stored[:_NAMED]) + (", …" if len(stored) > _NAMED else "")
         parts.append(f"{len(stored)} {'memory was' if len(stored) == 1 else 'memories were'} captured ({names}): `git mem list --scope private` shows, `git mem forget ID` takes back")
-    if suggested:
-        parts.append(f"{suggested} suggestion{'s wait' if suggested > 1 else ' waits'}: `git mem review`")
+    waiting = [f"{n} {what}{'s' * (n > 1)}" for n, what in ((suggested, "suggestion"), (proposed, "proposal")) if n]
+    if waiting:
+        parts.append(f"{' and '.join(waiting)} wait{'s' * (suggested + proposed == 1)}: `git mem review`")
     return "git mem: " + "; ".join(parts) if parts else ""
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..engine.cache import Cache
+from ..feedback import tally
 from ..store import Store
 from . import receipts, session
 
@@ -20,11 +21,13 @@ def counts(cache: Cache) -> dict[str, Any]:
     routes: Counter[str] = Counter()
     for receipt in found:
         routes.update({route: len(ids) for route, ids in receipt["shown"].items()})
+    sessions = {r["session"] for r in found}
     return {
-        "sessions": len({r["session"] for r in found}),
+        "sessions": len(sessions),
         "shown": dict(routes.most_common()),
         "agents": dict(Counter(r["agent"] or "unknown" for r in found).most_common()),
         "used": len({(r["session"], id) for r in found for id in r["used"]}),
+        "feedback": tally.counts(cache, len(sessions)),
     }
 
 

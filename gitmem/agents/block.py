@@ -11,7 +11,7 @@ none of its slow parts: every session waits for it.
 
 from __future__ import annotations
 
-from ..anchors import standing
+from ..anchors import staleness, standing
 from ..core import plain
 
 TYPE_CHECKING = False
@@ -39,10 +39,11 @@ NOTHING = "no memories here yet; git mem remember TEXT keeps one"
 class Item:
     """One memory in a block. `text` is all of it; `most` says how many characters are shown."""
 
-    __slots__ = ("_written", "at", "author", "branch", "commit", "id", "into", "most", "paths", "private", "reason", "section", "similar", "state", "text", "title", "type", "why")
+    __slots__ = ("_written", "aged", "at", "author", "branch", "commit", "id", "into", "most", "paths", "private", "reason", "replaced", "section", "similar", "state", "text", "title", "type", "why")
 
     def __init__(self, id: str, type: str, text: str, *, title: str = "", at: str = "", author: str = "", branch: str = "", commit: str = "", state: str = "unknown",
-                 reason: str = "", into: str = "", paths: Sequence[str] = (), private: bool = False, why: Sequence[str] = (), section: str = RELEVANT) -> None:
+                 reason: str = "", into: str = "", paths: Sequence[str] = (), private: bool = False, why: Sequence[str] = (), section: str = RELEVANT,
+                 aged: Sequence[staleness.State] = ()) -> None:
         self.id = id
         self.type = type
         self.title = title
@@ -55,9 +56,11 @@ class Item:
         self.reason = reason  # why the state is unknown
         self.into = into
         self.paths = list(paths)
+        self.aged = staleness.of(dict(enumerate(aged)), len(self.paths))  # what became of each path
         self.private = private
         self.why = list(why)
         self.section = section
+        self.replaced = ""  # the branch or commit on which it was superseded, where that is not merged here
         self.similar: list[str] = []  # ids of memories that say the same
         self.most = SHORT
         self._written: tuple[int, str, str] = (0, "", "")  # the XML of a length and a section
@@ -85,11 +88,23 @@ class Item:
             out.append(("state", self.state))
             if self.state == "unmerged" and self.branch:
                 out.append(("branch", shortened(self.branch, _NAME)))
+        if self.replaced:
+            out.append(("superseded_on", shortened(self.replaced, _NAME)))
         if self.private:
             out.append(("scope", "private"))
+        stale = staleness.remark(self.aged)
+        if stale:
+            out.append(("stale", ending(stale, _PATH + 12)))
         if self.paths:
             out.append(("files", " ".join([ending(path, _PATH) for path in self.paths[:_PATHS]]) + (f" +{len(self.paths) - _PATHS}" if len(self.paths) > _PATHS else "")))
         return out
+
+    @property
+    def staleness(self) -> str:
+        """What became of its paths in one word; "none" where it names none."""
+        if not self.paths:
+            return "none"
+        return staleness.worst(self.aged) or (staleness.UNKNOWN if all(s.state == staleness.UNKNOWN for s in self.aged) else staleness.SAME)
 
     def xml(self) -> str:
         most, section, text = self._written
@@ -113,7 +128,8 @@ class Item:
                 "scope": "private" if self.private else "team",
                 "anchor": {"commit": self.commit or None, "branch": self.branch or None, "state": self.state, **({"squashed_into": self.into} if self.into else {}),
                            **({"reason": self.reason} if self.reason else {})},
-                "paths": [{"path": path, "state": "unknown"} for path in self.paths], "staleness": "unknown", "why": self.why, "similar": self.similar}
+                "paths": [{"path": path, "state": s.state, **({"now": s.now} if s.now else {})} for path, s in zip(self.paths, self.aged, strict=True)],
+                "staleness": self.staleness, "why": self.why, "similar": self.similar}
 
 
 class Block:
@@ -131,6 +147,7 @@ class Block:
         self.tier = tier  # why this budget
         self.items = list(items)
         self.waiting = False  # whether nobody has looked yet where memories stand
+        self.unaged = False  # whether nobody has looked yet what became of their paths
         self.current = True  # whether the facts of git behind it are those of this HEAD; where not, the worker should be asked
         self.degraded = degraded  # why this block may lack something, "" where it does not
 
@@ -180,8 +197,8 @@ class Block:
         head = f'<memory_context source="{_attribute(self.source)}" timestamp="{_attribute(self.timestamp)}"'
         if not self.items:
             return f"{head}>{_attribute(self._nothing())}</memory_context>\n"
-        merged = ' merged="unknown"' if self.waiting else ""
-        out = [f'{head} staleness="unknown"{merged}>\n<note>{NOTE}</note>\n<project_scope>\n<project>{_attribute(shortened(self.project, _NAME))}</project>\n']
+        merged = (' staleness="unknown"' if self.unaged else "") + (' merged="unknown"' if self.waiting else "")
+        out = [f'{head}{merged}>\n<note>{NOTE}</note>\n<project_scope>\n<project>{_attribute(shortened(self.project, _NAME))}</project>\n']
         if self.branch:
             out.append(f"<branch>{_attribute(shortened(self.branch, _NAME))}</branch>\n")
         out.append(f"<memories>{self.total}</memories>\n<token_budget>{self.budget}</token_budget>\n</project_scope>\n")
@@ -201,7 +218,7 @@ class Block:
         if not self.items:
             return _bare(self._nothing()) + "\n"
         out = [f"# Memory of {_bare(shortened(self.project, _NAME))}{', branch ' + _bare(shortened(self.branch, _NAME)) if self.branch else ''}\n\n> {NOTE}\n\n"
-               f"As of {_bare(self.timestamp)}. {self.total} memories, budget {self.budget} tokens, staleness unknown{', merged or not: unknown' if self.waiting else ''}.\n"]
+               f"As of {_bare(self.timestamp)}. {self.total} memories, budget {self.budget} tokens{', staleness unknown' if self.unaged else ''}{', merged or not: unknown' if self.waiting else ''}.\n"]
         if self.degraded:
             out.append(f"Degraded: {_bare(shortened(self.degraded, 2 * _NAME))}\n")
         for name in SECTIONS:

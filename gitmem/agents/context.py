@@ -3,7 +3,7 @@
 Gathers candidates through indexes of the cache (never all memories), scores
 them (`relevance`), chooses (`briefing`) and frames them (`block`).
 
-Promises. No git process, no file but the cache. The same notes, HEAD and
+Promises. No git process of its own, no file but the cache. The same notes, HEAD and
 session give the same block: its time is that of the newest memory, not of a
 clock. What the policy `mem.trust` does not let be injected is not in it. Text
 comes from stored lines that were hashed against their version.
@@ -13,21 +13,25 @@ from __future__ import annotations
 
 import os
 
-from ..anchors import standing
+from ..anchors import staleness, standing
 from ..core import record, text
-from ..engine import stored
+from ..engine import comeback, stored
 from ..engine.document import PRIVATE
 from ..engine.filters import Filter
+from ..feedback import learned
 from ..signing import trust
 from . import briefing, facts, relevance
-from .block import Block, Item
+from .block import ID, Block, Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ..engine.cache import Cache
     from ..git.here import Here
+
+    Look = Callable[[Sequence[str]], Mapping[str, standing.Stand]]
+    Ages = Callable[[Cache, Iterable[int], str], Mapping[int, Mapping[int, staleness.State]]]
 
 SOURCES = {"start": "SessionStart", "subagent": "SubagentStart", "compact": "SessionStart:compact", "cli": "git mem context"}
 NEWEST, OF_A_KIND, BY_WORDS, BY_PATHS = 300, 20, 100, 300  # candidates of each route
@@ -39,28 +43,30 @@ _PREFIXES = frozenset(text.terms("feature feat fix bugfix hotfix chore wip user 
 AGAIN = 10.0  # what puts a memory that was told before in front of all others
 
 
-def build(cache: Cache, here: Here, *, budget: int | None = None, purpose: str = "start", session_lines: Mapping[str, Sequence[str]] | None = None) -> Block:
-    """The block for this repository and HEAD. `budget`: tokens, None for the setting or the tier.
+def build(cache: Cache, here: Here, *, budget: int | None = None, purpose: str = "start", session_lines: Mapping[str, Sequence[str]] | None = None,
+          only: Filter | None = None, aged: Ages = staleness.read, look: Look | None = None) -> Block:
+    """The block for this repository and HEAD. `budget`: tokens, None for the setting or the tier; `only`: of these memories; `aged`: what became of paths.
 
     `session_lines`: what `session.read` gives; its touched files count as work
-    at hand, and after compaction what was shown comes first again.
+    at hand, and after compaction what was shown comes first again. `look` says where
+    anchors stand of which the cache does not know it for this HEAD.
     """
     known = facts.read(cache, here.head)
     session = session_lines or {}
-    wanted = trust.Trust(here.settings, here.home).injectable(cache, Filter())
+    wanted = comeback.seen_from(cache, trust.Trust(here.settings, here.home).injectable(cache, only or Filter()), "" if only else here.head)
     total = wanted.count(cache)
     tokens, tier = _budget(here, budget, total, known)
     frame = Block(source=SOURCES.get(purpose, purpose), project=project(here), branch=here.branch, head=here.head, total=total, budget=tokens, tier=tier)
     frame.current = known.current or not here.head
-    found = _Candidates(cache, wanted)
+    found = _Candidates(cache, wanted, aged)
     newest = found.newest_time()
     frame.timestamp = (newest if relevance.days(newest) is not None else known.time)[:20]
     if total:
         again = list(session.get("shown", ()))[-briefing.MOST :] if purpose == "compact" else []
         found.gather(known, _branch_terms(here.branch), session.get("touched", ()), again)
-        items = found.items(here, frame.timestamp, set(again))
-        frame.waiting = found.waiting
-        frame.current = frame.current and not found.waiting
+        items = found.items(here, frame.timestamp, set(again), look)
+        frame.waiting, frame.unaged = found.waiting, found.unaged
+        frame.current = frame.current and not found.waiting and not found.unaged
         briefing.choose(frame, items)
     return frame
 
@@ -104,9 +110,10 @@ def _branch_terms(branch: str) -> list[str]:
 class _Candidates:
     """Rows that may be told, with what speaks for each."""
 
-    def __init__(self, cache: Cache, wanted: Filter) -> None:
+    def __init__(self, cache: Cache, wanted: Filter, aged: Ages = staleness.read) -> None:
         self.cache = cache
-        self.only, self.args = ("", []) if wanted.empty else wanted.sql()
+        self.aged = aged
+        self.only, self.args = ("", []) if wanted.plain else wanted.sql()
         self.at: dict[int, str] = {}
         self.paths: dict[int, float] = {}
         self.hand: dict[int, float] = {}
@@ -114,6 +121,7 @@ class _Candidates:
         self.recent: dict[int, float] = {}
         self.wanted: set[int] = set()  # rows whose text is read in any case: blockers, decisions, what was told before
         self.waiting = False  # whether nobody has looked yet where some of them stand
+        self.unaged = False  # the same of their paths
 
     def _rows(self, condition: str, limit: int, *args: object) -> list[tuple[int, str]]:
         """(row, time) of active memories, the newest first."""
@@ -177,7 +185,7 @@ class _Candidates:
             return {}
         return relevance.word_scores(self.cache.lexical(text.match_expression(used), (1.5, 1.0, 1.0), BY_WORDS, self.only, self.args))
 
-    def items(self, here: Here, newest: str, again: set[str]) -> list[tuple[float, Item]]:
+    def items(self, here: Here, newest: str, again: set[str], look: Look | None = None) -> list[tuple[float, Item]]:
         """(score, item) of the best candidates; what was told before (`again`) first."""
         fresh = relevance.freshness([at or "" for at in self.at.values()], newest)
         paths, hand, branch, recent = self.paths.get, self.hand.get, self.branch.get, self.recent.get
@@ -189,14 +197,24 @@ class _Candidates:
         loaded = [(row, data, scope) for row, (data, scope, _) in zip(best, stored.load(self.cache, best), strict=True)]
         stands = standing.read(self.cache, [stored.commit_of(data) for _, data, _ in loaded], here.head)
         self.waiting = standing.waiting(stands)
+        if look and self.waiting:
+            stands.update(look([anchor for anchor, stand in stands.items() if stand.reason == standing.WAITING]))
+        aged = self.aged(self.cache, best, here.head)
+        learnt = learned.values(self.cache, best)
+        back = comeback.told(self.cache, best)
         out = []
         for row, data, scope in loaded:
+            named = stored.paths(data)
+            ages = staleness.of(aged.get(row), len(named))
+            self.unaged = self.unaged or any(s.reason == staleness.WAITING for s in ages)
             stand = stands.get(stored.commit_of(data)) or standing.Stand(standing.UNKNOWN, "")
             item = Item(record.clean(data["id"]), stored.word(data.get("type")) or record.DEFAULT_TYPE, record.clean(data["body"]), title=stored.word(data.get("title")) or "",
                         at=stored.word(data.get("at")) or "", author=stored.word(data.get("author")) or "", branch=stored.word(data.get("branch")) or "",
-                        commit=stand.commit, state=stand.state, reason=stand.reason, into=stand.into, paths=[path for path, _ in stored.paths(data)],
-                        private=scope == PRIVATE, why=self._why(row))
-            out.append((scores[row] * relevance.prior(stand.state, data.get("confidence")) + AGAIN * (item.id in again), item))
+                        commit=stand.commit, state=stand.state, reason=stand.reason, into=stand.into, paths=[path for path, _ in named],
+                        private=scope == PRIVATE, why=self._why(row), aged=ages)
+            if row in back:
+                item.replaced = back[row][1] or back[row][2][:ID]
+            out.append((scores[row] * relevance.prior(stand.state, data.get("confidence"), learnt.get(row), staleness.worst(ages), stand.reason) + AGAIN * (item.id in again), item))
         return out
 
     def _why(self, row: int) -> list[str]:

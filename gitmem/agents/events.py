@@ -5,7 +5,8 @@ what was shown is not shown again in a session. Files a tool changed and tools
 that failed are noted by path and name; no text of a prompt, a command, an
 answer or a memory is kept, unless `mem.capture` is `all`: then what was said
 and what a tool changed waits in the spool for the worker (`capture/sources`).
-Stop prints nothing: whatever it says would start another turn. SessionEnd
+Stop prints nothing: whatever it says would start another turn; of an answer the
+ids of memories in it are noted, where the session was shown them. SessionEnd
 leaves everything to the worker.
 """
 
@@ -74,7 +75,8 @@ def _inject(call: Call, purpose: str) -> None:
     lines = session.read(here.mem_dir, call.session)
 
     def build(cache: ready.Cache, budget: int | None = None) -> Block:
-        return context.build(cache, here, budget=budget, purpose=purpose, session_lines=lines)
+        look = (lambda anchors: ready.stands(here, cache, anchors, call.half)) if purpose == "start" else None
+        return context.build(cache, here, budget=budget, purpose=purpose, session_lines=lines, look=look)
 
     def fitting(cache: ready.Cache) -> Block:
         found = build(cache)
@@ -188,8 +190,10 @@ def _rest(call: Call) -> None:
 
     if not call.here:
         return
+    answer = protocol.text(call.payload, *_ANSWERS)
+    _cite(call, answer)
     if _captures(call):
-        _hear(call, "assistant", protocol.text(call.payload, *_ANSWERS))
+        _hear(call, "assistant", answer)
         if spool.waiting(call.here.mem_dir):
             spool.wake(call.here.common_dir)
     spool.rescue(call.here.common_dir)
@@ -228,11 +232,25 @@ def _leave(call: Call, line: bytes) -> None:
             call.failed(f"cannot append: {type(e).__name__}")
 
 
-def _nothing(call: Call) -> None:
-    """A subagent's end is no end of ours; compaction itself ends one that has no type."""
+def _cite(call: Call, answer: str) -> None:
+    """Notes which of the memories that this session was shown an answer names; nothing of the answer itself."""
+    if not call.here or not answer:
+        return
+    told = session.told(call.here.mem_dir, call.session)
+    if told:
+        from ..feedback import usage
+
+        named = usage.cited(answer, told)
+        if named:
+            call.note("cited", named)
+
+
+def _subagent_rest(call: Call) -> None:
+    """A subagent's end is no end of ours, but it has an answer; compaction itself ends one that has none."""
+    _cite(call, protocol.text(call.payload, *_ANSWERS))
 
 
 HANDLERS: dict[str, Callable[[Call], None]] = {
     "SessionStart": _start, "UserPromptSubmit": _prompt, "PreToolUse": _before_tool, "PostToolUse": _after_tool, "PostToolUseFailure": _failed_tool,
-    "Stop": _rest, "SubagentStart": _subagent, "SubagentStop": _nothing, "PreCompact": _compact, "SessionEnd": _end,
+    "Stop": _rest, "SubagentStart": _subagent, "SubagentStop": _subagent_rest, "PreCompact": _compact, "SessionEnd": _end,
 }

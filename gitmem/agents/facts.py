@@ -60,6 +60,11 @@ def _number(value: object, default: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
+def key_of(head: str) -> str:
+    """The name under which the cache keeps the facts of a commit."""
+    return _KEY + head
+
+
 def read(cache: Cache, head: str) -> Facts:
     """What the cache has: for this HEAD, else for the one before; empty where nothing is known."""
     found = dict(cache.db.execute("SELECT key, value FROM meta WHERE key IN (?, 'facts')", (_KEY + head,)))

@@ -24,9 +24,10 @@ from ..signing import trust
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import TypeVar
 
+    from ..anchors.standing import Stand
     from ..git.here import Here
     from ..truth.notes import Notes
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 _ATTEMPTS = 3  # others may replace the cache while we open it
 _LOCK = 0.02  # seconds to wait for another process that makes or checks the file
 _SUMMED = 64_000_000  # bytes of a cache file whose pages can be summed while somebody waits: 40 ms
+_LOOK = 0.1  # seconds that git may take while a session's start waits
 _SIGNATURES = 0.05  # seconds that must be left for signatures to be checked now
 
 
@@ -150,6 +152,25 @@ def _take_in(here: Here, cache: Cache, until: float) -> bool:
         return index.refresh(cache, sources, table(), most=index.ON_THE_SPOT, until=until) is not None
     except MemError:
         return False  # git failed: the worker says why
+    finally:
+        git.close()
+
+
+def stands(here: Here, cache: Cache, anchors: Sequence[str], until: float) -> Mapping[str, Stand]:
+    """Where anchors stand that the worker has not looked at for this HEAD, as git says; empty where it fails or takes longer than _LOOK. For the start of a session, which can wait a little."""
+    from ..anchors import where
+    from ..core.errors import MemError
+    from ..git.gitcmd import Git
+    from ..git.layout import Repo
+
+    git = Git(here.git_dir)
+    git.common_dir = here.common_dir
+    git.until = min(until, monotonic() + _LOOK)  # a history of 100,000 commits without a commit-graph takes a second
+    try:
+        repo = Repo(git, here.git_dir, here.common_dir, "", here.bare, "sha256" if here.hex_len == 64 else "sha1", here.top)
+        return where.stands(repo, cache, anchors, here.head, git.until - monotonic())
+    except MemError:
+        return {}
     finally:
         git.close()
 

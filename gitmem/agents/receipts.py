@@ -3,8 +3,9 @@
 Hooks only append to the session's file (`session`); the worker makes one
 record of op `receipt` for each part of a session that ended, or was idle for
 a day (Codex tells no end, and a client may crash), all in one commit of the
-private notes. `docs/format.md` has the fields: ids, object ids, times and
-counts, no text of a memory, a prompt or a path. A receipt is no memory.
+private notes; beside each goes one of op `feedback` (`heed`). `docs/format.md`
+has the fields: ids, object ids, times and counts, no text of a memory, a prompt
+or a path. A receipt is no memory.
 
 Promise: nothing is written twice. A part is named by its session and its
 first line, so a worker that was killed before it marked the file names it
@@ -26,14 +27,13 @@ from ..core import record
 from ..core.digest import sha256
 from ..core.errors import MemError
 from ..engine.cache import Cache
-from ..engine.document import ACTIVE, PRIVATE
-from ..engine.filters import above
+from ..engine.document import PRIVATE
+from ..feedback import heed, usage
 from ..store import Store
 from . import session
 from .session import Entry
 
 IDLE = 24 * 3600  # seconds without a line after which a session counts as ended
-_PART = 500  # values in one SQL condition
 _UUID = frozenset("0123456789abcdefABCDEF-")
 
 
@@ -44,16 +44,19 @@ def tend(store: Store, now: float | None = None) -> int:
     """Writes the receipts of all sessions that ended or are idle, then removes old session files; returns how many receipts."""
     now = time.time() if now is None else now
     made: dict[str, dict[str, Any]] = {}
+    told: dict[str, dict[str, Any]] = {}
     covered: list[tuple[str, Entry]] = []
     for path, parts in due(store.repo.mem_dir, now):
-        made.update((data["id"], data) for data in _drafts(store, path, parts) if data)
+        for receipt, said in _drafts(store, path, parts):
+            made.update({receipt["id"]: receipt} if receipt else {})
+            told.update({said["id"]: said} if said else {})
         covered.append((path, parts[-1][-1]))
-    if made:
-        known = store.with_cache(lambda cache: {line for id in made for line in _lines(cache, id)})[0]
-        # Not signed: a receipt is this clone's own, and a worker can ask nobody for a passphrase.
-        lines = [line for line in map(record.dump, made.values()) if line not in known]
+    if made or told:
+        known = store.with_cache(lambda cache: {line for id in (*made, *told) for line in _lines(cache, id)})[0]
+        # Not signed: they are this clone's own, and a worker can ask nobody for a passphrase.
+        lines = [line for line in map(record.dump, (*made.values(), *told.values())) if line not in known]
         if lines:
-            store.append("private", [("", line) for line in lines], f"git mem: {len(lines)} receipt{'s' * (len(lines) != 1)}")
+            store.append("private", [("", line) for line in lines], f"git mem: {len(made)} receipt{'s' * (len(made) != 1)}" if made else "git mem: feedback")
     for path, entry in covered:
         session.mark(path, entry)
     session.evict(store.repo.mem_dir, now)
@@ -84,18 +87,18 @@ def _parts(entries: list[Entry]) -> list[list[Entry]]:
     return [part for part in parts if part]
 
 
-def _drafts(store: Store, path: str, parts: list[list[Entry]]) -> list[dict[str, Any] | None]:
-    """What `_draft` makes of each part of a session's file; of the lines before them it takes what was shown and the session's id."""
+def _drafts(store: Store, path: str, parts: list[list[Entry]]) -> list[tuple[dict[str, Any] | None, dict[str, Any] | None]]:
+    """(receipt, feedback) of each part of a session's file; of the lines before them it takes what was shown and the session's id."""
     entries = session.entries(path)
     first = next((i for i, entry in enumerate(entries) if parts and entry[3] == parts[0][0][3]), 0)
-    before = _ids(entries[:first])
     name = next((values[0] for kind, _, values, _ in entries if kind == "id" and values), "")
     if len(name) != 36 or not _UUID.issuperset(name):
         name = os.path.basename(path)  # an agent's name for it may be any text
+    before = entries[:first]
     out = []
     for part in parts:
-        out.append(_draft(store, name.lower(), part, before))
-        before |= _ids(part)
+        out.append(_draft(store, name.lower(), before, part))
+        before = before + part
     return out
 
 
@@ -103,11 +106,12 @@ def _ids(part: list[Entry]) -> set[str]:
     return {v for kind, _, values, _ in part if kind == "shown" for v in values if _is_id(v)}
 
 
-def _draft(store: Store, name: str, part: list[Entry], before: set[str]) -> dict[str, Any] | None:
-    """The record of one part; None where no memory was shown in it and none that was shown before was of use."""
+def _draft(store: Store, name: str, before: list[Entry], part: list[Entry]) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """The two records of one part, each None where it would say nothing. `before`: the session's lines before it."""
     routes: dict[str, dict[str, None]] = {}
     about: dict[str, str] = {}
     touched: dict[str, None] = {}
+    cited: list[list[str]] = []
     said: dict[str, str] = {}
     for kind, _, values, _ in part:
         if kind == "shown":
@@ -119,15 +123,24 @@ def _draft(store: Store, name: str, part: list[Entry], before: set[str]) -> dict
             routes.setdefault(route if route in session.ROUTES else "prompt", {}).update(dict.fromkeys(ids))
         elif kind == "touched":
             touched.update(dict.fromkeys(values))
+        elif kind == "cited":
+            cited.append([v for v in values if _is_id(v)])
         elif kind == "start":
             said.setdefault(kind, values[0] if values else "")
         elif kind == "end":
             said[kind] = values[0] if values else ""
     shown = {route: list(ids) for route, ids in sorted(routes.items()) if ids}
-    known = before | _ids(part)
-    used = _used(store, list(touched), known) if touched and known else {}
+    known = _ids(before) | _ids(part)
+    heads = {v for kind, _, values, _ in (*before, *part) if kind == "shown" for v in values if v.startswith("head=")}
+    named, open_ = heed.naming(store, touched, known, {v[len("head=") :] for v in heads})
+    told = usage.stretches([*before, *part])
+    used = usage.changed_after(told, named, len(before)) if named else {}
+    unsure = usage.changed_after(told, open_, len(before)).keys() - used.keys() if open_ else set()
+    # Of what may have been used and may not, nothing is said: neither use nor neglect.
+    heeded = {route: left for route, ids in shown.items() if (left := [id for id in ids if id not in unsure])}
+    feedback = heed.draft(name, part[0][3], _when(part[-1][1]), heeded, [[id for id in ids if id in known] for ids in cited], used)
     if not shown and not used:
-        return None
+        return None, feedback
     id = sha256(b"git mem receipt\n" + name.encode() + b"\n" + part[0][3]).hexdigest()
     head = record.object_id(about.get("head"))
     fields = {
@@ -135,33 +148,9 @@ def _draft(store: Store, name: str, part: list[Entry], before: set[str]) -> dict
         "agent": _word(about.get("agent", "")), "source": _word(said.get("start", "")), "end": _word(said.get("end", "idle")),
         "started": _when(part[0][1]), "ended": _when(part[-1][1]), "head": head,
         "tips": {ref: tip for ref, tip in sorted(about.items()) if ref.startswith("refs/notes/") and record.object_id(tip)},
-        "shown": shown, "files": len(touched), "used": used,
+        "shown": shown, "files": len(touched), "used": {id: len(paths) for id, paths in sorted(used.items())},
     }
-    return {"v": record.FORMAT, "op": "receipt", "id": id[:32], "n": id[32:48], "at": fields["ended"], **{k: v for k, v in fields.items() if v}}
-
-
-def _used(store: Store, touched: list[str], shown: set[str]) -> dict[str, int]:
-    """{memory shown: how many of the touched files it names, itself or a directory above}."""
-    files: dict[str, set[str]] = {}
-    for path in touched:
-        inside = os.path.relpath(path, store.home) if os.path.isabs(path) else os.path.normpath(path)
-        if inside.startswith(".."):
-            continue
-        for name in above(inside.replace(os.sep, "/")):
-            files.setdefault(name, set()).add(inside)
-
-    def read(cache: Cache) -> dict[str, int]:
-        named: dict[str, set[str]] = {}
-        values = [v.encode("utf-8", "replace").decode() for v in files]
-        for at in range(0, len(values), _PART):
-            part = values[at : at + _PART]
-            sql = f"SELECT DISTINCT id, value FROM label JOIN memory USING(row) WHERE kind = 'path' AND status = {ACTIVE} AND value IN ({','.join('?' * len(part))})"
-            for id, value in cache.db.execute(sql, part):
-                if id in shown:
-                    named.setdefault(id, set()).update(files.get(value, ()))
-        return {id: len(found) for id, found in sorted(named.items()) if found}
-
-    return store.with_cache(read)[0]
+    return {"v": record.FORMAT, "op": "receipt", "id": id[:32], "n": id[32:48], "at": fields["ended"], **{k: v for k, v in fields.items() if v}}, feedback
 
 
 def _is_id(value: str) -> bool:
@@ -181,7 +170,7 @@ def _when(at: float) -> str:
 
 
 def _lines(cache: Cache, id: str) -> list[bytes]:
-    return [raw for (raw,) in cache.db.execute("SELECT raw FROM line WHERE memory = CAST(? AS BLOB) AND op = 'receipt'", (id,))]
+    return [raw for (raw,) in cache.db.execute("SELECT raw FROM line WHERE memory = CAST(? AS BLOB) AND op IN ('receipt', 'feedback')", (id,))]
 
 
 def stored(cache: Cache) -> list[dict[str, Any]]:
@@ -211,7 +200,7 @@ def listed(store: Store, wanted: str = "", limit: int | None = None) -> list[dic
     found: dict[str, dict[str, Any]] = {}
     for path, last in session.files(store.repo.mem_dir):
         parts = [] if session.settled(path) else _parts(session.pending(path))
-        for part, data in zip(parts, _drafts(store, path, parts), strict=True):
+        for part, (data, _) in zip(parts, _drafts(store, path, parts), strict=True):
             if data:
                 over = part[-1][0] == "end" or now - last > IDLE
                 found[data["id"]] = _public(data if over else {**data, "ended": None, "end": None}, "waiting" if over else "open")

@@ -12,6 +12,10 @@ from __future__ import annotations
 
 from math import exp, log
 
+from ..anchors import staleness
+from ..anchors.standing import ABANDONED, ABSENT
+from ..feedback import credit
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,6 +25,7 @@ PATHS, HAND, BRANCH, RECENT, AGE = 0.7, 0.7, 1.0, 0.05, 0.3
 TOUCHED, OWN = 1.0, 0.5  # of the files at hand: those of the session, those of the branch
 HALF = 30.0  # days after which age has lost half of its share
 UNMERGED = 0.5  # prior of a memory from a branch that HEAD does not contain
+LEFT = 0.4  # of one from a branch that was given up: nothing holds its commit
 UNKNOWN = 0.9  # and of one whose place in the history is not known
 DOUBT = 0.2  # how much of a score full doubt of its writer can take away
 
@@ -77,9 +82,9 @@ def score(paths: float, hand: float, branch: float, recent: float, age: float) -
     return PATHS * paths + HAND * hand + BRANCH * branch + RECENT * recent + AGE * age
 
 
-def prior(state: str, confidence: object) -> float:
-    """What a score is multiplied by: the branch it stands on, and what its writer thought of it."""
-    out = UNMERGED if state == "unmerged" else UNKNOWN if state == "unknown" else 1.0
+def prior(state: str, confidence: object, learned: float | None = None, stale: str = "", reason: str = "") -> float:
+    """What a score is multiplied by: the branch it stands on, what its writer thought of it, what use has taught (0 to 1, None where nothing is known), what became of its files."""
+    out = (LEFT if reason == ABANDONED else UNMERGED if state == "unmerged" or reason == ABSENT else UNKNOWN if state == "unknown" else 1.0) * staleness.FACTORS.get(stale, 1.0)
     if isinstance(confidence, (int, float)) and not isinstance(confidence, bool) and 0 <= confidence <= 1:
         out *= 1 - DOUBT * (1 - confidence)
-    return out
+    return out if learned is None else out * credit.factor(learned)

@@ -23,10 +23,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# "shown": ids of memories, among them `about` words; "touched": paths from the top of the tree; "failed": names of what failed;
+# "shown": ids of memories, among them `about` words; "touched": paths from the top of the tree; "failed": names of what failed; "cited": ids that an answer named;
 # "start": the session's source (startup, resume ...); "context": the model forgot what it saw before (compact, clear);
 # "end": why it ended; "receipt": the last line that receipts tell of; "id": the session's own id, in the first line.
-KINDS = ("shown", "touched", "failed", "start", "context", "end", "receipt", "id")
+KINDS = ("shown", "touched", "failed", "cited", "start", "context", "end", "receipt", "id")
 ROUTES = ("start", "prompt", "subagent", "compact", "tool")
 
 DIR = "sessions"
@@ -71,6 +71,12 @@ def shown(mem_dir: str, session: str | None) -> set[str]:
         elif kind == "context":
             found.clear()
     return found
+
+
+def told(mem_dir: str, session: str | None) -> list[str]:
+    """Ids that the session or one of its subagents was ever shown, each once."""
+    lines = entries(path_of(mem_dir, session)) if session else []
+    return list(dict.fromkeys([v for kind, _, values, _ in lines if kind == "shown" for v in values if "=" not in v]))
 
 
 def read(mem_dir: str, session: str | None) -> dict[str, list[str]]:

@@ -23,7 +23,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..anchors import where
+from ..anchors import staleness, where
 from ..core import plain, redact
 from ..core.errors import MemError
 from ..core.record import Record
@@ -102,9 +102,9 @@ def choose(store: Store, most: int = MOST, *, team_only: bool = False, only: set
 
 
 def _worthy(item: dict[str, Any]) -> bool:
-    sure = item["confidence"] is None or item["confidence"] >= SURE
+    sure = (item["stated_confidence"] is None or item["stated_confidence"] >= SURE) and not item.get("use", {}).get("contradicted")
     here = item["anchor"]["state"] not in (where.UNMERGED, where.UNKNOWN) or not item["anchor"]["commit"]
-    gone = item["paths"] and all(p["state"] == where.GONE for p in item["paths"])
+    gone = item["paths"] and all(p["state"] == staleness.GONE for p in item["paths"])
     named = re.fullmatch(r"[0-9a-f]{8,64}", item["id"])  # it goes into a command for agents; a foreign record's can be any text
     return bool(named and sure and here and not gone and item["body"].strip() and not redact.check({k: item[k] for k in ("title", "body")}))
 

@@ -43,7 +43,7 @@ class Patches:
 
     def learn(self, commits: Iterable[str]) -> bool:
         """Sees to it that the patch-ids of these commits are known; False where time ran out."""
-        missing = self._missing(list(dict.fromkeys(commits)))
+        missing = self.missing(list(dict.fromkeys(commits)))
         done = 0
         for line, id in self._make(missing):
             self._new[line] = id
@@ -52,7 +52,8 @@ class Patches:
                 self.save()
         return done == len(missing)
 
-    def _missing(self, commits: list[str]) -> list[str]:
+    def missing(self, commits: list[str]) -> list[str]:
+        """Those of the commits whose patch-id is not known yet."""
         known = set(self._new)
         for i in range(0, len(commits), 500):
             part = [bytes.fromhex(c) for c in commits[i : i + 500]]
@@ -96,12 +97,12 @@ class Patches:
 
     def own(self, commits: Iterable[str]) -> dict[str, str]:
         """{commit: patch-id} of those whose patch-id is known and not empty."""
-        out = {}
-        for commit in commits:
-            row = self.cache.db.execute("SELECT id FROM patch WHERE commit_id = ?", (bytes.fromhex(commit),)).fetchone()
-            id = self._new.get(commit) or (row[0].hex() if row else "")
-            if id:
-                out[commit] = id
+        asked = list(commits)
+        out: dict[str, str] = {}
+        for i in range(0, len(asked), 500):
+            part = [bytes.fromhex(c) for c in asked[i : i + 500]]
+            out.update((c.hex(), id.hex()) for c, id in self.cache.db.execute(f"SELECT commit_id, id FROM patch WHERE id <> x'' AND commit_id IN ({','.join('?' * len(part))})", part))
+        out.update((c, id) for c in asked if (id := self._new.get(c)))
         return out
 
     def holders(self, ids: Iterable[str]) -> dict[str, list[str]]:
@@ -134,7 +135,7 @@ class Patches:
             for sql, values in self._later:
                 db.execute(sql, values)
 
-        if self.cache.keep(_PATIENCE, write):
+        if self.cache.keep(0.05 if self.hurried else _PATIENCE, write):
             self._new.clear()
             self._new_branches.clear()
             self._later.clear()

@@ -9,7 +9,8 @@ the same change as an offer. With nothing to do it costs two git processes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..core import record
@@ -18,8 +19,9 @@ from ..core.errors import MemError
 from ..engine import guard
 from ..engine.cache import Cache
 from ..engine.document import SCOPE_BITS
+from ..git.layout import Repo
 from ..store import Store
-from . import marks, standing, twins, where
+from . import aging, headmove, marks, revive, staleness, standing, twins, where
 from .ancestry import Ancestry
 from .patches import Patches
 
@@ -36,9 +38,9 @@ def _lock(store: Store) -> str:
     return os.path.join(store.repo.mem_dir, "anchors")
 
 
-def go_on_later(store: Store, stands: dict[str, where.Stand]) -> None:
+def go_on_later(store: Store, stands: dict[str, where.Stand], ages: Mapping[int, Sequence[staleness.State]] | None = None) -> None:
     """Starts a process that finishes the search of which an answer did not see the end, unless one is running."""
-    if where.waiting(stands):
+    if where.waiting(stands) or staleness.waiting(ages or {}):
         with guard.locked(_lock(store), 0) as free:
             pass
         if free:
@@ -46,35 +48,58 @@ def go_on_later(store: Store, stands: dict[str, where.Stand]) -> None:
 
 
 def finish(store: Store, seconds: float = BACKGROUND) -> None:
-    """Searches the history of every worktree's HEAD for all anchors, and keeps where they stand (`standing`).
+    """Searches the history of every worktree's HEAD for all anchors, and keeps where they stand (`standing`) and what became of their paths (`staleness`).
 
     Every few seconds what was found is kept, so the next call goes on there.
     """
     if not os.path.isdir(store.repo.mem_dir):
         return
     repo = store.repo
-    tips = sha256(repo.git.run("for-each-ref", "--format=%(objectname)", "refs/heads", "refs/remotes")).hexdigest()
-    heads = repo.heads()
 
     def search(cache: Cache) -> None:
-        # A branch that came with a fetch may hold what was sought in vain.
-        again, late = cache.meta("tips") != tips, False
+        ground = headmove.Ground(repo, cache)
+        heads = repo.heads()
+        fresh = dict(cache.db.execute("SELECT commit_id, n FROM fresh").fetchall())
+        if ground.kept and not fresh and set(heads) == set(standing.slots(cache)) and not standing.any_waiting(cache):
+            return
+
+        def settled() -> None:
+            standing.leave(cache, heads)
+            ground.keep()
+            cache.db.executemany("DELETE FROM fresh WHERE commit_id = ? AND n IS ?", list(fresh.items()))
+
+        whole = True
         for head in heads:
-            stands = where.stands(repo, cache, anchors(cache), head, seconds, again=again)
-            late = late or where.waiting(stands)
-            standing.keep(cache, head, stands, heads)
-        if again and not late:
-            cache.keep(0.5, lambda db: cache.set_meta("tips", tips))
+            whole = _stand(repo, cache, ground, heads, head, set(fresh), seconds, settled if whole and head == heads[-1] else None) and whole
 
     with guard.locked(_lock(store), 0) as free:
         if free:
+            end = time.monotonic() + seconds
             store.with_cache(search, refresh=False)
+            store.with_cache(lambda cache: revive.settle(repo, cache, store.table, repo.heads(), end - time.monotonic(), others=False), refresh=False)
+            store.with_cache(lambda cache: aging.keep_up(repo, cache, repo.heads(), end - time.monotonic()), refresh=False)
+
+
+def _stand(repo: Repo, cache: Cache, ground: headmove.Ground, heads: list[str], head: str, fresh: set[str], seconds: float, also: Callable[[], None] | None) -> bool:
+    """Keeps the states of all anchors for a HEAD, and does `also` in the same transaction; False where nothing could be written."""
+    slots = standing.slots(cache)
+    # From the states of this HEAD, else of one that no worktree has any more, else of any.
+    base = next((c for c in (head, *(c for c in slots if c not in heads), *slots) if c in slots), "")
+    if base and ground.same and repo.commit(base):
+        changed = headmove.Move(repo, cache, ground, base, head, seconds).changes(fresh)
+        return standing.change(cache, base, head, changed, base in heads, also)
+    return standing.keep(cache, head, where.stands(repo, cache, anchors(cache) | covering(cache) | fresh, head, seconds, again=True), heads, also)
 
 
 def anchors(cache: Cache, bits: int = 3, most: int = 0) -> set[str]:
     """The commits that memories are about: of these scopes, up to this status (0: the active ones)."""
     rows = cache.db.execute("SELECT DISTINCT anchor FROM memory WHERE status <= ? AND scope & ? > 0 AND anchor <> ''", (most, bits))
     return {a for (a,) in rows if record.object_id(a)}
+
+
+def covering(cache: Cache) -> set[str]:
+    """The commits from which on memories are superseded."""
+    return {at for (at,) in cache.db.execute("SELECT DISTINCT at FROM cover WHERE at <> ''")}
 
 
 # Marks

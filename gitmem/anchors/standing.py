@@ -15,7 +15,7 @@ from ..core import fastjson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from ..engine.cache import Cache
 
@@ -24,8 +24,12 @@ UNBORN = "no commit here yet"
 WAITING = "the history is not searched yet"  # `git mem index` goes on where an answer stopped
 
 
+ABSENT = "its commit is not here"
+ABANDONED = "no branch or tag holds it any more"  # of an unmerged commit
+
+
 class Stand:
-    """The state of an anchor. `commit`: the one to show; `into`: the commit that carries its change; `reason`: why unknown."""
+    """The state of an anchor. `commit`: the one to show; `into`: the commit that carries its change; `reason`: why unknown, or ABANDONED."""
 
     __slots__ = ("commit", "into", "reason", "state")
 
@@ -42,6 +46,11 @@ def slot_of(cache: Cache, head: str) -> int | None:
     return int(found[0]) if found else None
 
 
+def slots(cache: Cache) -> dict[str, int]:
+    """{HEAD: under which number its states are kept}."""
+    return {commit: int(slot) for slot, commit in cache.db.execute("SELECT slot, commit_id FROM head ORDER BY slot")}
+
+
 def read(cache: Cache, anchors: Iterable[str], head: str) -> dict[str, Stand]:
     """{anchor: its state} as seen from `head` ("" while there is none), for every anchor asked about."""
     names = {a for a in anchors if a}
@@ -56,21 +65,30 @@ def read(cache: Cache, anchors: Iterable[str], head: str) -> dict[str, Stand]:
     return out
 
 
+def certain(cache: Cache, anchors: Iterable[str], head: str) -> dict[str, Stand]:
+    """{anchor: its state} of those whose kept state for `head` nothing has been said against since; none of them is unknown."""
+    slot = slot_of(cache, head)
+    if slot is None:
+        return {}
+    asked = fastjson.dumps(sorted(anchors))
+    return rows(cache, slot, "anchor IN (SELECT value FROM json_each(?)) AND state <> ? AND anchor NOT IN (SELECT commit_id FROM fresh)", asked, UNKNOWN)
+
+
 _ROWS = "SELECT anchor, state, commit_id, into_commit, reason FROM stand WHERE slot = ?"
 
 
-def keep(cache: Cache, head: str, stands: Mapping[str, Stand], heads: Collection[str] = ()) -> bool:
+def keep(cache: Cache, head: str, stands: Mapping[str, Stand], heads: Collection[str] = (), also: Callable[[], object] | None = None) -> bool:
     """Keeps the states of all anchors for a HEAD; False where nothing can be written now.
 
     `heads`: those of all worktrees; the states of another HEAD make room. Only what changed is written: a commit changes few states.
     """
-    slots = {commit: int(slot) for slot, commit in cache.db.execute("SELECT slot, commit_id FROM head")}
-    free = [slot for commit, slot in slots.items() if commit not in heads and commit != head]
-    slot = slots[head] if head in slots else min(free) if free else next(n for n in range(len(slots) + 1) if n not in slots.values())
+    had = slots(cache)
+    free = [slot for commit, slot in had.items() if commit not in heads and commit != head]
+    slot = had[head] if head in had else min(free) if free else next(n for n in range(len(had) + 1) if n not in had.values())
     before = set(cache.db.execute(_ROWS, (slot,)).fetchall())
     now = {(anchor, s.state, s.commit, s.into, s.reason) for anchor, s in stands.items()}
     left = [n for n in free if n != slot]
-    if head in slots and before == now and not left:
+    if head in had and before == now and not left and also is None:
         return True
 
     def write(_: object) -> None:
@@ -80,10 +98,53 @@ def keep(cache: Cache, head: str, stands: Mapping[str, Stand], heads: Collection
         for n in left:
             cache.db.execute("DELETE FROM stand WHERE slot = ?", (n,))
             cache.db.execute("DELETE FROM head WHERE slot = ?", (n,))
+        if also is not None:
+            also()
 
     return cache.keep(0.5, write)
+
+
+def rows(cache: Cache, slot: int, where: str = "", *values: object) -> dict[str, Stand]:
+    """{anchor: its state} of a slot, those that the SQL condition `where` selects."""
+    found = cache.db.execute(_ROWS + (f" AND ({where})" if where else ""), (slot, *values))
+    return {anchor: Stand(state, commit, into, reason) for anchor, state, commit, into, reason in found}
+
+
+def change(cache: Cache, base: str, head: str, changed: Mapping[str, Stand], stays: bool, also: Callable[[], object] | None = None) -> bool:
+    """Keeps for `head` the states of the kept HEAD `base` with these changes; False where nothing can be written now.
+
+    Only the changes are written, unless the base `stays`, as another worktree's. `also` is done in the same transaction.
+    """
+    kept = slots(cache)
+    slot = kept[base] if not stays or base == head else next(n for n in range(len(kept) + 1) if n not in kept.values())
+    if base == head and not changed and also is None:
+        return True
+
+    def write(_: object) -> None:
+        if slot != kept[base]:
+            cache.db.execute("DELETE FROM stand WHERE slot = ?", (slot,))
+            cache.db.execute("INSERT INTO stand SELECT ?, anchor, state, commit_id, into_commit, reason FROM stand WHERE slot = ?", (slot, kept[base]))
+        cache.db.execute("INSERT OR REPLACE INTO head VALUES(?, ?)", (slot, head))
+        cache.db.executemany("INSERT OR REPLACE INTO stand VALUES(?, ?, ?, ?, ?, ?)", sorted((slot, a, s.state, s.commit, s.into, s.reason) for a, s in changed.items()))
+        if also is not None:
+            also()
+
+    return cache.keep(0.5, write)
+
+
+def leave(cache: Cache, heads: Collection[str]) -> None:
+    """Drops the states of HEADs that no worktree has any more; the caller owns the transaction."""
+    for slot, commit in cache.db.execute("SELECT slot, commit_id FROM head").fetchall():
+        if commit not in heads:
+            cache.db.execute("DELETE FROM stand WHERE slot = ?", (slot,))
+            cache.db.execute("DELETE FROM head WHERE slot = ?", (slot,))
 
 
 def waiting(stands: Mapping[str, Stand]) -> bool:
     """Whether some states are unknown only because nobody has looked yet."""
     return any(s.reason == WAITING for s in stands.values())
+
+
+def any_waiting(cache: Cache) -> bool:
+    """Whether a kept state is unknown only because nobody has looked yet."""
+    return cache.db.execute("SELECT 1 FROM stand WHERE reason = ? LIMIT 1", (WAITING,)).fetchone() is not None

@@ -22,12 +22,13 @@ from .patches import Patches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 RECENT = 2_000  # commits looked at for a commit that is not here and came without its base
-_POINTS = 64  # places where branches began, from which one begin of the search is computed
+_POINTS = 4  # commits whose common base git is asked for
 _TIPS = 2_000  # branches an answer waits for
 _REFLOG = 64  # former positions of HEAD that count as tips: a branch may have been deleted right after its merge
+_HEX, _EXPRESSION = frozenset("0123456789abcdef"), frozenset("~^:@")
 _PAIRS = 200  # pairs whose order takes a git process each
 
 
@@ -39,14 +40,15 @@ def known(cache: Cache, commits: Iterable[str]) -> dict[str, list[str]]:
     return out
 
 
-def search(repo: Repo, cache: Cache, wanted: Iterable[str], line: Ancestry, seconds: float, again: bool = False) -> tuple[dict[str, str], set[str]]:
+def search(repo: Repo, cache: Cache, wanted: Iterable[str], line: Ancestry, seconds: float, again: bool = False, main: Collection[str] = ()) -> tuple[dict[str, str], set[str]]:
     """({commit: its twin in the history of the revision}, commits for which time did not suffice).
 
     `line` was asked about the commits; those that the revision contains are no use here. `again`: also what was sought in vain.
+    `main`: commits that are known to be on a main line.
     """
     names = sorted(wanted)
     if again:
-        return _Search(repo, cache, line, seconds).run(names) if names else ({}, set())
+        return _Search(repo, cache, line, seconds, note=False).run(names, main) if names else ({}, set())
     vain = {c for (c,) in cache.db.execute("SELECT commit_id FROM sought WHERE head = ? AND commit_id IN (SELECT value FROM json_each(?))", (line.heads[0], json.dumps(names)))}
     left = [c for c in names if c not in vain]
     if seconds <= 0:
@@ -55,7 +57,8 @@ def search(repo: Repo, cache: Cache, wanted: Iterable[str], line: Ancestry, seco
 
 
 class _Search:
-    def __init__(self, repo: Repo, cache: Cache, line: Ancestry, seconds: float) -> None:
+    def __init__(self, repo: Repo, cache: Cache, line: Ancestry, seconds: float, note: bool = True) -> None:
+        self.note = note  # what was sought in vain; the worker keeps that as states
         self.repo = repo
         self.cache = cache
         self.line = line
@@ -67,19 +70,20 @@ class _Search:
         self.points: dict[str, set[str]] = {}
         self._pairs = _PAIRS
 
-    def run(self, left: list[str]) -> tuple[dict[str, str], set[str]]:
+    def run(self, left: list[str], main: Collection[str] = ()) -> tuple[dict[str, str], set[str]]:
         ids = marks_of(self.cache, left)
         self.points = self._points(left, ids)
         self._history(left)
-        if not self.places and not self.recent:
+        if not self.places and not self.recent and self.note:
             return self._finish(left, {}, set())
+        # The worker learns about branches also where nothing can carry them yet: later it compares new commits only.
         whole = self.patches.learn([*self.places, *self.recent])
         unmarked = [c for c in left if c in self.line.here and not any(patch for patch, _, _ in ids[c])]
         whole = self.patches.learn(unmarked) and whole
         for commit, id in self.patches.own(unmarked).items():
             ids[commit].add((id, "", ""))
         found = self._match({c: {id for patch, _, combined in ids[c] for id in (patch, combined) if id} for c in left})
-        rest = [c for c in left if c not in found and c in self.line.here]
+        rest = [c for c in left if c not in found and c in self.line.here and c not in main]
         grown, all_of_it = grown_branches(self.repo, self.patches, rest, self.line)
         found.update(self._match({c: {id for _, _, id in rows} for c, rows in grown.items()}))
         unsure = {c for c in left if c not in found and (not whole or not all_of_it or self._pairs <= 0)}
@@ -87,7 +91,7 @@ class _Search:
 
     def _finish(self, left: list[str], found: dict[str, str], unsure: set[str]) -> tuple[dict[str, str], set[str]]:
         for commit in left:
-            if commit not in found and commit not in unsure:
+            if self.note and commit not in found and commit not in unsure:
                 self.patches.note("INSERT OR REPLACE INTO sought VALUES(?, ?)", commit, self.head)
         self.patches.save()
         return found, unsure
@@ -106,8 +110,8 @@ class _Search:
         git = self.repo.git
         if self.points:
             began = sorted(set().union(*self.points.values()))
-            if all(self.points.values()) and len(began) <= _POINTS:
-                self.floor = began[0] if len(began) == 1 else git.text("merge-base", "--octopus", *began, ok=(0, 1))
+            if all(self.points.values()):
+                self.floor = floor(self.repo, self.head, began)
             if self.floor != self.head:
                 listed = git.text("rev-list", "--topo-order", self.head, *(["^" + self.floor] if self.floor else []), "--").split()
                 self.places = {c: i for i, c in enumerate(listed)}
@@ -149,11 +153,36 @@ class _Search:
         return self._pairs >= 0 and self.repo.git.run_status("merge-base", "--is-ancestor", commit, point, ok=(0, 1))[1] == 1
 
 
+def floor(repo: Repo, head: str, commits: list[str]) -> str:
+    """A commit that all of these contain, no far one; "" where there is none. `head` contains all of them.
+
+    Mostly the oldest is in all others, which one walk shows: git's own search for
+    the base of 64 commits walks the history between them 63 times.
+    """
+    git = repo.git
+    left = commits
+    if len(commits) > _POINTS:
+        stdin = "".join(f"{c}\n" for c in commits).encode()
+        oldest = git.run("rev-list", "--no-walk=sorted", "--stdin", stdin=stdin).decode().split()[-1]
+        above = {oldest}
+        rows = [row.split() for row in git.text("rev-list", "--topo-order", "--parents", head, "^" + oldest, "--").splitlines()]
+        for commit, *parents in reversed(rows):
+            if not above.isdisjoint(parents):
+                above.add(commit)
+        left = [oldest, *(c for c in commits if c not in above)]
+    if len(left) == 1:
+        return left[0]
+    found = git.text("merge-base", "--octopus", *left, ok=(0, 1)).split() if left else []
+    return found[0] if found else ""
+
+
 def grown_branches(repo: Repo, patches: Patches, commits: list[str], line: Ancestry) -> tuple[dict[str, list[tuple[str, str, str]]], bool]:
     """({commit: [(tip, base, patch-id)]} of the branches that hold these commits now, whether time sufficed).
 
     A branch that grew after a memory was made is merged with all it became.
     Tips are those of branches here and on remotes, and where HEAD was lately.
+    A branch is what neither the revision nor a main line contains: else, from an
+    old revision, each branch would be all of the main line since, and itself.
     Who is in a hurry looks at the newest `_TIPS` only, and has not seen all.
     """
     if not commits or patches.left() <= 0:
@@ -162,20 +191,25 @@ def grown_branches(repo: Repo, patches: Patches, commits: list[str], line: Ances
     tips = git.text("for-each-ref", "--sort=-committerdate", "--format=%(objectname)", "refs/heads", "refs/remotes").split()
     whole = not patches.hurried or len(tips) <= _TIPS
     tips = tips if whole else tips[:_TIPS]
-    tips += git.text("rev-list", "-g", f"--max-count={_REFLOG}", "HEAD", "--", ok=(0, 128)).split()
+    tips += _lately(repo)
     main = marks.main_lines(repo)
-    around = Ancestry(git, line.heads, [*tips, *commits, *main])
-    tips = [t for t in dict.fromkeys([*main, *tips]) if t in around.beyond]
-    # What a main line holds beside this revision is no branch to be merged into it.
-    rows = {c: found or [c] for c, found in around.containing(tips, commits).items() if not set(main).intersection(found)}
+    around = Ancestry(git, list(dict.fromkeys([*line.heads, *main])), [*tips, *commits])
+    tips = [t for t in dict.fromkeys(tips) if t in around.beyond]
+    rows = {c: found or [c] for c, found in around.containing(tips, commits).items()}
     bases = {t: _base(repo, around, t) for t in dict.fromkeys(t for found in rows.values() for t in found)}
     ids = patches.branches((t, base) for t, base in bases.items() if base)
     out = {c: [(t, bases[t], ids[t, bases[t]]) for t in found if (t, bases.get(t, "")) in ids and ids[t, bases[t]]] for c, found in rows.items()}
     return out, whole and all((t, base) in ids for t, base in bases.items() if base)
 
 
+def _lately(repo: Repo) -> list[str]:
+    """Where HEAD was lately, less the single commits that a bisection or a look at an old release goes to."""
+    rows = [row.split(" ") for row in repo.git.text("log", "-g", f"--max-count={_REFLOG}", "--format=%H %gs", "HEAD", "--", ok=(0, 128)).splitlines()]
+    return [row[0] for row in rows if row[1] != "checkout:" or not (_HEX.issuperset(row[-1]) or _EXPRESSION.intersection(row[-1]))]
+
+
 def _base(repo: Repo, around: Ancestry, tip: str) -> str:
-    """Where a branch left the revision's history, for the last time if it took some of it in."""
+    """Where a branch left the histories of the revision and of the main lines, for the last time if it took some of them in."""
     began = around.forks(tip)
     return next(iter(began)) if len(began) == 1 else repo.git.text("merge-base", tip, *around.heads, ok=(0, 1)) if began else ""
 

@@ -1,8 +1,8 @@
-"""Where memories stand against a revision: their anchors and their paths.
+"""Where memories stand against a revision: their anchors. What became of their paths is `drift`.
 
 An anchor is reachable (the revision contains it, or a commit that a rewrite
 put in its place), squashed (a commit of the revision carries its change),
-unmerged, or unknown. Every caller asks `stands`; nobody else works it out.
+unmerged (with a word where no branch holds it any more), or unknown. Every caller asks `stands`; nobody else works it out.
 
 Promise: git decides (ancestry, patch-ids, blob ids), in a bounded number of
 processes however many memories are asked about. What cannot be known (a
@@ -18,8 +18,10 @@ import os
 
 from ..engine.cache import Cache
 from ..git.layout import Repo
-from . import marks, twins
+from . import marks, standing, twins
 from .ancestry import Ancestry
+from .standing import ABANDONED as ABANDONED
+from .standing import ABSENT as ABSENT
 from .standing import REACHABLE as REACHABLE
 from .standing import SQUASHED as SQUASHED
 from .standing import UNBORN as UNBORN
@@ -31,28 +33,33 @@ from .standing import waiting as waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-SAME, CHANGED, GONE = "same", "changed", "gone"
+    from collections.abc import Collection, Iterable, Iterator
 
 ON_THE_SPOT = 1.0  # seconds an answer waits for patch-ids: about 3,000 commits, once for each
-SHALLOW, PARTIAL, ABSENT = "shallow clone", "partial clone", "its commit is not here"
+SHALLOW, PARTIAL = "shallow clone", "partial clone"
 NOWHERE = "it is about no commit"
 
 
-def stands(repo: Repo, cache: Cache, anchors: Iterable[str], head: str, seconds: float = ON_THE_SPOT, again: bool = False) -> dict[str, Stand]:
+def stands(repo: Repo, cache: Cache, anchors: Iterable[str], head: str, seconds: float = ON_THE_SPOT, again: bool = False, main: Collection[str] = (),
+           beyond: dict[str, list[str]] | None = None) -> dict[str, Stand]:
     """{anchor: its state} as seen from the commit `head` ("" while there is none).
 
     `seconds`: how long new patch-ids may take; 0 answers from what is known.
-    `again`: seek also what was sought in vain, for branches that came with a fetch.
+    `again`: take nothing from what is kept for this revision, and seek also what was sought in vain, for branches that came with a fetch.
+    `main`: commits that the caller knows to be on a main line. `beyond`: the commits, with their parents and the children first, that another revision
+    has more than this one, where all of the anchors, and nothing that took their place, are among them.
     """
     names = {a for a in anchors if a}
     if not head:
         return {a: Stand(UNKNOWN, a, reason=UNBORN) for a in names}
+    kept = {} if again else standing.certain(cache, names, head)
+    names -= kept.keys()
+    if not names:
+        return kept
     ways = moves(cache, names)
     carried = twins.known(cache, {c for way in ways.values() for c in way}) if names != {head} else {}
-    line = Ancestry(repo.git, [head], {c for way in ways.values() for c in way}.union(*carried.values()))
-    out: dict[str, Stand] = {}
+    line = Ancestry(repo.git, [head], {c for way in ways.values() for c in way}.union(*carried.values())) if beyond is None else Ancestry.below(repo.git, head, beyond)
+    out: dict[str, Stand] = kept
     open_: dict[str, list[str]] = {}
     for anchor, way in ways.items():
         held = next((c for c in way if line.contains(c)), "")
@@ -64,16 +71,16 @@ def stands(repo: Repo, cache: Cache, anchors: Iterable[str], head: str, seconds:
         else:
             open_[anchor] = way
     if open_:
-        out.update(_sought(repo, cache, open_, line, seconds, again))
+        out.update(_sought(repo, cache, open_, line, seconds, again, main))
     return out
 
 
-def _sought(repo: Repo, cache: Cache, open_: dict[str, list[str]], line: Ancestry, seconds: float, again: bool) -> dict[str, Stand]:
+def _sought(repo: Repo, cache: Cache, open_: dict[str, list[str]], line: Ancestry, seconds: float, again: bool, main: Collection[str]) -> dict[str, Stand]:
     """The states of anchors whose commits the revision does not contain."""
     if os.path.exists(os.path.join(repo.common_dir, "shallow")):
         # Behind a shallow boundary ancestry is cut off, so "not reachable" proves nothing, and what is there begins with whole files.
         return {a: Stand(UNKNOWN, a, reason=SHALLOW) for a in open_}
-    found, unsure = twins.search(repo, cache, {c for way in open_.values() for c in way}, line, seconds, again)
+    found, unsure = twins.search(repo, cache, {c for way in open_.values() for c in way}, line, seconds, again, main)
     late = (PARTIAL if marks.partial(repo) else WAITING) if unsure else ""
     out = {}
     for anchor, way in open_.items():
@@ -85,7 +92,22 @@ def _sought(repo: Repo, cache: Cache, open_: dict[str, list[str]], line: Ancestr
         else:
             here = next((c for c in reversed(way) if c in line.here), "")
             out[anchor] = Stand(UNMERGED, here) if here else Stand(UNKNOWN, anchor, reason=ABSENT)
-    return out
+    return abandoned(repo, out, main)
+
+
+def abandoned(repo: Repo, stands: dict[str, Stand], held: Collection[str] = ()) -> dict[str, Stand]:
+    """The same states, with the reason where an unmerged commit is held by no branch and no tag; `held`: commits that are."""
+    open_ = {s.commit for s in stands.values() if s.state == UNMERGED and s.commit not in held}
+    if open_:
+        stdin = "".join(f"{c}\n" for c in sorted(open_)).encode()
+        loose = set(repo.git.run("rev-list", "--stdin", "--not", *_HOLDERS, stdin=stdin).decode().split())
+        for stand in stands.values():
+            if stand.commit in open_ and stand.state == UNMERGED:
+                stand.reason = ABANDONED if stand.commit in loose else ""
+    return stands
+
+
+_HOLDERS = ("HEAD", "--branches", "--tags", "--remotes")
 
 
 def moves(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
@@ -104,12 +126,12 @@ def moves(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
             step.setdefault(old, []).append(new)
             ask |= {new} - seen
             seen.add(new)
-    for part in _parts(step):
+    for part in parts(step):
         _follow(step, part, ways)
     return ways
 
 
-def _parts(step: dict[str, list[str]]) -> Iterator[list[str]]:
+def parts(step: dict[str, list[str]]) -> Iterator[list[str]]:
     """The commits that moves join, one list for each part that hangs together, in order."""
     beside: dict[str, list[str]] = {}
     for old, found in step.items():
@@ -166,11 +188,3 @@ def places(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
     ways = moves(cache, anchors)
     carried = twins.known(cache, {c for way in ways.values() for c in way})
     return {a: [*way, *(t for c in way for t in carried.get(c, ()))] for a, way in ways.items()}
-
-
-def paths(repo: Repo, wanted: list[tuple[str, str]], revision: str) -> list[str]:
-    """The state of each (path, blob id seen then) at a revision: same, changed, gone, or unknown where no blob was recorded."""
-    if not revision:
-        return [UNKNOWN] * len(wanted)
-    now = repo.git.ids([f"{revision}:{path.rstrip('/')}" for path, _ in wanted])
-    return [GONE if not id and blob else UNKNOWN if not blob else SAME if id == blob else CHANGED for (_, blob), id in zip(wanted, now, strict=True)]

@@ -34,7 +34,8 @@ def _root(version: bool = typer.Option(False, "--version", callback=_version, is
 # Where each command lives: a call loads only its own module, and typer builds only its options.
 _COMMANDS = {
     "setup": ("init", "install", "uninstall"),
-    "read": ("recall", "search", "list", "show", "log"),
+    "read": ("recall", "search", "list", "show"),
+    "timeline": ("log", "why", "blame", "diff", "bisect", "check"),
     "context": ("context",),
     "hook": ("hook",),
     "sync": ("sync", "push", "pull"),
@@ -44,7 +45,9 @@ _COMMANDS = {
     "capture": ("capture",),
     "purge": ("purge",),
     "receipts": ("receipts",),
+    "graph": ("graph",),
     "review": ("review",),
+    "consolidate": ("consolidate",),
     "calibrate": ("calibrate",),
     "model": ("model",),
     "admin": ("status", "index", "stats", "doctor", "config", "export", "import", "help"),

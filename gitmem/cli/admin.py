@@ -17,9 +17,10 @@ from ..core.errors import MemError, UsageError
 from ..engine import better
 from ..engine import cache as cache_file
 from ..engine.filters import Filter
+from ..feedback import tally
 from ..git import config as settings
 from ..hooks import githooks
-from ..memory import listing, transfer
+from ..memory import listing, proposals, transfer
 from ..models import llamavec
 from ..store import Store
 from . import app
@@ -38,6 +39,7 @@ def status_command(as_json: bool = _Json) -> int:
         hooks = githooks.survey(store)
         numbers = store.with_cache(lambda cache: listing.counts(store, cache))[0] if any(tips.values()) or had_cache else None
         without = _without_better(store) if numbers else None
+        waits, about = (len(suggestions.waiting(store)), len(proposals.waiting(store))) if numbers else (0, 0)
         facts = {
             "repository": store.repo.top or store.repo.git_dir,
             "enabled": store.settings.flag("enabled"),
@@ -50,7 +52,8 @@ def status_command(as_json: bool = _Json) -> int:
             "without_better_vectors": without,
             "refs": {ref: tip for ref, tip in tips.items() if tip},
             "cache": path if os.path.exists(path) else None,
-            "suggestions": len(suggestions.waiting(store)) if numbers else 0,
+            "suggestions": waits,
+            "proposals": about,
             "waiting": setup.waiting(store),
             "hooks": hooks.on,
             "missing_settings": [f"{k} = {v}" for k, v, _ in setup.missing(store)],
@@ -69,8 +72,10 @@ def status_command(as_json: bool = _Json) -> int:
             write(f"switched off by {store.settings.origins['enabled']}")
         if hooks.problems:
             write(f"{hooks.problems[0][0]}; {hooks.problems[0][1]}")
-        if facts["suggestions"]:
-            write(f"{facts['suggestions']} suggestion{'s wait' if facts['suggestions'] != 1 else ' waits'} for you: git mem review")
+        counts = [(waits, "suggestion"), (about, "proposal")]
+        wait = [f"{n} {what}{'s' * (n > 1)}" for n, what in counts if n]
+        if wait:
+            write(f"{' and '.join(wait)} wait{'s' * (waits + about == 1)} for you: git mem review")
         for name in setup.waiting(store):
             write(f"fetched but not united yet: {name}")
             write("  git mem sync   unites it with yours")
@@ -142,14 +147,16 @@ def _better_vectors(store: Store) -> dict[str, Any] | None:
 
 @app.command("stats")
 def stats_command(as_json: bool = _Json) -> int:
-    """Count memories by type, author, tag and month, and what agents were shown of them."""
+    """Count memories by type, author, tag and month, what agents were shown of them, and what of that was used."""
     with opened() as store:
         numbers = store.with_cache(lambda cache: {**listing.counts(store, cache), **audit.counts(cache)})[0]
         if as_json:
             write_json(numbers)
             return 0
         for name, value in numbers.items():
-            if isinstance(value, dict):
+            if name == "feedback":
+                render.pairs(tally.lines(value))
+            elif isinstance(value, dict):
                 if value:
                     render.pairs([(name, ", ".join(f"{k or 'none'} {n}" for k, n in value.items()))])
             else:

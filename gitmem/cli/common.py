@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import typer
+
 from ..core.errors import MemError, UsageError
 from ..core.plain import json_text
 from ..hooks import spool
@@ -88,6 +90,24 @@ def print_error(kind: str, message: str, hint: str = "") -> None:
 def read_stdin() -> str:
     """All of stdin as text; bytes that are no UTF-8 become U+FFFD."""
     return "" if sys.stdin is None else sys.stdin.buffer.read().decode("utf-8", "replace")
+
+
+def line(question: str) -> str:
+    """One line typed by the user. Raises EOFError at the end of the input."""
+    sys.stdout.write(safe(question))
+    sys.stdout.flush()
+    answer = sys.stdin.readline()
+    if not answer:
+        raise EOFError
+    return answer
+
+
+def not_empty(param: typer.CallbackParam, value: str, ctx: typer.Context) -> str:
+    """Refuses an option that was given empty, as by a variable that is not set: without it the call would mean something else."""
+    source = ctx.get_parameter_source(param.name or "")
+    if not value and source is not None and source.name == "COMMANDLINE":
+        raise UsageError(f"{param.opts[0]} is empty", hint="a variable that is not set? leave the option out to do without it")
+    return value
 
 
 def text_from(text: str | None, messages: list[str], stdin: bool, initial: str = "") -> str | None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import typer
 
+from .. import carry
+from ..core import record
 from ..core.errors import UsageError
 from ..erasure import purge
 from ..render import progress
@@ -37,9 +39,11 @@ def purge_command(
         with progress("searching objects", total=None) as advance:
             report = purge.purge(store, target, advance)
         if as_json:
-            write_json(_as_json(target, report))
+            write_json({**_as_json(target, report), "private_given_to": carry.given(store.repo.common_dir)})
         else:
             _say(target, report)
+            for name in carry.given(store.repo.common_dir):
+                write(f"'{name}' was given your private notes: `git mem push --private-to {name}` takes the text out of them there")
         for name in report.held:
             refused(f"the text is still here: {name} leads to it")
         if report.held and not as_json:
@@ -52,13 +56,21 @@ def _confirmed(target: purge.Target) -> bool:
         write(f"line {target.version[:8]} [{target.scope}], {len(target.line)} bytes, which is no memory")
     else:
         write(f"{target.id[:8]} [{target.scope}] {target.title}")
+        _comes_back(target)
     write("Its text, every earlier version and the history of the notes it stands in go, here and wherever git mem syncs. This cannot be undone.")
     typer.echo("purge it? [y/N] ", nl=False)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
+def _comes_back(target: purge.Target) -> None:
+    """Names what is active again without the purged one."""
+    for m, alike in target.back:
+        write(f"comes back: {m.memory.id[:8]} [{m.scope}] {record.clean(record.title_of(m.record.data))}{', which says nearly the same' if alike else ''}; `git mem purge` with this id takes it too")
+
+
 def _as_json(target: purge.Target, report: purge.Report) -> dict[str, Any]:
-    return {"id": target.id or None, "version": target.version or None, "status": "held" if report.held else "purged", "lines": report.lines, "tombstones": report.tombstones,
+    return {"id": target.id or None, "version": target.version or None, "status": "held" if report.held else "purged",
+            "comes_back": [{"id": m.memory.id, "title": record.clean(record.title_of(m.record.data)), "scope": m.scope, "alike": alike} for m, alike in target.back], "lines": report.lines, "tombstones": report.tombstones,
             "deleted": [{"id": id, "type": kind} for id, kind in report.deleted.items()], "files": report.files, "cache": report.cache, "held": report.held,
             "searched": "partly" if report.partly else "all", "remotes": report.remotes}
 
@@ -81,8 +93,10 @@ def _say(target: purge.Target, report: purge.Report) -> None:
         write(f"cleaned '{path}'")
     if report.cache == "removed":
         write("the cache could not be rewritten and was removed; the next call makes it anew")
+    _comes_back(target)
     if not report.held:
-        write(f"git finds none of these objects any more, and no other {'note ' if target.line else ''}holds the text"
+        alike = any(alike for _, alike in target.back)
+        write("git finds none of these objects any more" + ("; what comes back says nearly the same" if alike else f", and no other {'note ' if target.line else ''}holds the text")
               + ("; files of branches were not searched" if report.partly or target.line else ""))
     if report.remotes:
         write(f"{', '.join(report.remotes)} and other clones may have it; `git mem sync` takes it out of the remote's notes and, as they sync, of clones with git mem")

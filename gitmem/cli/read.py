@@ -1,10 +1,9 @@
-"""Commands that read memories: recall, list, show, log."""
+"""Commands that read memories: recall, list, show."""
 
 from __future__ import annotations
 
 import json
 from contextlib import nullcontext
-from typing import Any
 
 import typer
 
@@ -14,16 +13,17 @@ from ..engine.filters import Filter
 from ..memory import listing, recall
 from ..store import Store
 from . import app
-from .common import chosen_vectors, opened, when, write, write_json
+from .common import chosen_vectors, not_empty, opened, when, write, write_json
 
 _Json = typer.Option(False, "--json", help="Print JSON.")
 _Type = typer.Option([], "--type", help="Only this type; may be repeated.")
 _Tag = typer.Option([], "--tag", "--tags", help="Only with this tag; may be repeated (any of them).")
 _Path = typer.Option([], "--path", "--paths", help="Only about this file or directory; may be repeated.")
 _Phase = typer.Option("", "--phase", help="Only of this phase.")
-_Since = typer.Option("", "--since", "--after", help="Only newer, as for `git log`.")
-_Until = typer.Option("", "--until", "--before", help="Only older, as for `git log`.")
+_Since = typer.Option("", "--since", "--after", callback=not_empty, help="Only newer, as for `git log`.")
+_Until = typer.Option("", "--until", "--before", callback=not_empty, help="Only older, as for `git log`.")
 _Author = typer.Option("", "--author", help="Only by an author whose name or address contains this.")
+_At = typer.Option("", "--at", "--as-of", metavar="REV", callback=not_empty, help="As of this revision: what was known there, with text, status and paths of then as far as git can tell.")
 _Scope = typer.Option("", "--scope", help="Only `team` or `private`.")
 
 
@@ -47,7 +47,7 @@ def recall_command(
     until: str = _Until,
     author: str = _Author,
     scope: str = _Scope,
-    at: str = typer.Option("", "--at", "--as-of", metavar="REV", help="Only memories about commits this revision contains, with their present text."),
+    at: str = _At,
     all: bool = typer.Option(False, "--all", help="All branches count alike."),
     hot: bool = typer.Option(False, "--hot", help="Take in at most 200 new memories before answering; more are indexed in the background."),
     explain: bool = typer.Option(False, "--explain", help="Show how each score came about."),
@@ -75,7 +75,7 @@ def recall_command(
                     del hit["explain"]
             write_json(answer)
         else:
-            render.hits(answer, explain)
+            render.hits(answer, explain, narrowed=bool(type or tag or path or phase or since or until or author or scope or at))
         return 1 if answer["verdict"] == "MISS" else 0
 
 
@@ -115,13 +115,14 @@ def list_command(
     until: str = _Until,
     author: str = _Author,
     scope: str = _Scope,
+    at: str = _At,
     as_json: bool = _Json,
 ) -> int:
     """List memories, newest first."""
     with opened() as store:
         wanted = _filter(store, type, tag, path, phase, since, until, author, scope, superseded)
         most = limit or (50 if render.is_terminal() and not as_json and not all else None)
-        items, more = listing.list_memories(store, wanted, limit=most, all_branches=all, stale=stale)
+        items, more = listing.list_memories(store, wanted, limit=most, all_branches=all, stale=stale, at=at)
         if as_json:
             write_json(items)
         else:
@@ -144,26 +145,3 @@ def show_command(ids: list[str] = typer.Argument(..., metavar="ID...", help="Mem
                     write()
                 render.memory(item, history)
     return 0
-
-
-@app.command("log")
-def log_command(
-    revisions: list[str] = typer.Argument(None, metavar="[RANGE]...", help="As for `git log`, for example v1.0..HEAD."),
-    limit: int = typer.Option(None, "-n", "--limit", min=1, help="How many at most.", show_default=False),
-    as_json: bool = _Json,
-) -> int:
-    """List memories in the order of the commits they are about."""
-    with opened() as store:
-        items: list[dict[str, Any]] = listing.log(store, revisions or [], limit)
-        if as_json:
-            write_json(items)
-            return 0
-        commit = ""
-        for item in items:
-            if item["anchor"]["commit"] != commit:
-                commit = item["anchor"]["commit"] or ""
-                write(f"commit {commit[:12]}")
-            render.listing([item])
-        if not items:
-            write("no memories in this range")
-        return 0

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import typer
 
-from .. import sync
+from .. import carry, sync
 from ..core.errors import UsageError
 from ..store import Store
 from . import app
-from .common import opened, write, write_json
+from .common import not_empty, opened, write, write_json
 
-_Remote = typer.Option("", "--remote", metavar="NAME", help="The remote to use (default: mem.remote, where git pushes the branch to, `origin`, or the only one).")
+_Remote = typer.Option("", "--remote", metavar="NAME", callback=not_empty, help="The remote to use (default: mem.remote, where git pushes the branch to, `origin`, or the only one).")
 _DryRun = typer.Option(False, "--dry-run", "-n", help="Show the very texts that would leave; send nothing.")
 _Atomic = typer.Option(False, "--atomic", help="Push the branch that is checked out along with the memories: both or none.")
 _AllowSecret = typer.Option(False, "--allow-secret", help="Send texts although they look like they hold a secret.")
+_PrivateTo = typer.Option("", "--private-to", metavar="REMOTE", callback=not_empty, help="Instead of the team's memories give this one remote your private notes, all of them, under a ref of your own.")
+_PrivateFrom = typer.Option("", "--private-from", metavar="REMOTE", callback=not_empty, help="Instead of the team's memories take in the private notes you gave that remote.")
 _Quiet = typer.Option(False, "-q", "--quiet", help="Print nothing but errors.")
 _Json = typer.Option(False, "--json", help="Print JSON.")
 _SHOWN = ("id", "op", "type", "title", "body", "v")  # in the first line and the text
@@ -47,20 +50,27 @@ def sync_command(what: str = typer.Argument("", metavar="[claude]", help="claude
 
 
 @app.command("push")
-def push_command(remote: str = _Remote, dry_run: bool = _DryRun, atomic: bool = _Atomic, allow_secret: bool = _AllowSecret, quiet: bool = _Quiet,
-                 as_json: bool = _Json) -> int:
-    """Give the remote the team's memories that are here; takes in what it has only if it is ahead."""
+def push_command(remote: str = _Remote, dry_run: bool = _DryRun, atomic: bool = _Atomic, allow_secret: bool = _AllowSecret, private_to: str = _PrivateTo,
+                 quiet: bool = _Quiet, as_json: bool = _Json) -> int:
+    """Give the remote the team's memories that are here; takes in what it has only if it is ahead. Private notes go nowhere, unless --private-to names where."""
+    if private_to and (remote or atomic):
+        raise UsageError("--private-to names its remote itself, and no branch goes along")
     with opened() as store:
+        if private_to:
+            return _say(carry.give(store, private_to, dry=dry_run, allow_secret=allow_secret), quiet, as_json)
         return _say(_push(store, remote, dry_run, atomic, allow_secret, False), quiet, as_json)
 
 
 @app.command("pull")
-def pull_command(remote: str = _Remote, dry_run: bool = typer.Option(False, "--dry-run", hidden=True), quiet: bool = _Quiet, as_json: bool = _Json) -> int:
+def pull_command(remote: str = _Remote, private_from: str = _PrivateFrom, dry_run: bool = typer.Option(False, "--dry-run", hidden=True), quiet: bool = _Quiet,
+                 as_json: bool = _Json) -> int:
     """Take in what the remote has; nothing leaves."""
     if dry_run:
         raise UsageError("pull sends nothing", hint="`git fetch` takes the remote's memories into a tracking copy, `git mem status` says that they wait")
+    if private_from and remote:
+        raise UsageError("--private-from names its remote itself")
     with opened() as store:
-        return _say(sync.pull(store, remote), quiet, as_json)
+        return _say(carry.take(store, private_from) if private_from else sync.pull(store, remote), quiet, as_json)
 
 
 def _push(store: Store, remote: str, dry_run: bool, atomic: bool, allow_secret: bool, take_in: bool) -> sync.Report:
@@ -72,7 +82,7 @@ def _push(store: Store, remote: str, dry_run: bool, atomic: bool, allow_secret: 
 def _say(report: sync.Report, quiet: bool, as_json: bool) -> int:
     if as_json:
         write_json({"remote": report.remote, "dry_run": report.dry, "received": report.received, "sent": len(report.sent), "purged": report.purged, "remarks": report.remarks,
-                    "branch": report.branch or None, "commits": report.commits, "texts": report.sent})
+                    "branch": report.branch or None, "commits": report.commits, **({"ref": report.ref} if report.ref else {}), "texts": report.sent})
     elif report.dry:
         for item in report.sent:
             _text(item)
@@ -80,11 +90,16 @@ def _say(report: sync.Report, quiet: bool, as_json: bool) -> int:
             write(f"branch {report.branch.removeprefix('refs/heads/')}: {len(report.commits)} commit{'s' * (len(report.commits) != 1)}")
             for row in report.commits:
                 write("    " + row)
-        write(f"{_count(len(report.sent))} would go to '{report.remote}'; nothing was sent")
+        what = _kinds(report.sent) if report.ref else _count(len(report.sent))
+        write(f"{what} would go to '{report.remote}'{f' as {report.ref}' if report.ref else ''}; nothing was sent")
+        for remark in report.remarks if report.ref else []:
+            write(remark)
     elif not quiet:
         if report.received or report.sent or report.branch:
             along = f", with {report.branch.removeprefix('refs/heads/')}" if report.branch else ""
             write(f"{report.remote}: {_count(report.received)} received, {len(report.sent)} sent{along}")
+            if report.ref and report.sent:
+                write(f"private: {_kinds(report.sent)}, as {report.ref}")
         else:
             write(f"{report.remote}: up to date")
         if report.purged:
@@ -94,6 +109,12 @@ def _say(report: sync.Report, quiet: bool, as_json: bool) -> int:
     if report.secret:
         raise report.secret
     return 0
+
+
+def _kinds(sent: list[dict[str, Any]]) -> str:
+    """How many records of which kind."""
+    found = Counter(str(item["op"] or "line of another tool") for item in sent)
+    return f"{_count(len(sent))} ({', '.join(f'{n} {op}' for op, n in found.most_common())})" if sent else _count(0)
 
 
 def _count(n: int) -> str:

@@ -15,12 +15,12 @@ from ..core.errors import MemError, Refused, UsageError
 from ..memory import memories, remember
 from ..store import Store
 from . import app
-from .common import from_editor, opened, refused, text_from, warn, write, write_json
+from .common import from_editor, not_empty, opened, refused, text_from, warn, write, write_json
 
 _Message = typer.Option([], "-m", "--message", help="The text; several become paragraphs.")
 _Type = typer.Option("", "--type", help=f"One of {', '.join(record.TYPES)}, or a word of your own.")
 _Tag = typer.Option([], "--tag", "--tags", help="A tag; may be repeated.")
-_Path = typer.Option([], "--path", "--paths", help="A file or directory the memory is about; may be repeated.")
+_Path = typer.Option([], "--path", "--paths", help="A file, a directory or lines (FILE:10-20) the memory is about; may be repeated.")
 _AllowSecret = typer.Option(False, "--allow-secret", help="Store it although it looks like it holds a secret.")
 _Json = typer.Option(False, "--json", help="Print JSON.")
 
@@ -35,7 +35,7 @@ def remember_command(
     type: str = _Type,
     tag: list[str] = _Tag,
     path: list[str] = _Path,
-    commit: str = typer.Option("", "--commit", metavar="REV", help="The commit it is about (default HEAD)."),
+    commit: str = typer.Option("", "--commit", metavar="REV", callback=not_empty, help="The commit it is about (default HEAD)."),
     phase: str = typer.Option("", "--phase", help="A phase or milestone of the project."),
     provenance: str = typer.Option("", "--provenance", help="VERIFIED, CITED, ASSUMED or CACHED."),
     source: str = typer.Option("", "--source", help="Where it comes from; a source seen before adds nothing."),

@@ -7,7 +7,8 @@ the same memories, however stock git merged them.
 The rules. A record covers the versions in its `after`. A content version that
 nothing covers is visible; two of them are concurrent edits, and both are
 visible until one record covers them. A memory whose versions are all covered
-is forgotten, or superseded where a create record of another memory did it.
+is forgotten, or superseded where content of another memory did it: a create
+record, or an edit, where two memories became one.
 Purge records remove every record of the memory, or the lines, they name.
 Records about commits (`mark`, `move`) and about sessions (`receipt`) are no part of it.
 """
@@ -116,8 +117,8 @@ def _memory(id: str, records: list[Record], covered: dict[str, list[Record]]) ->
     if visible:
         memory.status = ACTIVE
     else:
-        # Superseded: only create records of other memories took the last versions away.
-        visible = [r for r in contents if all(c.op == "create" and c.id != id for c in covered[r.version])]
+        # Superseded: only content of other memories took the last versions away.
+        visible = [r for r in contents if all(c.op in CONTENT_OPS and c.id != id for c in covered[r.version])]
         if visible:
             memory.status = SUPERSEDED
             memory.superseded_by = sorted({c.id for r in visible for c in covered[r.version]})

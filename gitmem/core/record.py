@@ -35,7 +35,7 @@ COVER_OPS = ("create", "edit", "forget")
 # Records about commits: their `id` is the full id of one, and no memory has it.
 COMMIT_OPS = ("mark", "move")
 # Records that are no part of a memory: their `id` is their own.
-APART_OPS = ("receipt", "suggest", "verdict", "calibration")
+APART_OPS = ("receipt", "feedback", "suggest", "verdict", "calibration")
 # What a memory's id finds; any other line goes by its version.
 MEMORY_OPS = (*COVER_OPS, "share", "purge")
 
@@ -44,6 +44,8 @@ MAX_LINE = 1024 * 1024  # longer lines of others are kept, not interpreted
 MAX_TITLE = 300  # characters
 MAX_WORD = 200  # characters of a tag, type, phase, agent, session
 MAX_PATH = 4096
+_PATH_TEXTS = ("path", "blob", "lines", "content")
+_PATH_FIELDS = 12  # of one path: these, and what a newer version may add
 MAX_ITEMS = 256  # tags, paths, facts, concepts
 
 # Below this many bytes of text a hash could be inverted by trying likely texts.
@@ -246,21 +248,23 @@ def _words(name: str, value: Any, longest: int) -> list[str]:
 
 
 def _paths(value: Any) -> list[dict[str, str]]:
-    """Paths as `[{"path": ..., "blob": ...}]`; plain texts are accepted."""
+    """Paths as `[{"path": ..., "blob": ...}]`; plain texts are accepted, and what a newer version may have added is kept."""
     if value is None or value == "":
         return []
     items = [value] if isinstance(value, (str, dict)) else value
     if not isinstance(items, (list, tuple)) or len(items) > MAX_ITEMS:
         raise Refused(f"'paths' is not a list of at most {MAX_ITEMS} paths")
-    out: dict[str, dict[str, str]] = {}
+    out: dict[tuple[str, str], dict[str, str]] = {}
     for item in items:
         entry = {"path": item} if isinstance(item, str) else item
-        if not isinstance(entry, dict) or not all(isinstance(v, str) for v in entry.values()) or not entry.get("path"):
+        if not isinstance(entry, dict) or not all(isinstance(entry.get(k, ""), str) for k in _PATH_TEXTS) or not entry.get("path"):
             raise Refused("an entry of 'paths' is not a path")
-        kept = {k: clean(v) for k, v in entry.items() if k in ("path", "blob", "lines") and v}
+        kept = {clean(k): clean(v) if isinstance(v, str) else v for k, v in entry.items() if v not in (None, "")}
         if len(kept["path"]) > MAX_PATH:
             raise Refused(f"a path has more than {MAX_PATH} characters")
-        out[kept["path"]] = kept
+        if len(kept) > _PATH_FIELDS or any(len(fastjson.dumps([k, v])) > 2 * MAX_WORD for k, v in kept.items() if k != "path"):
+            raise Refused(f"an entry of 'paths' has more than {_PATH_FIELDS} fields, or one of more than {2 * MAX_WORD} characters")
+        out[kept["path"], kept.get("lines", "")] = kept
     return list(out.values())
 
 

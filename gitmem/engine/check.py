@@ -4,10 +4,11 @@ For `doctor` and workers: it costs about what a rebuild does. A cache in use is
 judged as it was at one moment, beside its writers. Promise: it finds
 every changed byte of the file (page sums), and every row that is not what the
 stored lines give: memories, labels, term frequencies, full-text postings and
-lengths, vectors, sign codes, counts, marks and moves. Whether all lines are
+lengths, vectors, sign codes, counts, marks, moves and credit. Whether all lines are
 there is the notes' business: `index.pending` says it. Left out is what git
-said about commits (`patch`, `branch`, `twin`, `sought`) and about signatures:
+said about commits and paths (`patch`, `branch`, `twin`, `sought`, `removal`, `renamed`, `pathstate`) and about signatures:
 no line gives it, asking again would take minutes, and the page sums hold it.
+Of the graph it looks whether the memories are here, not whether they are alike.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import zlib
 from collections import Counter
 
 from ..core import fold, record
+from ..feedback import learned
 from . import document, embed, guard
 from .cache import CODE, Cache, Moved
 
@@ -82,9 +84,10 @@ def _lines(cache: Cache, table: embed.StaticTable | None) -> str:
         return "the moves of commits differ from the records"
     wanted = {(r.version, status): r for m in fold.fold(records).values() for r, status in document.shown_rows(m)}
     rows: dict[int, record.Record] = {}
+    back = {row for (row,) in db.execute("SELECT row FROM revived")}  # they say active although they are superseded
     for row, id, version, status, scope, *columns in db.execute(
             "SELECT m.row, m.id, l.version, m.status, m.scope, m.type, m.at, m.author, m.phase, m.source, m.anchor, m.digest, m.confidence FROM memory m LEFT JOIN line l ON l.n = m.line"):
-        r = wanted.pop(((version or b"").hex(), status), None)
+        r = wanted.pop(((version or b"").hex(), document.SUPERSEDED if row in back and status == document.ACTIVE else status), None)
         if r is None or r.id != id or scopes[r.version] != scope or document.columns(r.data) != tuple(columns):
             return f"the row of memory {str(id)[:8]} differs from its record"
         rows[row] = r
@@ -95,7 +98,15 @@ def _lines(cache: Cache, table: embed.StaticTable | None) -> str:
     active = {row: rows[row] for (row,) in db.execute("SELECT row FROM memory WHERE status = 0")}
     if len(active) != cache.count():
         return f"{len(active)} memories are indexed, {cache.count()} were counted"
-    return _words(cache, active) or _vectors(cache, active, table)
+    return learned.wrong(cache, fold.purged(records)[0]) or _words(cache, active) or _vectors(cache, active, table) or _graph(cache)
+
+
+def _graph(cache: Cache) -> str:
+    """That edges, sketches and ranks belong to memories that are here, and can be at all."""
+    shown = "SELECT row FROM memory WHERE status < 2"
+    asked = (f"SELECT 1 FROM edge WHERE a NOT IN ({shown}) OR b NOT IN ({shown}) OR a = b OR kind NOT BETWEEN 0 AND 6 OR weight NOT BETWEEN 0 AND 1.001 LIMIT 1",
+             f"SELECT 1 FROM sketch WHERE row NOT IN ({shown}) OR length(grams) > 32 LIMIT 1", f"SELECT 1 FROM rank WHERE row NOT IN ({shown}) OR value < 0 LIMIT 1")
+    return "the graph names a memory that is not here, or a link that cannot be" if any(cache.db.execute(sql).fetchone() for sql in asked) else ""
 
 
 def _is_hex(text: str) -> bool:

@@ -39,11 +39,18 @@ class Filter:
         self.without = without  # no memories of these commits
         self.superseded = superseded
         self.signatures: Sequence[str] | None = None  # only memories whose signature was found to be in such a state
+        self.head = ""  # without what came back for other HEADs than this one (`comeback.seen_from`)
+        self.table = ""  # of the rows there are, where `memory` is narrowed itself (`then`)
 
     @property
     def empty(self) -> bool:
+        return self.plain and not self.table
+
+    @property
+    def plain(self) -> bool:
+        """Whether every active row that the table `memory` shows meets them."""
         return not (self.types or self.tags or self.paths or self.phase or self.since or self.until or self.author or self.scope
-                    or self.anchors is not None or self.without or self.superseded or self.signatures is not None)
+                    or self.anchors is not None or self.without or self.superseded or self.signatures is not None or self.head)
 
     def copy(self) -> Filter:
         other = Filter()
@@ -104,6 +111,11 @@ class Filter:
         if self.signatures is not None:
             where.append(f"line IN (SELECT n FROM signature WHERE state IN ({_marks(self.signatures)}))")
             args += self.signatures
+        if self.head:
+            where.append("row NOT IN (SELECT row FROM revived WHERE row NOT IN (SELECT row FROM revived WHERE head = ?))")
+            args.append(self.head)
+        if self.table and where == ["status = ?"]:
+            return f"SELECT row FROM {self.table}", []
         return "SELECT row FROM memory WHERE " + " AND ".join(where), args
 
 

@@ -11,15 +11,14 @@ search. Starts no process: where memories stand is what the caller's `stand` say
 
 from __future__ import annotations
 
-from ..anchors.standing import UNMERGED
 from ..core import rank, text
-from . import scan, stored
+from . import priors, scan, stored
 from .document import lexical_fields
 from .embed import sign_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ..anchors.standing import Stand
     from .cache import Cache
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
 CANDIDATES = 200  # of each route, before fusion
 WEIGHTS = (1.5, 1.0, 1.0)  # BM25 of title, body, extra; title measured on eval/dev: 1 to 3 are close, 1.5 is best
-_UNMERGED = 0.8  # prior of a memory from a branch that HEAD does not contain
-_CONFIDENCE = 0.2  # how much of a score full doubt can take away
 _SEEN = 3  # times the asked number of hits that priors may reorder
 
 
@@ -47,6 +44,9 @@ class Search:
         self.stand = stand
         # (space, the question's vector there) of the model the user chose; it ranks, the packaged table judges: the verdict is calibrated to that.
         self.better: Callable[[str], tuple[str, bytes] | None] | None = None
+        self.company = False  # whether the graph of memories counts: the setting `mem.graph`
+        self.aged: Callable[[Sequence[int]], Mapping[int, str]] | None = None  # what became of the paths of memories: {row: `staleness.worst`}
+        self.parts: dict[int, dict[str, float]] = {}  # the priors of the last answer's hits
         self._codes: bytes | None = None
 
     @property
@@ -75,7 +75,9 @@ class Search:
             near = self._better(asked, rows_sql, rows_args)
             hits = rank.fuse(lexical, list(near.items())[:CANDIDATES], {row: near[row] for row, _ in lexical if row in near}, rank.ceiling(terms, df, count))
         seen = hits[: limit * _SEEN]
-        hits = rank.apply_priors(seen, self._priors([hit.row for hit in seen]))
+        rows = [hit.row for hit in seen]
+        self.parts = priors.parts(cache, rows, self.stand, self.company, self.aged(rows) if self.aged else None)
+        hits = rank.apply_priors(seen, priors.factors(self.parts))
         return hits[:limit], verdict, probability
 
     def _near(self, vector: bytes, lexical: list[int], rows_sql: str, rows_args: list[object]) -> tuple[list[tuple[int, float]], dict[int, float]]:
@@ -106,15 +108,3 @@ class Search:
         data = stored.load(self.cache, [row])[0][0]
         title, body, _ = lexical_fields(data)
         return set(text.terms(f"{title}\n{body}"))
-
-    def _priors(self, rows: list[int]) -> dict[int, float]:
-        """Confidence, and the branch unless all branches count alike."""
-        known = self.cache.standings(rows)
-        stands = self.stand([anchor for anchor, _ in known.values() if anchor]) if self.stand else {}
-        out = {}
-        for row in rows:
-            anchor, confidence = known[row]
-            stand = stands.get(anchor)
-            unmerged = stand is not None and stand.state == UNMERGED
-            out[row] = (1.0 if confidence is None else 1 - _CONFIDENCE * (1 - confidence)) * (_UNMERGED if unmerged else 1.0)
-        return out

@@ -52,3 +52,15 @@ def paths(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(path, blob id seen then, "" for none) of a record."""
     found = data.get("paths")
     return [(record.clean(p["path"]), str(p.get("blob", ""))) for p in found if isinstance(p, dict) and isinstance(p.get("path"), str)] if isinstance(found, list) else []
+
+
+def places(data: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """(path, blob id seen then or "", lines or "") of a record; lines as "10-20", with "@" and their content anchor where the record has one."""
+    found = data.get("paths")
+    return [(record.clean(p["path"]), record.object_id(p.get("blob")), _lines(p)) for p in found
+            if isinstance(p, dict) and isinstance(p.get("path"), str)] if isinstance(found, list) else []
+
+
+def _lines(entry: Mapping[str, Any]) -> str:
+    lines, content = word(entry.get("lines")) or "", word(entry.get("content")) or ""
+    return f"{lines}@{content}" if lines and content else lines

@@ -21,7 +21,13 @@ CREATE INDEX line_receipt ON line(op) WHERE op = 'receipt';
 CREATE INDEX line_suggest ON line(op) WHERE op = 'suggest';
 CREATE INDEX line_verdict ON line(op) WHERE op = 'verdict';
 CREATE INDEX line_calibration ON line(op) WHERE op = 'calibration';
-CREATE TABLE cover(version BLOB NOT NULL, by INTEGER NOT NULL, PRIMARY KEY(version, by)) WITHOUT ROWID;
+CREATE INDEX line_feedback ON line(op) WHERE op = 'feedback';
+-- at: the commit from which on it counts that line `by` takes another memory's version away, "" where the line does not say.
+CREATE TABLE cover(version BLOB NOT NULL, by INTEGER NOT NULL, at TEXT NOT NULL, PRIMARY KEY(version, by)) WITHOUT ROWID;
+CREATE INDEX cover_at ON cover(at) WHERE at <> '';
+-- Superseded memories that count at a HEAD all the same (`comeback`): their rows say active. And the newest line when somebody looked from it, -1: look again.
+CREATE TABLE revived(head TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY(head, row)) WITHOUT ROWID;
+CREATE TABLE revivedhead(head TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID;
 -- New commits in the place of old ones: `move` records, and lines found at a commit they do not name (a rewrite copied the note).
 CREATE TABLE move(old TEXT NOT NULL, new TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY(old, new, n)) WITHOUT ROWID;
 -- Marks of commits that memories are about; uses: how many records say the same.
@@ -38,6 +44,32 @@ CREATE TABLE sought(commit_id TEXT PRIMARY KEY, head TEXT NOT NULL) WITHOUT ROWI
 CREATE TABLE head(slot INTEGER PRIMARY KEY, commit_id TEXT NOT NULL UNIQUE);
 CREATE TABLE stand(slot INTEGER NOT NULL, anchor TEXT NOT NULL, state TEXT NOT NULL, commit_id TEXT NOT NULL, into_commit TEXT NOT NULL, reason TEXT NOT NULL,
   PRIMARY KEY(slot, anchor)) WITHOUT ROWID;
+-- What these states rest on beside HEAD: the branches' tips when they were kept (main: 1 for a main line, 2 for a tag), and commits of which records said
+-- something new since (n: the newest line then), so that they are looked at again.
+CREATE TABLE tip(commit_id TEXT PRIMARY KEY, main INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE fresh(commit_id TEXT PRIMARY KEY, n INTEGER) WITHOUT ROWID;
+-- What became of the paths of memories, as seen from the same HEADs (`staleness`): `place` counts the paths of a memory; path, blob, asked (its lines): as the record has it.
+CREATE TABLE pathstate(slot INTEGER NOT NULL, row INTEGER NOT NULL, place INTEGER NOT NULL, state TEXT NOT NULL, now TEXT NOT NULL, lines TEXT NOT NULL,
+  reason TEXT NOT NULL, path TEXT NOT NULL, blob TEXT NOT NULL, asked TEXT NOT NULL, PRIMARY KEY(slot, row, place)) WITHOUT ROWID;
+CREATE INDEX pathstate_now ON pathstate(slot, now) WHERE now <> '';
+CREATE INDEX pathstate_lost ON pathstate(slot, blob) WHERE state <> 'same';
+-- For which HEADs; rows: all memories with a lower row were looked at; whole: all that their histories removed is in `removal`.
+CREATE TABLE pathhead(slot INTEGER PRIMARY KEY, commit_id TEXT NOT NULL UNIQUE, rows INTEGER NOT NULL, whole INTEGER NOT NULL);
+-- Names between the old one and the new one, or the last one: what happens to them matters too.
+CREATE TABLE pathvia(slot INTEGER NOT NULL, name TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY(slot, name, row)) WITHOUT ROWID;
+-- What git said about removals and renames (`renames`). path '': all that this commit removed is here; old '': all that it renamed is here.
+CREATE TABLE removal(path TEXT NOT NULL, commit_id BLOB NOT NULL, PRIMARY KEY(path, commit_id)) WITHOUT ROWID;
+CREATE INDEX removal_commit ON removal(commit_id);
+CREATE TABLE renamed(commit_id BLOB NOT NULL, old TEXT NOT NULL, now TEXT NOT NULL, PRIMARY KEY(commit_id, old)) WITHOUT ROWID;
+-- The graph of memories (`graphing`): edges between rows (a < b, but of kind 0 a took the place of b), what stands for a row's text and session, and what edges add up to.
+CREATE TABLE edge(a INTEGER NOT NULL, b INTEGER NOT NULL, kind INTEGER NOT NULL, weight REAL NOT NULL, PRIMARY KEY(a, b, kind)) WITHOUT ROWID;
+CREATE INDEX edge_b ON edge(b);
+CREATE TABLE sketch(row INTEGER PRIMARY KEY, grams BLOB NOT NULL, session INTEGER NOT NULL);
+CREATE INDEX sketch_session ON sketch(session) WHERE session > 0;
+CREATE TABLE rank(row INTEGER PRIMARY KEY, value REAL NOT NULL, community INTEGER NOT NULL);
+-- What private records say of use: what a session did with a memory (`credit.rows`); and what that adds up to (`learned`).
+CREATE TABLE heed(id TEXT NOT NULL, session TEXT NOT NULL, how TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY(id, session, how)) WITHOUT ROWID;
+CREATE TABLE credit(id TEXT PRIMARY KEY, value REAL NOT NULL, used REAL NOT NULL, ignored REAL NOT NULL, against INTEGER NOT NULL, vain INTEGER NOT NULL) WITHOUT ROWID;
 -- Whether the signature of line n holds, and whose it is.
 CREATE TABLE signature(n INTEGER PRIMARY KEY, state TEXT NOT NULL, signer TEXT NOT NULL);
 -- One row per version shown, or one for a memory that is hidden. status: 0 active, 1 superseded, 2 forgotten.

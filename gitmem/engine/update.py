@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from ..core import fold, record
 from ..core.record import Record
+from ..feedback import learned
 from .cache import CODE, Damaged
 from .document import ACTIVE, columns, embed_texts, fts_fields, labels, prepare, shown_rows, vector_text
 
@@ -96,6 +97,13 @@ class Update:
         self._moves(records, keys)
         self._fold(affected, present, fresh, purges)
         self._erase(doomed)
+        gone = ids | old_ids
+        if doomed or ids:
+            learned.again(self.db, gone)
+        else:
+            # A line that was the team's alone and is private now speaks from now on.
+            spoken = [records[v] for v, (_, scope, _) in known.items() if scopes[v] & ~scope & learned.PRIVATE] + [r for r in fresh if scopes[r.version] & learned.PRIVATE]
+            learned.take(self.db, spoken, affected, gone)
         return len(fresh)
 
     # Lines
@@ -141,18 +149,25 @@ class Update:
     def _store(self, fresh: list[Record], scopes: dict[str, int]) -> None:
         self.db.executemany("INSERT INTO line(version, memory, op, scope, raw) VALUES(?, ?, ?, ?, ?)",
                             [(bytes.fromhex(r.version), r.id.encode(), r.op, scopes[r.version], r.line) for r in fresh])
-        covers = [(b, bytes.fromhex(r.version)) for r in fresh if r.op in record.COVER_OPS for b in map(_bytes, r.after) if b]
-        self.db.executemany("INSERT OR IGNORE INTO cover SELECT ?, n FROM line WHERE version = ?", covers)
+        covers = [(b, _counts_from(r), bytes.fromhex(r.version)) for r in fresh if r.op in record.COVER_OPS for b in map(_bytes, r.after) if b]
+        self.db.executemany("INSERT OR IGNORE INTO cover SELECT ?, n, ? FROM line WHERE version = ?", covers)
+        self._again([at for _, at, _ in covers])
         said = [(r.id, to, bytes.fromhex(r.version)) for r in fresh if r.op == "move" and record.object_id(r.id) and (to := record.object_id(r.data.get("commit"))) not in ("", r.id)]
         self.db.executemany("INSERT OR IGNORE INTO move SELECT ?, ?, n FROM line WHERE version = ?", said)
         self.db.executemany("INSERT INTO anchor VALUES(?, ?, ?, ?, 1) ON CONFLICT(commit_id, patch, base, branch_patch) DO UPDATE SET uses = uses + 1", _marks_of(fresh))
         self.db.executemany("DELETE FROM sought WHERE commit_id = ?", [(commit,) for commit, *_ in _marks_of(fresh)])
+        self._again([*(commit for commit, *_ in _marks_of(fresh)), *(old for old, _, _ in said)])
+
+    def _again(self, commits: list[str]) -> None:
+        """Where these commits stand is to be looked at again (`headmove`)."""
+        self.db.executemany("INSERT OR REPLACE INTO fresh VALUES(?, (SELECT max(n) FROM line))", [(commit,) for commit in dict.fromkeys(commits) if commit])
 
     def _moves(self, records: dict[str, Record], keys: dict[str, set[str]]) -> None:
         """Remembers the other commits a line was found at. A continuation is no commit."""
         rows = [(old, key, bytes.fromhex(v)) for v, found in keys.items() for old in [record.object_id(records[v].data.get("commit"))] if old
                 for key in found if not self._is_continuation(key)]
         self.db.executemany("INSERT OR IGNORE INTO move SELECT ?, ?, n FROM line WHERE version = ?", rows)
+        self._again([old for old, _, _ in rows])
 
     def _is_continuation(self, key: str) -> bool:
         if key not in self._continuations:
@@ -204,6 +219,7 @@ class Update:
                 self.db.execute(f"DELETE FROM {table} WHERE {column} IN ({marks})", part)
             # Their numbers may be given again: no line counts as looked at by `trust` for its number alone.
             self.db.execute("DELETE FROM meta WHERE key = 'checked'")
+            self.db.execute("DELETE FROM head")  # states may rest on their moves
             self.erased = True
 
     def _remove(self, rows: list[int]) -> None:
@@ -223,12 +239,15 @@ class Update:
         self.cache.set_codes({row: bytes(CODE) for row, _ in shown})
         self.count -= len(shown)
         for part in _parts(rows):
-            self.db.execute(f"DELETE FROM label WHERE row IN ({_marks(part)})", part)
-            self.db.execute(f"DELETE FROM memory WHERE row IN ({_marks(part)})", part)
+            for table in ("pathstate", "pathvia"):
+                self.db.execute(f"DELETE FROM {table} WHERE slot IN (SELECT slot FROM pathhead) AND row IN ({_marks(part)})", part)
+            for table, column in (("edge", "a"), ("edge", "b"), ("sketch", "row"), ("rank", "row"), ("revived", "row"), ("label", "row"), ("memory", "row")):
+                self.db.execute(f"DELETE FROM {table} WHERE {column} IN ({_marks(part)})", part)
 
     def _add(self, wanted: list[tuple[Record, int]]) -> None:
         first = self.next_row
         memory_rows = [(row, r.id, status, *columns(r.data), bytes.fromhex(r.version)) for row, (r, status) in enumerate(wanted, first)]
+        self._again([record.object_id(r.data.get("commit")) for r, _ in wanted])
         tagged = [(kind, value, row) for row, (r, _) in enumerate(wanted, first) for kind, value in labels(r.data)]
         self.next_row += len(wanted)
         self.db.executemany("INSERT INTO memory(row, id, line, status, scope, type, at, author, phase, source, anchor, digest, confidence)"
@@ -247,6 +266,12 @@ class Update:
         codes = dict.fromkeys(range(first, self.next_row), bytes(CODE))
         codes.update({row: code for (row, _), (_, _, code) in zip(shown, made, strict=True)})
         self._vectors([(row, vector) for (row, _), (_, vector, _) in zip(shown, made, strict=True)], codes)
+
+    def again(self, row: int, found: Record, status: int) -> int:
+        """Makes a row anew with another status, whatever its records say (`revive`); returns its new number."""
+        self._remove([row])
+        self._add([(found, status)])
+        return self.next_row - 1
 
     def _prepared(self, shown: list[Record]) -> list[Prepared]:
         done = self.ahead.results() if self.ahead else {}
@@ -273,6 +298,12 @@ def _parsed(raw: bytes) -> Record:
 
 def _marks_of(records: list[Record]) -> list[tuple[str, str, str, str]]:
     return [m for m in (record.marks_of(r.data) for r in records) if m]
+
+
+def _counts_from(r: Record) -> str:
+    """The commit from which on a record takes another memory's versions away, as `asof` has it; an edit of one version takes none."""
+    named = r.data.get("commit") if r.op == "create" else r.data.get("head") if r.op == "edit" and len(r.after) > 1 else ""
+    return record.object_id(named)
 
 
 def _storable(id: str) -> bool:

@@ -2,7 +2,9 @@
 
 Promise, once it has answered that nothing holds the text: no object, no page
 of the cache and no file of ours here has it, and a record without text (the
-tombstone) keeps it out of every clone that has git mem. Refs, reflogs and
+tombstone) keeps it out of every clone that has git mem. A memory whose place
+the purged one had taken comes back by it: it is named before and after, and
+whether it says nearly the same. Refs, reflogs and
 objects that are not ours stay as they are; what of them still leads to the
 text is named, and then the answer is no.
 
@@ -18,11 +20,12 @@ import os
 from typing import Any
 
 from ..agents import writeback
-from ..capture import closed
-from ..core import record
+from ..capture import alike, closed
+from ..core import fold, record
 from ..core.errors import Ambiguous, MemError
 from ..core.fold import Tombstones, mortal
 from ..core.record import Record
+from ..engine.document import ACTIVE, PRIVATE
 from ..git import reflock
 from ..memory import memories
 from ..store import Store
@@ -35,6 +38,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
+    from ..engine.cache import Cache
+    from ..memory.memories import Found
+
+_PART = 500  # values in one SQL condition
 _LOG = "the reflog of "
 _LONG = 16  # bytes of a line that are sought first; shorter ones stand everywhere
 MESSAGE = "git mem: purge 1 memory"
@@ -44,9 +51,10 @@ class Target:
     """What is to go: the records of a memory, or the one line that no memory has.
 
     With neither: something purged before, which may not be finished; `id` is then its tombstone's, or "".
+    `back`: the memories that are hidden by nothing but this one, each with whether it says nearly the same.
     """
 
-    __slots__ = ("id", "line", "records", "scope", "title")
+    __slots__ = ("back", "id", "line", "records", "scope", "title")
 
     def __init__(self, id: str, title: str = "", scope: str = "", records: Iterable[Record] = (), line: bytes = b"") -> None:
         self.id = id
@@ -54,6 +62,7 @@ class Target:
         self.scope = scope
         self.records = list(records)
         self.line = line
+        self.back: list[tuple[Found, bool]] = []
 
     @property
     def gone(self) -> bool:
@@ -110,7 +119,9 @@ def find(store: Store, prefix: str) -> Target:
             return Target("")
         raise
     records = [*_lines_of(store, found.memory.id), *_merged_into(store, found.memory.id)]
-    return Target(found.memory.id, record.title_of(found.record.data), found.scope, records)
+    target = Target(found.memory.id, record.title_of(found.record.data), found.scope, records)
+    target.back = _coming_back(store, found, records)
+    return target
 
 
 def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda n: None) -> Report:
@@ -185,9 +196,32 @@ def _lines_of(store: Store, id: str) -> list[Record]:
     return list(found.values())
 
 
+def _coming_back(store: Store, gone: Found, records: list[Record]) -> list[tuple[Found, bool]]:
+    """The memories that only these records hide, as they will be, and whether each says nearly what the one that goes says, or said."""
+    doomed = {r.version for r in records}
+    covered = sorted({v for r in records if r.op in record.COVER_OPS for v in r.after} - doomed)
+
+    def read(cache: Cache) -> list[Found]:
+        ids: set[str] = set()
+        for at in range(0, len(covered), _PART):
+            part = [bytes.fromhex(v) for v in covered[at : at + _PART] if is_hex(v) and len(v) % 2 == 0]
+            ids.update(i for (i,) in cache.db.execute(f"SELECT CAST(memory AS TEXT) FROM line WHERE version IN ({','.join('?' * len(part))})", part))
+        here = [i for i in sorted(ids - {gone.memory.id}) if cache.db.execute(f"SELECT 1 FROM memory WHERE id = ? AND status <> {ACTIVE}", (i,)).fetchone()]
+        return [back for i in here if (back := memories.load(cache, i, doomed)).memory.status == fold.ACTIVE]
+
+    found = store.with_cache(read)[0] if covered else []
+    said = [str(r.data["body"]) for r in records if r.id == gone.memory.id and r.op in record.CONTENT_OPS]
+    return [(f, any(_alike(body, str(f.record.data["body"])) for body in said)) for f in found]
+
+
+def _alike(gone: str, back: str) -> bool:
+    """Whether who wants one gone will hardly want the other to stay: it holds the text, or one says what the other says."""
+    return f" {alike.normal(gone)} " in f" {alike.normal(back)} " or alike.repeats(gone, back) or alike.repeats(back, gone)
+
+
 def _merged_into(store: Store, id: str) -> list[Record]:
     """The suggestions whose text went into a memory with another id, and what was decided about them."""
-    rows = store.with_cache(lambda cache: cache.db.execute("SELECT raw FROM line WHERE op = 'verdict'").fetchall())[0]
+    rows = store.with_cache(lambda cache: cache.db.execute(f"SELECT raw FROM line WHERE op = 'verdict' AND scope & {PRIVATE}").fetchall())[0]  # what a teammate's notes say takes nothing along
     others = {r.id for r in (record.parse(raw) for (raw,) in rows) if r and r.data.get("memory") == id and r.id != id}
     return [r for other in sorted(others) for r in _lines_of(store, other) if r.op in record.APART_OPS]
 

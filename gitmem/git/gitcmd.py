@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..core.errors import GitFailed, MemError
 
@@ -21,6 +22,8 @@ from ..core.errors import GitFailed, MemError
 _FOREIGN = ("GIT_INDEX_FILE", "GIT_PREFIX", "GIT_NOTES_REF", "GIT_NOTES_DISPLAY_REF", "GIT_NOTES_REWRITE_REF",
             "GIT_NOTES_REWRITE_MODE", "GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS", "GIT_LITERAL_PATHSPECS",
             "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS")
+
+_LISTED = 20  # revisions at which submodules are looked up
 
 
 def clean_env() -> dict[str, str]:
@@ -46,6 +49,7 @@ class Git:
         self.common_dir = self.git_dir  # of a linked worktree: set by whoever opened it
         self._prefix = ["git"] if git_dir is None else ["git", f"--git-dir={git_dir}"]
         self.env = clean_env()
+        self.until: float | None = None  # monotonic time after which a call is ended and counts as failed; None: git takes the time it needs
         self._objects: Objects | None = None
         self._names: Objects | None = None
 
@@ -65,12 +69,28 @@ class Git:
 
     def run_status(self, *args: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> tuple[bytes, int]:
         process = self.start(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        out, err = process.communicate(stdin)
+        try:
+            out, err = process.communicate(stdin, timeout=None if self.until is None else max(0.0, self.until - time.monotonic()))
+        except subprocess.TimeoutExpired as e:
+            process.kill()
+            process.communicate()
+            raise GitFailed(f"git {args[0]} took too long") from e
         if process.returncode not in ok:
             text = err.decode("utf-8", "replace").strip()
             last = text.splitlines()[-1] if text else f"exit status {process.returncode}"
             raise GitFailed(f"git {args[0]} failed: {last.removeprefix('fatal: ')}", status=process.returncode, stderr=text)
         return out, process.returncode
+
+    def limited(self, seconds: float, *args: str, stdin: bytes = b"") -> tuple[bytes, bool]:
+        """(stdout, whether it is whole): of a call that is ended after `seconds`, or that fails, what came until then. Nothing is fetched for it."""
+        process = self.start(args, {"GIT_NO_LAZY_FETCH": "1"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        try:
+            out, _ = process.communicate(stdin, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, _ = process.communicate()
+            return out, False
+        return out, process.returncode == 0
 
     def text(self, *args: str, ok: tuple[int, ...] = (0,)) -> str:
         """stdout as text without the final newline; empty where the call failed with a status in `ok`."""
@@ -94,6 +114,32 @@ class Git:
             # A partial clone must not ask its remote whether a commit exists (git 2.44 and newer listen).
             self._names = Objects(self, "--batch-check", {"GIT_NO_LAZY_FETCH": "1"})
         return [found[0] if found else "" for found in self._names.get_many(names)]
+
+    def entries(self, asked: Sequence[tuple[str, str]]) -> list[str]:
+        """The object id of what lies under each (revision, name), "" for nothing. "." is the top; of a submodule it is the commit.
+
+        Submodules, and names with line breaks, cost a process for each revision, and are looked up at a few revisions only.
+        """
+        revisions = list(dict.fromkeys(revision for revision, _ in asked))
+        names = [f"{revision}:{name}" if name != "." else f"{revision}^{{tree}}" for revision, name in asked]
+        found = self.ids([*names, *(f"{revision}:.gitmodules" for revision in revisions)]) if asked else []
+        linked = {revision for revision, id in zip(revisions, found[len(asked) :], strict=True) if id}
+        open_: dict[str, list[str]] = {}
+        for (revision, name), id in zip(asked, found[: len(asked)], strict=True):
+            if not id and name and (revision in linked or "\n" in name):
+                open_.setdefault(revision, []).append(name)
+        listed = {revision: self._listed(revision, missing) for revision, missing in list(open_.items())[:_LISTED]} if open_ and not self.partial else {}
+        return [id or listed.get(revision, {}).get(name, "") for (revision, name), id in zip(asked, found, strict=False)]
+
+    def _listed(self, revision: str, names: Sequence[str]) -> dict[str, str]:
+        """{name: its object id} at a revision, as the tree has it."""
+        out: dict[str, str] = {}
+        for at in range(0, len(names), 500):
+            rows, _ = self.run_status("--literal-pathspecs", "ls-tree", "-z", "--full-tree", revision, "--", *names[at : at + 500], ok=(0, 128))
+            for row in rows.decode("utf-8", "surrogateescape").split("\0"):
+                head, _, path = row.partition("\t")
+                out[path] = head.rpartition(" ")[2]
+        return out
 
     def close(self) -> None:
         """End the object readers; a later read opens new ones."""

@@ -25,6 +25,7 @@ LS_TIMEOUT = 5.0  # seconds `init` waits for a remote that does not answer
 # What the remote says when another push was faster: take theirs in and try again.
 _FASTER = ("fetch first", "non-fast-forward", "stale info", "failed to update ref", "cannot lock ref", "incorrect old value", "reference already exists",
            "remote ref updated since checkout", "failed to lock", "unable to create")
+_ASIDE = "refs/git-mem/peek"
 _QUIET = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")  # no one asked for a gc
 
 
@@ -41,10 +42,11 @@ class Pushed:
 class Remote:
     """A remote by its name in `git remote`."""
 
-    def __init__(self, repo: Repo, name: str, team_ref: str) -> None:
+    def __init__(self, repo: Repo, name: str, team_ref: str, tracked: bool = True) -> None:
         self.name = name
         self.ref = team_ref
-        self.tracking = team_ref.replace("refs/notes/", f"refs/notes/remotes/{name}/", 1)
+        # Of private notes no copy stays here that a push of `refs/notes/*` could take along.
+        self.tracking = team_ref.replace("refs/notes/", f"refs/notes/remotes/{name}/", 1) if tracked else ""
         self._local = repo.git
         self._hex_len = repo.hex_len
         # A relative address is meant from the top of the working tree.
@@ -62,7 +64,7 @@ class Remote:
     @contextlib.contextmanager
     def peek(self) -> Iterator[str]:
         """The commit the remote has, "" for none, brought here for a look; the tracking copy stays as it is."""
-        aside = f"refs/git-mem/peek-{os.getpid()}/team"
+        aside = f"{_ASIDE}-{os.getpid()}/team"
         try:
             self._fetch(aside)
             yield self._fetched(aside)
@@ -131,12 +133,19 @@ class Remote:
         argv += [self.name, f"{tip}:{self.ref}", *([f"{branch}:{branch}"] if branch else [])]
         # A mirror remote refuses single refs; a configured push of everything is not what was asked for.
         # A push also moves the tracking copy, where a fetch is configured for it.
-        status, raw, err, _ = reflock.run(self._git, self._local.common_dir, self.tracking, [*_QUIET, "-c", f"remote.{self.name}.mirror=false", *argv], new=reflock.ANY, env={SYNCING: "1"})
+        argv = [*_QUIET, "-c", f"remote.{self.name}.mirror=false", *argv]
+        if self.tracking:
+            status, raw, err, _ = reflock.run(self._git, self._local.common_dir, self.tracking, argv, new=reflock.ANY, env={SYNCING: "1"})
+        else:
+            process = self._git.start(argv, {SYNCING: "1"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            raw, err = process.communicate()
+            status = process.returncode
         rows = [row.split("\t") for row in raw.decode("utf-8", "replace").split("\n")]
         said = {row[1].rpartition(":")[2]: (row[0].strip(), row[2]) for row in rows if len(row) >= 3}
         flag, summary = said.get(self.ref, ("", ""))
         if status == 0 and flag != "!":
-            reflock.run(self._local, self._local.common_dir, self.tracking, ["update-ref", self.tracking, tip], new=tip)
+            if self.tracking:
+                reflock.run(self._local, self._local.common_dir, self.tracking, ["update-ref", self.tracking, tip], new=tip)
             return Pushed(True)
         if not flag:
             raise self._failed("push", err)

@@ -27,6 +27,8 @@ from ..agents import announce, facts, receipts, takein, writeback
 from ..anchors import reanchor
 from ..capture import harvest, sources
 from ..engine import check, guard
+from ..graph import graphing
+from ..memory import proposals
 from ..store import Store, open_store
 from . import githooks, spool
 
@@ -177,9 +179,15 @@ def _behind(store: Store, events: list[Event]) -> None:
             store.discard(inode)
 
 
+def _ended(store: Store, events: list[Event]) -> None:
+    """Agents' sessions ended: what was said in them, and then what of all that is stored could become one."""
+    harvest.from_sessions(store, events)
+    proposals.tend(store)
+
+
 # What is done about an event. Kinds that are not here only wake us: what they mean is seen in the repository itself.
 HANDLERS: dict[str, Callable[[Store, list[Event]], object]] = {"post-rewrite": _rewritten, "pre-push": _pushed, "behind": _behind, "auto-memory": takein.from_events,
-                                                              sources.EVENT: harvest.from_events, "session-end": harvest.from_sessions, "post-commit": harvest.from_hooks}
+                                                              sources.EVENT: harvest.from_events, "session-end": _ended, "post-commit": harvest.from_hooks}
 _TOGETHER = ("pre-push",)  # a remote that cannot be reached is not asked once more for each event
 
 
@@ -211,6 +219,12 @@ def _signatures(store: Store) -> None:
 def _anchors(store: Store) -> None:
     """Where memories stand is known for the present HEAD before anybody asks."""
     reanchor.finish(store)
+
+
+def _graph(store: Store) -> None:
+    """What belongs together, where somebody looks at it."""
+    if os.path.isdir(store.repo.mem_dir):
+        store.with_cache(lambda cache: graphing.tend(cache, store.settings.flag("graph")), refresh=False)
 
 
 def _facts(store: Store) -> None:
@@ -254,7 +268,7 @@ def _announced(store: Store) -> None:
         announce.fill(store)
 
 
-_AFTER: tuple[Callable[[Store], None], ...] = (_sessions, _commits, _refresh, _signatures, _anchors, _facts, _tend, _given, _announced, _check)
+_AFTER: tuple[Callable[[Store], None], ...] = (_sessions, _commits, _refresh, _signatures, _anchors, _facts, _tend, _given, _announced, _graph, _check)
 
 
 # --- plumbing ---------------------------------------------------------------

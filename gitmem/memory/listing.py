@@ -7,14 +7,17 @@ are broken by id, so the same state prints the same list.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from ..anchors import reanchor, where
+from ..anchors import reanchor, revive, staleness, where
 from ..core.errors import GitFailed, MemError
+from ..engine import comeback
 from ..engine.cache import Cache
 from ..engine.document import ACTIVE, SUPERSEDED
 from ..engine.filters import Filter
 from ..store import Store
+from ..timeline import names, then
 from . import memories, view
 
 
@@ -24,21 +27,35 @@ def rows_of(cache: Cache, wanted: Filter) -> list[int]:
     return [row for (row,) in cache.db.execute(f"SELECT row FROM memory WHERE row IN ({sql}) ORDER BY at DESC, id, row", args)]
 
 
-def list_memories(store: Store, wanted: Filter, *, limit: int | None = None, all_branches: bool = False, stale: bool = False) -> tuple[list[dict[str, Any]], int]:
-    """(public objects, how many more there are). Unmerged memories only with `all_branches`; `stale`: a path changed or went."""
+def list_memories(store: Store, wanted: Filter, *, limit: int | None = None, all_branches: bool = False, stale: bool = False,
+                  at: str = "") -> tuple[list[dict[str, Any]], int]:
+    """(public objects, how many more there are). Unmerged memories only with `all_branches`; `stale`: a path changed or went; `at`: as of a revision."""
 
     def read(cache: Cache) -> tuple[list[dict[str, Any]], int]:
+        if not at:
+            revive.settle(store.repo, cache, store.table, [store.repo.head()])
+            return listed(cache, comeback.seen_from(cache, wanted, store.repo.head()), None)
+        with then.opened(store, cache, at) as found:
+            if found.reason:
+                store.warn(f"warning: {found.reason}")
+            return listed(found, found.filter(wanted), found)
+
+    def listed(cache: Cache, wanted: Filter, past: then.Then | None) -> tuple[list[dict[str, Any]], int]:
         rows = rows_of(cache, wanted)
-        stands: dict[str, where.Stand] = {}
-        if not all_branches:
+        stands: dict[str, where.Stand] = dict(past.stands) if past else {}
+        if not all_branches and not past:
             stands = where.stands(store.repo, cache, reanchor.anchors(cache, most=SUPERSEDED if wanted.superseded else ACTIVE), store.repo.head())
             hidden = sorted(c for c, stand in stands.items() if stand.state == where.UNMERGED)
             if hidden:
                 rows = rows_of(cache, wanted.leaving_out(hidden))
             reanchor.go_on_later(store, stands)
+        chosen = rows if stale else rows[:limit]
+        objects = view.objects(store, cache, chosen, at or "HEAD", stands)
+        if past:
+            past.tell(chosen, objects)
         if not stale:
-            return view.objects(store, cache, rows[:limit], stands=stands), max(0, len(rows) - len(rows[:limit]))
-        found = [m for m in view.objects(store, cache, rows, stands=stands) if any(p["state"] in (where.CHANGED, where.GONE) for p in m["paths"])]
+            return objects, len(rows) - len(chosen)
+        found = [m for m in objects if any(p["state"] in staleness.STALE for p in m["paths"])]
         return found[:limit], max(0, len(found) - len(found[:limit]))
 
     return store.with_cache(read)[0]
@@ -81,8 +98,8 @@ def _depth(version: str, after: dict[str, list[str]]) -> int:
     return depth
 
 
-def log(store: Store, revisions: list[str], limit: int | None) -> list[dict[str, Any]]:
-    """Memories in the order of the commits they are about, newest commit first; `revisions` as for `git log`."""
+def log(store: Store, revisions: list[str], limit: int | None, paths: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Memories in the order of the commits they are about, newest commit first; `revisions` as for `git log`. `paths`: only about these, under whatever name."""
     for name in revisions:
         if name.startswith("-"):
             raise MemError(f"'{name}' is no revision")
@@ -98,7 +115,9 @@ def log(store: Store, revisions: list[str], limit: int | None) -> list[dict[str,
         stands = where.stands(store.repo, cache, elsewhere, store.repo.head()) if elsewhere else {}  # finds what was squashed into this range
         stood = where.places(cache, anchors)
         placed: dict[int, tuple[int, str, str]] = {}
-        for row, anchor, at, id in cache.db.execute("SELECT row, anchor, at, id FROM memory WHERE status = 0"):
+        wanted = Filter(paths=[name for path in paths if path != "." for name in names.at(store.repo, cache, store.repo.head(), path).labels])
+        sql, args = wanted.sql()
+        for row, anchor, at, id in cache.db.execute(f"SELECT row, anchor, at, id FROM memory WHERE row IN ({sql})", args):
             found = [order[a] for a in stood.get(anchor, ()) if a in order]
             if found:
                 placed[row] = (min(found), at, id)

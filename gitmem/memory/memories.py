@@ -6,7 +6,7 @@ a concurrent change elsewhere stays visible. Nothing is rewritten.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 from ..anchors import marks
@@ -16,7 +16,8 @@ from ..engine.cache import Cache
 from ..engine.document import scope_name
 from ..store import Store
 from ..truth.notetree import is_hex
-from .remember import branch_to_note, note_blobs, refuse_secrets
+from . import pathnotes
+from .remember import branch_to_note, refuse_secrets
 
 # What an edit keeps of the version it replaces beside the content.
 _CARRIED = ("commit", "branch", "patch", "base", "branch_patch", "agent", "session", "created", "supersedes")
@@ -52,21 +53,28 @@ def full_id(cache: Cache, prefix: str) -> str:
 
 def find(store: Store, prefix: str) -> Found:
     """The memory an id prefix names, forgotten ones included."""
-    return store.with_cache(lambda cache: _load(cache, full_id(cache, prefix)))[0]
+    return store.with_cache(lambda cache: load(cache, full_id(cache, prefix)))[0]
 
 
 def find_many(store: Store, ids: Iterable[str]) -> dict[str, Found]:
     """The memories with these ids, each of which must be there."""
     wanted = sorted(set(ids))
-    return store.with_cache(lambda cache: {id: _load(cache, id) for id in wanted})[0] if wanted else {}
+    return store.with_cache(lambda cache: load_many(cache, wanted))[0] if wanted else {}
 
 
-def _load(cache: Cache, id: str) -> Found:
+def load_many(cache: Cache, ids: Iterable[str]) -> dict[str, Found]:
+    """The same from an open cache."""
+    return {id: load(cache, id) for id in ids}
+
+
+def load(cache: Cache, id: str, without: Container[str] = ()) -> Found:
+    """One memory that is there; `without`: versions of records that are taken as gone, not all of its own."""
     rows = cache.db.execute("SELECT n, scope, raw FROM line WHERE memory = ?", (id.encode(),)).fetchall()
     records = [r for r in (record.parse(raw) for _, _, raw in rows) if r]
     places = ",".join("?" * len(rows))
     covers = cache.db.execute(f"SELECT raw FROM line WHERE n IN (SELECT by FROM cover WHERE version IN (SELECT version FROM line WHERE n IN ({places})))", [n for n, _, _ in rows])
     records += [r for r in (record.parse(raw) for (raw,) in covers) if r]
+    records = [r for r in records if r.version not in without]
     bits = 0
     for _, scope, raw in rows:
         parsed = record.parse(raw)
@@ -122,10 +130,17 @@ def _edited(store: Store, found: Found, changes: dict[str, Any], allow_secret: b
     if not same and all(fields.get(k) == old.get(k) for k in _CONTENT):
         raise MemError("nothing to change", hint="the memory already says that")
     head = store.repo.head()
-    note_blobs(store.repo, [(head, p) for p in fields.get("paths", [])])
+    _note_paths(store, head, fields)
     carried = {k: old[k] for k in _CARRIED if k in old}
     carried.setdefault("created", old.get("at"))
+    carried["head"] = head  # since when it says so: the anchor stays where it was
     return record.edit(found.memory.id, {**fields, "author": store.settings.author}, found.memory.heads, **carried)
+
+
+def _note_paths(store: Store, head: str, fields: dict[str, Any]) -> None:
+    wrong = [w for w in pathnotes.note(store.repo, [(head, p) for p in fields.get("paths", [])]) if w]
+    if wrong:
+        raise Refused(wrong[0], hint="lines are counted at HEAD")
 
 
 def sign(store: Store, prefix: str) -> Found:
@@ -148,17 +163,33 @@ def supersede(store: Store, prefix: str, fields: dict[str, Any], *, scope: str =
         raise MemError(f"memory '{found.memory.id[:8]}' is {found.memory.status}", hint="`git mem show` says what became of it")
     old = found.record.data
     inherited = _sound({k: old[k] for k in ("type", "tags", "paths", "phase") if k in old and not fields.get(k)})
+    if "paths" in inherited:  # it is about HEAD: what the files held when the old one was made does not matter
+        inherited["paths"] = [{"path": p["path"]} if isinstance(p, dict) else p for p in inherited["paths"]]
     checked = record.content({"author": store.settings.author, **inherited, **{k: v for k, v in fields.items() if v}}, store.settings.number("maxBody"))
     if not allow_secret and store.settings["secrets"] == "refuse":
         refuse_secrets(checked)
     head = store.repo.head()
     facts = marks.of_commit(store.repo, head) if head else {}
-    note_blobs(store.repo, [(head, p) for p in checked.get("paths", [])])
+    _note_paths(store, head, checked)
     data = record.create(checked, commit=head, branch=branch_to_note(store) if head else "", supersedes=[found.memory.id], after=sorted(found.memory.heads), **facts)
     if data["id"] == found.memory.id:
         raise Refused("the new text is the old one")
     _append(store, scope or found.scope, data, "supersede")
     return str(data["id"])
+
+
+def replace(store: Store, stay: Found, gone: Iterable[Found], changes: dict[str, Any], *, allow_secret: bool = False) -> Found:
+    """Lets one memory take the place of others in its scope, under its own id; one line says both. Where another clone chooses the other way round, both stay."""
+    data = _edited(store, stay, changes, allow_secret, True)
+    others = list(gone)
+    data["after"] = sorted({*data["after"], *(v for g in others for v in g.memory.heads)})
+    before = stay.record.data.get("supersedes")
+    data["supersedes"] = sorted({*(i for i in (before if isinstance(before, list) else ()) if isinstance(i, str)), *(g.memory.id for g in others)})
+    _append(store, stay.scope, data, "merge")
+    from ..agents import writeback
+
+    writeback.tend(store)
+    return find(store, stay.memory.id)
 
 
 def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = False) -> Found:
@@ -170,7 +201,7 @@ def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = 
         refuse_secrets({"reason": reason})
     after = found.memory.heads or [r.version for r in found.memory.versions]
     data = record.forget(found.memory.id, after, author=store.settings.author, reason=record.clean(reason)[: record.MAX_TITLE],
-                         commit=found.record.data.get("commit"))
+                         commit=found.record.data.get("commit"), head=store.repo.head())
     _append(store, found.scope, data, "forget")
     from ..agents import writeback
 

@@ -11,19 +11,19 @@ than the whole search (10,000 memories: 1 ms for the vectors).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..anchors import reanchor, standing, where
-from ..engine import better, stored
+from ..anchors import reanchor, revive, staleness, standing, where
+from ..engine import better, comeback, stored
 from ..engine.cache import Cache
-from ..engine.document import ACTIVE, SUPERSEDED
 from ..engine.filters import Filter
 from ..engine.index import ON_THE_SPOT
 from ..engine.search import Search
 from ..models.llamavec import LlamaVectors, NoVectors
 from ..signing import trust
 from ..store import Store
+from ..timeline import then
 from . import view
 
 
@@ -36,9 +36,12 @@ class Searcher(Search):
     def __init__(self, store: Store, cache: Cache, at: str = "", all_branches: bool = False, hot: bool = False) -> None:
         super().__init__(cache, store.table, None if all_branches else self.stands_of)
         self.store = store
+        self.company = store.settings.flag("graph")
         self.hot = hot
         self.head = (store.repo.commit(at or "HEAD") or "")
         self.stands: dict[str, where.Stand] = {}
+        self.ages: dict[int, list[staleness.State]] = {}
+        self.aged = self._aged
 
     def stands_of(self, anchors: Iterable[str]) -> dict[str, where.Stand]:
         """States of all anchors seen so far, these among them."""
@@ -47,18 +50,9 @@ class Searcher(Search):
             self.stands.update(standing.read(self.cache, asked, self.head) if self.hot else where.stands(self.store.repo, self.cache, asked, self.head))
         return self.stands
 
-
-def _as_of(searcher: Searcher, wanted: Filter, at: str) -> Filter:
-    """The filter narrowed to memories that stand in the history of the revision."""
-    from ..core.errors import MemError
-
-    if not searcher.head:
-        raise MemError(f"no commit '{at[:80]}' in this repository")
-    searcher.stands_of(reanchor.anchors(searcher.cache, most=SUPERSEDED if wanted.superseded else ACTIVE))
-    inside = sorted(a for a, stand in searcher.stands.items() if stand.state in (where.REACHABLE, where.SQUASHED))
-    narrowed = wanted.copy()
-    narrowed.anchors = ["", *inside]  # "": made before the first commit
-    return narrowed
+    def _aged(self, rows: Sequence[int]) -> dict[int, str]:
+        self.ages.update(view.path_states(self.store, self.cache, [row for row in rows if row not in self.ages], self.head, kept=self.hot))
+        return {row: staleness.worst(self.ages[row]) for row in rows}
 
 
 _AT_ONCE = 32  # memories that get their vector of the chosen model while a question waits
@@ -90,6 +84,26 @@ def _with_model(searcher: Searcher, vectors: LlamaVectors | None, failed: list[s
     searcher.better = ask
 
 
+def _prepared(searcher: Searcher, past: then.Then | None, vectors: LlamaVectors | None) -> list[str]:
+    """Readies the search for a revision and a chosen model; returns why the answer is less than it could be."""
+    without = [past.reason] if past and past.reason else []
+    if past:
+        searcher.stands.update(past.stands)
+    if past and past.rows and vectors:
+        without.append(f"{len(past.rows)} texts of then have no vector of the chosen model")
+    else:
+        _with_model(searcher, vectors, without)
+    return without
+
+
+def _seen(store: Store, cache: Cache, wanted: Filter, hot: bool = False) -> Filter:
+    """The conditions as they are at HEAD: what was superseded on a branch that is not merged counts. `hot`: as the worker found it."""
+    head = store.repo.head()
+    if not hot:
+        revive.settle(store.repo, cache, store.table, [head])
+    return comeback.seen_from(cache, wanted, head)
+
+
 def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = "", all_branches: bool = False, hot: bool = False,
            vectors: LlamaVectors | None = None) -> dict[str, Any]:
     """The answer as the JSON object of DESIGN 10; every hit carries its parts under `explain`.
@@ -101,22 +115,28 @@ def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = ""
     """
 
     def ask(cache: Cache) -> dict[str, Any]:
-        searcher = Searcher(store, cache, at, all_branches, hot and not at)
-        chosen = _as_of(searcher, wanted, at) if at else wanted
-        without: list[str] = []
-        _with_model(searcher, vectors, without)
+        if not at:
+            return answered(cache, _seen(store, cache, wanted, hot), None)
+        with then.opened(store, cache, at) as found:
+            return answered(found, found.filter(wanted), found)
+
+    def answered(cache: Cache, chosen: Filter, past: then.Then | None) -> dict[str, Any]:
+        searcher = Searcher(store, cache, at, all_branches, hot and not past)
+        without = _prepared(searcher, past, vectors)
         checked = True
         if hot:
-            checked = store.trust.catch_up(cache, trust.AT_ONCE)
+            checked = bool(past) or store.trust.catch_up(cache, trust.AT_ONCE)
             store.trust.most = 0
             chosen = store.trust.injectable(cache, chosen)
         hits, verdict, probability = searcher.ask(query, chosen, limit)
         rows = [hit.row for hit in hits]
         searcher.stands_of(stored.commit_of(data) for data, _, _ in stored.load(cache, rows))
-        objects = view.objects(store, cache, rows, at or "HEAD", searcher.stands)
-        reanchor.go_on_later(store, searcher.stands)
+        objects = view.objects(store, cache, rows, at or "HEAD", searcher.stands, aged=searcher.ages)
+        reanchor.go_on_later(store, searcher.stands, searcher.ages)
         for hit, item in zip(hits, objects, strict=True):
-            item["score"], item["retrieval"], item["explain"] = round(hit.score, 4), hit.retrieval, hit.parts()
+            item["score"], item["retrieval"], item["explain"] = round(hit.score, 4), hit.retrieval, {**hit.parts(), **searcher.parts[hit.row]}
+        if past:
+            past.tell(rows, objects)
         return {"query": query, "verdict": verdict, "probability": round(probability, 4), "degraded": not checked or bool(without),
                 "degraded_reason": "".join(without[:1]) if checked else "signatures wait to be checked",
                 "searched": chosen.count(cache), "hits": objects}
@@ -135,10 +155,14 @@ def batch(store: Store, queries: list[tuple[str, str]], wanted: Filter, *, limit
     """[(query id, [{"id", "source", "score", "retrieval"}])], by the same search as `recall`."""
 
     def ask(cache: Cache) -> list[tuple[str, list[dict[str, Any]]]]:
+        if not at:
+            return answered(cache, _seen(store, cache, wanted), None)
+        with then.opened(store, cache, at) as found:
+            return answered(found, found.filter(wanted), found)
+
+    def answered(cache: Cache, chosen: Filter, past: then.Then | None) -> list[tuple[str, list[dict[str, Any]]]]:
         searcher = Searcher(store, cache, at, all_branches)
-        without: list[str] = []
-        _with_model(searcher, vectors, without)
-        chosen = _as_of(searcher, wanted, at) if at else wanted
+        without = _prepared(searcher, past, vectors)
         out = []
         for id, query in queries:
             hits, _, _ = searcher.ask(query, chosen, limit)

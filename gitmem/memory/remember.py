@@ -16,8 +16,8 @@ from ..core.errors import MemError, Refused
 from ..engine import index
 from ..engine.cache import Cache
 from ..engine.document import Ahead, content_digest, scope_name
-from ..git.layout import Repo
 from ..store import Store
+from . import pathnotes
 
 STORED, DUPLICATE, REFUSED = "stored", "duplicate", "refused"
 
@@ -86,7 +86,7 @@ class Known:
         def read(cache: Cache) -> tuple[dict[str, tuple[str, str]], dict[bytes, tuple[str, str]], set[str]]:
             tombstones = [r for (raw,) in cache.db.execute("SELECT raw FROM line WHERE op = 'purge'") if (r := record.parse(raw))]
             return (_select(cache, "SELECT source, id, scope FROM memory WHERE source IN", sources),
-                    _select(cache, "SELECT digest, id, scope FROM memory WHERE status = 0 AND digest IN", digests), fold.purged(tombstones)[0])
+                    _select(cache, "SELECT digest, id, scope FROM memory WHERE status = 0 AND row NOT IN (SELECT row FROM revived) AND digest IN", digests), fold.purged(tombstones)[0])
 
         (by_source, by_digest, self.purged), _ = self._store.with_cache(read, most=self._most, refresh=not self._fresh)
         self._fresh = True
@@ -122,7 +122,8 @@ def remember(store: Store, drafts: Iterable[dict[str, Any]], *, allow_secret: bo
     if ready:
         ready = _drop_known(ready, results, known or Known(store, single=len(ready) == 1))
     if ready:
-        _anchor_facts(store, ready)
+        ready = _anchor_facts(store, ready, results)
+    if ready:
         _append(store, ready, results, known.ahead if known else None, sign)
     return [r for r in results if r is not None]
 
@@ -184,29 +185,25 @@ def _drop_known(ready: list[_Ready], results: list[Result | None], known: Known)
     return left
 
 
-def _anchor_facts(store: Store, ready: list[_Ready]) -> None:
-    """Blob ids of the paths as they are at the anchor, and the patch-ids of a few anchors."""
-    note_blobs(store.repo, [(r.anchor, p) for r in ready for p in r.fields.get("paths", ())])
+def _anchor_facts(store: Store, ready: list[_Ready], results: list[Result | None]) -> list[_Ready]:
+    """Adds blob ids of the paths as they are at the anchor, and the patch-ids of a few anchors; answers and leaves out drafts with lines that are not there."""
+    noted = [(r, p) for r in ready for p in r.fields.get("paths", ())]
+    for (r, _), wrong in zip(noted, pathnotes.note(store.repo, [(r.anchor, p) for r, p in noted]), strict=True):
+        if wrong:
+            results[r.place] = Result(REFUSED, reason=wrong, hint="lines are counted at the commit that the memory is about")
+    ready = [r for r in ready if results[r.place] is None]
     anchors = {r.anchor for r in ready if r.anchor}
     if len(anchors) <= marks.MANY:
         facts = {anchor: marks.of_commit(store.repo, anchor) for anchor in anchors}
         for r in ready:
             r.extra = facts.get(r.anchor, {})
+    return ready
 
 
 def branch_to_note(store: Store) -> str:
     """The branch as a record names it; "" for none, or for a name that looks like it holds a secret."""
     branch = store.repo.branch()[: record.MAX_WORD * 5]
     return "" if store.settings["secrets"] == "refuse" and redact.check({"branch": branch}) else branch
-
-
-def note_blobs(repo: Repo, paths: list[tuple[str, dict[str, str]]]) -> None:
-    """Adds to each (commit, path) the blob id it has there, where it has one and none was noted before."""
-    missing = [(commit, p) for commit, p in paths if commit and not p.get("blob")]
-    names = [f"{commit}:{p['path'].rstrip('/')}" for commit, p in missing]
-    for (_, p), blob in zip(missing, repo.git.ids(names) if names else [], strict=True):
-        if blob:
-            p["blob"] = blob
 
 
 def _append(store: Store, ready: list[_Ready], results: list[Result | None], ahead: Ahead | None, sign: bool) -> None:

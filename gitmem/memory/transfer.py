@@ -28,8 +28,9 @@ def portable(item: dict[str, Any]) -> dict[str, Any]:
     """A memory as a draft that `remember --jsonl` takes; the id is for the reader."""
     out: dict[str, Any] = {"id": item["id"], "title": item["title"] if _titled(item) else "", "body": item["body"]}
     out.update({k: item[k] for k in _META if item.get(k) not in (None, "", [])})
+    out["confidence"] = "" if item["stated_confidence"] is None else item["stated_confidence"]  # what was lived here is no part of the text
     if item["paths"]:
-        out["paths"] = [p["path"] for p in item["paths"]]
+        out["paths"] = [{"path": p["path"], "lines": p["lines"]} if p.get("lines") else p["path"] for p in item["paths"]]
     if item["scope"] == "private":
         out["scope"] = "private"  # an import must not publish it
     if item["anchor"]["commit"]:

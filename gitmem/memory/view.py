@@ -7,23 +7,27 @@ Every object says where its memory stands: scope, anchor, paths.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from ..anchors import where
+from ..anchors import drift, staleness, where
 from ..core import record
+from ..engine import comeback, disputes
 from ..engine.cache import Cache
 from ..engine.document import FORGOTTEN, SUPERSEDED, scope_name
-from ..engine.stored import commit_of, load, paths, word, words
+from ..engine.stored import commit_of, load, places, word, words
+from ..feedback import credit, learned
 from ..store import Store
 
 _STATUS = {0: "active", SUPERSEDED: "superseded", FORGOTTEN: "forgotten"}
 
 
 def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD", stands: dict[str, where.Stand] | None = None,
-            patience: float = where.ON_THE_SPOT) -> list[dict[str, Any]]:
+            patience: float = where.ON_THE_SPOT, aged: dict[int, list[staleness.State]] | None = None) -> list[dict[str, Any]]:
     """The public object of each memory row, as seen from the revision `at`.
 
-    `stands`: states the caller knows; those it lacks are added, which may take `patience` seconds.
+    `stands`, `aged`: states of anchors and of each row's paths that the caller
+    knows; those they lack are added, which may take `patience` seconds each.
     """
     loaded = load(cache, rows)
     head = store.repo.commit(at) or ""
@@ -31,14 +35,56 @@ def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD", stand
     asked = {c for data, _, _ in loaded for c in [commit_of(data)] if c and c not in states}
     if asked:
         states.update(where.stands(store.repo, cache, asked, head, patience))
-    pairs = [(p, b) for data, _, _ in loaded for p, b in paths(data)]
-    path_states = iter(where.paths(store.repo, pairs, head) if pairs else [])
-    items = [_object(data, scope, status, states.get(commit_of(data)), [{"path": p, "state": next(path_states)} for p, _ in paths(data)])
-             for data, scope, status in loaded]
+    ages = {} if aged is None else aged
+    ages.update(path_states(store, cache, [row for row in rows if row not in ages], head, patience))
+    use = learned.evidence(cache, (str(data["id"]) for data, _, _ in loaded))
+    items = [_object(data, scope, status, states.get(commit_of(data)), _paths(data, ages[row]), use.get(str(data["id"]), credit.Evidence()))
+             for row, (data, scope, status) in zip(rows, loaded, strict=True)]
+    for place, (ids, branch, commit) in _back(cache, rows).items():
+        items[place].update(superseded_by=ids, superseded_on={"branch": branch or None, "commit": commit})
+    against = disputes.of(cache, [item["id"] for item in items])
+    for item in items:
+        if item["id"] in against:
+            item["contradicts"] = against[item["id"]]
     for item, said in zip(items, store.trust.public(cache, rows, ["signature" in data for data, _, _ in loaded]), strict=True):
         if said:
             item["signature"] = said
     return items
+
+
+def _back(cache: Cache, rows: list[int]) -> dict[int, tuple[list[str], str, str]]:
+    """{place in the list: what took its place, the branch and the commit} of those that were superseded where HEAD is not (`comeback`)."""
+    found = comeback.told(cache, rows)
+    return {i: found[row] for i, row in enumerate(rows) if row in found}
+
+
+def path_states(store: Store, cache: Cache, rows: Iterable[int], head: str, patience: float = where.ON_THE_SPOT,
+                kept: bool = False) -> dict[int, list[staleness.State]]:
+    """{memory row: the states of its paths at the commit `head`}: as kept, else (not with `kept`) as git says now, of all of them together."""
+    wanted = list(dict.fromkeys(rows))
+    known = staleness.read(cache, wanted, head)
+    out: dict[int, list[staleness.State]] = {}
+    asked: list[drift.Wanted] = []
+    left: list[tuple[int, int]] = []
+    for row, (data, _, _) in zip(wanted, load(cache, wanted), strict=True):
+        found = places(data)
+        states = staleness.of(known.get(row), len(found))
+        if not kept and any(s.reason == staleness.WAITING for s in states):
+            asked += [(commit_of(data), *place) for place in found]
+            left.append((row, len(found)))
+        out[row] = states
+    answers = iter(drift.states(store.repo, cache, asked, head, patience) if asked else [])
+    out.update((row, [next(answers) for _ in range(count)]) for row, count in left)
+    return out
+
+
+def _paths(data: dict[str, Any], states: list[staleness.State]) -> list[dict[str, str]]:
+    out = []
+    for (path, _, lines), state in zip(places(data), states, strict=True):
+        item = {"path": path, "state": state.state, "now": state.now, "lines": lines.partition("@")[0], "lines_now": state.lines,
+                "reason": state.reason if state.state == staleness.UNKNOWN else ""}
+        out.append({name: value for name, value in item.items() if value})
+    return out
 
 
 def _anchor(stand: where.Stand | None, branch: Any) -> dict[str, Any]:
@@ -52,13 +98,14 @@ def _anchor(stand: where.Stand | None, branch: Any) -> dict[str, Any]:
     return out
 
 
-def _object(data: dict[str, Any], scope: int, status: int, stand: where.Stand | None, states: list[dict[str, str]]) -> dict[str, Any]:
-    confidence = data.get("confidence")
+def _object(data: dict[str, Any], scope: int, status: int, stand: where.Stand | None, states: list[dict[str, str]], found: credit.Evidence) -> dict[str, Any]:
+    stated = data.get("confidence")
+    sound = float(stated) if isinstance(stated, (int, float)) and not isinstance(stated, bool) and 0 <= stated <= 1 else None
     out: dict[str, Any] = {
         "id": record.clean(data["id"]), "title": record.clean(record.title_of(data)), "body": record.clean(data["body"]),
         "type": word(data.get("type")) or record.DEFAULT_TYPE, "tags": words(data.get("tags")), "source": word(data.get("source")),
         "provenance": word(data.get("provenance")),
-        "confidence": confidence if isinstance(confidence, (int, float)) and not isinstance(confidence, bool) and 0 <= confidence <= 1 else None,
+        "confidence": _confidence(data, sound, found, status), "stated_confidence": sound,
         "created_at": word(data.get("created")) or word(data.get("at")), "author": word(data.get("author")), "scope": scope_name(scope),
         "status": _STATUS[status], "anchor": _anchor(stand, data.get("branch")), "paths": states,
     }
@@ -68,4 +115,15 @@ def _object(data: dict[str, Any], scope: int, status: int, stand: where.Stand | 
     for name in ("facts", "concepts", "supersedes"):
         if words(data.get(name)):
             out[name] = words(data[name])
+    if found:
+        out["use"] = {"used": round(found.used, 2), "ignored": found.vain, "contradicted": found.against}
     return out
+
+
+def _confidence(data: dict[str, Any], stated: float | None, found: credit.Evidence, status: int) -> float | None:
+    """The confidence that lives (`credit`): to be superseded is to be contradicted, once. None where nobody stated one and nothing was counted: no number is made up."""
+    gone = status == SUPERSEDED
+    if not found and (stated is None or not gone):
+        return stated
+    lived = credit.Evidence(found.used, found.ignored, max(found.against, int(gone)))
+    return round(credit.confidence(credit.start(stated, data.get("provenance")), lived), 4)

@@ -1,0 +1,150 @@
+"""Where paths went between a commit and a revision, as git's rename detection says, commit by commit.
+
+A path is followed forwards: a name lives on from commit to commit until one
+removes it; there it goes where `-M` says it was renamed to. A merge keeps what
+it has of its parents' names. So gradual renames, names given back and names
+given to another file come out as in `git log --follow`, which looks from the
+other end, and branches as if each were followed.
+
+Promise: for many paths in few processes and at most the history's `seconds`;
+what could not be looked at in time is said to be open, never guessed.
+"""
+
+from __future__ import annotations
+
+from .removals import History, Open
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    Key = tuple[str, str]
+    Edge = tuple[Key, int, str]  # (what was asked, the place of a commit, the name it has there)
+
+_HOPS = 64  # names a path may have had
+_AT_ONCE = 512  # names that are followed in one walk over the history
+
+
+class Trace:
+    """Follows paths through one history. `there` says which names are at the revision."""
+
+    def __init__(self, history: History, there: Callable[[Sequence[str]], set[str]]) -> None:
+        self.history = history
+        self.there = there
+        self.via: dict[Key, set[str]] = {}  # all names that decided about an answer
+        self._ends: dict[Key, list[str]] = {}
+        self._merged: dict[Key, list[tuple[int, str]]] = {}  # what merges removed
+        self._open: set[Key] = set()
+
+    def follow(self, wanted: Sequence[Key], scanned: bool = False) -> dict[Key, str | None]:
+        """{(since, path): its name at the revision, "" where it is not there any more, None where time ran out}.
+
+        `since`: the commit it had that name at, part of the history. Where branches
+        gave it several names, one that was kept comes first, then the others by name.
+        `scanned`: all that was removed since is known.
+        """
+        history = self.history
+        self.via = {key: {key[1]} for key in wanted}
+        self._ends = {key: [] for key in wanted}
+        try:
+            if not scanned:
+                history.scan({since for since, _ in wanted})
+            self._run([(key, history.place(key[0]), key[1]) for key in wanted], [])
+            # What a merge alone renamed, where nothing else is left: as when git took a new file along with its renamed directory.
+            self._run([], [(key, *hit) for key, found in self._ends.items() if not found for hit in self._merged.pop(key, ())], merges=True)
+        except Open:
+            self._open.update(key for key, found in self._ends.items() if not found)
+        names = {name for found in self._ends.values() for name in found}
+        there = self.there(sorted(names)) if names else set()
+        return {key: next((n for n in found if n in there), None if key in self._open else "") for key, found in self._ends.items()}
+
+    def _run(self, edges: list[Edge], hits: list[Edge], merges: bool = False) -> None:
+        """Follows names from commits that have them, and from commits that removed them (`hits`), until they end."""
+        seen: set[Edge] = set()
+        for _ in range(_HOPS):
+            edges = [e for e in dict.fromkeys([*edges, *self._renamed(hits, merges)]) if e not in seen]
+            if not edges:
+                return
+            seen.update(edges)
+            for key, _, name in edges:
+                self.via[key].add(name)
+            hits = self._walk(edges)
+        self._open.update(key for key, _, _ in edges)
+
+    def _renamed(self, hits: list[Edge], merges: bool) -> list[Edge]:
+        """Where commits that removed names renamed them to; merges only on request."""
+        history, parents = self.history, self.history.parents
+        for key, place, name in hits:
+            if len(parents[place]) > 1 and not merges:
+                self._merged.setdefault(key, []).append((place, name))
+        asked = [hit for hit in hits if merges or len(parents[hit[1]]) < 2]
+        history.renamed(history.commits[place] for _, place, _ in asked)
+        out = []
+        for key, place, name in asked:
+            try:
+                target = history.target(history.commits[place], name)
+            except Open:
+                self._open.add(key)
+                continue
+            if target:
+                out.append((key, place, target))
+        return out
+
+    def _walk(self, edges: Sequence[Edge]) -> list[Edge]:
+        """Follows names as long as they live: those that reach the revision are ends of their keys; returns which commits removed the others."""
+        removed = self.history.removals(name for _, _, name in edges)
+        keys: dict[tuple[int, str], list[Key]] = {}
+        for key, place, name in edges:
+            keys.setdefault((place, name), []).append(key)
+        out: list[Edge] = []
+        mortal = []
+        for start, found in keys.items():
+            if removed[start[1]] and removed[start[1]][-1] > start[0]:
+                mortal.append(start)
+            else:
+                self._live(found, start[1])
+        mortal.sort()
+        for i in range(0, len(mortal), _AT_ONCE):
+            part = mortal[i : i + _AT_ONCE]
+            alive, hits = self._lives(part, removed)
+            for start in alive:
+                self._live(keys[start], start[1])
+            out += [(key, place, start[1]) for start, place in hits for key in keys[start]]
+        return out
+
+    def _live(self, keys: Iterable[Key], name: str) -> None:
+        for key in keys:
+            if name not in self._ends[key]:
+                self._ends[key] = sorted([*self._ends[key], name], key=lambda n, own=key[1]: (n != own, n))  # type: ignore[misc]
+
+    def _lives(self, starts: Sequence[tuple[int, str]], removed: dict[str, list[int]]) -> tuple[list[tuple[int, str]], list[tuple[tuple[int, str], int]]]:
+        """(those of the names that live until the revision, [(name, place of a commit that removed it)]): one walk, a bit for each name."""
+        begin: dict[int, int] = {}
+        kill: dict[int, int] = {}
+        for bit, (place, name) in enumerate(starts):
+            begin[place] = begin.get(place, 0) | 1 << bit
+            for n in removed[name]:
+                kill[n] = kill.get(n, 0) | 1 << bit
+        parents = self.history.parents
+        lives: dict[int, int] = {}
+        hits = []
+        for n in range(starts[0][0], len(parents)):
+            mask = 0
+            for p in parents[n]:
+                mask |= lives.get(p, 0)
+            if mask and n in kill:
+                hits += [(starts[bit], n) for bit in _bits(mask & kill[n])]
+                mask &= ~kill[n]
+            mask |= begin.get(n, 0)
+            if mask:
+                lives[n] = mask
+        return [starts[bit] for bit in _bits(lives.get(len(parents) - 1, 0))], hits
+
+
+def _bits(number: int) -> list[int]:
+    out = []
+    while number:
+        lowest = number & -number
+        out.append(lowest.bit_length() - 1)
+        number ^= lowest
+    return out

@@ -1,0 +1,100 @@
+"""Gives superseded memories back to the HEADs at which what took their place does not count.
+
+A record that supersedes counts from a commit on: a `create` from its own, an
+`edit` that took another memory in from the HEAD it was made at (`cover.at`, as
+`asof` has it). Where all that cover the last text of a memory are about commits that a
+HEAD has not, on a branch that is not merged or that nobody has any more, the memory
+counts there. What a record does not say counts everywhere, and what git cannot tell, too.
+
+Promise: only what git says brings a memory back, and it goes when the branch is
+merged, as it is, rewritten or squashed. Where no record names such a commit it costs one query.
+"""
+
+from __future__ import annotations
+
+from ..core import fastjson, record
+from ..engine.cache import Cache, Damaged
+from ..engine.document import ACTIVE, SUPERSEDED
+from ..engine.update import Update
+from ..git.layout import Repo
+from . import where
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ..engine.embed import StaticTable
+
+_Rows = set[tuple[str, int]]
+
+
+def settle(repo: Repo, cache: Cache, table: StaticTable, heads: Sequence[str], seconds: float = where.ON_THE_SPOT, others: bool = True) -> None:
+    """Looks from these HEADs, and keeps what counts there. `others`: what was found for other HEADs stays."""
+    db = cache.db
+    if cache.blind or cache.meta("space") != table.space:
+        return  # what comes back is indexed as the others are
+    named = db.execute("SELECT 1 FROM cover WHERE at <> '' LIMIT 1").fetchone()
+    before: _Rows = set(db.execute("SELECT head, row FROM revived").fetchall())
+    if not named and not before:
+        return
+    (last,) = db.execute("SELECT coalesce(max(n), 0) FROM line").fetchone()
+    looked = dict(db.execute("SELECT head, n FROM revivedhead").fetchall())
+    wanted = {head for head in heads if head}
+    open_ = {head for head in wanted if looked.get(head) != last}
+    now: _Rows = {pair for pair in before if pair[0] not in open_ and (others or pair[0] in wanted)}
+    seen = {head: n for head, n in looked.items() if others or head in wanted}
+    for head in sorted(open_):
+        rows, sure = _rows(repo, cache, head, seconds)
+        now |= {(head, row) for row in rows}
+        seen[head] = last if sure else -1
+    # From a HEAD that was not looked from nothing is hidden: that there is nothing to show must be known, too.
+    if now != before or (now and seen.keys() != looked.keys()) or (seen != looked and not others):
+        cache.keep(0.5, lambda _: _write(cache, table, before, now, seen))
+
+
+def _rows(repo: Repo, cache: Cache, head: str, seconds: float) -> tuple[set[int], bool]:
+    """(rows of memories that count at this HEAD again, whether all is known)."""
+    db = cache.db
+    asked = {at for (at,) in db.execute("SELECT DISTINCT at FROM cover WHERE at <> ''")}
+    stands = where.stands(repo, cache, asked, head, seconds)
+    away = fastjson.dumps(sorted(a for a, s in stands.items() if _away(s)))
+    sql = ("SELECT DISTINCT m.row, m.anchor FROM cover c CROSS JOIN line l ON l.version = c.version CROSS JOIN memory m ON m.line = l.n"
+           " WHERE c.at <> '' AND c.at IN (SELECT value FROM json_each(?1)) AND (m.status = ?2 OR m.row IN (SELECT row FROM revived))"
+           " AND NOT EXISTS (SELECT 1 FROM cover d WHERE d.version = c.version AND d.at NOT IN (SELECT value FROM json_each(?1)))")
+    found = db.execute(sql, (away, SUPERSEDED)).fetchall()
+    own = where.stands(repo, cache, {a for _, a in found if record.object_id(a)}, head, seconds)
+    # What is itself about a branch that is not merged has no place here: on its branch it was superseded.
+    return {row for row, a in found if a not in own or own[a].state != where.UNMERGED}, not where.waiting({**stands, **own})
+
+
+def _away(stand: where.Stand) -> bool:
+    return stand.state == where.UNMERGED or (stand.state == where.UNKNOWN and stand.reason == where.ABSENT)
+
+
+def _write(cache: Cache, table: StaticTable, before: _Rows, now: _Rows, seen: dict[str, int]) -> None:
+    db = cache.db
+    if set(db.execute("SELECT head, row FROM revived").fetchall()) != before:
+        return  # another process was there first
+    old, new = {row for _, row in before}, {row for _, row in now}
+    update = Update(cache, table, None)
+    moved = {**_again(cache, update, new - old, SUPERSEDED, ACTIVE), **_again(cache, update, old - new, ACTIVE, SUPERSEDED)}
+    if moved:
+        update.finish()
+    db.execute("DELETE FROM revived")
+    db.executemany("INSERT INTO revived VALUES(?, ?)", sorted((head, moved.get(row, row)) for head, row in now if row in old or row in moved))
+    db.execute("DELETE FROM revivedhead")
+    db.executemany("INSERT INTO revivedhead VALUES(?, ?)", sorted(seen.items()))
+
+
+def _again(cache: Cache, update: Update, rows: Iterable[int], was: int, status: int) -> dict[int, int]:
+    """{row: its new number}: made anew with another status, so that all that looks at new rows looks at them."""
+    out = {}
+    for row in sorted(rows):
+        found = cache.db.execute("SELECT l.raw FROM memory m JOIN line l ON l.n = m.line WHERE m.row = ? AND m.status = ?", (row, was)).fetchone()
+        if found is None:
+            continue  # records changed it meanwhile
+        parsed = record.parse(found[0])
+        if parsed is None:
+            raise Damaged("a stored record cannot be read")
+        out[row] = update.again(row, parsed, status)
+    return out

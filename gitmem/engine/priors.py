@@ -1,0 +1,74 @@
+"""What a hit's score is multiplied with: numbers that reorder what was found and admit nothing.
+
+Each prior is one function from memory rows to factors, read from the cache
+alone. `rank.apply_priors` bounds their product. Standard library only: every
+prompt waits for it.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..anchors import staleness
+from ..anchors.standing import ABANDONED, ABSENT, UNMERGED
+from ..feedback import credit, learned
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from ..anchors.standing import Stand
+    from .cache import Cache
+
+    Standing = Callable[[Iterable[str]], Mapping[str, Stand]]
+
+BRANCH = 0.8  # of a memory from a branch that HEAD does not contain
+LEFT = 0.65  # of one from a branch that was given up: nothing holds its commit any more
+DOUBT = 0.2  # how much of a score full doubt can take away
+# How much the company of all others of the first CORE hits, in one community of the graph, can add. Off by default: `tools/eval_graph.py` and
+# docs/evaluation.md say what it does. The PageRank of a memory is no prior at all: lifting by it cost 0.007 to 0.010 of nDCG@10.
+COMPANY = 0.1
+CORE = 5
+
+
+def factors(found: Mapping[int, Mapping[str, float]]) -> dict[int, float]:
+    """{row: the product of all its parts}."""
+    return {row: prod(some.values()) for row, some in found.items()}
+
+
+def parts(cache: Cache, rows: Sequence[int], stand: Standing | None, company: bool = False, aged: Mapping[int, str] | None = None) -> dict[int, dict[str, float]]:
+    """{row: {name of a prior: its factor}} of hits in their order. `stand` gives the states of anchors; None where all branches count alike. `company`: the graph counts.
+
+    `aged`: what became of the rows' paths (`staleness.worst`), of those that have some.
+    """
+    known = cache.standings(rows)
+    stands = stand([anchor for anchor, _ in known.values() if anchor]) if stand else {}
+    credits = _credit(cache, rows)
+    beside = _company(cache, rows) if company else {}
+    return {row: {"stated": _stated(confidence), "branch": _branch(stands.get(anchor)), "credit": credits.get(row, 1.0), "stale": staleness.FACTORS.get((aged or {}).get(row, ""), 1.0), **({"company": beside[row]} if row in beside else {})}
+            for row in rows for anchor, confidence in [known[row]]}
+
+
+def _branch(stand: Stand | None) -> float:
+    if stand is None:
+        return 1.0
+    if stand.state == UNMERGED:
+        return LEFT if stand.reason == ABANDONED else BRANCH
+    return BRANCH if stand.reason == ABSENT else 1.0  # HEAD's whole history is here, so it is not in it
+
+
+def _stated(confidence: float | None) -> float:
+    """What its writer thought of it."""
+    return 1.0 if confidence is None else 1 - DOUBT * (1 - confidence)
+
+
+def _credit(cache: Cache, rows: Sequence[int]) -> dict[int, float]:
+    """What use has taught; rows of which nothing is known are left out."""
+    return {row: credit.factor(value) for row, value in learned.values(cache, rows).items()}
+
+
+def _company(cache: Cache, rows: Sequence[int]) -> dict[int, float]:
+    """How many of the first hits belong to a hit's community; rows that the graph does not have yet are left out."""
+    found = dict(cache.db.execute(f"SELECT row, community FROM rank WHERE row IN ({','.join(map(str, rows))})").fetchall())
+    core = [found.get(row) for row in rows[:CORE]]
+    return {row: 1 + COMPANY * (core.count(found[row]) - (place < CORE)) / (CORE - 1) for place, row in enumerate(rows) if row in found}

@@ -1,0 +1,160 @@
+"""The confidence that lives: what use has taught about a memory. Pure.
+
+A memory starts with the confidence its writer stated, or with that of its
+provenance. It rises in sessions that used it (its id was named in an answer, a
+file it names was changed after it was told, a person accepted it), falls slowly
+in sessions that were told it and did not use it, and at once where it was
+contradicted. Being told is never credit.
+
+Promises. The result depends on the set of records alone: no order, no clock,
+no repetition changes it, so every clone that has the same private notes has
+the same numbers. A session counts once, whatever happened in it how often:
+nobody gains by talking much. Values stay between 0 and 1; more use never
+lowers one, more neglect and more contradiction never raise one. What is not
+counted is not there: a memory without any evidence has no number of ours.
+
+Neglect is counted in sessions, not in days: a memory that nobody was told has
+not been tried, however old it is, and no clock decides anything here.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    Row = tuple[str, str, str, int]  # id of a memory, session, how, number
+
+OPS = ("feedback", "verdict")  # of the records that say something about use
+SHOWN = ("start", "prompt", "subagent", "compact", "tool")  # how a memory was told: the routes of `session`
+CITED, TOUCHED, ACCEPTED, REJECTED, AGAINST = "cited", "touched", "accepted", "rejected", "against"
+
+# Where a memory starts whose writer stated no confidence; and without a provenance: then all of the number is what was counted.
+START = {"VERIFIED": 0.9, "CITED": 0.8, "CACHED": 0.6, "ASSUMED": 0.5}
+UNSAID = 0.5
+# How many sessions of use the start is worth. How much one that was told a memory in vain adds to that weight: an answer to a prompt or a file was
+# meant, the block at a session's start goes to everybody, whatever they came for. How far credit may move a score. WEIGHT and GAIN were chosen by
+# tools/eval_feedback.py --fit, on worlds that are in no other figure of docs/evaluation.md.
+WEIGHT = 1.0
+NEGLECT = {"prompt": 0.05, "tool": 0.05, "start": 0.0125, "subagent": 0.0125, "compact": 0.0}
+GAIN = 0.5
+DROP = 0.25  # what one contradiction leaves of a confidence
+_MOST = 10_000  # a count in a record of others
+
+
+class Evidence:
+    """What was counted about one memory, in sessions: `used` and `ignored` may be parts of one, `vain` is how many were told it in vain, `against` how many contradict it."""
+
+    __slots__ = ("against", "ignored", "used", "vain")
+
+    def __init__(self, used: float = 0.0, ignored: float = 0.0, against: int = 0, vain: int = 0) -> None:
+        self.used = used
+        self.ignored = ignored
+        self.against = against
+        self.vain = vain
+
+    def __bool__(self) -> bool:
+        return bool(self.used or self.ignored or self.against)
+
+
+def confidence(start: float, found: Evidence) -> float:
+    """The confidence that lives: `start` where nothing was counted; 0 to 1."""
+    begun = min(1.0, max(0.0, start))
+    lived = (WEIGHT * begun + found.used) / (WEIGHT * (1 + found.ignored) + found.used) if found.used or found.ignored else begun
+    return lived * DROP ** min(found.against, 50)
+
+
+def start(stated: object, provenance: object) -> float:
+    """What its writer stated; else what its provenance is worth."""
+    if isinstance(stated, (int, float)) and not isinstance(stated, bool) and 0 <= stated <= 1:
+        return float(stated)
+    return START.get(provenance, UNSAID) if isinstance(provenance, str) else UNSAID
+
+
+def value(found: Evidence) -> float:
+    """What use alone says, whoever wrote it: 0.5 where nothing was counted."""
+    return confidence(0.5, found)
+
+
+def factor(value: float) -> float:
+    """What a score is multiplied with, for such a value: 1 - GAIN to 1 + GAIN."""
+    return 1 + GAIN * (2 * min(1.0, max(0.0, value)) - 1)
+
+
+def count(rows: Iterable[tuple[str, str, int]], versions: Iterable[str] = ()) -> Evidence:
+    """What the (session, how, number) rows of one memory add up to.
+
+    `versions`: those of its texts that are shown now. A contradiction that
+    names other ones was answered by an edit and counts no more.
+    """
+    use: dict[str, float] = {}
+    told: dict[str, float] = {}
+    verdicts: dict[str, set[str]] = {}
+    against: set[str] = set()
+    for session, how, number in rows:
+        if how in NEGLECT:
+            told[session] = max(told.get(session, 0.0), NEGLECT[how])
+        elif how == CITED:
+            use[session] = 1.0
+        elif how == TOUCHED:
+            # Of so many memories that name the same file nobody knows which one helped: they share one use.
+            use[session] = max(use.get(session, 0.0), 1 / max(1, number))
+        elif how in (ACCEPTED, REJECTED):
+            verdicts.setdefault(session, set()).add(how)
+        elif how == AGAINST:
+            against.add(session)
+    shown = set(versions)
+    # Sorted: the last digits of a sum of parts depend on its order.
+    accepted = sum(1 for said in verdicts.values() if ACCEPTED in said)
+    used = accepted + sum(sorted(use.values()))
+    vain = sorted(neglect for session, neglect in told.items() if session not in use)
+    # An empty version speaks of the memory, whatever its text.
+    contradicted = sum(1 for version in against if not version or version in shown)
+    return Evidence(used, sum(vain), contradicted + len(verdicts) - accepted, len(vain))
+
+
+def rows(data: Mapping[str, Any]) -> list[Row]:
+    """What one record says of use; empty for any other record. Shapes that no git mem writes are left out."""
+    if data.get("op") == "verdict":
+        return _verdict(data)
+    if data.get("op") != "feedback":
+        return []
+    session = data.get("session")
+    out: list[Row] = []
+    if _is_name(session):
+        shown = data.get("shown")
+        for route, ids in shown.items() if isinstance(shown, dict) else ():
+            if route in SHOWN and isinstance(ids, list):
+                out += [(id, str(session), route, 1) for id in ids if is_id(id)]
+        for how in (CITED, TOUCHED):
+            found = data.get(how)
+            for id, number in found.items() if isinstance(found, dict) else ():
+                if is_id(id) and type(number) is int and number > 0:
+                    out.append((id, str(session), how, min(number, _MOST)))
+    found = data.get("contradicted")
+    for id, versions in found.items() if isinstance(found, dict) else ():
+        if is_id(id) and isinstance(versions, list):
+            out += [(id, version, AGAINST, 1) for version in versions or [""] if version == "" or is_id(version)]
+    return out
+
+
+def _verdict(data: Mapping[str, Any]) -> list[Row]:
+    """A person took a suggestion for a memory, or turned it down. Of one suggestion the better word counts (`suggestions`)."""
+    id, memory, said = data.get("id"), data.get("memory"), data.get("verdict")
+    if said in ("accepted", "merged") and is_id(memory):
+        return [(str(memory), str(id)[:64], ACCEPTED, 1)]
+    return [(str(id), str(id), REJECTED, 1)] if said == "rejected" and is_id(id) else []
+
+
+def is_id(value: object) -> bool:
+    """32 hex digits: the id of a memory, or a version."""
+    return isinstance(value, str) and len(value) == 32 and not set(value) - _HEX
+
+
+def _is_name(value: object) -> bool:
+    """A session as receipts name it: a UUID or a digest."""
+    return isinstance(value, str) and 32 <= len(value) <= 36 and not set(value) - _HEX - {"-"}
+
+
+_HEX = frozenset("0123456789abcdef")

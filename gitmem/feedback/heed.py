@@ -1,0 +1,152 @@
+"""Feedback: what became of the memories that were told, as private records of op `feedback`.
+
+One for each part of a session, made by the worker beside its receipt, in the
+same commit (`receipts.tend`): no commit a prompt. It has the ids of what was
+told by which route, how many answers named each, and what the files changed
+afterwards speak for. `docs/format.md` has the fields: ids and counts, no text,
+no path. `credit` says what follows from them.
+
+Promise: a repeat adds nothing. A record is named as its receipt is, by its
+session and its first line, and a session counts once however many records
+speak of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from ..anchors import drift, marks, staleness
+from ..core import record
+from ..core.digest import sha256
+from ..engine import stored
+from ..engine.cache import Cache
+from ..engine.document import ACTIVE
+from ..engine.filters import above
+from ..store import Store
+from . import credit, usage
+
+_Places = tuple[str, list[tuple[str, str, str]]]  # (commit a memory is about, its paths as `stored.places` gives them)
+_PART = 500  # values in one SQL condition
+_MOST = 2_000  # memories named in one record: a note's line stays far below its bound
+
+
+def draft(session: str, first: bytes, at: str, shown: dict[str, list[str]], cited: Iterable[Iterable[str]], touched: dict[str, set[str]]) -> dict[str, Any] | None:
+    """The record of one part of a session, None where nothing was told or used. `cited`: the ids each answer named; `touched`: what `usage.changed_after` gives."""
+    answers = [set(ids) for ids in cited if ids]
+    named: dict[str, int] = {}
+    for ids in answers:
+        for id in ids:
+            named[id] = named.get(id, 0) + 1
+    if not shown and not named and not touched:
+        return None
+    digest = sha256(b"git mem feedback\n" + session.encode() + b"\n" + first).hexdigest()
+    fields = {"session": session, "shown": {route: ids[:_MOST] for route, ids in shown.items()}, "cited": dict(sorted(named.items())),
+              "touched": dict(sorted(usage.shares(touched).items())), "answers": len(answers)}
+    return {"v": record.FORMAT, "op": "feedback", "id": digest[:32], "n": digest[32:48], "at": at, **{k: v for k, v in fields.items() if v}}
+
+
+def naming(store: Store, paths: Iterable[str], told: set[str], heads: set[str]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """({memory told: those of the paths, as they are given, that it is about}, {memory told: those that it may be about, nobody knows}).
+
+    A memory is about what its paths are called at HEAD, and what is below that:
+    under an old name something else may stand by now. `heads`: where the session
+    was told; if HEAD has moved since, an old name may have been the right one then.
+    """
+    given: dict[str, set[str]] = {}
+    for path in paths:
+        inside = os.path.relpath(path, store.home) if os.path.isabs(path) else os.path.normpath(path)
+        if inside.startswith(".."):
+            continue
+        for name in above(inside.replace(os.sep, "/")):
+            given.setdefault(name.encode("utf-8", "replace").decode(), set()).add(path)
+    if not given or not told:
+        return {}, {}
+    every = set().union(*given.values())
+
+    def read(cache: Cache) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+        head = store.repo.head()
+        stays = heads == {head}
+        # Without the history a file that says something else may be another one.
+        short = os.path.exists(os.path.join(store.repo.common_dir, "shallow")) or marks.partial(store.repo)
+        named: dict[str, set[str]] = {}
+        open_: dict[str, set[str]] = {}
+        rows = _with_paths(cache, told)
+        places = {row: (stored.commit_of(data), stored.places(data)) for row, (data, _, _) in zip(rows, stored.load(cache, list(rows)), strict=True)}
+        states, ways = _states(store, cache, places, head)
+        for row, id in rows.items():
+            for (path, blob, _), state in zip(places[row][1], states[row], strict=True):
+                if not blob:  # no content tells it from another: the name is all there is
+                    sure, doubt = given.get(path, set()), set()
+                elif state.state == drift.UNKNOWN or state.reason:
+                    sure, doubt = set(), every
+                elif state.state == drift.GONE or (state.state == drift.CHANGED and short):
+                    sure, doubt = set(), given.get(path, set())
+                else:
+                    sure, doubt = given.get(state.now or path, set()), set()
+                if blob and not stays and state.state not in (drift.SAME, drift.CHANGED):
+                    doubt = every if drift.ANY in ways[row] else doubt.union(*(given.get(name, set()) for name in (path, *ways[row])))
+                if sure:
+                    named.setdefault(id, set()).update(sure)
+                if doubt:
+                    open_.setdefault(id, set()).update(doubt)
+        return named, open_
+
+    return store.with_cache(read)[0]
+
+
+def _with_paths(cache: Cache, told: Iterable[str]) -> dict[int, str]:
+    """{row: id} of those that name a path and are active."""
+    out: dict[int, str] = {}
+    ordered = sorted(told)
+    for at in range(0, len(ordered), _PART):
+        part = ordered[at : at + _PART]
+        sql = f"SELECT row, id FROM memory WHERE status = {ACTIVE} AND id IN ({','.join('?' * len(part))}) AND row IN (SELECT row FROM label WHERE kind = 'path')"
+        out.update(cache.db.execute(sql, part))
+    return out
+
+
+def _states(store: Store, cache: Cache, places: dict[int, _Places], head: str) -> tuple[dict[int, list[drift.State]], dict[int, set[str]]]:
+    """({row: states of its paths at HEAD}, {row: names they had on the way}): as they are kept, else as git says now."""
+    kept = staleness.read(cache, places, head)
+    found = {row: staleness.of(kept.get(row), len(where)) for row, (_, where) in places.items()}
+    ways: dict[int, set[str]] = {row: set() for row in places}
+    slot = staleness.slot_of(cache, head)
+    for row, name in cache.db.execute("SELECT row, name FROM pathvia WHERE slot = ?", (slot,)):
+        if row in ways:
+            ways[row].add(name)
+    asked = [row for row, states in found.items() if staleness.waiting({row: states})]
+    if asked:
+        answers = iter(drift.states(store.repo, cache, [(places[row][0], *where) for row in asked for where in places[row][1]], head))
+        for row in asked:
+            found[row] = [next(answers) for _ in places[row][1]]
+            ways[row] = set().union(*(state.via for state in found[row]))
+    return found, ways
+
+
+def contradict(store: Store, ids: Iterable[str]) -> int:
+    """Notes that memories, as they read now or read last, were found to be wrong: their confidence falls at once. Returns how many.
+
+    For whoever has a person's word for it: of a contradiction that was accepted
+    it is the one that did not stay, should it ever come back. It counts until
+    the memory is edited, which is the answer to it; said twice it counts once.
+    Memories that are not here are left out.
+    """
+    wanted = sorted({id for id in ids if credit.is_id(id)})
+
+    def read(cache: Cache) -> dict[str, list[str]]:
+        out: dict[str, list[str]] = {}
+        for id in wanted:
+            rows = cache.db.execute("SELECT l.version FROM memory m JOIN line l ON l.n = m.line WHERE m.id = ?", (id,))
+            versions = sorted(version.hex() for (version,) in rows)
+            if versions:
+                out[id] = versions
+        return out
+
+    found = store.with_cache(read)[0] if wanted else {}
+    if found:
+        name = sha256(b"git mem feedback\n" + record.dump(found)).hexdigest()
+        data = record.envelope("feedback", {"id": name[:32], "contradicted": found, "author": store.settings.author}, "", {})
+        store.append("private", [("", record.dump(data))], "git mem: 1 contradiction")
+    return len(found)

@@ -1,0 +1,129 @@
+"""What use has taught, in the cache: the tables `heed` and `credit`, made from records as they come in.
+
+Promise: `heed` is what the private feedback and verdict records say, each
+thing once, and `credit` what `credit.count` makes of it for the memories that
+are here; so an update leaves what a rebuild would, in whatever order lines
+came. Only private records count: what a teammate's notes say of use moves
+nothing here. An id that was purged is in neither table.
+
+Standard library only: every prompt reads `values`.
+"""
+
+from __future__ import annotations
+
+from ..core import record
+from . import credit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ..core.record import Record
+    from ..engine.cache import Cache, Connection
+
+PRIVATE = 2  # bit of a line's scope (`document`)
+_PART = 500  # values in one SQL condition
+# Of files that speak for a memory the surest count stands, of answers the highest: neither depends on which record came first.
+_ADD = ("INSERT INTO heed(id, session, how, number) VALUES(?, ?, ?, ?) ON CONFLICT(id, session, how)"
+        " DO UPDATE SET number = CASE how WHEN 'touched' THEN min(number, excluded.number) ELSE max(number, excluded.number) END")
+
+
+def take(db: Connection, records: Iterable[Record], changed: Iterable[str], purged: set[str]) -> None:
+    """Takes records in whose lines are private, and counts anew for the memories they name and for those that `changed`. `purged`: ids that may not be here."""
+    rows = [row for r in records if r.op in credit.OPS for row in credit.rows(r.data) if row[0] not in purged]
+    db.executemany(_ADD, rows)
+    if rows or db.execute("SELECT 1 FROM heed LIMIT 1").fetchone():
+        _count(db, {*changed, *(row[0] for row in rows)})
+
+
+def again(db: Connection, purged: set[str]) -> None:
+    """Everything anew from the stored lines: some of them are gone."""
+    db.execute("DELETE FROM heed")
+    db.execute("DELETE FROM credit")
+    take(db, stored(db), (), purged)
+
+
+def stored(db: Connection) -> list[Record]:
+    """The private records that say something of use."""
+    out = []
+    for op in credit.OPS:  # the word stands in the statement, so that the partial index serves
+        out += [r for (raw,) in db.execute(f"SELECT raw FROM line WHERE op = '{op}' AND scope & {PRIVATE}") if (r := record.parse(raw))]
+    return out
+
+
+def _count(db: Connection, ids: set[str]) -> None:
+    ordered = sorted(ids)
+    for at in range(0, len(ordered), _PART):
+        part = ordered[at : at + _PART]
+        marks = ",".join("?" * len(part))
+        found: dict[str, list[tuple[str, str, int]]] = {}
+        for id, session, how, number in db.execute(f"SELECT id, session, how, number FROM heed WHERE id IN ({marks})", part):
+            found.setdefault(id, []).append((session, how, number))
+        db.execute(f"DELETE FROM credit WHERE id IN ({marks})", part)
+        if found:
+            db.executemany("INSERT INTO credit(id, value, used, ignored, against, vain) VALUES(?, ?, ?, ?, ?, ?)", made(found, _versions(db, list(found))))
+
+
+def _versions(db: Connection, ids: Sequence[str]) -> dict[str, list[str]]:
+    """{id of a memory that is here: the versions it is shown in}."""
+    out: dict[str, list[str]] = {}
+    for id, version in db.execute(f"SELECT m.id, l.version FROM memory m LEFT JOIN line l ON l.n = m.line WHERE m.id IN ({','.join('?' * len(ids))})", ids):
+        out.setdefault(id, []).append((version or b"").hex())
+    return out
+
+
+def made(found: dict[str, list[tuple[str, str, int]]], versions: dict[str, list[str]]) -> list[tuple[str, float, float, float, int, int]]:
+    """The rows of `credit` that rows of `heed` give, for memories that have versions."""
+    out = []
+    for id in sorted(found):
+        if id in versions:
+            evidence = credit.count(found[id], versions[id])
+            if evidence:
+                out.append((id, credit.value(evidence), evidence.used, evidence.ignored, evidence.against, evidence.vain))
+    return out
+
+
+def wrong(cache: Cache, purged: set[str]) -> str:
+    """What is wrong with the two tables, "" for nothing: for the full check."""
+    wanted: dict[tuple[str, str, str], int] = {}
+    for r in stored(cache.db):
+        for id, session, how, number in credit.rows(r.data):
+            if id not in purged:
+                old = wanted.get((id, session, how), number)
+                wanted[id, session, how] = min(old, number) if how == credit.TOUCHED else max(old, number)
+    if wanted != {(id, session, how): number for id, session, how, number in cache.db.execute("SELECT id, session, how, number FROM heed")}:
+        return "what is known of use differs from the feedback records"
+    found: dict[str, list[tuple[str, str, int]]] = {}
+    for (id, session, how), number in wanted.items():
+        found.setdefault(id, []).append((session, how, number))
+    versions: dict[str, list[str]] = {}
+    ids = list(found)
+    for at in range(0, len(ids), _PART):
+        versions.update(_versions(cache.db, ids[at : at + _PART]))
+    if {row[0]: row[1:] for row in made(found, versions)} != {row[0]: row[1:] for row in cache.db.execute("SELECT id, value, used, ignored, against, vain FROM credit")}:
+        return "credit differs from the feedback records"
+    return ""
+
+
+# --- reading ----------------------------------------------------------------
+
+
+def values(cache: Cache, rows: Iterable[int]) -> dict[int, float]:
+    """{memory row: what use says, 0 to 1}; rows of which nothing was counted are left out."""
+    ordered = list(rows)
+    out: dict[int, float] = {}
+    for at in range(0, len(ordered), _PART):
+        part = ",".join(map(str, ordered[at : at + _PART]))
+        out.update(cache.db.execute(f"SELECT m.row, c.value FROM memory m JOIN credit c ON c.id = m.id WHERE m.row IN ({part})"))
+    return out
+
+
+def evidence(cache: Cache, ids: Iterable[str]) -> dict[str, credit.Evidence]:
+    """{id: what was counted}; ids without any are left out."""
+    ordered = sorted(set(ids))
+    out: dict[str, credit.Evidence] = {}
+    for at in range(0, len(ordered), _PART):
+        part = ordered[at : at + _PART]
+        for id, *counted in cache.db.execute(f"SELECT id, used, ignored, against, vain FROM credit WHERE id IN ({','.join('?' * len(part))})", part):
+            out[id] = credit.Evidence(*counted)
+    return out

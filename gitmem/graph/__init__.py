@@ -1,0 +1,1 @@
+"""Which memories belong together, and which of them matter: edges, ranks, communities."""

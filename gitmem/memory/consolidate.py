@@ -1,0 +1,343 @@
+"""Finds memories that say the same, that put one in the place of another, or that speak against each other. Finds only: `proposals` writes.
+
+Three ways lead to a pair: equal texts (by their digest), vectors (the eight
+nearest earlier memories of a cosine of NEAREST or more), and a path that both
+name. Then the words decide (`alike`); which rule calls what alike was chosen
+on real memories, for few false proposals (`docs/evaluation.md`).
+
+Promise: nothing is called alike for a vector alone. Comparing is bounded in
+time (a block of rows is finished) and goes on where it ended; a memory is
+compared when it is new, with all that were there before it. What the records
+themselves say of replaced memories has half of that time, the newest of them
+first; where that was not enough `cut` says so. One statement each, over the
+rows of memories, finds them and the concurrent edits: those are not bounded.
+
+What is missed: the same in quite other words (a cosine below NEAREST), texts
+without a word that the table knows unless they are equal, a memory whose
+eight nearest are others, paths that more than CROWD memories name, and two
+events in nearly the same words (two fixes of two bugs are two memories).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from ..capture import alike, kin
+from ..core import record
+from ..engine import disputes, stored
+from ..engine.cache import Cache
+from ..engine.document import SUPERSEDED, TEAM
+
+MERGE, SUPERSEDE, CONTRADICTION, VERSIONS, SHARE, CITES = "merge", disputes.SUPERSEDE, disputes.CONTRADICTION, "versions", "share", "cites"
+KINDS = (CONTRADICTION, SUPERSEDE, VERSIONS, CITES, MERGE, SHARE)  # in the order in which they are put before a person
+
+SAME, ALL, WORDING, AGAINST, VALUE = "same", "all of it", "later wording", disputes.AGAINST, disputes.VALUE
+EDITED, YOURS, REPLACED = "edited twice", "yours alone", "names a replaced one"
+WHYS = (SAME, ALL, WORDING, AGAINST, VALUE, EDITED, YOURS, REPLACED)
+
+NEAREST = 0.6  # cosine from which a pair of vectors is looked at
+MOST = 8  # pairs of one memory by its vector
+CROWD = 40  # memories that name one path; of more, they are not about it
+_PART = 500  # values in one SQL condition
+_KEPT = 20_000  # memories whose texts are kept while one call compares
+# What happened once, at one commit: the same words about another commit are another event.
+_EVENTS = frozenset(["bugfix", "feature", "refactor", "change", "progress", "handoff"])
+
+
+class Memory:
+    """One visible version, as far as comparing needs it."""
+
+    __slots__ = ("anchor", "at", "author", "id", "paths", "row", "scope", "session", "text", "type")
+
+    def __init__(self, row: int, data: dict[str, Any], scope: int) -> None:
+        self.row = row
+        self.id = str(data["id"])
+        self.scope = scope
+        body = record.clean(data["body"])
+        title = stored.word(data.get("title")) or ""
+        made = "title-by-model" in stored.words(data.get("tags"))
+        self.text = body if made or not title or body.lstrip().startswith(title) else f"{title}\n{body}"
+        self.type = stored.word(data.get("type")) or record.DEFAULT_TYPE
+        self.at = stored.word(data.get("created")) or stored.word(data.get("at")) or ""
+        self.paths = frozenset(p for p, _ in stored.paths(data))
+        self.anchor = stored.commit_of(data)
+        self.session = stored.word(data.get("session")) or ""
+        self.author = stored.word(data.get("author")) or ""
+
+    @property
+    def team(self) -> bool:
+        return bool(self.scope & TEAM)
+
+
+class Finding(NamedTuple):
+    """What a person may want to do something about.
+
+    `ids`: the memories concerned, the older first; of VERSIONS the one; of SHARE
+    (the old one of the team, the private one that replaces it); of CITES (the one that cites, the superseded one,
+    the one in its place). `keep`: which would stay, "" where only a person can say. `why`: one of a few words.
+    """
+
+    kind: str
+    ids: tuple[str, ...]
+    keep: str = ""
+    why: str = ""
+    near: float = 0.0
+    row: int = 0
+    slot: kin.Slot | None = None
+
+
+class Looked(NamedTuple):
+    """`upto`: the row before which everything was compared; `rows`: how many there are; `cut`: there was no time for all that was replaced."""
+
+    found: list[Finding]
+    compared: int
+    upto: int
+    rows: int
+    cut: bool = False
+
+    @property
+    def whole(self) -> bool:
+        return self.upto >= self.rows
+
+
+def find(cache: Cache, since: int = 0, seconds: float = 60.0, skip: Callable[[Finding], bool] = lambda finding: False, most: int = 1000,
+         progress: Callable[[int], None] = lambda n: None) -> Looked:
+    """Compares the memories in rows from `since` on with all before them, for `seconds`, until `most` findings that `skip` does not take."""
+    begun = time.monotonic()
+    end, half = begun + seconds, _Half(begun + seconds / 2)
+    pool = _Pool(cache)
+    found = [f for f in (*_versions(cache), *_unshared(cache, half), *_citing(cache, pool, half)) if not skip(f)][:most]
+    rows = int(cache.meta("rows", "0"))
+    upto, compared = since, 0
+    merged = _Clusters()
+    values: dict[str, set[str]] = {}
+    taken: set[frozenset[str]] = set()
+    for place, done, pairs in _candidates(cache, since):
+        for a, b, near in pairs:
+            one, other = pool.get(a), pool.get(b)
+            pair = frozenset((one.id, other.id))
+            finding = judge(one, other, near) if len(pair) == 2 and pair not in taken else None
+            if finding is None:
+                continue
+            taken.add(pair)
+            if finding.slot:
+                values.setdefault(finding.slot.frame, set()).update(finding.slot[1:])
+            if not skip(finding) and (finding.kind != MERGE or merged.join(*finding.ids)):
+                found.append(finding._replace(row=max(a, b)))
+        upto, compared = place, compared + done
+        progress(done)
+        if len(found) >= most or time.monotonic() > end:
+            break
+    else:
+        upto = rows
+    # A sentence with three values is a list: each of them stands for itself. Of numbers and days three may be two changes.
+    return Looked([f for f in found if not f.slot or len(values[f.slot.frame]) <= 2 + kin.of_a_kind(f.slot)], compared, upto, rows, half.cut)
+
+
+# --- judging ----------------------------------------------------------------
+
+
+def judge(one: Memory, other: Memory, near: float) -> Finding | None:
+    """What there is between two memories whose vectors have the cosine `near`. Pure."""
+    old, new = sorted((one, other), key=lambda m: (m.at, m.row))
+    ids = (old.id, new.id)
+    forth, back = kin.holds(old.text, new.text, near), kin.holds(new.text, old.text, near)
+    event = bool(_EVENTS & {old.type, new.type})
+    if forth or back:
+        return _merge(old, new, forth, back, near) if not event or _one_event(old, new) else None
+    if event:
+        return None
+    if found := kin.slot(old.text, new.text, near):
+        beside = bool(old.paths & new.paths)
+        return Finding(CONTRADICTION, ids, "", VALUE, near, 0, found) if kin.differs(found, near, beside) else None
+    if kin.denies(new.text, old.text, near):
+        return Finding(CONTRADICTION, ids, "", AGAINST, near)
+    if kin.replaces(new.text, old.text, near):
+        return _newer(old, new, AGAINST, near)
+    return _newer(old, new, WORDING, near) if kin.rewords(old.text, new.text, near) else None
+
+
+def _one_event(old: Memory, new: Memory) -> bool:
+    """Whether two alike texts are about one event: what happened twice is two memories."""
+    return alike.normal(old.text) == alike.normal(new.text) and (old.anchor == new.anchor or bool(old.session and old.session == new.session))
+
+
+def _newer(old: Memory, new: Memory, why: str, near: float) -> Finding:
+    """The newer one stays, except where it is private and the other the team's: then a person says."""
+    return Finding(SUPERSEDE, (old.id, new.id), "" if old.team and not new.team else new.id, why, near)
+
+
+def _merge(old: Memory, new: Memory, forth: bool, back: bool, near: float) -> Finding | None:
+    """`forth`: the old one says all of the new one, `back`: the new one all of the old one. The team's stays where it says enough; then the richer, then the older one."""
+    if old.team != new.team:
+        ours, enough = (old, forth) if old.team else (new, back)
+        return Finding(MERGE, (old.id, new.id), ours.id, SAME if forth and back else ALL, near) if enough else None
+    keep = old if forth else new
+    return Finding(MERGE, (old.id, new.id), keep.id, SAME if forth and back else ALL, near)
+
+
+class _Clusters:
+    """Memories that say the same, so that five of them make four proposals and not ten."""
+
+    def __init__(self) -> None:
+        self._root: dict[str, str] = {}
+
+    def join(self, one: str, other: str) -> bool:
+        """Whether they were apart until now."""
+        a, b = self._find(one), self._find(other)
+        self._root[a] = b
+        return a != b
+
+    def _find(self, id: str) -> str:
+        while (up := self._root.get(id, id)) != id:
+            id = up
+        return id
+
+
+# --- candidates -------------------------------------------------------------
+
+
+class _Pool:
+    """Memories by row, read once."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._have: dict[int, Memory] = {}
+
+    def get(self, row: int) -> Memory:
+        if row not in self._have:
+            if len(self._have) >= _KEPT:
+                self._have.clear()
+            data, scope, _ = stored.load(self._cache, [row])[0]
+            self._have[row] = Memory(row, data, scope)
+        return self._have[row]
+
+
+def _candidates(cache: Cache, since: int) -> Iterator[tuple[int, int, list[tuple[int, int, float]]]]:
+    """(row before which all was given, how many new rows it took, [(row, row, cosine)]), in the order of the rows."""
+    rows = [row for (row,) in cache.db.execute("SELECT row FROM memory WHERE status = 0 ORDER BY row")]
+    first = next((i for i, row in enumerate(rows) if row >= since), len(rows))
+    if first == len(rows):
+        return
+    from ..engine import vectors
+
+    known = cache.vectors(rows)
+    dims = len(next(iter(known.values()), b"")) or 1
+    zero = bytes(dims)
+    all_vectors = [known.get(row, zero) for row in rows]
+    place = {row: i for i, row in enumerate(rows)}
+    beside = _beside(cache, rows[first])
+    done = first
+    for end, pairs in vectors.near_pairs(all_vectors, dims, first, NEAREST, MOST):
+        block = [(rows[j], rows[i], near) for i, j, near in pairs]
+        seen = {(a, b) for a, b, _ in block}
+        more = {(min(a, b), max(a, b)) for b in rows[done:end] for a in beside.get(b, ())} - seen
+        cosines = vectors.cosines([(all_vectors[place[a]], all_vectors[place[b]]) for a, b in sorted(more)], dims)
+        block += [(a, b, near) for (a, b), near in zip(sorted(more), cosines, strict=True)]
+        block.sort(key=lambda p: (p[1], -p[2], p[0]))
+        yield (rows[end] if end < len(rows) else rows[-1] + 1), end - done, block
+        done = end
+
+
+def _beside(cache: Cache, since: int) -> dict[int, set[int]]:
+    """{new row: earlier rows with an equal text, or that name a common path}."""
+    out: dict[int, set[int]] = {}
+    groups: dict[object, list[int]] = {}
+    sql = "SELECT digest, row FROM memory WHERE status = 0 AND digest IN (SELECT digest FROM memory WHERE status = 0 GROUP BY digest HAVING count(*) > 1)"
+    for digest, row in cache.db.execute(sql):
+        groups.setdefault(digest, []).append(row)
+    for path, row in cache.db.execute("SELECT l.value, l.row FROM label l JOIN memory m ON m.row = l.row WHERE l.kind = 'path' AND m.status = 0"):
+        groups.setdefault(path, []).append(row)
+    for key, rows in groups.items():
+        if isinstance(key, bytes):
+            rows = sorted(rows)
+            pairs: Iterable[tuple[int, int]] = pairwise(rows)  # a chain says it all
+        elif len(rows) <= CROWD:
+            pairs = ((a, b) for b in rows if b >= since for a in rows if a < b)
+        else:
+            continue
+        for a, b in pairs:
+            if b >= since:
+                out.setdefault(b, set()).add(a)
+    return out
+
+
+# --- what the records themselves say ----------------------------------------
+
+
+class _Half:
+    """The time for what the records say."""
+
+    def __init__(self, end: float) -> None:
+        self._end = end
+        self.cut = False
+
+    def of(self, rows: list[Any]) -> Iterator[Any]:
+        """The rows, until the time is over."""
+        for row in rows:
+            if time.monotonic() >= self._end:
+                self.cut = True
+                return
+            yield row
+
+
+def _versions(cache: Cache) -> list[Finding]:
+    """Memories that were edited in two places at the same time, and by nobody since."""
+    found = cache.db.execute("SELECT id, max(row) FROM memory WHERE status = 0 GROUP BY id HAVING count(*) > 1 ORDER BY 2").fetchall()
+    return [Finding(VERSIONS, (id,), id, EDITED, 1.0, row) for id, row in found]
+
+
+def successors(cache: Cache, id: str) -> list[str]:
+    """The active memories at the end of the chain of those that took the place of a superseded one."""
+    out: set[str] = set()
+    seen, level = {id}, [id]
+    while level:
+        nexts: set[str] = set()
+        for here in level:
+            sql = ("SELECT DISTINCT c.memory FROM memory m JOIN line l ON l.n = m.line JOIN cover v ON v.version = l.version JOIN line c ON c.n = v.by"
+                   " WHERE m.id = ? AND m.status = ? AND c.memory <> CAST(m.id AS BLOB)")
+            nexts.update(bytes(by).decode("utf-8", "replace") for (by,) in cache.db.execute(sql, (here, SUPERSEDED)))
+        level = sorted(nexts - seen)
+        seen.update(level)
+        active = {i for i in level if cache.db.execute("SELECT 1 FROM memory WHERE id = ? AND status = 0", (i,)).fetchone()}
+        out |= active
+        level = [i for i in level if i not in active]
+    return sorted(out)
+
+
+def _unshared(cache: Cache, half: _Half) -> list[Finding]:
+    """The team's memories that only a private one has replaced: here they are out of force, for everybody else they hold."""
+    out = []
+    sql = ("SELECT DISTINCT m.id, m.row FROM memory m JOIN line l ON l.n = m.line JOIN cover v ON v.version = l.version JOIN line c ON c.n = v.by"
+           f" WHERE m.status = {SUPERSEDED} AND l.scope & {TEAM} > 0 GROUP BY m.row HAVING max(c.scope & {TEAM}) = 0 ORDER BY m.row DESC")
+    for id, row in half.of(cache.db.execute(sql).fetchall()):
+        by = successors(cache, id)
+        if len(by) == 1 and cache.db.execute(f"SELECT 1 FROM memory WHERE id = ? AND status = 0 AND scope & {TEAM} = 0", (by[0],)).fetchone():
+            out.append(Finding(SHARE, (id, by[0]), by[0], YOURS, 1.0, row))
+    return out
+
+
+def _citing(cache: Cache, pool: _Pool, half: _Half) -> list[Finding]:
+    """Memories whose text names one that was superseded since, by the first digits of its id or all of them."""
+    out = []
+    for (id,) in half.of(cache.db.execute(f"SELECT id FROM memory WHERE status = {SUPERSEDED} GROUP BY id ORDER BY max(row) DESC").fetchall()):
+        if len(id) < 8 or not id.isalnum() or not id.isascii():
+            continue
+        rows = [row for (row,) in cache.db.execute("SELECT rowid FROM fts WHERE fts MATCH ? LIMIT 20", (f'"{id[:8].lower()}" *',))]
+        for row in rows:
+            if not cache.db.execute("SELECT 1 FROM memory WHERE row = ? AND status = 0", (row,)).fetchone():
+                continue
+            memory = pool.get(row)
+            by = successors(cache, id) if cited(memory.text, id) else []
+            if len(by) == 1 and memory.id not in (id, by[0]):
+                out.append(Finding(CITES, (memory.id, id, by[0]), by[0], REPLACED, 1.0, row))
+    return out
+
+
+def cited(text: str, id: str) -> list[str]:
+    """The words of a text that are an id's first eight digits or more."""
+    words = {w for w in "".join(c if c.isalnum() else " " for c in text).split() if len(w) >= 8}
+    return sorted(w for w in words if id.startswith(w.lower()))

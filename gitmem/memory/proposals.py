@@ -1,0 +1,400 @@
+"""Proposals: what consolidation found, until a person decides. Nothing is merged without one.
+
+A proposal is one record of op `suggest` with a `kind` in the private notes, a
+decision one of op `verdict` with the same id; `docs/format.md` has the fields.
+Neither holds a text: ids and a few fixed words.
+
+Promises. A pair of memories is proposed once, whatever became of it and
+whichever clone found it: the id is made of theirs. One that is not in force any
+more (a memory was forgotten, superseded, purged, or edited so that the finding
+does not hold) is not shown. What is accepted is one record, or first the
+memory's and then the verdict, so a crash in between leaves a proposal that waits.
+The team's notes are touched only where the caller says so.
+
+Of two memories that become one, the one that stays keeps its id and says in its
+new version that the other one is superseded by it. Two clones that choose
+differently lose neither: each choice is a version the other had not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from ..agents import announce
+from ..capture import alike
+from ..core import fold, record
+from ..core.digest import sha256
+from ..core.errors import Ambiguous, MemError, Refused
+from ..engine.cache import Cache
+from ..engine.document import PRIVATE
+from ..feedback import heed
+from ..store import Store
+from ..truth.notetree import is_hex
+from . import consolidate, memories, remember
+from .consolidate import CITES, CONTRADICTION, KINDS, MERGE, SHARE, SUPERSEDE, VERSIONS, Finding
+from .memories import Found
+
+WAITING, ACCEPTED, REJECTED = "waiting", "accepted", "rejected"
+_DECLINED = "declined"  # of a record: that both memories hold says nothing against either, as a rejected suggestion would
+HELD = 50  # that wait at a time; more are found again when there is room
+PAIRS = (CONTRADICTION, SUPERSEDE, MERGE)
+_SIZES = {MERGE: 2, SUPERSEDE: 2, CONTRADICTION: 2, VERSIONS: 1, SHARE: 2, CITES: 3}
+_MADE = frozenset(["captured", "from-prompt", "from-answer", "from-commit", "from-tool", "title-by-model"])  # tags that say how one memory came to be
+_RECORDS = f"SELECT raw FROM line WHERE op = '%s' AND scope & {PRIVATE} AND instr(raw, CAST('\"kind\":' AS BLOB)) > 0"  # a teammate's notes propose and decide nothing here
+
+
+class Proposal:
+    """One proposal and what became of it; `found`: the memories it is about, where `waiting` or `find` read them. `memory`: which one stayed."""
+
+    __slots__ = ("data", "found", "ids", "memory", "state")
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+        self.state = WAITING
+        self.memory = ""
+        self.ids = [i for i in data["memories"] if isinstance(i, str)]
+        self.found: dict[str, Found] = {}
+
+    @property
+    def id(self) -> str:
+        return str(self.data["id"])
+
+    @property
+    def kind(self) -> str:
+        return str(self.data["kind"])
+
+    @property
+    def why(self) -> str:
+        return str(self.data["why"]) if self.data.get("why") in consolidate.WHYS else ""
+
+    @property
+    def keep(self) -> str:
+        """Which one would stay, "" where only a person can say."""
+        return str(self.data["keep"]) if self.data.get("keep") in self.ids else ""
+
+    @property
+    def near(self) -> float:
+        value = self.data.get("near")
+        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1 else 0.0
+
+    @property
+    def team(self) -> bool:
+        """Whether accepting it may change the team's notes."""
+        stays = self.keep if self.kind in PAIRS else ""
+        about = self.ids[:1] if self.kind == CITES else self.ids
+        return self.kind == SHARE or any(self.found[i].scope == "team" for i in about if i != stays)
+
+
+# --- writing ----------------------------------------------------------------
+
+
+def name(finding: Finding, heads: Iterable[str] = ()) -> str:
+    """The id of a proposal: that of the pair, whatever is proposed about it; of the very versions, where they are the matter."""
+    kind = "pair" if finding.kind in PAIRS else finding.kind
+    words = [kind, *(sorted(finding.ids) if kind == "pair" else finding.ids), *sorted(heads)]
+    return sha256(("git mem proposal 1\n" + "\n".join(words)).encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def propose(store: Store, findings: Iterable[Finding], most: int, *, write: bool = True) -> list[Proposal]:
+    """Keeps findings that nobody was asked about before, the gravest first, in one commit; at most `most`, and HELD in all. The worker calls this: nothing is signed."""
+    given = sorted(findings, key=lambda f: (KINDS.index(f.kind), -f.near, f.ids))
+    known, found = store.with_cache(lambda cache: (stored(cache), _present(cache, [i for f in given for i in f.ids])))[0]
+    room = min(most, HELD - len(_in_force(store, [p for p in known.values() if p.state == WAITING])))
+    made: list[Proposal] = []
+    for finding in given:
+        if len(made) >= room:
+            break
+        there = [found[i] for i in finding.ids if i in found]
+        id = name(finding, there[0].memory.heads if finding.kind == VERSIONS and there else ())
+        if len(there) < len(finding.ids) or id in known:
+            continue
+        data = {"id": id, "kind": finding.kind, "memories": list(finding.ids), "keep": finding.keep, "why": finding.why, "near": round(min(finding.near, 1.0), 3),
+                "seen": [f.record.version for f in there]}
+        proposal = Proposal(record.envelope("suggest", {k: v for k, v in data.items() if v != ""}, "", {}))
+        proposal.found = {i: found[i] for i in finding.ids}
+        known[id] = proposal
+        made.append(proposal)
+    if made and write:
+        store.append("private", [("", record.dump(p.data)) for p in made], f"git mem: {len(made)} proposal{'s' * (len(made) != 1)}")
+    return made
+
+
+def _decide(store: Store, proposal: Proposal, word: str, memory: str = "", reason: str = "") -> Proposal:
+    data = {"id": proposal.id, "kind": proposal.kind, "verdict": _DECLINED if word == REJECTED else word, "memory": memory, "reason": reason, "author": store.settings.author}
+    store.append("private", [("", record.dump(record.envelope("verdict", {k: v for k, v in data.items() if v}, "", {})))], "git mem: 1 verdict")
+    proposal.state, proposal.memory = word, memory
+    return proposal
+
+
+def reject(store: Store, proposal: Proposal, reason: str = "") -> Proposal:
+    """All stays as it is, and the pair is not proposed again; also where the finding does not hold any more."""
+    _open(proposal, must_hold=False)
+    if store.settings["secrets"] == "refuse":
+        remember.refuse_secrets({"reason": reason})
+    return _decide(store, proposal, REJECTED, "", " ".join(record.clean(reason).split())[: record.MAX_TITLE])
+
+
+def accept(store: Store, proposal: Proposal, keep: str = "", text: str = "", *, team: bool = False, allow_secret: bool = False) -> Proposal:
+    """Does what is proposed. `keep`: a prefix of the id of the memory that stays; `text`: what it says from now on; `team`: the team's notes may change.
+
+    Raises Refused where it cannot be done, and MemError where it is decided or not in force; then nothing has changed.
+    """
+    _open(proposal)
+    found = proposal.found
+    if proposal.kind == SHARE:
+        if not team:
+            raise Refused(f"memory '{proposal.ids[1][:8]}' is private", hint="--team gives it to the team, in the place of theirs")
+        stay = memories.share(store, proposal.ids[1], allow_secret=allow_secret).memory.id
+        if text:
+            memories.edit(store, stay, {"body": text}, allow_secret=allow_secret)
+    elif proposal.kind in (VERSIONS, CITES):
+        stay = proposal.ids[0]
+        _ours(found[stay], team)
+        changes = {"body": text or (_renamed(found[stay], *proposal.ids[1:]) if proposal.kind == CITES else found[stay].record.data["body"])}
+        if proposal.kind == VERSIONS:
+            changes.update(_both(found[stay].memory.versions))
+        memories.edit(store, stay, changes, allow_secret=allow_secret, same=True)
+    else:
+        stay = _one_of_two(store, proposal, _chosen(proposal, keep, text), text, team, allow_secret)
+        if proposal.kind == CONTRADICTION and not text:  # the other one is called wrong, also if it comes back
+            heed.contradict(store, [i for i in proposal.ids if i != stay])
+    return _decide(store, proposal, ACCEPTED, stay)
+
+
+def _chosen(proposal: Proposal, keep: str, text: str) -> str:
+    if keep:
+        ids = [i for i in proposal.ids if i.startswith(keep.strip().lower())]
+        if len(ids) != 1:
+            raise Refused(f"'{keep[:40]}' is {'both' if ids else 'neither'} of its memories", hint=f"--keep {proposal.ids[0][:8]} or --keep {proposal.ids[1][:8]}")
+        return ids[0]
+    if proposal.keep or text:
+        # With a new text it matters little which: the team's, else the older one, which others may have named.
+        return proposal.keep or next((i for i in proposal.ids if proposal.found[i].scope == "team"), proposal.ids[0])
+    raise Refused(f"which of the two holds only you can say: {proposal.ids[0][:8]} or {proposal.ids[1][:8]}", hint="--keep ID says which stays; rejecting the proposal keeps both")
+
+
+def _one_of_two(store: Store, proposal: Proposal, chosen: str, text: str, team: bool, allow_secret: bool) -> str:
+    """Lets one of two memories stay; returns its id."""
+    stay, (gone,) = proposal.found[chosen], [f for i, f in proposal.found.items() if i != chosen]
+    changes: dict[str, Any] = {"body": text} if text else {}
+    if stay.scope == "team" and gone.scope != "team":
+        if text:
+            _ours(stay, team)
+            memories.edit(store, chosen, changes, allow_secret=allow_secret)
+        memories.forget(store, gone.memory.id, f"memory {chosen} says it")
+        return chosen
+    if stay.scope != "team" and gone.scope == "team":
+        if not team:
+            raise Refused(f"memory '{gone.memory.id[:8]}' is the team's, and '{chosen[:8]}' is private", hint="--team shares it, in the place of the team's")
+        memories.share(store, chosen, allow_secret=allow_secret)
+        stay = memories.find(store, chosen)
+    _ours(stay, team)
+    if proposal.kind == MERGE or proposal.why == consolidate.WORDING:
+        changes.update(_both([stay.record, gone.record]))
+    memories.replace(store, stay, [gone], changes, allow_secret=allow_secret)
+    return chosen
+
+
+def _ours(found: Found, team: bool) -> None:
+    if found.scope == "team" and not team:
+        raise Refused(f"memory '{found.memory.id[:8]}' is the team's", hint="--team changes the team's notes, for everybody to see")
+
+
+def title(found: Found) -> str:
+    return record.clean(record.title_of(found.record.data))
+
+
+def _both(versions: list[record.Record]) -> dict[str, Any]:
+    """Tags and paths of the first version, and what the others have beside them."""
+    tags: dict[str, None] = {}
+    paths: dict[str, Any] = {}
+    for n, r in enumerate(versions):
+        given, listed = r.data.get("tags"), r.data.get("paths")
+        tags.update((t, None) for t in (given if isinstance(given, list) else ()) if isinstance(t, str) and (n == 0 or t not in _MADE))
+        for p in listed if isinstance(listed, list) else ():
+            if isinstance(p, dict) and isinstance(p.get("path"), str):
+                paths.setdefault(p["path"], p)
+    return {"tags": list(tags)[: record.MAX_ITEMS], "paths": list(paths.values())[: record.MAX_ITEMS]}
+
+
+def _renamed(found: Found, old: str, new: str) -> str:
+    """The text with an id in the place of another, as long as it was written."""
+    body = str(found.record.data["body"])
+    for word in sorted(consolidate.cited(body, old), key=len, reverse=True):
+        body = body.replace(word, new[: len(word)])
+    return body
+
+
+def _open(proposal: Proposal, must_hold: bool = True) -> None:
+    if proposal.state != WAITING:
+        raise MemError(f"proposal '{proposal.id[:8]}' was {proposal.state} already", hint="`git mem review --list` shows what waits")
+    if must_hold and not proposal.found:
+        raise MemError(f"proposal '{proposal.id[:8]}' does not hold any more: its memories have changed since", hint="`git mem consolidate` looks again; --reject lets it rest")
+
+
+# --- reading ----------------------------------------------------------------
+
+
+def stored(cache: Cache) -> dict[str, Proposal]:
+    """{id: proposal}, decided ones included; accepted counts before rejected, whatever came first."""
+    found: dict[str, Proposal] = {}
+    for r in _records(cache, "suggest"):
+        listed = r.data.get("memories")
+        if r.data.get("kind") in KINDS and isinstance(listed, list) and listed and all(isinstance(i, str) for i in listed) and len({*listed}) == len(listed) == _SIZES[r.data["kind"]]:
+            found.setdefault(r.id, Proposal(r.data))
+    for r in _records(cache, "verdict"):
+        p = found.get(r.id)
+        if p and r.data.get("verdict") in (ACCEPTED, _DECLINED) and p.state != ACCEPTED:
+            p.state = ACCEPTED if r.data["verdict"] == ACCEPTED else REJECTED
+            p.memory = r.data["memory"] if isinstance(r.data.get("memory"), str) else ""
+    return found
+
+
+def _records(cache: Cache, op: str) -> list[record.Record]:
+    found = [r for (raw,) in cache.db.execute(_RECORDS % op) if (r := record.parse(raw))]
+    return sorted(found, key=lambda r: r.version)
+
+
+def waiting(store: Store) -> list[Proposal]:
+    """What is in force and undecided, the gravest kind first, then the nearest."""
+    return _in_force(store, [p for p in store.with_cache(stored)[0].values() if p.state == WAITING])
+
+
+def find(store: Store, prefix: str) -> Proposal | None:
+    """The proposal an id prefix names, decided ones included, None for none. Raises Ambiguous."""
+    low = prefix.strip().lower()
+    if len(low) < memories.SHORTEST or not is_hex(low):
+        return None
+    found = [p for p in store.with_cache(stored)[0].values() if p.id.startswith(low)]
+    if len(found) > 1:
+        raise Ambiguous(f"'{low}' is ambiguous: {', '.join(sorted(p.id[: len(low) + 4] for p in found)[:5])}", hint="type more digits")
+    if found and found[0].state == WAITING:
+        _in_force(store, found)
+    return found[0] if found else None
+
+
+def _in_force(store: Store, given: list[Proposal]) -> list[Proposal]:
+    """Those whose finding still holds, with their memories."""
+    there = store.with_cache(lambda cache: _present(cache, [i for p in given for i in p.ids]))[0] if given else {}
+    for p in given:
+        found = {i: there[i] for i in p.ids if i in there}
+        if len(found) == len(set(p.ids)) and _holds(store, p, found):
+            p.found = found
+    order = {kind: n for n, kind in enumerate(KINDS)}
+    return sorted([p for p in given if p.found], key=lambda p: (order[p.kind], -p.near, p.id))
+
+
+def _present(cache: Cache, ids: list[str]) -> dict[str, Found]:
+    wanted = sorted(set(ids))
+    here: list[str] = []
+    for at in range(0, len(wanted), 500):
+        part = wanted[at : at + 500]
+        here += [i for (i,) in cache.db.execute(f"SELECT DISTINCT id FROM memory WHERE id IN ({','.join('?' * len(part))})", part)]
+    return memories.load_many(cache, here)
+
+
+def _holds(store: Store, p: Proposal, found: dict[str, Found]) -> bool:
+    one = found[p.ids[0]]
+    if p.kind == SHARE:
+        other = found[p.ids[1]]
+        return one.memory.status == fold.SUPERSEDED and other.memory.status == fold.ACTIVE and other.scope != "team"
+    if one.memory.status != fold.ACTIVE:
+        return False
+    if p.kind == VERSIONS:
+        return len(one.memory.versions) > 1 and p.id == name(Finding(VERSIONS, (one.memory.id,)), one.memory.heads)
+    if p.kind == CITES:
+        return found[p.ids[2]].memory.status == fold.ACTIVE and bool(consolidate.cited(str(one.record.data["body"]), p.ids[1]))
+    other = found[p.ids[1]]
+    if other.memory.status != fold.ACTIVE:
+        return False
+    if p.data.get("seen") == [one.record.version, other.record.version]:
+        return True
+    a, b = (consolidate.Memory(n, f.record.data, f.scope == "team") for n, f in enumerate((one, other)))
+    return consolidate.judge(a, b, alike.near(store.table, a.text, b.text)) is not None
+
+
+# --- looking ----------------------------------------------------------------
+
+
+_AT_END = 5  # new proposals that the end of a session makes at most: nobody asked
+_MARK = "consolidated"  # row of the cache up to which all was compared; a cache that is made anew begins again, and what was proposed is known by the notes
+_SECONDS = 5.0  # that the worker compares for, of what is new; with 1,000 memories it needs a tenth of one, with 100,000 one or two
+
+
+def tend(store: Store) -> None:
+    """After a session, where capture is on and `mem.consolidate` does not say no: a look at what is new, of which the next session's start tells."""
+    if store.settings["capture"] == "false" or not store.settings.flag("consolidate"):
+        return
+    fresh = store.with_cache(lambda cache: cache.meta(_MARK, "0 0") != f"{cache.meta('rows', '0')} 1")[0]
+    if fresh and len(waiting(store)) < HELD:
+        announce.add(store.repo.mem_dir, [], [], [p.id for p in look(store, most=_AT_END, seconds=_SECONDS, again=False).made])
+
+
+class Looked(NamedTuple):
+    """What one look did: `made` are new, `before` waited already; `compared` memories were compared with all before them; `whole`: none is left; `cut`: see `consolidate`."""
+
+    made: list[Proposal]
+    before: list[Proposal]
+    compared: int
+    whole: bool
+    cut: bool
+
+
+def look(store: Store, *, most: int = 20, seconds: float = 60.0, again: bool = True, write: bool = True, progress: Callable[[int], None] = lambda n: None) -> Looked:
+    """One look for what could become one: over everything (`again`; where a look broke off, from there), or what is new since the last one."""
+
+    def read(cache: Cache) -> tuple[consolidate.Looked, dict[str, Proposal], int]:
+        mark = cache.meta(_MARK, "0 0").split()
+        rows = int(cache.meta("rows", "0"))
+        since, ended = int(mark[0]), mark[1] == "1"
+        if since > rows or (again and ended) or not write:
+            since = 0
+        known = stored(cache)
+        return consolidate.find(cache, since, seconds, _asked(cache, known), most, progress), known, since
+
+    looked, known, since = store.with_cache(read)[0]
+    made = propose(store, looked.found, most, write=write)
+    before = _in_force(store, [p for p in known.values() if p.state == WAITING])
+    if write:
+        new = {p.id for p in made}
+        left = [f.row for f in looked.found if f.kind in PAIRS and name(f) not in new]  # there was no room for them
+        upto = max(since, min([looked.upto, *left]))
+        ended = looked.whole and upto == looked.upto
+        store.with_cache(lambda cache: cache.keep(1.0, lambda db: cache.set_meta(_MARK, f"{upto} {int(ended)}")))
+    return Looked(made, before, looked.compared, looked.whole, looked.cut)
+
+
+def _asked(cache: Cache, known: dict[str, Proposal]) -> Callable[[Finding], bool]:
+    """Whether somebody was asked about a finding before."""
+
+    def asked(finding: Finding) -> bool:
+        heads = memories.load_many(cache, finding.ids)[finding.ids[0]].memory.heads if finding.kind == VERSIONS else ()
+        return name(finding, heads) in known
+
+    return asked
+
+
+def public(p: Proposal) -> dict[str, Any]:
+    """A proposal as `git mem review --json` prints it."""
+    return {"id": p.id, "state": p.state, "kind": p.kind, "title": _SAID.get(p.why, ""), "why": p.why, "near": p.near, "keep": p.keep or None, "memory": p.memory or None, "created_at": record.clean(str(p.data.get("at", ""))),
+            "memories": [_member(p, i) for i in p.ids], "team": bool(p.found) and p.team}
+
+
+_SAID = {consolidate.SAME: "they say the same", consolidate.ALL: "one says all of the other", consolidate.WORDING: "one is a later wording of the other", consolidate.AGAINST: "one speaks against the other",
+         consolidate.VALUE: "they differ in one value", consolidate.EDITED: "edited in two places at the same time", consolidate.YOURS: "only your private memory has taken the place of the team's",
+         consolidate.REPLACED: "its text names a memory that was superseded"}
+
+
+def _member(p: Proposal, id: str) -> dict[str, Any]:
+    found = p.found.get(id)
+    if found is None:
+        return {"id": record.clean(id)}
+    data = found.record.data
+    shown = {"id": id, "title": record.clean(record.title_of(data)), "body": record.clean(str(data["body"])), "type": record.clean(str(data.get("type", ""))), "scope": found.scope,
+             "status": found.memory.status, "author": record.clean(str(data.get("author", ""))), "created_at": record.clean(str(data.get("created") or data.get("at") or "")), **_both([found.record])}
+    shown["paths"] = [record.clean(str(x["path"])) for x in shown["paths"]]
+    if p.kind == VERSIONS:
+        shown["versions"] = [{"version": r.version, "title": record.clean(record.title_of(r.data)), "body": record.clean(str(r.data["body"])), "author": record.clean(str(r.data.get("author", ""))),
+                              "created_at": record.clean(str(r.data.get("at", "")))} for r in found.memory.versions]
+    return shown

@@ -1,0 +1,1 @@
+"""Memories against revisions: as of then, about these lines, what a branch teaches, what made them stale."""

@@ -1,0 +1,194 @@
+"""The commit that made a memory stale: the first after which a path of it never said again what it says.
+
+Nothing is tried one by one: git names the commits between the memory's own and
+HEAD that touched the path, under each of its names, and one look at the objects
+says in which of them it still was what it was. From HEAD back along those where
+it was not, to a commit all of whose parents still had it. So a change that was
+reverted and made again is the second one, and a rename is followed, not blamed.
+
+The whole history between is looked at, not the first parents alone: whoever asks
+wants the commit with the change, its author and its message, not the merge that
+brought it. The merge is named beside it. Commits that do not descend from the
+memory's own are no candidates (they never had what it says); where a merge took
+the change from such a side, the merge is the answer, and `brought` has the commits
+of that side which touched the path.
+
+Promise: git decides. Processes grow with the renames, not with the commits.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ..anchors import drift, removals, where
+from ..anchors.ancestry import Ancestry
+from ..core import lineanchor, record
+from ..core.errors import MemError
+from ..engine import stored
+from ..engine.cache import Cache
+from ..memory import memories
+from ..store import Store
+from . import asof
+from .names import pairs_of, spec
+
+PATIENCE = 60.0  # seconds git may look for renames
+_HOPS = 32  # names a path may have had
+_BROUGHT = 5  # commits of a merged side that are named
+
+
+def bisect(store: Store, prefix: str, paths: list[str] | None = None) -> tuple[str, str, list[dict[str, Any]], list[dict[str, str]]]:
+    """(id, title, an object for each path that is stale, {path, state} of the others). `paths`: only these. Raises MemError where nobody can tell."""
+    found = memories.find(store, prefix)
+    data = found.record.data
+    repo = store.repo
+    head = repo.head()
+    if not head:
+        raise MemError("there is no commit here yet")
+    places = stored.places(data)
+    wanted = [place for place in places if not paths or place[0].rstrip("/") in {p.rstrip("/") for p in paths}]
+    if not wanted:
+        names = ", ".join(f"'{path}'" for path, _, _ in places[:5])
+        raise MemError(f"memory '{found.memory.id[:8]}' names {'no path' if not places else 'other paths'}", hint=f"it names {names}" if names else "`git mem edit ID --path` adds one")
+    anchor, edited = stored.commit_of(data), record.object_id(data.get("head"))
+
+    def read(cache: Cache) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+        states = drift.states(repo, cache, [(anchor, *place) for place in wanted], head, PATIENCE)
+        stale = []
+        fine = []
+        for place, state in zip(wanted, states, strict=True):
+            if state.state in drift.STALE:
+                culprit = _Search(store, cache, [c for c in (anchor, edited) if c], place, head).run()
+                stale.append({"path": place[0], "state": state.state, "now": state.now or None, **culprit})
+            else:
+                fine.append({"path": place[0], "state": state.state, **({"now": state.now} if state.now else {}), **({"reason": state.reason} if state.reason else {})})
+        return stale, fine
+
+    stale, fine = store.with_cache(read)[0]
+    return found.memory.id, str(record.title_of(data)), stale, fine
+
+
+class _Search:
+    """One path of one memory: where it stopped to be what it was."""
+
+    def __init__(self, store: Store, cache: Cache, anchors: list[str], place: tuple[str, str, str], head: str) -> None:
+        self.git = store.repo.git
+        self.repo = store.repo
+        self.cache = cache
+        self.anchors = anchors  # the commit it is about, and the one it was edited at
+        self.path, self.blob, self.lines = place[0].rstrip("/") or ".", place[1], place[2]
+        self.head = head
+        self.names = [self.path]
+        self.end = time.monotonic() + PATIENCE
+        self._ids: dict[tuple[str, str], str] = {}
+        self._held: dict[str, bool] = {self.blob: True, "": False}
+        self._before: bytes | None = None
+
+    def run(self) -> dict[str, Any]:
+        base = self._base()
+        if not self._good([base])[base]:
+            return self._answer(base, base)  # what carries its commit's change brought other ones along
+        graph = self._graph(base)
+        good = self._good(graph)
+        if not graph or good[next(iter(graph))]:
+            raise MemError(f"git names no commit since {base[:12]} that changed '{self.path}'", hint="it may have been renamed in a way that git does not see")
+        here = next(iter(graph))
+        while bad := [p for p in graph[here] if p in graph and not good[p]]:
+            here = bad[0]
+        return {**self._answer(here, base), "looked_at": len(graph)}
+
+    def _base(self) -> str:
+        """The memory's commit in this history: itself, what took its place, or what carries its change; one that has the path as it was, if there is one."""
+        stands = where.stands(self.repo, self.cache, self.anchors, self.head)
+        ways = where.places(self.cache, self.anchors)
+        line = Ancestry(self.git, [self.head], {c for way in ways.values() for c in way})
+        inside = [c for a in self.anchors for c in dict.fromkeys([stands[a].into or stands[a].commit, *ways[a]]) if line.contains(c)]
+        if not inside:
+            why = next((stands[a].reason or stands[a].state for a in self.anchors), where.NOWHERE)
+            hint = "`git fetch --unshallow` brings the rest of the history" if asof.shallow(self.repo) else ""
+            raise MemError(f"this history does not have the commit the memory is about ({why})", hint=hint)
+        good = self._good(inside)
+        return next((c for c in inside if good[c]), inside[0])
+
+    def _graph(self, base: str) -> dict[str, list[str]]:
+        """{commit: parents} of what touched the path after `base`, and of merges, the newest first; names that it was given are added."""
+        graph: dict[str, list[str]] = {}
+        for _ in range(_HOPS):
+            rows = self.git.text("rev-list", "--topo-order", "--full-history", "--parents", "--ancestry-path", f"{base}..{self.head}", "--", *map(spec, self.names))
+            graph = {row.split()[0]: row.split()[1:] for row in rows.splitlines()}
+            new = self._renamed(graph)
+            if not new:
+                break
+            self.names += new
+        return graph
+
+    def _renamed(self, graph: dict[str, list[str]]) -> list[str]:
+        """Names that commits gave to what had one of the known names."""
+        self._look({*graph, *(p for parents in graph.values() for p in parents)})
+        lost = [(c, p, name) for c, parents in graph.items() for p in parents for name in self.names if not self._ids.get((c, name)) and self._ids.get((p, name))]
+        found: list[str] = []
+        for commit in dict.fromkeys(c for c, _, _ in lost):
+            out, whole = self.git.limited(max(0.1, self.end - time.monotonic()), "diff-tree", "--no-commit-id", "-m", "-r", "-M", "-z", "--diff-filter=R", "--name-status", commit)
+            pairs = dict(pairs_of(out))
+            if not whole:
+                raise MemError(f"git takes too long to say what {commit[:12]} renamed")
+            found += [new for c, _, name in lost if c == commit and (new := pairs.get(name) or removals.directory(pairs, name))]
+        return [name for name in dict.fromkeys(found) if name not in self.names]
+
+    def _look(self, commits: Any) -> None:
+        asked = [(c, name) for c in commits for name in self.names if (c, name) not in self._ids]
+        ids = self.git.ids([f"{c}:{name}" if name != "." else f"{c}^{{tree}}" for c, name in asked]) if asked else []
+        self._ids.update(zip(asked, ids, strict=True))
+
+    def _good(self, commits: Any) -> dict[str, bool]:
+        """Whether the path, under one of its names, says in each commit what it said."""
+        commits = list(commits)
+        self._look(commits)
+        if self.lines:
+            self._compare(sorted({id for c in commits for name in self.names if (id := self._ids[c, name]) not in self._held}))
+        return {c: any(self._held.get(self._ids[c, name], False) for name in self.names) for c in commits}
+
+    def _compare(self, ids: list[str]) -> None:
+        """Finds the memory's lines again in other versions of the file."""
+        lines, _, content = self.lines.partition("@")
+        if self._before is None:
+            was = self.git.objects.get(self.blob)
+            self._before = was[2] if was and was[1] == "blob" else b""
+        for id, found in zip(ids, self.git.objects.get_many(ids), strict=True):
+            try:
+                self._held[id] = bool(found and found[1] == "blob" and lineanchor.find(found[2], lines, content, self._before or None))
+            except lineanchor.TooLong:
+                raise MemError(f"the lines {lines} cannot be looked for: the text they were taken from is not here", hint="`git fetch --unshallow` brings it") from None
+
+    # What to say of it
+
+    def _answer(self, culprit: str, base: str) -> dict[str, Any]:
+        parents = self.git.text("rev-list", "--parents", "-n1", culprit, "--").split()[1:]
+        brought: list[str] = []
+        if len(parents) > 1 and culprit != base:
+            specs = [spec(name) for name in self.names]
+            after = set(self.git.text("rev-list", "--ancestry-path", f"{base}..{culprit}", "--").split())
+            side = self.git.text("rev-list", "--no-merges", f"{base}..{culprit}", "--", *specs).split()
+            brought = [c for c in side if c not in after][:_BROUGHT]
+        merge = self._merged_by(culprit, base)
+        said = self._said([culprit, *brought, *([merge] if merge else [])])
+        out: dict[str, Any] = {"commit": culprit, **said[culprit]}
+        if brought:
+            out["brought"] = [{"commit": c, **said[c]} for c in brought]
+        if merge:
+            out["merged_by"] = {"commit": merge, **said[merge]}
+        return out
+
+    def _merged_by(self, culprit: str, base: str) -> str:
+        """The merge that brought a commit to the line of first parents, "" where it was made there."""
+        line = self.git.text("rev-list", "--first-parent", f"{base}..{self.head}", "--").split()
+        if culprit in line or culprit == base:
+            return ""
+        after = set(self.git.text("rev-list", "--ancestry-path", f"{culprit}..{self.head}", "--").split())
+        return next((c for c in reversed(line) if c in after), "")
+
+    def _said(self, commits: list[str]) -> dict[str, dict[str, str]]:
+        raw = self.git.run("log", "--no-walk=unsorted", "-z", "--no-show-signature", "--no-color", "--no-notes", "--no-mailmap", "--encoding=UTF-8", "--date=short",
+                           "--format=%H%x01%an <%ae>%x01%ad%x01%s", *dict.fromkeys(commits), "--")
+        rows = [row.decode("utf-8", "replace").split("\x01", 3) for row in raw.split(b"\0") if row]
+        return {commit: {"author": author, "date": date, "subject": subject} for commit, author, date, subject in rows}

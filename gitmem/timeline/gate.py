@@ -1,0 +1,95 @@
+"""`git mem check`: which memories are stale, for people and for CI.
+
+Stale is a memory of which a path says something else than when it was noted, or
+is gone; renamed is not stale. With a revision, only what became so since: at
+that revision the path was still as noted, or the memory was not there yet.
+Memories of branches that HEAD does not contain are not asked about.
+
+Promise: it fails closed. What nobody can tell (a shallow clone does not have the
+commit a memory is about, or where a path went) is listed as unknown and does
+not pass. A path that is as noted passes, whatever else is not known. Where notes
+cannot be read, nothing passes: the memories in them are not even counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..anchors import aging, drift, staleness, standing, where
+from ..engine import stored
+from ..engine.cache import Cache
+from ..memory import view
+from ..store import Store
+from . import asof, then
+
+PATIENCE = 60.0  # seconds git may look for renames
+# Unknown, and no wonder: nobody ever knew what was there, there is no history, or the memory is not about this one as far as anybody knows.
+_HARMLESS = (drift.NO_BLOB, standing.UNBORN, where.ABSENT)
+
+
+def check(store: Store, since: str = "") -> dict[str, Any]:
+    """The JSON object of `git mem check`; `complete`: whether all notes could be read. Raises MemError where there is no such revision."""
+    repo = store.repo
+    head = repo.head()
+    before = then.commit_of(store, since) if since else ""
+
+    def read(cache: Cache) -> dict[str, Any]:
+        places, count = _places(store, cache, head)
+        anchors = {anchor for _, (anchor, _, _, _) in places if anchor}
+        stands = where.stands(repo, cache, anchors, head, PATIENCE)
+        states = drift.states(repo, cache, [asked for _, asked in places], head, PATIENCE)
+        stale: list[tuple[int, drift.Wanted]] = []
+        unknown: set[int] = set()
+        for (row, asked), state in zip(places, states, strict=True):
+            stand = stands.get(asked[0])
+            if stand is not None and stand.state == where.UNMERGED:
+                continue
+            if state.state == standing.UNKNOWN:
+                unknown.update({row} if state.reason not in _HARMLESS else ())
+            elif state.state in drift.STALE:
+                if stand is not None and stand.state == where.UNKNOWN and stand.reason not in _HARMLESS:
+                    unknown.add(row)
+                else:
+                    stale.append((row, asked))
+        rows = {row for row, _ in stale}
+        if before:
+            rows = _since(store, cache, stale, before)
+        unknown -= rows
+        return {"since": {"name": since, "commit": before} if since else None, "head": head or None, "checked": count, "shallow": asof.shallow(repo),
+                "stale": _objects(store, cache, rows, stands), "unknown": _objects(store, cache, unknown, stands)}
+
+    found, fresh = store.with_cache(read)
+    return {**found, "complete": fresh and not any(notes.missing for _, notes in store.sources)}
+
+
+def _places(store: Store, cache: Cache, head: str) -> tuple[list[tuple[int, drift.Wanted]], int]:
+    """([(memory row, path that may be stale)], how many memories name a path). What the cache knows to be the same is left out."""
+    rows = [row for (row,) in cache.db.execute("SELECT row FROM memory WHERE status = 0 AND row IN (SELECT row FROM label WHERE kind = 'path') ORDER BY row")]
+    chosen = rows
+    if head:
+        aging.keep_up(store.repo, cache, store.repo.heads(), PATIENCE)
+        slot = staleness.slot_of(cache, head)
+        if slot is not None:
+            kept = {row for (row,) in cache.db.execute("SELECT DISTINCT row FROM pathstate WHERE slot = ?", (slot,))}
+            open_ = {row for (row,) in cache.db.execute("SELECT DISTINCT row FROM pathstate WHERE slot = ? AND state NOT IN (?, ?)", (slot, drift.SAME, drift.RENAMED))}
+            chosen = [row for row in rows if row in open_ or row not in kept]
+    out: list[tuple[int, drift.Wanted]] = []
+    for row, (data, _, _) in zip(chosen, stored.load(cache, chosen), strict=True):
+        out += [(row, (stored.commit_of(data), *place)) for place in stored.places(data)]
+    return out, len(rows)
+
+
+def _since(store: Store, cache: Cache, stale: list[tuple[int, drift.Wanted]], before: str) -> set[int]:
+    """Those of the rows that were not stale at a revision, or not there yet."""
+    stands = where.stands(store.repo, cache, {asked[0] for _, asked in stale if asked[0]}, before, PATIENCE)
+    states = drift.states(store.repo, cache, [asked for _, asked in stale], before, PATIENCE)
+    known = {row for row, asked in stale if not asked[0] or stands[asked[0]].state in asof.INSIDE}
+    return {row for (row, _), state in zip(stale, states, strict=True) if row not in known or state.state not in drift.STALE}
+
+
+def _objects(store: Store, cache: Cache, rows: set[int], stands: dict[str, where.Stand]) -> list[dict[str, Any]]:
+    order = sorted(rows)
+    items = view.objects(store, cache, order, stands=stands)
+    return sorted(items, key=lambda m: (str(m["created_at"] or ""), m["id"]), reverse=True)
+
+

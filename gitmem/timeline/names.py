@@ -1,0 +1,134 @@
+"""What a path was called before, and what it is called now, as `git log --follow` says.
+
+Promise: git decides, in three processes for a file that is there, two more for
+each rename of one that is not, and at most `seconds`. Where time ran out,
+or git failed (an object is not here), `whole` is false: the names that were found
+until then are right, there may be more.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ..anchors import drift, removals, staleness
+from ..core import record
+from ..engine import stored
+from ..engine.cache import Cache
+from ..git.layout import Repo
+
+PATIENCE = 5.0  # seconds: `git log --follow` reads some 30,000 commits in that time
+_HOPS = 32  # names in a row that are looked for
+
+
+class Names:
+    """One path at a revision. `asked`: as the caller wrote it; `now`: its name there, "" where it is not; `kind`: blob, tree or "".
+
+    `former`: other names that were its own; `whole`: whether all of them are known;
+    `late`: whether time ran out, or else git failed.
+    """
+
+    def __init__(self, asked: str) -> None:
+        self.asked = asked
+        self.now = ""
+        self.kind = ""
+        self.former: list[str] = []
+        self.whole = True
+        self.late = False
+
+    @property
+    def labels(self) -> list[str]:
+        """Every name as records have it, the asked one first."""
+        return list(dict.fromkeys(record.clean(name) for name in (self.asked, self.now, *self.former) if name))
+
+
+def at(repo: Repo, cache: Cache, revision: str, path: str, seconds: float = PATIENCE) -> Names:
+    """The names of a path (from the top of the tree, without a slash at its end, "." for all of it) as seen from a commit, "" for none."""
+    found = Names(path)
+    if path == ".":
+        found.now, found.kind = path, "tree"
+        return found
+    if not revision:
+        return found
+    end = time.monotonic() + seconds
+    found.kind = kind_of(repo, revision, path)
+    if found.kind:
+        found.now = path
+    else:
+        _onwards(repo, revision, found, end)
+    if found.kind == "blob":
+        _back(repo, revision, found, end)
+    elif found.kind == "tree":
+        found.former += _moved_here(repo, cache, revision, found.now, end)
+    found.late = not found.whole and time.monotonic() >= end
+    found.former = [name for name in dict.fromkeys([*found.former, *_kept(cache, revision, found.now or path)]) if name not in (path, found.now)]
+    return found
+
+
+def kind_of(repo: Repo, revision: str, path: str) -> str:
+    """What lies under a name at a commit: blob, tree or "" (nothing, or a submodule)."""
+    return repo.git.text("cat-file", "-t", f"{revision}:{path}", ok=(0, 128))
+
+
+def _onwards(repo: Repo, revision: str, found: Names, end: float) -> None:
+    """Where a path went that is not there any more."""
+    name, seen = found.asked, {found.asked}
+    for _ in range(_HOPS):
+        removed, whole = repo.git.limited(_left(end), "log", "-1", "--format=%H", "--diff-filter=D", "--no-renames", revision, "--", spec(name))
+        commit = removed.decode().strip()
+        found.whole = found.whole and whole
+        if not commit:
+            return
+        out, whole = repo.git.limited(_left(end), "diff-tree", "--no-commit-id", "-m", "-r", "-M", "-z", "--diff-filter=R", "--name-status", commit)
+        found.whole = found.whole and whole
+        pairs = dict(pairs_of(out))
+        new = pairs.get(name) or removals.directory(pairs, name)
+        if not new or new in seen:
+            return
+        seen.add(new)
+        found.former.append(new)
+        name = new
+        found.kind = kind_of(repo, revision, name)
+        if found.kind:
+            found.now = name
+            return
+
+
+def _back(repo: Repo, revision: str, found: Names, end: float) -> None:
+    """The names that a file had before."""
+    out, whole = repo.git.limited(_left(end), "log", "--follow", "-M", "--diff-filter=R", "--name-status", "--format=", "-z", revision, "--", spec(found.now))
+    found.former += [old for old, _ in pairs_of(out)]
+    found.whole = found.whole and whole
+
+
+def _moved_here(repo: Repo, cache: Cache, revision: str, name: str, end: float) -> list[str]:
+    """Names that memories have for a directory that is called so now; nothing where the worker has looked at the revision, so that `_kept` has them."""
+    if staleness.slot_of(cache, revision) is not None:
+        return []
+    rows = [row for (row,) in cache.db.execute("SELECT DISTINCT row FROM label WHERE kind = 'path' AND substr(value, -1) = '/' AND row IN (SELECT row FROM memory WHERE status = 0) ORDER BY row")]
+    wanted = [(stored.commit_of(data), *place) for data, _, _ in stored.load(cache, rows) for place in stored.places(data) if place[0].endswith("/")]
+    states = drift.states(repo, cache, wanted, revision, _left(end)) if wanted else []
+    return [drift.bare(path) for (_, path, _, _), state in zip(wanted, states, strict=True) if state.now and drift.bare(state.now) == record.clean(name)]
+
+
+def _kept(cache: Cache, revision: str, name: str) -> list[str]:
+    """Names that memories have for what is called so now, of the HEADs that the worker has looked at; directories too."""
+    sql = ("SELECT DISTINCT p.row, p.place FROM pathstate p JOIN pathhead h USING(slot) WHERE h.commit_id = ? AND p.now IN (?, ?)"
+           " AND p.row IN (SELECT row FROM memory)")
+    rows = cache.db.execute(sql, (revision, record.clean(name), record.clean(name) + "/")).fetchall()
+    places = [(stored.places(stored.load(cache, [row])[0][0]), place) for row, place in rows]
+    return sorted({found[place][0].rstrip("/") for found, place in places if place < len(found)})
+
+
+def pairs_of(out: bytes) -> list[tuple[str, str]]:
+    """[(old name, new name)] of `--name-status -z` with renames alone."""
+    words = [word.decode("utf-8", "surrogateescape") for word in out.split(b"\0")]
+    return [(words[i + 1], words[i + 2]) for i in range(0, len(words) - 2, 3) if words[i].startswith("R")]
+
+
+def spec(path: str) -> str:
+    """A path for git's command line that means this name and nothing else, from wherever."""
+    return f":(top,literal){path}" if path != "." else ":(top)"
+
+
+def _left(end: float) -> float:
+    return max(0.05, end - time.monotonic())

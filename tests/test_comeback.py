@@ -1,0 +1,183 @@
+"""A memory that was superseded on another branch: it is there until that branch is merged."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+from conftest import Lab
+from places import Count, commit, opened, squash, tell
+
+from gitmem.anchors import reanchor, revive
+from gitmem.engine import check
+from gitmem.engine.filters import Filter
+from gitmem.memory import listing, memories, recall
+
+OLD, NEW = "The export runs at six in the morning", "The export runs at nine in the evening"
+
+
+@pytest.fixture
+def repo(lab: Lab) -> pathlib.Path:
+    """OLD on main; on `topic`, NEW in its place; back on main."""
+    path = lab.repo()
+    id = tell(path, OLD)
+    lab.git(path, "checkout", "-q", "-b", "topic")
+    commit(lab, path, "b.py", "two")
+    lab.mem(path, "supersede", id, "-m", NEW)
+    lab.git(path, "checkout", "-q", "main")
+    return path
+
+
+def listed(lab: Lab, repo: pathlib.Path, *more: str) -> list[str]:
+    return sorted(m["body"] for m in lab.json(repo, "list", *more))
+
+
+def work(repo: pathlib.Path) -> None:
+    """What the worker does about commits; the cache is sound after it."""
+    with opened(repo) as store:
+        store.with_cache(lambda cache: None)
+        reanchor.finish(store)
+        assert store.with_cache(lambda cache: check.check_all(cache, store.table))[0] == ""
+
+
+def hot(repo: pathlib.Path) -> list[str]:
+    with opened(repo) as store:
+        return sorted(h["body"] for h in recall.recall(store, "when does the export run", Filter(), limit=5, hot=True)["hits"])
+
+
+def everywhere(lab: Lab, repo: pathlib.Path) -> None:
+    (found,) = lab.json(repo, "list")
+    assert (found["body"], found["status"], found["superseded_on"]["branch"]) == (OLD, "active", "topic") and len(found["superseded_by"]) == 1
+    assert "superseded on" in lab.mem(repo, "list")
+    hits = lab.json(repo, "recall", "when does the export run")["hits"]
+    assert hits[0]["body"] == OLD and hits[0]["superseded_on"]["branch"] == "topic"
+    told = lab.mem(repo, "context")
+    assert OLD in told and 'superseded_on="topic"' in told
+    work(repo)
+    assert OLD in hot(repo) and listed(lab, repo) == listed(lab, repo, "--at", "HEAD") == [OLD]
+
+
+def test_what_a_branch_superseded_is_there_until_it_is_merged(lab: Lab, repo: pathlib.Path) -> None:
+    everywhere(lab, repo)
+    lab.git(repo, "checkout", "-q", "topic")
+    assert listed(lab, repo) == [NEW] == listed(lab, repo, "--at", "topic")
+    work(repo)
+    assert hot(repo) == [NEW]
+    assert listed(lab, repo, "--at", "main") == [OLD]
+    lab.git(repo, "checkout", "-q", "main")
+    everywhere(lab, repo)
+    assert listed(lab, repo, "--at", "topic") == [NEW]
+    lab.git(repo, "merge", "-q", "--no-ff", "--no-edit", "topic")
+    assert listed(lab, repo) == [NEW]
+    work(repo)
+    assert hot(repo) == [NEW]
+
+
+def test_a_deleted_branch_takes_nothing_away(lab: Lab, repo: pathlib.Path) -> None:
+    lab.git(repo, "branch", "-q", "-D", "topic")
+    everywhere(lab, repo)
+    commit(lab, repo, "c.py", "three")
+    everywhere(lab, repo)
+    lab.git(repo, "reflog", "expire", "--expire=now", "--all")
+    lab.git(repo, "gc", "-q", "--prune=now")
+    assert OLD in listed(lab, repo)
+
+
+def test_a_squashed_branch_counts(lab: Lab, repo: pathlib.Path) -> None:
+    work(repo)
+    squash(lab, repo)
+    assert listed(lab, repo) == [NEW]
+
+
+def test_the_worker_alone_is_enough_for_hooks(lab: Lab, repo: pathlib.Path) -> None:
+    work(repo)
+    assert OLD in hot(repo)
+
+
+def test_forgotten_stays_forgotten(lab: Lab) -> None:
+    repo = lab.repo()
+    id = tell(repo, OLD)
+    lab.git(repo, "checkout", "-q", "-b", "topic")
+    commit(lab, repo, "b.py", "two")
+    lab.mem(repo, "forget", id)
+    lab.git(repo, "checkout", "-q", "main")
+    work(repo)
+    assert listed(lab, repo) == [] == hot(repo)
+
+
+def test_a_supersede_on_the_same_branch_counts_at_once(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "supersede", tell(repo, OLD), "-m", NEW)
+    work(repo)
+    assert listed(lab, repo) == [NEW] and hot(repo) == [NEW]
+
+
+def test_each_worktree_sees_its_own(lab: Lab, repo: pathlib.Path) -> None:
+    lab.git(repo, "worktree", "add", "-q", "../other", "topic")
+    other = lab.root / "other"
+    work(repo)
+    for _ in range(2):
+        assert listed(lab, repo) == [OLD] and listed(lab, other) == [NEW]
+        assert OLD in hot(repo) and hot(other) == [NEW]
+        assert OLD not in lab.mem(other, "context") and OLD in lab.mem(repo, "context")
+
+
+def test_a_merge_of_two_memories_on_a_branch(lab: Lab) -> None:
+    """An edit that covers another memory, as `consolidate` makes it, counts from the HEAD it was made at."""
+    repo = lab.repo()
+    ids = [tell(repo, OLD), tell(repo, OLD + ", sharp")]
+    lab.git(repo, "checkout", "-q", "-b", "topic")
+    commit(lab, repo, "b.py", "two")
+    with opened(repo) as store:
+        one, other = (memories.find(store, id) for id in ids)
+        memories.replace(store, one, [other], {"body": NEW})
+    assert listed(lab, repo) == [NEW]
+    lab.git(repo, "checkout", "-q", "main")
+    work(repo)
+    found = {m["body"]: m for m in lab.json(repo, "list")}
+    assert found[OLD + ", sharp"]["superseded_by"] == [ids[0]] and found[OLD + ", sharp"]["superseded_on"]["branch"] is None
+
+
+def test_what_stands_costs_no_more_git(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work(repo)
+    count = Count(monkeypatch)
+    with opened(repo) as store:
+        head = store.repo.head()
+        before = count.of(lambda: store.with_cache(lambda cache: revive.settle(store.repo, cache, store.table, [head]), refresh=False))
+        assert before == [] and listing.list_memories(store, Filter())[1] == 0
+
+
+def test_a_new_edit_of_what_came_back(lab: Lab, repo: pathlib.Path) -> None:
+    """Records that change such a memory are folded as ever."""
+    work(repo)
+    found: list[dict[str, Any]] = lab.json(repo, "list")
+    new = found[0]["superseded_by"][0]
+    lab.git(repo, "checkout", "-q", "topic")
+    lab.mem(repo, "edit", new, "-m", NEW + ", at last")
+    lab.git(repo, "checkout", "-q", "main")
+    work(repo)
+    assert listed(lab, repo) == [OLD]
+    lab.mem(repo, "forget", new)  # what was forgotten takes nothing's place back: its records stay
+    work(repo)
+    assert listed(lab, repo) == [OLD]
+
+
+def test_why_finds_what_came_back(lab: Lab) -> None:
+    repo = lab.repo()
+    commit(lab, repo, "a.py", "one")
+    lab.mem(repo, "remember", OLD, "--path", "a.py")
+    lab.git(repo, "checkout", "-q", "-b", "topic")
+    commit(lab, repo, "b.py", "two")
+    lab.mem(repo, "supersede", lab.json(repo, "list")[0]["id"], "-m", NEW)
+    lab.git(repo, "checkout", "-q", "main")
+    assert OLD in lab.mem(repo, "why", "a.py")
+
+
+def test_remembered_again_it_stays(lab: Lab, repo: pathlib.Path) -> None:
+    work(repo)
+    tell(repo, OLD)
+    work(repo)
+    assert set(listed(lab, repo)) == {OLD}
+    lab.git(repo, "merge", "-q", "--no-ff", "--no-edit", "topic")
+    assert listed(lab, repo) == sorted([OLD, NEW])

@@ -1,0 +1,175 @@
+"""The confidence that lives: bounded, monotone, a function of the set of records."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from gitmem.core import record
+from gitmem.feedback import credit, usage
+from gitmem.feedback.credit import Evidence
+
+A, B, C = (f"{n:032x}" for n in (10, 11, 12))
+S = [f"0f8fad5b-d9cb-469f-a165-7086772895{i:02x}" for i in range(30)]
+
+
+def told(session: int, ids: list[str], route: str = "prompt", cited: dict[str, int] | None = None, touched: dict[str, int] | None = None) -> dict[str, object]:
+    return {"v": 1, "op": "feedback", "id": f"{session:032x}", "session": S[session], "shown": {route: ids}, "cited": cited or {}, "touched": touched or {}}
+
+
+def counted(*records: dict[str, object], id: str = A, versions: tuple[str, ...] = ()) -> Evidence:
+    merged: dict[tuple[str, str], int] = {}
+    for data in records:
+        for found, session, how, number in credit.rows(data):
+            if found == id:
+                old = merged.get((session, how), number)
+                merged[session, how] = min(old, number) if how == credit.TOUCHED else max(old, number)
+    return credit.count([(s, h, n) for (s, h), n in merged.items()], versions)
+
+
+def test_a_memory_without_evidence_keeps_what_was_stated_to_the_last_digit() -> None:
+    assert [credit.confidence(x / 100, Evidence()) for x in range(101)] == [x / 100 for x in range(101)]
+    assert credit.value(Evidence()) == 0.5
+    assert credit.factor(0.5) == 1.0
+    assert credit.start(None, "VERIFIED") > credit.start(None, "CITED") > credit.start(None, "CACHED") > credit.start(None, "ASSUMED")
+    assert credit.start(0.3, "VERIFIED") == 0.3
+    assert credit.start(True, None) == credit.start(7, ["x"]) == credit.UNSAID
+
+
+def test_being_told_is_no_credit() -> None:
+    for route in credit.SHOWN:
+        assert credit.value(counted(told(1, [A], route))) <= 0.5, route
+    assert counted(told(1, [A, B], cited={B: 3})).used == 0
+
+
+def test_use_raises_neglect_lowers_slowly_and_a_contradiction_at_once() -> None:
+    used, ignored = counted(told(1, [A], cited={A: 1})), counted(told(1, [A]))
+    assert credit.confidence(0.6, used) > 0.6 > credit.confidence(0.6, ignored)
+    assert credit.confidence(0.6, used) - 0.6 > 0.6 - credit.confidence(0.6, ignored)
+    assert credit.confidence(0.9, counted({"op": "feedback", "contradicted": {A: []}})) < 0.3
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_values_stay_in_bounds_and_move_only_the_right_way(seed: int) -> None:
+    rng = random.Random(seed)
+    start, used, ignored, against = rng.random(), rng.choice([0.0, rng.random() * 1e6]), rng.choice([0.0, rng.random() * 1e6]), rng.choice([0, rng.randrange(100)])
+    here = credit.confidence(start, Evidence(used, ignored, against))
+    assert 0 <= here <= 1
+    assert 1 - credit.GAIN <= credit.factor(here) <= 1 + credit.GAIN
+    more = rng.random() * 10
+    assert credit.confidence(start, Evidence(used + more, ignored, against)) >= here - 1e-12
+    assert credit.confidence(start, Evidence(used, ignored + more, against)) <= here + 1e-12
+    assert credit.confidence(start, Evidence(used, ignored, against + 1)) <= here
+
+
+def test_the_bound_of_a_score_is_within_what_a_prior_may_do() -> None:
+    from gitmem.core import rank
+
+    assert 1 + credit.GAIN <= rank.PRIOR_MAX
+
+
+def test_order_repeats_and_portions_of_records_change_nothing() -> None:
+    records = [told(1, [A, B]), told(1, [A], "start", cited={A: 2}), told(2, [A], touched={A: 3}), told(2, [], touched={A: 2}), told(3, [A], "start"),
+               {"op": "verdict", "id": B, "memory": A, "verdict": "accepted"}, {"op": "verdict", "id": B, "verdict": "rejected"}]
+    first = counted(*records)
+    assert (first.used, first.ignored, first.against) == (1 + 0.5 + 1, credit.NEGLECT["start"], 0)
+    for order in itertools.permutations(records):
+        again = counted(*order, *order[:3])
+        assert (again.used, again.ignored, again.against) == (first.used, first.ignored, first.against)
+
+
+def test_a_session_counts_once_however_much_it_talked() -> None:
+    assert counted(told(1, [A], cited={A: 500}, touched={A: 1})).used == 1.0
+
+
+def test_memories_that_share_a_changed_file_share_the_credit() -> None:
+    found = usage.shares({A: {"x", "y"}, B: {"x"}, C: {"x"}})
+    assert found == {A: 1, B: 3, C: 3}
+    assert counted(told(1, [A], touched={A: 4})).used == 0.25
+
+
+def test_a_contradiction_counts_until_the_memory_is_edited() -> None:
+    said = {"op": "feedback", "id": C, "contradicted": {A: [B]}}
+    assert counted(said, said, versions=(B,)).against == 1
+    assert counted(said, versions=(C,)).against == 0
+    assert counted({"op": "verdict", "id": A, "verdict": "rejected"}).against == 1
+
+
+@pytest.mark.parametrize("data", [
+    {}, {"op": "feedback"}, {"op": "receipt", "session": S[0], "shown": {"prompt": [A]}}, told(0, [A]) | {"session": 5}, told(0, [A]) | {"session": "a b"},
+    told(0, [A]) | {"shown": [A], "cited": [A], "touched": "x"}, told(0, []) | {"shown": {"prompt": A, "nowhere": [A], "start": [5, None, "x"]}},
+    told(0, [], cited={A: 0}), told(0, []) | {"cited": {A: True, B: 1.5, "x": 1, C: -2}}, {"op": "feedback", "contradicted": {A: "x", "y": [B], C: [7]}},
+    {"op": "verdict"}, {"op": "verdict", "id": 5, "verdict": "rejected"}, {"op": "verdict", "id": A, "verdict": "accepted", "memory": ["x"]}])
+def test_records_of_other_shapes_say_nothing(data: dict[str, object]) -> None:
+    assert credit.rows(data) == []
+
+
+def test_only_ids_that_were_told_are_seen_in_an_answer() -> None:
+    a, b = "deadbeef" + "0" * 24, "cafebabe" + "1" * 24
+    assert usage.cited("As memory deadbeef says, and `cafebabe1111`, it is UTC.", [a, b]) == [a, b]
+    assert usage.cited("see [deadbeef], (cafebabe)", [b]) == [b]
+    for text in ("", "nothing of the kind", "deadbee", "deadbeef1", "xdeadbeef", "0deadbeef", "deadbeefs", "DEADBEEF", a + "0"):
+        assert usage.cited(text, [a]) == [], text
+    assert usage.cited("xdeadbeef deadbeef0000", [a]) == [a]
+
+
+def entry(kind: str, *values: str) -> tuple[str, float, list[str], bytes]:
+    return kind, 0.0, list(values), b""
+
+
+def test_a_file_that_was_changed_before_the_memory_was_told_is_no_use_of_it() -> None:
+    named = {A: {"x.py"}, B: {"x.py"}, C: {"x.py"}}
+    lines = [entry("shown", "route=prompt", A), entry("touched", "x.py"), entry("shown", "route=prompt", B)]
+    assert usage.changed_after(usage.stretches(lines), named) == {A: {"x.py"}}
+    assert usage.changed_after(usage.stretches([*lines, entry("touched", "x.py")]), named) == {A: {"x.py"}, B: {"x.py"}}
+    assert usage.changed_after(usage.stretches(lines), named, since=2) == {}
+
+
+def test_a_memory_told_because_its_file_is_changed_gains_nothing_from_that() -> None:
+    lines = [entry("shown", "route=tool", A), entry("touched", "x.py")]
+    assert usage.changed_after(usage.stretches(lines), {A: {"x.py"}}) == {}
+
+
+def test_what_the_model_forgot_gains_nothing_from_later_changes() -> None:
+    lines = [entry("shown", "route=start", A), entry("shown", "route=start", B), entry("context", "compact"), entry("shown", "route=compact", B), entry("touched", "x.py")]
+    assert usage.changed_after(usage.stretches(lines), {A: {"x.py"}, B: {"x.py"}}) == {B: {"x.py"}}
+
+
+def test_feedback_is_no_memory() -> None:
+    assert "feedback" in record.APART_OPS
+
+
+def ranked(found: list[tuple[int, float]], priors: dict[int, float]) -> list[int]:
+    from gitmem.agents import inject
+    from gitmem.core import rank
+
+    hits = []
+    for row, fused in found:
+        hit = rank.Hit(row, None, None)
+        hit.fused = fused
+        hits.append(hit)
+    return [hit.row for hit in inject.worth_telling(rank.apply_priors(hits, priors))]
+
+
+def test_a_prompt_is_told_no_more_because_of_what_was_used_or_neglected() -> None:
+    found = [(1, 0.9), (2, 0.6), (3, 0.5), (4, 0.3)]
+    assert ranked(found, {}) == [1, 2]
+    assert ranked(found, {3: 1.3, 4: 1.3}) == [1, 2]  # 0.5 * 1.3 would be near enough
+    assert ranked(found, {1: 0.7}) == [1, 2]  # and so would 0.5 beside 0.63
+    assert ranked(found, {2: 1.3}) == [1, 2]
+    assert ranked(found, {2: 0.7}) == [1]
+    assert ranked(found, dict.fromkeys((1, 2, 3, 4), 0.8)) == [1, 2]  # all of an unmerged branch
+    assert ranked([(1, 0.9), (2, 0.85)], {2: 1.3}) == [2, 1]
+    assert ranked([], {}) == []
+
+
+def test_ten_sessions_in_vain_take_less_than_one_contradiction() -> None:
+    assert abs(credit.confidence(0.7, Evidence(0, 10 * credit.NEGLECT["prompt"], 0, 10)) - 0.7) < 0.3
+
+
+def test_the_context_block_ranks_by_it_too() -> None:
+    from gitmem.agents import relevance
+
+    assert relevance.prior("reachable", None, 0.9) > relevance.prior("reachable", None) == relevance.prior("reachable", None, 0.5) > relevance.prior("reachable", None, 0.1) > 0

@@ -1,0 +1,385 @@
+"""What became of the paths of memories: each situation with real git, and what is kept for hooks."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+from typing import Any
+
+import pytest
+from conftest import Lab
+from places import head, opened
+
+from gitmem.anchors import drift, marks, removals, where
+from gitmem.anchors.drift import State
+from gitmem.anchors.standing import UNBORN, WAITING
+from gitmem.core import lineanchor
+from gitmem.engine.cache import Cache
+
+TEXT = "".join(f"line {i} of the text\n" for i in range(40))
+
+
+class Tale:
+    """One repository, told commit by commit."""
+
+    def __init__(self, lab: Lab, repo: pathlib.Path) -> None:
+        self.lab = lab
+        self.repo = repo
+
+    def git(self, *argv: str) -> str:
+        return self.lab.git(self.repo, *argv).strip()
+
+    def write(self, path: str, text: str) -> Tale:
+        (self.repo / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.repo / path).write_text(text)
+        return self
+
+    def commit(self, message: str = "next") -> str:
+        self.git("add", "-A")
+        self.git("commit", "-q", "--allow-empty", "-m", message)
+        return head(self.lab, self.repo)
+
+    def move(self, old: str, new: str) -> Tale:
+        (self.repo / new).parent.mkdir(parents=True, exist_ok=True)
+        self.git("mv", old, new)
+        return self
+
+    def wanted(self, path: str, at: str = "HEAD", lines: str = "") -> tuple[str, str, str, str]:
+        blob = self.lab.run(self.repo, "git", "rev-parse", "-q", "--verify", f"{at}:{path.rstrip('/')}").stdout.strip()
+        return head(self.lab, self.repo, at), path, blob, lines
+
+    def state(self, wanted: tuple[str, str, str, str], at: str = "HEAD", seconds: float = 60.0) -> State:
+        return self.states([wanted], at, seconds)[0]
+
+    def states(self, wanted: list[tuple[str, str, str, str]], at: str = "HEAD", seconds: float = 60.0) -> list[State]:
+        with opened(self.repo) as store:
+            return store.with_cache(lambda cache: drift.states(store.repo, cache, wanted, store.repo.commit(at) or "", seconds))[0]
+
+
+@pytest.fixture
+def tale(lab: Lab) -> Tale:
+    made = Tale(lab, lab.repo())
+    made.write("a.txt", TEXT).write("b.txt", "another\n" * 9).write("src/net/x.py", TEXT.upper()).write("src/net/y.py", "y\n" * 20).commit()
+    return made
+
+
+def test_nothing_changed_and_changed(tale: Tale) -> None:
+    a, b = tale.wanted("a.txt"), tale.wanted("b.txt")
+    tale.write("b.txt", "new\n").commit()
+    assert tale.states([a, b]) == [State("same"), State("changed")]
+    assert tale.states([a, b], a[0]) == [State("same"), State("same")]
+
+
+def test_a_rename_and_a_change_after_it(tale: Tale) -> None:
+    a = tale.wanted("a.txt")
+    tale.move("a.txt", "deep/c.txt").commit()
+    assert tale.state(a) == State("renamed", "deep/c.txt")
+    tale.write("deep/c.txt", TEXT + "more\n").commit()
+    assert tale.state(a) == State("changed", "deep/c.txt")
+
+
+def test_a_rename_and_a_change_in_one_commit(tale: Tale) -> None:
+    a = tale.wanted("a.txt")
+    tale.move("a.txt", "c.txt").write("c.txt", TEXT + "more\n").commit()
+    assert tale.state(a) == State("changed", "c.txt")
+
+
+def test_gradual_renames_that_no_direct_comparison_finds(tale: Tale) -> None:
+    a = tale.wanted("a.txt")
+    lines = TEXT.splitlines(keepends=True)
+    name = "a.txt"
+    for i in range(5):
+        lines[i * 8 : i * 8 + 8] = [f"wholly other words {i} {j}\n" for j in range(8)]
+        tale.move(name, f"step{i}.txt").write(f"step{i}.txt", "".join(lines)).commit()
+        name = f"step{i}.txt"
+    assert tale.git("diff", "-M", "--name-status", "--diff-filter=R", a[0], "HEAD") == ""
+    assert tale.state(a) == State("changed", "step4.txt")
+
+
+def test_renamed_back_is_same(tale: Tale) -> None:
+    a = tale.wanted("a.txt")
+    tale.move("a.txt", "c.txt").commit()
+    tale.move("c.txt", "a.txt").commit()
+    assert tale.state(a) == State("same")
+    tale.write("a.txt", TEXT + "more\n").commit()
+    assert tale.state(a) == State("changed")
+
+
+def test_another_file_under_the_old_name_does_not_hide_where_it_went(tale: Tale) -> None:
+    a = tale.wanted("a.txt")
+    tale.move("a.txt", "c.txt").commit()
+    tale.write("a.txt", "something else\n").commit()
+    assert tale.state(a) == State("renamed", "c.txt")
+    tale.write("c.txt", TEXT + "more\n").commit()
+    assert tale.state(a) == State("changed", "c.txt")
+
+
+def test_deleted_and_made_anew_is_changed(tale: Tale) -> None:
+    a = tale.wanted("a.txt")
+    tale.git("rm", "-q", "a.txt")
+    tale.commit()
+    assert tale.state(a) == State("gone")
+    tale.write("a.txt", "something else\n").commit()
+    assert tale.state(a) == State("changed")
+    tale.write("a.txt", TEXT).commit()
+    assert tale.state(a) == State("same")
+
+
+def test_content_that_comes_back_under_another_name_is_a_rename(tale: Tale) -> None:
+    a = tale.wanted("a.txt")
+    tale.git("rm", "-q", "a.txt")
+    tale.commit()
+    tale.write("old/a.txt", TEXT).write("old/z.txt", TEXT).commit()
+    assert tale.state(a) == State("renamed", "old/a.txt")
+
+
+def test_a_copy_that_was_there_before_is_no_rename(tale: Tale) -> None:
+    tale.write("copy.txt", TEXT).commit()
+    a = tale.wanted("a.txt")
+    tale.git("rm", "-q", "a.txt")
+    tale.commit()
+    assert tale.state(a) == State("gone")
+
+
+def test_an_empty_file_goes_where_git_says_and_is_found_nowhere_else(tale: Tale) -> None:
+    tale.write("empty", "").commit()
+    empty = tale.wanted("empty")
+    tale.git("rm", "-q", "empty")
+    tale.commit()
+    tale.write("other", "").commit()
+    assert tale.state(empty) == State("gone")
+
+
+def test_a_branch_that_renamed_is_merged(tale: Tale) -> None:
+    a = tale.wanted("a.txt")
+    tale.git("checkout", "-q", "-b", "topic")
+    tale.move("a.txt", "c.txt").commit()
+    tale.git("checkout", "-q", "main")
+    tale.write("a.txt", TEXT + "main\n").commit()
+    assert tale.state(a) == State("changed") and tale.state(a, "topic") == State("renamed", "c.txt")
+    tale.git("merge", "-q", "--no-edit", "topic")
+    assert tale.state(a) == State("changed", "c.txt")
+
+
+def test_two_branches_renamed_it_differently(tale: Tale) -> None:
+    a = tale.wanted("a.txt")
+    tale.git("checkout", "-q", "-b", "topic")
+    tale.move("a.txt", "topic.txt").commit()
+    tale.git("checkout", "-q", "main")
+    tale.move("a.txt", "main.txt").commit()
+    tale.lab.run(tale.repo, "git", "merge", "-q", "--no-commit", "topic")
+    tale.git("rm", "-q", "-f", "--ignore-unmatch", "main.txt", "a.txt")
+    tale.write("topic.txt", TEXT).commit()
+    assert tale.state(a) == State("renamed", "topic.txt")
+
+
+def test_renamed_on_a_branch_and_kept_by_the_merge(tale: Tale) -> None:
+    a = tale.wanted("a.txt")
+    tale.git("checkout", "-q", "-b", "topic")
+    tale.move("a.txt", "c.txt").commit()
+    tale.git("checkout", "-q", "main")
+    tale.write("a.txt", TEXT + "main\n").commit()
+    tale.git("merge", "-q", "--no-commit", "topic")
+    tale.git("rm", "-q", "-f", "--ignore-unmatch", "c.txt")
+    tale.write("a.txt", TEXT + "main\n").write("c.txt", TEXT).commit()
+    assert tale.state(a) == State("changed")
+
+
+def test_a_directory_is_renamed_changed_and_gone(tale: Tale) -> None:
+    net, bare = tale.wanted("src/net/"), tale.wanted("src/net")
+    tale.move("src/net", "src/wire").commit()
+    assert tale.states([net, bare]) == [State("renamed", "src/wire/"), State("renamed", "src/wire")]
+    tale.write("src/wire/z.py", "z\n").commit()
+    assert tale.state(net) == State("changed", "src/wire/")
+    tale.git("rm", "-q", "-r", "src")
+    tale.commit()
+    assert tale.state(net) == State("gone")
+
+
+def test_a_directory_that_was_renamed_and_changed_in_one_commit(tale: Tale) -> None:
+    net = tale.wanted("src/net/")
+    tale.move("src/net", "lib/net").write("lib/net/new.py", "new\n").write("lib/net/x.py", TEXT.upper() + "more\n").commit()
+    assert tale.state(net) == State("changed", "lib/net/")
+
+
+def test_the_whole_tree_is_a_path(tale: Tale) -> None:
+    top = (head(tale.lab, tale.repo), ".", tale.git("rev-parse", "HEAD^{tree}"), "")
+    assert tale.state(top) == State("same")
+    tale.write("a.txt", "x").commit()
+    assert tale.state(top) == State("changed")
+
+
+def test_an_older_revision_and_another_branch(tale: Tale) -> None:
+    before = head(tale.lab, tale.repo, "HEAD~1")
+    a = tale.wanted("a.txt")
+    tale.git("checkout", "-q", "-b", "topic", before)
+    tale.commit()
+    assert tale.states([a], before) == [State("gone")] and tale.state(a, "topic") == State("gone")
+    tale.write("moved.txt", TEXT).commit()
+    assert tale.state(a, "topic") == State("renamed", "moved.txt")
+
+
+def test_after_a_squash_merge_it_is_followed_on_the_main_line(lab: Lab, tale: Tale) -> None:
+    tale.git("checkout", "-q", "-b", "topic")
+    tale.write("new.txt", TEXT + "new\n").commit()
+    new = tale.wanted("new.txt")
+    tale.git("checkout", "-q", "main")
+    tale.git("merge", "-q", "--squash", "topic")
+    tale.commit()
+    tale.git("branch", "-q", "-D", "topic")
+    tale.move("new.txt", "newer.txt").write("newer.txt", TEXT + "other\n").commit()
+    assert tale.state(new) == State("changed", "newer.txt")
+
+
+def test_no_blob_no_commit_and_no_revision_are_unknown_with_a_reason(tale: Tale) -> None:
+    missing = tale.wanted("not-there")
+    assert tale.state(missing) == State("unknown", reason=drift.NO_BLOB)
+    a = tale.wanted("a.txt")
+    gone = ("d" * 40, "never-here.txt", "e" * 40, "")
+    with opened(tale.repo) as store:
+        assert store.with_cache(lambda cache: drift.states(store.repo, cache, [a], ""))[0] == [State("unknown", reason=UNBORN)]
+    assert tale.state(gone) == State("unknown", reason=where.ABSENT)
+    assert tale.state(("", "a.txt", a[2], "")) == State("same")
+
+
+def test_odd_names(tale: Tale) -> None:
+    names = ["sp ace.txt", "ümlaut.txt", "-dash", "a\nb", "star*.txt", ":colon", '"quoted"', "a" * 200]
+    for name in names:
+        tale.write(name, TEXT + name)
+    tale.commit()
+    wanted = [tale.wanted(name) for name in names]
+    assert tale.states(wanted) == [State("same") if "\n" not in name else State("unknown", reason=drift.NO_BLOB) if not w[2] else tale.state(w)
+                                   for name, w in zip(names, wanted, strict=True)]
+    for i, name in enumerate(names):
+        (tale.repo / name).rename(tale.repo / f"moved {i}")
+    tale.commit()
+    assert [s for s, n in zip(tale.states(wanted), names, strict=True) if "\n" not in n] == [State("renamed", f"moved {i}") for i, n in enumerate(names) if "\n" not in n]
+
+
+# --- what cannot be known ---------------------------------------------------
+
+
+def test_a_shallow_clone_says_unknown_where_it_lacks_the_history(lab: Lab, tale: Tale) -> None:
+    a, b, net = tale.wanted("a.txt"), tale.wanted("b.txt"), tale.wanted("src/net/")
+    tale.write("b.txt", "new\n").move("a.txt", "c.txt").commit()
+    tale.write("c.txt", "wholly other\n").commit()
+    lab.git(lab.root, "clone", "-q", "--depth", "1", f"file://{tale.repo}", "shallow")
+    shallow = Tale(lab, lab.root / "shallow")
+    assert shallow.states([net, b, a]) == [State("same"), State("changed"), State("unknown", reason=where.SHALLOW)]
+
+
+def test_a_partial_clone_is_not_asked_for_files(lab: Lab, tale: Tale) -> None:
+    a, b = tale.wanted("a.txt", lines="1-3"), tale.wanted("b.txt")
+    tale.move("b.txt", "c.txt").write("a.txt", "x\n" + TEXT).commit()
+    tale.write("c.txt", "wholly other\n").commit()
+    tale.git("config", "uploadpack.allowFilter", "true")
+    lab.git(lab.root, "clone", "-q", "--filter=blob:none", "--no-checkout", f"file://{tale.repo}", "partial")
+    partial = Tale(lab, lab.root / "partial")
+    shutil.move(str(tale.repo), str(tale.repo) + ".away")
+    assert partial.states([a, b]) == [State("unknown", reason=where.PARTIAL), State("unknown", reason=where.PARTIAL)]
+
+
+def test_no_time_is_unknown_and_the_next_call_goes_on(tale: Tale) -> None:
+    a, b = tale.wanted("a.txt"), tale.wanted("b.txt")
+    tale.move("a.txt", "c.txt").write("c.txt", TEXT + "more\n").write("b.txt", "new\n").commit()
+    found = tale.states([a, b], seconds=0.0)
+    assert found[0] == State("unknown", reason=WAITING) and found[1].state == "changed"
+    assert tale.states([a, b]) == [State("changed", "c.txt"), State("changed")]
+
+
+def test_a_commit_that_takes_git_too_long_is_said_to(tale: Tale, monkeypatch: pytest.MonkeyPatch) -> None:
+    a = tale.wanted("a.txt")
+    tale.move("a.txt", "c.txt").write("c.txt", TEXT + "more\n").commit()
+    monkeypatch.setattr(removals, "LIMIT", 0.0)
+    assert tale.state(a) == State("unknown", reason=drift.LARGE)
+
+
+def test_what_git_said_is_asked_once(tale: Tale, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = tale.wanted("a.txt"), tale.wanted("b.txt")
+    tale.move("a.txt", "c.txt").write("c.txt", TEXT + "more\n").write("b.txt", "new\n").commit()
+    with opened(tale.repo) as store:
+        asked: list[str] = []
+        limited = store.repo.git.limited
+
+        def count(seconds: float, *args: str, stdin: bytes = b"") -> tuple[bytes, bool]:
+            asked.append(args[0])
+            return limited(seconds, *args, stdin=stdin)
+
+        monkeypatch.setattr(store.repo.git, "limited", count)
+
+        def ask(cache: Cache) -> Any:
+            return drift.states(store.repo, cache, [a, b], store.repo.head(), 60.0)
+
+        first = store.with_cache(ask)[0]
+        assert asked == ["rev-list", "diff-tree", "diff-tree"]
+        assert store.with_cache(ask)[0] == first == [State("changed", "c.txt"), State("changed")] and asked[3:] == ["rev-list"]
+
+
+def test_the_partial_probe_can_fail(tale: Tale) -> None:
+    with opened(tale.repo) as store:
+        assert not marks.partial(store.repo)
+
+
+# --- lines --------------------------------------------------------------------
+
+CODE = """import os
+
+
+# why this is
+# as it is
+def send(message, retries):
+    if retries:
+        return post(message, retries)
+    raise Failed
+
+
+def other():
+    pass
+"""
+
+
+def test_lines_are_same_while_they_stand_somewhere(tale: Tale) -> None:
+    tale.write("m.py", CODE).commit()
+    lines = tale.wanted("m.py", lines="4-9")
+    tale.write("m.py", "import sys\n" + CODE.replace("pass", "return 1")).commit()
+    assert tale.state(lines) == State("same", lines="5-10")
+    tale.write("m.py", CODE.replace("pass", "return 1")).commit()
+    assert tale.state(lines) == State("same")
+    tale.write("m.py", CODE.replace("# why this is\n# as it is", "# why this\n# is as it is").replace("(message, retries):", "(\n    message,\n    retries,\n):").replace("    ", "  ")).commit()
+    assert tale.state(lines) == State("same", lines="4-12")
+    tale.move("m.py", "n.py").commit()
+    assert tale.state(lines) == State("renamed", "n.py", lines="4-12")
+    tale.write("n.py", CODE.replace("if retries", "if not retries")).commit()
+    assert tale.state(lines) == State("changed", "n.py")
+    tale.git("rm", "-q", "n.py")
+    tale.commit()
+    assert tale.state(lines) == State("gone")
+
+
+def test_lines_of_a_file_whose_old_content_is_not_here_are_found_by_their_anchor(lab: Lab, tale: Tale) -> None:
+    from gitmem.core import lineanchor
+
+    tale.write("m.py", CODE).commit()
+    at, path, blob, _ = tale.wanted("m.py")
+    content = lineanchor.anchor(CODE.encode(), "4-9")
+    tale.write("m.py", "import sys\n" + CODE).commit()
+    lab.git(lab.root, "clone", "-q", "--depth", "1", f"file://{tale.repo}", "shallow")
+    shallow = Tale(lab, lab.root / "shallow")
+    assert shallow.states([(at, path, blob, f"4-9@{content}"), (at, path, blob, "4-9")]) == [State("same", lines="5-10"), State("changed")]
+
+
+@pytest.mark.parametrize("lines", ["free text", "0-3", "9-2", "900-901", "1-99999999", ""])
+def test_lines_that_say_nothing_count_as_the_whole_file(tale: Tale, lines: str) -> None:
+    tale.write("m.py", CODE).commit()
+    wanted = tale.wanted("m.py", lines=lines)
+    tale.write("m.py", CODE + "\n").commit()
+    assert tale.state(wanted) == State("changed")
+
+
+def test_lines_whose_text_is_not_here_are_looked_for_in_bounds(lab: Lab) -> None:
+    """In a shallow clone every part of a file of that length would be hashed: a recall once took minutes."""
+    text = "".join(f"value_{i} = compute({i}, offset={i * 7})\n" for i in range(6000))
+    lines = lineanchor.anchor(text.encode(), "1-2000")
+    assert lineanchor.find(("# new\n" + text).encode(), "1-2000", lines) == (2, 2001)  # found at the begin of a line
+    with pytest.raises(lineanchor.TooLong):
+        lineanchor.find(text.replace("value_3 =", "other_3 =").encode(), "1-2000", lines)

@@ -1,0 +1,77 @@
+"""Paths that are no plain file: a submodule, names with odd bytes, the top of the tree."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+from conftest import Lab
+
+ONE, TWO = "1" * 40, "2" * 40
+
+
+def link(lab: Lab, repo: pathlib.Path, id: str) -> None:
+    (repo / ".gitmodules").write_text('[submodule "sub"]\n\tpath = lib/sub\n\turl = ../sub\n')
+    lab.git(repo, "add", ".gitmodules")
+    lab.git(repo, "update-index", "--add", "--cacheinfo", f"160000,{id},lib/sub")
+    lab.git(repo, "commit", "-qm", "link")
+
+
+def path(lab: Lab, repo: pathlib.Path) -> dict[str, Any]:
+    (found,) = lab.json(repo, "list")
+    (entry,) = found["paths"]
+    return dict(entry)
+
+
+def test_a_submodule_is_noted_by_its_commit_and_goes_stale(lab: Lab) -> None:
+    repo = lab.repo()
+    link(lab, repo, ONE)
+    lab.mem(repo, "remember", "the library is pinned for its license", "--path", "lib/sub")
+    assert path(lab, repo)["state"] == "same"
+    (line,) = lab.lines(repo)
+    assert json.loads(line)["paths"] == [{"path": "lib/sub", "blob": ONE}]
+    link(lab, repo, TWO)
+    lab.mem(repo, "index")
+    assert path(lab, repo)["state"] == "changed"
+    lab.git(repo, "rm", "-q", "--cached", "lib/sub")
+    lab.git(repo, "commit", "-qm", "gone")
+    lab.mem(repo, "index")
+    assert path(lab, repo)["state"] == "gone"
+
+
+def test_a_submodule_that_was_moved_is_renamed(lab: Lab) -> None:
+    repo = lab.repo()
+    link(lab, repo, ONE)
+    lab.mem(repo, "remember", "the library is pinned for its license", "--path", "lib/sub")
+    lab.git(repo, "rm", "-q", "--cached", "lib/sub")
+    lab.git(repo, "update-index", "--add", "--cacheinfo", f"160000,{ONE},third/sub")
+    lab.git(repo, "commit", "-qm", "moved")
+    lab.mem(repo, "index")
+    assert (path(lab, repo)["state"], path(lab, repo)["now"]) == ("renamed", "third/sub")
+
+
+@pytest.mark.parametrize("name", [".", "./"])
+def test_the_top_of_the_tree_is_compared_too(lab: Lab, name: str) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "remember", "everything here is generated", "--path", name)
+    assert path(lab, repo)["state"] == "same"
+    (repo / "more.txt").write_text("more\n")
+    lab.git(repo, "add", "more.txt")
+    lab.git(repo, "commit", "-qm", "more")
+    lab.mem(repo, "index")
+    assert path(lab, repo)["state"] == "changed"
+
+
+def test_a_name_with_a_line_break_is_compared_too(lab: Lab) -> None:
+    repo = lab.repo()
+    (repo / "odd\nname").write_text("one\n")
+    lab.git(repo, "add", "-A")
+    lab.git(repo, "commit", "-qm", "odd")
+    lab.mem(repo, "remember", "--jsonl", "-", stdin=json.dumps({"body": "the name is a test of a parser", "paths": ["odd\nname"]}))
+    assert path(lab, repo)["state"] == "same"
+    (repo / "odd\nname").write_text("two\n")
+    lab.git(repo, "commit", "-qam", "two")
+    lab.mem(repo, "index")
+    assert path(lab, repo)["state"] == "changed"

@@ -1,0 +1,347 @@
+"""The whole loop: told, used, noted at the session's end, counted in the cache, seen in the ranking; and what may not count."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from typing import Any
+
+import pytest
+from conftest import Lab
+from hook_world import Hooks, make
+
+from gitmem.agents import receipts, session
+from gitmem.core import record
+from gitmem.engine import check
+from gitmem.engine.cache import Cache
+from gitmem.feedback import credit, heed, learned
+from gitmem.store import Store, open_store
+
+UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
+OTHER = "0f8fad5b-d9cb-469f-a165-70867728950f"
+
+
+class Place:
+    """A repository with three memories, two about one directory, and hands to play hooks and worker."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.repo = lab.repo()
+        self.mem = str(self.repo / ".git" / "mem")
+        lines = [{"body": "Orders and invoices share a transaction in the shop database", "paths": ["db/"], "type": "decision"},
+                 {"body": "The shop database keeps orders for ten years", "paths": ["db/"], "type": "convention"},
+                 {"body": "The parser keeps comments", "paths": ["src/parser.py"], "type": "gotcha"}]
+        said = self.lab.mem(self.repo, "remember", "--jsonl", "-", "--json", stdin="\n".join(map(json.dumps, lines)))
+        self.ids = [json.loads(line)["id"] for line in said.splitlines()]
+        self.head = lab.git(self.repo, "rev-parse", "HEAD").strip()
+
+    def shown(self, name: str, ids: list[str], route: str = "prompt") -> None:
+        assert session.injected(self.mem, name, ids, route, "claude", self.head, {})
+
+    def session(self, name: str, ids: list[str], cited: list[str] = [], touched: list[str] = [], route: str = "prompt") -> None:  # noqa: B006
+        self.shown(name, ids, route)
+        if touched:
+            session.note(self.mem, name, "touched", touched)
+        if cited:
+            session.note(self.mem, name, "cited", cited)
+        session.note(self.mem, name, "end", ["other"])
+
+    def store(self) -> Store:
+        return open_store(self.lab.env, str(self.repo))
+
+    def tend(self) -> int:
+        store = self.store()
+        try:
+            return receipts.tend(store)
+        finally:
+            store.close()
+
+    def records(self) -> list[dict[str, Any]]:
+        found = [json.loads(line) for line in self.lab.lines(self.repo, "mem/private")]
+        return [r for r in found if r["op"] == "feedback"]
+
+    def table(self) -> list[tuple[Any, ...]]:
+        return table(self.store())
+
+
+def table(store: Store) -> list[tuple[Any, ...]]:
+    def read(cache: Cache) -> list[tuple[Any, ...]]:
+        assert check.check_all(cache) == ""
+        return cache.db.execute("SELECT id, value, used, ignored, against FROM credit ORDER BY id").fetchall()
+
+    try:
+        return store.with_cache(read)[0]
+    finally:
+        store.close()
+
+
+@pytest.fixture
+def place(lab: Lab) -> Place:
+    return Place(lab)
+
+
+@pytest.fixture
+def hooks(lab: Lab) -> Hooks:
+    return make(lab)
+
+
+def test_a_session_leaves_one_record_with_ids_and_counts_in_the_commit_of_its_receipt(place: Place) -> None:
+    a, b, c = place.ids
+    place.shown(UUID, [a, b], "start")
+    place.shown(UUID, [c])
+    session.note(place.mem, UUID, "touched", ["db/secret.sql", "README.md"])
+    session.note(place.mem, UUID, "cited", [c])
+    session.note(place.mem, UUID, "cited", [c, a])
+    session.note(place.mem, UUID, "end", ["other"])
+    before = place.lab.run(place.repo, "git", "rev-list", "--count", "refs/notes/mem/private").stdout.strip()
+    assert (before, place.tend()) == ("", 1)
+    assert place.lab.git(place.repo, "rev-list", "--count", "refs/notes/mem/private").strip() == "1"
+    (found,) = place.records()
+    assert found | {"id": "", "n": "", "at": ""} == {"v": 1, "op": "feedback", "id": "", "n": "", "at": "", "session": UUID, "shown": {"start": [a, b], "prompt": [c]},
+                                                    "cited": {a: 1, c: 2}, "touched": {a: 2, b: 2}, "answers": 2}
+    assert "secret" not in "".join(place.lab.lines(place.repo, "mem/private"))
+
+
+def test_workers_that_come_twice_or_were_killed_before_they_marked_the_file_add_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, _ = place.ids
+    place.session(UUID, [a, b], cited=[a])
+    with monkeypatch.context() as m:
+        m.setattr(session, "mark", lambda path, entry: False)
+        place.tend()
+        place.tend()
+    first = place.table()
+    place.tend()
+    assert len(place.records()) == 1
+    assert place.table() == first
+    assert {row[0]: row[2:] for row in first} == {a: (1.0, 0.0, 0), b: (0.0, credit.NEGLECT["prompt"], 0)}
+
+
+def test_a_lost_cache_gives_the_same_table(place: Place) -> None:
+    a, b, c = place.ids
+    place.session(UUID, [a, b, c], cited=[a], touched=["src/parser.py"])
+    place.session("s2", [a, b], route="start")
+    place.tend()
+    before = place.table()
+    assert len(before) == 3
+    shutil.rmtree(place.mem)
+    assert place.table() == before
+
+
+def test_a_memory_that_was_used_ranks_higher_and_recall_says_why(place: Place) -> None:
+    a, b, _ = place.ids
+    hits = place.lab.json(place.repo, "recall", "shop database orders")["hits"]
+    first, second = hits[0]["id"], hits[1]["id"]
+    assert {first, second} == {a, b}
+    assert [h["confidence"] for h in hits[:2]] == [None, None]
+    for n in range(6):
+        place.session(f"s{n}", [a, b], cited=[second])
+    place.tend()
+    answer = place.lab.json(place.repo, "recall", "shop database orders", "--explain")
+    assert [h["id"] for h in answer["hits"][:2]] == [second, first]
+    best = answer["hits"][0]
+    assert best["use"] == {"used": 6, "ignored": 0, "contradicted": 0}
+    assert best["explain"]["credit"] > 1 > answer["hits"][1]["explain"]["credit"]
+    assert best["stated_confidence"] is None and best["confidence"] > credit.UNSAID > answer["hits"][1]["confidence"]
+    assert f"{best['confidence']:g} (sessions: 6 used)" in place.lab.mem(place.repo, "show", second)
+
+
+def test_use_never_brings_in_what_was_not_found(place: Place) -> None:
+    c = place.ids[2]
+    before = [h["id"] for h in place.lab.json(place.repo, "recall", "orders invoices transaction")["hits"]]
+    for n in range(30):
+        place.session(f"s{n}", [c], cited=[c])
+    place.tend()
+    after = [h["id"] for h in place.lab.json(place.repo, "recall", "orders invoices transaction")["hits"]]
+    assert sorted(after) == sorted(before)
+
+
+def test_a_stated_confidence_lives_and_stays_beside(place: Place) -> None:
+    line = json.dumps({"v": 1, "op": "create", "id": "ab" * 16, "body": "The mirror is behind by an hour", "confidence": 0.6, "at": "2026-01-01T00:00:00Z"})
+    store = place.store()
+    store.append("team", [("", line.encode())], "a line of another tool")
+    store.close()
+    place.session(UUID, ["ab" * 16], cited=["ab" * 16])
+    place.tend()
+    (found,) = [m for m in place.lab.json(place.repo, "list") if m["id"] == "ab" * 16]
+    assert (found["stated_confidence"], found["confidence"]) == (0.6, round(credit.confidence(0.6, credit.Evidence(1)), 4))
+
+
+def test_what_was_lived_here_is_not_exported_and_takes_nothing_from_the_files_of_agents(place: Place) -> None:
+    from gitmem.agents import writeback
+
+    before = place.lab.mem(place.repo, "export", "--scope", "all")
+    for n in range(3):
+        place.session(f"s{n}", place.ids, cited=place.ids[:1])
+    place.tend()
+    assert place.lab.mem(place.repo, "export", "--scope", "all") == before
+    assert "confidence" not in before
+    found = place.lab.json(place.repo, "list")
+    assert all(m["confidence"] is not None and writeback._worthy(m) for m in found)
+    assert not writeback._worthy({**found[0], "use": {"contradicted": 1}})
+
+
+def test_notes_of_teammates_say_nothing_about_use_here(place: Place) -> None:
+    a = place.ids[0]
+    data = {"v": 1, "op": "feedback", "id": "1" * 32, "session": UUID, "shown": {"prompt": [a]}, "cited": {a: 1}}
+    store = place.store()
+    store.append("team", [("", record.dump(data))], "forged")
+    assert table(store) == []
+    store = place.store()
+    store.append("private", [("", record.dump(data))], "own")
+    assert [row[0] for row in table(store)] == [a]
+
+
+def test_a_contradiction_drops_confidence_until_the_memory_is_edited(place: Place) -> None:
+    a = place.ids[0]
+    store = place.store()
+    assert heed.contradict(store, [a, a, "f" * 32]) == 1
+    assert heed.contradict(store, [a]) == 1
+    store.close()
+    assert [row[4] for row in place.table()] == [1]
+    (found,) = [m for m in place.lab.json(place.repo, "list") if m["id"] == a]
+    assert found["confidence"] == round(credit.UNSAID * credit.DROP, 4)
+    place.lab.mem(place.repo, "edit", a, "-m", "Orders and invoices share a transaction since 2.0")
+    assert place.table() == []
+    (found,) = [m for m in place.lab.json(place.repo, "list") if m["id"] == a]
+    assert found["confidence"] is None
+
+
+def test_a_superseded_memory_has_lost_most_of_its_confidence(place: Place) -> None:
+    a = place.ids[0]
+    place.session(UUID, [a], cited=[a])
+    place.tend()
+    place.lab.mem(place.repo, "supersede", a, "-m", "Orders and invoices are two services now")
+    found = place.lab.json(place.repo, "show", a)
+    assert found["status"] == "superseded" and found["confidence"] < 0.3
+
+
+def test_a_purged_memory_leaves_neither_table_and_a_forgotten_one_comes_back_as_it_was(place: Place) -> None:
+    a, b, _ = place.ids
+    place.session(UUID, [a, b], cited=[a, b])
+    place.tend()
+    place.lab.mem(place.repo, "purge", a, "--force")
+    assert [row[0] for row in place.table()] == [b]
+    store = place.store()
+    assert store.with_cache(lambda cache: cache.db.execute("SELECT count(*) FROM heed WHERE id = ?", (a,)).fetchone())[0] == (0,)
+    store.close()
+    shutil.rmtree(place.mem)
+    assert [row[0] for row in place.table()] == [b]
+
+
+def test_feedback_that_came_before_its_memory_counts_when_it_comes(place: Place) -> None:
+    late = "cd" * 16
+    data = {"v": 1, "op": "feedback", "id": "1" * 32, "session": UUID, "shown": {"prompt": [late]}, "cited": {late: 1}}
+    store = place.store()
+    store.append("private", [("", record.dump(data))], "first")
+    assert table(store) == []
+    store = place.store()
+    store.append("team", [("", b'{"v":1,"op":"create","id":"%s","body":"late"}' % late.encode())], "then")
+    assert [row[0] for row in table(store)] == [late]
+
+
+def test_a_damaged_credit_is_found_and_made_anew(place: Place) -> None:
+    a = place.ids[0]
+    place.session(UUID, [a], cited=[a])
+    place.tend()
+    store = place.store()
+
+    def spoil(cache: Cache) -> str:
+        try:
+            cache.db.execute("UPDATE credit SET value = 0.99")
+            return check.check_all(cache)
+        finally:
+            cache.db.execute("UPDATE credit SET value = ?", (credit.value(credit.Evidence(1)),))
+
+    assert store.with_cache(spoil)[0]
+    store.close()
+
+
+def test_two_clones_that_unite_their_private_notes_have_one_table(place: Place, lab: Lab) -> None:
+    a, b, c = place.ids
+    other = lab.root / "other"
+    shutil.copytree(place.repo, other)
+    twin = Place.__new__(Place)
+    twin.lab, twin.repo, twin.mem, twin.ids, twin.head = lab, other, str(other / ".git" / "mem"), place.ids, place.head
+    place.session(UUID, [a, b], cited=[a])
+    place.session("both", [c])
+    twin.session(OTHER, [a, c], touched=["db/x.sql", "src/parser.py"])
+    twin.session("both", [c], cited=[c])
+    place.tend()
+    twin.tend()
+    for here, there in ((place, twin), (twin, place)):
+        lab.git(here.repo, "fetch", "-q", str(there.repo), "refs/notes/mem/private:refs/notes/x")
+        lab.git(here.repo, "notes", "--ref=mem/private", "merge", "-q", "-s", "cat_sort_uniq", "refs/notes/x")
+    assert place.table() == twin.table()
+    assert {row[0]: row[2:4] for row in place.table()} == {a: (2.0, 0.0), b: (0.0, credit.NEGLECT["prompt"]), c: (2.0, 0.0)}
+
+
+def test_stats_count_what_was_told_used_and_ignored_by_type_and_route(place: Place) -> None:
+    a, b, c = place.ids
+    place.shown("s1", [a], "start")
+    place.session("s1", [a, b], cited=[a])
+    place.session("s2", [a, c], touched=["src/parser.py"])
+    place.tend()
+    found = place.lab.json(place.repo, "stats")["feedback"]
+    assert found == {"sessions": 2, "sessions_not_measured": 0, "injected": 4, "used": 2, "ignored": 2, "cited": 1, "edited": 1, "answers_from_memory": 1,
+                     "accepted": 0, "rejected": 0, "contradicted": 0,
+                     "by_type": {"decision": {"injected": 2, "used": 1, "ignored": 1}, "convention": {"injected": 1, "used": 0, "ignored": 1}, "gotcha": {"injected": 1, "used": 1, "ignored": 0}},
+                     "by_route": {"prompt": {"injected": 4, "used": 2, "ignored": 2}, "start": {"injected": 1, "used": 1, "ignored": 0}}}
+    text = place.lab.mem(place.repo, "stats")
+    assert "4 (2 used, 2 not), in 2 sessions" in text and "{" not in text
+
+
+# --- hooks --------------------------------------------------------------------
+
+
+def test_an_answer_that_names_a_memory_it_was_shown_is_noted_by_id_alone(hooks: Hooks) -> None:
+    told = hooks.call("UserPromptSubmit", prompt="how do we store times and time zones?")
+    id = told.split(' id="')[1][:8]
+    assert hooks.call("Stop", last_assistant_message=f"We store UTC, says memory {id}. Top secret words.") == ""
+    (full,) = hooks.noted()["cited"]
+    assert full.startswith(id) and len(full) == 32
+    with open(session.path_of(hooks.mem_dir, "s1"), encoding="utf-8") as f:
+        assert "secret" not in f.read()
+
+
+def test_an_answer_that_names_a_memory_nobody_showed_it_is_not_noted(hooks: Hooks) -> None:
+    (blocker,) = [m["id"] for m in hooks.lab.json(hooks.repo, "list", "--type", "blocker")]
+    hooks.call("UserPromptSubmit", prompt="how do we store times and time zones?")
+    assert hooks.call("Stop", last_assistant_message=f"See {blocker} and {blocker[:8]}.") == ""
+    assert hooks.call("Stop") == ""
+    assert hooks.call("Stop", last_assistant_message=5) == ""
+    assert hooks.noted()["cited"] == []
+
+
+def test_a_subagents_answer_counts_for_its_session(hooks: Hooks) -> None:
+    told = hooks.call("SubagentStart", agent_id="a1", agent_type="Explore")
+    id = told.split(' id="')[1][:8]
+    assert hooks.call("SubagentStop", agent_id="a1", agent_type="Explore", last_assistant_message=f"By {id}: yes") == ""
+    assert [full[:8] for full in hooks.noted()["cited"]] == [id]
+
+
+def test_the_session_end_hook_alone_makes_the_loop_whole(hooks: Hooks) -> None:
+    from gitmem.hooks import worker
+
+    told = hooks.call("UserPromptSubmit", prompt="how do we store times and time zones?")
+    id = told.split(' id="')[1][:8]
+    hooks.call("Stop", last_assistant_message=f"UTC ({id}).")
+    hooks.call("SessionEnd", reason="other", env={"GIT_MEM_NO_WORKER": "1"})
+    worker.run(str(hooks.repo / ".git"), hooks.lab.env, linger=0.0, wait=30.0)
+    (used,) = [m for m in hooks.lab.json(hooks.repo, "list") if m.get("use")]
+    assert used["id"].startswith(id) and used["use"]["used"] == 1
+
+
+def test_the_table_is_read_by_rows_alone() -> None:
+    db = sqlite3.connect(":memory:")
+    db.executescript("CREATE TABLE memory(row INTEGER PRIMARY KEY, id TEXT); CREATE TABLE credit(id TEXT PRIMARY KEY, value REAL)")
+    db.executemany("INSERT INTO memory VALUES(?, ?)", [(n, f"m{n}") for n in range(2000)])
+    db.executemany("INSERT INTO credit VALUES(?, ?)", [(f"m{n}", n / 2000) for n in range(0, 2000, 2)])
+
+    class Fake:
+        pass
+
+    fake: Any = Fake()
+    fake.db = db
+    assert learned.values(fake, range(2000)) == {n: n / 2000 for n in range(0, 2000, 2)}
+    assert learned.values(fake, []) == {}

@@ -1,0 +1,440 @@
+"""Moves of HEAD: what is kept after each equals what git says, over generated histories, and costs only what lies between."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from conftest import Lab, clean_env
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from places import Count, clone, commit, hub, opened, publish, squash, tell, topic
+
+from gitmem.anchors import marks, patches, reanchor, standing, where
+from gitmem.engine import priors
+from gitmem.memory import remember
+from gitmem.store import Store, open_store
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def _reference() -> Any:
+    """`tools/eval_where.py`: the slow reference, which shares no code with the package."""
+    spec = importlib.util.spec_from_file_location("eval_where", ROOT / "tools" / "eval_where.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Reference
+
+
+def kept(store: Store) -> dict[str, standing.Stand]:
+    """What a hook reads for all anchors after the worker was there."""
+    store.with_cache(lambda cache: None)
+    reanchor.finish(store)
+    return store.with_cache(lambda cache: standing.read(cache, reanchor.anchors(cache, most=1), store.repo.head()))[0]
+
+
+def full(store: Store) -> dict[str, standing.Stand]:
+    return store.with_cache(lambda cache: where.stands(store.repo, cache, reanchor.anchors(cache, most=1), store.repo.head(), 60.0, again=True))[0]
+
+
+def same(one: dict[str, standing.Stand]) -> dict[str, tuple[str, str, str]]:
+    return {a: (s.state, s.commit, s.reason) for a, s in one.items()}
+
+
+# --- generated histories ---------------------------------------------------
+
+FILES = ("a", "b", "c")
+BRANCHES = ("main", "one", "two")
+_branch, _file = st.sampled_from(BRANCHES), st.sampled_from(FILES)
+STEPS = st.one_of(
+    st.tuples(st.just("commit"), _file, st.integers(0, 5)), st.tuples(st.just("commit"), _file, st.integers(0, 5)), st.tuples(st.just("tell"), st.integers(0, 3)), st.tuples(st.just("tell"), st.just(0)),
+    st.tuples(st.just("switch"), _branch), st.tuples(st.just("switch"), _branch), st.tuples(st.just("fork"), _branch), st.tuples(st.just("merge"), _branch), st.tuples(st.just("squash"), _branch),
+    st.tuples(st.just("pick"), _branch), st.tuples(st.just("rebase"), _branch), st.tuples(st.just("amend")), st.tuples(st.just("back"), st.integers(1, 4)), st.tuples(st.just("detach"), st.integers(1, 4)),
+    st.tuples(st.just("delete"), _branch), st.tuples(st.just("revert")), st.tuples(st.just("worker")), st.tuples(st.just("worker")))
+
+
+class History:
+    """A repository that people work in; what git refuses is taken back."""
+
+    def __init__(self, root: pathlib.Path) -> None:
+        self.repo = root / "repo"
+        self.env = clean_env(root)
+        self.told = 0
+        self.clock = 1_767_000_000
+        self.git("init", "-q", "-b", "main", str(self.repo), cwd=root)
+        self.git("config", "notes.rewriteRef", "refs/notes/mem/*")
+        self.write("a", 0)
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", "begin")
+
+    def git(self, *argv: str, cwd: pathlib.Path | None = None) -> str:
+        self.clock += 60
+        when = f"{self.clock} +0000"
+        done = subprocess.run(["git", *argv], cwd=cwd or self.repo, env={**self.env, "GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when, "GIT_EDITOR": "true"}, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ValueError(done.stderr)
+        return done.stdout.strip()
+
+    def write(self, file: str, line: int) -> None:
+        path = self.repo / file
+        lines = path.read_text().splitlines() if path.exists() else [f"{file} {n}" for n in range(6)]
+        lines[line] += " changed"
+        path.write_text("\n".join(lines) + "\n")
+
+    def step(self, store: Store, step: tuple[Any, ...]) -> None:
+        kind, *args = step
+        try:
+            self._do(store, kind, *args)
+        except ValueError:
+            for words in (("merge", "--abort"), ("rebase", "--abort"), ("cherry-pick", "--abort"), ("revert", "--abort")):
+                try:
+                    self.git(*words)
+                except ValueError:
+                    continue
+            self.git("reset", "-q", "--hard")
+
+    def _do(self, store: Store, kind: str, *args: Any) -> None:
+        if kind == "commit":
+            self.write(*args)
+            self.git("add", "-A")
+            self.git("commit", "-q", "-m", f"change {args}")
+        elif kind == "tell":
+            self.told += 1
+            (result,) = remember.remember(store, [{"body": f"memory {self.told}", "commit": f"HEAD~{args[0]}"}])
+            assert result.status in (remember.STORED, remember.REFUSED), result.reason
+        elif kind in ("switch", "rebase", "merge"):
+            self.git({"switch": "checkout"}.get(kind, kind), "-q", *(["-m", "merge", "--no-edit"] if kind == "merge" else []), args[0])
+        elif kind == "fork":
+            self.git("checkout", "-q", "-b", args[0])
+        elif kind == "squash":
+            self.git("merge", "-q", "--squash", args[0])
+            self.git("commit", "-q", "-m", f"squash of {args[0]}")
+        elif kind == "pick":
+            self.git("cherry-pick", args[0])
+        elif kind == "amend":
+            self.git("commit", "-q", "--amend", "-m", f"amended {self.clock}")
+        elif kind == "back":
+            self.git("reset", "-q", "--hard", f"HEAD~{args[0]}")
+        elif kind == "detach":
+            self.git("checkout", "-q", "--detach", f"HEAD~{args[0]}")
+        elif kind == "delete":
+            self.git("branch", "-q", "-D", args[0])
+        elif kind == "revert":
+            self.git("revert", "--no-edit", "HEAD")
+
+    def ways(self) -> tuple[dict[str, list[str]], dict[str, set[str]]]:
+        """({anchor: itself and what took its place}, {commit: patch-ids of branches that records state}), from the notes alone."""
+        step: dict[str, set[str]] = {}
+        stated: dict[str, set[str]] = {}
+        anchors = []
+        for row in self.git("notes", "--ref=mem/team", "list").splitlines():
+            blob, at = row.split()
+            for line in self.git("cat-file", "blob", blob).splitlines():
+                data = json.loads(line) if line.strip() else {}
+                if data.get("commit"):
+                    anchors.append(data["commit"])
+                    stated.setdefault(data["commit"], set()).update({data.get("patch", ""), data.get("branch_patch", "")} - {""})
+                    if at != data["commit"]:
+                        step.setdefault(data["commit"], set()).add(at)
+        ways = {}
+        for anchor in dict.fromkeys(anchors):
+            way = [anchor]
+            for c in way:
+                way += [n for n in sorted(step.get(c, ())) if n not in way]
+            ways[anchor] = way
+        return ways, stated
+
+
+@settings(max_examples=int(os.environ.get("GIT_MEM_HISTORIES", "12")), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(steps=st.lists(STEPS, min_size=8, max_size=28))
+def test_what_is_kept_after_each_move_is_what_git_says(steps: list[tuple[Any, ...]]) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        world = History(pathlib.Path(directory))
+        reference = _reference()(world.repo, world.env)
+        store = open_store({}, str(world.repo))
+        try:
+            remember.remember(store, [{"body": "the first"}])
+            for step in [*steps, ("worker",)]:
+                if step[0] == "worker":
+                    said = kept(store)
+                    asked = full(store)
+                    reference.learn()
+                    ways, stated = world.ways()
+                    assert ways.keys() == said.keys()
+                    here = head_of(world)
+                    truth = {a: reference.state(way, here, {id for c in way for id in stated.get(c, ())}) for a, way in ways.items()}
+                    assert {a: s.state for a, s in asked.items()} == truth
+                    assert same(said) == same(asked)
+                else:
+                    world.step(store, step)
+        finally:
+            store.close()
+
+
+def head_of(world: History) -> str:
+    return world.git("rev-parse", "HEAD")
+
+
+# --- what it costs ----------------------------------------------------------
+
+
+def diffed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every difference that a patch-id is made of, as it is asked for."""
+    out: list[str] = []
+    made = marks.patch_ids
+
+    def counting(repo: Any, wanted: Sequence[str], seconds: float) -> Any:
+        found = made(repo, wanted, seconds)
+        out.extend(wanted[: found[1]])
+        return found
+
+    monkeypatch.setattr(marks, "patch_ids", counting)
+    return out
+
+
+def long_history(lab: Lab, commits: int) -> pathlib.Path:
+    """A repository whose main line has that many commits, made by one `git fast-import`."""
+    repo = lab.repo()
+    return lengthen(lab, repo, commits)
+
+
+def lengthen(lab: Lab, repo: pathlib.Path, commits: int) -> pathlib.Path:
+    stream = "".join(f"commit refs/heads/main\ncommitter Ada <ada@example.org> {1_700_000_000 + n * 60} +0000\ndata 1\nx\n" + ("from refs/heads/main^0\n" if not n else "")
+                     + f"M 644 inline g{n % 50}\ndata {len(str(n))}\n{n}\n" for n in range(commits))
+    lab.git(repo, "fast-import", "--quiet", "--force", stdin=stream)
+    lab.git(repo, "reset", "-q", "--hard")
+    return repo
+
+
+def test_one_open_branch_costs_patch_ids_down_to_where_it_began_and_no_further(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = long_history(lab, 3_000)
+    lab.git(repo, "checkout", "-q", "-b", "topic", "main~40")
+    commit(lab, repo, "topic.txt", "one")
+    tell(repo, "about the topic")
+    lab.git(repo, "checkout", "-q", "main")
+    tell(repo, "about an old commit", "main~2900")
+    asked = diffed(monkeypatch)
+    with opened(repo) as store:
+        assert sorted(s.state for s in kept(store).values()) == ["reachable", "unmerged"]
+        assert 40 <= len(asked) <= 45
+        asked.clear()
+        for n in range(3):
+            commit(lab, repo, "main.txt", f"{n}")
+            kept(store)
+        assert len(asked) == 3 * 1 + 0  # the new commit; the branch did not move
+        asked.clear()
+        lab.git(repo, "checkout", "-q", "--detach", "main~900")  # before it began: the main line since is no branch
+        assert {s.state for s in kept(store).values()} == {"reachable", "unmerged"}
+        lab.git(repo, "checkout", "-q", "main")
+        kept(store)
+        assert not asked
+
+
+def test_many_open_branches_are_sought_from_the_oldest_on(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = long_history(lab, 1_500)
+    for n in range(8):  # more than `twins` asks git's own search for
+        lab.git(repo, "checkout", "-q", "-b", f"topic{n}", f"main~{10 + 9 * n}")
+        commit(lab, repo, f"topic{n}.txt", "one")
+        tell(repo, f"about topic {n}")
+    lab.git(repo, "checkout", "-q", "main")
+    asked = diffed(monkeypatch)
+    with opened(repo) as store:
+        assert {s.state for s in kept(store).values()} == {"unmerged"}
+    main = [c for c in asked if " " not in c]
+    assert len(main) == len(set(main)) == 10 + 9 * 7
+
+
+def test_without_an_open_anchor_no_commit_is_diffed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = long_history(lab, 200)
+    tell(repo, "about the main line", "main~100")
+    asked = diffed(monkeypatch)
+    with opened(repo) as store:
+        kept(store)
+        commit(lab, repo, "main.txt", "more")
+        kept(store)
+        lab.git(repo, "reset", "-q", "--hard", "main~50")
+        assert {s.state for s in kept(store).values()} == {"reachable"}
+        lab.git(repo, "checkout", "-q", "--detach", "main~100")
+        assert {s.state for s in kept(store).values()} == {"unmerged"}  # below its commit nothing can carry its change
+    assert not asked
+
+
+def test_a_commit_asks_git_little_and_writes_what_changed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = long_history(lab, 100)
+    with opened(repo) as store:
+        assert all(r.status == remember.STORED for r in remember.remember(store, [{"body": f"memory {n}", "commit": f"main~{n}"} for n in range(60)]))
+        kept(store)
+        commit(lab, repo, "main.txt", "more")
+        tell(repo, "about the new one")
+        store.with_cache(lambda cache: None)
+        changes = store.with_cache(lambda cache: cache.db.total_changes)[0]
+        count = Count(monkeypatch)
+        words = count.of(lambda: reanchor.finish(store))
+        assert words.count("rev-list") <= 3 and "patch-id" not in words
+        assert store.with_cache(lambda cache: cache.db.execute("SELECT count(*) FROM stand").fetchone())[0] == (61,)
+        assert store.with_cache(lambda cache: cache.db.total_changes)[0] - changes < 30
+        assert count.of(lambda: reanchor.finish(store)).count("rev-list") == 0
+
+
+def test_a_time_that_runs_out_is_waited_for_and_gone_on_with(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = lab.repo()
+    lab.git(repo, "checkout", "-q", "-b", "topic")
+    commit(lab, repo, "topic.txt", "one")
+    tell(repo, "about the topic")
+    squash(lab, repo)
+    lengthen(lab, repo, 400)  # the newest are looked at first
+    asked = diffed(monkeypatch)
+    monkeypatch.setattr(patches, "CHUNK", 100)
+    with opened(repo) as store:
+        store.with_cache(lambda cache: None)
+        seen = []
+        for _ in range(6):
+            clock = [0.0]
+            monkeypatch.setattr(patches.time, "monotonic", lambda clock=clock: clock.__setitem__(0, clock[0] + 1.0) or clock[0])
+            reanchor.finish(store, 3.0)
+            (stand,) = store.with_cache(lambda cache: standing.read(cache, reanchor.anchors(cache), store.repo.head()))[0].values()
+            seen.append(stand.state)
+        assert seen[0] == "unknown" and seen[-1] == "squashed"
+        assert len(asked) == len(set(asked))  # none twice
+
+
+# --- promotion, and what becomes of branches --------------------------------
+
+
+def doors(lab: Lab, repo: pathlib.Path, words: str) -> dict[str, str]:
+    """The state that each door gives of the memory that says these words; "-" where it is not shown."""
+    lab.git(repo, "config", "mem.promptContext", "true")
+    shown = next(iter(h["id"] for h in lab.json(repo, "list", "--all") if words in h["body"]))
+    out = {}
+    for name, argv in (("recall", ["recall", words]), ("hot", ["recall", words, "--hot"]), ("list", ["list"]), ("list --all", ["list", "--all"])):
+        answer = lab.json(repo, *argv, rc=(0, 1))
+        out[name] = next((h["anchor"]["state"] for h in (answer["hits"] if isinstance(answer, dict) else answer) if h["id"] == shown), "-")
+    out["show"] = lab.json(repo, "show", shown)["anchor"]["state"]
+    for name, event in (("context", {"hook_event_name": "SessionStart", "source": "startup"}), ("prompt", {"hook_event_name": "UserPromptSubmit", "prompt": words})):
+        told = lab.mem(repo, "hook", event["hook_event_name"], stdin=json.dumps({**event, "session_id": "s-" + name + os.urandom(4).hex(), "cwd": str(repo)}))
+        text = json.loads(told)["hookSpecificOutput"]["additionalContext"] if told.strip() else ""
+        at = next((line for line in text.splitlines() if words in line), "")
+        out[name] = "-" if not at else "unmerged" if "unmerged" in at else "told"
+    return out
+
+
+@pytest.mark.parametrize("how", ["merge", "fast-forward", "squash", "cherry-pick", "rebase-merge"])
+def test_merging_a_branch_promotes_its_memories_at_every_door(lab: Lab, how: str) -> None:
+    repo = lab.repo()
+    words = "the queue needs a dead letter table"
+    lab.git(repo, "checkout", "-q", "-b", "topic")
+    made = [commit(lab, repo, "topic.txt", f"line {n}") for n in range(2)]
+    tell(repo, words, made[1] if how == "cherry-pick" else made[0])
+    lab.git(repo, "checkout", "-q", "main")
+    if how != "fast-forward":
+        commit(lab, repo, "main.txt", "beside")
+    look(repo)
+    before = doors(lab, repo, words)
+    assert before == {"recall": "unmerged", "hot": "unmerged", "list": "-", "list --all": "unmerged", "show": "unmerged", "context": before["context"], "prompt": before["prompt"]}
+    assert before["context"] in ("-", "unmerged") and before["prompt"] in ("-", "unmerged")
+    if how in ("merge", "fast-forward"):
+        lab.git(repo, "merge", "-q", "--no-edit", "topic")
+    elif how == "squash":
+        squash(lab, repo)
+    else:
+        lab.git(repo, "cherry-pick", *made)
+    lab.git(repo, "branch", "-q", "-D", "topic")
+    look(repo)
+    state = "reachable" if how in ("merge", "fast-forward") else "squashed"
+    after = doors(lab, repo, words)
+    assert {after[name] for name in ("recall", "hot", "list", "list --all", "show")} == {state}
+    assert after["context"] == "told" and after["prompt"] in ("told", "-")
+
+
+def look(repo: pathlib.Path) -> None:
+    with opened(repo) as store:
+        kept(store)
+
+
+def test_a_branch_that_was_given_up_is_said_and_sinks_below_an_open_one(lab: Lab) -> None:
+    repo = lab.repo()
+    for name in ("open", "left"):
+        lab.git(repo, "checkout", "-q", "-b", name, "main")
+        commit(lab, repo, f"{name}.txt", "one")
+        tell(repo, f"the retry budget of the {name} queue is three")
+    lab.git(repo, "checkout", "-q", "main")
+    with opened(repo) as store:
+        assert {s.reason for s in kept(store).values()} == {""}
+        lab.git(repo, "branch", "-q", "-D", "left")
+        found = kept(store)
+        assert same(found) == same(full(store)) and sorted(s.reason for s in found.values()) == ["", standing.ABANDONED]
+    hits = {h["body"].split()[5]: h for h in lab.json(repo, "recall", "retry budget of the queue")["hits"]}
+    assert hits["left"]["anchor"]["reason"] == standing.ABANDONED and hits["left"]["score"] < hits["open"]["score"]
+    lab.git(repo, "branch", "again", hits["left"]["anchor"]["commit"])
+    with opened(repo) as store:
+        assert {s.reason for s in kept(store).values()} == {""}
+    lab.git(repo, "branch", "-q", "-D", "again")
+    lab.git(repo, "tag", "v0", hits["left"]["anchor"]["commit"])
+    with opened(repo) as store:
+        assert {s.reason for s in kept(store).values()} == {""}
+
+
+def test_a_memory_whose_commit_is_not_here_counts_like_one_of_a_branch() -> None:
+    assert priors._branch(standing.Stand(standing.UNKNOWN, "a" * 40, reason=standing.ABSENT)) == priors._branch(standing.Stand(standing.UNMERGED, "a" * 40)) < 1.0
+    assert priors._branch(standing.Stand(standing.UNKNOWN, "a" * 40, reason=where.SHALLOW)) == priors._branch(None) == 1.0
+
+
+# --- clones -----------------------------------------------------------------
+
+
+def test_a_clone_that_is_deepened_is_looked_at_anew(lab: Lab) -> None:
+    hub(lab)
+    a = clone(lab, "a")
+    tell(a, "an old one")
+    commit(lab, a, "f.txt", "more")
+    publish(lab, a)
+    lab.git(a, "push", "-q", "origin", "main")
+    fresh = clone(lab, "fresh", "--depth", "1")
+    with opened(fresh) as store:
+        assert [(s.state, s.reason) for s in kept(store).values()] == [("unknown", where.SHALLOW)]
+        lab.git(fresh, "fetch", "-q", "--unshallow")
+        assert [s.state for s in kept(store).values()] == ["reachable"]
+
+
+def test_a_fetch_of_a_branch_makes_its_memories_known(lab: Lab) -> None:
+    hub(lab)
+    a = clone(lab, "a")
+    topic(lab, a, 2)
+    publish(lab, a)
+    fresh = clone(lab, "fresh")
+    with opened(fresh) as store:
+        assert {(s.state, s.reason) for s in kept(store).values()} == {("unknown", standing.ABSENT)}
+        lab.git(a, "push", "-q", "origin", "topic")
+        lab.git(fresh, "fetch", "-q")
+        assert {s.state for s in kept(store).values()} == {"unmerged"}
+        squash_on(lab, fresh)
+        assert {s.state for s in kept(store).values()} == {"squashed"}
+
+
+def squash_on(lab: Lab, repo: pathlib.Path) -> None:
+    lab.git(repo, "merge", "-q", "--squash", "origin/topic")
+    lab.git(repo, "commit", "-q", "-m", "topic (#1)")
+
+
+def test_worktrees_keep_the_states_of_each_and_switching_in_one_moves_no_other(lab: Lab) -> None:
+    repo = lab.repo()
+    topic(lab, repo, 1, "one")
+    topic(lab, repo, 1, "two")
+    lab.git(repo, "checkout", "-q", "main")
+    tree = lab.root / "tree"
+    lab.git(repo, "worktree", "add", "-q", str(tree), "one")
+    for name in ("one", "two", "one"):
+        lab.git(tree, "checkout", "-q", name)
+        look(repo)
+        for place in (repo, tree):
+            with opened(place) as store:
+                said = store.with_cache(lambda cache, store=store: standing.read(cache, reanchor.anchors(cache), store.repo.head()))[0]
+                assert same(said) == same(full(store))
