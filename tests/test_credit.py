@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from gitmem.core import record
-from gitmem.feedback import credit, usage
-from gitmem.feedback.credit import Evidence
+from gitmem.core import credit, record
+from gitmem.core.credit import Evidence
+from gitmem.feedback import usage
 
 A, B, C = (f"{n:032x}" for n in (10, 11, 12))
 S = [f"0f8fad5b-d9cb-469f-a165-7086772895{i:02x}" for i in range(30)]

@@ -12,10 +12,10 @@ from conftest import Lab
 from hook_world import Hooks, make
 
 from gitmem.agents import receipts, session
-from gitmem.core import record
-from gitmem.engine import check
+from gitmem.core import credit, record
+from gitmem.engine import check, learned
 from gitmem.engine.cache import Cache
-from gitmem.feedback import credit, heed, learned
+from gitmem.feedback import heed
 from gitmem.store import Store, open_store
 
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"

@@ -52,9 +52,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 from eval_retrieval import Store  # noqa: E402
 
 from gitmem.agents import inject  # noqa: E402
-from gitmem.core import rank, text  # noqa: E402
+from gitmem.core import credit, rank, text  # noqa: E402
 from gitmem.engine import embed  # noqa: E402
-from gitmem.feedback import credit  # noqa: E402
 
 SESSIONS, PROMPTS, P, Q = 20, 8, 0.8, 0.03  # 115 real sessions (capture_turns) have 8.5 prompts of a user on average
 WAYS = ("own", "kept", "work")

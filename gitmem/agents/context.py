@@ -15,10 +15,9 @@ import os
 
 from ..anchors import staleness, standing
 from ..core import record, text
-from ..engine import comeback, stored
+from ..engine import comeback, learned, stored
 from ..engine.document import PRIVATE
 from ..engine.filters import Filter
-from ..feedback import learned
 from ..signing import trust
 from . import briefing, facts, relevance
 from .block import ID, Block, Item

@@ -14,7 +14,7 @@ from math import exp, log
 
 from ..anchors import staleness
 from ..anchors.standing import ABANDONED, ABSENT
-from ..feedback import credit
+from ..core import credit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ import zlib
 from collections import Counter
 
 from ..core import fold, record
-from ..feedback import learned
-from . import document, embed, guard
+from . import document, embed, guard, learned
 from .cache import CODE, Cache, Moved
 
 _PATIENCE = 10.0  # seconds to wait for a writer

@@ -11,7 +11,8 @@ from math import prod
 
 from ..anchors import staleness
 from ..anchors.standing import ABANDONED, ABSENT, UNMERGED
-from ..feedback import credit, learned
+from ..core import credit
+from . import learned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

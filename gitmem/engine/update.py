@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ..core import fold, record
 from ..core.record import Record
-from ..feedback import learned
+from . import learned
 from .cache import CODE, Damaged
 from .document import ACTIVE, columns, embed_texts, fts_fields, labels, prepare, shown_rows, vector_text
 

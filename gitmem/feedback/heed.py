@@ -18,14 +18,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..anchors import drift, marks, staleness
-from ..core import record
+from ..core import credit, record
 from ..core.digest import sha256
 from ..engine import stored
 from ..engine.cache import Cache
 from ..engine.document import ACTIVE
 from ..engine.filters import above
 from ..store import Store
-from . import credit, usage
+from . import usage
 
 _Places = tuple[str, list[tuple[str, str, str]]]  # (commit a memory is about, its paths as `stored.places` gives them)
 _PART = 500  # values in one SQL condition

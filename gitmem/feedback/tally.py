@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core import credit
+from ..engine import learned
 from ..engine.cache import Cache
-from . import credit, learned
 
 GONE = "gone"  # the type of a memory that is not here any more
 

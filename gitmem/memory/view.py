@@ -11,12 +11,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..anchors import drift, staleness, where
-from ..core import record
-from ..engine import comeback, disputes
+from ..core import credit, record
+from ..engine import comeback, disputes, learned
 from ..engine.cache import Cache
 from ..engine.document import FORGOTTEN, SUPERSEDED, scope_name
 from ..engine.stored import commit_of, load, places, word, words
-from ..feedback import credit, learned
 from ..store import Store
 
 _STATUS = {0: "active", SUPERSEDED: "superseded", FORGOTTEN: "forgotten"}

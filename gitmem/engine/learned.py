@@ -11,15 +11,14 @@ Standard library only: every prompt reads `values`.
 
 from __future__ import annotations
 
-from ..core import record
-from . import credit
+from ..core import credit, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ..core.record import Record
-    from ..engine.cache import Cache, Connection
+    from .cache import Cache, Connection
 
 PRIVATE = 2  # bit of a line's scope (`document`)
 _PART = 500  # values in one SQL condition
