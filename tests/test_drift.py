@@ -12,9 +12,9 @@ from places import head, opened
 
 from gitmem.anchors import drift, marks, removals, where
 from gitmem.anchors.drift import State
-from gitmem.anchors.standing import UNBORN, WAITING
 from gitmem.core import lineanchor
 from gitmem.engine.cache import Cache
+from gitmem.engine.standing import UNBORN, WAITING
 
 TEXT = "".join(f"line {i} of the text\n" for i in range(40))
 

@@ -11,8 +11,8 @@ import pytest
 from conftest import Lab
 from places import opened
 
-from gitmem.anchors import aging, drift, staleness
-from gitmem.engine import stored
+from gitmem.anchors import aging, drift
+from gitmem.engine import staleness, stored
 from gitmem.engine.cache import Cache
 from gitmem.memory import remember
 

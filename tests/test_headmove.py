@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from places import Count, clone, commit, hub, opened, publish, squash, tell, topic
 
-from gitmem.anchors import marks, patches, reanchor, standing, where
-from gitmem.engine import priors
+from gitmem.anchors import marks, patches, reanchor, where
+from gitmem.engine import priors, standing
 from gitmem.memory import remember
 from gitmem.store import Store, open_store
 

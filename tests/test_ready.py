@@ -285,7 +285,7 @@ def test_recall_hot_answers_as_a_hook_does(lab: Lab) -> None:
     add(lab, repo, ["the payment worker retries twice on the side branch"])
     lab.git(repo, "checkout", "-q", "main")
     add(lab, repo, ["the payment worker retries twice"])
-    from gitmem.anchors import standing
+    from gitmem.engine import standing
 
     def hook() -> list[tuple[str, float, str]]:
         here = place(repo)

@@ -233,7 +233,8 @@ def revisions(reference: Reference, rng: random.Random, count: int, squashes: li
 
 
 def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[str, Any]:
-    from gitmem.anchors import aging, reanchor, standing, where
+    from gitmem.anchors import aging, reanchor, where
+    from gitmem.engine import standing
     from gitmem.engine.filters import Filter
     from gitmem.memory import listing, remember, view
     from gitmem.store import open_store

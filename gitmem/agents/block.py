@@ -11,8 +11,8 @@ none of its slow parts: every session waits for it.
 
 from __future__ import annotations
 
-from ..anchors import staleness, standing
 from ..core import plain
+from ..engine import staleness, standing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import os
 
-from ..anchors import staleness, standing
 from ..core import record, text
-from ..engine import comeback, learned, stored
+from ..engine import comeback, learned, staleness, standing, stored
 from ..engine.document import PRIVATE
 from ..engine.filters import Filter
 from ..signing import trust

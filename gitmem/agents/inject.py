@@ -12,10 +12,9 @@ how it was found. An answer that not all memories were asked for says so.
 
 from __future__ import annotations
 
-from ..anchors import staleness, standing
-from ..anchors.standing import WAITING, Stand
 from ..core import plain, record
-from ..engine import comeback, stored
+from ..engine import comeback, staleness, standing, stored
+from ..engine.standing import WAITING, Stand
 from . import block, ready
 
 TYPE_CHECKING = False

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import TypeVar
 
-    from ..anchors.standing import Stand
+    from ..engine.standing import Stand
     from ..git.here import Here
     from ..truth.notes import Notes
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from math import exp, log
 
-from ..anchors import staleness
-from ..anchors.standing import ABANDONED, ABSENT
 from ..core import credit
+from ..engine import staleness
+from ..engine.standing import ABANDONED, ABSENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

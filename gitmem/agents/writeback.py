@@ -23,10 +23,11 @@ import stat
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..anchors import staleness, where
+from ..anchors import where
 from ..core import plain, redact
 from ..core.errors import MemError
 from ..core.record import Record
+from ..engine import staleness
 from ..engine.cache import Cache
 from ..engine.filters import Filter
 from ..git import changes

@@ -16,9 +16,9 @@ import time
 from ..core import record
 from ..engine import stored
 from ..engine.cache import Cache
+from ..engine.staleness import SAME, WAITING
 from ..git.layout import Repo
 from . import drift, marks, removals
-from .staleness import SAME, WAITING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,18 +17,19 @@ import os
 import time
 
 from ..core import lineanchor
+from ..engine import standing
 from ..engine.cache import Cache
+from ..engine.staleness import CHANGED as CHANGED
+from ..engine.staleness import GONE as GONE
+from ..engine.staleness import RENAMED as RENAMED
+from ..engine.staleness import SAME as SAME
+from ..engine.staleness import STALE as STALE
+from ..engine.staleness import State as State
+from ..engine.standing import UNBORN, WAITING
+from ..engine.standing import UNKNOWN as UNKNOWN
 from ..git.layout import Repo
-from . import marks, removals, renames, standing, where
+from . import marks, removals, renames, where
 from .ancestry import Ancestry
-from .staleness import CHANGED as CHANGED
-from .staleness import GONE as GONE
-from .staleness import RENAMED as RENAMED
-from .staleness import SAME as SAME
-from .staleness import STALE as STALE
-from .staleness import State as State
-from .standing import UNBORN, WAITING
-from .standing import UNKNOWN as UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,12 +17,13 @@ import json
 import os
 
 from ..core.digest import sha256
+from ..engine import standing
 from ..engine.cache import Cache
+from ..engine.standing import REACHABLE, UNKNOWN, UNMERGED, Stand
 from ..git.layout import Repo
-from . import marks, standing, twins, where
+from . import marks, twins, where
 from .ancestry import Ancestry
 from .patches import Patches
-from .standing import REACHABLE, UNKNOWN, UNMERGED, Stand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

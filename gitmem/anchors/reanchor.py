@@ -16,12 +16,12 @@ from typing import Any
 from ..core import record
 from ..core.digest import sha256
 from ..core.errors import MemError
-from ..engine import guard
+from ..engine import guard, staleness, standing
 from ..engine.cache import Cache
 from ..engine.document import SCOPE_BITS
 from ..git.layout import Repo
 from ..store import Store
-from . import aging, headmove, marks, revive, staleness, standing, twins, where
+from . import aging, headmove, marks, revive, twins, where
 from .ancestry import Ancestry
 from .patches import Patches
 

@@ -16,20 +16,21 @@ from __future__ import annotations
 import json
 import os
 
+from ..engine import standing
 from ..engine.cache import Cache
+from ..engine.standing import ABANDONED as ABANDONED
+from ..engine.standing import ABSENT as ABSENT
+from ..engine.standing import REACHABLE as REACHABLE
+from ..engine.standing import SQUASHED as SQUASHED
+from ..engine.standing import UNBORN as UNBORN
+from ..engine.standing import UNKNOWN as UNKNOWN
+from ..engine.standing import UNMERGED as UNMERGED
+from ..engine.standing import WAITING as WAITING
+from ..engine.standing import Stand as Stand
+from ..engine.standing import waiting as waiting
 from ..git.layout import Repo
-from . import marks, standing, twins
+from . import marks, twins
 from .ancestry import Ancestry
-from .standing import ABANDONED as ABANDONED
-from .standing import ABSENT as ABSENT
-from .standing import REACHABLE as REACHABLE
-from .standing import SQUASHED as SQUASHED
-from .standing import UNBORN as UNBORN
-from .standing import UNKNOWN as UNKNOWN
-from .standing import UNMERGED as UNMERGED
-from .standing import WAITING as WAITING
-from .standing import Stand as Stand
-from .standing import waiting as waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from math import prod
 
-from ..anchors import staleness
-from ..anchors.standing import ABANDONED, ABSENT, UNMERGED
 from ..core import credit
-from . import learned
+from . import learned, staleness
+from .standing import ABANDONED, ABSENT, UNMERGED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ..anchors.standing import Stand
     from .cache import Cache
+    from .standing import Stand
 
     Standing = Callable[[Iterable[str]], Mapping[str, Stand]]
 

@@ -20,10 +20,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ..anchors.standing import Stand
     from .cache import Cache
     from .embed import StaticTable
     from .filters import Filter
+    from .standing import Stand
 
     Standing = Callable[[Iterable[str]], Mapping[str, Stand]]
 

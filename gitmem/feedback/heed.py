@@ -17,10 +17,10 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from ..anchors import drift, marks, staleness
+from ..anchors import drift, marks
 from ..core import credit, record
 from ..core.digest import sha256
-from ..engine import stored
+from ..engine import staleness, stored
 from ..engine.cache import Cache
 from ..engine.document import ACTIVE
 from ..engine.filters import above

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..anchors import reanchor, revive, staleness, where
+from ..anchors import reanchor, revive, where
 from ..core.errors import GitFailed, MemError
-from ..engine import comeback
+from ..engine import comeback, staleness
 from ..engine.cache import Cache
 from ..engine.document import ACTIVE, SUPERSEDED
 from ..engine.filters import Filter

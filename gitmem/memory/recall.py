@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..anchors import reanchor, revive, staleness, standing, where
-from ..engine import better, comeback, stored
+from ..anchors import reanchor, revive, where
+from ..engine import better, comeback, staleness, standing, stored
 from ..engine.cache import Cache
 from ..engine.filters import Filter
 from ..engine.index import ON_THE_SPOT

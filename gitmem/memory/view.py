@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..anchors import drift, staleness, where
+from ..anchors import drift, where
 from ..core import credit, record
-from ..engine import comeback, disputes, learned
+from ..engine import comeback, disputes, learned, staleness
 from ..engine.cache import Cache
 from ..engine.document import FORGOTTEN, SUPERSEDED, scope_name
 from ..engine.stored import commit_of, load, places, word, words

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..anchors import aging, drift, staleness, standing, where
-from ..engine import stored
+from ..anchors import aging, drift, where
+from ..engine import staleness, standing, stored
 from ..engine.cache import Cache
 from ..memory import view
 from ..store import Store

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import time
 
-from ..anchors import drift, removals, staleness
+from ..anchors import drift, removals
 from ..core import record
-from ..engine import stored
+from ..engine import staleness, stored
 from ..engine.cache import Cache
 from ..git.layout import Repo
 

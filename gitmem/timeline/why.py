@@ -18,10 +18,10 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from ..anchors import drift, reanchor, revive, standing, where
+from ..anchors import drift, reanchor, revive, where
 from ..core import lineanchor, record
 from ..core.errors import GitFailed, MemError
-from ..engine import stored
+from ..engine import standing, stored
 from ..engine.cache import Cache
 from ..engine.filters import above
 from ..memory import view

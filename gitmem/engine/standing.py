@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from ..engine.cache import Cache
+    from .cache import Cache
 
 REACHABLE, SQUASHED, UNMERGED, UNKNOWN = "reachable", "squashed", "unmerged", "unknown"
 UNBORN = "no commit here yet"

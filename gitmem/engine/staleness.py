@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ..engine.cache import Cache
+    from .cache import Cache
 
 SAME, CHANGED, RENAMED, GONE = "same", "changed", "renamed", "gone"
 STALE = (CHANGED, GONE)  # a renamed path still says what it said
