@@ -124,7 +124,44 @@ def test_a_real_name_wins_and_wrong_lines_are_refused_alone(lab: Lab) -> None:
             {"body": "four", "paths": [{"path": "f0.txt", "lines": 1}]}, {"body": "five", "paths": ["src:1"]}]
     done = lab.run(repo, "git-mem", "remember", "--jsonl", "-", "--json", stdin="".join(json.dumps(r) + "\n" for r in rows))
     answers = [json.loads(row) for row in done.stdout.splitlines()]
-    assert [a["status"] for a in answers] == ["refused", "stored", "stored", "refused", "refused"] and answers[0]["reason"] == "'f0.txt' has 1 lines, not 7-9" and "directory" in answers[4]["reason"]
+    assert [a["status"] for a in answers] == ["refused", "stored", "stored", "refused", "refused"] and answers[0]["reason"] == "'f0.txt' has 1 line, not 7-9" and "directory" in answers[4]["reason"]
+
+
+@pytest.mark.parametrize(("path", "said"), [
+    ("f0.txt:5-2", "ends before it begins"), ("f0.txt:0", "begins before line 1"), ("gone.txt:0-3", "begins before line 1"), ("f0.txt:4-", "names no whole range"), ("f0.txt:-4", "names no whole range"),
+    ("f0.txt:1-99", "'f0.txt' has 1 line, not 1-99"), ("f0.txt:1-9000", "has more than 2,000 lines"), ("f0.txt:123456789", "is beyond any file"), ("f0.txt:abc", "neither a file nor lines"), ("f0.txt:", "neither a file nor lines"),
+])
+def test_lines_that_no_file_can_have_are_wrong_usage(lab: Lab, path: str, said: str) -> None:
+    repo = lab.repo()
+    done = lab.run(repo, "git-mem", "remember", "A text", "--path", path)
+    assert done.returncode == 2 and said in done.stderr and lab.lines(repo) == []
+    id = lab.json(repo, "remember", "Another text")["id"]
+    done = lab.run(repo, "git-mem", "edit", id, "--path", path)
+    assert done.returncode == 2 and said in done.stderr
+    rows = [{"body": "one"}, {"body": "two", "paths": [path]}, {"body": "three", "paths": ["f0.txt:1"]}]
+    done = lab.run(repo, "git-mem", "remember", "--jsonl", "-", stdin="".join(json.dumps(r) + "\n" for r in rows))
+    assert done.returncode == 1 and "line 2: " in done.stderr and said in done.stderr and "2 stored, 0 known, 1 refused" in done.stdout
+    if path != "f0.txt:":  # nobody can tell it from the file itself
+        (repo / path).write_text("a name of its own\n")
+        lab.mem(repo, "remember", "A text about an odd name", "--path", path)
+        assert path in [p["path"] for m in lab.json(repo, "list") for p in m["paths"]]
+
+
+def test_what_is_not_there_may_be_named_and_a_column_is_no_line(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "remember", "To come", "--path", "later.py", "--path", "src/a:b.c", "--path", "f0.txt:1:7", "--path", "std::vector")
+    (line,) = [json.loads(row) for row in lab.lines(repo)]
+    assert [(p["path"], p.get("lines")) for p in line["paths"]] == [("later.py", None), ("src/a:b.c", None), ("f0.txt", "1"), ("std::vector", None)]
+
+
+def test_an_edit_of_the_text_leaves_a_path_alone_that_is_wrong_today(lab: Lab) -> None:
+    repo = lab.repo()
+    path = {"path": "f0.txt:5-2"}
+    data = record.create(record.content({"body": "An old text", "paths": [path], "author": "Ada"}), commit=lab.git(repo, "rev-parse", "HEAD").strip())
+    lab.git(repo, "notes", "--ref=mem/team", "add", "-m", record.dump(data).decode())
+    lab.mem(repo, "edit", data["id"], "-m", "A new text")
+    (found,) = lab.json(repo, "list")
+    assert found["body"] == "A new text" and found["paths"][0]["path"] == "f0.txt:5-2"
 
 
 def test_lines_are_counted_at_the_commit_and_an_edit_notes_them_at_head(lab: Lab) -> None:
@@ -132,7 +169,7 @@ def test_lines_are_counted_at_the_commit_and_an_edit_notes_them_at_head(lab: Lab
     (repo / "m.py").write_bytes(CODE)
     lab.git(repo, "add", "-A")
     lab.git(repo, "commit", "-q", "-m", "code")
-    assert "has 1 lines" in lab.run(repo, "git-mem", "remember", "old", "--commit", "HEAD~1", "--path", "f0.txt:2").stderr
+    assert "has 1 line," in lab.run(repo, "git-mem", "remember", "old", "--commit", "HEAD~1", "--path", "f0.txt:2").stderr
     id = lab.json(repo, "remember", "new", "--path", "m.py")["id"]
     lab.mem(repo, "edit", id, "--path", "m.py:5-8")
     assert lab.json(repo, "list")[0]["paths"] == [{"path": "m.py", "state": "same", "lines": "5-8"}]

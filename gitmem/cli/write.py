@@ -66,7 +66,7 @@ def remember_command(
         if result.status == remember.REFUSED:
             if as_json:
                 write_json({"id": None, "status": result.status, "reason": result.reason})
-            raise Refused(result.reason, hint=result.hint)
+            raise (UsageError if result.usage else Refused)(result.reason, hint=result.hint)
         if type and type.lower() not in record.TYPES:
             warn(f"note: '{type}' is none of the usual types ({', '.join(record.TYPES)}); stored as it is")
         if result.status == remember.DUPLICATE and scope == "team" and result.scope == "private":

@@ -34,6 +34,17 @@ def split(path: str) -> tuple[str, str]:
     return (name, lines) if colon and name and parse(lines) else (path, "")
 
 
+def wrong(lines: str) -> str:
+    """What is wrong with text that was meant as lines, in words that follow its name; "" for lines, and for what was meant as something else."""
+    first, dash, last = lines.partition("-")
+    if parse(lines) or not (first + last).isascii() or not (first + last).isdigit():
+        return ""
+    if not first or (dash and not last):
+        return "names no whole range"
+    begin, end = int(first[:9]), int(last[:9]) if dash else int(first[:9])
+    return "begins before line 1" if begin == 0 else "ends before it begins" if end < begin else f"has more than {MAX_LINES:,} lines" if end - begin >= MAX_LINES else "is beyond any file"
+
+
 class Layout:
     """A text as one string of what counts, and where its lines lie in it.
 

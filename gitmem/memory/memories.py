@@ -11,7 +11,7 @@ from typing import Any
 
 from ..anchors import marks
 from ..core import fold, record
-from ..core.errors import Ambiguous, MemError, Refused
+from ..core.errors import Ambiguous, MemError, Refused, UsageError
 from ..engine.cache import Cache
 from ..engine.document import scope_name
 from ..store import Store
@@ -130,17 +130,21 @@ def _edited(store: Store, found: Found, changes: dict[str, Any], allow_secret: b
     if not same and all(fields.get(k) == old.get(k) for k in _CONTENT):
         raise MemError("nothing to change", hint="the memory already says that")
     head = store.repo.head()
-    _note_paths(store, head, fields)
+    _note_paths(store, head, fields, old=found.record.data.get("paths"))
     carried = {k: old[k] for k in _CARRIED if k in old}
     carried.setdefault("created", old.get("at"))
     carried["head"] = head  # since when it says so: the anchor stays where it was
     return record.edit(found.memory.id, {**fields, "author": store.settings.author}, found.memory.heads, **carried)
 
 
-def _note_paths(store: Store, head: str, fields: dict[str, Any]) -> None:
-    wrong = [w for w in pathnotes.note(store.repo, [(head, p) for p in fields.get("paths", [])]) if w]
-    if wrong:
-        raise Refused(wrong[0], hint="lines are counted at HEAD")
+def _note_paths(store: Store, head: str, fields: dict[str, Any], old: Any = ()) -> None:
+    """Notes what the paths hold. `old`: those of the text before, which stay as they are where something is wrong with them."""
+    paths = fields.get("paths", [])
+    for i, (before, wrong) in enumerate(zip([dict(p) for p in paths], pathnotes.note(store.repo, [(head, p) for p in paths]), strict=True)):
+        if wrong and not (isinstance(old, list) and before in old):
+            raise UsageError(wrong, hint="lines are FILE:10 or FILE:10-20, counted at HEAD")
+        if wrong:
+            paths[i] = before
 
 
 def sign(store: Store, prefix: str) -> Found:

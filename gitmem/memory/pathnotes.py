@@ -3,7 +3,8 @@
 A path may be written "FILE:10-20" or "FILE:10"; a file or directory whose real
 name ends so wins. Promise: what was noted before stays as it is; one path with
 lines that are not there stops no other. Two git processes however many paths,
-and one more where there are lines.
+and one more where there are lines. Of a path that is not there nothing is wrong:
+a memory may be about what is gone, or yet to come; a range that no file can have is.
 """
 
 from __future__ import annotations
@@ -20,13 +21,12 @@ if TYPE_CHECKING:
 
 def note(repo: Repo, paths: Sequence[tuple[str, dict[str, str]]]) -> list[str]:
     """Adds to each (commit, path entry) what it has there, where that was not noted before; what is wrong with each, "" for nothing."""
-    _split(repo, paths)
-    missing = [i for i, (commit, p) in enumerate(paths) if commit and not p.get("blob")]
+    wrong = _split(repo, paths)
+    missing = [i for i, (commit, p) in enumerate(paths) if commit and not p.get("blob") and not wrong[i]]
     names = [(paths[i][0], paths[i][1]["path"].rstrip("/") or ".") for i in missing]
     for i, blob in zip(missing, repo.git.entries(names), strict=True):
         if blob:
             paths[i][1]["blob"] = blob
-    wrong = [""] * len(paths)
     lined = [i for i in missing if paths[i][1].get("blob") and lineanchor.parse(paths[i][1].get("lines", ""))]
     for i, found in zip(lined, repo.git.objects.get_many([paths[i][1]["blob"] for i in lined]) if lined else [], strict=True):
         entry = paths[i][1]
@@ -35,26 +35,50 @@ def note(repo: Repo, paths: Sequence[tuple[str, dict[str, str]]]) -> list[str]:
     return wrong
 
 
-def _split(repo: Repo, paths: Sequence[tuple[str, dict[str, str]]]) -> None:
-    """Turns "FILE:10-20" into a path and its lines, where no file has that very name."""
-    found = [(commit, p, *lineanchor.split(p["path"])) for commit, p in paths if ":" in p["path"] and not p.get("blob") and not p.get("lines")]
-    found = [row for row in found if row[3]]
-    names = [f"{commit}:{p['path']}" for commit, p, _, _ in found if commit]
-    ids = iter(repo.git.ids(names) if names else [])
-    for commit, p, name, lines in found:
-        real = bool(next(ids) if commit else "") or bool(repo.top and os.path.lexists(os.path.join(repo.top, p["path"])))
-        if not real:
-            p["path"], p["lines"] = name, lines
+def _split(repo: Repo, paths: Sequence[tuple[str, dict[str, str]]]) -> list[str]:
+    """Turns "FILE:10-20" (a compiler's "FILE:10:4", too) into a path and its lines, where no file has that very name; what is wrong with each."""
+    wrong = ["" if p.get("blob") else _range(p["path"], p.get("lines", "")) for _, p in paths]
+    open_ = [i for i, (_, p) in enumerate(paths) if ":" in p["path"] and not p.get("blob") and not p.get("lines")]
+    parts = {i: paths[i][1]["path"].rsplit(":", 2) for i in open_}
+    # Each name that the text may mean, the whole text first.
+    asked = [(i, ":".join(parts[i][:n])) for i in open_ for n in range(len(parts[i]), 0, -1)]
+    there = dict(zip(asked, _there(repo, [(paths[i][0], name) for i, name in asked]), strict=True))
+    for i in open_:
+        entry = paths[i][1]
+        if there[i, entry["path"]]:
+            continue
+        name, lines = lineanchor.split(entry["path"])
+        before, first = lineanchor.split(name)
+        if lines and first and not there[i, name]:
+            entry["path"], entry["lines"] = before, first  # the second number is a column
+        elif lines:
+            entry["path"], entry["lines"] = name, lines
+        else:
+            name, _, last = entry["path"].rpartition(":")
+            wrong[i] = _range(name, last) or (f"'{entry['path'][:200]}' is neither a file nor lines of one" if there.get((i, name)) else "")
+    return wrong
+
+
+def _range(name: str, lines: str) -> str:
+    said = lineanchor.wrong(lines)
+    return f"'{name[:200]}:{lines[:40]}' {said}" if said else ""
+
+
+def _there(repo: Repo, names: Sequence[tuple[str, str]]) -> list[bool]:
+    """Whether each (commit, name) is a file or a directory, there or in the work tree."""
+    asked = [f"{commit}:{name.rstrip('/')}" for commit, name in names if commit and name]
+    found = iter(repo.git.ids(asked) if asked else [])
+    return [bool(name) and (bool(next(found) if commit else "") or bool(repo.top and os.path.lexists(os.path.join(repo.top, name)))) for commit, name in names]
 
 
 def _content(entry: dict[str, str], kind: str, raw: bytes) -> str:
     """Adds the content anchor of the lines of a file; what is wrong with them."""
     if kind != "blob":
         return f"'{entry['path'][:200]}' is a directory and has no lines"
-    first, _ = lineanchor.parse(entry["lines"]) or (0, 0)
+    _, last = lineanchor.parse(entry["lines"]) or (0, 0)
     count = raw.count(b"\n") + (not raw.endswith(b"\n") and bool(raw))
-    if first > count:
-        return f"'{entry['path'][:200]}' has {count} lines, not {entry['lines']}"
+    if last > count:
+        return f"'{entry['path'][:200]}' has {count} {'line' if count == 1 else 'lines'}, not {entry['lines']}"
     content = lineanchor.anchor(raw, entry["lines"])
     if content:
         entry["content"] = content

@@ -26,12 +26,13 @@ FIELDS = {"body", "title", "subtitle", "type", "tags", "paths", "commit", "creat
 
 
 class Result:
-    """What became of one draft. `id` is "" where it was refused."""
+    """What became of one draft. `id` is "" where it was refused; `usage`: for words that make no sense, not for what they say."""
 
-    __slots__ = ("hint", "id", "reason", "scope", "status", "title")
+    __slots__ = ("hint", "id", "reason", "scope", "status", "title", "usage")
 
-    def __init__(self, status: str, id: str = "", reason: str = "", title: str = "", scope: str = "", hint: str = "") -> None:
+    def __init__(self, status: str, id: str = "", reason: str = "", title: str = "", scope: str = "", hint: str = "", usage: bool = False) -> None:
         self.hint = hint
+        self.usage = usage
         self.status = status
         self.id = id
         self.reason = reason
@@ -190,7 +191,7 @@ def _anchor_facts(store: Store, ready: list[_Ready], results: list[Result | None
     noted = [(r, p) for r in ready for p in r.fields.get("paths", ())]
     for (r, _), wrong in zip(noted, pathnotes.note(store.repo, [(r.anchor, p) for r, p in noted]), strict=True):
         if wrong:
-            results[r.place] = Result(REFUSED, reason=wrong, hint="lines are counted at the commit that the memory is about")
+            results[r.place] = Result(REFUSED, reason=wrong, hint="lines are FILE:10 or FILE:10-20, counted at the commit that the memory is about", usage=True)
     ready = [r for r in ready if results[r.place] is None]
     anchors = {r.anchor for r in ready if r.anchor}
     if len(anchors) <= marks.MANY:
