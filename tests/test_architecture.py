@@ -17,7 +17,7 @@ PACKAGE = pathlib.Path(gitmem.__file__).parent
 LAYERS = [
     {"__main__", "cli", "hook"},
     {"render"},
-    {"audit", "automemory", "bare", "block", "briefing", "call", "events", "inject", "context", "doctor", "facts", "githooks", "graves", "graphview", "install", "installed", "listing", "memories", "consolidate", "proposals", "purge", "ready", "suggestions", "review", "calibrate", "announce", "reanchor", "recall", "receipts", "heed", "tally", "relevance", "remember", "pathnotes", "setup", "served", "sync", "carry", "takein", "transfer", "verify", "view", "wipe", "worker", "writeback", "keeper", "harvest", "adr", "asof", "then", "why", "names", "taught", "bisect", "gate"},
+    {"audit", "automemory", "bare", "block", "briefing", "call", "events", "inject", "context", "doctor", "facts", "githooks", "graves", "graphview", "install", "installed", "listing", "memories", "consolidate", "proposals", "purge", "ready", "suggestions", "review", "calibrate", "announce", "reanchor", "recall", "receipts", "heed", "tally", "relevance", "remember", "pathnotes", "setup", "served", "sync", "carry", "takein", "transfer", "verify", "view", "wipe", "worker", "writeback", "topicfiles", "keeper", "harvest", "adr", "asof", "then", "why", "names", "taught", "bisect", "gate"},
     {"store"},
     {"keys", "sign", "signature", "trust"},
     {"ancestry", "better", "edges", "graphing", "learned", "check", "document", "erase", "faults", "filters", "headmove", "index", "llamavec", "marks", "notes", "patches", "plans", "priors", "remote", "rescue", "search", "aging", "drift", "removals", "renames", "staleness", "standing", "stored", "treeedit", "twins", "update", "vectors", "where", "commitlog", "alike", "kin", "disputes", "comeback", "revive", "stages"},

@@ -10,7 +10,7 @@ import pytest
 from conftest import Lab
 from test_automemory import SECRET, fill, memory, start, write
 
-from gitmem.agents import served, topic, writeback
+from gitmem.agents import served, topic, topicfiles
 
 BOB = {"GIT_AUTHOR_NAME": "Bob", "GIT_AUTHOR_EMAIL": "bob@example.org"}
 
@@ -390,7 +390,7 @@ def test_what_was_written_before_the_cache_was_deleted_is_still_known(lab: Lab) 
     for path in sorted((repo / ".git" / "mem").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     lab.mem(repo, "purge", id, "--force")
-    assert ours(directory) == {} and writeback.directories(str(repo / ".git")) == [str(directory)]
+    assert ours(directory) == {} and topicfiles.directories(str(repo / ".git")) == [str(directory)]
 
 
 def test_a_line_feed_in_a_directorys_name_loses_no_trace(lab: Lab) -> None:
@@ -411,7 +411,7 @@ def test_a_line_feed_in_a_directorys_name_loses_no_trace(lab: Lab) -> None:
 def test_nothing_to_write_makes_no_directory(lab: Lab) -> None:
     repo = lab.repo()
     lab.mem(repo, "sync", "claude")
-    assert not (lab.root / ".claude").exists() and writeback.directories(str(repo / ".git")) == []
+    assert not (lab.root / ".claude").exists() and topicfiles.directories(str(repo / ".git")) == []
 
 
 def test_an_edited_file_of_ours_is_taken_in_under_its_own_title(lab: Lab) -> None:

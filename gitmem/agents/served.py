@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from ..core.errors import MemError
 from ..git import changes
 from ..store import Store
-from . import automemory, ledger, writeback
+from . import automemory, ledger, topicfiles
 from .jsonedit import Broken, Doc
 from .ledger import Change, Ledger
 
@@ -61,7 +61,7 @@ def set_up(store: Store, environ: Mapping[str, str]) -> list[str]:
     with ledger.opened(environ) as book:
         _check(_settings(store))
         copied = _copy(_own(store, environ), directory)
-        writeback.watch(store, _own(store, environ))
+        topicfiles.watch(store, _own(store, environ))
         done.append(f"made '{directory}'" + (f", with {copied} files of '{_own(store, environ)}'" if copied else ""))
         if book.edit(_settings(store), _TARGET, lambda text: _with_setting(_settings(store), text, directory)):
             done.append(f"{_KEY} in '{_settings(store)}'")
@@ -86,7 +86,7 @@ def unset(store: Store, environ: Mapping[str, str]) -> list[str]:
                     if book.known(path).get("target") == _TARGET:
                         book.forget(path)
     if os.path.isdir(directory):
-        writeback.remove(store, directory)
+        topicfiles.remove(store, directory)
         done += _bring_back(directory, _own(store, environ))
     return done
 
@@ -94,11 +94,11 @@ def unset(store: Store, environ: Mapping[str, str]) -> list[str]:
 def leave(store: Store, environ: Mapping[str, str]) -> list[str]:
     """git mem leaves the repository: everything that it wrote for the client goes."""
     done = unset(store, environ) if is_set(store, environ) or os.path.isdir(place(store, environ)) else []
-    for directory in writeback.directories(store.repo.common_dir):
-        report = writeback.remove(store, directory)
-        if report.count(writeback.REMOVED):
-            done.append(f"removed {report.count(writeback.REMOVED)} files of memories from '{directory}'")
-        done += [f"kept '{os.path.join(directory, item.file)}': {item.reason}" for item in report.items if item.status == writeback.KEPT]
+    for directory in topicfiles.directories(store.repo.common_dir):
+        report = topicfiles.remove(store, directory)
+        if report.count(topicfiles.REMOVED):
+            done.append(f"removed {report.count(topicfiles.REMOVED)} files of memories from '{directory}'")
+        done += [f"kept '{os.path.join(directory, item.file)}': {item.reason}" for item in report.items if item.status == topicfiles.KEPT]
     return done
 
 
@@ -170,7 +170,7 @@ def _copy(own: str, directory: str) -> int:
     os.makedirs(directory, mode=0o700, exist_ok=True)
     manifest = _manifest(directory)
     count = 0
-    for name, raw in writeback.own_files(own):
+    for name, raw in topicfiles.own_files(own):
         if not os.path.lexists(os.path.join(directory, name)):
             changes.replace(os.path.join(directory, name), raw)
             manifest[name] = _digest(raw)
@@ -183,7 +183,7 @@ def _bring_back(directory: str, own: str) -> list[str]:
     """Gives the client's directory what was noted in ours, and removes ours as far as nothing is left in it."""
     manifest = _manifest(directory)
     back, kept = 0, []
-    for name, raw in list(writeback.own_files(directory)):
+    for name, raw in list(topicfiles.own_files(directory)):
         path, target = os.path.join(directory, name), os.path.join(own, name)
         there = changes.read(target) if os.path.isfile(target) and not os.path.islink(target) else None
         if there != raw and _digest(raw) != manifest.get(name):

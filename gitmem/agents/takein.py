@@ -30,13 +30,12 @@ from ..memory import memories, remember
 from ..store import Store, open_store
 from . import automemory, topic
 from .automemory import Sight
-from .topic import Topic
+from .topic import LARGEST, Topic
 
 SOURCE = "claude-memory:"
 _UP_TO = SOURCE[:-1] + ";"  # the next character: every source of ours lies before it
 STORED, EDITED, KNOWN, REFUSED, OURS = "stored", "edited", "known", "refused", "ours"
 MOST = 1000  # topics
-LARGEST = 256 * 1024  # bytes of a file; a memory holds less
 _NAMES = 800  # characters of a file's name in a source
 _MAIN = ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master", "refs/heads/main", "refs/heads/master")
 

@@ -20,6 +20,7 @@ from ..core.digest import sha256
 from ..core.record import MAX_ITEMS, MAX_TITLE, clean
 
 INDEX = "MEMORY.md"
+LARGEST = 256 * 1024  # bytes of a file that is read; a memory holds less
 KINDS = ("user", "feedback", "project", "reference")
 TAG = "auto-memory"
 # The client strips comments before it loads the index.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..agents import automemory, served, takein, writeback
+from ..agents import automemory, served, takein, topicfiles, writeback
 from ..core.errors import MemError, UsageError
 from ..store import Store
 from .common import refused, write, write_json
@@ -56,10 +56,10 @@ def sync_claude(store: Store, limit: int, action: str, dry_run: bool, quiet: boo
         return 0
     directory = _target(store)
     if action == "remove":
-        report = writeback.remove(store, directory, dry=dry_run)
+        report = topicfiles.remove(store, directory, dry=dry_run)
     else:
         report = writeback.write(store, directory, writeback.choose(store, limit or writeback.MOST, team_only=writeback.in_tree(store, directory)), dry=dry_run)
-    counts = {status: report.count(status) for status in (writeback.WRITTEN, writeback.UNCHANGED, writeback.REMOVED, writeback.KEPT, writeback.LEFT)}
+    counts = {status: report.count(status) for status in (topicfiles.WRITTEN, topicfiles.UNCHANGED, topicfiles.REMOVED, topicfiles.KEPT, topicfiles.LEFT)}
     if as_json:
         write_json({"directory": directory, "dry_run": dry_run, "changed": done, **{k.replace(" ", "_"): n for k, n in counts.items()},
                     "files": [{"file": i.file, "id": i.id, "status": i.status, "title": i.title, "reason": i.reason} for i in report.items]})
@@ -67,10 +67,10 @@ def sync_claude(store: Store, limit: int, action: str, dry_run: bool, quiet: boo
         for line in done:
             write(line)
         for item in report.items:
-            if item.status != writeback.UNCHANGED:
+            if item.status != topicfiles.UNCHANGED:
                 write(f"{item.status} {item.file}: {item.title}" + (f" ({item.reason})" if item.reason else ""))
         would = "would be " if dry_run else ""
-        write(f"{counts[writeback.WRITTEN]} {would}written, {counts[writeback.UNCHANGED]} unchanged, {counts[writeback.REMOVED]} {would}removed, in '{directory}'")
+        write(f"{counts[topicfiles.WRITTEN]} {would}written, {counts[topicfiles.UNCHANGED]} unchanged, {counts[topicfiles.REMOVED]} {would}removed, in '{directory}'")
     return 0
 
 

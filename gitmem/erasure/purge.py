@@ -19,7 +19,7 @@ import contextlib
 import os
 from typing import Any
 
-from ..agents import writeback
+from ..agents import topicfiles
 from ..capture import alike, closed
 from ..core import fold, record
 from ..core.errors import Ambiguous, MemError
@@ -283,7 +283,7 @@ def _carry_through(store: Store, target: Target, alone: bool, progress: Callable
         setattr(report, field, getattr(done, field))
     _drop_broken(store, done.deleted)
     names = {name.encode() for name in (ids | done.ids | {r.version for r in gone} | {target.version}) if name}
-    given, held = writeback.wipe(store, ids | done.ids, gone)
+    given, held = topicfiles.wipe(store, ids | done.ids, gone)
     report.files += given
     report.held += held
     report.files += wipe.files(store.repo.mem_dir, [*names, *wipe.needles(gone, target.line)], doom)
