@@ -181,3 +181,85 @@ def test_remembered_again_it_stays(lab: Lab, repo: pathlib.Path) -> None:
     assert set(listed(lab, repo)) == {OLD}
     lab.git(repo, "merge", "-q", "--no-ff", "--no-edit", "topic")
     assert listed(lab, repo) == sorted([OLD, NEW])
+
+
+EDITED, THIRD = "The export runs at six in the morning, in UTC", "The export runs at noon"
+
+
+def the_old(lab: Lab, repo: pathlib.Path) -> str:
+    (found,) = lab.json(repo, "list")
+    assert found["body"] == OLD
+    return str(found["id"])
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_what_came_back_can_be_edited_and_takes_nothing_from_the_branch(lab: Lab, repo: pathlib.Path, deleted: bool) -> None:
+    if deleted:
+        lab.git(repo, "tag", "kept", "topic")
+        lab.git(repo, "branch", "-q", "-D", "topic")
+    id = the_old(lab, repo)
+    lab.mem(repo, "edit", id, "-m", EDITED)
+    (found,) = lab.json(repo, "list")
+    assert (found["id"], found["body"], found["status"]) == (id, EDITED, "active") and "superseded_on" not in found
+    work(repo)
+    assert EDITED in hot(repo) and OLD not in hot(repo)
+    topic = "kept" if deleted else "topic"
+    lab.git(repo, "checkout", "-q", topic)
+    work(repo)
+    assert listed(lab, repo) == sorted([EDITED, NEW])  # as two edits at the same time: both are there
+    assert listed(lab, repo, "--at", "main") == [EDITED] and listed(lab, repo, "--at", topic) in ([NEW], sorted([EDITED, NEW]))
+    lab.git(repo, "checkout", "-q", "main")
+    lab.git(repo, "merge", "-q", "--no-ff", "--no-edit", topic)
+    assert listed(lab, repo) == sorted([EDITED, NEW])
+    lab.mem(repo, "forget", id)
+    work(repo)
+    assert listed(lab, repo) == [NEW]
+
+
+def test_what_came_back_can_be_superseded_here_too(lab: Lab, repo: pathlib.Path) -> None:
+    lab.git(repo, "branch", "-q", "side")
+    commit(lab, repo, "c.py", "three")
+    id = the_old(lab, repo)
+    lab.mem(repo, "supersede", id, "-m", THIRD)
+    for branch, there in (("main", THIRD), ("topic", NEW), ("side", OLD)):
+        lab.git(repo, "checkout", "-q", branch)
+        assert listed(lab, repo) == [there] == listed(lab, repo, "--at", branch), branch
+        work(repo)
+        assert there in hot(repo)
+    lab.git(repo, "checkout", "-q", "main")
+    lab.git(repo, "merge", "-q", "--no-ff", "--no-edit", "topic")
+    assert listed(lab, repo) == sorted([NEW, THIRD])
+
+
+def test_where_it_was_superseded_it_cannot_be_changed(lab: Lab, repo: pathlib.Path) -> None:
+    id = the_old(lab, repo)
+    lab.git(repo, "checkout", "-q", "topic")
+    for command in ("edit", "supersede"):
+        assert "is superseded" in lab.run(repo, "git-mem", command, id, "-m", THIRD).stderr
+    lab.git(repo, "checkout", "-q", "main")
+    lab.git(repo, "merge", "-q", "--no-ff", "--no-edit", "topic")
+    assert "is superseded" in lab.run(repo, "git-mem", "edit", id, "-m", THIRD).stderr
+
+
+def test_an_edit_of_what_came_back_means_the_same_in_every_clone(lab: Lab, repo: pathlib.Path) -> None:
+    """One topic supersedes, another edits: whoever unites first, with stock git."""
+    id = the_old(lab, repo)
+    lab.mem(repo, "edit", id, "-m", EDITED)
+    lines = lab.lines(repo)
+    seen = []
+    for name, order in (("one", lines), ("two", list(reversed(lines)))):
+        clone = lab.root / name
+        lab.git(lab.root, "clone", "-q", str(repo), name)
+        for line in order:
+            lab.git(clone, "notes", "--ref=mem/team", "append", "-m", line)
+        seen.append(sorted((m["id"], m["body"]) for m in lab.json(clone, "list", "--all")))
+    assert seen[0] == seen[1] and {body for _, body in seen[0]} == {EDITED, NEW}
+
+
+def test_two_that_became_one_where_one_had_come_back(lab: Lab, repo: pathlib.Path) -> None:
+    id = the_old(lab, repo)
+    other = tell(repo, THIRD)
+    with opened(repo) as store:
+        memories.replace(store, memories.find(store, other), [memories.find(store, id)], {"body": THIRD + " UTC"})
+    work(repo)
+    assert listed(lab, repo) == [THIRD + " UTC"]

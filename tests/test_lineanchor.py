@@ -164,6 +164,35 @@ def test_an_edit_of_the_text_leaves_a_path_alone_that_is_wrong_today(lab: Lab) -
     assert found["body"] == "A new text" and found["paths"][0]["path"] == "f0.txt:5-2"
 
 
+def test_what_supersedes_is_about_the_same_lines(lab: Lab) -> None:
+    """They moved, one path was renamed, of one the text is another, one is gone, one never was there."""
+    repo = lab.repo()
+    rows = [f"line {n}" for n in range(1, 21)]
+    for name in ("moved.py", "old.py", "other.py", "cut.py", "gone.py"):
+        (repo / name).write_text("".join(f"{name} {row}\n" for row in rows))
+    lab.git(repo, "add", "-A")
+    lab.git(repo, "commit", "-q", "-m", "files")
+    id = lab.json(repo, "remember", "What was decided", *(f"--path={p}" for p in ("moved.py:5-8", "old.py:3", "other.py:5-6", "other.py:12", "cut.py:5-6", "gone.py:2", "never.py:7-9", "f0.txt")))["id"]
+
+    def change(name: str, *edits: tuple[int, int, list[str]]) -> None:
+        text = (repo / name).read_text().splitlines()
+        for first, last, new in edits:
+            text[first - 1 : last] = new
+        (repo / name).write_text("".join(f"{row}\n" for row in text))
+
+    change("moved.py", (1, 0, ["new", "new"]))
+    change("other.py", (12, 12, []), (5, 5, ["five", "five and a half"]), (1, 1, []))
+    change("cut.py", (4, 7, []))
+    lab.git(repo, "mv", "old.py", "new.py")
+    lab.git(repo, "rm", "-q", "gone.py")
+    lab.git(repo, "commit", "-q", "-a", "-m", "changes")
+    lab.mem(repo, "supersede", id, "-m", "What was decided anew")
+    line = next(row for row in map(json.loads, lab.lines(repo)) if "supersedes" in row)
+    assert [(p["path"], p.get("lines")) for p in line["paths"]] == [
+        ("moved.py", "7-10"), ("new.py", "3"), ("other.py", "4-6"), ("other.py", None), ("cut.py", None), ("gone.py", "2"), ("never.py", "7-9"), ("f0.txt", None)]
+    assert all(("content" in p) == ("lines" in p) for p in line["paths"] if p.get("blob")) and [p["path"] for p in line["paths"] if not p.get("blob")] == ["gone.py", "never.py"]
+
+
 def test_lines_are_counted_at_the_commit_and_an_edit_notes_them_at_head(lab: Lab) -> None:
     repo = lab.repo()
     (repo / "m.py").write_bytes(CODE)

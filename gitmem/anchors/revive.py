@@ -52,6 +52,14 @@ def settle(repo: Repo, cache: Cache, table: StaticTable, heads: Sequence[str], s
         cache.keep(0.5, lambda _: _write(cache, table, before, now, seen))
 
 
+def counts(repo: Repo, cache: Cache, id: str, head: str) -> bool:
+    """Whether a memory that its records call superseded counts at this HEAD all the same."""
+    if not head or not cache.db.execute("SELECT 1 FROM cover WHERE at <> '' LIMIT 1").fetchone():
+        return False
+    rows, _ = _rows(repo, cache, head, where.ON_THE_SPOT)
+    return any(row in rows for (row,) in cache.db.execute("SELECT row FROM memory WHERE id = ?", (id,)))
+
+
 def _rows(repo: Repo, cache: Cache, head: str, seconds: float) -> tuple[set[int], bool]:
     """(rows of memories that count at this HEAD again, whether all is known)."""
     db = cache.db

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core import fold, record
+from ..core import record
 from ..core.errors import MemError, Refused
 from ..engine.filters import Filter
 from ..memory import memories, recall, remember
@@ -96,7 +96,7 @@ def _replaceable(store: Store, suggestion: Suggestion) -> list[str]:
     out = []
     for id in suggestion.words("supersedes"):
         try:
-            if memories.find(store, id).memory.status == fold.ACTIVE:
+            if memories.find(store, id).counts:
                 out.append(id)
         except MemError:
             continue

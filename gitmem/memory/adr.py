@@ -19,7 +19,7 @@ import re
 import stat
 from typing import Any, NamedTuple
 
-from ..core import fold, record
+from ..core import record
 from ..core.digest import sha256
 from ..core.errors import MemError
 from ..engine.cache import Cache
@@ -189,7 +189,7 @@ def _store(store: Store, found: list[tuple[str, Decision]], places: list[str], s
             items.append(Item(name, KNOWN, before[fields["source"]], got.title, "as it was"))
             continue
         former = _former(store, list(before.values()))
-        if former is not None and former.memory.status != fold.ACTIVE:
+        if former is not None and not former.counts:
             items.append(Item(name, KNOWN, former.memory.id, got.title, f"its memory was {former.memory.status}"))
         elif former is not None and not _as_taken(former.record.data):
             items.append(Item(name, KNOWN, former.memory.id, got.title, "its memory was edited here"))

@@ -1,7 +1,9 @@
 """One memory at a time: find by id prefix, edit, supersede, forget, share.
 
 Promise: each change is one appended record that names the versions it saw, so
-a concurrent change elsewhere stays visible. Nothing is rewritten.
+a concurrent change elsewhere stays visible. Nothing is rewritten. What was
+superseded on a branch that HEAD has not can be changed at HEAD: the record names the
+text that counts here, as two edits at the same time do, and takes nothing from that branch.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import Any
 
-from ..anchors import marks
+from ..anchors import marks, revive
 from ..core import fold, record
 from ..core.errors import Ambiguous, MemError, Refused, UsageError
 from ..engine.cache import Cache
@@ -26,13 +28,19 @@ SHORTEST = 4  # characters of an id prefix
 
 
 class Found:
-    """A memory with its scope; `record` is the version to show."""
+    """A memory with its scope; `record` is the version to show. `counts`: it is active, or was superseded where HEAD is not (`revive`)."""
 
     def __init__(self, memory: fold.Memory, scope: str) -> None:
         self.memory = memory
         self.scope = scope
+        self.counts = memory.status == fold.ACTIVE
         contents = memory.versions or [r for r in memory.records if r.op in record.CONTENT_OPS]
         self.record = contents[0]
+
+    @property
+    def seen(self) -> list[str]:
+        """The versions that a change of it names: those nothing covers; where it was superseded, its last texts."""
+        return self.memory.heads or [r.version for r in self.memory.versions]
 
 
 def full_id(cache: Cache, prefix: str) -> str:
@@ -53,17 +61,24 @@ def full_id(cache: Cache, prefix: str) -> str:
 
 def find(store: Store, prefix: str) -> Found:
     """The memory an id prefix names, forgotten ones included."""
-    return store.with_cache(lambda cache: load(cache, full_id(cache, prefix)))[0]
+    return store.with_cache(lambda cache: _here(store, cache, load(cache, full_id(cache, prefix))))[0]
+
+
+def _here(store: Store, cache: Cache, found: Found) -> Found:
+    """The same memory, as it counts at HEAD."""
+    if found.memory.status == fold.SUPERSEDED:
+        found.counts = revive.counts(store.repo, cache, found.memory.id, store.repo.head())
+    return found
 
 
 def find_many(store: Store, ids: Iterable[str]) -> dict[str, Found]:
     """The memories with these ids, each of which must be there."""
     wanted = sorted(set(ids))
-    return store.with_cache(lambda cache: load_many(cache, wanted))[0] if wanted else {}
+    return store.with_cache(lambda cache: {id: _here(store, cache, load(cache, id)) for id in wanted})[0] if wanted else {}
 
 
 def load_many(cache: Cache, ids: Iterable[str]) -> dict[str, Found]:
-    """The same from an open cache."""
+    """The same from an open cache, by the records alone: `counts` knows no HEAD."""
     return {id: load(cache, id) for id in ids}
 
 
@@ -119,7 +134,7 @@ def edit_many(store: Store, changes: Iterable[tuple[Found, dict[str, Any]]], *, 
 
 
 def _edited(store: Store, found: Found, changes: dict[str, Any], allow_secret: bool, same: bool) -> dict[str, Any]:
-    if found.memory.status != fold.ACTIVE:
+    if not found.counts:
         raise MemError(f"memory '{found.memory.id[:8]}' is {found.memory.status}", hint="remember it again to bring it back")
     old = found.record.data
     merged = _sound({k: old[k] for k in _CONTENT if k in old})
@@ -134,7 +149,7 @@ def _edited(store: Store, found: Found, changes: dict[str, Any], allow_secret: b
     carried = {k: old[k] for k in _CARRIED if k in old}
     carried.setdefault("created", old.get("at"))
     carried["head"] = head  # since when it says so: the anchor stays where it was
-    return record.edit(found.memory.id, {**fields, "author": store.settings.author}, found.memory.heads, **carried)
+    return record.edit(found.memory.id, {**fields, "author": store.settings.author}, found.seen, **carried)
 
 
 def _note_paths(store: Store, head: str, fields: dict[str, Any], old: Any = ()) -> None:
@@ -163,19 +178,19 @@ def sign(store: Store, prefix: str) -> Found:
 def supersede(store: Store, prefix: str, fields: dict[str, Any], *, scope: str = "", allow_secret: bool = False) -> str:
     """Stores a new memory that takes the place of an old one; returns the new id. One line says both."""
     found = find(store, prefix)
-    if found.memory.status != fold.ACTIVE:
+    if not found.counts:
         raise MemError(f"memory '{found.memory.id[:8]}' is {found.memory.status}", hint="`git mem show` says what became of it")
     old = found.record.data
     inherited = _sound({k: old[k] for k in ("type", "tags", "paths", "phase") if k in old and not fields.get(k)})
+    head = store.repo.head()
     if "paths" in inherited:  # it is about HEAD: what the files held when the old one was made does not matter
-        inherited["paths"] = [{"path": p["path"]} if isinstance(p, dict) else p for p in inherited["paths"]]
+        inherited["paths"] = store.with_cache(lambda cache: pathnotes.inherited(store.repo, cache, {**old, **inherited}, head))[0]
     checked = record.content({"author": store.settings.author, **inherited, **{k: v for k, v in fields.items() if v}}, store.settings.number("maxBody"))
     if not allow_secret and store.settings["secrets"] == "refuse":
         refuse_secrets(checked)
-    head = store.repo.head()
     facts = marks.of_commit(store.repo, head) if head else {}
     _note_paths(store, head, checked)
-    data = record.create(checked, commit=head, branch=branch_to_note(store) if head else "", supersedes=[found.memory.id], after=sorted(found.memory.heads), **facts)
+    data = record.create(checked, commit=head, branch=branch_to_note(store) if head else "", supersedes=[found.memory.id], after=sorted(found.seen), **facts)
     if data["id"] == found.memory.id:
         raise Refused("the new text is the old one")
     _append(store, scope or found.scope, data, "supersede")
@@ -186,7 +201,7 @@ def replace(store: Store, stay: Found, gone: Iterable[Found], changes: dict[str,
     """Lets one memory take the place of others in its scope, under its own id; one line says both. Where another clone chooses the other way round, both stay."""
     data = _edited(store, stay, changes, allow_secret, True)
     others = list(gone)
-    data["after"] = sorted({*data["after"], *(v for g in others for v in g.memory.heads)})
+    data["after"] = sorted({*data["after"], *(v for g in others for v in g.seen)})
     before = stay.record.data.get("supersedes")
     data["supersedes"] = sorted({*(i for i in (before if isinstance(before, list) else ()) if isinstance(i, str)), *(g.memory.id for g in others)})
     _append(store, stay.scope, data, "merge")
@@ -203,8 +218,7 @@ def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = 
         raise MemError(f"memory '{found.memory.id[:8]}' is already forgotten")
     if not allow_secret and store.settings["secrets"] == "refuse":
         refuse_secrets({"reason": reason})
-    after = found.memory.heads or [r.version for r in found.memory.versions]
-    data = record.forget(found.memory.id, after, author=store.settings.author, reason=record.clean(reason)[: record.MAX_TITLE],
+    data = record.forget(found.memory.id, found.seen, author=store.settings.author, reason=record.clean(reason)[: record.MAX_TITLE],
                          commit=found.record.data.get("commit"), head=store.repo.head())
     _append(store, found.scope, data, "forget")
     from ..agents import writeback

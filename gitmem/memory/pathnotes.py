@@ -10,13 +10,19 @@ a memory may be about what is gone, or yet to come; a range that no file can hav
 from __future__ import annotations
 
 import os
+import re
 
+from ..anchors import drift
 from ..core import lineanchor
+from ..core.errors import GitFailed
+from ..engine.cache import Cache
+from ..engine.stored import commit_of, places
 from ..git.layout import Repo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
 
 def note(repo: Repo, paths: Sequence[tuple[str, dict[str, str]]]) -> list[str]:
@@ -83,3 +89,52 @@ def _content(entry: dict[str, str], kind: str, raw: bytes) -> str:
     if content:
         entry["content"] = content
     return ""
+
+
+def inherited(repo: Repo, cache: Cache, data: dict[str, Any], head: str) -> list[dict[str, str]]:
+    """The paths of a record for one that takes its place at the commit `head`: under the names they have there, noted anew, lines where they stand there.
+
+    Lines that say something else by now are those between what stood around them.
+    What is not there keeps the lines it had; where the file has no such lines they are left out.
+    """
+    found = places(data)
+    states = drift.states(repo, cache, [(commit_of(data), *place) for place in found], head)
+    out = []
+    for (path, blob, noted), state in zip(found, states, strict=True):
+        entry = {"path": state.now or path}
+        lines = state.lines or noted.partition("@")[0]
+        if lines and state.state == drift.CHANGED:
+            lines = _across(repo, blob, f"{head}:{entry['path']}", lines)
+        out.append({**entry, "lines": lines} if lines else entry)
+    wrong = note(repo, [(head, entry) for entry in out])
+    return [{"path": entry["path"]} if said else entry for entry, said in zip(out, wrong, strict=True)]
+
+
+_HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.M)
+
+
+def _across(repo: Repo, old: str, new: str, lines: str) -> str:
+    """Where lines of one blob are in another, by git's own diff of the two; "" where nothing is left of them, or nobody can tell."""
+    first, last = lineanchor.parse(lines) or (0, 0)
+    ids = repo.git.ids([old, new]) if first else []
+    if not ids or not all(ids):
+        return ""
+    try:
+        diff = repo.git.run("diff", "-U0", "--inter-hunk-context=0", "--no-ext-diff", "--no-textconv", "--no-color", *ids)
+    except GitFailed:  # one of them is no file
+        return ""
+    begin, end = first, last
+    for found in _HUNK.finditer(diff):
+        at, count, now, more = (1 if text is None else int(text) for text in found.groups())
+        at, now = at + (not count), now + (not more)  # an empty side is named by the line before it
+        after, then = at + count, now + more
+        if after <= first:
+            begin = first + then - after
+        elif at <= first:
+            begin = now
+        if after <= last:
+            end = last + then - after
+        elif at <= last:
+            end = then - 1
+    found_ = f"{begin}-{end}" if begin != end else str(begin)
+    return found_ if lineanchor.parse(found_) else ""
