@@ -98,7 +98,7 @@ def _worker(common_dir: str) -> int:
         if os.environ.get("GIT_COMMITTER_" + part):
             os.environ["GIT_AUTHOR_" + part] = os.environ["GIT_COMMITTER_" + part]
     os.environ["GIT_TERMINAL_PROMPT"] = "0"
-    from .hooks import worker
+    from . import worker
 
     if hasattr(signal, "alarm"):
         signal.alarm(worker.LIMIT)

@@ -11,7 +11,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 
-from . import __version__, setup
+from . import __version__, setup, worker
 from .agents import audit, failures, installed, targets
 from .anchors import reanchor
 from .core import record
@@ -19,7 +19,7 @@ from .core.errors import GitFailed, MemError
 from .core.fold import Tombstones
 from .engine import cache, check, guard, index
 from .erasure import graves, purge
-from .hooks import githooks, worker
+from .hooks import githooks
 from .signing import trust
 from .store import Store
 from .truth import notetree, rescue

@@ -21,7 +21,6 @@ from .engine import embed, faults, index
 from .engine.cache import Cache
 from .engine.document import Ahead
 from .git import config, layout
-from .hooks import spool
 from .signing import trust
 from .truth.notes import Notes
 from .truth.plans import Written
@@ -177,10 +176,6 @@ class Store:
         """Removes the cache, if it is still the file `inode` where that is given; the next call builds it anew."""
         self.close_cache()
         cache_file.discard(self.repo.mem_dir, inode)
-
-    def catch_up(self) -> None:
-        """Asks the worker to bring the cache up to date; where nobody can write here, no worker could help."""
-        spool.ask(self.repo.common_dir)
 
     def close(self) -> None:
         self.close_cache()

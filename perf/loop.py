@@ -27,11 +27,11 @@ from collections.abc import Callable
 import agents
 import data
 
+from gitmem import worker
 from gitmem.agents import automemory, block, context, events, failures, hook, inject, ready, receipts, session
 from gitmem.engine import search
 from gitmem.feedback import usage
 from gitmem.git import here, kept
-from gitmem.hooks import worker
 from gitmem.store import open_store
 
 LOADED = (automemory, block, context, events, failures, here, hook, inject, kept, ready, search, usage)

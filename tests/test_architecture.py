@@ -1,4 +1,4 @@
-"""The import graph is architecture: layers point downwards, each heavy library has one home, hot paths load none."""
+"""The import graph is architecture: rooms use each other one way, each heavy library has one home, hot paths load none."""
 
 from __future__ import annotations
 
@@ -13,18 +13,10 @@ import gitmem
 
 PACKAGE = pathlib.Path(gitmem.__file__).parent
 
-# From the doors down to the pure core; a module may import its own layer and those below.
-LAYERS = [
-    {"__main__", "cli", "hook"},
-    {"render"},
-    {"audit", "automemory", "bare", "block", "briefing", "call", "events", "inject", "context", "doctor", "facts", "githooks", "graves", "graphview", "install", "installed", "listing", "memories", "consolidate", "proposals", "purge", "ready", "suggestions", "review", "calibrate", "announce", "reanchor", "recall", "receipts", "heed", "tally", "relevance", "remember", "pathnotes", "setup", "served", "sync", "carry", "takein", "transfer", "verify", "view", "wipe", "worker", "writeback", "topicfiles", "keeper", "harvest", "adr", "asof", "then", "why", "names", "taught", "bisect", "gate"},
-    {"store"},
-    {"keys", "sign", "signature", "trust"},
-    {"ancestry", "better", "edges", "graphing", "learned", "check", "document", "erase", "faults", "filters", "headmove", "index", "llamavec", "marks", "notes", "patches", "plans", "priors", "remote", "rescue", "search", "aging", "drift", "removals", "renames", "staleness", "standing", "stored", "treeedit", "twins", "update", "vectors", "where", "commitlog", "alike", "kin", "disputes", "comeback", "revive", "stages"},
-    {"cache", "embed", "guard", "history", "ledger", "notetree", "odb", "packfile", "parallel", "roots", "scan", "tables", "transcript", "linear"},
-    {"changes", "chosen", "config", "failures", "fetch", "gitcmd", "here", "hooklines", "kept", "layout", "llama", "llamaproc", "protocol", "reflock", "session", "spool", "closed"},
-    {"__init__", "digest", "errors", "fastjson", "fold", "pagerank", "communities", "credit", "usage", "hook", "plain", "promptform", "protocol", "rank", "record", "redact", "redact_context", "redact_rules", "registry", "stem", "plot", "retrain", "claudehome", "jsonedit", "section", "targets", "text", "topic", "sources", "toolcalls", "strip", "signals", "features", "lineanchor", "strip_said", "markers"},
-]
+# From the core up to the doors: rooms, and modules beside them. What is in one imports from it and from those before it, so no two import each other;
+# imports inside of functions count, and those for types.
+ORDER = ["core", "git", "truth", "engine", "signing", "models", "graph", "store", "hooks", "anchors", "feedback", "memory", "capture", "timeline", "agents", "erasure",
+         "setup", "sync", "carry", "worker", "doctor", "render", "cli", "__main__"]
 HOMES = {"numpy": {"vectors"}, "pygit2": {"notes"}, "typer": {"cli"}, "rich": {"render"}, "llama_cpp": {"llama"}, "mcp": {"mcp_server"},
          "subprocess": {"gitcmd", "keys", "llamaproc", "marks", "remote", "cli"}, "sqlite3": {"cache", "faults", "guard", "store", "doctor"}}
 HEAVY = {"numpy", "pygit2", "typer", "rich", "llama_cpp", "mcp", "sklearn", "scipy"}
@@ -37,68 +29,56 @@ SLOW = HEAVY | {"dataclasses", "typing", "inspect", "subprocess", "hashlib", "pa
                "re", "enum", "json", "datetime", "contextlib", "copy", "random"}
 
 
-def module_of(path: pathlib.Path) -> str:
-    """The name of a module, without its room: names are unique in the package. All of `cli` is one door."""
-    parts = path.relative_to(PACKAGE).parts
-    if parts[0] == "cli":
-        return "cli"
-    return parts[-1].removesuffix(".py") if parts[-1] != "__init__.py" or len(parts) == 1 else parts[0]
+def name_of(path: pathlib.Path) -> str:
+    """The full name of a module: `gitmem.engine.cache`."""
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
 
 
-ROOMS = {path.parent.name for path in PACKAGE.glob("*/__init__.py")} - {"cli"}
+def room_of(name: str) -> str:
+    """The room of a full name, or the module that stands beside the rooms; "" for the package itself."""
+    return [*name.split("."), ""][1].replace("__init__", "")
 
 
-def imports(source: str) -> set[tuple[str, bool]]:
-    """(module, whether it is ours) of every import, also those inside functions."""
-    found: set[tuple[str, bool]] = set()
+def imports(source: str, name: str = "gitmem.x") -> set[str]:
+    """Full names of what the module `name` imports, also inside functions."""
+    found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            for name in node.names:
-                parts = [p for p in name.name.split(".") if p not in ROOMS]
-                ours = parts[0] == "gitmem"
-                found.add((parts[1] if ours and len(parts) > 1 else parts[0], ours))
+            found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            ours = node.level > 0 or (node.module or "").split(".")[0] == "gitmem"
-            inside = [p for p in (node.module or "").split(".") if p and not (ours and (p == "gitmem" or p in ROOMS))]
-            if inside:
-                found.add((inside[0], ours))
-            else:
-                found.update((name.name, ours) for name in node.names)
+            base = name.split(".")[: -node.level] if node.level else []
+            found.update(".".join([*base, *filter(None, [node.module]), alias.name]) for alias in node.names)
     return found
 
 
-def graph() -> dict[str, set[tuple[str, bool]]]:
-    out: dict[str, set[tuple[str, bool]]] = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        out.setdefault(module_of(path), set()).update(imports(path.read_text(encoding="utf-8")))
-    return out
+def graph() -> dict[str, set[str]]:
+    return {name_of(path): imports(path.read_text(encoding="utf-8"), name_of(path)) for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-def layer(name: str) -> int | None:
-    return next((i for i, names in enumerate(LAYERS) if name in names), None)
+def upward(found: dict[str, set[str]]) -> list[str]:
+    """Imports from a room that comes later."""
+    return [f"{module} imports {name}" for module, names in found.items() for name in sorted(names)
+            if name.startswith("gitmem.") and room_of(name) in ORDER and room_of(module) in ORDER and ORDER.index(room_of(name)) > ORDER.index(room_of(module))]
 
 
-def test_every_module_has_a_layer() -> None:
-    assert not [m for m in graph() if m not in {"__init__", *ROOMS} and layer(m) is None]
-
-
-def upward(found: dict[str, set[tuple[str, bool]]]) -> list[str]:
-    wrong = []
-    for module, names in found.items():
-        for name, ours in names:
-            here, there = layer(module), layer(name)
-            if ours and here is not None and there is not None and there < here:
-                wrong.append(f"{module} imports {name}")
-    return wrong
-
-
-def test_imports_point_downwards() -> None:
+def test_rooms_use_each_other_one_way() -> None:
+    assert {room_of(name) for name in graph()} - {""} == set(ORDER)
     assert upward(graph()) == []
 
 
-def strangers(found: dict[str, set[tuple[str, bool]]]) -> list[str]:
-    return [f"{module} imports {name}" for module, names in found.items() for name, ours in names
-            if not ours and name in HOMES and module not in HOMES[name]]
+def test_the_page_names_the_rooms_in_their_order() -> None:
+    page = (pathlib.Path(__file__).parent.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    told = [row.split("`")[1].rstrip("/") for row in page.split("\n") if row.startswith("| `")]
+    assert told[: len(ORDER)] == ORDER[::-1]
+
+
+def strangers(found: dict[str, set[str]]) -> list[str]:
+    """Imports of heavy libraries outside of their homes. All of `cli` is one home."""
+    def home(module: str) -> str:
+        return "cli" if room_of(module) == "cli" else module.split(".")[-1]
+
+    return [f"{module} imports {name}" for module, names in found.items() for name in sorted(names)
+            if home(module) not in HOMES.get(name.split(".")[0], {home(module)})]
 
 
 def test_each_heavy_library_has_one_home() -> None:
@@ -106,9 +86,10 @@ def test_each_heavy_library_has_one_home() -> None:
 
 
 def test_the_probes_can_fail() -> None:
-    assert upward({"record": {("store", True)}}) == ["record imports store"]
-    assert strangers({"recall": {("numpy", False)}}) == ["recall imports numpy"]
-    assert imports("def f():\n    import numpy.linalg\n    from .cache import Cache\n    from ..core import rank\n    from ..core.text import terms") == {("numpy", False), ("cache", True), ("rank", True), ("text", True)}
+    assert upward({"gitmem.core.record": {"gitmem.store.open_store"}}) == ["gitmem.core.record imports gitmem.store.open_store"]
+    assert strangers({"gitmem.memory.recall": {"numpy.linalg"}}) == ["gitmem.memory.recall imports numpy.linalg"]
+    assert imports("def f():\n    import numpy.linalg\n    from .cache import Cache\n    from . import tables\n    from ..core import rank\n    from .. import sync\n    from re import sub", "gitmem.engine.x") == {
+        "numpy.linalg", "gitmem.engine.cache.Cache", "gitmem.engine.tables", "gitmem.core.rank", "gitmem.sync", "re.sub"}
 
 
 def loaded(code: str) -> set[str]:
@@ -120,7 +101,7 @@ def loaded(code: str) -> set[str]:
 
 def place(module: str) -> str:
     """The full name of a module."""
-    return ".".join(next(p for p in PACKAGE.rglob(f"{module}.py")).relative_to(PACKAGE.parent).with_suffix("").parts)
+    return name_of(next(PACKAGE.rglob(f"{module}.py")))
 
 
 def test_names_are_unique() -> None:

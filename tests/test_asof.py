@@ -11,6 +11,7 @@ import pytest
 from conftest import Lab
 from places import commit, head, opened, squash, tell, topic
 
+from gitmem.anchors import asof, then
 from gitmem.core import fold, record
 from gitmem.engine import cache as cache_file
 from gitmem.engine import embed
@@ -19,7 +20,6 @@ from gitmem.engine.filters import Filter
 from gitmem.engine.search import Search
 from gitmem.engine.update import Update
 from gitmem.memory import listing, memories, recall, remember
-from gitmem.timeline import asof, then
 
 
 def bodies(repo: pathlib.Path, at: str = "", **conditions: Any) -> dict[str, str]:

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from conftest import Lab
 
-from gitmem.agents import announce
 from gitmem.capture import calibrate, harvest, linear, plot, retrain, suggestions
 from gitmem.capture.calibrate import PACKAGED, PLAIN, Fit, Label, Learned
 from gitmem.core import record
 from gitmem.hooks import spool
+from gitmem.memory import announce
 from gitmem.store import open_store
 
 

@@ -14,11 +14,12 @@ import pytest
 from conftest import Lab
 from hook_world import poll
 
+from gitmem import worker
 from gitmem.agents import protocol
 from gitmem.capture import harvest, keeper, sources, stages, suggestions, toolcalls
 from gitmem.capture.sources import Candidate
 from gitmem.cli import capture
-from gitmem.hooks import spool, worker
+from gitmem.hooks import spool
 from gitmem.models import llamaproc
 from gitmem.store import Store, open_store
 

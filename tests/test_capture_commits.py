@@ -11,8 +11,8 @@ import pytest
 from conftest import Lab
 from hook_world import poll
 
+from gitmem import worker
 from gitmem.capture import commitlog, harvest, keeper
-from gitmem.hooks import worker
 from gitmem.memory import adr
 from gitmem.store import open_store
 

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from conftest import Lab
 
-from gitmem.capture import alike, harvest, keeper, sources, suggestions
+from gitmem import worker
+from gitmem.capture import harvest, keeper, sources, suggestions
 from gitmem.capture.sources import Candidate
 from gitmem.capture.stages import Opinion
-from gitmem.hooks import spool, worker
+from gitmem.graph import alike
+from gitmem.hooks import spool
 from gitmem.store import Store, open_store
 
 WIPED = "Remember this: the staging database is wiped every Sunday."

@@ -13,7 +13,7 @@ from conftest import Lab
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from client.harness import VERSIONS, Client, binary
 
-from gitmem.agents import announce
+from gitmem.memory import announce
 
 DECISION = "Decision: the exports are written as Parquet, because the readers skip columns"
 

@@ -12,9 +12,8 @@ import pytest
 from conftest import Lab
 from test_review import terminal
 
-from gitmem.agents import announce
-from gitmem.hooks import worker
-from gitmem.memory import consolidate, memories, proposals, remember
+from gitmem import worker
+from gitmem.memory import announce, consolidate, memories, proposals, remember
 from gitmem.store import Store, open_store
 
 WIPED = "The staging database is wiped every Sunday"

@@ -321,7 +321,7 @@ def test_a_subagents_answer_counts_for_its_session(hooks: Hooks) -> None:
 
 
 def test_the_session_end_hook_alone_makes_the_loop_whole(hooks: Hooks) -> None:
-    from gitmem.hooks import worker
+    from gitmem import worker
 
     told = hooks.call("UserPromptSubmit", prompt="how do we store times and time zones?")
     id = told.split(' id="')[1][:8]

@@ -15,6 +15,7 @@ from hypothesis import given as given_any
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from gitmem import worker
 from gitmem.core import record
 from gitmem.engine import cache as cache_file
 from gitmem.engine import check, embed, priors
@@ -22,8 +23,8 @@ from gitmem.engine.cache import Cache
 from gitmem.engine.filters import Filter
 from gitmem.engine.search import Search
 from gitmem.engine.update import Update
-from gitmem.graph import edges, graphing, graphview
-from gitmem.hooks import worker
+from gitmem.graph import edges, graphing
+from gitmem.memory import graphview
 from gitmem.store import open_store
 
 TABLE = embed.StaticTable()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gitmem.capture import kin
 from gitmem.engine.embed import StaticTable, cosine
+from gitmem.graph import kin
 
 TABLE = StaticTable()
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from conftest import Lab
 
+from gitmem import worker
 from gitmem.agents import bare, ready
 from gitmem.core import record
 from gitmem.engine import cache as cache_file
@@ -22,7 +23,7 @@ from gitmem.engine.filters import Filter
 from gitmem.engine.search import Search
 from gitmem.git import here as here_file
 from gitmem.git.here import Here
-from gitmem.hooks import spool, worker
+from gitmem.hooks import spool
 from gitmem.store import open_store
 
 

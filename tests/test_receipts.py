@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from conftest import Lab
 
+from gitmem import worker
 from gitmem.agents import receipts, session
 from gitmem.core import fold, record, redact
-from gitmem.hooks import spool, worker
+from gitmem.hooks import spool
 from gitmem.store import Store, open_store
 
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"

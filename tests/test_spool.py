@@ -15,9 +15,10 @@ from collections.abc import Callable
 import pytest
 from conftest import Lab
 
+from gitmem import worker
 from gitmem.anchors import reanchor
 from gitmem.engine import cache, guard
-from gitmem.hooks import spool, worker
+from gitmem.hooks import spool
 from gitmem.store import open_store
 
 
@@ -432,10 +433,10 @@ def test_a_worker_is_started_once_however_often_it_is_asked_for(lab: Lab) -> Non
         with guard.locked(path, 5.0) as held:  # nobody can write the cache: the worker waits
             assert held
             lab.mem(repo, "remember", "something new for it")
-            store.catch_up()
+            spool.ask(store.repo.common_dir)
             number = (repo / ".git/mem/worker.pid").read_text()
             for _ in range(5):
-                store.catch_up()
+                spool.ask(store.repo.common_dir)
             assert (repo / ".git/mem/worker.pid").read_text() == number
             assert not spool.wake(store_of(repo))
     finally:

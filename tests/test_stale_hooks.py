@@ -11,12 +11,12 @@ from conftest import Lab
 from hook_world import PROMPT, Hooks, make
 from places import opened
 
+from gitmem import worker
 from gitmem.anchors import aging
 from gitmem.engine import staleness
 from gitmem.engine.cache import Cache
 from gitmem.engine.staleness import State
 from gitmem.git.gitcmd import Git
-from gitmem.hooks import worker
 from gitmem.memory import remember
 
 

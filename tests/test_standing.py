@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from conftest import Lab
 
+from gitmem import worker
 from gitmem.anchors import reanchor, where
 from gitmem.engine import cache as cache_file
 from gitmem.engine import standing
 from gitmem.engine.cache import Cache
 from gitmem.engine.standing import Stand
-from gitmem.hooks import worker
 from gitmem.store import open_store
 
 

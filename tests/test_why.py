@@ -10,8 +10,9 @@ import pytest
 from conftest import Lab
 from places import clone, commit, head, hub, opened, publish, squash, tell
 
+from gitmem.anchors import names
 from gitmem.memory import remember
-from gitmem.timeline import names, why
+from gitmem.timeline import why
 
 CODE = "".join(f"def rule_{i}(x):\n    return x + {i}\n" for i in range(20))
 

@@ -1,1 +1,1 @@
-"""Where memories stand: commits, rewrites, squash merges."""
+"""Where memories stand, at HEAD and at any other revision: commits, rewrites, squash merges, renamed files."""

@@ -20,6 +20,7 @@ from ..engine import guard, staleness, standing
 from ..engine.cache import Cache
 from ..engine.document import SCOPE_BITS
 from ..git.layout import Repo
+from ..hooks import spool
 from ..store import Store
 from . import aging, headmove, marks, revive, twins, where
 from .ancestry import Ancestry
@@ -44,7 +45,7 @@ def go_on_later(store: Store, stands: dict[str, where.Stand], ages: Mapping[int,
         with guard.locked(_lock(store), 0) as free:
             pass
         if free:
-            store.catch_up()
+            spool.ask(store.repo.common_dir)
 
 
 def finish(store: Store, seconds: float = BACKGROUND) -> None:

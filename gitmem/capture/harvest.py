@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from ..agents import announce
 from ..core.errors import MemError
+from ..memory import announce
 from ..models import chosen, llamaproc
 from ..store import Store
 from . import calibrate, closed, commitlog, keeper, linear, sources, stages, transcript

@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 from ..core import record, redact
 from ..engine.cache import Cache
 from ..engine.document import FORGOTTEN, content_digest
+from ..graph import alike
 from ..memory import remember
 from ..store import Store
-from . import alike, closed, linear, stages, suggestions
+from . import closed, linear, stages, suggestions
 from .sources import ASSISTANT, COMMIT, TOOL, USER, Candidate
 from .stages import Ask, Judgement
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import typer
 
+from .. import worker
 from ..capture import harvest, keeper, stages, suggestions
 from ..core import redact
 from ..core.errors import MemError, UsageError
 from ..engine.cache import Cache
-from ..hooks import spool, worker
+from ..hooks import spool
 from ..store import Store
 from . import app
 from .common import opened, print_error, read_stdin, write, write_json

@@ -56,7 +56,11 @@ def _sum(found: proposals.Looked, dry_run: bool) -> None:
 
 
 def accept(store: Store, p: Proposal, keep: str, text: str, team: bool, allow_secret: bool) -> dict[str, Any]:
-    return done(store, proposals.accept(store, p, keep, text, team=team, allow_secret=allow_secret))
+    from ..agents import writeback
+
+    accepted = proposals.accept(store, p, keep, text, team=team, allow_secret=allow_secret)
+    writeback.tend(store)  # where an agent was given a memory as a file that is no longer shown, that goes, too
+    return done(store, accepted)
 
 
 def done(store: Store, p: Proposal) -> dict[str, Any]:

@@ -8,14 +8,13 @@ import sys
 import typer
 
 from ..agents import block, context, facts
-from ..anchors import reanchor, where
+from ..anchors import reanchor, then, where
 from ..core import fastjson
 from ..core.errors import NotARepository, UsageError
 from ..engine.cache import Cache
 from ..engine.filters import Filter
 from ..git import here
 from ..memory import view
-from ..timeline import then
 from . import app
 from .common import not_empty, opened, warn, write, write_json
 

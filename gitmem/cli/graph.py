@@ -7,7 +7,8 @@ from typing import Any
 import typer
 
 from ..core.errors import UsageError
-from ..graph import edges, graphview
+from ..graph import edges
+from ..memory import graphview
 from . import app
 from .common import opened, write, write_json
 

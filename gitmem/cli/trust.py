@@ -10,8 +10,7 @@ import typer
 from .. import render
 from ..core import record
 from ..core.errors import MemError
-from ..memory import memories
-from ..signing import verify
+from ..memory import memories, verify
 from . import app
 from .common import opened, refused, write, write_json
 

@@ -217,7 +217,10 @@ def forget_command(
     as_json: bool = _Json,
 ) -> int:
     """Hide memories, here and wherever the notes arrive. The text stays in the history of the notes."""
-    return _each(ids, lambda store, id: memories.forget(store, id, reason, allow_secret=allow_secret), "forgotten", "forgot", as_json)
+    from ..agents import writeback
+
+    # Where an agent was given it as a file, that goes, too.
+    return _each(ids, lambda store, id: memories.forget(store, id, reason, allow_secret=allow_secret), "forgotten", "forgot", as_json, writeback.tend)
 
 
 @app.command("share")
@@ -230,8 +233,9 @@ def share_command(
     return _each(ids, lambda store, id: memories.share(store, id, allow_secret=allow_secret), "shared", "shared", as_json)
 
 
-def _each(ids: list[str], change: Callable[[Store, str], memories.Found], status: str, verb: str, as_json: bool) -> int:
-    """Applies a change to each memory; one that is refused is named and does not stop the rest."""
+def _each(ids: list[str], change: Callable[[Store, str], memories.Found], status: str, verb: str, as_json: bool,
+          after: Callable[[Store], object] = lambda store: None) -> int:
+    """Applies a change to each memory; one that is refused is named and does not stop the rest. `after` follows all of them."""
     failed = 0
     with opened() as store:
         for id in ids:
@@ -245,6 +249,7 @@ def _each(ids: list[str], change: Callable[[Store, str], memories.Found], status
                 write_json({"id": found.memory.id, "status": status})
             else:
                 write(f"{verb} {found.memory.id[:8]} {record.title_of(found.record.data)}")
+        after(store)
     return failed
 
 

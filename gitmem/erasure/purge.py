@@ -20,13 +20,14 @@ import os
 from typing import Any
 
 from ..agents import topicfiles
-from ..capture import alike, closed
+from ..capture import closed
 from ..core import fold, record
 from ..core.errors import Ambiguous, MemError
 from ..core.fold import Tombstones, mortal
 from ..core.record import Record
 from ..engine.document import ACTIVE, PRIVATE
 from ..git import reflock
+from ..graph import alike
 from ..memory import memories
 from ..store import Store
 from ..truth.history import History

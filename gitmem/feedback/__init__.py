@@ -1,1 +1,1 @@
-"""What became of memories that were told: who used them, and what follows for their confidence."""
+"""What became of memories that were told: which were used, passed over, contradicted."""

@@ -1,1 +1,1 @@
-"""Git's hooks, what they leave, and the worker that works it off."""
+"""Git's hooks, and the spool in which all hooks leave events for the worker."""

@@ -25,11 +25,11 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from ..capture import alike, kin
 from ..core import record
 from ..engine import disputes, stored
 from ..engine.cache import Cache
 from ..engine.document import SUPERSEDED, TEAM
+from ..graph import alike, kin
 
 MERGE, SUPERSEDE, CONTRADICTION, VERSIONS, SHARE, CITES = "merge", disputes.SUPERSEDE, disputes.CONTRADICTION, "versions", "share", "cites"
 KINDS = (CONTRADICTION, SUPERSEDE, VERSIONS, CITES, MERGE, SHARE)  # in the order in which they are put before a person

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..anchors import reanchor, revive, where
+from ..anchors import names, reanchor, revive, then, where
 from ..core.errors import GitFailed, MemError
 from ..engine import comeback, staleness
 from ..engine.cache import Cache
 from ..engine.document import ACTIVE, SUPERSEDED
 from ..engine.filters import Filter
 from ..store import Store
-from ..timeline import names, then
 from . import memories, view
 
 

@@ -205,9 +205,6 @@ def replace(store: Store, stay: Found, gone: Iterable[Found], changes: dict[str,
     before = stay.record.data.get("supersedes")
     data["supersedes"] = sorted({*(i for i in (before if isinstance(before, list) else ()) if isinstance(i, str)), *(g.memory.id for g in others)})
     _append(store, stay.scope, data, "merge")
-    from ..agents import writeback
-
-    writeback.tend(store)
     return find(store, stay.memory.id)
 
 
@@ -221,9 +218,6 @@ def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = 
     data = record.forget(found.memory.id, found.seen, author=store.settings.author, reason=record.clean(reason)[: record.MAX_TITLE],
                          commit=found.record.data.get("commit"), head=store.repo.head())
     _append(store, found.scope, data, "forget")
-    from ..agents import writeback
-
-    writeback.tend(store)  # where an agent was given it as a file, that goes, too
     return found
 
 

@@ -21,17 +21,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from ..agents import announce
-from ..capture import alike
 from ..core import fold, record
 from ..core.digest import sha256
 from ..core.errors import Ambiguous, MemError, Refused
 from ..engine.cache import Cache
 from ..engine.document import PRIVATE
 from ..feedback import heed
+from ..graph import alike
 from ..store import Store
 from ..truth.notetree import is_hex
-from . import consolidate, memories, remember
+from . import announce, consolidate, memories, remember
 from .consolidate import CITES, CONTRADICTION, KINDS, MERGE, SHARE, SUPERSEDE, VERSIONS, Finding
 from .memories import Found
 

@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..anchors import reanchor, revive, where
+from ..anchors import reanchor, revive, then, where
 from ..engine import better, comeback, staleness, standing, stored
 from ..engine.cache import Cache
 from ..engine.filters import Filter
 from ..engine.index import ON_THE_SPOT
 from ..engine.search import Search
+from ..hooks import spool
 from ..models.llamavec import LlamaVectors, NoVectors
 from ..signing import trust
 from ..store import Store
-from ..timeline import then
 from . import view
 
 
@@ -146,7 +146,7 @@ def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = ""
         answer["degraded"] = True
         answer["degraded_reason"] = "new memories wait to be indexed"
     if hot and answer["degraded"]:
-        store.catch_up()
+        spool.ask(store.repo.common_dir)
     return answer
 
 

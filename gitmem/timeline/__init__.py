@@ -1,1 +1,1 @@
-"""Memories against revisions: as of then, about these lines, what a branch teaches, what made them stale."""
+"""Questions to the history: about these lines, what a branch teaches, which commit made a memory stale."""

@@ -21,16 +21,15 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ..anchors import drift, removals, where
+from ..anchors import asof, drift, removals, where
 from ..anchors.ancestry import Ancestry
+from ..anchors.names import pairs_of, spec
 from ..core import lineanchor, record
 from ..core.errors import MemError
 from ..engine import stored
 from ..engine.cache import Cache
 from ..memory import memories
 from ..store import Store
-from . import asof
-from .names import pairs_of, spec
 
 PATIENCE = 60.0  # seconds git may look for renames
 _HOPS = 32  # names a path may have had

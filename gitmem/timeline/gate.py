@@ -15,12 +15,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..anchors import aging, drift, where
+from ..anchors import aging, asof, drift, then, where
 from ..engine import staleness, standing, stored
 from ..engine.cache import Cache
 from ..memory import view
 from ..store import Store
-from . import asof, then
 
 PATIENCE = 60.0  # seconds git may look for renames
 # Unknown, and no wonder: nobody ever knew what was there, there is no history, or the memory is not about this one as far as anybody knows.

@@ -21,14 +21,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..anchors import drift
+from ..anchors import asof, drift, then
 from ..core.errors import MemError, UsageError
 from ..engine import stored
 from ..engine.cache import Cache
 from ..engine.document import embed_texts, vector_text
 from ..memory import consolidate, view
 from ..store import Store
-from . import asof, then
 
 SUPERSEDES = "supersedes"
 

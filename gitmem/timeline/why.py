@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from ..anchors import drift, reanchor, revive, where
+from ..anchors import drift, names, reanchor, revive, then, where
 from ..core import lineanchor, record
 from ..core.errors import GitFailed, MemError
 from ..engine import standing, stored
@@ -26,7 +26,6 @@ from ..engine.cache import Cache
 from ..engine.filters import above
 from ..memory import view
 from ..store import Store
-from . import names, then
 
 T = TypeVar("T")
 

@@ -22,15 +22,15 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .. import sync
-from ..agents import announce, facts, receipts, takein, writeback
-from ..anchors import reanchor
-from ..capture import harvest, sources
-from ..engine import check, guard
-from ..graph import graphing
-from ..memory import proposals
-from ..store import Store, open_store
-from . import githooks, spool
+from . import sync
+from .agents import facts, receipts, takein, writeback
+from .anchors import reanchor
+from .capture import harvest, sources
+from .engine import check, guard
+from .graph import graphing
+from .hooks import githooks, spool
+from .memory import announce, proposals
+from .store import Store, open_store
 
 Event = dict[str, Any]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import time
 
-from ..anchors import drift, removals
 from ..core import record
 from ..engine import staleness, stored
 from ..engine.cache import Cache
 from ..git.layout import Repo
+from . import drift, removals
 
 PATIENCE = 5.0  # seconds: `git log --follow` reads some 30,000 commits in that time
 _HOPS = 32  # names in a row that are looked for

@@ -19,12 +19,12 @@ from __future__ import annotations
 import json
 import os
 
-from ..anchors import where
-from ..anchors.ancestry import Ancestry
 from ..core import record
 from ..core.record import Record
 from ..engine.cache import Cache, Damaged
 from ..git.layout import Repo
+from . import where
+from .ancestry import Ancestry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

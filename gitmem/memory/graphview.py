@@ -13,9 +13,9 @@ from ..core import plain, record
 from ..core.errors import UsageError
 from ..engine import stored
 from ..engine.cache import Cache
-from ..memory import memories
+from ..graph import edges, graphing
 from ..store import Store
-from . import edges, graphing
+from . import memories
 
 PATIENCE = 30.0  # seconds; a worker goes on, where the graph is in use
 CENTRAL = 5  # memories shown of a community

@@ -14,10 +14,10 @@ from typing import Any
 from ..core import record
 from ..engine.cache import Cache, Damaged
 from ..engine.document import ACTIVE, scope_name
-from ..memory import memories
+from ..signing import trust
+from ..signing.signature import BAD, NONE, REVOKED, Verdict
 from ..store import Store
-from . import trust
-from .signature import BAD, NONE, REVOKED, Verdict
+from . import memories
 
 _SEALED = ("good", "untrusted", "expired")  # a key stood behind the text, whatever it is worth here
 
