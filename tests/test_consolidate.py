@@ -424,3 +424,11 @@ def test_a_prompt_is_told_that_a_memory_is_contradicted(place: Place) -> None:
     payload = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": "s", "cwd": str(place.repo), "prompt": "On which day is the staging database wiped?"})
     told = place.lab.mem(place.repo, "hook", "UserPromptSubmit", stdin=payload)
     assert f'contradicted_by=\\"{b[:8]}' in told and f'contradicted_by=\\"{a[:8]}' in told
+    block = place.lab.mem(place.repo, "context")
+    assert f'contradicted_by="{b[:8]}"' in block and f'contradicted_by="{a[:8]}"' in block
+    assert f"contradicted_by {b[:8]}" in place.lab.mem(place.repo, "context", "--format", "md")
+    listed = {m["id"]: m for section in json.loads(place.lab.mem(place.repo, "context", "--format", "json"))["working_memory"].values() for m in section}
+    listed.update({m["id"]: m for m in json.loads(place.lab.mem(place.repo, "context", "--format", "json"))["relevant_memories"]})
+    assert listed[a]["contradicts"] == [b]
+    place.lab.mem(place.repo, "edit", a, "-m", "The staging database is kept for a month")
+    assert "contradicted_by" not in place.lab.mem(place.repo, "context")

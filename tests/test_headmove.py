@@ -373,6 +373,11 @@ def test_a_branch_that_was_given_up_is_said_and_sinks_below_an_open_one(lab: Lab
         assert same(found) == same(full(store)) and sorted(s.reason for s in found.values()) == ["", standing.ABANDONED]
     hits = {h["body"].split()[5]: h for h in lab.json(repo, "recall", "retry budget of the queue")["hits"]}
     assert hits["left"]["anchor"]["reason"] == standing.ABANDONED and hits["left"]["score"] < hits["open"]["score"]
+    lab.git(repo, "config", "mem.promptContext", "true")
+    prompt = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": "s", "cwd": str(repo), "prompt": "retry budget of the queue"})
+    for told in (json.loads(lab.mem(repo, "hook", "UserPromptSubmit", stdin=prompt))["hookSpecificOutput"]["additionalContext"], lab.mem(repo, "context")):
+        (left,), (open_,) = ([row for row in told.splitlines() if f"the {name} queue" in row] for name in ("left", "open"))
+        assert f'state="unmerged" branch="left" reason="{standing.ABANDONED}"' in left and 'state="unmerged"' in open_ and "reason=" not in open_
     lab.git(repo, "branch", "again", hits["left"]["anchor"]["commit"])
     with opened(repo) as store:
         assert {s.reason for s in kept(store).values()} == {""}

@@ -148,3 +148,10 @@ def test_an_anchor_that_no_memory_has_any_more_is_taken_out() -> None:
 def test_index_asks_for_what_hooks_will_read(lab: Lab, repo: pathlib.Path) -> None:
     lab.mem(repo, "index")
     assert states(repo) == asked(repo)
+
+
+@pytest.mark.parametrize("of", [standing.ASKED, standing.UNASKED])
+def test_what_was_given_up_counts_less_than_what_is_open(of: standing.Weights) -> None:
+    left, open_ = standing.weight(standing.UNMERGED, standing.ABANDONED, of), standing.weight(standing.UNMERGED, "", of)
+    assert 0 < left < open_ == standing.weight(standing.UNKNOWN, standing.ABSENT, of) < standing.weight(standing.UNKNOWN, standing.WAITING, of) <= 1
+    assert standing.weight(standing.REACHABLE, "", of) == standing.weight(standing.SQUASHED, "", of) == 1

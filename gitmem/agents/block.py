@@ -39,7 +39,7 @@ NOTHING = "no memories here yet; git mem remember TEXT keeps one"
 class Item:
     """One memory in a block. `text` is all of it; `most` says how many characters are shown."""
 
-    __slots__ = ("_written", "aged", "at", "author", "branch", "commit", "id", "into", "most", "paths", "private", "reason", "replaced", "section", "similar", "state", "text", "title", "type", "why")
+    __slots__ = ("_written", "against", "aged", "at", "author", "branch", "commit", "id", "into", "most", "paths", "private", "reason", "replaced", "section", "similar", "state", "text", "title", "type", "why")
 
     def __init__(self, id: str, type: str, text: str, *, title: str = "", at: str = "", author: str = "", branch: str = "", commit: str = "", state: str = "unknown",
                  reason: str = "", into: str = "", paths: Sequence[str] = (), private: bool = False, why: Sequence[str] = (), section: str = RELEVANT,
@@ -53,7 +53,7 @@ class Item:
         self.branch = branch
         self.commit = commit
         self.state = state
-        self.reason = reason  # why the state is unknown
+        self.reason = reason  # why the state is unknown, or that nothing holds an unmerged commit any more
         self.into = into
         self.paths = list(paths)
         self.aged = staleness.of(dict(enumerate(aged)), len(self.paths))  # what became of each path
@@ -62,6 +62,7 @@ class Item:
         self.section = section
         self.replaced = ""  # the branch or commit on which it was superseded, where that is not merged here
         self.similar: list[str] = []  # ids of memories that say the same
+        self.against: list[str] = []  # ids of memories that contradict it (`disputes`)
         self.most = SHORT
         self._written: tuple[int, str, str] = (0, "", "")  # the XML of a length and a section
 
@@ -88,8 +89,12 @@ class Item:
             out.append(("state", self.state))
             if self.state == "unmerged" and self.branch:
                 out.append(("branch", shortened(self.branch, _NAME)))
+            if self.reason == standing.ABANDONED:
+                out.append(("reason", self.reason))
         if self.replaced:
             out.append(("superseded_on", shortened(self.replaced, _NAME)))
+        if self.against:
+            out.append(("contradicted_by", opponents(self.against)))
         if self.private:
             out.append(("scope", "private"))
         stale = staleness.remark(self.aged)
@@ -129,7 +134,7 @@ class Item:
                 "anchor": {"commit": self.commit or None, "branch": self.branch or None, "state": self.state, **({"squashed_into": self.into} if self.into else {}),
                            **({"reason": self.reason} if self.reason else {})},
                 "paths": [{"path": path, "state": s.state, **({"now": s.now} if s.now else {})} for path, s in zip(self.paths, self.aged, strict=True)],
-                "staleness": self.staleness, "why": self.why, "similar": self.similar}
+                "staleness": self.staleness, "why": self.why, "similar": self.similar, **({"contradicts": self.against} if self.against else {})}
 
 
 class Block:
@@ -259,6 +264,11 @@ def shortened(text: str, most: int) -> str:
 def ending(path: str, most: int) -> str:
     """A path, cut at its beginning: the end tells more."""
     return path if len(path) <= most else "…" + path[-most + 1 :]
+
+
+def opponents(ids: Sequence[str]) -> str:
+    """The first few of the memories that contradict one, as they are named to an agent."""
+    return " ".join([id[:ID] for id in ids[:3]])
 
 
 def units(text: str) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 
 from ..core import record, text
-from ..engine import comeback, learned, staleness, standing, stored
+from ..engine import comeback, disputes, learned, staleness, standing, stored
 from ..engine.document import PRIVATE
 from ..engine.filters import Filter
 from ..signing import trust
@@ -200,6 +200,7 @@ class _Candidates:
         aged = self.aged(self.cache, best, here.head)
         learnt = learned.values(self.cache, best)
         back = comeback.told(self.cache, best)
+        against = disputes.of(self.cache, [str(data["id"]) for _, data, _ in loaded])
         out = []
         for row, data, scope in loaded:
             named = stored.paths(data)
@@ -212,6 +213,7 @@ class _Candidates:
                         private=scope == PRIVATE, why=self._why(row), aged=ages)
             if row in back:
                 item.replaced = back[row][1] or back[row][2][:ID]
+            item.against = against.get(str(data["id"]), [])
             out.append((scores[row] * relevance.prior(stand.state, data.get("confidence"), learnt.get(row), staleness.worst(ages), stand.reason) + AGAIN * (item.id in again), item))
         return out
 

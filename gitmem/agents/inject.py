@@ -13,7 +13,7 @@ how it was found. An answer that not all memories were asked for says so.
 from __future__ import annotations
 
 from ..core import plain, record
-from ..engine import comeback, staleness, standing, stored
+from ..engine import comeback, disputes, staleness, standing, stored
 from ..engine.standing import WAITING, Stand
 from . import block, ready
 
@@ -150,13 +150,9 @@ def _load(cache: ready.Cache, rows: Sequence[tuple[int, str]], states: Mapping[s
         for item in out:
             _, branch, commit = ids.get(str(item.data["id"]), ([], "", ""))
             item.replaced = branch or commit[: block.ID]
-    # Where nothing was ever proposed, nothing more is looked at.
-    if out and cache.db.execute("SELECT 1 FROM line WHERE op = 'suggest' LIMIT 1").fetchone():
-        from ..engine import disputes
-
-        against = disputes.of(cache, [str(item.data["id"]) for item in out])
-        for item in out:
-            item.against = against.get(str(item.data["id"]), [])
+    against = disputes.of(cache, [str(item.data["id"]) for item in out])
+    for item in out:
+        item.against = against.get(str(item.data["id"]), [])
     return out
 
 
@@ -206,7 +202,7 @@ def _tags(item: Found) -> str:
     names = [("id", str(data["id"])[: block.ID]), ("type", word("type") or record.DEFAULT_TYPE), ("date", (word("created") or word("at"))[:10]),
              ("state", item.stand.state if item.stand and item.stand.state != "reachable" else ""),
              ("branch", word("branch") if item.stand and item.stand.state == "unmerged" else ""),
-             ("superseded_on", item.replaced), ("stale", block.ending(staleness.remark(item.aged), 72)), ("contradicted_by", " ".join(i[: block.ID] for i in item.against[:3])), ("provenance", word("provenance")), ("scope", "private" if item.scope == 2 else ""), ("files", " ".join([path for path, _ in stored.paths(data)[:_PATHS]])), ("found", item.how)]
+             ("reason", item.stand.reason if item.stand and item.stand.reason == standing.ABANDONED else ""), ("superseded_on", item.replaced), ("stale", block.ending(staleness.remark(item.aged), 72)), ("contradicted_by", block.opponents(item.against)), ("provenance", word("provenance")), ("scope", "private" if item.scope == 2 else ""), ("files", " ".join([path for path, _ in stored.paths(data)[:_PATHS]])), ("found", item.how)]
     return "<memory" + "".join([f' {name}="{plain.quoted(block.shortened(value, 120), lines=False)}"' for name, value in names if value]) + ">\0</memory>\n"
 
 

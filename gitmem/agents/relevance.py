@@ -13,8 +13,7 @@ from __future__ import annotations
 from math import exp, log
 
 from ..core import credit
-from ..engine import staleness
-from ..engine.standing import ABANDONED, ABSENT
+from ..engine import staleness, standing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
 PATHS, HAND, BRANCH, RECENT, AGE = 0.7, 0.7, 1.0, 0.05, 0.3
 TOUCHED, OWN = 1.0, 0.5  # of the files at hand: those of the session, those of the branch
 HALF = 30.0  # days after which age has lost half of its share
-UNMERGED = 0.5  # prior of a memory from a branch that HEAD does not contain
-LEFT = 0.4  # of one from a branch that was given up: nothing holds its commit
-UNKNOWN = 0.9  # and of one whose place in the history is not known
-DOUBT = 0.2  # how much of a score full doubt of its writer can take away
 
 
 def path_scores(weights: Mapping[str, float], holders: Mapping[str, Iterable[int]], total: int) -> dict[int, float]:
@@ -84,7 +79,5 @@ def score(paths: float, hand: float, branch: float, recent: float, age: float) -
 
 def prior(state: str, confidence: object, learned: float | None = None, stale: str = "", reason: str = "") -> float:
     """What a score is multiplied by: the branch it stands on, what its writer thought of it, what use has taught (0 to 1, None where nothing is known), what became of its files."""
-    out = (LEFT if reason == ABANDONED else UNMERGED if state == "unmerged" or reason == ABSENT else UNKNOWN if state == "unknown" else 1.0) * staleness.FACTORS.get(stale, 1.0)
-    if isinstance(confidence, (int, float)) and not isinstance(confidence, bool) and 0 <= confidence <= 1:
-        out *= 1 - DOUBT * (1 - confidence)
+    out = standing.weight(state, reason, standing.UNASKED) * staleness.FACTORS.get(stale, 1.0) * credit.doubted(confidence)
     return out if learned is None else out * credit.factor(learned)

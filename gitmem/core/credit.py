@@ -39,6 +39,7 @@ UNSAID = 0.5
 WEIGHT = 1.0
 NEGLECT = {"prompt": 0.05, "tool": 0.05, "start": 0.0125, "subagent": 0.0125, "compact": 0.0}
 GAIN = 0.5
+DOUBT = 0.2  # how much of a score full doubt of its writer takes away
 DROP = 0.25  # what one contradiction leaves of a confidence
 _MOST = 10_000  # a count in a record of others
 
@@ -70,6 +71,13 @@ def start(stated: object, provenance: object) -> float:
     if isinstance(stated, (int, float)) and not isinstance(stated, bool) and 0 <= stated <= 1:
         return float(stated)
     return START.get(provenance, UNSAID) if isinstance(provenance, str) else UNSAID
+
+
+def doubted(stated: object) -> float:
+    """What a score is multiplied with for what its writer thought of it."""
+    if isinstance(stated, (int, float)) and not isinstance(stated, bool) and 0 <= stated <= 1:
+        return 1 - DOUBT * (1 - stated)
+    return 1.0
 
 
 def value(found: Evidence) -> float:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from math import prod
 
 from ..core import credit
-from . import learned, staleness
-from .standing import ABANDONED, ABSENT, UNMERGED
+from . import learned, staleness, standing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
 
     Standing = Callable[[Iterable[str]], Mapping[str, Stand]]
 
-BRANCH = 0.8  # of a memory from a branch that HEAD does not contain
-LEFT = 0.65  # of one from a branch that was given up: nothing holds its commit any more
-DOUBT = 0.2  # how much of a score full doubt can take away
 # How much the company of all others of the first CORE hits, in one community of the graph, can add. Off by default: `tools/eval_graph.py` and
 # docs/evaluation.md say what it does. The PageRank of a memory is no prior at all: lifting by it cost 0.007 to 0.010 of nDCG@10.
 COMPANY = 0.1
@@ -45,21 +41,12 @@ def parts(cache: Cache, rows: Sequence[int], stand: Standing | None, company: bo
     stands = stand([anchor for anchor, _ in known.values() if anchor]) if stand else {}
     credits = _credit(cache, rows)
     beside = _company(cache, rows) if company else {}
-    return {row: {"stated": _stated(confidence), "branch": _branch(stands.get(anchor)), "credit": credits.get(row, 1.0), "stale": staleness.FACTORS.get((aged or {}).get(row, ""), 1.0), **({"company": beside[row]} if row in beside else {})}
+    return {row: {"stated": credit.doubted(confidence), "branch": _branch(stands.get(anchor)), "credit": credits.get(row, 1.0), "stale": staleness.FACTORS.get((aged or {}).get(row, ""), 1.0), **({"company": beside[row]} if row in beside else {})}
             for row in rows for anchor, confidence in [known[row]]}
 
 
 def _branch(stand: Stand | None) -> float:
-    if stand is None:
-        return 1.0
-    if stand.state == UNMERGED:
-        return LEFT if stand.reason == ABANDONED else BRANCH
-    return BRANCH if stand.reason == ABSENT else 1.0  # HEAD's whole history is here, so it is not in it
-
-
-def _stated(confidence: float | None) -> float:
-    """What its writer thought of it."""
-    return 1.0 if confidence is None else 1 - DOUBT * (1 - confidence)
+    return 1.0 if stand is None else standing.weight(stand.state, stand.reason, standing.ASKED)
 
 
 def _credit(cache: Cache, rows: Sequence[int]) -> dict[int, float]:
