@@ -10,11 +10,13 @@ import pytest
 from conftest import Lab
 from places import head, opened
 
-from gitmem.anchors import drift, marks, removals, where
+from gitmem.anchors import aging, drift, marks, removals, where
 from gitmem.anchors.drift import State
 from gitmem.core import lineanchor
+from gitmem.engine import staleness
 from gitmem.engine.cache import Cache
 from gitmem.engine.standing import UNBORN, WAITING
+from gitmem.memory import remember
 
 TEXT = "".join(f"line {i} of the text\n" for i in range(40))
 
@@ -321,6 +323,25 @@ def test_the_partial_probe_can_fail(tale: Tale) -> None:
 
 
 # --- lines --------------------------------------------------------------------
+
+def test_what_is_kept_of_a_file_of_another_branch_follows_what_its_successor_says(tale: Tale) -> None:
+    """It is compared with HEAD's whole tree: a file that was there already may become like it, or no longer be."""
+    tale.git("checkout", "-q", "-b", "topic")
+    tale.write("new.txt", TEXT.replace("text", "novel")).commit()
+    asked = tale.wanted("new.txt")
+    with opened(tale.repo) as store:
+        remember.remember(store, [{"body": "the novel is generated", "commit": asked[0], "paths": ["new.txt"]}])
+    tale.git("checkout", "-q", "main")
+    told = []
+    for name, text in (("b.txt", "b\n"), ("novel.txt", "nothing\n"), ("novel.txt", TEXT.replace("text", "novel") + "more\n"), ("novel.txt", "nothing\n"), ("novel.txt", TEXT.replace("text", "novel"))):
+        tale.write(name, text).commit()
+        with opened(tale.repo) as store:
+            assert store.with_cache(lambda cache, store=store: aging.keep_up(store.repo, cache, store.repo.heads(), 60.0))[0]
+            ((_, states),) = store.with_cache(lambda cache, store=store: staleness.read(cache, range(9), store.repo.head()))[0].items()
+        assert states[0] == tale.state(asked)
+        told.append(states[0].row()[:2])
+    assert told == [("gone", ""), ("gone", ""), ("changed", "novel.txt"), ("gone", ""), ("renamed", "novel.txt")]
+
 
 CODE = """import os
 

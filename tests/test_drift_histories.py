@@ -220,9 +220,7 @@ def test_what_is_kept_for_a_head_is_what_git_says_wherever_head_came_from(lab: L
                 made += 1
             remember.remember(store, drafts)
 
-            inside = {world.ids[n] for n in world.ancestors(at)}
-
-            def both(cache: Cache, head: str = world.ids[at], store: object = store, inside: set[str] = inside) -> tuple[object, object]:
+            def both(cache: Cache, head: str = world.ids[at], store: object = store) -> tuple[object, object]:
                 from gitmem.store import Store
 
                 assert isinstance(store, Store)
@@ -233,8 +231,6 @@ def test_what_is_kept_for_a_head_is_what_git_says_wherever_head_came_from(lab: L
                 for row, (data, _, _) in zip(rows, stored.load(cache, rows), strict=True):
                     wanted = [(stored.commit_of(data), *where) for where in stored.places(data)]
                     fresh[row] = dict(enumerate(drift.states(store.repo, cache, wanted, head, 60.0)))
-                    if stored.commit_of(data) not in inside:  # compared with the whole tree: asked again where something was added to it
-                        assert set(kept.pop(row)) == set(fresh.pop(row))
                 return kept, fresh
 
             kept, fresh = store.with_cache(both)[0]

@@ -52,6 +52,23 @@ def test_code_that_became_a_comment_is_not_found() -> None:
     assert found(b"# a comment\n# x = 1\n", "2", b"# a comment\nx = 1\n") is None
 
 
+def test_a_comma_at_the_end_of_the_lines_counts_like_one_within() -> None:
+    was, now = b"f(\n    a,\n    b,\n)\n", b"f(\n    a,\n)\n"
+    assert found(now, "2", was) == (2, 2) and found(was, "2", now) == (2, 2)
+    assert found(b"f(\n    b,\n    a\n)\n", "2", was) == (3, 3)
+    assert found(b"f(\n    a + b,\n)\n", "2", was) is None
+    assert found(b"f(a)\n", "2", was) is None  # `b` is out of the call
+    assert found(b"x\n,\n", "2", b"y\n,\n") == (2, 2)
+
+
+def test_lines_at_the_ends_that_say_nothing_go_along() -> None:
+    was = b"#\n# one\n#\n\nx = 1\n"
+    content = lineanchor.anchor(was, "1-4")
+    assert lineanchor.find(was, "1-4", content, was) == (1, 4)
+    assert lineanchor.find(b"y = 2\n" + was, "1-4", content, was) == (2, 5)
+    assert lineanchor.find(b"# one\nx = 1\n", "1-4", content, was) == (1, 1)
+
+
 def test_words_are_not_found_inside_of_longer_ones() -> None:
     assert found(b"max = 10\n", "1", b"x = 1\n") is None
     assert found(b"y = 2; x = 1; z = 3\n", "1", b"x = 1\n") == (1, 1)

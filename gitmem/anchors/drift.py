@@ -41,7 +41,7 @@ ON_THE_SPOT = 1.0  # seconds an answer waits for what git has to look up in the 
 NO_BLOB = "it was not there when the memory was made"
 LONG = "the text its lines were taken from is not here, and the file is too long to look for them"
 LARGE = "git takes too long to say what a commit renamed"
-ANY = ""  # among the names on the way: what is compared with the whole tree depends on all that is new in it
+ANY = "."  # among the names on the way: what is compared with the whole tree depends on every file of it, also on what another one says now
 _MANY = 2_000  # names asked about from which reading the whole tree is faster
 _EMPTY = ("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391", "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813")
 

@@ -119,13 +119,29 @@ class Layout:
     def places(self, state: str, part: str) -> list[tuple[int, int]]:
         """[(first, last line)] of each place where `part`, a `range` of some text, stands on its own."""
         out = []
-        at = self.flat.find(part) if part else -1
+        core = part.removesuffix(",") or part  # a comma at its end is none here where a bracket closes on the next line
+        at = self.flat.find(core) if core else -1
         while at >= 0:
-            end = at + len(part)
-            if self.state_at(at) == state and not self._joined(at) and not self._joined(end):
+            end = at + len(core)
+            whole = core == part or self.flat.startswith(",", end) or (self.flat.startswith(_CLOSERS, end) and self.line_of(end) > self.line_of(end - 1))
+            if whole and self.state_at(at) == state and not self._joined(at) and not self._joined(end):
                 out.append((self.line_of(at), self.line_of(end - 1)))
-            at = self.flat.find(part, at + 1)
+            at = self.flat.find(core, at + 1)
         return out
+
+    def margins(self, first: int, last: int) -> tuple[int, int]:
+        """How many of some lines have nothing that counts before the others, and after them."""
+        full = [n for n in range(first, min(last, len(self._lines)) + 1) if self._lines[n - 1]]
+        return (full[0] - first, min(last, len(self._lines)) - full[-1]) if full else (0, 0)
+
+    def widened(self, found: tuple[int, int], margins: tuple[int, int]) -> tuple[int, int]:
+        """These lines with those beside them that have nothing that counts either, at most as many as `margins` says."""
+        first, last = found
+        while first > max(1, found[0] - margins[0]) and not self._lines[first - 2]:
+            first -= 1
+        while last < min(len(self._lines), found[1] + margins[1]) and not self._lines[last]:
+            last += 1
+        return first, last
 
 
 def _wordly(c: str) -> bool:
@@ -172,7 +188,8 @@ def find(raw: bytes | Layout, lines: str, content: str, before: bytes | Layout |
     state, part = old.range(*was) if old is not None else ("", "")
     if not part or (content and digest(state, part) != content):
         state, part = _hashed(there, content)
-    return min(there.places(state, part), key=lambda found: (abs(found[0] - was[0]), found), default=None)
+    margins = old.margins(*was) if old is not None else (0, 0)
+    return min((there.widened(found, margins) for found in there.places(state, part)), key=lambda found: (abs(found[0] - was[0]), found), default=None)
 
 
 def _hashed(there: Layout, content: str) -> tuple[str, str]:
@@ -188,4 +205,6 @@ def _hashed(there: Layout, content: str) -> tuple[str, str]:
         state, part = there.state_at(at), there.flat[at : at + n]
         if digest(state, part) == content:
             return state, part
+        if part.endswith(_CLOSERS) and digest(state, part[:-1] + ",") == content:
+            return state, part[:-1] + ","
     return "", ""
