@@ -85,9 +85,7 @@ def test_text_without_words_is_zero_and_matches_nothing(table: StaticTable, text
     other = table.vector("database")
     assert embed.cosine(zero, other) == 0.0
     assert embed.cosine(zero, zero) == 0.0
-    codes = embed.sign_code(zero) + embed.sign_code(other)
-    assert scan.search(codes, [zero, other], zero, 5) == []
-    assert [row for _, row in scan.search(codes, [zero, other], other, 5)] == [1]
+    assert [row for _, row in scan.rescore([zero, other], other, [0, 1])] == [1]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +244,7 @@ def _new_modules(statement: str) -> set[str]:
 
 
 def test_hot_path_loads_nothing_heavy() -> None:
-    loaded = _new_modules("from gitmem.engine import embed, scan; t = embed.StaticTable(); v = t.vector('wrong Café'); scan.search(embed.sign_code(v), [v], v, 1)")
+    loaded = _new_modules("from gitmem.engine import embed, scan; t = embed.StaticTable(); v = t.vector('wrong Café'); scan.nearest(embed.sign_code(v), embed.sign_code(v), 1); scan.rescore([v], v, [0])")
     assert "gitmem.engine.scan" in loaded
     assert not loaded & _HEAVY
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitmem.graph.communities import communities, modularity
+from gitmem.graph.communities import communities
 from gitmem.graph.pagerank import DAMPING, ROUNDS, pagerank
 
 Links = list[dict[int, float]]
@@ -104,6 +104,22 @@ def parts(at: list[int]) -> list[set[int]]:
     for node, name in enumerate(at):
         out.setdefault(name, set()).add(node)
     return list(out.values())
+
+
+def modularity(links: list[dict[int, float]], at: list[int]) -> float:
+    """How much more weight lies within communities than chance would put there: below 0 to nearly 1; 0 where there is no edge."""
+    degree = [sum(out.values()) + out.get(node, 0.0) for node, out in enumerate(links)]
+    total = sum(degree)
+    if total <= 0:
+        return 0.0
+    inner: dict[int, float] = {}
+    weight: dict[int, float] = {}
+    for node, out in enumerate(links):
+        weight[at[node]] = weight.get(at[node], 0.0) + degree[node]
+        for other, w in out.items():
+            if at[other] == at[node]:
+                inner[at[node]] = inner.get(at[node], 0.0) + (2 * w if other == node else w)
+    return sum([inner.get(name, 0.0) / total - (weight[name] / total) ** 2 for name in weight])
 
 
 def test_modularity_is_that_of_networkx_and_as_good_as_its_own_search() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gitmem.engine import embed, scan, vectors
 from gitmem.engine.embed import StaticTable
-from gitmem.engine.vectors import Matrix, embed_many, write_table
+from gitmem.engine.vectors import embed_many, write_table
 
 ROOT = Path(__file__).resolve().parent.parent
 HOSTILE = [
@@ -76,25 +76,6 @@ def _near_duplicates(count: int, dims: int, seed: int) -> list[bytes]:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    count=st.integers(0, 700),
-    dims=st.sampled_from([8, 64, 256, 384, 512]),
-    k=st.sampled_from([0, 1, 5, 200, 350]),
-    seed=st.integers(0, 2**32),
-    share=st.sampled_from([None, 0.0, 0.1, 0.6]),
-)
-def test_both_searches_give_the_same_answer(count: int, dims: int, k: int, seed: int, share: float | None) -> None:
-    many = _near_duplicates(count, dims, seed)
-    numbers = random.Random(seed)
-    rows = None if share is None else [i for i in range(count) if numbers.random() < share]
-    matrix = Matrix(many, dims)
-    codes = b"".join(map(embed.sign_code, many))
-    assert matrix.codes() == codes
-    for query in [numbers.randbytes(dims), bytes(dims), *many[:2]]:
-        assert matrix.search(query, k, rows) == scan.search(codes, many, query, k, rows)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
     width=st.sampled_from([1, 7, 32, 48, 62, 63, 64]),
     count=st.integers(0, 120),
     k=st.integers(0, 130),
@@ -141,8 +122,6 @@ def test_wrong_sizes_are_refused() -> None:
         scan.nearest(bytes(64), bytes(32), 1, [2])
     with pytest.raises(ValueError, match="dimensions"):
         scan.rescore([bytes(255)], bytes([1]) * 256, [0])
-    with pytest.raises(ValueError, match="dimensions"):
-        Matrix([bytes(256)], 256).search(bytes(64), 1)
 
 
 # --- writing tables ------------------------------------------------------

@@ -41,7 +41,6 @@ class Call:
         self.payload = payload
         self.environ = environ
         self.out = out
-        self.begun = begun
         self.until = begun + INPUT
         self.here: Here | None = None
         self.cwd = ""

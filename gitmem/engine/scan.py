@@ -1,8 +1,8 @@
 """Nearest neighbours over sign codes, in plain Python.
 
 Owns: the search order (Hamming distance of sign codes, then exact cosine of
-the few that are left). Promise: standard library only, exact, and the same
-order as `vectors.Matrix.search`, ties going to the lower row.
+the few that are left). Promise: standard library only, exact,
+ties going to the lower row.
 
 The work is done column by column: byte j of every code is one slice, one
 `bytes.translate` turns it into "bits that differ from the question's byte j",
@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 from math import sqrt
 
-from gitmem.engine.embed import sign_code, square
+from .embed import square
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     Buffer = bytes | bytearray | memoryview
 
-CANDIDATES = 200  # rescored by cosine after the Hamming scan
 _CHUNK = 16384  # rows at a time: columns stay in the processor's cache
 _ROWS = 4096  # rescored at a time: 4 MB
 
@@ -110,23 +109,6 @@ def _select(distances: bytes, k: int) -> list[tuple[int, int]]:
 
 def _select_wide(distances: list[int], k: int) -> list[tuple[int, int]]:
     return [(distances[i], i) for i in sorted(range(len(distances)), key=distances.__getitem__)[:k]]
-
-
-def search(
-    codes: Buffer,
-    vectors: Mapping[int, bytes] | Sequence[bytes] | Callable[[int], bytes],
-    query_vector: bytes,
-    k: int,
-    rows: Sequence[int] | None = None,
-) -> list[tuple[float, int]]:
-    """The best `k` as (cosine, row): Hamming candidates, then exact cosines.
-
-    A zero question finds nothing. `vectors` is asked only for candidates.
-    """
-    if k <= 0 or not any(query_vector):
-        return []
-    near = nearest(codes, sign_code(query_vector), max(k, CANDIDATES), rows)
-    return rescore(vectors, query_vector, [row for _, row in near])[:k]
 
 
 def rescore(

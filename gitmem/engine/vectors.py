@@ -1,10 +1,9 @@
 """Vectors in bulk: the one home of numpy.
 
-Owns: embedding thousands of texts, searching in memory over many vectors,
-and writing table files. Promise: every answer is the one that `embed` and
-`scan` give in plain Python, bit for bit; only the speed differs, and numpy
-costs 50 to 100 ms to import, so no hook comes here. Needs numpy >= 2.0
-(`bitwise_count`).
+Owns: embedding thousands of texts, pairs that lie near each other, and writing
+table files. Promise: a text's vector is the one that `embed` makes in plain
+Python, bit for bit; only the speed differs, and numpy costs 50 to 100 ms to
+import, so no hook comes here.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any
 
-from gitmem.engine.embed import HEADER, HEADS, MAGIC, ROW_BITS, StaticTable, sign_code, space_id
-from gitmem.engine.scan import CANDIDATES
+from .embed import HEADER, HEADS, MAGIC, ROW_BITS, StaticTable, space_id
 
 # Two BLAS threads on a busy machine took 700 ms for what one does in 31, and
 # numpy reads the setting only while it is imported. The variables are put back
@@ -123,62 +121,6 @@ def quantise_rows(sums: Array) -> Array:
     top[top == 0] = 1
     out: Array = ((254 * sums + top) // (2 * top)).astype(np.int8)
     return out
-
-
-class Matrix:
-    """Many vectors of one space in memory, for batches of questions.
-
-    Takes vectors as `embed` makes them. `search` equals `scan.search`.
-    """
-
-    def __init__(self, vectors: Sequence[bytes] | Array, dims: int) -> None:
-        if not isinstance(vectors, np.ndarray):
-            vectors = np.frombuffer(b"".join(vectors), np.int8)
-        self.vectors: Array = vectors.astype(np.int8, copy=False).reshape(-1, dims)
-        self.dims = dims
-        codes = np.packbits(self.vectors > 0, axis=1)
-        self._word = np.uint64 if codes.shape[1] % 8 == 0 else np.uint8
-        self._codes: Array = np.ascontiguousarray(codes).view(self._word)
-        squares = np.empty(len(self.vectors), np.int64)
-        for start in range(0, len(self.vectors), 4096):
-            part = self.vectors[start : start + 4096].astype(np.int32)
-            squares[start : start + 4096] = np.einsum("ij,ij->i", part, part)
-        self._squares = squares
-
-    def __len__(self) -> int:
-        return len(self.vectors)
-
-    def codes(self) -> bytes:
-        """All sign codes end to end, as `scan.nearest` takes them."""
-        return self._codes.tobytes()
-
-    def search(self, query_vector: bytes, k: int, rows: Sequence[int] | Array | None = None) -> list[tuple[float, int]]:
-        """The best `k` as (cosine, row): Hamming candidates, then exact cosines."""
-        if len(query_vector) != self.dims:
-            raise ValueError(f"a question of {len(query_vector)} dimensions for {self.dims}")
-        asked = np.frombuffer(query_vector, np.int8).astype(np.int32)
-        query_square = int(asked @ asked)
-        if not query_square or k <= 0:
-            return []
-        allowed = None if rows is None else np.asarray(rows, dtype=np.intp)
-        codes = self._codes if allowed is None else self._codes[allowed]
-        if not len(codes):
-            return []
-        code: Array = np.frombuffer(sign_code(query_vector), self._word)
-        distances = np.bitwise_count(codes ^ code).sum(axis=1, dtype=np.uint16)
-        wanted = max(k, CANDIDATES)
-        if wanted < len(distances):
-            limit = np.partition(distances, wanted - 1)[wanted - 1]
-            near = np.flatnonzero(distances <= limit)
-            near = near[np.argsort(distances[near], kind="stable")[:wanted]]
-        else:
-            near = np.arange(len(distances))
-        found = near if allowed is None else allowed[near]
-        found = found[self._squares[found] > 0]
-        dots = self.vectors[found].astype(np.int32) @ asked
-        cosines = dots / np.sqrt((self._squares[found] * query_square).astype(np.float64))
-        best = np.lexsort((found, -cosines))[:k]
-        return list(zip(cosines[best].tolist(), found[best].tolist(), strict=True))
 
 
 def near_pairs(vectors: Sequence[bytes], dims: int, first: int, floor: float, most: int) -> Iterator[tuple[int, list[tuple[int, int, float]]]]:

@@ -1,8 +1,8 @@
-"""Communities by modularity (Louvain), and the modularity of any division. Pure, plain Python, no chance.
+"""Communities by modularity (Louvain). Pure, plain Python, no chance.
 
 Promise: the same graph gives the same division in every process: nodes are
 taken in their order, ties go to the lower number. Every node is in exactly one
-community; nodes without an edge are alone in theirs. `tests/test_communities.py`
+community; nodes without an edge are alone in theirs. `tests/test_pagerank.py`
 compares the modularity with networkx.
 """
 
@@ -89,19 +89,3 @@ def _merged(links: Links, number: Sequence[int], count: int) -> list[dict[int, f
             # Each inner edge is met from both of its sides.
             out[a][b] = out[a].get(b, 0.0) + (w / 2 if a == b and other != node else w)
     return out
-
-
-def modularity(links: Links, at: Sequence[int]) -> float:
-    """How much more weight lies within communities than chance would put there: below 0 to nearly 1; 0 where there is no edge."""
-    degree = [sum(out.values()) + out.get(node, 0.0) for node, out in enumerate(links)]
-    total = sum(degree)
-    if total <= 0:
-        return 0.0
-    inner: dict[int, float] = {}
-    weight: dict[int, float] = {}
-    for node, out in enumerate(links):
-        weight[at[node]] = weight.get(at[node], 0.0) + degree[node]
-        for other, w in out.items():
-            if at[other] == at[node]:
-                inner[at[node]] = inner.get(at[node], 0.0) + (2 * w if other == node else w)
-    return sum([inner.get(name, 0.0) / total - (weight[name] / total) ** 2 for name in weight])

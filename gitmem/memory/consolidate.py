@@ -41,7 +41,6 @@ WHYS = (SAME, ALL, WORDING, AGAINST, VALUE, EDITED, YOURS, REPLACED)
 NEAREST = 0.6  # cosine from which a pair of vectors is looked at
 MOST = 8  # pairs of one memory by its vector
 CROWD = 40  # memories that name one path; of more, they are not about it
-_PART = 500  # values in one SQL condition
 _KEPT = 20_000  # memories whose texts are kept while one call compares
 # What happened once, at one commit: the same words about another commit are another event.
 _EVENTS = frozenset(["bugfix", "feature", "refactor", "change", "progress", "handoff"])

@@ -35,7 +35,6 @@ class Keys:
         self.min_trust = self._git.get("gpg.mintrustlevel", "").lower()
         self.allowed = self._file("gpg.ssh.allowedsignersfile")
         self.revoked = self._file("gpg.ssh.revocationfile")
-        self.gnupg = os.path.expanduser(self._git.get("gnupghome") or "~/.gnupg")
 
     @property
     def signing_key(self) -> str:

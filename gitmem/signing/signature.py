@@ -36,7 +36,6 @@ EXPIRED = "expired"
 REVOKED = "revoked"
 BAD = "bad"
 NONE = "none"  # no signature
-UNVERIFIED = "unverified"  # there is one, and nobody has looked yet
 
 _PATIENCE = 10.0  # seconds for one check
 _LONGEST = 64 * 1024

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..git.config import Config
     from .signature import Verdict
 
-# As `signature` has them; that module is not for the hot path.
+# As `signature` has them, which is not for the hot path; unverified: there is a signature, and nobody has looked yet.
 GOOD, UNTRUSTED, UNVERIFIED, NONE = "good", "untrusted", "unverified", "none"
 _ACCEPTED: dict[str, tuple[str, ...]] = {"signed": (GOOD, UNTRUSTED), "allowed-signers": (GOOD,)}
 _RULES = "1"  # of checking; another number has everything checked again
