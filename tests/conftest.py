@@ -7,9 +7,14 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from client.harness import VERSIONS, Client, binary
+
+from gitmem.store import Store, open_store
 
 EVAL = pathlib.Path(os.environ.get("GIT_MEM_EVAL_ROOT", pathlib.Path(__file__).resolve().parent.parent.parent / "shared" / "eval"))
 
@@ -80,3 +85,39 @@ def lab(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
                  "GIT_COMMITTER_EMAIL", "GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
         monkeypatch.setenv(name, made.env[name])
     return made
+
+
+def until(holds: Callable[[], object]) -> None:
+    """Waits for what a detached process does."""
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def repo(lab: Lab) -> pathlib.Path:
+    """A repository with two commits that captures everything; a file that needs another one has a fixture of its own."""
+    path = lab.repo(commits=2)
+    lab.mem(path, "init", "--offline")
+    lab.git(path, "config", "mem.capture", "all")
+    return path
+
+
+@pytest.fixture
+def store(repo: pathlib.Path) -> Iterator[Store]:
+    opened = open_store(os.environ, str(repo))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(params=VERSIONS)
+def client(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[Client]:
+    """The real Claude Code, in each version that is here."""
+    if binary(request.param) is None:
+        pytest.skip(f"no Claude Code {request.param} here: sh tools/fetch_clients.sh")
+    root = tmp_path / "client"
+    root.mkdir()
+    made = Client(request.param, root)
+    yield made
+    made.close()

@@ -7,7 +7,6 @@ import os
 import pathlib
 import sys
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,21 +25,6 @@ from gitmem.store import Store, open_store
 WIPED = "Remember this: the staging database is wiped every Sunday."
 TOKEN = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
 TRAILER = "Decision: orders stay in PostgreSQL, because invoices share their transaction"
-
-
-@pytest.fixture
-def repo(lab: Lab) -> pathlib.Path:
-    path = lab.repo(commits=2)
-    lab.mem(path, "init", "--offline")
-    lab.git(path, "config", "mem.capture", "all")
-    return path
-
-
-@pytest.fixture
-def store(repo: pathlib.Path) -> Iterator[Store]:
-    opened = open_store(os.environ, str(repo))
-    yield opened
-    opened.close()
 
 
 def listed(lab: Lab, repo: pathlib.Path) -> list[dict[str, Any]]:

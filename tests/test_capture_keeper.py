@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,21 +20,6 @@ from gitmem.store import Store, open_store
 
 WIPED = "Remember this: the staging database is wiped every Sunday."
 TOKEN = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
-
-
-@pytest.fixture
-def repo(lab: Lab) -> pathlib.Path:
-    path = lab.repo(commits=2)
-    lab.mem(path, "init", "--offline")
-    lab.git(path, "config", "mem.capture", "all")
-    return path
-
-
-@pytest.fixture
-def store(repo: pathlib.Path) -> Iterator[Store]:
-    opened = open_store(os.environ, str(repo))
-    yield opened
-    opened.close()
 
 
 def heard(*texts: str, role: str = "user", session: str = "s1") -> list[Candidate]:

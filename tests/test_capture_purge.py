@@ -6,7 +6,6 @@ import json
 import os
 import pathlib
 import stat
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,21 +18,6 @@ from gitmem.store import Store, open_store
 SAID = "Remember this: the caracal vault code word is sunflower everywhere"
 OTHER = "Remember this: the ledger export runs at four in the morning"
 LONG = "Remember this: " + "the export job of the billing service writes its files to a bucket that is emptied by another team every first Monday of a quarter, " * 3
-
-
-@pytest.fixture
-def repo(lab: Lab) -> pathlib.Path:
-    path = lab.repo(commits=2)
-    lab.mem(path, "init", "--offline")
-    lab.git(path, "config", "mem.capture", "all")
-    return path
-
-
-@pytest.fixture
-def store(repo: pathlib.Path) -> Iterator[Store]:
-    opened = open_store(os.environ, str(repo))
-    yield opened
-    opened.close()
 
 
 def heard(text: str, session: str = "s1", role: str = "user") -> list[Candidate]:

@@ -5,29 +5,14 @@ from __future__ import annotations
 import json
 import pathlib
 import re
-import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import Lab
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from client.harness import VERSIONS, Client, binary
+from client.harness import Client
+from conftest import Lab, until
 
 UTC = "all timestamps are UTC, the interface converts"
 CERT = "the staging certificate expires on Friday"
-
-
-@pytest.fixture(params=VERSIONS)
-def client(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[Client]:
-    if binary(request.param) is None:
-        pytest.skip(f"no Claude Code {request.param} here: sh tools/fetch_clients.sh")
-    root = tmp_path / "client"
-    root.mkdir()
-    made = Client(request.param, root)
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -188,14 +173,3 @@ def texts_of(body: dict[str, object]) -> str:
     from client.harness import texts
 
     return texts(body)
-
-
-def until(holds: object) -> None:
-    """Waits for what a detached process does."""
-    import time
-
-    assert callable(holds)
-    end = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.1)

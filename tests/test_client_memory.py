@@ -5,25 +5,10 @@ from __future__ import annotations
 import json
 import pathlib
 import re
-import sys
-from collections.abc import Iterator
 
 import pytest
+from client.harness import Client
 from conftest import Lab
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from client.harness import VERSIONS, Client, binary
-
-
-@pytest.fixture(params=VERSIONS)
-def client(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[Client]:
-    if binary(request.param) is None:
-        pytest.skip(f"no Claude Code {request.param} here: sh tools/fetch_clients.sh")
-    root = tmp_path / "client"
-    root.mkdir()
-    made = Client(request.param, root)
-    yield made
-    made.close()
 
 
 def directory(client: Client, cwd: pathlib.Path) -> pathlib.Path:

@@ -9,11 +9,10 @@ import re
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
-from conftest import Lab
+from conftest import Lab, until
 
 from gitmem.hooks import githooks, spool
 
@@ -85,14 +84,6 @@ def hook(repo: pathlib.Path, name: str, text: str, directory: str = ".git/hooks"
     path.write_text(text)
     path.chmod(mode)
     return path
-
-
-def until(condition: Callable[[], bool]) -> None:
-    for _ in range(1200):
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it never happened")
 
 
 # --- what a hook does -------------------------------------------------------

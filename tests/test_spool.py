@@ -10,10 +10,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 
 import pytest
-from conftest import Lab
+from conftest import Lab, until
 
 from gitmem import worker
 from gitmem.anchors import reanchor
@@ -26,14 +25,6 @@ def drained(mem: pathlib.Path) -> list[bytes]:
     out: list[bytes] = []
     spool.drain(str(mem), out.extend)
     return out
-
-
-def until(condition: Callable[[], bool]) -> None:
-    for _ in range(1200):
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it never happened")
 
 
 def texts(mem: pathlib.Path) -> str:
