@@ -68,6 +68,47 @@ def test_the_bound_of_a_score_is_within_what_a_prior_may_do() -> None:
     from gitmem.core import rank
 
     assert 1 + credit.GAIN <= rank.PRIOR_MAX
+    assert credit.MOST <= rank.PRIOR_MAX
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_an_answer_is_lifted_within_bounds_and_only_the_right_way(seed: int) -> None:
+    rng = random.Random(seed)
+    used, vain, against = (rng.choice([0.0, rng.random() * 10, rng.random() * 1e6]) for _ in range(3))
+    here = credit.lift(used, vain, int(against))
+    assert 1 / credit.MOST <= here <= credit.MOST
+    more = rng.random() * 10
+    assert credit.lift(used + more, vain, int(against)) >= here >= credit.lift(used, vain + more, int(against))
+    assert here >= credit.lift(used, vain, int(against) + 1)
+
+
+def test_what_nobody_tried_is_not_lifted_and_a_contradiction_outweighs_some_use() -> None:
+    assert credit.lift(0, 0) == 1.0
+    assert credit.lift(1, 0) > 1.0 > credit.lift(0, 1)
+    assert credit.lift(5, 0, 1) < 1.0
+
+
+def test_a_session_in_vain_counts_as_far_as_it_was_told_the_rest_of_what_is_found() -> None:
+    near = {1: 0.8, 2: 0.6, 3: 0.2}
+    assert credit.in_vain(near, {1: {"s": False}}) == {1: 0.0}  # told it, and something else that has nothing to do with this
+    assert credit.in_vain(near, {1: {"s": False}, 2: {"s": True}})[1] == pytest.approx(0.6 / 0.8)
+    assert credit.in_vain(near, {1: {"s": False}, 2: {"s": True}, 3: {"s": False}})[1] == pytest.approx(1.0)
+    assert credit.in_vain(near, {1: {"s": True}, 2: {"s": True}})[1] == 0.0  # it was used there
+    assert credit.in_vain(near, {1: {"s": False, "t": False, "u": False}, 2: {"s": True, "t": False}})[1] == pytest.approx(2 * 0.6 / 0.8)
+    assert credit.in_vain({1: 0.5}, {1: {"s": False}}) == {1: 0.0}
+    assert credit.in_vain({}, {}) == {}
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_sessions_in_vain_are_at_most_as_many_as_there_are_and_their_order_changes_nothing(seed: int) -> None:
+    rng = random.Random(seed)
+    near = {row: rng.random() for row in range(24)}
+    told = {row: {f"s{n}": rng.random() < 0.3 for n in rng.sample(range(12), rng.randrange(12))} for row in rng.sample(range(24), 15)}
+    found = credit.in_vain(near, told)
+    assert set(found) == set(told)
+    for row, sessions in told.items():
+        assert 0 <= found[row] <= sum(not used for used in sessions.values()) + 1e-9
+    assert credit.in_vain(near, {row: dict(rng.sample(list(sessions.items()), len(sessions))) for row, sessions in told.items()}) == found
 
 
 def test_order_repeats_and_portions_of_records_change_nothing() -> None:

@@ -146,6 +146,50 @@ def test_a_memory_that_was_used_ranks_higher_and_recall_says_why(place: Place) -
     assert f"{best['confidence']:g} (sessions: 6 used)" in place.lab.mem(place.repo, "show", second)
 
 
+def lifts(place: Place, near: dict[str, float]) -> dict[str, float]:
+    """What the scores of these memories are multiplied with, where just they are found."""
+    def read(cache: Cache) -> dict[str, float]:
+        rows = dict(cache.db.execute("SELECT id, row FROM memory").fetchall())
+        ids = {row: id for id, row in rows.items()}
+        return {ids[row]: value for row, value in learned.lifts(cache, {rows[id]: score for id, score in near.items()}).items()}
+
+    store = place.store()
+    try:
+        return store.with_cache(read)[0]
+    finally:
+        store.close()
+
+
+def test_what_was_told_in_vain_makes_room_for_the_likes_of_that_question_alone(place: Place) -> None:
+    a, b, c = place.ids
+    for n in range(4):
+        place.session(f"s{n}", [a, b])
+    place.tend()
+    assert lifts(place, {a: 0.9, c: 0.8}) == {a: 1.0}
+    beside = lifts(place, {a: 0.9, b: 0.8})
+    assert beside[a] < 1.0 and beside[b] < 1.0
+    assert lifts(place, {a: 0.9, b: 0.1, c: 0.8})[a] > beside[a]
+
+
+def test_what_a_session_was_told_at_its_start_is_not_counted_against_an_answer(place: Place) -> None:
+    a, b, _ = place.ids
+    place.session(UUID, [a, b], route="start")
+    place.tend()
+    assert lifts(place, {a: 0.9, b: 0.8}) == {a: 1.0, b: 1.0}
+
+
+def test_of_many_sessions_whole_ones_are_looked_at(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, _ = place.ids
+    for n in range(3):
+        place.session(f"s{n}", [a, b], cited=[a])
+    place.tend()
+    whole = lifts(place, {a: 0.9, b: 0.8})
+    assert whole[a] == credit.lift(3, 0) and whole[b] == credit.lift(0, 3)
+    monkeypatch.setattr(learned, "LOOKED_AT", 3)  # rows: cited and shown of one session, and half of the next
+    some = lifts(place, {a: 0.9, b: 0.8})
+    assert some[a] == whole[a] and some[b] == credit.lift(0, 1)
+
+
 def test_use_never_brings_in_what_was_not_found(place: Place) -> None:
     c = place.ids[2]
     before = [h["id"] for h in place.lab.json(place.repo, "recall", "orders invoices transaction")["hits"]]

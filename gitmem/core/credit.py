@@ -15,6 +15,10 @@ counted is not there: a memory without any evidence has no number of ours.
 
 Neglect is counted in sessions, not in days: a memory that nobody was told has
 not been tried, however old it is, and no clock decides anything here.
+
+For the order of answers the question counts too, as far as ids can tell
+(`in_vain`): a session that was told a memory in vain speaks against it as much
+as it was told the other things that are found now, and not otherwise.
 """
 
 from __future__ import annotations
@@ -34,13 +38,16 @@ CITED, TOUCHED, ACCEPTED, REJECTED, AGAINST = "cited", "touched", "accepted", "r
 START = {"VERIFIED": 0.9, "CITED": 0.8, "CACHED": 0.6, "ASSUMED": 0.5}
 UNSAID = 0.5
 # How many sessions of use the start is worth. How much one that was told a memory in vain adds to that weight: an answer to a prompt or a file was
-# meant, the block at a session's start goes to everybody, whatever they came for. How far credit may move a score. WEIGHT and GAIN were chosen by
-# tools/eval_feedback.py --fit, on worlds that are in no other figure of docs/evaluation.md.
+# meant, the block at a session's start goes to everybody, whatever they came for. How far credit may move what that block says.
 WEIGHT = 1.0
+MEANT = ("prompt", "tool")
 NEGLECT = {"prompt": 0.05, "tool": 0.05, "start": 0.0125, "subagent": 0.0125, "compact": 0.0}
 GAIN = 0.5
 DOUBT = 0.2  # how much of a score full doubt of its writer takes away
 DROP = 0.25  # what one contradiction leaves of a confidence
+# Of the order of answers: powers of 1 + sessions of use and of 1 + sessions in vain, and how far all of it may move a score. Chosen by
+# tools/eval_feedback.py --fit, on worlds and histories that are in no other figure of docs/evaluation.md.
+RISE, FALL, MOST = 0.33, 0.25, 2.0
 _MOST = 10_000  # a count in a record of others
 
 
@@ -86,8 +93,36 @@ def value(found: Evidence) -> float:
 
 
 def factor(value: float) -> float:
-    """What a score is multiplied with, for such a value: 1 - GAIN to 1 + GAIN."""
+    """What the block at a session's start multiplies a score with, for such a value: 1 - GAIN to 1 + GAIN."""
     return 1 + GAIN * (2 * min(1.0, max(0.0, value)) - 1)
+
+
+def lift(used: float, vain: float, against: int = 0) -> float:
+    """What the score of an answer is multiplied with: 1 / MOST to MOST, 1 where nothing was counted. `vain`: what `in_vain` says."""
+    lifted: float = (1 + used) ** RISE * (1 + vain) ** -FALL * DROP ** min(against, 50)
+    return min(MOST, max(1 / MOST, lifted))
+
+
+def in_vain(near: Mapping[int, float], told: Mapping[int, Mapping[str, bool]]) -> dict[int, float]:
+    """{found: how many sessions were told it in vain, each as far as it was about this question}.
+
+    `near`: what was found now, with its score; `told`: {found: {session that was told it: whether it used it}}.
+    A session was about this question as far as it was told the rest of what is found: 0 to 1, by score. So what
+    was no use for something else loses nothing here, and what comes up each time for the likes of this question,
+    and never helps, makes room.
+    """
+    about: dict[str, float] = {}
+    for found, sessions in told.items():
+        for session in sessions:
+            about[session] = about.get(session, 0.0) + near[found]
+    whole = sum(near.values())
+    out: dict[int, float] = {}
+    for found, sessions in told.items():
+        rest = whole - near[found]
+        # Sorted: the last digits of a sum of parts depend on its order.
+        parts = sorted(about[session] - near[found] for session, used in sessions.items() if not used)
+        out[found] = max(0.0, sum(parts) / rest) if rest > 0 else 0.0
+    return out
 
 
 def count(rows: Iterable[tuple[str, str, int]], versions: Iterable[str] = ()) -> Evidence:

@@ -6,7 +6,7 @@ are here; so an update leaves what a rebuild would, in whatever order lines
 came. Only private records count: what a teammate's notes say of use moves
 nothing here. An id that was purged is in neither table.
 
-Standard library only: every prompt reads `values`.
+Standard library only: every prompt reads `lifts`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from ..core import credit, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ..core.record import Record
     from .cache import Cache, Connection
 
 PRIVATE = 2  # bit of a line's scope (`document`)
 _PART = 500  # values in one SQL condition
+LOOKED_AT = 200  # rows of `heed` that a prompt reads of one memory
 # Of files that speak for a memory the surest count stands, of answers the highest: neither depends on which record came first.
 _ADD = ("INSERT INTO heed(id, session, how, number) VALUES(?, ?, ?, ?) ON CONFLICT(id, session, how)"
         " DO UPDATE SET number = CASE how WHEN 'touched' THEN min(number, excluded.number) ELSE max(number, excluded.number) END")
@@ -115,6 +116,23 @@ def values(cache: Cache, rows: Iterable[int]) -> dict[int, float]:
         part = ",".join(map(str, ordered[at : at + _PART]))
         out.update(cache.db.execute(f"SELECT m.row, c.value FROM memory m JOIN credit c ON c.id = m.id WHERE m.row IN ({part})"))
     return out
+
+
+def lifts(cache: Cache, near: Mapping[int, float]) -> dict[int, float]:
+    """{memory row: what its score as an answer is multiplied with}; rows of which nothing was counted are left out. `near`: what was found, with its score."""
+    sql = f"SELECT m.row, m.id, c.used, c.against FROM memory m JOIN credit c ON c.id = m.id WHERE m.row IN ({','.join(map(str, near))})"
+    counted = {row: (id, used, against) for row, id, used, against in cache.db.execute(sql)}
+    vain = credit.in_vain(near, {row: _told(cache, counted[row][0]) for row in near if row in counted})
+    return {row: credit.lift(used, vain[row], against) for row, (_, used, against) in counted.items()}
+
+
+def _told(cache: Cache, id: str) -> dict[str, bool]:
+    """{session that was told a memory for a prompt or a file: whether it used it}; of many sessions the first ones by name, which says nothing about them."""
+    rows = cache.db.execute("SELECT session, how FROM heed WHERE id = ? ORDER BY session LIMIT ?", (id, LOOKED_AT)).fetchall()
+    if len(rows) == LOOKED_AT:  # the last session may have more
+        rows = [row for row in rows if row[0] != rows[-1][0]]
+    used = {session for session, how in rows if how in (credit.CITED, credit.TOUCHED)}
+    return {session: session in used for session, how in rows if how in credit.MEANT}
 
 
 def evidence(cache: Cache, ids: Iterable[str]) -> dict[str, credit.Evidence]:

@@ -32,14 +32,15 @@ def factors(found: Mapping[int, Mapping[str, float]]) -> dict[int, float]:
     return {row: prod(some.values()) for row, some in found.items()}
 
 
-def parts(cache: Cache, rows: Sequence[int], stand: Standing | None, company: bool = False, aged: Mapping[int, str] | None = None) -> dict[int, dict[str, float]]:
-    """{row: {name of a prior: its factor}} of hits in their order. `stand` gives the states of anchors; None where all branches count alike. `company`: the graph counts.
+def parts(cache: Cache, near: Mapping[int, float], stand: Standing | None, company: bool = False, aged: Mapping[int, str] | None = None) -> dict[int, dict[str, float]]:
+    """{row: {name of a prior: its factor}} of hits in their order, `near` with their scores. `stand` gives the states of anchors; None where all branches count alike. `company`: the graph counts.
 
     `aged`: what became of the rows' paths (`staleness.worst`), of those that have some.
     """
+    rows = list(near)
     known = cache.standings(rows)
     stands = stand([anchor for anchor, _ in known.values() if anchor]) if stand else {}
-    credits = _credit(cache, rows)
+    credits = learned.lifts(cache, near)
     beside = _company(cache, rows) if company else {}
     return {row: {"stated": credit.doubted(confidence), "branch": _branch(stands.get(anchor)), "credit": credits.get(row, 1.0), "stale": staleness.FACTORS.get((aged or {}).get(row, ""), 1.0), **({"company": beside[row]} if row in beside else {})}
             for row in rows for anchor, confidence in [known[row]]}
@@ -47,11 +48,6 @@ def parts(cache: Cache, rows: Sequence[int], stand: Standing | None, company: bo
 
 def _branch(stand: Stand | None) -> float:
     return 1.0 if stand is None else standing.weight(stand.state, stand.reason, standing.ASKED)
-
-
-def _credit(cache: Cache, rows: Sequence[int]) -> dict[int, float]:
-    """What use has taught; rows of which nothing is known are left out."""
-    return {row: credit.factor(value) for row, value in learned.values(cache, rows).items()}
 
 
 def _company(cache: Cache, rows: Sequence[int]) -> dict[int, float]:

@@ -75,8 +75,8 @@ class Search:
             near = self._better(asked, rows_sql, rows_args)
             hits = rank.fuse(lexical, list(near.items())[:CANDIDATES], {row: near[row] for row, _ in lexical if row in near}, rank.ceiling(terms, df, count))
         seen = hits[: limit * _SEEN]
-        rows = [hit.row for hit in seen]
-        self.parts = priors.parts(cache, rows, self.stand, self.company, self.aged(rows) if self.aged else None)
+        near = {hit.row: hit.fused for hit in seen}
+        self.parts = priors.parts(cache, near, self.stand, self.company, self.aged(list(near)) if self.aged else None)
         hits = rank.apply_priors(seen, priors.factors(self.parts))
         return hits[:limit], verdict, probability
 
