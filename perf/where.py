@@ -5,9 +5,9 @@
 The history comes from a seed through one `git fast-import`: a main line with a
 merged side branch in every ten commits, open branches with memories on each
 commit, branches that were squashed, and a release branch that left the main
-line long ago. Memories are made with
-`remember --jsonl`, each about the file its commit changed. Without
---graph no commit-graph is written: git reads every commit that it walks over.
+line long ago. In every 300 commits a file is renamed, in every 500 one is
+deleted and another one begun. Memories are made with `remember --jsonl`, each about the file its commit changed. Without
+--graph the repository has no commit-graph, as a clone that was never packed again.
 
 Each row is one move made with git, then one worker as a hook would start it,
 without its pause at the end: the step that looks where memories stand
@@ -115,27 +115,43 @@ class World:
 
 
 def history(commits: int, seed: int = 1) -> Iterator[bytes]:
-    """A `fast-import` stream; each commit has a mark, and changes one line of one file."""
+    """A `fast-import` stream; each commit has a mark, and mostly changes one line of one file."""
     rng = random.Random(seed)
     versions = dict.fromkeys(range(FILES), 0)
+    names = {file: path_of(file) for file in range(FILES)}  # on the main line
     mark = 0
 
-    def commit(ref: str, parents: list[str], file: int, text: str, words: str) -> bytes:
+    def commit(ref: str, parents: list[str], words: str, *changes: bytes) -> bytes:
         nonlocal mark
         mark += 1
-        blob = text.encode()
         head = f"commit {ref}\nmark :{mark}\ncommitter Ada <ada@example.org> {_START + mark * 600} +0000\ndata {len(words)}\n{words}\n"
         head += f"from {parents[0]}\n" if parents else ""
         head += "".join(f"merge {p}\n" for p in parents[1:])
-        return head.encode() + (f"M 644 inline {path_of(file)}\ndata {len(blob)}\n".encode() + blob + b"\n" if file >= 0 else b"") + b"\n"
+        return head.encode() + b"".join(changes) + b"\n"
 
-    def change(ref: str, parents: list[str]) -> bytes:
-        file = rng.randrange(FILES)
+    def written(name: str, text: str) -> bytes:
+        blob = text.encode()
+        return f"M 644 inline {name}\ndata {len(blob)}\n".encode() + blob + b"\n"
+
+    def change(ref: str, parents: list[str], file: int = -1) -> bytes:
+        file = rng.randrange(FILES) if file < 0 else file
         versions[file] += 1
-        return commit(ref, parents, file, content(file, versions[file], mark), f"change {mark} of {path_of(file)}")
+        return commit(ref, parents, f"change {mark} of {names[file]}", written(names[file], content(file, versions[file], mark)))
+
+    def moved(ref: str, parents: list[str], deleted: bool) -> bytes:
+        """A commit that renames a file with a small change, or deletes it; what comes after it begins another one."""
+        file = rng.choice([f for f in names if versions[f]])
+        old = names[file]
+        names[file] = f"src/part{rng.randrange(20)}/f{file}-{mark}.txt"
+        gone = f"D {old}\n".encode()
+        if deleted:
+            versions[file] = 0
+            return commit(ref, parents, f"delete {old}", gone)
+        versions[file] += 1
+        return commit(ref, parents, f"rename {old}", gone, written(names[file], content(file, versions[file], mark)))
 
     main = "refs/heads/main"
-    yield commit(main, [], 0, content(0, 0, 0), "begin")
+    yield commit(main, [], "begin", *(written(names[file], content(file, 0, 0)) for file in range(FILES)))
     points = sorted(rng.sample(range(max(10, commits - 5_000), commits - 20), OPEN + SQUASHED)) if commits > 6_000 else []
     squashed = set(points[1::2][:SQUASHED])
     fork = commits - commits // 5
@@ -149,11 +165,14 @@ def history(commits: int, seed: int = 1) -> Iterator[bytes]:
                 yield change("refs/heads/release", [side])
                 side = f":{mark}"
         if mark % 10 == 5:  # a branch of two commits, merged
-            yield change("refs/heads/side", [tip])
-            yield change("refs/heads/side", [f":{mark}"])
-            side = f":{mark}"
-            yield change(main, [tip])
-            yield commit(main, [f":{mark}", side], -1, "", "merge")
+            own = rng.randrange(FILES)
+            yield change("refs/heads/side", [tip], own)
+            yield change("refs/heads/side", [f":{mark}"], own)
+            side, text = f":{mark}", content(own, versions[own], mark - 1)
+            yield change(main, [tip], (own + 1) % FILES)
+            yield commit(main, [f":{mark}", side], "merge", written(names[own], text))
+        elif mark % 300 == 1 or mark % 500 == 2:
+            yield moved(main, [tip], mark % 500 == 2)
         else:
             yield change(main, [tip])
         tip = f":{mark}"
@@ -161,11 +180,11 @@ def history(commits: int, seed: int = 1) -> Iterator[bytes]:
             side = tip
             own = FILES + points.index(at)  # its own file, so that a squash of it is clean
             for n in range(rng.randrange(3, 9)):
-                yield commit(f"refs/heads/topic{at}", [side], own, content(own, n, n), f"topic {at} {n}")
+                yield commit(f"refs/heads/topic{at}", [side], f"topic {at} {n}", written(path_of(own), content(own, n, n)))
                 side = f":{mark}"
                 last = content(own, n, n)
             if at in squashed:
-                yield commit(main, [tip], own, last, f"topic {at} (#1)")
+                yield commit(main, [tip], f"topic {at} (#1)", written(path_of(own), last))
                 tip = f":{mark}"
     yield b"done\n"
 
@@ -182,7 +201,7 @@ def build(world: World, commits: int, memories: int, anchors: int) -> None:
     """The repository with its memories, as one worker has left it."""
     world.repo.mkdir(parents=True)
     world.git("init", "-q", "-b", "main")
-    for name, value in (("gc.auto", "0"), ("core.commitGraph", "false"), ("maintenance.auto", "false")):
+    for name, value in (("gc.auto", "0"), ("maintenance.auto", "false")):
         world.git("config", name, value)
     stream = subprocess.Popen(["git", "fast-import", "--quiet", "--done"], cwd=world.repo, env=world.env, stdin=subprocess.PIPE)
     assert stream.stdin is not None
@@ -204,7 +223,7 @@ def build(world: World, commits: int, memories: int, anchors: int) -> None:
         if len(row) == 40:
             at = row
         else:
-            changed[at] = row
+            changed[at] = row  # of a rename the new name, or the old one
     rng.shuffle(chosen)
     lines = []
     for i, draft in enumerate(data.memories(memories)):
@@ -341,7 +360,6 @@ def main() -> None:
         if args.build:
             return
         if args.graph:
-            world.git("config", "core.commitGraph", "true")
             world.git("commit-graph", "write", "--reachable")
         world.options = ["--only-anchors"] if args.only_anchors else []
         world.package = [args.package] if args.package else []

@@ -1,10 +1,15 @@
 """Keeps what became of the paths of memories, for the HEAD of each worktree (`staleness`).
 
+Which object lies under each name at HEAD is kept (`entry`), and says of most
+paths what became of them without a word about any memory: the same object or
+another one. Beside it is kept what that does not say (`pathstate`): of names
+that are not there any more, or were removed at some time, and of lines.
+
 Promise: what is kept is what `drift.states` would say of every path, which a
 test compares over generated histories. A move of HEAD costs what changed: the
 difference of the two trees, the removals of the commits between, and the few
-paths that these name. Where time runs out, what is open is kept as such and
-asked for again.
+paths that these decide about. Where time runs out, what is open is kept as such
+and asked for again.
 """
 
 from __future__ import annotations
@@ -14,26 +19,31 @@ import os
 import time
 
 from ..core import record
-from ..engine import stored
+from ..core.errors import GitFailed
+from ..engine import staleness
 from ..engine.cache import Cache
-from ..engine.staleness import SAME, WAITING
+from ..engine.staleness import CHANGED, RENAMED, SAME, UNKNOWN, WAITING
+from ..engine.stored import bare
 from ..git.layout import Repo
 from . import drift, marks, removals
+from .ancestry import Between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
+
+    from .ancestry import Walks
 
     Place = tuple[int, int, drift.Wanted]  # (memory row, place of the path in its record, what is asked)
 
 _PATIENCE = 0.5  # seconds to wait for another process that writes the cache
-_FAR = 20_000  # commits between two HEADs from which all is looked at anew
+_INSIDE = "SELECT value FROM json_each(?)"
 
 
-def keep_up(repo: Repo, cache: Cache, heads: Sequence[str], seconds: float) -> bool:
-    """Keeps the states of all paths of active memories for these HEADs, each in turn; False where something is left to be done."""
+def keep_up(repo: Repo, cache: Cache, heads: Sequence[str], seconds: float, walks: Walks | None = None) -> bool:
+    """Keeps the states of all paths of active memories for these HEADs, each in turn; False where something is left to be done. `walks`: made before."""
     end = time.monotonic() + seconds
-    whole = [_keep_up(repo, cache, heads, head, end) for head in heads]
+    whole = [_keep_up(repo, cache, heads, head, end, walks) for head in heads]
     gone = [slot for commit, slot in _slots(cache).items() if commit not in heads]
     if gone:
         cache.keep(_PATIENCE, lambda _: _forget(cache, *gone))
@@ -45,11 +55,11 @@ def _slots(cache: Cache) -> dict[str, int]:
 
 
 def _forget(cache: Cache, *slots: int) -> None:
-    for table in ("pathstate", "pathvia", "pathhead"):
+    for table in ("entry", "pathstate", "pathvia", "pathhead"):
         cache.db.executemany(f"DELETE FROM {table} WHERE slot = ?", [(slot,) for slot in slots])
 
 
-def _keep_up(repo: Repo, cache: Cache, heads: Sequence[str], head: str, end: float) -> bool:
+def _keep_up(repo: Repo, cache: Cache, heads: Sequence[str], head: str, end: float, walks: Walks | None) -> bool:
     slots = _slots(cache)
     # From the states of this HEAD, else of one that no worktree has any more, else of any.
     base = next((c for c in (head, *(c for c in slots if c not in heads), *slots) if c in slots), "")
@@ -59,66 +69,69 @@ def _keep_up(repo: Repo, cache: Cache, heads: Sequence[str], head: str, end: flo
     if base == head and known == upto and whole and not waiting:
         return True
     move = _Move(repo, cache, base, head, slots.get(base, -1), end)
-    affected = move.rows(int(known)) if base else None
-    places = _known_places(cache, slots[base], {row for row in affected if row < known}) + _places(cache, {row for row in affected if row >= known}) if affected is not None else _places(cache, None)
+    if base and not move.walk(bool(whole), walks):
+        base, move = "", _Move(repo, cache, "", head, -1, end)
+    names = move.names(int(known) if base else 0)
     scanned = move.scan(bool(whole))
-    found = drift.states(repo, cache, [asked for _, _, asked in places], head, max(end - time.monotonic(), 0.05), scanned=scanned, known=move.names(places))
-    slot = slots[base] if base and (base not in heads or base == head) else next(n for n in range(len(slots) + 1) if n not in slots.values())
+    rows = move.rows(int(known)) if base else move.all_rows(names, scanned)
+    places = _places(cache, rows)
+    found = drift.states(repo, cache, [asked for _, _, asked in places], head, max(end - time.monotonic(), 0.05), scanned=scanned, known=move.followed(places))
+    slot = slots[base] if base and (base not in heads or base == head) else slots[head] if head in slots else next(n for n in range(len(slots) + 1) if n not in slots.values())
+
+    written = False
 
     def write(_: object) -> None:
-        if base and slot != slots[base]:
+        nonlocal written
+        if _slots(cache) != slots:
+            return  # another process was there first
+        if not base:
+            _forget(cache, slot)
+        elif slot != slots[base]:
             _copy(cache, slots[base], slot)
-        _write(cache, slot, affected, places, found)
+        # What was purged meanwhile leaves no name here.
+        cache.db.executemany("INSERT OR REPLACE INTO entry SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM place WHERE name = ?2)", [(slot, name, id) for name, id in sorted(names.items())])
+        _write(cache, slot, rows, places, found)
         cache.db.execute("INSERT OR REPLACE INTO pathhead VALUES(?, ?, ?, ?)", (slot, head, upto, int(scanned)))
+        written = True
 
-    return cache.keep(_PATIENCE, write) and scanned and not any(s.reason == WAITING for s in found)
+    return cache.keep(_PATIENCE, write) and written and scanned and not any(s.reason == WAITING for s in found)
 
 
 def _copy(cache: Cache, old: int, new: int) -> None:
     _forget(cache, new)
-    cache.db.execute("INSERT INTO pathstate SELECT ?, row, place, state, now, lines, reason, path, blob, asked FROM pathstate WHERE slot = ?", (new, old))
+    cache.db.execute("INSERT INTO entry SELECT ?, name, id FROM entry WHERE slot = ?", (new, old))
+    cache.db.execute("INSERT INTO pathstate SELECT ?, row, place, state, now, lines, reason FROM pathstate WHERE slot = ?", (new, old))
     cache.db.execute("INSERT INTO pathvia SELECT ?, name, row FROM pathvia WHERE slot = ?", (new, old))
 
 
-def _write(cache: Cache, slot: int, affected: set[int] | None, places: Sequence[Place], found: Sequence[drift.State]) -> None:
-    """Writes the states that are others than those kept; `affected`: the rows they stand for, None for all."""
+def _places(cache: Cache, rows: set[int]) -> list[Place]:
+    """What is to be asked of the paths of these memories."""
+    sql = f"SELECT p.row, p.place, m.anchor, p.name, p.dir, p.blob, p.asked FROM place p JOIN memory m USING(row) WHERE p.row IN ({_INSIDE}) ORDER BY p.row, p.place"
+    return [(row, place, (record.object_id(anchor), name + "/" * dir, blob, lines)) for row, place, anchor, name, dir, blob, lines in cache.db.execute(sql, (json.dumps(sorted(rows)),))]
+
+
+def _write(cache: Cache, slot: int, rows: set[int], places: Sequence[Place], found: Sequence[drift.State]) -> None:
+    """Writes what the objects under the names do not say, where it is another than before; `rows`: the memories that were asked about."""
     db = cache.db
-    if affected is None:
-        _forget(cache, slot)
-    kept = {} if affected is None else {(row, place): rest for row, place, *rest in _kept(cache, slot, affected)}
-    new = {(row, place): [s.state, s.now, s.lines, s.reason, *asked[1:]] for (row, place, asked), s in zip(places, found, strict=True)}
+    asked = json.dumps(sorted(rows))
+    here = {row for (row,) in db.execute(f"SELECT DISTINCT row FROM place WHERE row IN ({_INSIDE})", (asked,))}
+    ids = dict(db.execute(f"SELECT name, id FROM entry WHERE slot = ? AND name IN ({_INSIDE})", (slot, json.dumps(sorted({bare(path) for _, _, (_, path, _, _) in places})))))
+    new = {(row, place): s.row() for (row, place, one), s in zip(places, found, strict=True) if row in here and not _plain(one, ids, s)}
+    kept = {(row, place): tuple(rest) for row, place, *rest in db.execute(f"SELECT row, place, state, now, lines, reason FROM pathstate WHERE slot = ? AND row IN ({_INSIDE})", (slot, asked))}
     db.executemany("DELETE FROM pathstate WHERE slot = ? AND row = ? AND place = ?", [(slot, *key) for key in sorted(kept.keys() - new.keys())])
-    db.executemany("INSERT OR REPLACE INTO pathstate VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                   [(slot, *key, *value) for key, value in sorted(new.items()) if kept.get(key) != value])
-    via = {(name, row) for (row, _, _), s in zip(places, found, strict=True) for name in s.via}
-    if affected:
-        asked = json.dumps(sorted(affected))
-        had = set(db.execute("SELECT name, row FROM pathvia WHERE slot = ? AND row IN (SELECT value FROM json_each(?))", (slot, asked)))
-        db.executemany("DELETE FROM pathvia WHERE slot = ? AND name = ? AND row = ?", [(slot, *key) for key in sorted(had - via)])
-    db.executemany("INSERT OR IGNORE INTO pathvia VALUES(?, ?, ?)", [(slot, *key) for key in sorted(via)])
+    db.executemany("INSERT OR REPLACE INTO pathstate VALUES(?, ?, ?, ?, ?, ?, ?)", [(slot, *key, *value) for key, value in sorted(new.items()) if kept.get(key) != value])
+    via = {(name, row) for (row, _, _), s in zip(places, found, strict=True) for name in s.via if row in here}
+    # By names, as they are stored: there are few, and none of most memories.
+    had = {(name, row) for name, row in db.execute("SELECT name, row FROM pathvia WHERE slot = ?", (slot,)) if row in rows}
+    db.executemany("DELETE FROM pathvia WHERE slot = ? AND name = ? AND row = ?", [(slot, *key) for key in sorted(had - via)])
+    db.executemany("INSERT OR IGNORE INTO pathvia VALUES(?, ?, ?)", [(slot, *key) for key in sorted(via - had)])
 
 
-def _kept(cache: Cache, slot: int, rows: Iterable[int]) -> list[tuple[int, int, str, str, str, str, str, str, str]]:
-    sql = "SELECT row, place, state, now, lines, reason, path, blob, asked FROM pathstate WHERE slot = ? AND row IN (SELECT value FROM json_each(?))"
-    return cache.db.execute(sql, (slot, json.dumps(sorted(rows)))).fetchall()
-
-
-def _known_places(cache: Cache, slot: int, rows: set[int]) -> list[Place]:
-    """The same of memories that were asked about before: reading and hashing 10,000 records again would take half a second."""
-    sql = "SELECT p.row, p.place, m.anchor, p.path, p.blob, p.asked FROM pathstate p JOIN memory m USING(row) WHERE p.slot = ? AND p.row IN (SELECT value FROM json_each(?))"
-    return [(row, place, (record.object_id(anchor), path, blob, lines)) for row, place, anchor, path, blob, lines in cache.db.execute(sql, (slot, json.dumps(sorted(rows))))]
-
-
-def _places(cache: Cache, rows: set[int] | None) -> list[Place]:
-    """What is to be asked: the paths of these active memories, None for all."""
-    only = "" if rows is None else " AND m.row IN (SELECT value FROM json_each(?))"
-    sql = f"SELECT m.row FROM memory m WHERE m.status = 0{only} AND m.row IN (SELECT row FROM label WHERE kind = 'path') ORDER BY m.row"
-    chosen = [row for (row,) in cache.db.execute(sql, () if rows is None else (json.dumps(sorted(rows)),))]
-    out: list[Place] = []
-    for row, (data, _, _) in zip(chosen, stored.load(cache, chosen), strict=True):
-        anchor = stored.commit_of(data)
-        out += [(row, place, (anchor, *where)) for place, where in enumerate(stored.places(data))]
-    return out
+def _plain(asked: drift.Wanted, ids: dict[str, str], state: drift.State) -> bool:
+    """Whether the object under the name says it (`staleness.PLAIN`). Of lines it does not: another object may hold them."""
+    _, path, blob, lines = asked
+    id = ids[bare(path)]
+    return not lines and state == (drift.State(UNKNOWN, reason=drift.NO_BLOB) if not blob else drift.State(SAME) if id == blob else drift.State(CHANGED) if id else None)
 
 
 class _Move:
@@ -126,90 +139,117 @@ class _Move:
 
     def __init__(self, repo: Repo, cache: Cache, base: str, head: str, slot: int, end: float) -> None:
         self.repo, self.cache, self.base, self.head, self.slot = repo, cache, base, head, slot
+        self.tree = drift.Tree(repo, head)
         self.history = removals.History(repo, cache, head, max(0.0, end - time.monotonic()))
-        self.gained: list[str] = []
-        self._lost: list[str] = []
-        self._far = False
-        self._removed: set[str] = set()  # names that commits between both removed
+        self.between: set[str] = set()  # commits that only one of both contains
+        self._removed: set[str] = set()  # names that these removed
+        self._new: dict[str, str] = {}  # {name that differs between both: its object at HEAD, "" for none}
+        self._old: set[str] = set()  # objects that these had before
+        self._added = False  # whether a name came
 
-    def rows(self, known: int) -> set[int] | None:
-        """The memories of which a path may have another state now; None for all."""
-        out = {row for (row,) in self.cache.db.execute("SELECT row FROM memory WHERE row >= ? AND status = 0", (known,))}
-        out |= self._select("reason = ?", WAITING)
+    def walk(self, whole: bool, walks: Walks | None) -> bool:
+        """Finds what is between both HEADs; False where one cannot go from one to the other. `whole`: what the history of `base` removed is known."""
         if self.base == self.head:
-            return out
-        if not self._walk():
-            self._far = True
-            return None
-        touched, added = self._touched()
-        names = json.dumps(sorted(touched | {t + "/" for t in touched if t}))
-        inside = "SELECT value FROM json_each(?)"
-        out |= {row for (row,) in self.cache.db.execute(f"SELECT row FROM label WHERE kind = 'path' AND value IN ({inside})", (names,))}
-        out |= self._select(f"now <> '' AND now IN ({inside})", names)
-        out |= self._select(f"state <> 'same' AND blob IN ({inside})", json.dumps(sorted(added)))
-        out |= {row for (row,) in self.cache.db.execute(f"SELECT row FROM pathvia WHERE slot = ? AND name IN ({inside})", (self.slot, names))}
-        between = json.dumps([*self.gained, *self._lost])
-        moved = {row for (row,) in self.cache.db.execute(f"SELECT row FROM memory WHERE status = 0 AND anchor IN ({inside})", (between,))}
-        return out | (moved & self._select("state <> ?", SAME) if moved else moved)
-
-    def names(self, places: Sequence[Place]) -> dict[drift.Wanted, str]:
-        """{what is asked: its name now}, where it was followed before, and no commit since has to do with its anchor or its names."""
-        if not self.base or self._far:
-            return {}
-        between = {*self.gained, *self._lost}
-        via: dict[int, set[str]] = {}
-        for name, row in self.cache.db.execute("SELECT name, row FROM pathvia WHERE slot = ?", (self.slot,)):
-            via.setdefault(row, set()).add(name)
-        kept = {(row, place): (state, drift.bare(now)) for row, place, state, now, _, reason, *_ in _kept(self.cache, self.slot, {row for row, _, _ in places}) if not reason}
-        out = {}
-        for row, place, asked in places:
-            state, now = kept.get((row, place), ("", ""))
-            name = now if now != "." else drift.bare(asked[1])
-            if state in (drift.CHANGED, drift.RENAMED) and asked[0] not in between and drift.ANY not in via.get(row, ()) and self._removed.isdisjoint({drift.bare(asked[1]), name, *via.get(row, ())}):
-                out[asked] = name
-        return out
-
-    def _select(self, condition: str, value: str) -> set[int]:
-        return {row for (row,) in self.cache.db.execute(f"SELECT DISTINCT row FROM pathstate WHERE slot = ? AND {condition}", (self.slot, value))}
-
-    def _walk(self) -> bool:
-        """Finds the commits that only one of both HEADs contains; False where they are too far apart to go from one to the other."""
-        out, status = self.repo.git.run_status("rev-list", "--left-right", f"--max-count={_FAR}", f"{self.base}...{self.head}", "--", ok=(0, 128))
-        if status or out.count(b"\n") >= _FAR:
-            return False
-        for row in out.decode().split():
-            (self._lost if row[0] == "<" else self.gained).append(row[1:])
+            return True
         try:
+            found = Between.walk(self.repo.git, self.base, self.head, walks)
             if not marks.partial(self.repo):
-                self.history.learn([*self._lost, *reversed(self.gained)])
-        except removals.Open:
+                self.history.learn([*([] if whole else found.lost), *reversed(found.gained)])
+        except (GitFailed, removals.Open):
             return False
+        self.between = {*found.lost, *found.gained}
+        self._removed = removals.of(self.cache, self.between)
+        self._compare()
         return True
 
-    def _touched(self) -> tuple[set[str], set[str]]:
-        """(names whose content differs between both HEADs, or that a commit between them removed; object ids that are new under a name)."""
-        names, added = {"."}, set()
+    def _compare(self) -> None:
         tokens = iter(self.repo.git.run("diff-tree", "-r", "-t", "--no-renames", "--raw", "--no-abbrev", "-z", self.base, self.head).decode("utf-8", "replace").split("\0"))
         for token in tokens:
             if token:
-                _, _, _, id, status = token.split(" ")
+                _, _, old, id, status = token.split(" ")
                 name = next(tokens)
-                names.add(name)
-                if status == "A":
-                    names.add(drift.ANY)
-                added.add(id)
-        between = [*self.gained, *self._lost]
-        for i in range(0, len(between), 500):
-            part = [bytes.fromhex(c) for c in between[i : i + 500]]
-            self._removed.update(p for (p,) in self.cache.db.execute(f"SELECT path FROM removal WHERE commit_id IN ({','.join('?' * len(part))})", part))
-        return names | self._removed, added
+                self._old.add(old)
+                self._added = self._added or status == "A"
+                if status == "D":
+                    self._new.setdefault(name, "")  # a file that became a directory comes twice
+                else:
+                    self._new[name] = id
+
+    def names(self, known: int) -> dict[str, str]:
+        """{name of a path: its object at HEAD, "" for none}, of those that differ, and those that no memory with a row below `known` has."""
+        db = self.cache.db
+        came = [name for (name,) in db.execute("SELECT DISTINCT name FROM place WHERE row >= ? AND name NOT IN (SELECT name FROM entry WHERE slot = ?)", (known, self.slot))]
+        if self.base != self.head and self.base and db.execute("SELECT 1 FROM entry WHERE slot = ? AND name = '.'", (self.slot,)).fetchone():
+            came.append(".")
+        self.tree.ask(came)
+        kept = {name for (name,) in db.execute(f"SELECT name FROM entry WHERE slot = ? AND name IN ({_INSIDE})", (self.slot, json.dumps(sorted(self._new))))}
+        return {**{name: self._new[name] for name in kept}, **{name: self.tree.id(name) for name in came}}
+
+    def all_rows(self, names: dict[str, str], scanned: bool) -> set[int]:
+        """The memories of which the objects under their names do not say all, where nothing is kept. `names`: those objects; `scanned`: whether all is known that was removed."""
+        sure = scanned and not marks.partial(self.repo) and not os.path.exists(os.path.join(self.repo.common_dir, "shallow"))
+        removed = removals.everywhere(self.cache, names) if sure else names
+        out = set()
+        for row, name, blob, lines in self.cache.db.execute("SELECT row, name, blob, asked FROM place"):
+            if lines or (blob and names[name] != blob and (name in removed or not names[name])):
+                out.add(row)
+        return out
+
+    def rows(self, known: int) -> set[int]:
+        """The memories of which something else may be to be kept now, beside the objects under their names."""
+        db = self.cache.db
+        out = {row for (row,) in db.execute("SELECT DISTINCT row FROM place WHERE row >= ?", (known,))}
+        out |= {row for (row,) in db.execute("SELECT row FROM pathstate WHERE slot = ? AND reason = ?", (self.slot, WAITING))}
+        if self.base == self.head:
+            return out
+        touched = {".", *self._new, *self._removed}
+        ids = set(self._new.values())
+        # What was kept beside them: of these names, under these names now, with an object that came, and where following begins elsewhere.
+        sql = "SELECT s.row, p.name, s.now, p.blob, s.state, m.anchor FROM pathstate s CROSS JOIN place p USING(row, place) CROSS JOIN memory m USING(row) WHERE s.slot = ?"
+        for row, name, now, blob, state, anchor in db.execute(sql, (self.slot,)):
+            if name in touched or (now and bare(now) in touched) or (state != SAME and (blob in ids or anchor in self.between)):
+                out.add(row)
+        if self._added:
+            touched.add(drift.ANY)
+        out |= {row for name, row in db.execute("SELECT name, row FROM pathvia WHERE slot = ?", (self.slot,)) if name in touched}
+        # Of the others: names that are not there any more, or that a commit between removed, as by a rename. Of names that any commit ever removed, also what was
+        # the same until now, and what a rewrite or a merge took elsewhere: for both it matters from where they are followed.
+        gone = {name for name, id in self._new.items() if not id} | self._removed
+        out |= {row for (row,) in db.execute(f"SELECT row FROM place WHERE name IN ({_INSIDE})", (json.dumps(sorted(gone)),))}
+        removed = removals.everywhere(self.cache, [name for (name,) in db.execute("SELECT name FROM entry WHERE slot = ?", (self.slot,))])
+        was = f"SELECT row FROM place WHERE name IN ({_INSIDE}) AND blob IN ({_INSIDE})"
+        out |= {row for (row,) in db.execute(was, (json.dumps(sorted(removed.keys() & self._new.keys())), json.dumps(sorted(self._old))))}
+        moved = self.between.intersection(c for (c,) in db.execute("SELECT commit_id FROM twin UNION SELECT old FROM move"))
+        if moved and removed:
+            sql = f"SELECT p.row, p.name FROM place p JOIN memory m USING(row) WHERE m.anchor IN ({_INSIDE})"
+            out |= {row for row, name in db.execute(sql, (json.dumps(sorted(moved)),)) if name in removed}
+        return out
+
+    def followed(self, places: Sequence[Place]) -> dict[drift.Wanted, str]:
+        """{what is asked: its name now}, where it was followed before, and no commit since has to do with its anchor or its names."""
+        if not self.base:
+            return {}
+        via: dict[int, set[str]] = {}
+        for name, row in self.cache.db.execute("SELECT name, row FROM pathvia WHERE slot = ?", (self.slot,)):
+            via.setdefault(row, set()).add(name)
+        kept = staleness.read(self.cache, {row for row, _, _ in places}, self.base)
+        out = {}
+        for row, place, asked in places:
+            state = kept.get(row, {}).get(place)
+            if state is None or state.reason or state.state not in (CHANGED, RENAMED) or asked[0] in self.between:
+                continue
+            name = bare(state.now or asked[1])
+            ways = via.get(row, set())
+            if drift.ANY not in ways and self._removed.isdisjoint({bare(asked[1]), name, *ways}):
+                out[asked] = name
+        return out
 
     def scan(self, whole: bool) -> bool:
         """Sees to it that all is known that this history removed; whether it is. `whole`: it was, at the base."""
         if marks.partial(self.repo) or os.path.exists(os.path.join(self.repo.common_dir, "shallow")):
             return True  # nobody asks for it there
         try:
-            if not (whole and self.base) or self._far:
+            if not (whole and self.base):
                 self.history.scan([""])
         except removals.Open:
             return False

@@ -21,12 +21,14 @@ from ..engine import standing
 from ..engine.cache import Cache
 from ..engine.staleness import CHANGED as CHANGED
 from ..engine.staleness import GONE as GONE
+from ..engine.staleness import NO_BLOB as NO_BLOB
 from ..engine.staleness import RENAMED as RENAMED
 from ..engine.staleness import SAME as SAME
 from ..engine.staleness import STALE as STALE
 from ..engine.staleness import State as State
 from ..engine.standing import UNBORN, WAITING
 from ..engine.standing import UNKNOWN as UNKNOWN
+from ..engine.stored import bare
 from ..git.layout import Repo
 from . import marks, removals, renames, where
 from .ancestry import Ancestry
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
     Wanted = tuple[str, str, str, str]
 
 ON_THE_SPOT = 1.0  # seconds an answer waits for what git has to look up in the history
-NO_BLOB = "it was not there when the memory was made"
 LONG = "the text its lines were taken from is not here, and the file is too long to look for them"
 LARGE = "git takes too long to say what a commit renamed"
 ANY = "."  # among the names on the way: what is compared with the whole tree depends on every file of it, also on what another one says now
@@ -121,10 +122,6 @@ class Tree:
                     self._ids[path] = id
                     self._all.setdefault(id, []).append(path)
         return self._all
-
-
-def bare(path: str) -> str:
-    return path.rstrip("/") or "."
 
 
 def _moved(repo: Repo, cache: Cache, wanted: Sequence[Wanted], tree: Tree, seconds: float, scanned: bool | None, known: Mapping[Wanted, str]) -> dict[Wanted, State]:
@@ -240,7 +237,8 @@ def _bases(repo: Repo, cache: Cache, wanted: Sequence[Wanted], revision: str) ->
                 found.setdefault(item, []).append(commit)
     kept = standing.certain(cache, {item[0] for item in found}, revision)
     out = {item: some[0] for item, some in found.items() if item[0] in kept and kept[item[0]].state == standing.REACHABLE and kept[item[0]].commit == some[0]}
-    left = {item: some for item, some in found.items() if item not in out}
+    # Of an unmerged one none of its places is in the history.
+    left = {item: some for item, some in found.items() if item not in out and not (item[0] in kept and kept[item[0]].state == standing.UNMERGED)}
     line = Ancestry(repo.git, [revision], {c for some in left.values() for c in some}) if left else None
     for item, some in left.items():
         held = [c for c in some if line is not None and line.contains(c)]

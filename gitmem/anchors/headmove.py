@@ -22,7 +22,7 @@ from ..engine.cache import Cache
 from ..engine.standing import REACHABLE, UNKNOWN, UNMERGED, Stand
 from ..git.layout import Repo
 from . import marks, twins, where
-from .ancestry import Ancestry
+from .ancestry import Ancestry, Between, Walks, floor
 from .patches import Patches
 
 TYPE_CHECKING = False
@@ -79,20 +79,20 @@ def _content(repo: Repo, *name: str) -> bytes:
 class Move:
     """HEAD went from `before`, whose states are kept, to `head`; both may be the same, where only memories or branches changed."""
 
-    def __init__(self, repo: Repo, cache: Cache, ground: Ground, before: str, head: str, seconds: float) -> None:
+    def __init__(self, repo: Repo, cache: Cache, ground: Ground, before: str, head: str, seconds: float, walks: Walks | None = None) -> None:
         self.repo, self.cache, self.ground = repo, cache, ground
         self.slot = standing.slots(cache)[before]
         self.before, self.head = before, head
         self.patches = Patches(repo, cache, seconds)
-        self.gained: list[str] = []
-        self.lost: dict[str, list[str]] = {}  # with their parents, children first
+        self.between = Between.walk(repo.git, before, head, walks)
+        self.gained = self.between.gained
+        self.lost = self.between.lost
         self._ways: dict[str, list[str]] = {}
         self._outside: set[str] = set()
         self._contain: set[str] | None = None
 
     def changes(self, fresh: Iterable[str]) -> dict[str, Stand]:
         """{anchor: its new state} where it is another one. `fresh`: anchors of which records said something new."""
-        self._walk()
         delta = json.dumps([*self.gained, *self.lost])
         inside = "SELECT value FROM json_each(?)"
         touched = standing.rows(self.cache, self.slot, f"anchor IN ({inside}) OR commit_id IN ({inside}) OR into_commit IN ({inside})", delta, delta, delta) if self.gained or self.lost else {}
@@ -129,18 +129,6 @@ class Move:
         self.patches.save()  # the search has a view of its own on what is known
         return where.stands(self.repo, self.cache, anchors, self.head, max(self.patches.left(), 0.1), again=True, main=self._on_main(), beyond=beyond)
 
-    def _walk(self) -> None:
-        """The commits that only one of both revisions contains."""
-        if self.before == self.head:
-            return
-        rows = self.repo.git.text("rev-list", "--topo-order", "--parents", "--left-right", f"{self.before}...{self.head}", "--").splitlines()
-        for row in rows:
-            commit, *parents = row[1:].split()
-            if row[0] == ">":
-                self.gained.append(commit)
-            else:
-                self.lost[commit] = parents
-
     def _on_main(self) -> Collection[str]:
         """What HEAD left behind, where that lies on a main line."""
         return self.lost if self.lost and self._inside(self.before) else ()
@@ -170,6 +158,19 @@ class Move:
             stdin = "".join([*(f"{c}\n" for c in sorted(self.ground.tips | self.ground.main)), f"^{self.head}\n"]).encode()
             self._contain = set(self.repo.git.run("rev-list", "--ancestry-path", "--stdin", stdin=stdin).decode().split())
         return self._contain
+
+    def _over(self, above: set[str], commits: set[str]) -> set[str]:
+        """Those of these commits, and below them, that no branch holds and that have one of `above` in their history."""
+        names = self._here(commits) if commits else []
+        if not names:
+            return set()
+        stdin = "".join([*(f"{c}\n" for c in names), *(f"^{c}\n" for c in sorted(self.ground.tips | self.ground.main))]).encode()
+        out: set[str] = set()
+        for row in reversed(self.repo.git.run("rev-list", "--topo-order", "--parents", "--stdin", stdin=stdin).decode().splitlines()):
+            commit, *parents = row.split(" ")
+            if any(p in above or p in out or p == self.head for p in parents):
+                out.add(commit)
+        return out
 
     def _within(self) -> bool:
         """Whether both HEADs lie on main lines that did not move: then nothing but HEAD has changed for any branch."""
@@ -224,12 +225,16 @@ class Move:
         """(those of the new commits that may be twins of open anchors, these anchors): what an anchor's own history has is no twin of it."""
         if len(self.gained) <= _FEW and len(self._unmarked(open_)) <= _FEW:
             return self.gained, open_
-        # A commit above HEAD, as nearly all are in a bisection, has HEAD's whole history.
-        ways = {a: way for a, way in self._way(open_).items() if not self._above().issuperset(way)}
-        if not ways:
-            return [], set()
+        # A commit above HEAD, as nearly all are in a bisection, has HEAD's whole history; so has one whose branch began there.
+        above = self._above()
+        ways = {a: way for a, way in self._way(open_).items() if not above.issuperset(way)}
+        above = above | self._over(above, {c for way in ways.values() for c in way if c not in above})
+        ways = {a: way for a, way in ways.items() if not above.issuperset(way)}
         stated = twins.marks_of(self.cache, {c for way in ways.values() for c in way})
         bases = {c: {base for _, base, _ in found if base} for c, found in stated.items()}
+        ways = {a: way for a, way in ways.items() if not all(c in above or (bases[c] and bases[c] <= above) for c in way)}
+        if not ways:
+            return [], set()
         line = Ancestry(self.repo.git, [self.head], {*bases, *(base for some in bases.values() for base in some)})
         points: set[str] = set()
         left: set[str] = set()
@@ -242,10 +247,10 @@ class Move:
                 if self.head not in began:
                     points |= began
                     left.add(anchor)
-        floor = twins.floor(self.repo, self.head, sorted(points)) if points else self.head
-        if not floor:
+        oldest = floor(self.repo.git, self.head, sorted(points)) if points else self.head
+        if not oldest:
             return self.gained, left
-        return self.repo.git.text("rev-list", self.head, "^" + self.before, "^" + floor, "--").split(), left
+        return self.repo.git.text("rev-list", self.head, "^" + self.before, "^" + oldest, "--").split(), left
 
     def _unmarked(self, open_: set[str]) -> list[str]:
         """The commits of anchors whose patch-id no record states and the cache does not have, as far as they are here."""

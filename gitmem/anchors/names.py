@@ -107,7 +107,7 @@ def _moved_here(repo: Repo, cache: Cache, revision: str, name: str, end: float) 
     rows = [row for (row,) in cache.db.execute("SELECT DISTINCT row FROM label WHERE kind = 'path' AND substr(value, -1) = '/' AND row IN (SELECT row FROM memory WHERE status = 0) ORDER BY row")]
     wanted = [(stored.commit_of(data), *place) for data, _, _ in stored.load(cache, rows) for place in stored.places(data) if place[0].endswith("/")]
     states = drift.states(repo, cache, wanted, revision, _left(end)) if wanted else []
-    return [drift.bare(path) for (_, path, _, _), state in zip(wanted, states, strict=True) if state.now and drift.bare(state.now) == record.clean(name)]
+    return [stored.bare(path) for (_, path, _, _), state in zip(wanted, states, strict=True) if state.now and stored.bare(state.now) == record.clean(name)]
 
 
 def _kept(cache: Cache, revision: str, name: str) -> list[str]:

@@ -19,11 +19,12 @@ from ..core.errors import MemError
 from ..engine import guard, staleness, standing
 from ..engine.cache import Cache
 from ..engine.document import SCOPE_BITS
+from ..git import commitgraph
 from ..git.layout import Repo
 from ..hooks import spool
 from ..store import Store
-from . import aging, headmove, marks, revive, twins, where
-from .ancestry import Ancestry
+from . import aging, headmove, marks, removals, revive, twins, where
+from .ancestry import Ancestry, Walks
 from .patches import Patches
 
 PUBLISH = 5.0  # seconds a sync spends on marks; the next one goes on
@@ -56,6 +57,7 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
     if not os.path.isdir(store.repo.mem_dir):
         return
     repo = store.repo
+    walks: Walks = {}  # the anchors and the paths go the same way
 
     def search(cache: Cache) -> None:
         ground = headmove.Ground(repo, cache)
@@ -71,23 +73,25 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
 
         whole = True
         for head in heads:
-            whole = _stand(repo, cache, ground, heads, head, set(fresh), seconds, settled if whole and head == heads[-1] else None) and whole
+            whole = _stand(repo, cache, ground, heads, head, set(fresh), seconds, settled if whole and head == heads[-1] else None, walks) and whole
 
     with guard.locked(_lock(store), 0) as free:
         if free:
             end = time.monotonic() + seconds
-            store.with_cache(search, refresh=False)
-            store.with_cache(lambda cache: revive.settle(repo, cache, store.table, repo.heads(), end - time.monotonic(), others=False), refresh=False)
-            store.with_cache(lambda cache: aging.keep_up(repo, cache, repo.heads(), end - time.monotonic()), refresh=False)
+            with commitgraph.used(repo):
+                store.with_cache(search, refresh=False)
+                store.with_cache(lambda cache: revive.settle(repo, cache, store.table, repo.heads(), end - time.monotonic(), others=False), refresh=False)
+                store.with_cache(lambda cache: aging.keep_up(repo, cache, repo.heads(), end - time.monotonic(), walks), refresh=False)
+            commitgraph.keep(repo, store.with_cache(removals.looked_at, refresh=False)[0])
 
 
-def _stand(repo: Repo, cache: Cache, ground: headmove.Ground, heads: list[str], head: str, fresh: set[str], seconds: float, also: Callable[[], None] | None) -> bool:
+def _stand(repo: Repo, cache: Cache, ground: headmove.Ground, heads: list[str], head: str, fresh: set[str], seconds: float, also: Callable[[], None] | None, walks: Walks) -> bool:
     """Keeps the states of all anchors for a HEAD, and does `also` in the same transaction; False where nothing could be written."""
     slots = standing.slots(cache)
     # From the states of this HEAD, else of one that no worktree has any more, else of any.
     base = next((c for c in (head, *(c for c in slots if c not in heads), *slots) if c in slots), "")
     if base and ground.same and repo.commit(base):
-        changed = headmove.Move(repo, cache, ground, base, head, seconds).changes(fresh)
+        changed = headmove.Move(repo, cache, ground, base, head, seconds, walks).changes(fresh)
         return standing.change(cache, base, head, changed, base in heads, also)
     return standing.keep(cache, head, where.stands(repo, cache, anchors(cache) | covering(cache) | fresh, head, seconds, again=True), heads, also)
 

@@ -15,12 +15,12 @@ from ..git.layout import Repo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 LIMIT = 20.0  # seconds for one commit: rename detection is quadratic up to git's own limit (diff.renameLimit)
 _FIRST, _MOST = 64, 4_000  # commits of one process: few at first, more while they are quick
 _QUICK = 0.2  # seconds of a process below which the next one gets twice as many
-_FEW = 64  # commits whose common ancestor is asked for
+_SCAN = 50_000  # commits asked about from which all that are known are read
 _PATIENCE = 0.5  # seconds to wait for another process that writes the cache
 _TOO_LARGE = "?"
 
@@ -33,7 +33,8 @@ class History:
     """The commits of a revision, and what they removed. `commits`: oldest first, parents before children."""
 
     def __init__(self, repo: Repo, cache: Cache, revision: str, seconds: float) -> None:
-        self._below: list[str] = []
+        self._below: list[str] = []  # where the walk ends
+        self._asked: Sequence[str] = ()
         self.repo = repo
         self.cache = cache
         self.revision = revision
@@ -49,10 +50,10 @@ class History:
         return self.end - time.monotonic()
 
     def only_for(self, commits: Sequence[str]) -> None:
-        """Nothing will be asked of commits below these: where they are few, the walk ends there. To be called before any other question."""
-        if 0 < len(commits) <= _FEW:
-            found = self.repo.git.run_status("merge-base", "--octopus", *commits, self.revision, ok=(0, 1, 128))[0].decode().split()
-            self._below = [f"^{found[0]}^@"] if found else []
+        """Nothing will be asked of commits below these: the walk ends there. To be called before any other question."""
+        if commits and self._parents is None:
+            oldest = self.repo.git.run("rev-list", "--no-walk=sorted", "--stdin", stdin="".join(f"{c}\n" for c in commits).encode()).decode().split()[-1]
+            self._below, self._asked = [f"^{oldest}^@"], commits
 
     def _load(self) -> None:
         """The history in one walk: 100,000 commits take 0.6 s."""
@@ -62,13 +63,16 @@ class History:
         if not whole:
             raise Open
         parents: list[list[int]] = []
-        place = self._place
-        for row in out.decode().splitlines():
-            commit, *above = row.split()
-            place[commit] = len(parents)
+        place: dict[str, int] = {}
+        for n, row in enumerate(out.decode().splitlines()):
+            commit, *above = row.split(" ")
+            place[commit] = n
             parents.append([place[p] for p in above if p in place])
-            self.commits.append(commit)
-        self._parents = parents
+        if self._below and any(c not in place for c in self._asked):
+            self._below = []  # a clock was wrong: the oldest has others below it
+            self._load()
+            return
+        self._place, self._parents, self.commits = place, parents, list(place)
 
     def holds(self, commit: str) -> bool:
         """Whether the revision contains a commit."""
@@ -132,8 +136,7 @@ class History:
     def _scanned(self, commits: Sequence[str]) -> set[str]:
         sql = "SELECT commit_id FROM removal WHERE path = ''"
         out = set(self._removed.get("", ()))
-        for i in range(0, len(commits), 500) if len(commits) < 5_000 else (-1,):
-            part = [bytes.fromhex(c) for c in commits[i : i + 500]] if i >= 0 else []
+        for part in parts(commits) if len(commits) < _SCAN else ([],):
             out.update(c.hex() for (c,) in self.cache.db.execute(sql + (f" AND commit_id IN ({','.join('?' * len(part))})" if part else ""), part))
         return out
 
@@ -190,8 +193,7 @@ class History:
 
     def _stored(self, commits: Sequence[str]) -> list[tuple[str, str, str]]:
         out: list[tuple[str, str, str]] = []
-        for i in range(0, len(commits), 500):
-            part = [bytes.fromhex(c) for c in commits[i : i + 500]]
+        for part in parts(commits):
             rows = self.cache.db.execute(f"SELECT commit_id, old, now FROM renamed WHERE commit_id IN ({','.join('?' * len(part))})", part)
             out += [(c.hex(), old, new) for c, old, new in rows]
         return out
@@ -263,6 +265,27 @@ def _renames(out: bytes, commits: set[str]) -> dict[str, dict[str, str]]:
             old, new = _text(next(tokens)), _text(next(tokens))
             found.setdefault(commit, {}).setdefault(old, new)
     return found
+
+
+def parts(commits: Sequence[str]) -> Iterator[list[bytes]]:
+    """The ids as the tables have them, in portions for one SQL condition."""
+    for i in range(0, len(commits), 500):
+        yield [bytes.fromhex(c) for c in commits[i : i + 500]]
+
+
+def of(cache: Cache, commits: Collection[str]) -> set[str]:
+    """The names that any of these commits removed, as far as they were looked at."""
+    if len(commits) < _SCAN // 10:
+        out: set[str] = set()
+        for part in parts(sorted(commits)):
+            out.update(p for (p,) in cache.db.execute(f"SELECT path FROM removal WHERE commit_id IN ({','.join('?' * len(part))}) AND path <> ''", part))
+        return out
+    return {path for path, commit in cache.db.execute("SELECT path, commit_id FROM removal WHERE path > ''") if commit.hex() in commits}
+
+
+def looked_at(cache: Cache) -> int:
+    """How many commits were looked at in the life of the cache."""
+    return int(cache.db.execute("SELECT count(*) FROM removal WHERE path = ''").fetchone()[0])
 
 
 def everywhere(cache: Cache, paths: Iterable[str]) -> dict[str, set[str]]:

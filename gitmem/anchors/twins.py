@@ -17,7 +17,7 @@ import json
 from ..engine.cache import Cache
 from ..git.layout import Repo
 from . import marks
-from .ancestry import Ancestry
+from .ancestry import Ancestry, floor
 from .patches import Patches
 
 TYPE_CHECKING = False
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 RECENT = 2_000  # commits looked at for a commit that is not here and came without its base
-_POINTS = 4  # commits whose common base git is asked for
 _TIPS = 2_000  # branches an answer waits for
 _REFLOG = 64  # former positions of HEAD that count as tips: a branch may have been deleted right after its merge
 _HEX, _EXPRESSION = frozenset("0123456789abcdef"), frozenset("~^:@")
@@ -111,7 +110,7 @@ class _Search:
         if self.points:
             began = sorted(set().union(*self.points.values()))
             if all(self.points.values()):
-                self.floor = floor(self.repo, self.head, began)
+                self.floor = floor(self.repo.git, self.head, began)
             if self.floor != self.head:
                 listed = git.text("rev-list", "--topo-order", self.head, *(["^" + self.floor] if self.floor else []), "--").split()
                 self.places = {c: i for i, c in enumerate(listed)}
@@ -151,29 +150,6 @@ class _Search:
             return True
         self._pairs -= 1
         return self._pairs >= 0 and self.repo.git.run_status("merge-base", "--is-ancestor", commit, point, ok=(0, 1))[1] == 1
-
-
-def floor(repo: Repo, head: str, commits: list[str]) -> str:
-    """A commit that all of these contain, no far one; "" where there is none. `head` contains all of them.
-
-    Mostly the oldest is in all others, which one walk shows: git's own search for
-    the base of 64 commits walks the history between them 63 times.
-    """
-    git = repo.git
-    left = commits
-    if len(commits) > _POINTS:
-        stdin = "".join(f"{c}\n" for c in commits).encode()
-        oldest = git.run("rev-list", "--no-walk=sorted", "--stdin", stdin=stdin).decode().split()[-1]
-        above = {oldest}
-        rows = [row.split() for row in git.text("rev-list", "--topo-order", "--parents", head, "^" + oldest, "--").splitlines()]
-        for commit, *parents in reversed(rows):
-            if not above.isdisjoint(parents):
-                above.add(commit)
-        left = [oldest, *(c for c in commits if c not in above)]
-    if len(left) == 1:
-        return left[0]
-    found = git.text("merge-base", "--octopus", *left, ok=(0, 1)).split() if left else []
-    return found[0] if found else ""
 
 
 def grown_branches(repo: Repo, patches: Patches, commits: list[str], line: Ancestry) -> tuple[dict[str, list[tuple[str, str, str]]], bool]:

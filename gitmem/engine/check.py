@@ -3,10 +3,10 @@
 For `doctor` and workers: it costs about what a rebuild does. A cache in use is
 judged as it was at one moment, beside its writers. Promise: it finds
 every changed byte of the file (page sums), and every row that is not what the
-stored lines give: memories, labels, term frequencies, full-text postings and
+stored lines give: memories, labels, paths, term frequencies, full-text postings and
 lengths, vectors, sign codes, counts, marks, moves and credit. Whether all lines are
 there is the notes' business: `index.pending` says it. Left out is what git
-said about commits and paths (`patch`, `branch`, `twin`, `sought`, `removal`, `renamed`, `pathstate`) and about signatures:
+said about commits and paths (`patch`, `branch`, `twin`, `sought`, `removal`, `renamed`, `entry`, `pathstate`) and about signatures:
 no line gives it, asking again would take minutes, and the page sums hold it.
 Of the graph it looks whether the memories are here, not whether they are alike.
 """
@@ -95,6 +95,8 @@ def _lines(cache: Cache, table: embed.StaticTable | None) -> str:
     if {(k, v, row) for row, r in rows.items() for k, v in document.labels(r.data)} != set(db.execute("SELECT kind, value, row FROM label")):
         return "tags or paths differ from the records"
     active = {row: rows[row] for (row,) in db.execute("SELECT row FROM memory WHERE status = 0")}
+    if {(row, *place) for row, r in active.items() for place in document.places(r.data)} != set(db.execute("SELECT row, place, name, dir, blob, asked FROM place")):
+        return "paths differ from the records"
     if len(active) != cache.count():
         return f"{len(active)} memories are indexed, {cache.count()} were counted"
     return learned.wrong(cache, fold.purged(records)[0]) or _words(cache, active) or _vectors(cache, active, table) or _graph(cache)

@@ -26,6 +26,9 @@ STALE = (CHANGED, GONE)  # a renamed path still says what it said
 FACTORS = {CHANGED: 0.95, GONE: 0.8}
 
 
+NO_BLOB = "it was not there when the memory was made"
+
+
 class State:
     """What became of a path. `now`: its name there, "" where it is the old one or none; `lines`: where its lines are, "" where they were; `reason`: why unknown."""
 
@@ -56,16 +59,32 @@ def slot_of(cache: Cache, head: str) -> int | None:
     return int(found[0]) if found else None
 
 
+# The objects under the names say it of most paths, and move with HEAD; what they do not say is kept beside them.
+PLAIN = (f"CASE WHEN p.blob = '' THEN '{UNKNOWN}' WHEN e.id = p.blob THEN '{SAME}' WHEN e.id <> '' THEN '{CHANGED}' END")
+_KEPT = ("FROM pathhead h JOIN place p ON p.row < h.rows LEFT JOIN entry e ON e.slot = h.slot AND e.name = p.name"
+         " LEFT JOIN pathstate s ON s.slot = h.slot AND s.row = p.row AND s.place = p.place WHERE h.commit_id = ?")
+
+
 def read(cache: Cache, rows: Iterable[int], head: str) -> dict[int, dict[int, State]]:
     """{memory row: {place of a path in its record: state}} as kept for `head`; what nobody has looked at is absent."""
-    slot = slot_of(cache, head)
-    wanted = ",".join(map(str, sorted(set(rows)))) if slot is not None else ""
+    wanted = ",".join(map(str, sorted(set(rows)))) if head else ""
     out: dict[int, dict[int, State]] = {}
     if wanted:
-        sql = f"SELECT row, place, state, now, lines, reason FROM pathstate WHERE slot = ? AND row IN ({wanted})"
-        for row, place, state, now, lines, reason in cache.db.execute(sql, (slot,)):
-            out.setdefault(row, {})[place] = State(state, now, reason, lines)
+        sql = f"SELECT p.row, p.place, {PLAIN}, s.state, s.now, s.reason, s.lines {_KEPT} AND p.row IN ({wanted})"
+        for row, place, plain, state, now, reason, lines in cache.db.execute(sql, (head,)):
+            if state is not None:
+                out.setdefault(row, {})[place] = State(state, now, reason, lines)
+            elif plain is not None:
+                out.setdefault(row, {})[place] = State(plain, reason=NO_BLOB if plain == UNKNOWN else "")
     return out
+
+
+def open_rows(cache: Cache, head: str) -> set[int] | None:
+    """The memory rows with a path that is not known to say what it said, or that nobody has looked at; None where nothing is kept for `head`."""
+    if slot_of(cache, head) is None:
+        return None
+    sure = f"SELECT p.row, p.place {_KEPT} AND coalesce(s.state, {PLAIN}) IN (?, ?)"
+    return {row for (row,) in cache.db.execute(f"SELECT row FROM (SELECT row, place FROM place EXCEPT {sure})", (head, SAME, RENAMED))}
 
 
 def of(kept: Mapping[int, State] | None, places: int) -> list[State]:

@@ -61,6 +61,11 @@ def places(data: Mapping[str, Any]) -> list[tuple[str, str, str]]:
             if isinstance(p, dict) and isinstance(p.get("path"), str)] if isinstance(found, list) else []
 
 
+def bare(path: str) -> str:
+    """The name under which git has a path: without the slash at the end of a directory; "." is the top."""
+    return path.rstrip("/") or "."
+
+
 def _lines(entry: Mapping[str, Any]) -> str:
     lines, content = word(entry.get("lines")) or "", word(entry.get("content")) or ""
     return f"{lines}@{content}" if lines and content else lines

@@ -48,11 +48,14 @@ CREATE TABLE stand(slot INTEGER NOT NULL, anchor TEXT NOT NULL, state TEXT NOT N
 -- something new since (n: the newest line then), so that they are looked at again.
 CREATE TABLE tip(commit_id TEXT PRIMARY KEY, main INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE fresh(commit_id TEXT PRIMARY KEY, n INTEGER) WITHOUT ROWID;
--- What became of the paths of memories, as seen from the same HEADs (`staleness`): `place` counts the paths of a memory; path, blob, asked (its lines): as the record has it.
+-- The paths that active memories name, as their records have them: `place` counts those of a memory, `name` is the path without the slash at the end of a directory (dir: how many).
+CREATE TABLE place(row INTEGER NOT NULL, place INTEGER NOT NULL, name TEXT NOT NULL, dir INTEGER NOT NULL, blob TEXT NOT NULL, asked TEXT NOT NULL, PRIMARY KEY(row, place)) WITHOUT ROWID;
+CREATE INDEX place_name ON place(name, blob);
+-- What became of them, as seen from the same HEADs (`staleness`): which object is under a name there ("" for none), which says it of most; and what that does not say.
+CREATE TABLE entry(slot INTEGER NOT NULL, name TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY(slot, name)) WITHOUT ROWID;
 CREATE TABLE pathstate(slot INTEGER NOT NULL, row INTEGER NOT NULL, place INTEGER NOT NULL, state TEXT NOT NULL, now TEXT NOT NULL, lines TEXT NOT NULL,
-  reason TEXT NOT NULL, path TEXT NOT NULL, blob TEXT NOT NULL, asked TEXT NOT NULL, PRIMARY KEY(slot, row, place)) WITHOUT ROWID;
+  reason TEXT NOT NULL, PRIMARY KEY(slot, row, place)) WITHOUT ROWID;
 CREATE INDEX pathstate_now ON pathstate(slot, now) WHERE now <> '';
-CREATE INDEX pathstate_lost ON pathstate(slot, blob) WHERE state <> 'same';
 -- For which HEADs; rows: all memories with a lower row were looked at; whole: all that their histories removed is in `removal`.
 CREATE TABLE pathhead(slot INTEGER PRIMARY KEY, commit_id TEXT NOT NULL UNIQUE, rows INTEGER NOT NULL, whole INTEGER NOT NULL);
 -- Names between the old one and the new one, or the last one: what happens to them matters too.
@@ -77,6 +80,7 @@ CREATE TABLE memory(row INTEGER PRIMARY KEY, id TEXT NOT NULL, line INTEGER NOT 
   type TEXT, at TEXT, author TEXT, phase TEXT, source TEXT, anchor TEXT, digest BLOB, confidence REAL);
 CREATE INDEX memory_id ON memory(id);
 CREATE INDEX memory_line ON memory(line);
+CREATE INDEX memory_anchor ON memory(anchor);
 CREATE INDEX memory_source ON memory(source) WHERE source IS NOT NULL;
 CREATE INDEX memory_digest ON memory(digest);
 -- The newest of all and of a kind. With the id, which orders memories of one second: an import makes thousands of them.

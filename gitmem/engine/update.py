@@ -15,7 +15,7 @@ from ..core import fold, record
 from ..core.record import Record
 from . import learned
 from .cache import CODE, Damaged
-from .document import ACTIVE, columns, embed_texts, fts_fields, labels, prepare, shown_rows, vector_text
+from .document import ACTIVE, columns, embed_texts, fts_fields, labels, places, prepare, shown_rows, vector_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -241,6 +241,10 @@ class Update:
         for part in _parts(rows):
             for table in ("pathstate", "pathvia"):
                 self.db.execute(f"DELETE FROM {table} WHERE slot IN (SELECT slot FROM pathhead) AND row IN ({_marks(part)})", part)
+            names = [name for (name,) in self.db.execute(f"SELECT DISTINCT name FROM place WHERE row IN ({_marks(part)})", part)]
+            self.db.execute(f"DELETE FROM place WHERE row IN ({_marks(part)})", part)
+            unnamed = [name for name in names if not self.db.execute("SELECT 1 FROM place WHERE name = ? LIMIT 1", (name,)).fetchone()]
+            self.db.executemany("DELETE FROM entry WHERE slot IN (SELECT slot FROM pathhead) AND name = ?", [(name,) for name in unnamed])
             for table, column in (("edge", "a"), ("edge", "b"), ("sketch", "row"), ("rank", "row"), ("revived", "row"), ("label", "row"), ("memory", "row")):
                 self.db.execute(f"DELETE FROM {table} WHERE {column} IN ({_marks(part)})", part)
 
@@ -254,6 +258,7 @@ class Update:
                             " SELECT ?1, ?2, n, ?3, scope, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM line WHERE version = ?12", memory_rows)
         self.db.executemany("INSERT OR IGNORE INTO label VALUES(?, ?, ?)", tagged)
         shown = [(row, r.data) for row, (r, status) in enumerate(wanted, first) if status == ACTIVE]
+        self.db.executemany("INSERT INTO place VALUES(?, ?, ?, ?, ?, ?)", [(row, *place) for row, data in shown for place in places(data)])
         self.count += len(shown)
         made = self._prepared([r for r, status in wanted if status == ACTIVE])
         self.db.executemany("INSERT INTO fts(rowid, title, body, extra) VALUES(?, ?, ?, ?)",

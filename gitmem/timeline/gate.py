@@ -67,11 +67,9 @@ def _places(store: Store, cache: Cache, head: str) -> tuple[list[tuple[int, drif
     chosen = rows
     if head:
         aging.keep_up(store.repo, cache, store.repo.heads(), PATIENCE)
-        slot = staleness.slot_of(cache, head)
-        if slot is not None:
-            kept = {row for (row,) in cache.db.execute("SELECT DISTINCT row FROM pathstate WHERE slot = ?", (slot,))}
-            open_ = {row for (row,) in cache.db.execute("SELECT DISTINCT row FROM pathstate WHERE slot = ? AND state NOT IN (?, ?)", (slot, drift.SAME, drift.RENAMED))}
-            chosen = [row for row in rows if row in open_ or row not in kept]
+        open_ = staleness.open_rows(cache, head)
+        if open_ is not None:
+            chosen = [row for row in rows if row in open_]
     out: list[tuple[int, drift.Wanted]] = []
     for row, (data, _, _) in zip(chosen, stored.load(cache, chosen), strict=True):
         out += [(row, (stored.commit_of(data), *place)) for place in stored.places(data)]

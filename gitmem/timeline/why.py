@@ -216,7 +216,7 @@ class _Found:
                 if noted and lineanchor.parse(noted.partition("@")[0]):
                     held = state.state in (drift.SAME, drift.RENAMED)
                     lines[row, path] = lineanchor.parse(state.lines or noted.partition("@")[0]) if held else None
-                now = drift.bare(record.clean(state.now or path))
+                now = stored.bare(record.clean(state.now or path))
                 if now not in here and state.state in (drift.SAME, drift.CHANGED, drift.RENAMED) and not state.reason:
                     elsewhere[row, path] = now
         return lines, elsewhere
