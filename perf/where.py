@@ -42,7 +42,7 @@ _START = 1_500_000_000
 _WORKER = """
 import json, os, sys, time
 sys.path[:0] = [a for a in sys.argv[2:] if a[0] != "-"]
-from gitmem.hooks import worker
+from gitmem import worker
 def clock():
     t = os.times()
     return t.user + t.system + t.children_user + t.children_system
@@ -119,6 +119,7 @@ def history(commits: int, seed: int = 1) -> Iterator[bytes]:
     rng = random.Random(seed)
     versions = dict.fromkeys(range(FILES), 0)
     names = {file: path_of(file) for file in range(FILES)}  # on the main line
+    gone: set[int] = set()
     mark = 0
 
     def commit(ref: str, parents: list[str], words: str, *changes: bytes) -> bytes:
@@ -136,19 +137,20 @@ def history(commits: int, seed: int = 1) -> Iterator[bytes]:
     def change(ref: str, parents: list[str], file: int = -1) -> bytes:
         file = rng.randrange(FILES) if file < 0 else file
         versions[file] += 1
+        gone.discard(file)
         return commit(ref, parents, f"change {mark} of {names[file]}", written(names[file], content(file, versions[file], mark)))
 
     def moved(ref: str, parents: list[str], deleted: bool) -> bytes:
         """A commit that renames a file with a small change, or deletes it; what comes after it begins another one."""
-        file = rng.choice([f for f in names if versions[f]])
+        file = rng.choice([f for f in names if f not in gone])
         old = names[file]
         names[file] = f"src/part{rng.randrange(20)}/f{file}-{mark}.txt"
-        gone = f"D {old}\n".encode()
+        without = f"D {old}\n".encode()
         if deleted:
-            versions[file] = 0
-            return commit(ref, parents, f"delete {old}", gone)
+            gone.add(file)
+            return commit(ref, parents, f"delete {old}", without)
         versions[file] += 1
-        return commit(ref, parents, f"rename {old}", gone, written(names[file], content(file, versions[file], mark)))
+        return commit(ref, parents, f"rename {old}", without, written(names[file], content(file, versions[file], mark)))
 
     main = "refs/heads/main"
     yield commit(main, [], "begin", *(written(names[file], content(file, 0, 0)) for file in range(FILES)))

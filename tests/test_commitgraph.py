@@ -9,10 +9,10 @@ import pytest
 from conftest import Lab
 from places import opened
 
+from gitmem import worker
 from gitmem.core.errors import GitFailed
 from gitmem.git import commitgraph
 from gitmem.git.gitcmd import Git
-from gitmem.hooks import worker
 from gitmem.memory import remember
 
 

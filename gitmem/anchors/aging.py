@@ -145,7 +145,6 @@ class _Move:
         self._removed: set[str] = set()  # names that these removed
         self._new: dict[str, str] = {}  # {name that differs between both: its object at HEAD, "" for none}
         self._old: set[str] = set()  # objects that these had before
-        self._added = False  # whether a name came
 
     def walk(self, whole: bool, walks: Walks | None) -> bool:
         """Finds what is between both HEADs; False where one cannot go from one to the other. `whole`: what the history of `base` removed is known."""
@@ -169,7 +168,6 @@ class _Move:
                 _, _, old, id, status = token.split(" ")
                 name = next(tokens)
                 self._old.add(old)
-                self._added = self._added or status == "A"
                 if status == "D":
                     self._new.setdefault(name, "")  # a file that became a directory comes twice
                 else:
@@ -209,8 +207,6 @@ class _Move:
         for row, name, now, blob, state, anchor in db.execute(sql, (self.slot,)):
             if name in touched or (now and bare(now) in touched) or (state != SAME and (blob in ids or anchor in self.between)):
                 out.add(row)
-        if self._added:
-            touched.add(drift.ANY)
         out |= {row for name, row in db.execute("SELECT name, row FROM pathvia WHERE slot = ?", (self.slot,)) if name in touched}
         # Of the others: names that are not there any more, or that a commit between removed, as by a rename. Of names that any commit ever removed, also what was
         # the same until now, and what a rewrite or a merge took elsewhere: for both it matters from where they are followed.
