@@ -15,6 +15,8 @@ Standard library only and nothing that costs: the end of every answer waits for 
 
 from __future__ import annotations
 
+from ..core import cite
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,24 +26,11 @@ if TYPE_CHECKING:
     Stretch = tuple[dict[str, int], dict[str, int]]
 
 LOOKED_AT = 200_000  # characters of an answer: its end, where it sums up
-ID = 8  # digits by which an id is shown (`block.ID`); fewer name nothing
 
 
 def cited(answer: str, told: Iterable[str]) -> list[str]:
-    """Those of the ids that a text names: by their first eight digits or more, as a word of its own. No other id is ever seen."""
-    text = answer[-LOOKED_AT:]
-    out = []
-    for id in told:
-        at = text.find(id[:ID])
-        while at >= 0:
-            end = at + ID
-            while end < len(text) and text[end].isalnum():
-                end += 1
-            if id.startswith(text[at:end]) and not (at and text[at - 1].isalnum()):
-                out.append(id)
-                break
-            at = text.find(id[:ID], end)
-    return out
+    """Those of the ids that an answer names (`cite`)."""
+    return cite.named(answer[-LOOKED_AT:], told)
 
 
 def stretches(entries: Iterable[Entry]) -> list[Stretch]:

@@ -33,7 +33,7 @@ from collections import OrderedDict
 from functools import cached_property
 from zlib import crc32
 
-from ..core import text
+from ..core import cite, text
 from ..core.digest import sha256
 from ..engine import document, scan
 from ..engine.cache import CODE, Damaged
@@ -70,7 +70,6 @@ _LOOKED_AT = 64  # nearest sign codes whose cosines are computed
 _MANY = 1_000  # new rows from which reading all times once is cheaper than asking for each path
 _TEXTS = 5_000  # sets of runs kept in memory
 _HEX = frozenset("0123456789abcdef")
-_SHORTEST = 8  # digits of an id in a text; commits have such names, too, so it must be the id of a memory
 
 
 def _versions(names: Iterable[str]) -> list[bytes]:
@@ -90,6 +89,9 @@ class Node:
     @cached_property
     def words(self) -> list[str]:
         return text.terms(document.vector_text(self.data))
+
+    def names(self, id: str) -> bool:
+        return bool(cite.named(document.vector_text(self.data), [id]))
 
 
 class Finder:
@@ -152,9 +154,9 @@ class Finder:
     def _mentions(self, nodes: Sequence[Node], out: Edges) -> None:
         db = self.cache.db
         for node in nodes:
-            for word in {w for w in node.words if _SHORTEST <= len(w) <= 32 and _HEX.issuperset(w)}:
+            for word in cite.words(node.words):
                 found = db.execute("SELECT row, id FROM memory WHERE id >= ? AND id < ? AND status = 0 LIMIT 3", (word, word + "g")).fetchall()
-                if len({id for _, id in found}) == 1 and found[0][1] != node.id:
+                if len({id for _, id in found}) == 1 and found[0][1] != node.id and node.names(found[0][1]):
                     out[(*_pair(node.row, found[0][0]), MENTIONS)] = 1.0
         # And those who named it before it came: the full-text index has the first seven digits of each such word.
         named = {n.id[:7]: n for n in nodes}
@@ -162,7 +164,7 @@ class Finder:
             for (word,) in db.execute(f"SELECT word FROM term WHERE word IN ({part})").fetchall():
                 node = named[word]
                 for other in self._nodes([row for (row,) in db.execute("SELECT rowid FROM fts WHERE fts MATCH ? LIMIT 20", (f'"{word}"',))]):
-                    if other.id != node.id and any(len(w) >= _SHORTEST and node.id.startswith(w) for w in other.words):
+                    if other.id != node.id and other.names(node.id):
                         out[(*_pair(node.row, other.row), MENTIONS)] = 1.0
 
     # Together

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from ..core import record
+from ..core import cite, record
 from ..engine import disputes, stored
 from ..engine.cache import Cache
 from ..engine.document import SUPERSEDED, TEAM
@@ -323,20 +323,14 @@ def _citing(cache: Cache, pool: _Pool, half: _Half) -> list[Finding]:
     """Memories whose text names one that was superseded since, by the first digits of its id or all of them."""
     out = []
     for (id,) in half.of(cache.db.execute(f"SELECT id FROM memory WHERE status = {SUPERSEDED} GROUP BY id ORDER BY max(row) DESC").fetchall()):
-        if len(id) < 8 or not id.isalnum() or not id.isascii():
+        if len(id) < cite.LEAST or not id.isalnum() or not id.isascii():
             continue
-        rows = [row for (row,) in cache.db.execute("SELECT rowid FROM fts WHERE fts MATCH ? LIMIT 20", (f'"{id[:8].lower()}" *',))]
+        rows = [row for (row,) in cache.db.execute("SELECT rowid FROM fts WHERE fts MATCH ? LIMIT 20", (f'"{id[: cite.LEAST].lower()}" *',))]
         for row in rows:
             if not cache.db.execute("SELECT 1 FROM memory WHERE row = ? AND status = 0", (row,)).fetchone():
                 continue
             memory = pool.get(row)
-            by = successors(cache, id) if cited(memory.text, id) else []
+            by = successors(cache, id) if cite.named(memory.text, [id]) else []
             if len(by) == 1 and memory.id not in (id, by[0]):
                 out.append(Finding(CITES, (memory.id, id, by[0]), by[0], REPLACED, 1.0, row))
     return out
-
-
-def cited(text: str, id: str) -> list[str]:
-    """The words of a text that are an id's first eight digits or more."""
-    words = {w for w in "".join(c if c.isalnum() else " " for c in text).split() if len(w) >= 8}
-    return sorted(w for w in words if id.startswith(w.lower()))

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from ..core import fold, record
+from ..core import cite, fold, record
 from ..core.digest import sha256
 from ..core.errors import Ambiguous, MemError, Refused
 from ..engine.cache import Cache
@@ -150,7 +150,8 @@ def accept(store: Store, proposal: Proposal, keep: str = "", text: str = "", *, 
     elif proposal.kind in (VERSIONS, CITES):
         stay = proposal.ids[0]
         _ours(found[stay], team)
-        changes = {"body": text or (_renamed(found[stay], *proposal.ids[1:]) if proposal.kind == CITES else found[stay].record.data["body"])}
+        body = str(found[stay].record.data["body"])
+        changes: dict[str, Any] = {"body": text or (cite.renamed(body, *proposal.ids[1:]) if proposal.kind == CITES else body)}
         if proposal.kind == VERSIONS:
             changes.update(_both(found[stay].memory.versions))
         memories.edit(store, stay, changes, allow_secret=allow_secret, same=True)
@@ -215,14 +216,6 @@ def _both(versions: list[record.Record]) -> dict[str, Any]:
             if isinstance(p, dict) and isinstance(p.get("path"), str):
                 paths.setdefault(p["path"], p)
     return {"tags": list(tags)[: record.MAX_ITEMS], "paths": list(paths.values())[: record.MAX_ITEMS]}
-
-
-def _renamed(found: Found, old: str, new: str) -> str:
-    """The text with an id in the place of another, as long as it was written."""
-    body = str(found.record.data["body"])
-    for word in sorted(consolidate.cited(body, old), key=len, reverse=True):
-        body = body.replace(word, new[: len(word)])
-    return body
 
 
 def _open(proposal: Proposal, must_hold: bool = True) -> None:
@@ -303,7 +296,7 @@ def _holds(store: Store, p: Proposal, found: dict[str, Found]) -> bool:
     if p.kind == VERSIONS:
         return len(one.memory.versions) > 1 and p.id == name(Finding(VERSIONS, (one.memory.id,)), one.memory.heads)
     if p.kind == CITES:
-        return found[p.ids[2]].memory.status == fold.ACTIVE and bool(consolidate.cited(str(one.record.data["body"]), p.ids[1]))
+        return found[p.ids[2]].memory.status == fold.ACTIVE and bool(cite.named(str(one.record.data["body"]), [p.ids[1]]))
     other = found[p.ids[1]]
     if other.memory.status != fold.ACTIVE:
         return False
