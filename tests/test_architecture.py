@@ -23,7 +23,7 @@ HEAVY = {"numpy", "pygit2", "typer", "rich", "llama_cpp", "mcp", "sklearn", "sci
 
 # What a prompt waits for: standard library only, and none of its slow parts.
 HOT = ["announce", "comeback", "disputes", "automemory", "bare", "block", "briefing", "cache", "call", "context", "document", "embed", "events", "facts", "failures", "fastjson", "faults",
-       "filters", "fold", "guard", "here", "kept", "plain", "priors", "rank", "ready", "record", "relevance", "scan",
+       "filters", "fold", "guard", "here", "refdirs", "kept", "plain", "priors", "rank", "ready", "record", "relevance", "scan",
        "search", "session", "credit", "usage", "learned", "spool", "standing", "stored", "text", "trust", "sources", "strip", "toolcalls", "strip_said"]
 SLOW = HEAVY | {"dataclasses", "typing", "inspect", "subprocess", "hashlib", "pathlib", "asyncio", "logging", "tempfile",
                "re", "enum", "json", "datetime", "contextlib", "copy", "random"}

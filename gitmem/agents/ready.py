@@ -17,7 +17,7 @@ from __future__ import annotations
 from time import monotonic
 
 from ..engine import cache as cache_file
-from ..engine import embed, faults, guard
+from ..engine import embed, faults, guard, standing
 from ..engine.cache import Cache as Cache
 from ..hooks import spool
 from ..signing import trust
@@ -70,7 +70,8 @@ def with_memories(here: Here, environ: Mapping[str, str], action: Callable[[Cach
                 break
             fresh, news = _refresh(here, environ, cache, until, lean)
             answer = action(cache)
-            if not fresh or news:  # also after news: where they stand is not known yet
+            # Also after news: where they stand is not known yet. And after a fetch, of which no hook tells.
+            if not fresh or news or standing.may_have_moved(cache, here.common_dir):
                 spool.ask(here.common_dir)
             return answer, fresh
         except _Later:

@@ -235,7 +235,7 @@ def _bases(repo: Repo, cache: Cache, wanted: Sequence[Wanted], revision: str) ->
         for (item, commit), id in zip(asked, ids, strict=True):
             if id and (id == item[2]) == same:
                 found.setdefault(item, []).append(commit)
-    kept = standing.certain(cache, {item[0] for item in found}, revision)
+    kept = standing.certain(cache, {item[0] for item in found}, revision, repo.common_dir)
     out = {item: some[0] for item, some in found.items() if item[0] in kept and kept[item[0]].state == standing.REACHABLE and kept[item[0]].commit == some[0]}
     # Of an unmerged one none of its places is in the history.
     left = {item: some for item, some in found.items() if item not in out and not (item[0] in kept and kept[item[0]].state == standing.UNMERGED)}

@@ -20,6 +20,7 @@ from ..core.digest import sha256
 from ..engine import standing
 from ..engine.cache import Cache
 from ..engine.standing import REACHABLE, UNKNOWN, UNMERGED, Stand
+from ..git import refdirs
 from ..git.layout import Repo
 from . import marks, twins, where
 from .ancestry import Ancestry, Between, Walks, floor
@@ -38,6 +39,7 @@ class Ground:
 
     def __init__(self, repo: Repo, cache: Cache) -> None:
         self.cache = cache
+        self.refs = refdirs.stamp(repo.common_dir)  # before they are read: what comes later is seen by the next one
         rows = [row.split(" ", 1) for row in repo.git.text("for-each-ref", "--format=%(objectname) %(refname) %(*objectname)", "refs/heads", "refs/remotes", "refs/tags", "refs/replace").splitlines()]
         self.tips = {tip for tip, ref in rows if ref.startswith(("refs/heads/", "refs/remotes/"))}
         self.tags = {ref.split(" ")[1] or tip for tip, ref in rows if ref.startswith("refs/tags/")} - self.tips
@@ -60,6 +62,7 @@ class Ground:
         self.cache.db.executemany("DELETE FROM tip WHERE commit_id = ?", [(tip,) for tip, _ in before - now])
         self.cache.db.executemany("INSERT OR REPLACE INTO tip VALUES(?, ?)", sorted(now - before))
         self.cache.set_meta("ground", self.stamp)
+        self.cache.set_meta(standing.REFS, self.refs)
         self.cache.set_meta("inside", " ".join(sorted(self.inside.intersection(standing.slots(self.cache)))))
 
     @property

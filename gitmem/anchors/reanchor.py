@@ -40,9 +40,9 @@ def _lock(store: Store) -> str:
     return os.path.join(store.repo.mem_dir, "anchors")
 
 
-def go_on_later(store: Store, stands: dict[str, where.Stand], ages: Mapping[int, Sequence[staleness.State]] | None = None) -> None:
-    """Starts a process that finishes the search of which an answer did not see the end, unless one is running."""
-    if where.waiting(stands) or staleness.waiting(ages or {}):
+def go_on_later(store: Store, cache: Cache, stands: dict[str, where.Stand], ages: Mapping[int, Sequence[staleness.State]] | None = None) -> None:
+    """Starts a process that finishes the search of which an answer did not see the end, or that looks at branches which moved since it last did, unless one is running."""
+    if where.waiting(stands) or staleness.waiting(ages or {}) or standing.may_have_moved(cache, store.repo.common_dir):
         with guard.locked(_lock(store), 0) as free:
             pass
         if free:
@@ -64,6 +64,8 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
         heads = repo.heads()
         fresh = dict(cache.db.execute("SELECT commit_id, n FROM fresh").fetchall())
         if ground.kept and not fresh and set(heads) == set(standing.slots(cache)) and not standing.any_waiting(cache):
+            if cache.meta(standing.REFS) != ground.refs:  # they were packed, or are back where they were
+                cache.keep(0.5, lambda _: cache.set_meta(standing.REFS, ground.refs))
             return
 
         def settled() -> None:

@@ -16,6 +16,7 @@ from ..core import fastjson, record
 from ..engine.cache import Cache, Damaged
 from ..engine.document import ACTIVE, SUPERSEDED
 from ..engine.update import Update
+from ..git import refdirs
 from ..git.layout import Repo
 from . import where
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ..engine.embed import StaticTable
 
 _Rows = set[tuple[str, int]]
+_REFS = "refs:revived"  # in the cache's `meta`: `refdirs.stamp` when somebody last looked
 
 
 def settle(repo: Repo, cache: Cache, table: StaticTable, heads: Sequence[str], seconds: float = where.ON_THE_SPOT, others: bool = True) -> None:
@@ -40,7 +42,9 @@ def settle(repo: Repo, cache: Cache, table: StaticTable, heads: Sequence[str], s
     (last,) = db.execute("SELECT coalesce(max(n), 0) FROM line").fetchone()
     looked = dict(db.execute("SELECT head, n FROM revivedhead").fetchall())
     wanted = {head for head in heads if head}
-    open_ = {head for head in wanted if looked.get(head) != last}
+    moved = bool(named) and not refdirs.same(repo.common_dir, cache.meta(_REFS))  # a branch that a fetch brought may tell where something was squashed
+    refs = refdirs.stamp(repo.common_dir) if moved else ""
+    open_ = {head for head in wanted if moved or looked.get(head) != last}
     now: _Rows = {pair for pair in before if pair[0] not in open_ and (others or pair[0] in wanted)}
     seen = {head: n for head, n in looked.items() if others or head in wanted}
     for head in sorted(open_):
@@ -50,6 +54,8 @@ def settle(repo: Repo, cache: Cache, table: StaticTable, heads: Sequence[str], s
     # From a HEAD that was not looked from nothing is hidden: that there is nothing to show must be known, too.
     if now != before or (now and seen.keys() != looked.keys()) or (seen != looked and not others):
         cache.keep(0.5, lambda _: _write(cache, table, before, now, seen))
+    if moved:
+        cache.keep(0.5, lambda _: cache.set_meta(_REFS, refs))
 
 
 def counts(repo: Repo, cache: Cache, id: str, head: str) -> bool:

@@ -7,7 +7,7 @@ of the other: what was there before the branch began is no merge of it.
 
 Promise: what was found stays found, also when the branch is gone; what was
 sought in vain is not sought again for the same revision, unless new marks
-arrive. Where time ran out nothing is concluded.
+arrive or branches move. Where time ran out nothing is concluded.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 
 from ..engine.cache import Cache
+from ..git import refdirs
 from ..git.layout import Repo
 from . import marks
 from .ancestry import Ancestry, floor
@@ -23,6 +24,7 @@ from .patches import Patches
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
+    from typing import Any
 
 RECENT = 2_000  # commits looked at for a commit that is not here and came without its base
 _TIPS = 2_000  # branches an answer waits for
@@ -48,11 +50,25 @@ def search(repo: Repo, cache: Cache, wanted: Iterable[str], line: Ancestry, seco
     names = sorted(wanted)
     if again:
         return _Search(repo, cache, line, seconds, note=False).run(names, main) if names else ({}, set())
-    vain = {c for (c,) in cache.db.execute("SELECT commit_id FROM sought WHERE head = ? AND commit_id IN (SELECT value FROM json_each(?))", (line.heads[0], json.dumps(names)))}
+    vain = set() if _moved(repo, cache) else {c for (c,) in cache.db.execute("SELECT commit_id FROM sought WHERE head = ? AND commit_id IN (SELECT value FROM json_each(?))", (line.heads[0], json.dumps(names)))}
     left = [c for c in names if c not in vain]
     if seconds <= 0:
         return {}, set(left)
     return _Search(repo, cache, line, seconds).run(left) if left else ({}, set())
+
+
+def _moved(repo: Repo, cache: Cache) -> bool:
+    """Whether branches moved since something was sought in vain: one that a fetch brought may have grown out of an anchor. It is forgotten then."""
+    if refdirs.same(repo.common_dir, cache.meta("sought")):
+        return False
+    now = refdirs.stamp(repo.common_dir)
+
+    def write(db: Any) -> None:
+        db.execute("DELETE FROM sought")
+        cache.set_meta("sought", now)
+
+    cache.keep(0.05, write)
+    return True
 
 
 class _Search:

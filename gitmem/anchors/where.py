@@ -53,7 +53,7 @@ def stands(repo: Repo, cache: Cache, anchors: Iterable[str], head: str, seconds:
     names = {a for a in anchors if a}
     if not head:
         return {a: Stand(UNKNOWN, a, reason=UNBORN) for a in names}
-    kept = {} if again else standing.certain(cache, names, head)
+    kept = {} if again else standing.certain(cache, names, head, repo.common_dir)
     names -= kept.keys()
     if not names:
         return kept

@@ -12,6 +12,7 @@ Standard library only: every prompt waits for it.
 from __future__ import annotations
 
 from ..core import fastjson
+from ..git import refdirs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ WAITING = "the history is not searched yet"  # `git mem index` goes on where an 
 
 ABSENT = "its commit is not here"
 ABANDONED = "no branch or tag holds it any more"  # of an unmerged commit
+
+REFS = "refs"  # in the cache's `meta`: `refdirs.stamp` of the branches and tags that kept states rest on
 
 # What a score is multiplied with for a memory from a branch that HEAD does not contain, for one from a branch that was given up, and for one whose
 # place nobody knows: in an answer somebody asked for it, at a session's start nobody did.
@@ -80,13 +83,20 @@ def read(cache: Cache, anchors: Iterable[str], head: str) -> dict[str, Stand]:
     return out
 
 
-def certain(cache: Cache, anchors: Iterable[str], head: str) -> dict[str, Stand]:
-    """{anchor: its state} of those whose kept state for `head` nothing has been said against since; none of them is unknown."""
+def may_have_moved(cache: Cache, common_dir: str) -> bool:
+    """Whether a kept state may be another one by now, since branches or tags moved: a fetch runs no hook. What HEAD contains it goes on to contain."""
+    said = cache.meta(REFS)
+    return bool(said) and not refdirs.same(common_dir, said) and cache.db.execute("SELECT 1 FROM stand WHERE state NOT IN (?, ?) LIMIT 1", (REACHABLE, SQUASHED)).fetchone() is not None
+
+
+def certain(cache: Cache, anchors: Iterable[str], head: str, common_dir: str) -> dict[str, Stand]:
+    """{anchor: its state} of those whose kept state for `head` nothing has been said against since, by a record or a ref; none of them is unknown."""
     slot = slot_of(cache, head)
     if slot is None:
         return {}
     asked = fastjson.dumps(sorted(anchors))
-    return rows(cache, slot, "anchor IN (SELECT value FROM json_each(?)) AND state <> ? AND anchor NOT IN (SELECT commit_id FROM fresh)", asked, UNKNOWN)
+    sure = (REACHABLE, SQUASHED) if may_have_moved(cache, common_dir) else (REACHABLE, SQUASHED, UNMERGED)
+    return rows(cache, slot, f"anchor IN (SELECT value FROM json_each(?)) AND state IN ({','.join('?' * len(sure))}) AND anchor NOT IN (SELECT commit_id FROM fresh)", asked, *sure)
 
 
 _ROWS = "SELECT anchor, state, commit_id, into_commit, reason FROM stand WHERE slot = ?"

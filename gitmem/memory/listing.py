@@ -47,7 +47,7 @@ def list_memories(store: Store, wanted: Filter, *, limit: int | None = None, all
             hidden = sorted(c for c, stand in stands.items() if stand.state == where.UNMERGED)
             if hidden:
                 rows = rows_of(cache, wanted.leaving_out(hidden))
-            reanchor.go_on_later(store, stands)
+            reanchor.go_on_later(store, cache, stands)
         chosen = rows if stale else rows[:limit]
         objects = view.objects(store, cache, chosen, at or "HEAD", stands)
         if past:

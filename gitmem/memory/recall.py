@@ -132,7 +132,7 @@ def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = ""
         rows = [hit.row for hit in hits]
         searcher.stands_of(stored.commit_of(data) for data, _, _ in stored.load(cache, rows))
         objects = view.objects(store, cache, rows, at or "HEAD", searcher.stands, aged=searcher.ages)
-        reanchor.go_on_later(store, searcher.stands, searcher.ages)
+        reanchor.go_on_later(store, cache, searcher.stands, searcher.ages)
         for hit, item in zip(hits, objects, strict=True):
             item["score"], item["retrieval"], item["explain"] = round(hit.score, 4), hit.retrieval, {**hit.parts(), **searcher.parts[hit.row]}
         if past:

@@ -138,7 +138,7 @@ def _answer(store: Store, cache: Cache, past: then.Then | None, asked: Target, a
     if past:
         past.tell(chosen, objects)
     else:
-        reanchor.go_on_later(store, stands)
+        reanchor.go_on_later(store, cache, stands)
     for row, item in zip(chosen, objects, strict=True):
         item["why"] = found.why[row]
     return objects, len(rows) - len(chosen), lines, named.now or asked.path
