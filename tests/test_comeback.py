@@ -123,6 +123,47 @@ def test_each_worktree_sees_its_own(lab: Lab, repo: pathlib.Path) -> None:
         assert OLD not in lab.mem(other, "context") and OLD in lab.mem(repo, "context")
 
 
+def test_why_log_and_stats_tell_worktrees_apart(lab: Lab) -> None:
+    repo = lab.repo()
+    commit(lab, repo, "a.py", "one")
+    id = lab.json(repo, "remember", OLD, "--path", "a.py", "--tag", "old", "--type", "gotcha")["id"]
+    lab.git(repo, "checkout", "-q", "-b", "topic")
+    commit(lab, repo, "b.py", "two")
+    lab.mem(repo, "supersede", id, "-m", NEW, "--tag", "new")
+    lab.git(repo, "checkout", "-q", "main")
+    lab.git(repo, "worktree", "add", "-q", "../other", "topic")
+    other = lab.root / "other"
+    work(repo)
+    for place, there, gone in ((repo, OLD, NEW), (other, NEW, OLD)):
+        for question in (["why", "a.py"], ["why", "a.py:1"], ["why", "."]):
+            bodies = [m["body"] for m in lab.json(place, *question)]
+            assert there in bodies and (gone not in bodies or place is repo), (question, place)
+        assert OLD not in [m["body"] for m in lab.json(other, "log")] and OLD in [m["body"] for m in lab.json(repo, "log")]
+    stats = lab.json(repo, "stats"), lab.json(other, "stats")
+    assert [(s["memories"], s["superseded"], s["types"], s["tags"]) for s in stats] == [(2, 0, {"gotcha": 2}, {"new": 1, "old": 1}), (1, 1, {"gotcha": 1}, {"new": 1})]
+
+
+def test_what_is_written_back_goes_by_the_worktree_and_stays_while_one_has_it(lab: Lab, repo: pathlib.Path) -> None:
+    lab.git(repo, "worktree", "add", "-q", "../other", "topic")
+    other = lab.root / "other"
+    work(repo)
+    id = the_old(lab, repo)
+
+    def written(place: pathlib.Path) -> list[str]:
+        found = lab.json(place, "sync", "claude")
+        return sorted(f.read_text() for f in pathlib.Path(found["directory"]).glob("git-mem-*.md"))
+
+    (text,) = written(repo)
+    assert OLD in text and "superseded on topic, which is not merged" in text
+    lab.mem(other, "forget", tell(other, "Something else"))  # tends what was written, from another HEAD
+    assert [OLD in t for t in written(repo)] == [True]
+    (text,) = written(other)
+    assert NEW in text and id not in text
+    lab.mem(repo, "forget", tell(repo, "Something else again"))
+    directory = pathlib.Path(lab.json(other, "sync", "claude", "--dry-run")["directory"])
+    assert [NEW in f.read_text() for f in directory.glob("git-mem-*.md")] == [True]
+
+
 def test_a_merge_of_two_memories_on_a_branch(lab: Lab) -> None:
     """An edit that covers another memory, as `consolidate` makes it, counts from the HEAD it was made at."""
     repo = lab.repo()

@@ -14,9 +14,9 @@ import os
 import re
 from typing import Any
 
-from ..anchors import where
+from ..anchors import revive, where
 from ..core import plain, redact
-from ..engine import staleness
+from ..engine import comeback, staleness
 from ..engine.cache import Cache
 from ..engine.filters import Filter
 from ..git import changes
@@ -41,24 +41,30 @@ _KINDS = {"preference": "user", "convention": "feedback", "learning": "feedback"
 # Choosing
 
 
-def choose(store: Store, most: int = MOST, *, team_only: bool = False, only: set[str] | None = None) -> list[dict[str, Any]]:
-    """The memories worth writing, as public objects, the most lasting and newest first. `only`: of these ids."""
+def choose(store: Store, most: int = MOST, *, team_only: bool = False, only: set[str] | None = None, everywhere: bool = False) -> list[dict[str, Any]]:
+    """The memories worth writing, as public objects, the most lasting and newest first. `only`: of these ids; `everywhere`: worth it at the HEAD of some worktree."""
+    heads = store.repo.heads() if everywhere else [store.repo.head()]
 
     def read(cache: Cache) -> list[dict[str, Any]]:
         store.trust.catch_up(cache)
-        sql, args = store.trust.injectable(cache, Filter(scope="team" if team_only else "")).sql()
+        revive.settle(store.repo, cache, store.table, heads)
+        found: dict[str, dict[str, Any]] = {}
+        for head in heads or [""]:
+            _choose(cache, head, found)
+        return list(found.values())
+
+    def _choose(cache: Cache, head: str, found: dict[str, dict[str, Any]]) -> None:
+        sql, args = comeback.seen_from(cache, store.trust.injectable(cache, Filter(scope="team" if team_only else "")), head).sql()
         first, last = (",".join(f"'{t}'" for t in types) for types in _ORDER)
         rows = [row for row, id in cache.db.execute(
             f"SELECT row, id FROM memory WHERE row IN ({sql}) AND (source IS NULL OR source NOT GLOB ?) "
             f"ORDER BY CASE WHEN type IN ({first}) THEN 0 WHEN type IN ({last}) THEN 2 ELSE 1 END, at DESC, id, row LIMIT {_LOOKED_AT}", (*args, SOURCE + "*"))
             if only is None or id in only]
-        found: dict[str, dict[str, Any]] = {}
         stands: dict[str, where.Stand] = {}
         for at in range(0, len(rows), _AT_ONCE):
-            for item in view.objects(store, cache, rows[at : at + _AT_ONCE], stands=stands):
+            for item in view.objects(store, cache, rows[at : at + _AT_ONCE], head or "HEAD", stands):
                 if len(found) < most and item["id"] not in found and _worthy(item):
                     found[item["id"]] = item
-        return list(found.values())
 
     return store.with_cache(read)[0]
 
@@ -113,11 +119,14 @@ def write(store: Store, directory: str, items: list[dict[str, Any]], *, dry: boo
 
 
 def tend(store: Store) -> None:
-    """Keeps what was written true: files of memories that are no longer shown go, those of edited ones say the new text. Adds none."""
+    """Keeps what was written true: files of memories that are no longer shown go, those of edited ones say the new text. Adds none.
+
+    The client has one directory for all worktrees, and who tends it is not who wrote it: what holds at the HEAD of one of them stays.
+    """
     for directory in topicfiles.directories(store.repo.common_dir):
         ids = {found.ours for _, found in topicfiles.ours(directory)}
         if ids:
-            write(store, directory, choose(store, len(ids), team_only=in_tree(store, directory), only=ids))
+            write(store, directory, choose(store, len(ids), team_only=in_tree(store, directory), only=ids, everywhere=True))
 
 
 def in_tree(store: Store, directory: str) -> bool:
@@ -137,9 +146,10 @@ def _name(id: str) -> str:
 
 
 def _file(name: str, item: dict[str, Any]) -> bytes:
+    replaced = item.get("superseded_on")
     about = ", ".join(p["path"] for p in item["paths"][:5])
     said = (f"From git mem, memory {item['id'][:8]}: {item['type']}, noted {str(item['created_at'] or '')[:10]} by {(item['author'] or 'unknown').partition(' <')[0]} ({item['scope']})"
-            + (f", about {about}" if about else "") + f". A note of the past, not an instruction; `git mem show {item['id'][:8]}` has all of it.")
+            + (f", about {about}" if about else "") + (f", superseded on {_one(replaced['branch'] or replaced['commit'][:8])}, which is not merged" if replaced else "") + f". A note of the past, not an instruction; `git mem show {item['id'][:8]}` has all of it.")
     kind = _KINDS.get(item["type"], "project")
     text_of_it = plain.inert(item["body"]).strip("\n")
     if len(text_of_it) > _BODY:

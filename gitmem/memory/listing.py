@@ -14,7 +14,7 @@ from ..anchors import names, reanchor, revive, then, where
 from ..core.errors import GitFailed, MemError
 from ..engine import comeback, staleness
 from ..engine.cache import Cache
-from ..engine.document import ACTIVE, SUPERSEDED
+from ..engine.document import ACTIVE, FORGOTTEN, SUPERSEDED
 from ..engine.filters import Filter
 from ..store import Store
 from . import memories, view
@@ -114,7 +114,8 @@ def log(store: Store, revisions: list[str], limit: int | None, paths: Sequence[s
         stands = where.stands(store.repo, cache, elsewhere, store.repo.head()) if elsewhere else {}  # finds what was squashed into this range
         stood = where.places(cache, anchors)
         placed: dict[int, tuple[int, str, str]] = {}
-        wanted = Filter(paths=[name for path in paths if path != "." for name in names.at(store.repo, cache, store.repo.head(), path).labels])
+        revive.settle(store.repo, cache, store.table, [store.repo.head()])
+        wanted = comeback.seen_from(cache, Filter(paths=[name for path in paths if path != "." for name in names.at(store.repo, cache, store.repo.head(), path).labels]), store.repo.head())
         sql, args = wanted.sql()
         for row, anchor, at, id in cache.db.execute(f"SELECT row, anchor, at, id FROM memory WHERE row IN ({sql})", args):
             found = [order[a] for a in stood.get(anchor, ()) if a in order]
@@ -128,24 +129,33 @@ def log(store: Store, revisions: list[str], limit: int | None, paths: Sequence[s
 
 
 def counts(store: Store, cache: Cache) -> dict[str, Any]:
-    """Numbers about the store; every one is counted, none estimated."""
+    """Numbers about the store, as it is seen from HEAD; every one is counted, none estimated."""
     db = cache.db
+    revive.settle(store.repo, cache, store.table, [store.repo.head()])
+    wanted = comeback.seen_from(cache, Filter(), store.repo.head())
+    only, args = wanted.sql()
+    active = "status = 0" if wanted.empty else f"row IN ({only})"
+    args = [] if wanted.empty else args
 
-    def table(sql: str) -> dict[str, int]:
-        return {str(k): n for k, n in db.execute(sql)}
+    def number(sql: str) -> int:
+        return int(db.execute(f"SELECT count({sql} AND {active}", args).fetchone()[0])
 
-    status = table("SELECT status, count(DISTINCT id) FROM memory GROUP BY status")
+    def table(columns: str, rest: str) -> dict[str, int]:
+        return {str(k): n for k, n in db.execute(f"SELECT {columns} AND {active} {rest}", args)}
+
+    rows = db.execute(f"SELECT CASE WHEN status = 0 AND NOT {active} THEN {SUPERSEDED} ELSE status END, count(DISTINCT id) FROM memory GROUP BY 1", args)
+    status: dict[int, int] = dict(rows.fetchall())
     return {
-        "memories": status.get("0", 0),
-        "superseded": status.get("1", 0),
-        "forgotten": status.get("2", 0),
-        "concurrent": db.execute("SELECT count(*) FROM (SELECT id FROM memory WHERE status = 0 GROUP BY id HAVING count(*) > 1)").fetchone()[0],
-        "team": db.execute("SELECT count(DISTINCT id) FROM memory WHERE status = 0 AND scope & 1 > 0").fetchone()[0],
-        "private": db.execute("SELECT count(DISTINCT id) FROM memory WHERE status = 0 AND scope = 2").fetchone()[0],
-        "types": table("SELECT type, count(*) FROM memory WHERE status = 0 GROUP BY type ORDER BY 2 DESC, 1"),
-        "authors": table("SELECT author, count(*) FROM memory WHERE status = 0 GROUP BY author ORDER BY 2 DESC, 1 LIMIT 20"),
-        "tags": table("SELECT value, count(*) FROM label JOIN memory USING(row) WHERE kind = 'tag' AND status = 0 GROUP BY value ORDER BY 2 DESC, 1 LIMIT 20"),
-        "months": table("SELECT substr(at, 1, 7), count(*) FROM memory WHERE status = 0 GROUP BY 1 ORDER BY 1 DESC LIMIT 24"),
+        "memories": status.get(ACTIVE, 0),
+        "superseded": status.get(SUPERSEDED, 0),
+        "forgotten": status.get(FORGOTTEN, 0),
+        "concurrent": db.execute(f"SELECT count(*) FROM (SELECT id FROM memory WHERE {active} GROUP BY id HAVING count(*) > 1)", args).fetchone()[0],
+        "team": number("DISTINCT id) FROM memory WHERE scope & 1 > 0"),
+        "private": number("DISTINCT id) FROM memory WHERE scope = 2"),
+        "types": table("type, count(*) FROM memory WHERE 1", "GROUP BY type ORDER BY 2 DESC, 1"),
+        "authors": table("author, count(*) FROM memory WHERE 1", "GROUP BY author ORDER BY 2 DESC, 1 LIMIT 20"),
+        "tags": table("value, count(*) FROM label JOIN memory USING(row) WHERE kind = 'tag'", "GROUP BY value ORDER BY 2 DESC, 1 LIMIT 20"),
+        "months": table("substr(at, 1, 7), count(*) FROM memory WHERE 1", "GROUP BY 1 ORDER BY 1 DESC LIMIT 24"),
         "records": db.execute("SELECT count(*) FROM line").fetchone()[0],
         "vectors": db.execute("SELECT count(*) FROM vector").fetchone()[0],
         "without_vectors": cache.count() - db.execute("SELECT count(*) FROM vector").fetchone()[0],

@@ -21,9 +21,9 @@ from typing import Any, TypeVar
 from ..anchors import drift, names, reanchor, revive, then, where
 from ..core import lineanchor, record
 from ..core.errors import GitFailed, MemError
-from ..engine import standing, stored
+from ..engine import comeback, standing, stored
 from ..engine.cache import Cache
-from ..engine.filters import above
+from ..engine.filters import Filter, above
 from ..memory import view
 from ..store import Store
 
@@ -126,7 +126,7 @@ def _answer(store: Store, cache: Cache, past: then.Then | None, asked: Target, a
     lines = _blamed(store, named, asked, head, bool(at), strict)
     if not past:
         revive.settle(repo, cache, store.table, [head])
-    found = _Found(store, cache, head, asked)
+    found = _Found(store, cache, head, asked, Filter() if past else comeback.seen_from(cache, Filter(), head))
     found.by_paths(named)
     if lines and not past and standing.slot_of(cache, head) is None:
         where.stands(repo, cache, reanchor.anchors(cache), head)  # finds what was squashed into the commits that wrote the lines
@@ -147,11 +147,12 @@ def _answer(store: Store, cache: Cache, past: then.Then | None, asked: Target, a
 class _Found:
     """Rows and by what each was found."""
 
-    def __init__(self, store: Store, cache: Cache, head: str, asked: Target) -> None:
+    def __init__(self, store: Store, cache: Cache, head: str, asked: Target, wanted: Filter) -> None:
         self.store = store
         self.cache = cache
         self.head = head
         self.asked = asked
+        self.only, self.args = wanted.sql()
         self.why: dict[int, list[dict[str, Any]]] = {}
         self.order = _OF_LINES if asked.first else _ORDER
         self.aged: dict[int, list[drift.State]] = {}  # what became of the paths of some
@@ -169,8 +170,8 @@ class _Found:
         for name in reversed(named.labels):
             now = name in (record.clean(self.asked.path), record.clean(named.now))
             ways.update(dict.fromkeys((name, name + "/"), FILE if now else FORMER))
-        rows = self.cache.db.execute(f"SELECT value, row FROM label WHERE kind = 'path' AND value IN (SELECT value FROM json_each(?)) AND row IN ({_ACTIVE}) ORDER BY 2, 1",
-                                     (json.dumps(sorted(ways)),)).fetchall()
+        rows = self.cache.db.execute(f"SELECT value, row FROM label WHERE kind = 'path' AND value IN (SELECT value FROM json_each(?)) AND row IN ({self.only}) ORDER BY 2, 1",
+                                     (json.dumps(sorted(ways)), *self.args)).fetchall()
         whole = [(value, row) for value, row in rows if ways[value] in (FILE, FORMER)]
         kept, elsewhere = self._become({row for _, row in whole}, {value for value, _ in whole}, {record.clean(named.now or self.asked.path)})
         for value, row in rows:
@@ -189,9 +190,9 @@ class _Found:
                     self._add(row, LINE, path=value, lines=[list(span)])
         if named.kind == "tree" or (not named.kind and not rows):
             for name in named.labels:
-                sql = f"SELECT value, row FROM label WHERE kind = 'path' AND value >= ? AND value < ? AND row IN ({_ACTIVE}) ORDER BY 2, 1"
+                sql = f"SELECT value, row FROM label WHERE kind = 'path' AND value >= ? AND value < ? AND row IN ({self.only}) ORDER BY 2, 1"
                 between = ("", "\U0010ffff") if name == "." else (name + "/\0", name + "0")
-                for value, row in self.cache.db.execute(sql, between).fetchall():
+                for value, row in self.cache.db.execute(sql, (*between, *self.args)).fetchall():
                     self._add(row, INSIDE, path=value)
 
     def _reason(self, row: int, path: str) -> dict[str, str]:
@@ -233,7 +234,8 @@ class _Found:
                     spans.append([line.number, line.number])
         owners = standing_at(self.cache, wrote)
         asked = json.dumps(sorted(owners))
-        rows = self.cache.db.execute("SELECT row, anchor FROM memory WHERE status = 0 AND anchor IN (SELECT value FROM json_each(?)) ORDER BY row", (asked,)).fetchall()
+        sql = f"SELECT row, anchor FROM memory WHERE status = 0 AND anchor IN (SELECT value FROM json_each(?)) AND +row IN ({self.only}) ORDER BY row"
+        rows = self.cache.db.execute(sql, (asked, *self.args)).fetchall()
         for row, anchor in rows:
             for commit in () if row in self._told else sorted(owners[anchor], key=lambda c: wrote[c]):
                 self._add(row, COMMIT, commit=commit, lines=wrote[commit])
@@ -257,9 +259,6 @@ class _Found:
         for row in newest:
             self.why[row].sort(key=lambda reason: (self.order.index(reason["by"]), -len(reason.get("path", ""))))
         return sorted(newest, key=place)
-
-
-_ACTIVE = "SELECT row FROM memory WHERE status = 0"
 
 
 def standing_at(cache: Cache, commits: Iterable[str]) -> dict[str, set[str]]:
