@@ -121,18 +121,20 @@ def find(store: Store, prefix: str) -> Target:
         raise
     records = [*_lines_of(store, found.memory.id), *_merged_into(store, found.memory.id)]
     target = Target(found.memory.id, record.title_of(found.record.data), found.scope, records)
-    target.back = _coming_back(store, found, records)
+    target.back = _coming_back(store, records)
     return target
 
 
 def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda n: None) -> Report:
-    """Takes a memory or a line out of this repository; with a target that was purged before, finishes that.
+    """Takes a memory or a line out of this repository; with a target that was purged before, finishes that, and says in its `back` what came back by it.
 
     Raises what `Notes.replant` and `erase.erase` raise; the call can be repeated.
     """
     if target.gone:
-        report = _carry_through(store, target, False, progress)
+        left: dict[str, Record] = {}
+        report = _carry_through(store, target, False, progress, left)
         report.tombstones = [r.version for r in graves.purges(store) if target.id in ("", r.id)]
+        target.back = _coming_back(store, [r for r in left.values() if target.id in ("", r.id)], hidden=False)
         return report
     closed.close(store.repo.mem_dir, target.records)
     settled = graves.settled(store, Tombstones(graves.purges(store)))
@@ -197,9 +199,10 @@ def _lines_of(store: Store, id: str) -> list[Record]:
     return list(found.values())
 
 
-def _coming_back(store: Store, gone: Found, records: list[Record]) -> list[tuple[Found, bool]]:
-    """The memories that only these records hide, as they will be, and whether each says nearly what the one that goes says, or said."""
+def _coming_back(store: Store, records: list[Record], hidden: bool = True) -> list[tuple[Found, bool]]:
+    """The memories that only these records hide, as they will be, and whether each says nearly what the one that goes says, or said. `hidden` false: hid, before the tombstone was there."""
     doomed = {r.version for r in records}
+    gone = {r.id for r in records}
     covered = sorted({v for r in records if r.op in record.COVER_OPS for v in r.after} - doomed)
 
     def read(cache: Cache) -> list[Found]:
@@ -207,11 +210,12 @@ def _coming_back(store: Store, gone: Found, records: list[Record]) -> list[tuple
         for at in range(0, len(covered), _PART):
             part = [bytes.fromhex(v) for v in covered[at : at + _PART] if is_hex(v) and len(v) % 2 == 0]
             ids.update(i for (i,) in cache.db.execute(f"SELECT CAST(memory AS TEXT) FROM line WHERE version IN ({','.join('?' * len(part))})", part))
-        here = [i for i in sorted(ids - {gone.memory.id}) if cache.db.execute(f"SELECT 1 FROM memory WHERE id = ? AND status <> {ACTIVE}", (i,)).fetchone()]
-        return [back for i in here if (back := memories.load(cache, i, doomed)).memory.status == fold.ACTIVE]
+        here = [i for i in sorted(ids - gone) if cache.db.execute(f"SELECT 1 FROM memory WHERE id = ? AND status {'<>' if hidden else '='} {ACTIVE}", (i,)).fetchone()]
+        back = [memories.load(cache, i, doomed) for i in here]
+        return [b for b in back if b.memory.status == fold.ACTIVE and (hidden or all(v.version in covered for v in b.memory.versions))]
 
     found = store.with_cache(read)[0] if covered else []
-    said = [str(r.data["body"]) for r in records if r.id == gone.memory.id and r.op in record.CONTENT_OPS]
+    said = [str(r.data["body"]) for r in records if r.op in record.CONTENT_OPS]
     return [(f, any(_alike(body, str(f.record.data["body"])) for body in said)) for f in found]
 
 
@@ -251,8 +255,8 @@ def _lines_apart(store: Store, prefix: str) -> dict[str, tuple[bytes, str]]:
     return found
 
 
-def _carry_through(store: Store, target: Target, alone: bool, progress: Callable[[int], None]) -> Report:
-    """Everything after the tombstone: refs, objects, cache, files. `alone`: all else that was purged is known to be gone, so search for the target."""
+def _carry_through(store: Store, target: Target, alone: bool, progress: Callable[[int], None], left: dict[str, Record] | None = None) -> Report:
+    """Everything after the tombstone: refs, objects, cache, files. `alone`: all else that was purged is known to be gone, so search for the target. `left` takes the records that were found."""
     report = Report()
     only = target.id if alone and all(r.id == target.id for r in target.records) else ""
     purges = graves.purges(store)
@@ -271,6 +275,9 @@ def _carry_through(store: Store, target: Target, alone: bool, progress: Callable
 
     def doom(line: bytes) -> bool:
         if stones.doom(line):
+            found = record.parse(line) if left is not None else None
+            if found and left is not None:
+                left[found.version] = found
             return True
         parsed = record.parse(line) if only and only.encode() in line else None
         return parsed is not None and parsed.id == only and parsed.op != "purge"
