@@ -1,56 +1,24 @@
-"""`sync`, `pull` and `push` against real remotes: stock git beside us, hosts that refuse, clones of every kind."""
+"""`sync`, `pull` and `push` against real remotes: stock git beside us, hosts that refuse."""
 
 from __future__ import annotations
 
 import json
-import pathlib
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 from conftest import Lab
+from sync_world import REF, TRACK, Team, store_of
 
 from gitmem import sync
 from gitmem.core.errors import MemError
 from gitmem.git import remote
-from gitmem.store import Store, open_store
-
-REF, TRACK = "refs/notes/mem/team", "refs/notes/remotes/origin/mem/team"
-
-
-class Team:
-    """A bare hub and clones of it."""
-
-    def __init__(self, lab: Lab) -> None:
-        self.lab = lab
-        seed = lab.repo("seed", 2)
-        self.hub = lab.root / "hub.git"
-        lab.git(lab.root, "clone", "-q", "--bare", str(seed), str(self.hub))
-
-    def clone(self, name: str, *options: str, url: str = "") -> pathlib.Path:
-        self.lab.git(self.lab.root, "clone", "-q", *options, url or str(self.hub), name)
-        return self.lab.root / name
-
-    def hook(self, name: str, script: str) -> None:
-        path = self.hub / "hooks" / name
-        path.write_text("#!/bin/sh\n" + script)
-        path.chmod(0o755)
-
-    def bodies(self, repo: pathlib.Path) -> set[str]:
-        return {m["body"] for m in self.lab.json(repo, "list", "--all")}
-
-    def on_hub(self) -> str:
-        return "\n".join(self.lab.lines(self.hub))
 
 
 @pytest.fixture
 def team(lab: Lab) -> Team:
     return Team(lab)
-
-
-def store_of(path: pathlib.Path, warnings: list[str] | None = None) -> Store:
-    return open_store({"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.org"}, str(path), warn=(warnings if warnings is not None else []).append)
 
 
 def test_two_clones_converge_and_hear_of_each_others_work(team: Team, lab: Lab) -> None:
@@ -260,88 +228,6 @@ def test_a_remote_that_lost_its_notes_gets_them_again(team: Team, lab: Lab) -> N
     assert "from a" in team.on_hub()
 
 
-def test_a_relative_address_is_meant_from_the_top_of_the_tree(team: Team, lab: Lab) -> None:
-    a = team.clone("a")
-    lab.git(a, "remote", "set-url", "origin", "../hub.git")
-    (a / "deep" / "er").mkdir(parents=True)
-    lab.mem(a / "deep" / "er", "remember", "x y z")
-    lab.mem(a / "deep" / "er", "sync")
-    assert "x y z" in team.on_hub()
-
-
-def test_in_a_linked_worktree_a_bare_clone_and_a_mirror(team: Team, lab: Lab) -> None:
-    a = team.clone("a")
-    lab.git(a, "worktree", "add", "-q", str(lab.root / "tree"))
-    lab.mem(lab.root / "tree", "remember", "from a worktree")
-    lab.mem(lab.root / "tree", "sync")
-    bare, mirror = team.clone("bare", "--bare"), team.clone("mirror", "--mirror")
-    lab.mem(mirror, "remember", "from a mirror", "--commit", "main")
-    lab.mem(mirror, "sync")
-    lab.mem(bare, "sync")
-    lab.mem(bare, "remember", "from a bare clone", "--commit", "main")
-    lab.mem(bare, "sync")
-    assert all(word in team.on_hub() for word in ("from a worktree", "from a mirror", "from a bare clone"))
-    assert lab.git(team.hub, "for-each-ref", "refs/heads").count("\n") == 1, "a mirror remote pushes the notes and nothing else"
-
-
-def test_in_shallow_and_partial_clones(team: Team, lab: Lab) -> None:
-    a = team.clone("a")
-    for i in range(3):
-        lab.mem(a, "remember", f"memory {i}")
-    lab.mem(a, "sync")
-    lab.git(team.hub, "config", "uploadpack.allowFilter", "true")
-    for name, option in (("shallow", "--depth=1"), ("partial", "--filter=blob:none"), ("treeless", "--filter=tree:0")):
-        clone = team.clone(name, option, url=f"file://{team.hub}")
-        lab.mem(clone, "sync")
-        assert {f"memory {i}" for i in range(3)} <= team.bodies(clone)
-        lab.git(clone, "remote", "set-url", "--push", "origin", str(team.hub))
-        lab.mem(clone, "remember", f"from the {name} clone")
-        lab.mem(clone, "sync")
-        assert f"from the {name} clone" in team.on_hub()
-
-
-def test_a_partial_clone_has_the_notes_whole(team: Team, lab: Lab) -> None:
-    a = team.clone("a")
-    lab.mem(a, "remember", "offline too")
-    lab.mem(a, "sync")
-    lab.git(team.hub, "config", "uploadpack.allowFilter", "true")
-    clone = team.clone("partial", "--filter=blob:none", url=f"file://{team.hub}")
-    lab.mem(clone, "sync")
-    team.hub.rename(lab.root / "gone.git")
-    assert team.bodies(clone) == {"offline too"}
-
-
-def test_a_bundle_and_a_clone_with_alternates(team: Team, lab: Lab) -> None:
-    a = team.clone("a")
-    lab.mem(a, "remember", "travels in a file")
-    lab.git(a, "bundle", "create", str(lab.root / "notes.bundle"), "main", REF)
-    b = team.clone("b", "--reference", str(a))
-    lab.git(b, "fetch", "-q", str(lab.root / "notes.bundle"), f"{REF}:refs/notes/remotes/bundle/mem/team")
-    assert "refs/notes/remotes/bundle/mem/team" in lab.mem(b, "status")
-    lab.git(b, "remote", "add", "bundle", str(lab.root / "notes.bundle"))
-    lab.mem(b, "pull", "--remote", "bundle")
-    assert team.bodies(b) == {"travels in a file"}
-    lab.mem(b, "sync", "--remote", "origin")
-    assert "travels in a file" in team.on_hub()
-
-
-def test_a_fork_gives_to_its_own_remote_and_the_maintainer_takes_from_there(team: Team, lab: Lab) -> None:
-    upstream = team.clone("maintainer")
-    lab.mem(upstream, "remember", "known upstream")
-    lab.mem(upstream, "sync")
-    fork = lab.root / "fork.git"
-    lab.git(lab.root, "clone", "-q", "--bare", str(team.hub), str(fork))
-    mine = team.clone("contributor", url=str(fork))
-    lab.git(mine, "remote", "add", "upstream", str(team.hub))
-    lab.mem(mine, "pull", "--remote", "upstream")
-    lab.mem(mine, "remember", "learned in the pull request")
-    lab.mem(mine, "sync")
-    assert "learned in the pull request" not in team.on_hub(), "the one default is origin, the fork"
-    lab.git(upstream, "remote", "add", "contributor", str(fork))
-    lab.mem(upstream, "pull", "--remote", "contributor")
-    assert team.bodies(upstream) == {"known upstream", "learned in the pull request"}
-
-
 def test_atomic_pushes_branch_and_memories_or_neither(team: Team, lab: Lab) -> None:
     a, b = team.clone("a"), team.clone("b")
     lab.git(a, "commit", "-q", "--allow-empty", "-m", "work")
@@ -429,123 +315,3 @@ def test_a_hub_that_is_locked_is_not_said_to_have_been_faster(team: Team, lab: L
     (team.hub / "refs" / "notes" / "mem" / "team.lock").write_text("")
     done = lab.run(a, sys.executable, "-m", "gitmem", "sync")
     assert done.returncode == 1 and f"'origin' refused {REF}" in done.stderr and "others" not in done.stderr
-
-
-# --- what leaves is what is shown ---------------------------------------------
-
-
-def shown_and_sent(lab: Lab, repo: pathlib.Path) -> tuple[set[str], set[str]]:
-    shown = {t["text"] for t in lab.json(repo, "sync", "--dry-run", "--allow-secret")["texts"]}
-    return shown, {t["text"] for t in lab.json(repo, "sync", "--allow-secret")["texts"]}
-
-
-def test_a_dry_run_shows_marks_of_a_branch_that_grew(team: Team, lab: Lab) -> None:
-    a = team.clone("a")
-    lab.git(a, "checkout", "-q", "-b", "topic")
-    for n in range(2):
-        (a / "t.txt").write_text(f"{n}\n")
-        lab.git(a, "add", "-A")
-        lab.git(a, "commit", "-q", "-m", f"topic {n}")
-        if not n:
-            lab.mem(a, "remember", "about the first commit")
-    lab.git(a, "push", "-q", "origin", "topic")
-    shown, sent = shown_and_sent(lab, a)
-    assert shown == sent and len(sent) == 2
-
-
-def test_a_dry_run_shows_what_stock_git_took_out_and_sync_puts_back(team: Team, lab: Lab) -> None:
-    a = team.clone("a")
-    lab.mem(a, "remember", "removed by hand")
-    lab.git(a, "notes", "--ref=mem/team", "remove", "HEAD")
-    shown, sent = shown_and_sent(lab, a)
-    assert shown == sent and len(sent) == 1
-
-
-def test_a_secret_does_not_leave_in_the_history_either(team: Team, lab: Lab) -> None:
-    a = team.clone("a")
-    secret = "AKIA" + "Q7RT2WXYZ3LMNOP4"
-    lab.git(a, "notes", "--ref=mem/team", "append", "-m", f"the key is {secret}", "HEAD")
-    lab.git(a, "notes", "--ref=mem/team", "remove", "HEAD")
-    lab.mem(a, "remember", "harmless")
-    for command in ("sync", "push"):
-        done = lab.run(a, sys.executable, "-m", "gitmem", command)
-        assert done.returncode == 1 and "looks like it holds a secret" in done.stderr
-    assert lab.git(team.hub, "for-each-ref", "refs/notes") == ""
-    done = lab.run(a, sys.executable, "-m", "gitmem", "sync", "--dry-run")
-    assert done.returncode == 1 and "harmless" in done.stdout, "the texts first, then why they would not go"
-
-
-def test_a_dry_run_prints_every_field_and_the_branch_that_goes_along(team: Team, lab: Lab) -> None:
-    a = team.clone("a")
-    lab.git(a, "commit", "-q", "--allow-empty", "-m", "work of today")
-    lab.mem(a, "remember", "a text", "--tag", "database", "--path", "f0.txt", "--phase", "two", "--source", "meeting")
-    lab.mem(a, "remember", "another")
-    lab.mem(a, "forget", lab.json(a, "list")[0]["id"], "--reason", "it was wrong")
-    out = lab.mem(a, "sync", "--dry-run", "--atomic")
-    for word in ("database", "f0.txt", "phase: two", "source: meeting", "author: Ada", "reason: it was wrong", "branch main: 1 commit", "work of today"):
-        assert word in out, word
-
-
-def test_a_dry_run_loses_nothing_that_only_the_tracking_copy_has(team: Team, lab: Lab) -> None:
-    a, b = team.clone("a"), team.clone("b")
-    lab.mem(a, "init")
-    lab.mem(b, "remember", "fetched, never merged")
-    lab.mem(b, "sync")
-    lab.git(a, "fetch", "-q")
-    lab.git(team.hub, "update-ref", "-d", REF)
-    before = lab.git(a, "for-each-ref")
-    lab.mem(a, "sync", "--dry-run")
-    assert lab.git(a, "for-each-ref") == before
-    lab.mem(a, "sync")
-    assert team.bodies(a) == {"fetched, never merged"}
-
-
-def test_push_to_a_hub_that_lost_its_notes_gives_them_again(team: Team, lab: Lab) -> None:
-    a = team.clone("a")
-    lab.mem(a, "remember", "from a")
-    lab.mem(a, "sync")
-    lab.git(team.hub, "update-ref", "-d", REF)
-    assert "1 sent" in lab.mem(a, "push")
-    assert "from a" in team.on_hub()
-
-
-def test_a_refused_secret_does_not_keep_an_arriving_purge_from_being_carried_out(team: Team, lab: Lab) -> None:
-    a, b = team.clone("a"), team.clone("b")
-    lab.mem(a, "remember", "the secret name is Zanzibarium")
-    lab.mem(a, "sync")
-    lab.mem(b, "sync")
-    lab.mem(a, "purge", lab.json(a, "list")[0]["id"], "--force")
-    lab.mem(a, "sync")
-    lab.git(b, "notes", "--ref=mem/team", "append", "-m", "the key is AKIA" + "Q7RT2WXYZ3LMNOP4", "HEAD")
-    assert lab.run(b, sys.executable, "-m", "gitmem", "sync").returncode == 1
-    assert "Zanzibarium" not in lab.git(b, "cat-file", "--batch-all-objects", "--batch")
-
-
-def test_in_a_fork_whose_branch_follows_upstream_memories_go_where_git_pushes(team: Team, lab: Lab) -> None:
-    fork = lab.root / "fork.git"
-    lab.git(lab.root, "clone", "-q", "--bare", str(team.hub), str(fork))
-    mine = team.clone("mine", url=str(fork))
-    lab.git(mine, "remote", "add", "upstream", str(team.hub))
-    lab.git(mine, "fetch", "-q", "upstream")
-    lab.git(mine, "branch", "-q", "--set-upstream-to=upstream/main")
-    lab.git(mine, "config", "remote.pushDefault", "origin")
-    lab.mem(mine, "remember", "stays in the fork")
-    assert lab.mem(mine, "sync").startswith("origin: ")
-    assert team.on_hub() == ""
-
-
-def test_purged_text_that_stock_git_merged_back_does_not_leave(team: Team, lab: Lab) -> None:
-    a, b = team.clone("a"), team.clone("b")
-    lab.mem(a, "remember", "the secret name is Zanzibarium")
-    lab.mem(a, "sync")
-    lab.mem(b, "sync")
-    doomed = lab.json(a, "list")[0]["id"]
-    lab.mem(a, "purge", doomed, "--force")
-    lab.mem(a, "sync")
-    lab.git(b, "fetch", "-q", "origin", f"+{REF}:{TRACK}")
-    lab.git(b, "notes", "--ref=mem/team", "merge", "-q", "-s", "union", TRACK)
-    lab.git(team.hub, "update-ref", "-d", REF)
-    lab.mem(b, "push")
-    objects = lab.git(team.hub, "rev-list", "--objects", REF)
-    assert "Zanzibarium" not in lab.git(team.hub, "cat-file", "--batch", stdin="\n".join(row.split(" ")[0] for row in objects.splitlines()))
-    assert team.bodies(b) == set()

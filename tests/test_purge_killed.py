@@ -1,0 +1,170 @@
+"""A purge that is killed, hindered or overtaken is finished by the next call."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from conftest import Lab
+from erase_world import holding
+from purge_world import TEXT, WORD, Clone, Killed, two
+
+from gitmem import doctor, sync
+from gitmem.core.errors import MemError
+from gitmem.erasure import erase, graves, purge, wipe
+from gitmem.git import odb
+from gitmem.store import open_store
+from gitmem.truth.notes import Notes
+
+
+@pytest.fixture
+def clone(lab: Lab) -> Clone:
+    made = Clone(lab, lab.repo("repo", 2))
+    made.remember("stays, before")
+    return made
+
+
+STEPS: list[tuple[Any, str]] = [(Notes, "replant"), (wipe, "cache"), (erase, "erase"), (purge, "_let_go"), (odb.Odb, "_rewritten"), (odb.Odb, "remove"), (wipe, "files"), (graves, "remember")]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A clone with a shared memory, packed and pushed, and its hub: to be copied."""
+    lab = Lab(tmp_path_factory.mktemp("world"))
+    a, _ = two(lab)
+    a.remember("a private thought", "--private")
+    a.mem("share", a.remember(TEXT, "--private"))
+    a.git("gc", "-q")
+    a.mem("sync")
+    return lab.root
+
+
+def test_a_reflog_that_git_expired_and_that_grew_again_is_not_read_from_its_old_end(lab: Lab) -> None:
+    """The old end lies within a row then, or after a row of the same length that brought another tip."""
+    one = Clone(lab, lab.repo("one"))
+    one.remember("something")
+    store = open_store(lab.env, str(one.path))
+    log = one.path / ".git" / "logs" / store.settings.team_ref
+
+    def row(old: str, new: str, message: str = "m") -> str:
+        return f"{old * 40} {new * 40} Ada <ada@example.org> 1767323045 +0000\t{message}\n"
+
+    begun = row("0", "a") + row("a", "b")
+    log.write_text(begun + row("b", "c"))
+    assert graves._entries(store, store.settings.team_ref, len(begun), "b" * 40) == {"b" * 40, "c" * 40}
+    for rewritten in (row("c", "d") + row("d", "e") + row("e", "f"), row("c", "d", "fetch --quiet: storing head") * 3):
+        log.write_text(rewritten)
+        assert graves._entries(store, store.settings.team_ref, len(begun), "b" * 40) is None
+    store.close()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("finish", ["purge", "sync"])
+@pytest.mark.parametrize(("owner", "name"), STEPS, ids=[name for _, name in STEPS])
+def test_a_purge_that_was_killed_is_finished_by_the_next_call(lab: Lab, world: pathlib.Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, when: str, finish: str) -> None:
+    for part in ("a", "hub.git"):
+        shutil.copytree(world / part, lab.root / part)
+    a = Clone(lab, lab.root / "a")
+    a.git("config", "remote.origin.url", str(lab.root / "hub.git"))
+    real = getattr(owner, name)
+
+    def killed(*args: Any, **kw: Any) -> Any:
+        if when == "after":
+            real(*args, **kw)
+        raise Killed
+
+    with monkeypatch.context() as m, a.store() as store:
+        target = purge.find(store, str(next(line["id"] for line in a.lines() if WORD in line.get("body", ""))))
+        m.setattr(owner, name, killed)
+        with pytest.raises(Killed):
+            purge.purge(store, target)
+    assert lab.run(a.path, "git", "fsck", "--strict").returncode == 0
+    if finish == "sync" and (name, when) != ("replant", "before"):  # then nothing had happened yet
+        a.mem("sync")
+    else:
+        assert a.purge(target.id)["status"] == "purged"
+    a.clean()
+    assert a.bodies() >= {"a stays", "a private thought"}
+
+
+def test_a_killed_purge_of_a_short_sourced_text_is_finished_by_its_old_id(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    id = clone.remember(TEXT, "--source", "crm:17")
+    with monkeypatch.context() as m, clone.store() as store:
+        m.setattr(erase, "erase", lambda *args: (_ for _ in ()).throw(Killed()))
+        with pytest.raises(Killed):
+            purge.purge(store, purge.find(store, id))
+    assert holding(clone.path, WORD)
+    assert clone.purge(id)["status"] == "purged"
+    clone.clean()
+    assert "no memory" in clone.lab.run(clone.path, sys.executable, "-m", "gitmem", "purge", id, "--force").stderr, "nothing tells that id any more"
+
+
+def test_deleting_the_cache_directory_at_any_moment_costs_a_search_and_no_more(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    id = clone.remember(TEXT)
+    with monkeypatch.context() as m, clone.store() as store:
+        m.setattr(odb.Odb, "remove", lambda *args: (_ for _ in ()).throw(Killed()))
+        with pytest.raises(Killed):
+            purge.purge(store, purge.find(store, id))
+    shutil.rmtree(clone.path / ".git/mem")
+    with clone.store() as store:
+        assert purge.scrub(store) is not None
+    clone.clean()
+
+
+def test_memories_stored_while_a_purge_runs_are_there_afterwards(clone: Clone) -> None:
+    ids = [clone.remember(f"{TEXT} {n}") for n in range(3)]
+    script = f'for i in $(seq 15); do "{sys.executable}" -m gitmem remember "writer $0 says number $i" >/dev/null || echo lost; done'
+    writers = [subprocess.Popen(["sh", "-c", script, w], cwd=clone.path, env=clone.lab.env, stdout=subprocess.PIPE, text=True) for w in "xy"]
+    for id in ids:
+        clone.purge(id)
+    assert [w.communicate()[0] for w in writers] == ["", ""]
+    assert len(clone.bodies()) == 31
+    with clone.store() as store:
+        purge.scrub(store, sure=True)
+    clone.clean()
+
+
+def test_a_disk_that_refuses_the_deletion_is_named_and_the_same_call_goes_on(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    id = clone.remember(TEXT)
+
+    def refuse(*args: Any) -> None:
+        raise PermissionError(13, "Permission denied", "objects/12/34")
+
+    with monkeypatch.context() as m, clone.store() as store:
+        m.setattr(odb.Odb, "remove", refuse)
+        with pytest.raises(MemError, match="cannot delete from 'objects/12/34': Permission denied"):
+            purge.purge(store, purge.find(store, id))
+    assert WORD not in "".join(clone.bodies())
+    clone.purge(id)
+    clone.clean()
+
+
+def test_doctor_says_what_a_killed_purge_left_and_mends_it(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    id = clone.remember(TEXT)
+    with monkeypatch.context() as m, clone.store() as store:
+        m.setattr(odb.Odb, "remove", lambda *args: (_ for _ in ()).throw(Killed()))
+        with pytest.raises(Killed):
+            purge.purge(store, purge.find(store, id))
+    with clone.store() as store:
+        finding, = [f for f in doctor.examine(store) if "purged may still be" in f.text]
+        assert finding.repair and finding.repair().startswith("deleted ")
+        assert not [f for f in doctor.examine(store) if "purged may still be" in f.text]
+    clone.clean()
+
+
+def test_a_sync_that_cannot_finish_a_purge_says_so_and_has_synced(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = two(lab)
+    a.purge(a.remember(TEXT))
+    a.remember("more")
+    (a.path / ".git/gc.pid").write_text(f"1 {odb._host()}")
+    monkeypatch.setattr(odb, "PATIENCE", 0.1)
+    (a.path / ".git/mem/purged").unlink()
+    with a.store() as store:
+        report = sync.push(store)
+    assert len(report.sent) >= 1 and any("clean-up is at work" in remark for remark in report.remarks)
+    b.mem("sync")
+    assert "more" in b.bodies()
