@@ -322,22 +322,3 @@ def test_a_pack_that_git_maintenance_named_is_searched_too(lab: Lab) -> None:
     lab.mem(repo, "purge", lab.json(repo, "list")[0]["id"], "--force")
     assert "Zanzibarium" not in lab.git(repo, "cat-file", "--batch-all-objects", "--batch")
     lab.git(repo, "fsck", "--strict")
-
-
-@pytest.mark.parametrize(("owner", "name"), [(wipe, "cache"), (erase, "erase")])
-def test_who_finishes_a_killed_purge_is_told_what_came_back(clone: Clone, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
-    """The text is in objects only by then, and so is what it hid."""
-    old = clone.remember(f"{LONG} and more")
-    clone.mem("supersede", old, "-m", LONG)
-    new = next(line["id"] for line in clone.lines() if line.get("supersedes"))
-    other = clone.remember("something else about Zanzibarium's door")
-    with monkeypatch.context() as m, clone.store() as store:
-        m.setattr(owner, name, lambda *args: (_ for _ in ()).throw(Killed()))
-        target = purge.find(store, new)
-        first = [(found.memory.id, alike) for found, alike in target.back]
-        with pytest.raises(Killed):
-            purge.purge(store, target)
-    said = clone.purge(new)
-    assert [(m["id"], m["alike"]) for m in said["comes_back"]] == first == [(old, True)] and said["status"] == "purged"
-    assert "comes back" not in clone.mem("purge", new, "--force") and f"{LONG} and more" in clone.bodies()
-    assert other in {line["id"] for line in clone.lines()}

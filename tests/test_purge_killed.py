@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import Lab
 from erase_world import holding
-from purge_world import TEXT, WORD, Clone, Killed, two
+from purge_world import LONG, TEXT, WORD, Clone, Killed, two
 
 from gitmem import doctor, sync
 from gitmem.core.errors import MemError
@@ -168,3 +168,22 @@ def test_a_sync_that_cannot_finish_a_purge_says_so_and_has_synced(lab: Lab, monk
     assert len(report.sent) >= 1 and any("clean-up is at work" in remark for remark in report.remarks)
     b.mem("sync")
     assert "more" in b.bodies()
+
+
+@pytest.mark.parametrize(("owner", "name"), [(wipe, "cache"), (erase, "erase")])
+def test_who_finishes_a_killed_purge_is_told_what_came_back(clone: Clone, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+    """The text is in objects only by then, and so is what it hid."""
+    old = clone.remember(f"{LONG} and more")
+    clone.mem("supersede", old, "-m", LONG)
+    new = next(line["id"] for line in clone.lines() if line.get("supersedes"))
+    other = clone.remember("something else about Zanzibarium's door")
+    with monkeypatch.context() as m, clone.store() as store:
+        m.setattr(owner, name, lambda *args: (_ for _ in ()).throw(Killed()))
+        target = purge.find(store, new)
+        first = [(found.memory.id, alike) for found, alike in target.back]
+        with pytest.raises(Killed):
+            purge.purge(store, target)
+    said = clone.purge(new)
+    assert [(m["id"], m["alike"]) for m in said["comes_back"]] == first == [(old, True)] and said["status"] == "purged"
+    assert "comes back" not in clone.mem("purge", new, "--force") and f"{LONG} and more" in clone.bodies()
+    assert other in {line["id"] for line in clone.lines()}

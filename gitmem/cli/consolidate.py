@@ -8,7 +8,7 @@ import typer
 
 from .. import render
 from ..core.errors import MemError
-from ..memory import memories, proposals
+from ..memory import memories, proposals, verdicts
 from ..memory.consolidate import SHARE, VERSIONS
 from ..memory.proposals import Proposal
 from ..store import Store
@@ -58,7 +58,7 @@ def _sum(found: proposals.Looked, dry_run: bool) -> None:
 def accept(store: Store, p: Proposal, keep: str, text: str, team: bool, allow_secret: bool) -> dict[str, Any]:
     from ..agents import writeback
 
-    accepted = proposals.accept(store, p, keep, text, team=team, allow_secret=allow_secret)
+    accepted = verdicts.accept(store, p, keep, text, team=team, allow_secret=allow_secret)
     writeback.tend(store)  # where an agent was given a memory as a file that is no longer shown, that goes, too
     return done(store, accepted)
 
@@ -89,7 +89,7 @@ def keys(p: Proposal) -> list[tuple[str, str]]:
 def ask(store: Store, p: Proposal, key: str) -> bool:
     """Does what a key of `keys` says; False where nothing was decided."""
     if key == "r":
-        say(done(store, proposals.reject(store, p)))
+        say(done(store, verdicts.reject(store, p)))
         return True
     keep = p.ids[int(key) - 1] if key in ("1", "2") and p.kind in proposals.PAIRS else ""
     if key == "e":

@@ -16,7 +16,7 @@ from ..capture import review, suggestions
 from ..capture.review import Outcome
 from ..capture.suggestions import WAITING, Suggestion
 from ..core.errors import Ambiguous, MemError, UsageError
-from ..memory import memories, proposals
+from ..memory import memories, proposals, verdicts
 from ..memory.proposals import Proposal
 from ..store import Store
 from . import app, consolidate
@@ -81,7 +81,7 @@ def review_command(
             return review.merge(store, s, merge[1], text, team=team, allow_secret=allow_secret)
 
         def rejected(s: Suggestion | Proposal) -> Any:
-            return consolidate.done(store, proposals.reject(store, s)) if isinstance(s, Proposal) else review.reject(store, [s])[0]
+            return consolidate.done(store, verdicts.reject(store, s)) if isinstance(s, Proposal) else review.reject(store, [s])[0]
 
         jobs: list[tuple[str, Any]] = [(id, accepted) for id in accept]
         jobs += [(edit, edited)] * bool(edit) + [(merge[0], joined)] * bool(merge[0]) + [(id, rejected) for id in reject]

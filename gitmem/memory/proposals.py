@@ -1,19 +1,13 @@
 """Proposals: what consolidation found, until a person decides. Nothing is merged without one.
 
 A proposal is one record of op `suggest` with a `kind` in the private notes, a
-decision one of op `verdict` with the same id; `docs/format.md` has the fields.
-Neither holds a text: ids and a few fixed words.
+decision one of op `verdict` with the same id (`verdicts`); `docs/format.md` has
+the fields. Neither holds a text: ids and a few fixed words.
 
 Promises. A pair of memories is proposed once, whatever became of it and
 whichever clone found it: the id is made of theirs. One that is not in force any
 more (a memory was forgotten, superseded, purged, or edited so that the finding
-does not hold) is not shown. What is accepted is one record, or first the
-memory's and then the verdict, so a crash in between leaves a proposal that waits.
-The team's notes are touched only where the caller says so.
-
-Of two memories that become one, the one that stays keeps its id and says in its
-new version that the other one is superseded by it. Two clones that choose
-differently lose neither: each choice is a version the other had not seen.
+does not hold) is not shown.
 """
 
 from __future__ import annotations
@@ -23,19 +17,18 @@ from typing import Any, NamedTuple
 
 from ..core import cite, fold, record
 from ..core.digest import sha256
-from ..core.errors import Ambiguous, MemError, Refused
+from ..core.errors import Ambiguous
 from ..engine.cache import Cache
 from ..engine.document import PRIVATE
-from ..feedback import heed
 from ..graph import alike
 from ..store import Store
 from ..truth.notetree import is_hex
-from . import announce, consolidate, memories, remember
+from . import announce, consolidate, memories
 from .consolidate import CITES, CONTRADICTION, KINDS, MERGE, SHARE, SUPERSEDE, VERSIONS, Finding
 from .memories import Found
 
 WAITING, ACCEPTED, REJECTED = "waiting", "accepted", "rejected"
-_DECLINED = "declined"  # of a record: that both memories hold says nothing against either, as a rejected suggestion would
+DECLINED = "declined"  # of a record: that both memories hold says nothing against either, as a rejected suggestion would
 HELD = 50  # that wait at a time; more are found again when there is room
 PAIRS = (CONTRADICTION, SUPERSEDE, MERGE)
 _SIZES = {MERGE: 2, SUPERSEDE: 2, CONTRADICTION: 2, VERSIONS: 1, SHARE: 2, CITES: 3}
@@ -119,112 +112,6 @@ def propose(store: Store, findings: Iterable[Finding], most: int, *, write: bool
     return made
 
 
-def _decide(store: Store, proposal: Proposal, word: str, memory: str = "", reason: str = "") -> Proposal:
-    data = {"id": proposal.id, "kind": proposal.kind, "verdict": _DECLINED if word == REJECTED else word, "memory": memory, "reason": reason, "author": store.settings.author}
-    store.append("private", [("", record.dump(record.envelope("verdict", {k: v for k, v in data.items() if v}, "", {})))], "git mem: 1 verdict")
-    proposal.state, proposal.memory = word, memory
-    return proposal
-
-
-def reject(store: Store, proposal: Proposal, reason: str = "") -> Proposal:
-    """All stays as it is, and the pair is not proposed again; also where the finding does not hold any more."""
-    _open(proposal, must_hold=False)
-    if store.settings["secrets"] == "refuse":
-        remember.refuse_secrets({"reason": reason})
-    return _decide(store, proposal, REJECTED, "", " ".join(record.clean(reason).split())[: record.MAX_TITLE])
-
-
-def accept(store: Store, proposal: Proposal, keep: str = "", text: str = "", *, team: bool = False, allow_secret: bool = False) -> Proposal:
-    """Does what is proposed. `keep`: a prefix of the id of the memory that stays; `text`: what it says from now on; `team`: the team's notes may change.
-
-    Raises Refused where it cannot be done, and MemError where it is decided or not in force; then nothing has changed.
-    """
-    _open(proposal)
-    found = proposal.found
-    if proposal.kind == SHARE:
-        if not team:
-            raise Refused(f"memory '{proposal.ids[1][:8]}' is private", hint="--team gives it to the team, in the place of theirs")
-        stay = memories.share(store, proposal.ids[1], allow_secret=allow_secret).memory.id
-        if text:
-            memories.edit(store, stay, {"body": text}, allow_secret=allow_secret)
-    elif proposal.kind in (VERSIONS, CITES):
-        stay = proposal.ids[0]
-        _ours(found[stay], team)
-        body = str(found[stay].record.data["body"])
-        changes: dict[str, Any] = {"body": text or (cite.renamed(body, *proposal.ids[1:]) if proposal.kind == CITES else body)}
-        if proposal.kind == VERSIONS:
-            changes.update(_both(found[stay].memory.versions))
-        memories.edit(store, stay, changes, allow_secret=allow_secret, same=True)
-    else:
-        stay = _one_of_two(store, proposal, _chosen(proposal, keep, text), text, team, allow_secret)
-        if proposal.kind == CONTRADICTION and not text:  # the other one is called wrong, also if it comes back
-            heed.contradict(store, [i for i in proposal.ids if i != stay])
-    return _decide(store, proposal, ACCEPTED, stay)
-
-
-def _chosen(proposal: Proposal, keep: str, text: str) -> str:
-    if keep:
-        ids = [i for i in proposal.ids if i.startswith(keep.strip().lower())]
-        if len(ids) != 1:
-            raise Refused(f"'{keep[:40]}' is {'both' if ids else 'neither'} of its memories", hint=f"--keep {proposal.ids[0][:8]} or --keep {proposal.ids[1][:8]}")
-        return ids[0]
-    if proposal.keep or text:
-        # With a new text it matters little which: the team's, else the older one, which others may have named.
-        return proposal.keep or next((i for i in proposal.ids if proposal.found[i].scope == "team"), proposal.ids[0])
-    raise Refused(f"which of the two holds only you can say: {proposal.ids[0][:8]} or {proposal.ids[1][:8]}", hint="--keep ID says which stays; rejecting the proposal keeps both")
-
-
-def _one_of_two(store: Store, proposal: Proposal, chosen: str, text: str, team: bool, allow_secret: bool) -> str:
-    """Lets one of two memories stay; returns its id."""
-    stay, (gone,) = proposal.found[chosen], [f for i, f in proposal.found.items() if i != chosen]
-    changes: dict[str, Any] = {"body": text} if text else {}
-    if stay.scope == "team" and gone.scope != "team":
-        if text:
-            _ours(stay, team)
-            memories.edit(store, chosen, changes, allow_secret=allow_secret)
-        memories.forget(store, gone.memory.id, f"memory {chosen} says it")
-        return chosen
-    if stay.scope != "team" and gone.scope == "team":
-        if not team:
-            raise Refused(f"memory '{gone.memory.id[:8]}' is the team's, and '{chosen[:8]}' is private", hint="--team shares it, in the place of the team's")
-        memories.share(store, chosen, allow_secret=allow_secret)
-        stay = memories.find(store, chosen)
-    _ours(stay, team)
-    if proposal.kind == MERGE or proposal.why == consolidate.WORDING:
-        changes.update(_both([stay.record, gone.record]))
-    memories.replace(store, stay, [gone], changes, allow_secret=allow_secret)
-    return chosen
-
-
-def _ours(found: Found, team: bool) -> None:
-    if found.scope == "team" and not team:
-        raise Refused(f"memory '{found.memory.id[:8]}' is the team's", hint="--team changes the team's notes, for everybody to see")
-
-
-def title(found: Found) -> str:
-    return record.clean(record.title_of(found.record.data))
-
-
-def _both(versions: list[record.Record]) -> dict[str, Any]:
-    """Tags and paths of the first version, and what the others have beside them."""
-    tags: dict[str, None] = {}
-    paths: dict[str, Any] = {}
-    for n, r in enumerate(versions):
-        given, listed = r.data.get("tags"), r.data.get("paths")
-        tags.update((t, None) for t in (given if isinstance(given, list) else ()) if isinstance(t, str) and (n == 0 or t not in _MADE))
-        for p in listed if isinstance(listed, list) else ():
-            if isinstance(p, dict) and isinstance(p.get("path"), str):
-                paths.setdefault(p["path"], p)
-    return {"tags": list(tags)[: record.MAX_ITEMS], "paths": list(paths.values())[: record.MAX_ITEMS]}
-
-
-def _open(proposal: Proposal, must_hold: bool = True) -> None:
-    if proposal.state != WAITING:
-        raise MemError(f"proposal '{proposal.id[:8]}' was {proposal.state} already", hint="`git mem review --list` shows what waits")
-    if must_hold and not proposal.found:
-        raise MemError(f"proposal '{proposal.id[:8]}' does not hold any more: its memories have changed since", hint="`git mem consolidate` looks again; --reject lets it rest")
-
-
 # --- reading ----------------------------------------------------------------
 
 
@@ -237,7 +124,7 @@ def stored(cache: Cache) -> dict[str, Proposal]:
             found.setdefault(r.id, Proposal(r.data))
     for r in _records(cache, "verdict"):
         p = found.get(r.id)
-        if p and r.data.get("verdict") in (ACCEPTED, _DECLINED) and p.state != ACCEPTED:
+        if p and r.data.get("verdict") in (ACCEPTED, DECLINED) and p.state != ACCEPTED:
             p.state = ACCEPTED if r.data["verdict"] == ACCEPTED else REJECTED
             p.memory = r.data["memory"] if isinstance(r.data.get("memory"), str) else ""
     return found
@@ -367,6 +254,23 @@ def _asked(cache: Cache, known: dict[str, Proposal]) -> Callable[[Finding], bool
     return asked
 
 
+def title(found: Found) -> str:
+    return record.clean(record.title_of(found.record.data))
+
+
+def both(versions: list[record.Record]) -> dict[str, Any]:
+    """Tags and paths of the first version, and what the others have beside them."""
+    tags: dict[str, None] = {}
+    paths: dict[str, Any] = {}
+    for n, r in enumerate(versions):
+        given, listed = r.data.get("tags"), r.data.get("paths")
+        tags.update((t, None) for t in (given if isinstance(given, list) else ()) if isinstance(t, str) and (n == 0 or t not in _MADE))
+        for p in listed if isinstance(listed, list) else ():
+            if isinstance(p, dict) and isinstance(p.get("path"), str):
+                paths.setdefault(p["path"], p)
+    return {"tags": list(tags)[: record.MAX_ITEMS], "paths": list(paths.values())[: record.MAX_ITEMS]}
+
+
 def public(p: Proposal) -> dict[str, Any]:
     """A proposal as `git mem review --json` prints it."""
     return {"id": p.id, "state": p.state, "kind": p.kind, "title": _SAID.get(p.why, ""), "why": p.why, "near": p.near, "keep": p.keep or None, "memory": p.memory or None, "created_at": record.clean(str(p.data.get("at", ""))),
@@ -384,7 +288,7 @@ def _member(p: Proposal, id: str) -> dict[str, Any]:
         return {"id": record.clean(id)}
     data = found.record.data
     shown = {"id": id, "title": record.clean(record.title_of(data)), "body": record.clean(str(data["body"])), "type": record.clean(str(data.get("type", ""))), "scope": found.scope,
-             "status": found.memory.status, "author": record.clean(str(data.get("author", ""))), "created_at": record.clean(str(data.get("created") or data.get("at") or "")), **_both([found.record])}
+             "status": found.memory.status, "author": record.clean(str(data.get("author", ""))), "created_at": record.clean(str(data.get("created") or data.get("at") or "")), **both([found.record])}
     shown["paths"] = [record.clean(str(x["path"])) for x in shown["paths"]]
     if p.kind == VERSIONS:
         shown["versions"] = [{"version": r.version, "title": record.clean(record.title_of(r.data)), "body": record.clean(str(r.data["body"])), "author": record.clean(str(r.data.get("author", ""))),
