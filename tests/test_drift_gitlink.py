@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import Lab
+from places import commit, head
 
 ONE, TWO = "1" * 40, "2" * 40
 
@@ -75,3 +76,67 @@ def test_a_name_with_a_line_break_is_compared_too(lab: Lab) -> None:
     lab.git(repo, "commit", "-qam", "two")
     lab.mem(repo, "index")
     assert path(lab, repo)["state"] == "changed"
+
+
+def pinned(lab: Lab, repo: pathlib.Path, id: str, name: str = "lib/sub", was: str = "") -> str:
+    """Commits another pin of the submodule, at another place; returns the commit."""
+    if was:
+        lab.git(repo, "rm", "-q", "--cached", was)
+    lab.git(repo, "update-index", "--add", "--cacheinfo", f"160000,{id},{name}")
+    lab.git(repo, "commit", "-qm", f"{name} at {id[0]}")
+    return head(lab, repo)
+
+
+def test_bisect_names_the_commit_that_moved_the_pin_of_a_submodule(lab: Lab) -> None:
+    repo = lab.repo()
+    link(lab, repo, ONE)
+    id = lab.json(repo, "remember", "the library is pinned for its license", "--path", "lib/sub")["id"]
+    for n in range(30):  # more revisions than anybody would look at one by one
+        commit(lab, repo, "f0.txt", f"{n}")
+    pinned(lab, repo, TWO)
+    pinned(lab, repo, ONE)
+    bad = pinned(lab, repo, TWO)
+    pinned(lab, repo, "3" * 40)
+    (found,) = lab.json(repo, "bisect", id)["stale"]
+    assert (found["state"], found["commit"]) == ("changed", bad)
+    lab.git(repo, "rm", "-q", "--cached", "lib/sub")
+    lab.git(repo, "commit", "-qm", "gone")
+    (found,) = lab.json(repo, "bisect", id)["stale"]
+    assert (found["state"], found["commit"]) == ("gone", bad)
+
+
+def test_bisect_follows_a_submodule_that_was_moved(lab: Lab) -> None:
+    repo = lab.repo()
+    link(lab, repo, ONE)
+    id = lab.json(repo, "remember", "the library is pinned for its license", "--path", "lib/sub")["id"]
+    pinned(lab, repo, ONE, "third/sub", "lib/sub")
+    (found,) = lab.json(repo, "bisect", id, rc=(1,))["others"]
+    assert (found["state"], found["now"]) == ("renamed", "third/sub")
+    bad = pinned(lab, repo, TWO, "third/sub")
+    (found,) = lab.json(repo, "bisect", id)["stale"]
+    assert (found["state"], found["now"], found["commit"]) == ("changed", "third/sub", bad)
+
+
+def test_bisect_of_a_submodule_that_became_a_directory(lab: Lab) -> None:
+    repo = lab.repo()
+    link(lab, repo, ONE)
+    id = lab.json(repo, "remember", "the library is pinned for its license", "--path", "lib/sub")["id"]
+    lab.git(repo, "rm", "-q", "--cached", "lib/sub")
+    (repo / "lib" / "sub").mkdir(parents=True)
+    bad = commit(lab, repo, "lib/sub/code.c", "int main;")
+    (found,) = lab.json(repo, "bisect", id)["stale"]
+    assert (found["state"], found["commit"]) == ("changed", bad)
+
+
+def test_bisect_in_a_clone_with_the_submodule_checked_out(lab: Lab) -> None:
+    library = lab.repo("library")
+    repo = lab.repo("app")
+    lab.git(repo, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library), "lib")
+    lab.git(repo, "commit", "-qm", "add the library")
+    id = lab.json(repo, "remember", "the library is pinned for its license", "--path", "lib")["id"]
+    commit(lab, library, "f0.txt", "newer")
+    lab.git(repo / "lib", "pull", "-q", "origin", "main")
+    lab.git(repo, "commit", "-qam", "newer library")
+    (found,) = lab.json(repo, "bisect", id)["stale"]
+    assert (found["state"], found["commit"]) == ("changed", head(lab, repo))
+    assert lab.json(repo, "why", "lib")[0]["id"] == id

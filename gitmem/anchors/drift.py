@@ -229,7 +229,7 @@ def _bases(repo: Repo, cache: Cache, wanted: Sequence[Wanted], revision: str) ->
     """{wanted: the anchor, or a commit in its place, in the revision's history, with this content under this name, else with another}; absent where there is none."""
     ways = where.places(cache, {item[0] for item in wanted if item[0]})
     asked = [(item, c) for item in wanted for c in ways.get(item[0], ())]
-    ids = repo.git.ids([f"{c}:{bare(item[1])}" for item, c in asked]) if asked else []
+    ids = repo.git.entries([(c, bare(item[1])) for item, c in asked]) if asked else []
     found: dict[Wanted, list[str]] = {}
     for same in (True, False):
         for (item, commit), id in zip(asked, ids, strict=True):
@@ -254,7 +254,7 @@ def _elsewhere(repo: Repo, tree: Tree, lost: Sequence[Wanted], bases: dict[Wante
         return {}
     named = tree.named({item[2] for item in wanted})
     asked = [(item, name) for item in wanted for name in named[item[2]]]
-    ids = repo.git.ids([f"{bases.get(item) or item[0] or tree.revision}:{name}" for item, name in asked]) if asked else []
+    ids = repo.git.entries([(bases.get(item) or item[0] or tree.revision, name) for item, name in asked]) if asked else []
     found: dict[Wanted, list[str]] = {}
     for (item, name), id in zip(asked, ids, strict=True):
         if id != item[2] or not (bases.get(item) or item[0]):

@@ -23,7 +23,6 @@ _FOREIGN = ("GIT_INDEX_FILE", "GIT_PREFIX", "GIT_NOTES_REF", "GIT_NOTES_DISPLAY_
             "GIT_NOTES_REWRITE_MODE", "GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS", "GIT_LITERAL_PATHSPECS",
             "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS")
 
-_LISTED = 20  # revisions at which submodules are looked up
 
 
 def clean_env() -> dict[str, str]:
@@ -118,27 +117,29 @@ class Git:
     def entries(self, asked: Sequence[tuple[str, str]]) -> list[str]:
         """The object id of what lies under each (revision, name), "" for nothing. "." is the top; of a submodule it is the commit.
 
-        Submodules, and names with line breaks, cost a process for each revision, and are looked up at a few revisions only.
+        Of submodules, and of names with line breaks, trees are read: their paths have no object here, or cannot be asked for.
         """
         revisions = list(dict.fromkeys(revision for revision, _ in asked))
         names = [f"{revision}:{name}" if name != "." else f"{revision}^{{tree}}" for revision, name in asked]
         found = self.ids([*names, *(f"{revision}:.gitmodules" for revision in revisions)]) if asked else []
         linked = {revision for revision, id in zip(revisions, found[len(asked) :], strict=True) if id}
-        open_: dict[str, list[str]] = {}
-        for (revision, name), id in zip(asked, found[: len(asked)], strict=True):
-            if not id and name and (revision in linked or "\n" in name):
-                open_.setdefault(revision, []).append(name)
-        listed = {revision: self._listed(revision, missing) for revision, missing in list(open_.items())[:_LISTED]} if open_ and not self.partial else {}
-        return [id or listed.get(revision, {}).get(name, "") for (revision, name), id in zip(asked, found, strict=False)]
+        open_ = {(revision, name) for (revision, name), id in zip(asked, found[: len(asked)], strict=True) if not id and name and (revision in linked or "\n" in name)}
+        listed = self._listed(open_) if open_ and not self.partial else {}
+        return [id or listed.get(one, "") for one, id in zip(asked, found, strict=False)]
 
-    def _listed(self, revision: str, names: Sequence[str]) -> dict[str, str]:
-        """{name: its object id} at a revision, as the tree has it."""
-        out: dict[str, str] = {}
-        for at in range(0, len(names), 500):
-            rows, _ = self.run_status("--literal-pathspecs", "ls-tree", "-z", "--full-tree", revision, "--", *names[at : at + 500], ok=(0, 128))
-            for row in rows.decode("utf-8", "surrogateescape").split("\0"):
-                head, _, path = row.partition("\t")
-                out[path] = head.rpartition(" ")[2]
+    def _listed(self, asked: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """{(revision, name): object id}, by reading the trees above each name, those of one depth together."""
+        out: dict[tuple[str, str], str] = {}
+        level = {(revision, name): f"{revision}^{{tree}}" for revision, name in sorted(asked)}
+        depth = 0
+        while level:
+            trees = list(dict.fromkeys(level.values()))
+            rows = {tree: _rows(found[2], len(found[0]) // 2) if found and found[1] == "tree" else {} for tree, found in zip(trees, self.objects.get_many(trees), strict=True)}
+            parts = {one: one[1].encode("utf-8", "surrogateescape").split(b"/") for one in level}
+            ids = {one: rows[tree].get(parts[one][depth], "") for one, tree in level.items()}
+            out.update((one, id) for one, id in ids.items() if depth + 1 == len(parts[one]))
+            level = {one: id for one, id in ids.items() if id and depth + 1 < len(parts[one])}
+            depth += 1
         return out
 
     def close(self) -> None:
@@ -147,6 +148,17 @@ class Git:
             if reader is not None:
                 reader.close()
         self._objects = self._names = None
+
+
+def _rows(tree: bytes, size: int) -> dict[bytes, str]:
+    """{name: object id} of a raw tree; `size`: bytes of an id."""
+    out = {}
+    at = 0
+    while at < len(tree):
+        begin, end = tree.index(b" ", at) + 1, tree.index(b"\0", at)
+        at = end + 1 + size
+        out[tree[begin:end]] = tree[end + 1 : at].hex()
+    return out
 
 
 class Objects:

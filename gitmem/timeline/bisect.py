@@ -136,7 +136,7 @@ class _Search:
 
     def _look(self, commits: Any) -> None:
         asked = [(c, name) for c in commits for name in self.names if (c, name) not in self._ids]
-        ids = self.git.ids([f"{c}:{name}" if name != "." else f"{c}^{{tree}}" for c, name in asked]) if asked else []
+        ids = self.git.entries(asked) if asked else []
         self._ids.update(zip(asked, ids, strict=True))
 
     def _good(self, commits: Any) -> dict[str, bool]:
