@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+import sys
 from typing import Any
 
 import pytest
 from conftest import Lab
 from places import commit, head
+
+from gitmem.anchors import drift
 
 ONE, TWO = "1" * 40, "2" * 40
 
@@ -140,3 +144,83 @@ def test_bisect_in_a_clone_with_the_submodule_checked_out(lab: Lab) -> None:
     (found,) = lab.json(repo, "bisect", id)["stale"]
     assert (found["state"], found["commit"]) == ("changed", head(lab, repo))
     assert lab.json(repo, "why", "lib")[0]["id"] == id
+
+
+# --- names that are not UTF-8: a record cannot hold them -----------------------
+
+TEXT = "".join(f"line {i}\n" for i in range(30))
+
+
+def named(repo: pathlib.Path, name: bytes) -> bytes:
+    return os.path.join(os.fsencode(repo), name)
+
+
+def odd(lab: Lab) -> pathlib.Path:
+    """A repository with files whose names are Latin-1."""
+    repo = lab.repo()
+    os.mkdir(named(repo, b"d\xe9"))
+    for name in (b"caf\xe9.txt", b"d\xe9/x.txt", b"plain.txt"):
+        with open(named(repo, name), "w") as f:
+            f.write(TEXT + os.fsdecode(name).encode("utf-8", "replace").decode())
+    lab.git(repo, "add", "-A")
+    lab.git(repo, "commit", "-qm", "odd names")
+    return repo
+
+
+def states(lab: Lab, repo: pathlib.Path) -> dict[str, tuple[str, str, str]]:
+    """{body: (state, name now, reason)} as the worker keeps them."""
+    lab.mem(repo, "index")
+    return {m["body"]: (p["state"], p.get("now", ""), p.get("reason", "")) for m in lab.json(repo, "list") for p in m["paths"]}
+
+
+@pytest.mark.parametrize("name", ["caf\udce9.txt", "d\udce9/", "d\udce9/x.txt"])
+def test_a_name_that_is_not_utf8_is_unknown_with_the_reason(lab: Lab, name: str) -> None:
+    repo = odd(lab)
+    id = lab.json(repo, "remember", "about the odd one", "--path", name)["id"]
+    assert states(lab, repo) == {"about the odd one": ("unknown", "", drift.NO_NAME)}
+    with open(named(repo, b"caf\xe9.txt"), "a") as f:
+        f.write("more\n")
+    lab.git(repo, "commit", "-qam", "more")
+    assert states(lab, repo) == {"about the odd one": ("unknown", "", drift.NO_NAME)}
+    done = lab.run(repo, sys.executable, "-m", "gitmem", "check", "--json")
+    assert done.returncode == 1 and [m["id"] for m in json.loads(done.stdout)["unknown"]] == [id]  # nobody can tell
+    assert lab.json(repo, "list", "--stale") == []
+    (other,) = lab.json(repo, "bisect", id, rc=(1,))["others"]
+    assert (other["state"], other["reason"]) == ("unknown", drift.NO_NAME)
+    assert [m["id"] for m in lab.json(repo, "why", name)] == [id]
+
+
+@pytest.mark.parametrize("change", ["", "and more\n"])
+def test_a_file_that_was_renamed_to_such_a_name_is_unknown_and_followed_beyond(lab: Lab, change: str) -> None:
+    repo = odd(lab)
+    id = lab.json(repo, "remember", "about the plain one", "--path", "plain.txt")["id"]
+    os.rename(repo / "plain.txt", named(repo, b"pl\xe9in.txt"))
+    with open(named(repo, b"pl\xe9in.txt"), "a") as f:
+        f.write(change)
+    lab.git(repo, "add", "-A")
+    lab.git(repo, "commit", "-qm", "renamed")
+    assert states(lab, repo) == {"about the plain one": ("unknown", "", drift.ODD_NOW)}
+    assert [m["id"] for m in lab.json(repo, "why", "pl\udce9in.txt")] == [id]
+    (other,) = lab.json(repo, "bisect", id, rc=(1,))["others"]
+    assert (other["state"], other["reason"]) == ("unknown", drift.ODD_NOW)
+    os.rename(named(repo, b"pl\xe9in.txt"), repo / "back.txt")
+    lab.git(repo, "add", "-A")
+    lab.git(repo, "commit", "-qm", "a name for all")
+    assert states(lab, repo) == {"about the plain one": ("changed" if change else "renamed", "back.txt", "")}
+    first = head(lab, repo, "HEAD~1")
+    (repo / "back.txt").write_text("another\n")
+    lab.git(repo, "commit", "-qam", "another")
+    (found,) = lab.json(repo, "bisect", id)["stale"]
+    assert found["commit"] == (first if change else head(lab, repo))
+
+
+def test_the_stand_in_as_a_real_name_is_a_name(lab: Lab) -> None:
+    repo = odd(lab)
+    (repo / "caf\ufffd.txt").write_text("mine\n")
+    lab.git(repo, "add", "-A")
+    lab.git(repo, "commit", "-qm", "a strange name")
+    lab.mem(repo, "remember", "about the strange one", "--path", "caf\ufffd.txt")
+    assert states(lab, repo) == {"about the strange one": ("same", "", "")}
+    (repo / "caf\ufffd.txt").write_text("yours\n")
+    lab.git(repo, "commit", "-qam", "yours")
+    assert states(lab, repo) == {"about the strange one": ("changed", "", "")}

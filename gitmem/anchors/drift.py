@@ -22,10 +22,13 @@ from ..engine.cache import Cache
 from ..engine.staleness import CHANGED as CHANGED
 from ..engine.staleness import GONE as GONE
 from ..engine.staleness import NO_BLOB as NO_BLOB
+from ..engine.staleness import NO_NAME as NO_NAME
+from ..engine.staleness import ODD as ODD
 from ..engine.staleness import RENAMED as RENAMED
 from ..engine.staleness import SAME as SAME
 from ..engine.staleness import STALE as STALE
 from ..engine.staleness import State as State
+from ..engine.staleness import why_nothing
 from ..engine.standing import UNBORN, WAITING
 from ..engine.standing import UNKNOWN as UNKNOWN
 from ..engine.stored import bare
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     Wanted = tuple[str, str, str, str]
 
 ON_THE_SPOT = 1.0  # seconds an answer waits for what git has to look up in the history
+ODD_NOW = "its name there is not UTF-8, so no memory can hold it"
 LONG = "the text its lines were taken from is not here, and the file is too long to look for them"
 LARGE = "git takes too long to say what a commit renamed"
 ANY = "."  # among the names on the way: what is compared with the whole tree depends on every file of it, also on what another one says now
@@ -65,7 +69,7 @@ def states(repo: Repo, cache: Cache, wanted: Sequence[Wanted], revision: str, se
     moved: list[Wanted] = []
     for item in dict.fromkeys(wanted):
         if not item[2]:
-            answers[item] = State(UNKNOWN, reason=NO_BLOB)
+            answers[item] = State(UNKNOWN, reason=why_nothing(item[1]))
         elif tree.id(item[1]) == item[2]:
             answers[item] = State(SAME)
         else:
@@ -115,12 +119,13 @@ class Tree:
     def _load(self) -> dict[str, list[str]]:
         if self._all is None:
             self._all = {}
-            for row in self.repo.git.run("ls-tree", "-r", "-t", "-z", "--full-tree", self.revision).decode("utf-8", "replace").split("\0"):
+            for row in self.repo.git.run("ls-tree", "-r", "-t", "-z", "--full-tree", self.revision).split(b"\0"):
                 if row:
-                    head, _, path = row.partition("\t")
-                    id = head.rpartition(" ")[2]
-                    self._ids[path] = id
-                    self._all.setdefault(id, []).append(path)
+                    head, _, path = row.partition(b"\t")
+                    id, name = head.rpartition(b" ")[2].decode(), path.decode("utf-8", "replace")
+                    if ODD not in name or name.encode() == path:
+                        self._ids[name] = id
+                    self._all.setdefault(id, []).append(name)
         return self._all
 
 
@@ -137,7 +142,10 @@ def _moved(repo: Repo, cache: Cache, wanted: Sequence[Wanted], tree: Tree, secon
         why = names.reason(item)
         now = names.now[item] or (bare(path) if tree.id(path) else elsewhere.get(item, ""))
         new = "" if now == bare(path) else now + "/" * (path.endswith("/") and bool(now))
-        if not now:
+        if (ODD in now and not tree.id(now)) or (not now and any(ODD in name for name in names.via.get(item, ()) if name != bare(path))):
+            out[item] = State(UNKNOWN, reason=ODD_NOW)
+            now = ""
+        elif not now:
             out[item] = State(UNKNOWN, reason=why) if why else State(GONE)
         elif tree.id(now) == blob:
             out[item] = State(RENAMED if new else SAME, new)

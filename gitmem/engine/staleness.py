@@ -27,6 +27,13 @@ FACTORS = {CHANGED: 0.95, GONE: 0.8}
 
 
 NO_BLOB = "it was not there when the memory was made"
+ODD = "\ufffd"  # what stands for a byte that is no UTF-8: records hold no other, and git finds nothing under such a name
+NO_NAME = "its name is not UTF-8, so no memory can hold it"
+
+
+def why_nothing(path: str) -> str:
+    """Why no content is known of a path."""
+    return NO_NAME if ODD in path else NO_BLOB
 
 
 class State:
@@ -70,12 +77,12 @@ def read(cache: Cache, rows: Iterable[int], head: str) -> dict[int, dict[int, St
     wanted = ",".join(map(str, sorted(set(rows)))) if head else ""
     out: dict[int, dict[int, State]] = {}
     if wanted:
-        sql = f"SELECT p.row, p.place, {PLAIN}, s.state, s.now, s.reason, s.lines {_KEPT} AND p.row IN ({wanted})"
-        for row, place, plain, state, now, reason, lines in cache.db.execute(sql, (head,)):
+        sql = f"SELECT p.row, p.place, p.name, {PLAIN}, s.state, s.now, s.reason, s.lines {_KEPT} AND p.row IN ({wanted})"
+        for row, place, name, plain, state, now, reason, lines in cache.db.execute(sql, (head,)):
             if state is not None:
                 out.setdefault(row, {})[place] = State(state, now, reason, lines)
             elif plain is not None:
-                out.setdefault(row, {})[place] = State(plain, reason=NO_BLOB if plain == UNKNOWN else "")
+                out.setdefault(row, {})[place] = State(plain, reason=why_nothing(name) if plain == UNKNOWN else "")
     return out
 
 
