@@ -4,11 +4,15 @@ Promise: git decides, in three processes for a file that is there, two more for
 each rename of one that is not, and at most `seconds`. Where time ran out,
 or git failed (an object is not here), `whole` is false: the names that were found
 until then are right, there may be more.
+
+Not `renames`: that follows many paths forwards from commits that are known to
+have them; here one path is asked about that may never have been in a memory.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 from ..core import record
 from ..engine import staleness, stored
@@ -78,10 +82,9 @@ def _onwards(repo: Repo, revision: str, found: Names, end: float) -> None:
         found.whole = found.whole and whole
         if not commit:
             return
-        out, whole = repo.git.limited(_left(end), "diff-tree", "--no-commit-id", "-m", "-r", "-M", "-z", "--diff-filter=R", "--name-status", commit)
+        went, whole = renamed(repo, commit, [name], _left(end))
         found.whole = found.whole and whole
-        pairs = dict(pairs_of(out))
-        new = pairs.get(name) or removals.directory(pairs, name)
+        new = went.get(name, "")
         if not new or new in seen:
             return
         seen.add(new)
@@ -96,7 +99,7 @@ def _onwards(repo: Repo, revision: str, found: Names, end: float) -> None:
 def _back(repo: Repo, revision: str, found: Names, end: float) -> None:
     """The names that a file had before."""
     out, whole = repo.git.limited(_left(end), "log", "--follow", "-M", "--diff-filter=R", "--name-status", "--format=", "-z", revision, "--", spec(found.now))
-    found.former += [old for old, _ in pairs_of(out)]
+    found.former += [old for old, _ in _pairs(out)]
     found.whole = found.whole and whole
 
 
@@ -119,7 +122,14 @@ def _kept(cache: Cache, revision: str, name: str) -> list[str]:
     return sorted({found[place][0].rstrip("/") for found, place in places if place < len(found)})
 
 
-def pairs_of(out: bytes) -> list[tuple[str, str]]:
+def renamed(repo: Repo, commit: str, names: Iterable[str], seconds: float) -> tuple[dict[str, str], bool]:
+    """({name: what a commit renamed it to, itself or with its directory}, whether git came to an end)."""
+    out, whole = repo.git.limited(seconds, "diff-tree", "--no-commit-id", "-m", "-r", "-M", "-z", "--diff-filter=R", "--name-status", commit)
+    pairs = dict(_pairs(out))
+    return {name: new for name in names if (new := pairs.get(name) or removals.directory(pairs, name))}, whole
+
+
+def _pairs(out: bytes) -> list[tuple[str, str]]:
     """[(old name, new name)] of `--name-status -z` with renames alone."""
     words = [word.decode("utf-8", "surrogateescape") for word in out.split(b"\0")]
     return [(words[i + 1], words[i + 2]) for i in range(0, len(words) - 2, 3) if words[i].startswith("R")]

@@ -7,7 +7,8 @@ given to another file come out as in `git log --follow`, which looks from the
 other end, and branches as if each were followed.
 
 Promise: for many paths in few processes and at most the history's `seconds`;
-what could not be looked at in time is said to be open, never guessed.
+what could not be looked at in time is said to be open, never guessed. Names of
+one path that somebody asks about, also those before, are `names`.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ memory's own are no candidates (they never had what it says); where a merge took
 the change from such a side, the merge is the answer, and `brought` has the commits
 of that side which touched the path.
 
+Not `renames`: that says where a name ended, here every commit between counts.
+
 Promise: git decides. Processes grow with the renames, not with the commits.
 """
 
@@ -21,9 +23,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ..anchors import asof, drift, removals, where
+from ..anchors import asof, drift, where
 from ..anchors.ancestry import Ancestry
-from ..anchors.names import pairs_of, spec
+from ..anchors.names import renamed, spec
 from ..core import lineanchor, record
 from ..core.errors import MemError
 from ..engine import stored
@@ -127,11 +129,10 @@ class _Search:
         lost = [(c, p, name) for c, parents in graph.items() for p in parents for name in self.names if not self._ids.get((c, name)) and self._ids.get((p, name))]
         found: list[str] = []
         for commit in dict.fromkeys(c for c, _, _ in lost):
-            out, whole = self.git.limited(max(0.1, self.end - time.monotonic()), "diff-tree", "--no-commit-id", "-m", "-r", "-M", "-z", "--diff-filter=R", "--name-status", commit)
-            pairs = dict(pairs_of(out))
+            went, whole = renamed(self.repo, commit, self.names, max(0.1, self.end - time.monotonic()))
             if not whole:
                 raise MemError(f"git takes too long to say what {commit[:12]} renamed")
-            found += [new for c, _, name in lost if c == commit and (new := pairs.get(name) or removals.directory(pairs, name))]
+            found += [new for c, _, name in lost if c == commit and (new := went.get(name))]
         return [name for name in dict.fromkeys(found) if name not in self.names]
 
     def _look(self, commits: Any) -> None:
