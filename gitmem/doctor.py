@@ -14,12 +14,14 @@ from collections.abc import Callable
 from . import __version__, setup, worker
 from .agents import audit, failures, installed, targets
 from .anchors import reanchor
+from .capture import commitlog
 from .core import record
 from .core.errors import GitFailed, MemError
 from .core.fold import Tombstones
 from .engine import cache, check, guard, index
 from .erasure import graves, purge
 from .hooks import githooks
+from .models import chosen, llamaproc, registry
 from .signing import trust
 from .store import Store
 from .truth import notetree, rescue
@@ -73,6 +75,7 @@ def examine(store: Store) -> list[Finding]:
     out += _programs()
     out += _hooks(store)
     out += _agents(store)
+    out += _models(store)
     out += [Finding(OK if good else WARN, text, hint) for good, text, hint in trust.remarks(store.settings, store.home)]
     out += [Finding(*remark) for remark in audit.remarks(store)]
     unreadable: list[Finding] = []
@@ -137,6 +140,26 @@ def _hooks(store: Store) -> list[Finding]:
     if failed:
         out.append(Finding(WARN, f"the worker has written {len(failed)} line{'s' * (len(failed) != 1)} to its log, the last: {failed[-1]}",
                            f"the log is '{os.path.join(store.repo.mem_dir, worker.LOG)}'; delete it when it is read"))
+    passed = commitlog.given_up(store.repo.mem_dir)
+    if passed:
+        out.append(Finding(WARN, f"capture passes over {_many(len(passed), 'commit')}, the first is {passed[0][:12]}: keeping what it says failed {commitlog.TRIES} times",
+                           "the worker's log says why; `git mem remember --commit ID TEXT` keeps it by hand"))
+    return out
+
+
+def _models(store: Store) -> list[Finding]:
+    """Models that a setting names and that cannot be used."""
+    out = []
+    for kind, name, instead in ((registry.LANGUAGE, "model", "capture goes on with rules alone"), (registry.EMBEDDING, "embedModel", "recall goes on with the packaged table")):
+        try:
+            found = chosen.choice(kind, store.settings[name], os.environ)
+        except (MemError, OSError, KeyError) as e:
+            out.append(Finding(WARN, f"mem.{name} cannot be used: {e}", instead))
+            continue
+        if found.reason:
+            out.append(Finding(WARN, f"mem.{name}: {found.reason}", f"{instead}; `git mem model list` names what is here"))
+        elif found.path and not llamaproc.available():
+            out.append(Finding(WARN, f"mem.{name}: the model '{found.name}' is here, but not llama.cpp", f"{instead}; `pip install 'git-mem[llm]'` adds it"))
     return out
 
 

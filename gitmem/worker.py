@@ -92,7 +92,8 @@ def _rounds(store: Store, end: float, linger: float) -> None:
     mem_dir = store.repo.mem_dir
     first = True
     while (spool.waiting(mem_dir) or first) and time.monotonic() < end:
-        spool.drain(mem_dir, lambda lines: _handle(store, lines), first, lambda count: _log(mem_dir, f"{count} events given up: a worker was killed twice at each"))
+        spool.drain(mem_dir, lambda lines: _handle(store, lines), first, lambda count: _log(mem_dir, f"{count} events given up: a worker was killed twice at each"),
+                    lambda count: _log(mem_dir, f"{count} events given up: too many that failed wait for another try"))
         first = False
         for step in _AFTER:
             _guarded(store, step.__name__.strip("_"), step, store)

@@ -301,3 +301,32 @@ def test_import_adr_says_where_it_looked_and_follows_no_link(lab: Lab, repo: pat
     (repo / "here" / "3.md").write_text(MADR.replace("Plain JUnit5", "token ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"))
     found = lab.json(repo, "import", "adr", "here", rc=(1,))
     assert (found["stored"], found["refused"]) == (1, 1)
+
+
+def test_a_commit_that_always_fails_is_passed_over_in_the_end_and_doctor_says_so(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(os.environ, str(repo))
+    harvest.from_commits(store)
+    begun = commitlog.seen(store.repo.mem_dir)
+    bad = commit(lab, repo, "One\n\nDecision: the importer reads the tables of the east in one go, since they are small")
+    real = keeper.keep
+
+    def keep(store: Any, candidates: Any, **kw: Any) -> Any:
+        if any(c.commit == bad for c in candidates):
+            raise RuntimeError("no")
+        return real(store, candidates, **kw)
+
+    monkeypatch.setattr(keeper, "keep", keep)
+    for n in range(commitlog.TRIES):
+        assert commitlog.given_up(store.repo.mem_dir) == []
+        if n == 5:
+            commit(lab, repo, "Two\n\n" + TRAILER)
+        with pytest.raises(RuntimeError):
+            harvest.from_commits(store)
+    assert commitlog.given_up(store.repo.mem_dir) == [bad] and commitlog.seen(store.repo.mem_dir) == begun
+    harvest.from_commits(store)
+    assert commitlog.seen(store.repo.mem_dir) == [lab.git(repo, "rev-parse", "HEAD").strip()]
+    assert harvest.from_hooks(store, [{"head": bad}]) == []
+    store.close()
+    assert [m["body"] for m in listed(lab, repo)] == [TRAILER.removeprefix("Decision: ")]
+    said = lab.mem(repo, "doctor", rc=(0, 1))
+    assert f"capture passes over 1 commit, the first is {bad[:12]}" in said

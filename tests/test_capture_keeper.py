@@ -182,6 +182,17 @@ def test_a_sign_that_means_something_is_no_mark(old: str, new: str) -> None:
     assert not alike.repeats(new, old) and not alike.repeats(old, new) and alike.normal(new) != alike.normal(old)
 
 
+@pytest.mark.parametrize(("new", "old"), [
+    ("A to B", "B to A"), ("copy a to b", "copy b to a"), ("replicate A to B every night", "replicate B to A every night"), ("plan A, then B", "plan B, then A"), ("the proxy sends A -> B", "the proxy sends B -> A"),
+    ("service A calls service B", "service B calls service A"), ("move the queue from Redis to Kafka", "move the queue from Kafka to Redis"), ("service A speaks gRPC", "service speaks gRPC")])
+def test_the_other_way_round_is_no_repeat(new: str, old: str) -> None:
+    assert not alike.repeats(new, old)
+
+
+def test_an_article_is_no_name() -> None:
+    assert alike.repeats("A cache speeds up the parser", "a cache speeds up the parser") and alike.repeats("Use a cache for the parser", "use the cache for a parser")
+
+
 def test_the_same_about_another_thing_is_neither_repeat_nor_change() -> None:
     assert not alike.repeats("service beta speaks gRPC", "service alpha speaks gRPC") and not alike.changes("service beta speaks gRPC", "service alpha speaks gRPC", 0.95)
     assert alike.changes("the timeout is 60 seconds", "the timeout is 30 seconds", 0.95) and alike.changes("the staging database is wiped every Monday", "the staging database is wiped every Sunday", 0.97)

@@ -154,3 +154,16 @@ def test_a_ref_whose_commit_is_gone_is_no_empty_store_and_is_mended(lab: Lab) ->
     assert "the ref is whole again" in lab.mem(repo, "doctor", "--repair")
     assert {m["body"] for m in lab.json(repo, "list", "--all")} == {"the first", "the second"}
     lab.git(repo, "fsck", "--strict", "--no-reflogs")
+
+
+def test_a_model_that_is_set_and_not_there_is_named(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "init", "--offline")
+    assert "mem.model" not in lab.mem(repo, "doctor", rc=(0, 1))
+    lab.git(repo, "config", "mem.model", "/nowhere/a.gguf")
+    lab.git(repo, "config", "mem.embedModel", "no-such-model")
+    done = lab.mem(repo, "doctor", rc=(0, 1))
+    assert "mem.model: '/nowhere/a.gguf' is not there" in done and "mem.embedModel: the model 'no-such-model' is neither known nor a path" in done
+    lab.git(repo, "config", "mem.model", "none")
+    lab.git(repo, "config", "--unset", "mem.embedModel")
+    assert "mem.model" not in lab.mem(repo, "doctor", rc=(0, 1))

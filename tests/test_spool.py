@@ -219,3 +219,18 @@ def test_what_nobody_has_touched_for_a_day_is_dropped(tmp_path: pathlib.Path) ->
     spool.append(str(tmp_path), b"old")
     os.utime(tmp_path / "spool", (1, 1))
     assert drained(tmp_path) == []
+
+
+def test_what_finds_no_place_among_what_failed_is_told_once(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool, "MOST", 60)
+    told: list[int] = []
+    for n in range(6):
+        spool.append(str(tmp_path), b'{"event":"x%d"}' % n)
+        spool.drain(str(tmp_path), lambda lines: lines, later=False, full=told.append)
+    kept = (tmp_path / "spool.later").read_bytes().split()
+    assert len(kept) + sum(told) == 6 and told == [1] * (6 - len(kept)) and 1 <= len(kept) < 6
+    told.clear()
+    for n in range(3):
+        spool.append(str(tmp_path), b'{"event":"y%d"}' % n)
+    spool.drain(str(tmp_path), lambda lines: lines, later=False, full=told.append)
+    assert len(told) == 1

@@ -23,6 +23,9 @@ from . import markers, strip
 from .sources import COMMIT, Candidate
 
 AT_ONCE = 200  # commits that one look takes in, the newest
+FAILED = "commits.failed"  # beside it: how often what a commit says could not be kept
+TRIES = 10  # failures after which a commit is passed over
+_MOST_FAILED = 1_000  # commits that are counted
 SEEN = "commits.seen"  # in the cache directory: the HEAD up to which commits were looked at
 _PATHS = 10  # files of one commit: more say that it is about none of them
 _LONGEST = 8_000  # characters of a message without its trailers
@@ -82,10 +85,35 @@ def seen(mem_dir: str) -> list[str]:
 
 def keep_seen(mem_dir: str, heads: list[str]) -> None:
     """Notes that everything up to these commits was looked at."""
-    path = os.path.join(mem_dir, SEEN)
+    _write(os.path.join(mem_dir, SEEN), heads)
+
+
+def _write(path: str, lines: list[str]) -> None:
     with open(os.open(f"{path}.{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as f:
-        f.write("\n".join(heads) + "\n")
+        f.write("\n".join(lines) + "\n")
     os.replace(f"{path}.{os.getpid()}", path)
+
+
+def failed(mem_dir: str) -> dict[str, int]:
+    """{commit: how often what it says could not be kept}."""
+    try:
+        with open(os.path.join(mem_dir, FAILED), encoding="ascii") as f:
+            rows = [line.split() for line in f.read(200_000).split("\n")]
+    except (OSError, ValueError):
+        return {}
+    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
+
+
+def given_up(mem_dir: str) -> list[str]:
+    """The commits that are passed over, since keeping what they say failed TRIES times."""
+    return [id for id, count in failed(mem_dir).items() if count >= TRIES]
+
+
+def note_failed(mem_dir: str, commits: Iterable[str]) -> None:
+    """Counts one more failure for each: else every worker would try again for ever, and everything after it."""
+    before = failed(mem_dir)
+    counts = {**before, **{id: before.get(id, 0) + 1 for id in commits}}
+    _write(os.path.join(mem_dir, FAILED), [f"{id} {count}" for id, count in list(counts.items())[-_MOST_FAILED:]])
 
 
 def read(git: Git, revisions: list[str], known: list[str], most: int, walk: bool = True) -> list[Commit]:

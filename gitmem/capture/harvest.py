@@ -65,7 +65,7 @@ def from_hooks(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
     if store.settings["capture"] not in (ALL, COMMITS):
         return []
     there = _there(store, named)
-    return _keep(store, commitlog.candidates(commitlog.read(store.repo.git, there, [], commitlog.AT_ONCE, walk=False))) if there else []
+    return _keep(store, _said(store, commitlog.read(store.repo.git, there, [], commitlog.AT_ONCE, walk=False))) if there else []
 
 
 def from_commits(store: Store) -> list[Outcome]:
@@ -78,9 +78,15 @@ def from_commits(store: Store) -> list[Outcome]:
         return []
     known = _there(store, seen)
     found = commitlog.read(store.repo.git, heads if known else heads[:1], known, commitlog.AT_ONCE if known else 1)
-    outcomes = _keep(store, commitlog.candidates(found))
+    outcomes = _keep(store, _said(store, found))
     commitlog.keep_seen(store.repo.mem_dir, heads)
     return outcomes
+
+
+def _said(store: Store, found: list[commitlog.Commit]) -> list[sources.Candidate]:
+    """What commits say, less those that were given up."""
+    given_up = set(commitlog.given_up(store.repo.mem_dir))
+    return commitlog.candidates([c for c in found if c.id not in given_up])
 
 
 def _there(store: Store, commits: list[str]) -> list[str]:
@@ -102,23 +108,25 @@ def _keep(store: Store, candidates: list[sources.Candidate], again: bool = False
     with run(store) if not _running else nullcontext():
         model = _running[-1]
         # A conversation that is read at its end was judged turn by turn before: a model is not asked for all of it again.
-        outcomes, wrong = _each(store, candidates, None if again else model.ask)
+        outcomes, wrong, failed = _each(store, candidates, None if again else model.ask)
     announce.add(store.repo.mem_dir, [o.id for o in outcomes if o.status == keeper.KEPT], [o.id for o in outcomes if o.status == keeper.SUGGESTED])
     if wrong:
+        commitlog.note_failed(store.repo.mem_dir, {c.commit for c in failed if c.role == sources.COMMIT})
         raise wrong
     return outcomes
 
 
-def _each(store: Store, candidates: list[sources.Candidate], ask: stages.Ask | None) -> tuple[list[Outcome], Exception | None]:
-    """What became of the candidates, and why nothing did of some; one by one where they fail together."""
+def _each(store: Store, candidates: list[sources.Candidate], ask: stages.Ask | None) -> tuple[list[Outcome], Exception | None, list[sources.Candidate]]:
+    """What became of the candidates, why nothing did of some, and of which that is known; one by one where they fail together."""
     model = calibrated(store)
     try:
-        return keeper.keep(store, candidates, ask=ask, model=model), None  # no titles: a small model words none better than the first line
+        return keeper.keep(store, candidates, ask=ask, model=model), None, []  # no titles: a small model words none better than the first line
     except Exception as e:
         if len(candidates) == 1:
-            return [], e
+            return [], e, candidates
     outcomes: list[Outcome] = []
     wrong: Exception | None = None
+    failed = []
     end = time.monotonic() + _ALONE
     for candidate in candidates:
         if wrong and time.monotonic() > end:
@@ -127,7 +135,8 @@ def _each(store: Store, candidates: list[sources.Candidate], ask: stages.Ask | N
             outcomes += keeper.keep(store, [candidate], ask=ask, model=model)
         except Exception as e:
             wrong = e
-    return outcomes, wrong
+            failed.append(candidate)
+    return outcomes, wrong, failed
 
 
 def calibrated(store: Store) -> linear.Model:

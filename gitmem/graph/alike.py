@@ -59,10 +59,14 @@ def normal(text: str) -> str:
     return " ".join(_TOKEN.findall(text.casefold()))
 
 
+# "A" where it is the name of something and no article: "copy a to b", "plan A, then B".
+_NAME = re.compile(r"(?i:\ba(?=\s*(?:$|[.,;:!?)\]\n]|[-=]?>|(?:to|into|from|and|or|nor|but|with|before|after|over|then|as|is|are|was|in|on|at|by|for)\b)))|(?<!^)(?<![.!?:\n] )\bA(?= )")
+
+
 @lru_cache(4096)
 def terms(text: str) -> tuple[str, ...]:
     """Content terms in their order, each once."""
-    return tuple([t for t in dict.fromkeys(words_of.terms(text)) if t not in _SAID])
+    return tuple([t for t in dict.fromkeys(words_of.terms(_NAME.sub("theletter", text))) if t not in _SAID])
 
 
 @lru_cache(4096)

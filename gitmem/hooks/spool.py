@@ -66,25 +66,32 @@ def append(mem_dir: str, line: bytes) -> None:
         # Taken by a worker in between, which may have read it already: a repeat is harmless.
 
 
-def drain(mem_dir: str, handle: Callable[[list[bytes]], list[bytes] | None], later: bool = True, dropped: Callable[[int], object] = lambda count: None) -> int:
+def drain(mem_dir: str, handle: Callable[[list[bytes]], list[bytes] | None], later: bool = True, dropped: Callable[[int], object] = lambda count: None,
+          full: Callable[[int], object] = lambda count: None) -> int:
     """Hands all waiting lines to `handle`, in their order; returns how many. One process at a time.
 
     Files are gone when `handle` has returned; the lines that it returns failed and are kept
     for a later drain. Lines of a drain that was killed are handed out once more, each alone;
     one that was at work then, as a drain was killed again, is dropped, and `dropped` is told.
+    Where too many wait already, failed lines go, and `full` is told how many, once.
     Raises OSError where failed lines cannot be kept: everything waits for the next drain then.
     `later`: also those that failed before.
     """
     expire(mem_dir)
     taken, again = os.path.join(mem_dir, _TAKEN), os.path.join(mem_dir, _AGAIN)
     count = 0
-    if os.path.lexists(again):
-        count += _alone(again, handle, dropped)
-    if _move(taken, again):
-        count += _alone(again, handle, dropped)
-    for name in (*((_LATER,) if later else ()), _OLD, _NOW):
-        if _move(os.path.join(mem_dir, name), taken):
-            count += _read(taken, handle)
+    lost: list[int] = []
+    try:
+        if os.path.lexists(again):
+            count += _alone(again, handle, dropped, lost)
+        if _move(taken, again):
+            count += _alone(again, handle, dropped, lost)
+        for name in (*((_LATER,) if later else ()), _OLD, _NOW):
+            if _move(os.path.join(mem_dir, name), taken):
+                count += _read(taken, handle, lost)
+    finally:
+        if any(lost):
+            full(sum(lost))
     _unlink(os.path.join(mem_dir, _SINCE))
     return count
 
@@ -191,7 +198,7 @@ def claim(mem_dir: str, pid: int) -> None:
         os.close(fd)
 
 
-def _read(path: str, handle: Callable[[list[bytes]], list[bytes] | None]) -> int:
+def _read(path: str, handle: Callable[[list[bytes]], list[bytes] | None], lost: list[int]) -> int:
     """Hands out the lines of a renamed file, also those that come while it is read, keeps those that failed, and removes it."""
     renamed = time.monotonic()
     count = 0
@@ -201,7 +208,7 @@ def _read(path: str, handle: Callable[[list[bytes]], list[bytes] | None]) -> int
             *whole, rest = (rest + f.read()).split(b"\n")
             lines = [line for line in whole if line]
             if lines:
-                _keep(os.path.join(os.path.dirname(path), _LATER), handle(lines) or [])
+                lost.append(_keep(os.path.join(os.path.dirname(path), _LATER), handle(lines) or []))
                 count += len(lines)
             left = renamed + _SETTLE - time.monotonic()
             if left > 0:
@@ -212,7 +219,7 @@ def _read(path: str, handle: Callable[[list[bytes]], list[bytes] | None]) -> int
     return count
 
 
-def _alone(path: str, handle: Callable[[list[bytes]], list[bytes] | None], dropped: Callable[[int], object]) -> int:
+def _alone(path: str, handle: Callable[[list[bytes]], list[bytes] | None], dropped: Callable[[int], object], lost: list[int]) -> int:
     """Hands out the lines of a file one by one, and removes it.
 
     How far it came stands in the file itself, in bytes that are there already: a full disk has no others.
@@ -245,7 +252,7 @@ def _alone(path: str, handle: Callable[[list[bytes]], list[bytes] | None], dropp
                     put(at, line[:1])
                     raise
                 try:
-                    _keep(os.path.join(os.path.dirname(path), _LATER), failed)
+                    lost.append(_keep(os.path.join(os.path.dirname(path), _LATER), failed))
                 except OSError:
                     put(at, line[:1])
                     raise
@@ -254,9 +261,11 @@ def _alone(path: str, handle: Callable[[list[bytes]], list[bytes] | None], dropp
     return len(lines) - killers
 
 
-def _keep(path: str, lines: list[bytes]) -> None:
-    """Adds lines that failed. Raises OSError: then none is added, and the file they came from stays for the next drain."""
-    if lines and _size(path) < MOST // 2:
+def _keep(path: str, lines: list[bytes]) -> int:
+    """Adds lines that failed; returns how many found no place. Raises OSError: then none is added, and the file they came from stays for the next drain."""
+    if _size(path) >= MOST // 2:
+        return len(lines)
+    if lines:
         data = b"\n" + b"\n".join(lines) + b"\n"
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
         try:
@@ -268,6 +277,7 @@ def _keep(path: str, lines: list[bytes]) -> None:
                 raise
         finally:
             os.close(fd)
+    return 0
 
 
 def _whole(written: int, length: int) -> None:
