@@ -246,6 +246,21 @@ def test_import_loads_nothing_heavy_and_clean_text_loads_no_rules_of_context() -
     assert set(json.loads(out.replace("'", '"'))) <= allowed
 
 
+@pytest.mark.parametrize("text", [
+    'the password is "orbit velvet candle harbor"', "vault passphrase: `orbit velvet candle harbor mint`", "the passphrase is orbit-velvet-candle-harbor", '{"password": "orbit velvet candle harbor"}',
+    "password = 'orbit velvet candle harbor mint lantern'", "The passcode was: orbit-velvet-candle-harbor.", 'he said \\"passphrase: \\"orbit velvet candle harbor\\"\\"'])
+def test_a_passphrase_of_plain_words_is_refused_where_its_form_says_so(text: str) -> None:
+    assert [f.rule for f in redact.find(text)] == ["password"], text
+
+
+@pytest.mark.parametrize("text", [
+    'the password is "too short or missing"', 'password: "enter new secret phrase"', "password: prod-postgres-admin-creds", "the password is stored hashed using bcrypt", "passphrase: ask once and keep it",
+    'password is "required string minimum length"', "password: my-team-db-password", 'password: "Orbit Velvet Candle Harbor"', "password: orbit-velvet-candle-harbor/login", "the password is sunshine", 'passphrase: "one two three"',
+    "passphrase: orbit velvet candle harbor", 'password: "orbit orbit velvet velvet"', 'the password is "very very hard to guess"', "password reset: orbit-velvet-candle-harbor"])
+def test_what_is_said_about_passwords_is_none(text: str) -> None:
+    assert redact.find(text) == [], text
+
+
 # ---- real texts --------------------------------------------------------------------------------
 
 EVAL = Path(os.environ.get("GIT_MEM_EVAL_ROOT") or Path(__file__).parent.parent.parent / "shared" / "eval")

@@ -164,7 +164,10 @@ def _scan(text: str) -> list[tuple[str, int, int]]:
         # U+0130 is the only character that grows in lower case; positions must stay
         from gitmem.core import redact_context
 
-        redact_context.named(text, low if len(low) == len(text) else text.replace("\u0130", "i").lower(), found)
+        same = low if len(low) == len(text) else text.replace("\u0130", "i").lower()
+        redact_context.named(text, same, found)
+        if "passphrase" in low or "password" in low or "passcode" in low:
+            redact_context.phrases(text, same, found)
     return found
 
 

@@ -263,6 +263,35 @@ def logins(text: str, found: list[tuple[str, int, int]]) -> None:
             found.append(("password", m.start(1), m.start(1) + len(value)))
 
 
+# What is said about passwords, not in one: a label, a rule, the name of a field or of a secret.
+_ABOUT = frozenset(
+    "account api app argument array auth authentication bad base blank bytes cannot case change char character characters check click client cluster code config confirm confirmation "  # noqa: SIM905
+    "connection contain contains create creds credential credentials current data database decrypt default different digits email empty encrypted encryption enter env error expected "
+    "expired failed field file fields forgot format form hash hashed hint incorrect input invalid key keys label last least length less letters limit link longer long longest match matches "
+    "max maximum min minimum missing mode must name need needed needs never new number object old optional option pass passphrase password passwords path phrase please plain policy "
+    "print prompt provided reading recovery reenter repeat require required requires reset retype rotation rule same save secrets security sensitive server service set short shorter show "
+    "shown simple something special specified stored strength strong text too type unknown unset update upper uppercase use used user username users using valid validation value values variable "
+    "vault verify want weak word words write wrong".split()
+)
+
+
+def phrases(text: str, low: str, found: list[tuple[str, int, int]]) -> None:
+    """`the passphrase is "orbit velvet candle harbor"`: four plain words and more, without any that make a sentence, in quotes or joined by hyphens.
+
+    Bare words are prose: `the password is stored hashed using bcrypt` has the same form.
+    """
+    from gitmem.core.text import STOP_WORDS
+
+    between = r"(?:passwords?|passphrases?|passcodes?)[\"'`]?(?:[ \t]{1,4}(?:is|was)[ \t:]{1,4}|[ \t]{0,4}(?::=|=>|[:=])[ \t]{0,4})"
+    value = r"(?:\\?([\"'`])(?P<a>(?:[a-z]{3,12}[ -]){3,9}[a-z]{3,12})\\?\1|(?P<b>(?:[a-z]{3,12}-){3,9}[a-z]{3,12})(?![\w/:@(\[-]|\.\w))"
+    for m in regex(between + value).finditer(low):
+        group = "a" if m["a"] else "b"
+        words = m[group].replace("-", " ").split()
+        # in its own letters: a title is no phrase of this kind
+        if len(set(words)) == len(words) and text[m.start(group) : m.end(group)] == m[group] and not (STOP_WORDS | _ABOUT | _WEAK).intersection(words) and not stand_in(m[group]):
+            found.append(("password", *m.span(group)))
+
+
 def _flagged(text: str, at: int) -> bool:
     before = text[max(0, at - 40) : at]
     return regex(r"(?:--?[\w-]{0,30}|\blogin\s+\S{1,30}\s+)$").search(before) is not None
