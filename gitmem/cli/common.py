@@ -8,17 +8,21 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ..core import record
 from ..core.errors import MemError, UsageError
 from ..core.plain import json_text
 from ..hooks import spool
 from ..render import safe
 from ..store import Store, open_store
+
+if TYPE_CHECKING:
+    from ..memory.memories import Found
 
 
 def warn(line: str) -> None:
@@ -172,3 +176,23 @@ def _iso(moment: Any) -> str:
     if moment.tzinfo is None:
         moment = moment.astimezone()
     return str(moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+
+def each(ids: list[str], change: Callable[[Store, str], Found], status: str, verb: str, as_json: bool,
+         after: Callable[[Store], object] = lambda store: None) -> int:
+    """Applies a change to each memory; one that is refused is named and does not stop the rest. `after` follows all of them."""
+    failed = 0
+    with opened() as store:
+        for id in ids:
+            try:
+                found = change(store, id)
+            except MemError as e:
+                refused(e.message, e.hint)
+                failed = 1
+                continue
+            if as_json:
+                write_json({"id": found.memory.id, "status": status})
+            else:
+                write(f"{verb} {found.memory.id[:8]} {record.title_of(found.record.data)}")
+        after(store)
+    return failed

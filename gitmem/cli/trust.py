@@ -9,10 +9,9 @@ import typer
 
 from .. import render
 from ..core import record
-from ..core.errors import MemError
 from ..memory import memories, verify
 from . import app
-from .common import opened, refused, write, write_json
+from .common import each, opened, write, write_json
 
 _Json = typer.Option(False, "--json", help="Print JSON.")
 _WORDS = {"none": "without a signature", "untrusted": "by keys that nobody here vouches for", "unknown": "that cannot be checked"}
@@ -61,17 +60,4 @@ def sign_command(
     as_json: bool = _Json,
 ) -> int:
     """Vouch for memories: a new version with the same text, signed with your key."""
-    failed = 0
-    with opened() as store:
-        for id in ids:
-            try:
-                found = memories.sign(store, id)
-            except MemError as e:
-                refused(e.message, e.hint)
-                failed = 1
-                continue
-            if as_json:
-                write_json({"id": found.memory.id, "status": "signed"})
-            else:
-                write(f"signed {found.memory.id[:8]} {record.title_of(found.record.data)}")
-    return failed
+    return each(ids, memories.sign, "signed", "signed", as_json)

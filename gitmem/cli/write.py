@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import typer
@@ -15,7 +15,7 @@ from ..core.errors import MemError, Refused, UsageError
 from ..memory import memories, remember
 from ..store import Store
 from . import app
-from .common import from_editor, not_empty, opened, refused, text_from, warn, write, write_json
+from .common import each, from_editor, not_empty, opened, refused, text_from, warn, write, write_json
 
 _Message = typer.Option([], "-m", "--message", help="The text; several become paragraphs.")
 _Type = typer.Option("", "--type", help=f"One of {', '.join(record.TYPES)}, or a word of your own.")
@@ -220,7 +220,7 @@ def forget_command(
     from ..agents import writeback
 
     # Where an agent was given it as a file, that goes, too.
-    return _each(ids, lambda store, id: memories.forget(store, id, reason, allow_secret=allow_secret), "forgotten", "forgot", as_json, writeback.tend)
+    return each(ids, lambda store, id: memories.forget(store, id, reason, allow_secret=allow_secret), "forgotten", "forgot", as_json, writeback.tend)
 
 
 @app.command("share")
@@ -230,26 +230,4 @@ def share_command(
     as_json: bool = _Json,
 ) -> int:
     """Copy private memories into the shared notes."""
-    return _each(ids, lambda store, id: memories.share(store, id, allow_secret=allow_secret), "shared", "shared", as_json)
-
-
-def _each(ids: list[str], change: Callable[[Store, str], memories.Found], status: str, verb: str, as_json: bool,
-          after: Callable[[Store], object] = lambda store: None) -> int:
-    """Applies a change to each memory; one that is refused is named and does not stop the rest. `after` follows all of them."""
-    failed = 0
-    with opened() as store:
-        for id in ids:
-            try:
-                found = change(store, id)
-            except MemError as e:
-                refused(e.message, e.hint)
-                failed = 1
-                continue
-            if as_json:
-                write_json({"id": found.memory.id, "status": status})
-            else:
-                write(f"{verb} {found.memory.id[:8]} {record.title_of(found.record.data)}")
-        after(store)
-    return failed
-
-
+    return each(ids, lambda store, id: memories.share(store, id, allow_secret=allow_secret), "shared", "shared", as_json)
