@@ -28,8 +28,8 @@ from .anchors import reanchor
 from .capture import harvest, sources
 from .engine import check, guard
 from .graph import graphing
-from .hooks import githooks, spool
-from .memory import announce, proposals
+from .hooks import announce, githooks, spool
+from .memory import proposals
 from .store import Store, open_store
 
 Event = dict[str, Any]

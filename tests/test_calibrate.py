@@ -15,8 +15,7 @@ from conftest import Lab
 from gitmem.capture import calibrate, harvest, linear, plot, retrain, suggestions
 from gitmem.capture.calibrate import PACKAGED, PLAIN, Fit, Label, Learned
 from gitmem.core import record
-from gitmem.hooks import spool
-from gitmem.memory import announce
+from gitmem.hooks import announce, spool
 from gitmem.store import open_store
 
 

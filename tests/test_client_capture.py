@@ -9,7 +9,7 @@ import pytest
 from client.harness import Client
 from conftest import Lab
 
-from gitmem.memory import announce
+from gitmem.hooks import announce
 
 DECISION = "Decision: the exports are written as Parquet, because the readers skip columns"
 

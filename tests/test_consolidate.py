@@ -13,7 +13,8 @@ from conftest import Lab
 from test_review import terminal
 
 from gitmem import worker
-from gitmem.memory import announce, consolidate, memories, proposals, remember
+from gitmem.hooks import announce
+from gitmem.memory import consolidate, memories, proposals, remember
 from gitmem.store import Store, open_store
 
 WIPED = "The staging database is wiped every Sunday"

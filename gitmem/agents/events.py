@@ -55,7 +55,7 @@ def _announced(call: Call) -> ModuleType | None:
     """What capture did since the last session goes along with the answer; the module that is told once it went."""
     if not call.here or call.agent != "claude":
         return None
-    from ..memory import announce
+    from ..hooks import announce
 
     call.message = announce.message(call.here.mem_dir)
     return announce if call.message else None

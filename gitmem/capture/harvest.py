@@ -15,7 +15,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ..core.errors import MemError
-from ..memory import announce
+from ..hooks import announce
 from ..models import chosen, llamaproc
 from ..store import Store
 from . import calibrate, closed, commitlog, keeper, linear, sources, stages, transcript

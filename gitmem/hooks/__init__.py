@@ -1,1 +1,1 @@
-"""Git's hooks, and the spool in which all hooks leave events for the worker."""
+"""Git's hooks, and the files by which hooks and the worker tell each other: the spool, and what is to be announced."""

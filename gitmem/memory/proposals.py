@@ -21,9 +21,10 @@ from ..core.errors import Ambiguous
 from ..engine.cache import Cache
 from ..engine.document import PRIVATE
 from ..graph import alike
+from ..hooks import announce
 from ..store import Store
 from ..truth.notetree import is_hex
-from . import announce, consolidate, memories
+from . import consolidate, memories
 from .consolidate import CITES, CONTRADICTION, KINDS, MERGE, SHARE, SUPERSEDE, VERSIONS, Finding
 from .memories import Found
 
