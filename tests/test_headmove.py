@@ -31,8 +31,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def _reference() -> Any:
-    """`tools/eval_where.py`: the slow reference, which shares no code with the package."""
-    spec = importlib.util.spec_from_file_location("eval_where", ROOT / "tools" / "eval_where.py")
+    """`tools/where_reference.py`: the slow reference, which shares no code with the package."""
+    spec = importlib.util.spec_from_file_location("where_reference", ROOT / "tools" / "where_reference.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
