@@ -121,6 +121,10 @@ def test_each_worktree_sees_its_own(lab: Lab, repo: pathlib.Path) -> None:
         assert listed(lab, repo) == [OLD] and listed(lab, other) == [NEW]
         assert OLD in hot(repo) and hot(other) == [NEW]
         assert OLD not in lab.mem(other, "context") and OLD in lab.mem(repo, "context")
+        id = the_old(lab, repo)
+        assert [lab.json(place, "show", id)["status"] for place in (repo, other)] == ["active", "superseded"]
+        every = {m["body"]: m for m in lab.json(other, "list", "--include-superseded")}
+        assert every[OLD]["status"] == "superseded" and every[OLD]["superseded_by"] == [every[NEW]["id"]] and "superseded_on" not in every[OLD]
 
 
 def test_why_log_and_stats_tell_worktrees_apart(lab: Lab) -> None:

@@ -32,6 +32,15 @@ def seen_from(cache: Cache, wanted: Filter, head: str) -> Filter:
     return narrowed
 
 
+def elsewhere(cache: Cache, rows: Sequence[int], head: str) -> set[int]:
+    """Those of the rows that came back for other HEADs than this one: here they are superseded, whatever their rows say."""
+    db = cache.db
+    if not rows or not db.execute("SELECT 1 FROM main.revived LIMIT 1").fetchone() or not db.execute("SELECT 1 FROM main.revivedhead WHERE head = ?", (head,)).fetchone():
+        return set()
+    sql = f"SELECT row FROM main.revived WHERE row IN ({','.join(map(str, rows))}) AND row NOT IN (SELECT row FROM main.revived WHERE head = ?)"
+    return {row for (row,) in db.execute(sql, (head,))}
+
+
 def told(cache: Cache, rows: Sequence[int]) -> dict[int, tuple[list[str], str, str]]:
     """{row: (ids of those that took its place, the branch, the commit where)} of those of the rows that came back."""
     out: dict[int, tuple[list[str], str, str]] = {}

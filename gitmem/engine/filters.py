@@ -111,7 +111,7 @@ class Filter:
         if self.signatures is not None:
             where.append(f"line IN (SELECT n FROM signature WHERE state IN ({_marks(self.signatures)}))")
             args += self.signatures
-        if self.head:
+        if self.head and not self.superseded:  # else they are wanted as what they are here
             where.append("row NOT IN (SELECT row FROM revived WHERE row NOT IN (SELECT row FROM revived WHERE head = ?))")
             args.append(self.head)
         if self.table and where == ["status = ?"]:

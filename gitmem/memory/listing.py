@@ -69,6 +69,7 @@ def show(store: Store, prefix: str) -> tuple[dict[str, Any], list[dict[str, Any]
     found = memories.find(store, prefix)
 
     def read(cache: Cache) -> dict[str, Any]:
+        revive.settle(store.repo, cache, store.table, [store.repo.head()])
         stored = cache.db.execute("SELECT m.row, l.version FROM memory m JOIN line l ON l.n = m.line WHERE m.id = ? ORDER BY m.row", (found.memory.id,)).fetchall()
         rows = [row for row, _ in stored]
         store.trust.look(cache, rows)

@@ -39,8 +39,10 @@ def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD", stand
     use = learned.evidence(cache, (str(data["id"]) for data, _, _ in loaded))
     items = [_object(data, scope, status, states.get(commit_of(data)), _paths(data, ages[row]), use.get(str(data["id"]), credit.Evidence()))
              for row, (data, scope, status) in zip(rows, loaded, strict=True)]
+    gone = comeback.elsewhere(cache, rows, head)
     for place, (ids, branch, commit) in _back(cache, rows).items():
-        items[place].update(superseded_by=ids, superseded_on={"branch": branch or None, "commit": commit})
+        here = {"status": _STATUS[SUPERSEDED]} if rows[place] in gone else {"superseded_on": {"branch": branch or None, "commit": commit}}
+        items[place].update(superseded_by=ids, **here)
     against = disputes.of(cache, [item["id"] for item in items])
     for item in items:
         if item["id"] in against:
