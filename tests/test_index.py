@@ -19,6 +19,7 @@ from gitmem.engine import cache as cache_file
 from gitmem.engine import check, index
 from gitmem.engine.cache import Cache
 from gitmem.engine.filters import Filter
+from gitmem.hooks import spool
 from gitmem.memory import listing, recall, remember
 from gitmem.store import Store, open_store
 
@@ -368,7 +369,7 @@ def test_vectors_of_another_space_take_no_part_where_they_cannot_be_replaced(lab
             assert answer["degraded"] and answer["hits"] and all(h["retrieval"] == "bm25" and h["explain"]["cosine"] is None for h in answer["hits"])
     with monkeypatch.context() as patch:
         patch.setattr(index, "_RE_EMBED", 10)
-        patch.setattr(Store, "catch_up", lambda self: None)
+        patch.setattr(spool, "ask", lambda common_dir: True)
         answer = recall.recall(store, "invoice 7 cents", Filter(), limit=3, hot=True)
         assert answer["degraded"] and all(h["retrieval"] == "bm25" for h in answer["hits"])
     answer = recall.recall(store, "invoice 7 cents", Filter(), limit=3)

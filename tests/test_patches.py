@@ -11,8 +11,8 @@ from places import Count, commit, head, opened, squash, states, tell, topic
 from gitmem.anchors import marks, patches, reanchor, where
 from gitmem.core import record
 from gitmem.engine.filters import Filter
+from gitmem.hooks import spool
 from gitmem.memory import recall
-from gitmem.store import Store
 
 # --- what it costs ---------------------------------------------------------
 
@@ -73,7 +73,7 @@ def test_without_time_the_answer_is_unknown_until_the_search_goes_on(lab: Lab, m
     lab.git(repo, "checkout", "-q", "main")
     commit(lab, repo, "main.txt", "beside")
     woken: list[bool] = []
-    monkeypatch.setattr(Store, "catch_up", lambda self: woken.append(True))
+    monkeypatch.setattr(spool, "ask", lambda common_dir: woken.append(True))
     with opened(repo) as store:
         answer = recall.recall(store, "topic open", Filter(), limit=8, hot=True)
         assert {(h["anchor"]["state"], h["anchor"]["reason"]) for h in answer["hits"]} == {("unknown", where.WAITING)} and woken
