@@ -248,7 +248,7 @@ seen = []
 sys.addaudithook(lambda event, args: seen.append((event, str(args[0]))) if event == "open" or event.startswith(("subprocess", "os.posix_spawn", "os.fork", "os.exec", "sqlite3.connect")) else None)
 import os, time
 from gitmem.agents import ready
-from gitmem.anchors import standing
+from gitmem.engine import standing
 from gitmem.engine.filters import Filter
 from gitmem.engine.search import Search
 from gitmem.git import here as here_file
