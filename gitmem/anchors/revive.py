@@ -43,7 +43,7 @@ def settle(repo: Repo, cache: Cache, table: StaticTable, heads: Sequence[str], s
     looked = dict(db.execute("SELECT head, n FROM revivedhead").fetchall())
     wanted = {head for head in heads if head}
     moved = bool(named) and not refdirs.same(repo.common_dir, cache.meta(_REFS))  # a branch that a fetch brought may tell where something was squashed
-    refs = refdirs.stamp(repo.common_dir) if moved else ""
+    refs = refdirs.stamp(repo.common_dir, wait=False) if moved else ""
     open_ = {head for head in wanted if moved or looked.get(head) != last}
     now: _Rows = {pair for pair in before if pair[0] not in open_ and (others or pair[0] in wanted)}
     seen = {head: n for head, n in looked.items() if others or head in wanted}

@@ -61,7 +61,7 @@ def _moved(repo: Repo, cache: Cache) -> bool:
     """Whether branches moved since something was sought in vain: one that a fetch brought may have grown out of an anchor. It is forgotten then."""
     if refdirs.same(repo.common_dir, cache.meta("sought")):
         return False
-    now = refdirs.stamp(repo.common_dir)
+    now = refdirs.stamp(repo.common_dir, wait=False)
 
     def write(db: Any) -> None:
         db.execute("DELETE FROM sought")

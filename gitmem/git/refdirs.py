@@ -21,8 +21,8 @@ _MOST = 1_000  # directories; beside more of them those of the first ones are lo
 _TICK = 20_000_000  # nanoseconds in which a second change may leave the same time
 
 
-def stamp(common_dir: str) -> str:
-    """The times of everything that holds refs; taken before they are read. May wait for 20 ms."""
+def stamp(common_dir: str, wait: bool = True) -> str:
+    """The times of everything that holds refs; taken before they are read. Right after a change it waits for 20 ms; without `wait` it is "" then."""
     names = list(_FILES)
     for root in _ROOTS:
         names.append(root)
@@ -33,6 +33,8 @@ def stamp(common_dir: str) -> str:
     names = sorted(name.replace(os.sep, "/") for name in names if "\n" not in name)
     times = [_time(common_dir, name) for name in names]
     if abs(time.time_ns() - max(times)) < _TICK:
+        if not wait:
+            return ""
         time.sleep(_TICK / 1e9)
         times = [_time(common_dir, name) for name in names]
     return "\n".join(f"{at} {name}" for at, name in zip(times, names, strict=True))
