@@ -101,7 +101,10 @@ def history(clone: str) -> dict[str, dict[str, Any]]:
     out = {}
     for item in raw.decode("utf-8", "replace").split("\x01")[1:]:
         head, _, names = item.partition("\x03")
-        commit, ts, author, subject, body = head.split("\x02", 4)
+        words = head.split("\x02", 4)
+        if len(words) < 5:  # a message that holds the byte by which commits are parted
+            continue
+        commit, ts, author, subject, body = words
         out[commit] = {"ts": int(ts), "author": author, "paths": [n for n in names.replace("\n", "").split("\0") if n], "subject": subject, "body": body.strip()}
     return out
 
