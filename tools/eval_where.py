@@ -151,6 +151,7 @@ class Comparison:
             self.counts[f"{kind} under another name"] += any(name for _, name in right)
         else:
             self.open_[f"{kind}: {how}"] += 1
+            print(f"undecided: {path}{':' * bool(lines)}{lines} of {commit[:12]} at {revision[:12]}: {how}", file=sys.stderr)
         for what, said in answers.items():
             if spans and said.state in (SAME, RENAMED) and span(said.lines or lines) not in spans:
                 self.wrong.append(f"{kind} {what}: {path}:{lines} of {commit[:12]} at {revision[:12]}: the text is at {spans} ({how}), we say {said.lines}")
