@@ -16,7 +16,7 @@ from gitmem.core import lineanchor
 from gitmem.engine import staleness
 from gitmem.engine.cache import Cache
 from gitmem.engine.standing import UNBORN, WAITING
-from gitmem.memory import remember
+from gitmem.memory import remember, view
 
 TEXT = "".join(f"line {i} of the text\n" for i in range(40))
 
@@ -324,8 +324,8 @@ def test_the_partial_probe_can_fail(tale: Tale) -> None:
 
 # --- lines --------------------------------------------------------------------
 
-def test_what_is_kept_of_a_file_of_another_branch_follows_what_its_successor_says(tale: Tale) -> None:
-    """It is compared with HEAD's whole tree: a file that was there already may become like it, or no longer be."""
+def test_a_file_of_another_branch_is_compared_with_the_whole_tree_where_somebody_asks(tale: Tale) -> None:
+    """A file that was there already may become like it, or no longer be: hooks say that nobody knows, commands ask git."""
     tale.git("checkout", "-q", "-b", "topic")
     tale.write("new.txt", TEXT.replace("text", "novel")).commit()
     asked = tale.wanted("new.txt")
@@ -338,8 +338,10 @@ def test_what_is_kept_of_a_file_of_another_branch_follows_what_its_successor_say
         with opened(tale.repo) as store:
             assert store.with_cache(lambda cache, store=store: aging.keep_up(store.repo, cache, store.repo.heads(), 60.0))[0]
             ((_, states),) = store.with_cache(lambda cache, store=store: staleness.read(cache, range(9), store.repo.head()))[0].items()
-        assert states[0] == tale.state(asked)
-        told.append(states[0].row()[:2])
+            assert states[0] == State("unknown", reason=staleness.BESIDE)
+            ((state,),) = store.with_cache(lambda cache, store=store: view.path_states(store, cache, [0], store.repo.head()))[0].values()
+        assert state == tale.state(asked)
+        told.append(state.row()[:2])
     assert told == [("gone", ""), ("gone", ""), ("changed", "novel.txt"), ("gone", ""), ("renamed", "novel.txt")]
 
 

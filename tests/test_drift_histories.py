@@ -230,7 +230,7 @@ def test_what_is_kept_for_a_head_is_what_git_says_wherever_head_came_from(lab: L
                 fresh = {}
                 for row, (data, _, _) in zip(rows, stored.load(cache, rows), strict=True):
                     wanted = [(stored.commit_of(data), *where) for where in stored.places(data)]
-                    fresh[row] = dict(enumerate(drift.states(store.repo, cache, wanted, head, 60.0)))
+                    fresh[row] = dict(enumerate(drift.states(store.repo, cache, wanted, head, 60.0, beside=False)))
                 return kept, fresh
 
             kept, fresh = store.with_cache(both)[0]

@@ -6,10 +6,11 @@ another one. Beside it is kept what that does not say (`pathstate`): of names
 that are not there any more, or were removed at some time, and of lines.
 
 Promise: what is kept is what `drift.states` would say of every path, which a
-test compares over generated histories. A move of HEAD costs what changed: the
-difference of the two trees, the removals of the commits between, and the few
-paths that these decide about. Where time runs out, what is open is kept as such
-and asked for again.
+test compares over generated histories; what it would compare whole trees for is
+left to whoever asks (`BESIDE`). A move of HEAD costs what changed: the difference
+of the two trees, the removals of the commits between, and the few paths that
+these decide about. Where time runs out, what is open is kept as such and asked
+for again.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def _keep_up(repo: Repo, cache: Cache, heads: Sequence[str], head: str, end: flo
     scanned = move.scan(bool(whole))
     rows = move.rows(int(known)) if base else move.all_rows(names, scanned)
     places = _places(cache, rows)
-    found = drift.states(repo, cache, [asked for _, _, asked in places], head, max(end - time.monotonic(), 0.05), scanned=scanned, known=move.followed(places))
+    found = drift.states(repo, cache, [asked for _, _, asked in places], head, max(end - time.monotonic(), 0.05), scanned=scanned, known=move.followed(places), beside=False)
     slot = slots[base] if base and (base not in heads or base == head) else slots[head] if head in slots else next(n for n in range(len(slots) + 1) if n not in slots.values())
 
     written = False
@@ -236,7 +237,7 @@ class _Move:
                 continue
             name = bare(state.now or asked[1])
             ways = via.get(row, set())
-            if drift.ANY not in ways and self._removed.isdisjoint({bare(asked[1]), name, *ways}):
+            if self._removed.isdisjoint({bare(asked[1]), name, *ways}):
                 out[asked] = name
         return out
 

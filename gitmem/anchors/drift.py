@@ -19,6 +19,7 @@ import time
 from ..core import lineanchor
 from ..engine import standing
 from ..engine.cache import Cache
+from ..engine.staleness import BESIDE as BESIDE
 from ..engine.staleness import CHANGED as CHANGED
 from ..engine.staleness import GONE as GONE
 from ..engine.staleness import NO_BLOB as NO_BLOB
@@ -46,20 +47,22 @@ ON_THE_SPOT = 1.0  # seconds an answer waits for what git has to look up in the 
 ODD_NOW = "its name there is not UTF-8, so no memory can hold it"
 LONG = "the text its lines were taken from is not here, and the file is too long to look for them"
 LARGE = "git takes too long to say what a commit renamed"
-ANY = "."  # among the names on the way: what is compared with the whole tree depends on every file of it, also on what another one says now
 _MANY = 2_000  # names asked about from which reading the whole tree is faster
 _EMPTY = ("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391", "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813")
 
 
 def states(repo: Repo, cache: Cache, wanted: Sequence[Wanted], revision: str, seconds: float = ON_THE_SPOT, scanned: bool | None = None,
-           known: Mapping[Wanted, str] | None = None) -> list[State]:
+           known: Mapping[Wanted, str] | None = None, beside: bool = True) -> list[State]:
     """The state of each (anchor, path, blob, lines) at a commit `revision` ("" while there is none), in their order.
 
     `anchor`: the commit the path was noted at, "" for none; `blob`: its object id
     then, "" where it was not there; `lines`: "" for all of it, else as
     `stored.places` gives them. `seconds`: how long git may search the history;
     `scanned`: whether the caller knows that nothing of it is left to be searched;
-    `known`: the names that some have there, if they are there.
+    `known`: the names that some have there, if they are there. `beside`: whether what
+    the revision does not have, of a commit that its history does not have, is sought
+    in the whole of it: a comparison of two trees for each such commit; else it is
+    unknown, with the reason BESIDE.
     """
     if not revision:
         return [State(UNKNOWN, reason=UNBORN)] * len(wanted)
@@ -75,7 +78,7 @@ def states(repo: Repo, cache: Cache, wanted: Sequence[Wanted], revision: str, se
         else:
             moved.append(item)
     if moved:
-        answers.update(_moved(repo, cache, moved, tree, seconds, scanned, known or {}))
+        answers.update(_moved(repo, cache, moved, tree, seconds, scanned, known or {}, beside))
     return [answers[item] for item in wanted]
 
 
@@ -129,11 +132,11 @@ class Tree:
         return self._all
 
 
-def _moved(repo: Repo, cache: Cache, wanted: Sequence[Wanted], tree: Tree, seconds: float, scanned: bool | None, known: Mapping[Wanted, str]) -> dict[Wanted, State]:
+def _moved(repo: Repo, cache: Cache, wanted: Sequence[Wanted], tree: Tree, seconds: float, scanned: bool | None, known: Mapping[Wanted, str], beside: bool) -> dict[Wanted, State]:
     """States of paths that are not as they were: changed in their place, or under another name, or gone."""
     end = time.monotonic() + seconds
-    names = _Followed(repo, cache, wanted, tree, end, scanned, known)
-    lost = [item for item in wanted if not names.now[item] and not tree.id(item[1])]
+    names = _Followed(repo, cache, wanted, tree, end, scanned, known, beside)
+    lost = [item for item in wanted if not names.now[item] and not tree.id(item[1]) and names.reason(item) != BESIDE]
     elsewhere = _elsewhere(repo, tree, lost, names.bases)
     texts = _Texts(repo)
     out: dict[Wanted, State] = {}
@@ -168,7 +171,7 @@ class _Followed:
     history holds one; else the anchor itself is compared with the revision.
     """
 
-    def __init__(self, repo: Repo, cache: Cache, wanted: Sequence[Wanted], tree: Tree, end: float, scanned: bool | None, known: Mapping[Wanted, str]) -> None:
+    def __init__(self, repo: Repo, cache: Cache, wanted: Sequence[Wanted], tree: Tree, end: float, scanned: bool | None, known: Mapping[Wanted, str], beside: bool) -> None:
         self.repo = repo
         self.cache = cache
         self.now: dict[Wanted, str | None] = dict.fromkeys(wanted)
@@ -200,9 +203,10 @@ class _Followed:
             self.now.update((item, found[key]) for item, key in asked.items())
             self.via = {item: trace.via[key] for item, key in asked.items()}
         self.now.update((item, bare(item[1])) for item in wanted if item not in asked and tree.id(item[1]))
-        beside = [item for item in wanted if item not in asked and not tree.id(item[1])]
-        self._beside(beside, tree.revision, end)
-        self.via.update((item, {ANY}) for item in beside)
+        lost = [item for item in wanted if item not in asked and not tree.id(item[1])]
+        self._why.update(dict.fromkeys(lost, BESIDE))
+        if beside:
+            self._beside(lost, tree.revision, end)
 
     def _scanned(self, revision: str) -> bool:
         """Whether all that matters was looked at for a HEAD that contains the revision."""
@@ -221,8 +225,8 @@ class _Followed:
             pairs = found.get((item[0], revision))
             if pairs is not None:
                 self.now[item] = pairs.get(bare(item[1])) or removals.directory(pairs, bare(item[1]))
-            elif item[0] not in here and not self.shallow:
-                self._why[item] = standing.ABSENT if item[0] else where.NOWHERE
+            elif item[0] not in here:
+                self._why[item] = where.SHALLOW if self.shallow else standing.ABSENT if item[0] else where.NOWHERE
 
     def reason(self, item: Wanted) -> str:
         """Why it is not known where a path went, "" where it is."""

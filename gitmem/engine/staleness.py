@@ -26,6 +26,7 @@ STALE = (CHANGED, GONE)  # a renamed path still says what it said
 FACTORS = {CHANGED: 0.95, GONE: 0.8}
 
 
+BESIDE = "HEAD has neither it nor the commit it was noted at"  # what the worker leaves to whoever asks: a comparison of two trees for each such commit
 NO_BLOB = "it was not there when the memory was made"
 ODD = "\ufffd"  # what stands for a byte that is no UTF-8: records hold no other, and git finds nothing under such a name
 NO_NAME = "its name is not UTF-8, so no memory can hold it"
@@ -102,6 +103,11 @@ def of(kept: Mapping[int, State] | None, places: int) -> list[State]:
 def waiting(found: Mapping[int, Iterable[State]]) -> bool:
     """Whether something is open only because nobody has looked yet."""
     return any(s.reason == WAITING for states in found.values() for s in states)
+
+
+def ask_git(states: Iterable[State]) -> bool:
+    """Whether git may know more than what is kept."""
+    return any(s.reason in (WAITING, BESIDE) for s in states)
 
 
 def worsts(cache: Cache, rows: Iterable[int], head: str) -> dict[int, str]:

@@ -86,7 +86,7 @@ def naming(store: Store, paths: Iterable[str], told: set[str], heads: set[str]) 
                 else:
                     sure, doubt = given.get(state.now or path, set()), set()
                 if blob and not stays and state.state not in (drift.SAME, drift.CHANGED):
-                    doubt = every if drift.ANY in ways[row] else doubt.union(*(given.get(name, set()) for name in (path, *ways[row])))
+                    doubt = doubt.union(*(given.get(name, set()) for name in (path, *ways[row])))
                 if sure:
                     named.setdefault(id, set()).update(sure)
                 if doubt:
@@ -118,7 +118,7 @@ def _states(store: Store, cache: Cache, places: dict[int, _Places], head: str) -
             ways[row].add(name)
     asked = [row for row, states in found.items() if staleness.waiting({row: states})]
     if asked:
-        answers = iter(drift.states(store.repo, cache, [(places[row][0], *where) for row in asked for where in places[row][1]], head))
+        answers = iter(drift.states(store.repo, cache, [(places[row][0], *where) for row in asked for where in places[row][1]], head, beside=False))
         for row in asked:
             found[row] = [next(answers) for _ in places[row][1]]
             ways[row] = set().union(*(state.via for state in found[row]))

@@ -70,7 +70,7 @@ def path_states(store: Store, cache: Cache, rows: Iterable[int], head: str, pati
     for row, (data, _, _) in zip(wanted, load(cache, wanted), strict=True):
         found = places(data)
         states = staleness.of(known.get(row), len(found))
-        if not kept and any(s.reason == staleness.WAITING for s in states):
+        if not kept and staleness.ask_git(states):
             asked += [(commit_of(data), *place) for place in found]
             left.append((row, len(found)))
         out[row] = states

@@ -36,13 +36,12 @@ def check(store: Store, since: str = "") -> dict[str, Any]:
         places, count = _places(store, cache, head)
         anchors = {anchor for _, (anchor, _, _, _) in places if anchor}
         stands = where.stands(repo, cache, anchors, head, PATIENCE)
+        places = [(row, asked) for row, asked in places if asked[0] not in stands or stands[asked[0]].state != where.UNMERGED]
         states = drift.states(repo, cache, [asked for _, asked in places], head, PATIENCE)
         stale: list[tuple[int, drift.Wanted]] = []
         unknown: set[int] = set()
         for (row, asked), state in zip(places, states, strict=True):
             stand = stands.get(asked[0])
-            if stand is not None and stand.state == where.UNMERGED:
-                continue
             if state.state == standing.UNKNOWN:
                 unknown.update({row} if state.reason not in _HARMLESS else ())
             elif state.state in drift.STALE:
