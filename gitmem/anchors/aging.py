@@ -75,6 +75,8 @@ def _keep_up(repo: Repo, cache: Cache, heads: Sequence[str], head: str, end: flo
     names = move.names(int(known) if base else 0)
     scanned = move.scan(bool(whole))
     rows = move.rows(int(known)) if base else move.all_rows(names, scanned)
+    beyond = move.beyond(rows) if base else set()
+    rows -= beyond
     places = _places(cache, rows)
     found = drift.states(repo, cache, [asked for _, _, asked in places], head, max(end - time.monotonic(), 0.05), scanned=scanned, known=move.followed(places), beside=False)
     slot = slots[base] if base and (base not in heads or base == head) else slots[head] if head in slots else next(n for n in range(len(slots) + 1) if n not in slots.values())
@@ -91,6 +93,7 @@ def _keep_up(repo: Repo, cache: Cache, heads: Sequence[str], head: str, end: flo
             _copy(cache, slots[base], slot)
         # What was purged meanwhile leaves no name here.
         cache.db.executemany("INSERT OR REPLACE INTO entry SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM place WHERE name = ?2)", [(slot, name, id) for name, id in sorted(names.items())])
+        _leave(cache, slot, beyond)
         _write(cache, slot, rows, places, found)
         cache.db.execute("INSERT OR REPLACE INTO pathhead VALUES(?, ?, ?, ?)", (slot, head, upto, int(scanned)))
         written = True
@@ -109,6 +112,17 @@ def _places(cache: Cache, rows: set[int]) -> list[Place]:
     """What is to be asked of the paths of these memories."""
     sql = f"SELECT p.row, p.place, m.anchor, p.name, p.dir, p.blob, p.asked FROM place p JOIN memory m USING(row) WHERE p.row IN ({_INSIDE}) ORDER BY p.row, p.place"
     return [(row, place, (record.object_id(anchor), name + "/" * dir, blob, lines)) for row, place, anchor, name, dir, blob, lines in cache.db.execute(sql, (json.dumps(sorted(rows)),))]
+
+
+def _leave(cache: Cache, slot: int, rows: set[int]) -> None:
+    """Writes of memories about commits that HEAD left behind what `drift` says of such: what is not there under its name is not looked for."""
+    db, asked = cache.db, json.dumps(sorted(rows))
+    if rows:
+        db.execute(f"DELETE FROM pathstate WHERE slot = ? AND row IN ({_INSIDE})", (slot, asked))
+        via = [(slot, *key) for key in db.execute("SELECT name, row FROM pathvia WHERE slot = ?", (slot,)).fetchall() if key[1] in rows]
+        db.executemany("DELETE FROM pathvia WHERE slot = ? AND name = ? AND row = ?", via)
+        db.execute("INSERT INTO pathstate SELECT ?1, p.row, p.place, ?2, '', '', ?3 FROM place p JOIN entry e ON e.slot = ?1 AND e.name = p.name WHERE p.row IN (SELECT value FROM json_each(?4)) AND e.id = '' AND p.blob <> ''",
+                   (slot, UNKNOWN, drift.BESIDE, asked))
 
 
 def _write(cache: Cache, slot: int, rows: set[int], places: Sequence[Place], found: Sequence[drift.State]) -> None:
@@ -143,9 +157,11 @@ class _Move:
         self.tree = drift.Tree(repo, head)
         self.history = removals.History(repo, cache, head, max(0.0, end - time.monotonic()))
         self.between: set[str] = set()  # commits that only one of both contains
+        self._lost: set[str] = set()  # those of `base`
         self._removed: set[str] = set()  # names that these removed
         self._new: dict[str, str] = {}  # {name that differs between both: its object at HEAD, "" for none}
         self._old: set[str] = set()  # objects that these had before
+        self._other: set[str] = set()  # those of them that came, went, or are something else now
 
     def walk(self, whole: bool, walks: Walks | None) -> bool:
         """Finds what is between both HEADs; False where one cannot go from one to the other. `whole`: what the history of `base` removed is known."""
@@ -157,7 +173,8 @@ class _Move:
                 self.history.learn([*([] if whole else found.lost), *reversed(found.gained)])
         except (GitFailed, removals.Open):
             return False
-        self.between = {*found.lost, *found.gained}
+        self._lost = set(found.lost)
+        self.between = self._lost.union(found.gained)
         self._removed = removals.of(self.cache, self.between)
         self._compare()
         return True
@@ -169,6 +186,8 @@ class _Move:
                 _, _, old, id, status = token.split(" ")
                 name = next(tokens)
                 self._old.add(old)
+                if status != "M":
+                    self._other.add(name)
                 if status == "D":
                     self._new.setdefault(name, "")  # a file that became a directory comes twice
                 else:
@@ -201,14 +220,15 @@ class _Move:
         out |= {row for (row,) in db.execute("SELECT row FROM pathstate WHERE slot = ? AND reason = ?", (self.slot, WAITING))}
         if self.base == self.head:
             return out
-        touched = {".", *self._new, *self._removed}
-        ids = set(self._new.values())
-        # What was kept beside them: of these names, under these names now, with an object that came, and where following begins elsewhere.
-        sql = "SELECT s.row, p.name, s.now, p.blob, s.state, m.anchor FROM pathstate s CROSS JOIN place p USING(row, place) CROSS JOIN memory m USING(row) WHERE s.slot = ?"
-        for row, name, now, blob, state, anchor in db.execute(sql, (self.slot,)):
-            if name in touched or (now and bare(now) in touched) or (state != SAME and (blob in ids or anchor in self.between)):
+        # What was kept beside them: of names that came or went, there, now or on the way; of lines, and of an object that came or went; and where following begins elsewhere.
+        hard, ids = self._other | self._removed, {*self._new.values(), *self._old}
+        moved = {row for (row,) in db.execute(f"SELECT row FROM memory WHERE anchor IN ({_INSIDE})", (json.dumps(sorted(self.between)),))}
+        sql = "SELECT s.row, p.name, s.now, p.blob, p.asked, s.state FROM pathstate s CROSS JOIN place p USING(row, place) WHERE s.slot = ?"
+        for row, name, now, blob, lines, state in db.execute(sql, (self.slot,)):
+            now = now and bare(now)
+            if name in hard or now in hard or (lines and (now or name) in self._new) or (state != SAME and (blob in ids or row in moved)):
                 out.add(row)
-        out |= {row for name, row in db.execute("SELECT name, row FROM pathvia WHERE slot = ?", (self.slot,)) if name in touched}
+        out |= {row for name, row in db.execute("SELECT name, row FROM pathvia WHERE slot = ?", (self.slot,)) if name in hard}
         # Of the others: names that are not there any more, or that a commit between removed, as by a rename. Of names that any commit ever removed, also what was
         # the same until now, and what a rewrite or a merge took elsewhere: for both it matters from where they are followed.
         gone = {name for name, id in self._new.items() if not id} | self._removed
@@ -216,11 +236,24 @@ class _Move:
         removed = removals.everywhere(self.cache, [name for (name,) in db.execute("SELECT name FROM entry WHERE slot = ?", (self.slot,))])
         was = f"SELECT row FROM place WHERE name IN ({_INSIDE}) AND blob IN ({_INSIDE})"
         out |= {row for (row,) in db.execute(was, (json.dumps(sorted(removed.keys() & self._new.keys())), json.dumps(sorted(self._old))))}
-        moved = self.between.intersection(c for (c,) in db.execute("SELECT commit_id FROM twin UNION SELECT old FROM move"))
-        if moved and removed:
+        taken = self.between & self._taken()
+        if taken and removed:
             sql = f"SELECT p.row, p.name FROM place p JOIN memory m USING(row) WHERE m.anchor IN ({_INSIDE})"
-            out |= {row for row, name in db.execute(sql, (json.dumps(sorted(moved)),)) if name in removed}
+            out |= {row for row, name in db.execute(sql, (json.dumps(sorted(taken)),)) if name in removed}
         return out
+
+    def _taken(self) -> set[str]:
+        """The commits that have another one in their place, or that carries their change."""
+        return {c for (c,) in self.cache.db.execute("SELECT commit_id FROM twin UNION SELECT old FROM move")}
+
+    def beyond(self, rows: set[int]) -> set[int]:
+        """Those of the memories that are about a commit which HEAD left behind, and about no lines: of them no history has to be asked."""
+        lost = self._lost - self._taken() if self._lost and not marks.partial(self.repo) else set()
+        if not lost or not rows:
+            return set()
+        db, asked = self.cache.db, json.dumps(sorted(rows))
+        inside = {row for (row,) in db.execute(f"SELECT row FROM memory WHERE anchor IN ({_INSIDE})", (json.dumps(sorted(lost)),))}
+        return (rows & inside) - {row for (row,) in db.execute(f"SELECT row FROM place WHERE row IN ({_INSIDE}) AND asked <> ''", (asked,))}
 
     def followed(self, places: Sequence[Place]) -> dict[drift.Wanted, str]:
         """{what is asked: its name now}, where it was followed before, and no commit since has to do with its anchor or its names."""
@@ -236,8 +269,7 @@ class _Move:
             if state is None or state.reason or state.state not in (CHANGED, RENAMED) or asked[0] in self.between:
                 continue
             name = bare(state.now or asked[1])
-            ways = via.get(row, set())
-            if self._removed.isdisjoint({bare(asked[1]), name, *ways}):
+            if name not in self._removed and bare(asked[1]) not in self._removed and self._removed.isdisjoint(via.get(row, ())):
                 out[asked] = name
         return out
 

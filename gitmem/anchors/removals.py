@@ -64,10 +64,14 @@ class History:
             raise Open
         parents: list[list[int]] = []
         place: dict[str, int] = {}
+        size = self.repo.hex_len
         for n, row in enumerate(out.decode().splitlines()):
-            commit, *above = row.split(" ")
-            place[commit] = n
-            parents.append([place[p] for p in above if p in place])
+            place[row[:size]] = n
+            if len(row) == 2 * size + 1:  # nearly all: no list is made of it
+                above = place.get(row[size + 1 :])
+                parents.append([above] if above is not None else [])
+            else:
+                parents.append([place[p] for p in row.split(" ")[1:] if p in place])
         if self._below and any(c not in place for c in self._asked):
             self._below = []  # a clock was wrong: the oldest has others below it
             self._load()
