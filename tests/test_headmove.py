@@ -443,3 +443,37 @@ def test_worktrees_keep_the_states_of_each_and_switching_in_one_moves_no_other(l
             with opened(place) as store:
                 said = store.with_cache(lambda cache, store=store: standing.read(cache, reanchor.anchors(cache), store.repo.head()))[0]
                 assert same(said) == same(full(store))
+
+
+def test_whether_a_branch_holds_a_commit_is_the_same_for_every_worktree(lab: Lab) -> None:
+    repo = lab.repo()
+    tree = lab.root / "tree"
+    lab.git(repo, "worktree", "add", "-q", "-b", "other", str(tree))
+    lab.git(repo, "checkout", "-q", "--detach")
+    commit(lab, repo, "a.txt", "one")
+    tell(repo, "about a commit without a branch")
+    look(repo)
+    for back in (False, True):
+        if back:
+            lab.git(repo, "checkout", "-q", "main")
+            look(repo)
+        with opened(tree) as store:
+            (said,) = store.with_cache(lambda cache, store=store: standing.read(cache, reanchor.anchors(cache), store.repo.head()))[0].values()
+        assert (said.state, said.reason) == (standing.UNMERGED, standing.ABANDONED)
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_commit_that_a_garbage_collection_took_is_not_here(lab: Lab, moves: bool) -> None:
+    repo = lab.repo(commits=2)
+    lab.git(repo, "checkout", "-q", "--detach")
+    commit(lab, repo, "a.txt", "one")
+    tell(repo, "about a commit without a branch")
+    lab.git(repo, "checkout", "-q", "main")
+    with opened(repo) as store:
+        assert [s.reason for s in kept(store).values()] == [standing.ABANDONED]
+    lab.git(repo, "reflog", "expire", "--expire=now", "--all")
+    lab.git(repo, "gc", "-q", "--prune=now")
+    if moves:
+        lab.git(repo, "reset", "-q", "--hard", "HEAD~1")
+    with opened(repo) as store:
+        assert [(s.state, s.reason) for s in kept(store).values()] == [(standing.UNKNOWN, standing.ABSENT)]

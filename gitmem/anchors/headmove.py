@@ -104,7 +104,7 @@ class Move:
         if moved:
             kept.update(standing.rows(self.cache, self.slot, f"anchor IN ({inside})", json.dumps(sorted(moved))))
         out: dict[str, Stand] = {}
-        ask = {*fresh, *(a for a, s in kept.items() if a in moved or s.reason == standing.WAITING)}
+        ask = {*fresh, *(a for a, s in kept.items() if a in moved or s.reason == standing.WAITING), *self._pruned(kept)}
         dropped = []
         gained, lost = set(self.gained), self.lost
         for anchor in touched.keys() - ask:
@@ -125,6 +125,12 @@ class Move:
             out.update(self._stands(ask))
         self.patches.save()
         return {a: s for a, s in out.items() if a not in kept or not _same(s, kept[a])}
+
+    def _pruned(self, kept: dict[str, Stand]) -> set[str]:
+        """The anchors whose commit nothing held, and that a `git gc` has taken away since."""
+        loose = {a: s.commit for a, s in kept.items() if s.reason == standing.ABANDONED}
+        here = set(self._here(set(loose.values()))) if loose and not self.ground.partial else set(loose.values())
+        return {a for a, commit in loose.items() if commit not in here}
 
     def _stands(self, anchors: set[str], beyond: dict[str, list[str]] | None = None) -> dict[str, Stand]:
         if not anchors:

@@ -63,10 +63,12 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
         ground = headmove.Ground(repo, cache)
         heads = repo.heads()
         fresh = dict(cache.db.execute("SELECT commit_id, n FROM fresh").fetchall())
-        if ground.kept and not fresh and set(heads) == set(standing.slots(cache)) and not standing.any_waiting(cache):
-            if cache.meta(standing.REFS) != ground.refs:  # they were packed, or are back where they were
+        if ground.kept and not fresh and set(heads) == set(standing.slots(cache)) and not standing.any_for(cache, standing.WAITING):
+            if cache.meta(standing.REFS) == ground.refs:
+                return
+            if not standing.any_for(cache, standing.ABANDONED):  # refs were packed, or are back where they were; with `git gc` commits that nothing holds go, too
                 cache.keep(0.5, lambda _: cache.set_meta(standing.REFS, ground.refs))
-            return
+                return
 
         def settled() -> None:
             standing.leave(cache, heads)

@@ -108,7 +108,7 @@ def abandoned(repo: Repo, stands: dict[str, Stand], held: Collection[str] = ()) 
     return stands
 
 
-_HOLDERS = ("HEAD", "--branches", "--tags", "--remotes")
+_HOLDERS = ("--branches", "--tags", "--remotes")  # no HEAD: what the revision contains is not unmerged, and each worktree has its own
 
 
 def moves(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:

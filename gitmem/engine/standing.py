@@ -170,6 +170,6 @@ def waiting(stands: Mapping[str, Stand]) -> bool:
     return any(s.reason == WAITING for s in stands.values())
 
 
-def any_waiting(cache: Cache) -> bool:
-    """Whether a kept state is unknown only because nobody has looked yet."""
-    return cache.db.execute("SELECT 1 FROM stand WHERE reason = ? LIMIT 1", (WAITING,)).fetchone() is not None
+def any_for(cache: Cache, reason: str) -> bool:
+    """Whether a kept state has this reason."""
+    return cache.db.execute("SELECT 1 FROM stand WHERE reason = ? LIMIT 1", (reason,)).fetchone() is not None
