@@ -106,7 +106,8 @@ def drafts(reference: Reference, rng: random.Random, commits: list[str], renamed
 class Comparison:
     """What is compared at each revision, and how it came out. `counts`: by kind and true answer; `open_`: by the reason why git does not decide."""
 
-    def __init__(self, reference: Reference, paths: Paths) -> None:
+    def __init__(self, reference: Reference, paths: Paths, beside: str) -> None:
+        self.beside = beside  # the reason with which the worker leaves a path open
         self.reference, self.paths, self.lines = reference, paths, Lines(reference)
         self.counts: collections.Counter[str] = collections.Counter()
         self.open_: collections.Counter[str] = collections.Counter()
@@ -152,7 +153,12 @@ class Comparison:
         else:
             self.open_[f"{kind}: {how}"] += 1
             print(f"undecided: {path}{':' * bool(lines)}{lines} of {commit[:12]} at {revision[:12]}: {how}", file=sys.stderr)
+        # The worker leaves open what would take a comparison of two whole trees: of another branch's file that the revision has not.
+        beside = not bases and not self.reference.id(f"{revision}:{path}")
         for what, said in answers.items():
+            if beside and what == "kept" and (said.state, said.reason) == ("unknown", self.beside):
+                self.counts[f"{kind} left open by the worker"] += 1
+                continue
             if spans and said.state in (SAME, RENAMED) and span(said.lines or lines) not in spans:
                 self.wrong.append(f"{kind} {what}: {path}:{lines} of {commit[:12]} at {revision[:12]}: the text is at {spans} ({how}), we say {said.lines}")
             if (said.state, said.now) not in right:
@@ -235,7 +241,7 @@ def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[st
         return sorted(set(anchors))
 
     anchors = store.with_cache(prepare)[0]
-    found = Comparison(reference, paths)
+    found = Comparison(reference, paths, staleness.BESIDE)
     told = 0
     started = time.monotonic()
     reference.frozen = True
@@ -276,13 +282,13 @@ def table(found: list[dict[str, Any]], revisions: int) -> Iterator[str]:
                f"| {counts[REACHABLE]:,} | {counts[SQUASHED]:,} | {counts[UNMERGED]:,} | {len(rest)} |")
     for kind in ("path", "lines"):
         yield ""
-        yield f"| history | {'whole files' if kind == 'path' else 'lines'}: {SAME} | {CHANGED} | {RENAMED} | {GONE} | of these under another name | otherwise than git | git does not decide |"
-        yield "|---|---|---|---|---|---|---|---|"
+        yield f"| history | {'whole files' if kind == 'path' else 'lines'}: {SAME} | {CHANGED} | {RENAMED} | {GONE} | of these under another name | otherwise than git | left open by the worker | git does not decide |"
+        yield "|---|---|---|---|---|---|---|---|---|"
         for one in found:
             counts = collections.Counter(one["counts"])
             each = " | ".join(f"{counts[f'{kind} {state}']:,}" for state in (SAME, CHANGED, RENAMED, GONE, "under another name"))
             reasons = [(n, why.partition(": ")[2]) for why, n in one["open"].items() if why.startswith(kind)]
-            yield (f"| {one['name']} | {each} | {sum(w.startswith(kind) for w in one['wrong'])} "
+            yield (f"| {one['name']} | {each} | {sum(w.startswith(kind) for w in one['wrong'])} | {counts[f'{kind} left open by the worker']:,} "
                    f"| {'; '.join(f'{n:,} {why}' for n, why in sorted(reasons, reverse=True)) or '0'} |")
 
 
