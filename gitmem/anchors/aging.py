@@ -78,7 +78,8 @@ def _keep_up(repo: Repo, cache: Cache, heads: Sequence[str], head: str, end: flo
     beyond = move.beyond(rows) if base else set()
     rows -= beyond
     places = _places(cache, rows)
-    found = drift.states(repo, cache, [asked for _, _, asked in places], head, max(end - time.monotonic(), 0.05), scanned=scanned, known=move.followed(places), beside=False)
+    there = move.followed(places)
+    found = drift.states(repo, cache, [asked for _, _, asked in places], head, max(end - time.monotonic(), 0.05), scanned=scanned, known=there, beside=False, outside=move.lost)
     slot = slots[base] if base and (base not in heads or base == head) else slots[head] if head in slots else next(n for n in range(len(slots) + 1) if n not in slots.values())
 
     written = False
@@ -94,7 +95,7 @@ def _keep_up(repo: Repo, cache: Cache, heads: Sequence[str], head: str, end: flo
         # What was purged meanwhile leaves no name here.
         cache.db.executemany("INSERT OR REPLACE INTO entry SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM place WHERE name = ?2)", [(slot, name, id) for name, id in sorted(names.items())])
         _leave(cache, slot, beyond)
-        _write(cache, slot, rows, places, found)
+        _write(cache, slot, rows, places, found, {row for row, _, asked in places if asked in there})
         cache.db.execute("INSERT OR REPLACE INTO pathhead VALUES(?, ?, ?, ?)", (slot, head, upto, int(scanned)))
         written = True
 
@@ -125,8 +126,8 @@ def _leave(cache: Cache, slot: int, rows: set[int]) -> None:
                    (slot, UNKNOWN, drift.BESIDE, asked))
 
 
-def _write(cache: Cache, slot: int, rows: set[int], places: Sequence[Place], found: Sequence[drift.State]) -> None:
-    """Writes what the objects under the names do not say, where it is another than before; `rows`: the memories that were asked about."""
+def _write(cache: Cache, slot: int, rows: set[int], places: Sequence[Place], found: Sequence[drift.State], again: set[int]) -> None:
+    """Writes what the objects under the names do not say, where it is another than before; `rows`: the memories that were asked about; `again`: those that were not followed anew."""
     db = cache.db
     asked = json.dumps(sorted(rows))
     here = {row for (row,) in db.execute(f"SELECT DISTINCT row FROM place WHERE row IN ({_INSIDE})", (asked,))}
@@ -138,7 +139,7 @@ def _write(cache: Cache, slot: int, rows: set[int], places: Sequence[Place], fou
     via = {(name, row) for (row, _, _), s in zip(places, found, strict=True) for name in s.via if row in here}
     # By names, as they are stored: there are few, and none of most memories.
     had = {(name, row) for name, row in db.execute("SELECT name, row FROM pathvia WHERE slot = ?", (slot,)) if row in rows}
-    db.executemany("DELETE FROM pathvia WHERE slot = ? AND name = ? AND row = ?", [(slot, *key) for key in sorted(had - via)])
+    db.executemany("DELETE FROM pathvia WHERE slot = ? AND name = ? AND row = ?", [(slot, *key) for key in sorted(had - via) if key[1] not in again])
     db.executemany("INSERT OR IGNORE INTO pathvia VALUES(?, ?, ?)", [(slot, *key) for key in sorted(via - had)])
 
 
@@ -157,7 +158,7 @@ class _Move:
         self.tree = drift.Tree(repo, head)
         self.history = removals.History(repo, cache, head, max(0.0, end - time.monotonic()))
         self.between: set[str] = set()  # commits that only one of both contains
-        self._lost: set[str] = set()  # those of `base`
+        self.lost: set[str] = set()  # those of `base`
         self._removed: set[str] = set()  # names that these removed
         self._new: dict[str, str] = {}  # {name that differs between both: its object at HEAD, "" for none}
         self._old: set[str] = set()  # objects that these had before
@@ -173,8 +174,8 @@ class _Move:
                 self.history.learn([*([] if whole else found.lost), *reversed(found.gained)])
         except (GitFailed, removals.Open):
             return False
-        self._lost = set(found.lost)
-        self.between = self._lost.union(found.gained)
+        self.lost = set(found.lost)
+        self.between = self.lost.union(found.gained)
         self._removed = removals.of(self.cache, self.between)
         self._compare()
         return True
@@ -248,7 +249,7 @@ class _Move:
 
     def beyond(self, rows: set[int]) -> set[int]:
         """Those of the memories that are about a commit which HEAD left behind, and about no lines: of them no history has to be asked."""
-        lost = self._lost - self._taken() if self._lost and not marks.partial(self.repo) else set()
+        lost = self.lost - self._taken() if self.lost and not marks.partial(self.repo) else set()
         if not lost or not rows:
             return set()
         db, asked = self.cache.db, json.dumps(sorted(rows))

@@ -39,7 +39,7 @@ from .ancestry import Ancestry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 
     Wanted = tuple[str, str, str, str]
 
@@ -52,7 +52,7 @@ _EMPTY = ("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391", "473a0f4c3be8a93681a267e3b
 
 
 def states(repo: Repo, cache: Cache, wanted: Sequence[Wanted], revision: str, seconds: float = ON_THE_SPOT, scanned: bool | None = None,
-           known: Mapping[Wanted, str] | None = None, beside: bool = True) -> list[State]:
+           known: Mapping[Wanted, str] | None = None, beside: bool = True, outside: Set[str] = frozenset()) -> list[State]:
     """The state of each (anchor, path, blob, lines) at a commit `revision` ("" while there is none), in their order.
 
     `anchor`: the commit the path was noted at, "" for none; `blob`: its object id
@@ -62,7 +62,7 @@ def states(repo: Repo, cache: Cache, wanted: Sequence[Wanted], revision: str, se
     `known`: the names that some have there, if they are there. `beside`: whether what
     the revision does not have, of a commit that its history does not have, is sought
     in the whole of it: a comparison of two trees for each such commit; else it is
-    unknown, with the reason BESIDE.
+    unknown, with the reason BESIDE. `outside`: commits known not to be in its history.
     """
     if not revision:
         return [State(UNKNOWN, reason=UNBORN)] * len(wanted)
@@ -78,7 +78,7 @@ def states(repo: Repo, cache: Cache, wanted: Sequence[Wanted], revision: str, se
         else:
             moved.append(item)
     if moved:
-        answers.update(_moved(repo, cache, moved, tree, seconds, scanned, known or {}, beside))
+        answers.update(_moved(repo, cache, moved, tree, seconds, scanned, known or {}, beside, outside))
     return [answers[item] for item in wanted]
 
 
@@ -132,10 +132,10 @@ class Tree:
         return self._all
 
 
-def _moved(repo: Repo, cache: Cache, wanted: Sequence[Wanted], tree: Tree, seconds: float, scanned: bool | None, known: Mapping[Wanted, str], beside: bool) -> dict[Wanted, State]:
+def _moved(repo: Repo, cache: Cache, wanted: Sequence[Wanted], tree: Tree, seconds: float, scanned: bool | None, known: Mapping[Wanted, str], beside: bool, outside: Set[str]) -> dict[Wanted, State]:
     """States of paths that are not as they were: changed in their place, or under another name, or gone."""
     end = time.monotonic() + seconds
-    names = _Followed(repo, cache, wanted, tree, end, scanned, known, beside)
+    names = _Followed(repo, cache, wanted, tree, end, scanned, known, beside, outside)
     lost = [item for item in wanted if not names.now[item] and not tree.id(item[1]) and names.reason(item) != BESIDE]
     elsewhere = _elsewhere(repo, tree, lost, names.bases)
     texts = _Texts(repo)
@@ -171,7 +171,7 @@ class _Followed:
     history holds one; else the anchor itself is compared with the revision.
     """
 
-    def __init__(self, repo: Repo, cache: Cache, wanted: Sequence[Wanted], tree: Tree, end: float, scanned: bool | None, known: Mapping[Wanted, str], beside: bool) -> None:
+    def __init__(self, repo: Repo, cache: Cache, wanted: Sequence[Wanted], tree: Tree, end: float, scanned: bool | None, known: Mapping[Wanted, str], beside: bool, outside: Set[str]) -> None:
         self.repo = repo
         self.cache = cache
         self.now: dict[Wanted, str | None] = dict.fromkeys(wanted)
@@ -188,8 +188,8 @@ class _Followed:
         wanted = [item for item in wanted if self.now[item] is None]
         whole = not self.shallow and (self._scanned(tree.revision) if scanned is None else scanned)
         if whole:
-            # What no commit ever removed is what it was.
-            removed = removals.everywhere(cache, {bare(item[1]) for item in wanted})
+            # What no commit of this history ever removed is what it was.
+            removed = {name for name, commits in removals.everywhere(cache, {bare(item[1]) for item in wanted}).items() if not commits <= outside}
             self.now.update((item, bare(item[1])) for item in wanted if bare(item[1]) not in removed and tree.id(item[1]))
             wanted = [item for item in wanted if self.now[item] is None]
         if not wanted:
