@@ -31,7 +31,7 @@ from .ancestry import Between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from .ancestry import Walks
 
@@ -39,16 +39,36 @@ if TYPE_CHECKING:
 
 _PATIENCE = 0.5  # seconds to wait for another process that writes the cache
 _INSIDE = "SELECT value FROM json_each(?)"
+_GROUND = "ground:paths"  # in the cache's `meta`: where history ended, and what was put in the place of what, when these states were made
 
 
 def keep_up(repo: Repo, cache: Cache, heads: Sequence[str], seconds: float, walks: Walks | None = None) -> bool:
     """Keeps the states of all paths of active memories for these HEADs, each in turn; False where something is left to be done. `walks`: made before."""
     end = time.monotonic() + seconds
+    ground = cache.meta("ground")  # as `headmove` found it
+    if cache.meta(_GROUND) != ground:
+        def anew(_: object) -> None:
+            _forget(cache, *_slots(cache).values())
+            for table in ("removal", "renamed"):
+                cache.db.execute(f"DELETE FROM {table}")
+            cache.set_meta(_GROUND, ground)
+
+        if not cache.keep(_PATIENCE, anew):
+            return False
     whole = [_keep_up(repo, cache, heads, head, end, walks) for head in heads]
     gone = [slot for commit, slot in _slots(cache).items() if commit not in heads]
     if gone:
         cache.keep(_PATIENCE, lambda _: _forget(cache, *gone))
     return all(whole)
+
+
+def look_again(cache: Cache, anchors: Collection[str]) -> None:
+    """Of these commits it came to be known what took their place, or carries their change: where paths noted there went is open until `keep_up` looked. The caller owns the transaction."""
+    if anchors:
+        sql = (f"INSERT OR REPLACE INTO pathstate SELECT h.slot, p.row, p.place, ?, '', '', ? FROM memory m CROSS JOIN place p USING(row) JOIN pathhead h ON p.row < h.rows"
+               f" JOIN entry e ON e.slot = h.slot AND e.name = p.name WHERE m.anchor IN ({_INSIDE}) AND p.blob <> '' AND e.id <> p.blob"
+               " AND (e.id = '' OR EXISTS (SELECT 1 FROM removal r WHERE r.path = p.name))")
+        cache.db.execute(sql, (UNKNOWN, WAITING, json.dumps(sorted(anchors))))
 
 
 def _slots(cache: Cache) -> dict[str, int]:
@@ -67,7 +87,8 @@ def _keep_up(repo: Repo, cache: Cache, heads: Sequence[str], head: str, end: flo
     known, whole = cache.db.execute("SELECT rows, whole FROM pathhead WHERE slot = ?", (slots[base],)).fetchone() if base else (0, 0)
     upto = int(cache.meta("rows", "0"))
     waiting = bool(base) and cache.db.execute("SELECT 1 FROM pathstate WHERE slot = ? AND reason = ? LIMIT 1", (slots[base], WAITING)).fetchone() is not None
-    if base == head and known == upto and whole and not waiting:
+    short = _short(repo)
+    if base == head and known == upto and (whole or short) and not waiting:
         return True
     move = _Move(repo, cache, base, head, slots.get(base, -1), end)
     if base and not move.walk(bool(whole), walks):
@@ -96,7 +117,7 @@ def _keep_up(repo: Repo, cache: Cache, heads: Sequence[str], head: str, end: flo
         cache.db.executemany("INSERT OR REPLACE INTO entry SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM place WHERE name = ?2)", [(slot, name, id) for name, id in sorted(names.items())])
         _leave(cache, slot, beyond)
         _write(cache, slot, rows, places, found, {row for row, _, asked in places if asked in there})
-        cache.db.execute("INSERT OR REPLACE INTO pathhead VALUES(?, ?, ?, ?)", (slot, head, upto, int(scanned)))
+        cache.db.execute("INSERT OR REPLACE INTO pathhead VALUES(?, ?, ?, ?)", (slot, head, upto, int(scanned and not short)))
         written = True
 
     return cache.keep(_PATIENCE, write) and written and scanned and not any(s.reason == WAITING for s in found)
@@ -107,6 +128,11 @@ def _copy(cache: Cache, old: int, new: int) -> None:
     cache.db.execute("INSERT INTO entry SELECT ?, name, id FROM entry WHERE slot = ?", (new, old))
     cache.db.execute("INSERT INTO pathstate SELECT ?, row, place, state, now, lines, reason FROM pathstate WHERE slot = ?", (new, old))
     cache.db.execute("INSERT INTO pathvia SELECT ?, name, row FROM pathvia WHERE slot = ?", (new, old))
+
+
+def _short(repo: Repo) -> bool:
+    """Whether this clone lacks a part of its history, or its files."""
+    return marks.partial(repo) or os.path.exists(os.path.join(repo.common_dir, "shallow"))
 
 
 def _places(cache: Cache, rows: set[int]) -> list[Place]:
@@ -170,7 +196,7 @@ class _Move:
             return True
         try:
             found = Between.walk(self.repo.git, self.base, self.head, walks)
-            if not marks.partial(self.repo):
+            if not _short(self.repo):  # there nobody asks, and where history ends git says of a commit that it removed nothing
                 self.history.learn([*([] if whole else found.lost), *reversed(found.gained)])
         except (GitFailed, removals.Open):
             return False
@@ -206,7 +232,7 @@ class _Move:
 
     def all_rows(self, names: dict[str, str], scanned: bool) -> set[int]:
         """The memories of which the objects under their names do not say all, where nothing is kept. `names`: those objects; `scanned`: whether all is known that was removed."""
-        sure = scanned and not marks.partial(self.repo) and not os.path.exists(os.path.join(self.repo.common_dir, "shallow"))
+        sure = scanned and not _short(self.repo)
         removed = removals.everywhere(self.cache, names) if sure else names
         out = set()
         for row, name, blob, lines in self.cache.db.execute("SELECT row, name, blob, asked FROM place"):
@@ -276,7 +302,7 @@ class _Move:
 
     def scan(self, whole: bool) -> bool:
         """Sees to it that all is known that this history removed; whether it is. `whole`: it was, at the base."""
-        if marks.partial(self.repo) or os.path.exists(os.path.join(self.repo.common_dir, "shallow")):
+        if _short(self.repo):
             return True  # nobody asks for it there
         try:
             if not (whole and self.base):

@@ -99,7 +99,8 @@ class Move:
         delta = json.dumps([*self.gained, *self.lost])
         inside = "SELECT value FROM json_each(?)"
         touched = standing.rows(self.cache, self.slot, f"anchor IN ({inside}) OR commit_id IN ({inside}) OR into_commit IN ({inside})", delta, delta, delta) if self.gained or self.lost else {}
-        moved = self._moved(delta)
+        fresh = set(fresh)
+        moved = where.joined(self.cache, {*self.gained, *self.lost, *fresh})
         kept = {**standing.rows(self.cache, self.slot, "state <> ?", REACHABLE), **touched}
         if moved:
             kept.update(standing.rows(self.cache, self.slot, f"anchor IN ({inside})", json.dumps(sorted(moved))))
@@ -184,17 +185,6 @@ class Move:
     def _within(self) -> bool:
         """Whether both HEADs lie on main lines that did not move: then nothing but HEAD has changed for any branch."""
         return bool(self.ground.main) and self.ground.main == self.ground.main_before and self._inside(self.head) and self._inside(self.before)
-
-    def _moved(self, delta: str) -> set[str]:
-        """The commits that moves join with one of these."""
-        inside = "SELECT value FROM json_each(?)"
-        hit = {c for row in self.cache.db.execute(f"SELECT old, new FROM move WHERE old IN ({inside}) OR new IN ({inside})", (delta, delta)) for c in row}
-        if not hit:
-            return set()
-        step: dict[str, list[str]] = {}
-        for old, new in self.cache.db.execute("SELECT DISTINCT old, new FROM move"):
-            step.setdefault(old, []).append(new)
-        return {c for part in where.parts(step) if not hit.isdisjoint(part) for c in part}
 
     def _dropped(self, dropped: list[str], out: dict[str, Stand]) -> set[str]:
         """States of anchors that only the former revision contains; returns those that may have a twin."""

@@ -74,6 +74,7 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
             standing.leave(cache, heads)
             ground.keep()
             cache.db.executemany("DELETE FROM fresh WHERE commit_id = ? AND n IS ?", list(fresh.items()))
+            aging.look_again(cache, where.joined(cache, fresh))
 
         whole = True
         for head in heads:
@@ -96,7 +97,14 @@ def _stand(repo: Repo, cache: Cache, ground: headmove.Ground, heads: list[str], 
     base = next((c for c in (head, *(c for c in slots if c not in heads), *slots) if c in slots), "")
     if base and ground.same and repo.commit(base):
         changed = headmove.Move(repo, cache, ground, base, head, seconds, walks).changes(fresh)
-        return standing.change(cache, base, head, changed, base in heads, also)
+        carried = [a for a, s in changed.items() if s.state == where.SQUASHED] if base == head else []
+
+        def follow() -> None:
+            aging.look_again(cache, carried)
+            if also is not None:
+                also()
+
+        return standing.change(cache, base, head, changed, base in heads, follow if carried else also)
     return standing.keep(cache, head, where.stands(repo, cache, anchors(cache) | covering(cache) | fresh, head, seconds, again=True), heads, also)
 
 

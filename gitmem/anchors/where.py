@@ -132,6 +132,16 @@ def moves(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
     return ways
 
 
+def joined(cache: Cache, commits: Iterable[str]) -> set[str]:
+    """The commits that moves join with one of these, themselves included."""
+    asked, inside = json.dumps(list(commits)), "SELECT value FROM json_each(?)"
+    hit = {c for row in cache.db.execute(f"SELECT old, new FROM move WHERE old IN ({inside}) OR new IN ({inside})", (asked, asked)) for c in row}
+    step: dict[str, list[str]] = {}
+    for old, new in cache.db.execute("SELECT DISTINCT old, new FROM move") if hit else ():
+        step.setdefault(old, []).append(new)
+    return {c for part in parts(step) if not hit.isdisjoint(part) for c in part}
+
+
 def parts(step: dict[str, list[str]]) -> Iterator[list[str]]:
     """The commits that moves join, one list for each part that hangs together, in order."""
     beside: dict[str, list[str]] = {}
