@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import pathlib
+from typing import Any
 
+import pytest
 from conftest import Lab
 from places import opened
 
 from gitmem import worker
-from gitmem.anchors import drift
+from gitmem.anchors import drift, removals
 from gitmem.engine import staleness, stored
 from gitmem.engine.cache import Cache
 
@@ -123,3 +125,26 @@ def test_a_clone_that_gets_its_history_later_says_what_the_whole_one_says(lab: L
     commit(lab, repo, {"f0.txt": "3\n"})
     lab.git(clone, "pull", "-q")
     assert states(clone) == (whole, whole)
+
+
+def test_memories_that_come_while_a_worker_looks_stop_nothing(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = lab.repo(commits=3)
+    lab.mem(repo, "remember", "first", "--path", "f0.txt")
+    scan, ask = removals.History.scan, drift.Tree.ask
+    come = iter(("f1.txt", "f2.txt"))
+
+    def meanwhile(self: Any, *rest: Any) -> None:
+        for name in come:
+            lab.mem(repo, "remember", f"about {name}", "--path", name)
+            lab.mem(repo, "list")
+            break
+        (scan if isinstance(self, removals.History) else ask)(self, *rest)
+
+    monkeypatch.setattr(removals.History, "scan", meanwhile)
+    states(repo)
+    commit(lab, repo, {"f0.txt": "changed\n"})
+    monkeypatch.setattr(drift.Tree, "ask", meanwhile)
+    worker.run(str(repo / ".git"), os.environ, 0.0)
+    monkeypatch.undo()
+    assert worker.failures(str(repo / ".git" / "mem")) == []
+    assert states(repo) == ({"f0.txt": [("changed", "")], "f1.txt": [("same", "")], "f2.txt": [("same", "")]},) * 2

@@ -90,12 +90,12 @@ def _keep_up(repo: Repo, cache: Cache, heads: Sequence[str], head: str, end: flo
     short = _short(repo)
     if base == head and known == upto and (whole or short) and not waiting:
         return True
-    move = _Move(repo, cache, base, head, slots.get(base, -1), end)
+    move = _Move(repo, cache, base, head, slots.get(base, -1), upto, end)
     if base and not move.walk(bool(whole), walks):
-        base, move = "", _Move(repo, cache, "", head, -1, end)
+        base, move = "", _Move(repo, cache, "", head, -1, upto, end)
     names = move.names(int(known) if base else 0)
     scanned = move.scan(bool(whole))
-    rows = move.rows(int(known)) if base else move.all_rows(names, scanned)
+    rows = {row for row in move.rows(int(known)) if row < upto} if base else move.all_rows(names, scanned)
     beyond = move.beyond(rows) if base else set()
     rows -= beyond
     places = _places(cache, rows)
@@ -177,10 +177,13 @@ def _plain(asked: drift.Wanted, ids: dict[str, str], state: drift.State) -> bool
 
 
 class _Move:
-    """HEAD went from `base`, whose states are kept under `slot` ("" for none), to `head`; both may be the same, where only memories came."""
+    """HEAD went from `base`, whose states are kept under `slot` ("" for none), to `head`; both may be the same, where only memories came.
 
-    def __init__(self, repo: Repo, cache: Cache, base: str, head: str, slot: int, end: float) -> None:
-        self.repo, self.cache, self.base, self.head, self.slot = repo, cache, base, head, slot
+    Of memories with a row of `upto` or above, which came meanwhile, nothing is asked.
+    """
+
+    def __init__(self, repo: Repo, cache: Cache, base: str, head: str, slot: int, upto: int, end: float) -> None:
+        self.repo, self.cache, self.base, self.head, self.slot, self.upto = repo, cache, base, head, slot, upto
         self.tree = drift.Tree(repo, head)
         self.history = removals.History(repo, cache, head, max(0.0, end - time.monotonic()))
         self.between: set[str] = set()  # commits that only one of both contains
@@ -223,7 +226,7 @@ class _Move:
     def names(self, known: int) -> dict[str, str]:
         """{name of a path: its object at HEAD, "" for none}, of those that differ, and those that no memory with a row below `known` has."""
         db = self.cache.db
-        came = [name for (name,) in db.execute("SELECT DISTINCT name FROM place WHERE row >= ? AND name NOT IN (SELECT name FROM entry WHERE slot = ?)", (known, self.slot))]
+        came = [name for (name,) in db.execute("SELECT DISTINCT name FROM place WHERE row >= ? AND row < ? AND name NOT IN (SELECT name FROM entry WHERE slot = ?)", (known, self.upto, self.slot))]
         if self.base != self.head and self.base and db.execute("SELECT 1 FROM entry WHERE slot = ? AND name = '.'", (self.slot,)).fetchone():
             came.append(".")
         self.tree.ask(came)
@@ -235,7 +238,7 @@ class _Move:
         sure = scanned and not _short(self.repo)
         removed = removals.everywhere(self.cache, names) if sure else names
         out = set()
-        for row, name, blob, lines in self.cache.db.execute("SELECT row, name, blob, asked FROM place"):
+        for row, name, blob, lines in self.cache.db.execute("SELECT row, name, blob, asked FROM place WHERE row < ?", (self.upto,)):
             if lines or (blob and names[name] != blob and (name in removed or not names[name])):
                 out.add(row)
         return out
