@@ -141,3 +141,20 @@ def test_sha256_repositories_work_alike(lab: Lab) -> None:
     assert set(states(repo).values()) == {"squashed"}
     with opened(repo) as store:
         assert reanchor.publish(store) == 2
+
+
+def test_a_shallow_clone_writes_no_id_of_the_commit_where_its_history_ends(lab: Lab) -> None:
+    """It seems to add every file there: a wrong id in the record kept other clones from saying the right one."""
+    repo = lab.repo(commits=2)
+    lab.git(repo, "switch", "-q", "-c", "topic")
+    commit(lab, repo, "f1.txt", "one")
+    lab.git(lab.root, "clone", "-q", "--depth", "1", "--branch", "topic", f"file://{repo}", "shallow")
+    shallow = lab.root / "shallow"
+    with opened(shallow) as store:
+        assert marks.of_commit(store.repo, head(lab, shallow)) == {}
+    own = commit(lab, shallow, "f1.txt", "two")
+    with opened(shallow) as store:
+        assert marks.of_commit(store.repo, own) == {"patch": marks.patch_id(store.repo, own)}
+    lab.git(shallow, "fetch", "-q", "--unshallow", "origin", "+refs/heads/*:refs/remotes/origin/*")
+    with opened(shallow) as store:
+        assert marks.of_commit(store.repo, own).keys() == {"patch", "base", "branch_patch"}

@@ -84,6 +84,15 @@ def partial(repo: Repo) -> bool:
         return False
 
 
+def _ends(repo: Repo) -> set[str]:
+    """The commits at which the history of a shallow clone ends."""
+    try:
+        with open(os.path.join(repo.common_dir, "shallow"), encoding="ascii") as f:
+            return set(f.read().split())
+    except FileNotFoundError:
+        return set()
+
+
 def main_lines(repo: Repo) -> list[str]:
     """The commits of the branches that others start from and are merged into: the remote's HEAD, `main`, `master`, as far as they exist.
 
@@ -104,14 +113,15 @@ def base_of(repo: Repo, commit: str) -> str:
 
 
 def of_commit(repo: Repo, commit: str) -> dict[str, str]:
-    """The record fields `patch`, and on an unmerged branch `base` and `branch_patch`."""
+    """The record fields `patch`, and on an unmerged branch `base` and `branch_patch`; what a shallow clone cannot tell is left to others."""
     out: dict[str, str] = {}
     if partial(repo):
         return out
-    own = patch_id(repo, commit)
+    ends = _ends(repo)
+    own = patch_id(repo, commit) if commit not in ends else ""  # where history ends a commit seems to add every file
     if own:
         out["patch"] = own
-    base = base_of(repo, commit)
+    base = base_of(repo, commit) if not ends else ""
     combined = patch_id(repo, base, commit) if base else ""
     if combined:
         out.update(base=base, branch_patch=combined)
