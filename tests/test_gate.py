@@ -288,3 +288,12 @@ def test_lines_that_moved_are_not_stale_and_changed_ones_are(lab: Lab, repo: pat
 
 def culprits_none(lab: Lab, repo: pathlib.Path, id: str) -> bool:
     return lab.json(repo, "bisect", id, rc=(1,))["stale"] == []
+
+
+def test_what_no_search_can_tell_is_not_called_fine_and_no_search_is_advised(lab: Lab, repo: pathlib.Path) -> None:
+    odd = "bad\udcff"
+    write(lab, repo, odd, "text\n")
+    id = about(lab, repo, "about a name that is no text", odd)
+    done = lab.run(repo, sys.executable, "-m", "gitmem", "check")
+    assert done.returncode == 1 and "cannot check 1 memory" in done.stderr and "edit ID --path" in done.stderr and "goes on" not in done.stderr
+    assert "nobody can tell" in lab.mem(repo, "bisect", id, rc=(1,))

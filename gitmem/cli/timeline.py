@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from .. import render
+from ..engine import standing
 from ..memory import listing
 from ..timeline import bisect, gate, taught, why
 from . import app
@@ -206,7 +207,8 @@ def bisect_command(
     for item in fine:
         write(f"{item['path']}: {item['state']}" + (f" to {item['now']}" if item.get("now") else "") + (f" ({item['reason']})" if item.get("reason") else ""))
     if not stale:
-        write(f"memory {found[:8]} is not stale: {title}")
+        unsure = any(item["state"] == "unknown" for item in fine)
+        write(f"nobody can tell whether memory {found[:8]} is stale: {title}" if unsure else f"memory {found[:8]} is not stale: {title}")
     return 0 if stale else 1
 
 
@@ -236,7 +238,8 @@ def check_command(
         write(f"{len(unknown)} of which nobody can tell" + (" in a shallow clone:" if found["shallow"] else ":"))
         render.listing(unknown)
         refused(f"cannot check {len(unknown)} {'memory' if len(unknown) == 1 else 'memories'}",
-                "fetch the whole history: `git fetch --unshallow`, or `fetch-depth: 0` in a workflow" if found["shallow"] else "`git mem index` goes on where an answer stopped")
+                "fetch the whole history: `git fetch --unshallow`, or `fetch-depth: 0` in a workflow" if found["shallow"] else
+                "`git mem index` goes on where an answer stopped" if any(standing.WAITING in (m["anchor"].get("reason"), *(p.get("reason") for p in m["paths"])) for m in unknown) else "`git mem list --json` has the reasons; `git mem edit ID --path` names what can be compared")
     if not found["complete"]:
         refused("cannot check all memories: notes could not be read, and what they hold is not known", "`git mem doctor` looks at the notes; in a partial clone the remote has them")
     if passed:
