@@ -231,6 +231,17 @@ def test_blobs_that_a_failed_writer_or_a_stock_merge_left_are_found(place: Place
     place.sound()
 
 
+def test_a_commit_whose_tree_a_killed_clean_up_took_keeps_nothing(place: Place) -> None:
+    """Where the tree lay in a pack, and its commit did not, the tree goes first."""
+    note = place.git("hash-object", "-w", "--stdin", stdin="{}\n").strip()
+    tree = place.git("mktree", stdin=f"100644 blob {note}\t{place.git('rev-parse', 'HEAD').strip()}\n").strip()
+    above = place.git("commit-tree", tree, "-p", REF, "-m", "git mem: edit 1 memory").strip()
+    (place.path / ".git/objects" / tree[:2] / tree[2:]).unlink()
+    place.leave()
+    out = place.erase(True)
+    assert out.held == [] and above in out.deleted and place.holding() == []
+
+
 def test_what_only_quotes_the_line_is_not_touched(place: Place) -> None:
     line = next(line for _, line in place.notes.lines(place.notes.tip()) if place.doom(line)).decode()
     place.leave()

@@ -280,11 +280,12 @@ class _Eraser:
         return is_hex(plain) and (len(plain) == 2 if mode[:1] == b"4" else _SHORTEST <= len(plain) <= self.hex_len and len(plain) % 2 == 0)
 
     def _is_notes_commit(self, id: str, empty: bool = False) -> bool:
-        """Whether most of a commit's tree is notes; `empty`: what an empty one is."""
+        """Whether most of a commit's tree is notes; `empty`: what an empty one is, or one that is not here."""
         found = self.git.objects.get(id + "^{tree}")
         entries = self.entry.findall(found[2]) if found else []
         notes = sum(self._is_note(mode, name) or name == KEYS.encode() for mode, name, _ in entries)
-        return 2 * notes >= len(entries) if entries else empty and found is not None
+        # Of a commit whose tree is gone, as where a clean-up was killed, nothing can be read any more: it keeps nothing for anybody.
+        return 2 * notes >= len(entries) if entries else empty
 
     def _held(self) -> tuple[set[bytes], list[str]]:
         """(doomed objects that must stay, who leads to them)."""
