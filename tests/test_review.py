@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import select
+import signal
 import shutil
 import sys
 import termios
@@ -249,6 +250,7 @@ def terminal(place: Place, keys: list[tuple[str, str]], **env: str) -> str:
     """What `git mem review` shows on a terminal: each answer is typed once the text before it has appeared."""
     pid, fd = pty.fork()
     if pid == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell that starts the tests in the background has it ignored
         os.chdir(place.repo)
         os.execvpe(sys.executable, [sys.executable, "-m", "gitmem", "review"], {**place.lab.env, "TERM": "xterm", **env})
     shown = b""
