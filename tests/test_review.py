@@ -6,8 +6,8 @@ import json
 import os
 import pty
 import select
-import signal
 import shutil
+import signal
 import sys
 import termios
 import time
