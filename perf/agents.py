@@ -49,7 +49,7 @@ EVENTS: dict[str, dict[str, Any]] = {
 }
 # What each event loads, so that the probe can load it first.
 _ALWAYS = "agents.hook agents.events git.here"
-_SEARCH = f"{_ALWAYS} agents.inject agents.ready anchors.standing engine.filters engine.stored signing.trust"
+_SEARCH = f"{_ALWAYS} agents.inject agents.ready engine.standing engine.filters engine.stored signing.trust"
 MODULES = {"UserPromptSubmit": f"{_SEARCH} engine.search", "PreToolUse": _SEARCH, "SessionStart": f"{_ALWAYS} agents.context agents.ready agents.automemory",
            "SubagentStart": f"{_ALWAYS} agents.context agents.ready", "PreCompact": f"{_ALWAYS} agents.context agents.ready"}
 PARTS = ("interpreter", "imports", "reading", "query", "answer", "end")
