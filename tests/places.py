@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from conftest import Lab
 
-from gitmem.anchors import reanchor
+from gitmem.anchors import reanchor, where
+from gitmem.engine import standing
 from gitmem.engine.filters import Filter
 from gitmem.git.gitcmd import Git
 from gitmem.memory import listing, remember, view
@@ -43,6 +44,21 @@ def anchors(repo: pathlib.Path, at: str = "HEAD") -> dict[str, dict[str, Any]]:
 
 def states(repo: pathlib.Path, at: str = "HEAD") -> dict[str, str]:
     return {body: anchor["state"] for body, anchor in anchors(repo, at).items()}
+
+
+def kept(store: Store) -> dict[str, standing.Stand]:
+    """What a hook reads for all anchors after the worker was there."""
+    store.with_cache(lambda cache: None)
+    reanchor.finish(store)
+    return store.with_cache(lambda cache: standing.read(cache, reanchor.anchors(cache, most=1), store.repo.head()))[0]
+
+
+def full(store: Store) -> dict[str, standing.Stand]:
+    return store.with_cache(lambda cache: where.stands(store.repo, cache, reanchor.anchors(cache, most=1), store.repo.head(), 60.0, again=True))[0]
+
+
+def same(one: dict[str, standing.Stand]) -> dict[str, tuple[str, str, str]]:
+    return {a: (s.state, s.commit, s.reason) for a, s in one.items()}
 
 
 def commit(lab: Lab, repo: pathlib.Path, file: str, text: str, message: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Moves of HEAD: what is kept after each equals what git says, over generated histories, and costs only what lies between."""
+"""Moves of HEAD: what is kept after each equals what git says, over generated histories, and costs only what lies between. What they do to branches and clones: test_headmove_branches."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import pytest
 from conftest import Lab, clean_env
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from places import Count, clone, commit, hub, opened, publish, squash, tell, topic
+from places import Count, commit, full, kept, opened, same, squash, tell
 
-from gitmem.anchors import marks, patches, reanchor, where
-from gitmem.engine import priors, standing
+from gitmem.anchors import marks, patches, reanchor
+from gitmem.engine import standing
 from gitmem.memory import remember
 from gitmem.store import Store, open_store
 
@@ -32,21 +32,6 @@ def _reference() -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.Reference
-
-
-def kept(store: Store) -> dict[str, standing.Stand]:
-    """What a hook reads for all anchors after the worker was there."""
-    store.with_cache(lambda cache: None)
-    reanchor.finish(store)
-    return store.with_cache(lambda cache: standing.read(cache, reanchor.anchors(cache, most=1), store.repo.head()))[0]
-
-
-def full(store: Store) -> dict[str, standing.Stand]:
-    return store.with_cache(lambda cache: where.stands(store.repo, cache, reanchor.anchors(cache, most=1), store.repo.head(), 60.0, again=True))[0]
-
-
-def same(one: dict[str, standing.Stand]) -> dict[str, tuple[str, str, str]]:
-    return {a: (s.state, s.commit, s.reason) for a, s in one.items()}
 
 
 # --- generated histories ---------------------------------------------------
@@ -304,176 +289,3 @@ def test_a_time_that_runs_out_is_waited_for_and_gone_on_with(lab: Lab, monkeypat
             seen.append(stand.state)
         assert seen[0] == "unknown" and seen[-1] == "squashed"
         assert len(asked) == len(set(asked))  # none twice
-
-
-# --- promotion, and what becomes of branches --------------------------------
-
-
-def doors(lab: Lab, repo: pathlib.Path, words: str) -> dict[str, str]:
-    """The state that each door gives of the memory that says these words; "-" where it is not shown."""
-    lab.git(repo, "config", "mem.promptContext", "true")
-    shown = next(iter(h["id"] for h in lab.json(repo, "list", "--all") if words in h["body"]))
-    out = {}
-    for name, argv in (("recall", ["recall", words]), ("hot", ["recall", words, "--hot"]), ("list", ["list"]), ("list --all", ["list", "--all"])):
-        answer = lab.json(repo, *argv, rc=(0, 1))
-        out[name] = next((h["anchor"]["state"] for h in (answer["hits"] if isinstance(answer, dict) else answer) if h["id"] == shown), "-")
-    out["show"] = lab.json(repo, "show", shown)["anchor"]["state"]
-    for name, event in (("context", {"hook_event_name": "SessionStart", "source": "startup"}), ("prompt", {"hook_event_name": "UserPromptSubmit", "prompt": words})):
-        told = lab.mem(repo, "hook", event["hook_event_name"], stdin=json.dumps({**event, "session_id": "s-" + name + os.urandom(4).hex(), "cwd": str(repo)}))
-        text = json.loads(told)["hookSpecificOutput"]["additionalContext"] if told.strip() else ""
-        at = next((line for line in text.splitlines() if words in line), "")
-        out[name] = "-" if not at else "unmerged" if "unmerged" in at else "told"
-    return out
-
-
-@pytest.mark.parametrize("how", ["merge", "fast-forward", "squash", "cherry-pick", "rebase-merge"])
-def test_merging_a_branch_promotes_its_memories_at_every_door(lab: Lab, how: str) -> None:
-    repo = lab.repo()
-    words = "the queue needs a dead letter table"
-    lab.git(repo, "checkout", "-q", "-b", "topic")
-    made = [commit(lab, repo, "topic.txt", f"line {n}") for n in range(2)]
-    tell(repo, words, made[1] if how == "cherry-pick" else made[0])
-    lab.git(repo, "checkout", "-q", "main")
-    if how != "fast-forward":
-        commit(lab, repo, "main.txt", "beside")
-    look(repo)
-    before = doors(lab, repo, words)
-    assert before == {"recall": "unmerged", "hot": "unmerged", "list": "-", "list --all": "unmerged", "show": "unmerged", "context": before["context"], "prompt": before["prompt"]}
-    assert before["context"] in ("-", "unmerged") and before["prompt"] in ("-", "unmerged")
-    if how in ("merge", "fast-forward"):
-        lab.git(repo, "merge", "-q", "--no-edit", "topic")
-    elif how == "squash":
-        squash(lab, repo)
-    else:
-        lab.git(repo, "cherry-pick", *made)
-    lab.git(repo, "branch", "-q", "-D", "topic")
-    look(repo)
-    state = "reachable" if how in ("merge", "fast-forward") else "squashed"
-    after = doors(lab, repo, words)
-    assert {after[name] for name in ("recall", "hot", "list", "list --all", "show")} == {state}
-    assert after["context"] == "told" and after["prompt"] in ("told", "-")
-
-
-def look(repo: pathlib.Path) -> None:
-    with opened(repo) as store:
-        kept(store)
-
-
-def test_a_branch_that_was_given_up_is_said_and_sinks_below_an_open_one(lab: Lab) -> None:
-    repo = lab.repo()
-    for name in ("open", "left"):
-        lab.git(repo, "checkout", "-q", "-b", name, "main")
-        commit(lab, repo, f"{name}.txt", "one")
-        tell(repo, f"the retry budget of the {name} queue is three")
-    lab.git(repo, "checkout", "-q", "main")
-    with opened(repo) as store:
-        assert {s.reason for s in kept(store).values()} == {""}
-        lab.git(repo, "branch", "-q", "-D", "left")
-        found = kept(store)
-        assert same(found) == same(full(store)) and sorted(s.reason for s in found.values()) == ["", standing.ABANDONED]
-    hits = {h["body"].split()[5]: h for h in lab.json(repo, "recall", "retry budget of the queue")["hits"]}
-    assert hits["left"]["anchor"]["reason"] == standing.ABANDONED and hits["left"]["score"] < hits["open"]["score"]
-    lab.git(repo, "config", "mem.promptContext", "true")
-    prompt = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": "s", "cwd": str(repo), "prompt": "retry budget of the queue"})
-    for told in (json.loads(lab.mem(repo, "hook", "UserPromptSubmit", stdin=prompt))["hookSpecificOutput"]["additionalContext"], lab.mem(repo, "context")):
-        (left,), (open_,) = ([row for row in told.splitlines() if f"the {name} queue" in row] for name in ("left", "open"))
-        assert f'state="unmerged" branch="left" reason="{standing.ABANDONED}"' in left and 'state="unmerged"' in open_ and "reason=" not in open_
-    lab.git(repo, "branch", "again", hits["left"]["anchor"]["commit"])
-    with opened(repo) as store:
-        assert {s.reason for s in kept(store).values()} == {""}
-    lab.git(repo, "branch", "-q", "-D", "again")
-    lab.git(repo, "tag", "v0", hits["left"]["anchor"]["commit"])
-    with opened(repo) as store:
-        assert {s.reason for s in kept(store).values()} == {""}
-
-
-def test_a_memory_whose_commit_is_not_here_counts_like_one_of_a_branch() -> None:
-    assert priors._branch(standing.Stand(standing.UNKNOWN, "a" * 40, reason=standing.ABSENT)) == priors._branch(standing.Stand(standing.UNMERGED, "a" * 40)) < 1.0
-    assert priors._branch(standing.Stand(standing.UNKNOWN, "a" * 40, reason=where.SHALLOW)) == priors._branch(None) == 1.0
-
-
-# --- clones -----------------------------------------------------------------
-
-
-def test_a_clone_that_is_deepened_is_looked_at_anew(lab: Lab) -> None:
-    hub(lab)
-    a = clone(lab, "a")
-    tell(a, "an old one")
-    commit(lab, a, "f.txt", "more")
-    publish(lab, a)
-    lab.git(a, "push", "-q", "origin", "main")
-    fresh = clone(lab, "fresh", "--depth", "1")
-    with opened(fresh) as store:
-        assert [(s.state, s.reason) for s in kept(store).values()] == [("unknown", where.SHALLOW)]
-        lab.git(fresh, "fetch", "-q", "--unshallow")
-        assert [s.state for s in kept(store).values()] == ["reachable"]
-
-
-def test_a_fetch_of_a_branch_makes_its_memories_known(lab: Lab) -> None:
-    hub(lab)
-    a = clone(lab, "a")
-    topic(lab, a, 2)
-    publish(lab, a)
-    fresh = clone(lab, "fresh")
-    with opened(fresh) as store:
-        assert {(s.state, s.reason) for s in kept(store).values()} == {("unknown", standing.ABSENT)}
-        lab.git(a, "push", "-q", "origin", "topic")
-        lab.git(fresh, "fetch", "-q")
-        assert {s.state for s in kept(store).values()} == {"unmerged"}
-        squash_on(lab, fresh)
-        assert {s.state for s in kept(store).values()} == {"squashed"}
-
-
-def squash_on(lab: Lab, repo: pathlib.Path) -> None:
-    lab.git(repo, "merge", "-q", "--squash", "origin/topic")
-    lab.git(repo, "commit", "-q", "-m", "topic (#1)")
-
-
-def test_worktrees_keep_the_states_of_each_and_switching_in_one_moves_no_other(lab: Lab) -> None:
-    repo = lab.repo()
-    topic(lab, repo, 1, "one")
-    topic(lab, repo, 1, "two")
-    lab.git(repo, "checkout", "-q", "main")
-    tree = lab.root / "tree"
-    lab.git(repo, "worktree", "add", "-q", str(tree), "one")
-    for name in ("one", "two", "one"):
-        lab.git(tree, "checkout", "-q", name)
-        look(repo)
-        for place in (repo, tree):
-            with opened(place) as store:
-                said = store.with_cache(lambda cache, store=store: standing.read(cache, reanchor.anchors(cache), store.repo.head()))[0]
-                assert same(said) == same(full(store))
-
-
-def test_whether_a_branch_holds_a_commit_is_the_same_for_every_worktree(lab: Lab) -> None:
-    repo = lab.repo()
-    tree = lab.root / "tree"
-    lab.git(repo, "worktree", "add", "-q", "-b", "other", str(tree))
-    lab.git(repo, "checkout", "-q", "--detach")
-    commit(lab, repo, "a.txt", "one")
-    tell(repo, "about a commit without a branch")
-    look(repo)
-    for back in (False, True):
-        if back:
-            lab.git(repo, "checkout", "-q", "main")
-            look(repo)
-        with opened(tree) as store:
-            (said,) = store.with_cache(lambda cache, store=store: standing.read(cache, reanchor.anchors(cache), store.repo.head()))[0].values()
-        assert (said.state, said.reason) == (standing.UNMERGED, standing.ABANDONED)
-
-
-@pytest.mark.parametrize("moves", [False, True])
-def test_a_commit_that_a_garbage_collection_took_is_not_here(lab: Lab, moves: bool) -> None:
-    repo = lab.repo(commits=2)
-    lab.git(repo, "checkout", "-q", "--detach")
-    commit(lab, repo, "a.txt", "one")
-    tell(repo, "about a commit without a branch")
-    lab.git(repo, "checkout", "-q", "main")
-    with opened(repo) as store:
-        assert [s.reason for s in kept(store).values()] == [standing.ABANDONED]
-    lab.git(repo, "reflog", "expire", "--expire=now", "--all")
-    lab.git(repo, "gc", "-q", "--prune=now")
-    if moves:
-        lab.git(repo, "reset", "-q", "--hard", "HEAD~1")
-    with opened(repo) as store:
-        assert [(s.state, s.reason) for s in kept(store).values()] == [(standing.UNKNOWN, standing.ABSENT)]

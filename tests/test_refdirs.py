@@ -7,8 +7,7 @@ import time
 
 import pytest
 from conftest import Lab
-from places import clone, commit, hub, opened, publish, squash, topic
-from test_headmove import kept
+from places import clone, commit, hub, kept, opened, publish, squash, topic
 
 from gitmem.agents import ready
 from gitmem.engine.filters import Filter
