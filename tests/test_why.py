@@ -160,6 +160,24 @@ def test_odd_names_are_names(lab: Lab, name: str) -> None:
     assert found(repo, "beside.py") == {}
 
 
+@pytest.mark.parametrize(("lines", "said"), [("3-2", "ends before it begins"), ("0", "begins before line 1"), ("0-4", "begins before line 1"), ("4-", "names no whole range"),
+                                              ("1-9000", "has more than 2,000 lines"), ("123456789", "is beyond any file")])
+def test_lines_that_no_file_can_have_are_refused_as_remember_does(lab: Lab, repo: pathlib.Path, lines: str, said: str) -> None:
+    about(lab, repo, "of the file", "src/parser.py")
+    for argv in (("why",), ("blame",), ("why", "--at", "HEAD"), ("remember", "text", "--path")):
+        done = lab.run(repo, sys.executable, "-m", "gitmem", *argv, f"src/parser.py:{lines}")
+        assert done.returncode == 2 and f"'src/parser.py:{lines}' {said}" in done.stderr, (argv, done.stderr)
+    (repo / f"odd:{lines}").write_text("one\n")
+    lab.git(repo, "add", "-A")
+    lab.git(repo, "commit", "-q", "-m", "a file of that very name")
+    about(lab, repo, "of the odd one", f"odd:{lines}")
+    assert found(repo, f"odd:{lines}") == {"of the odd one": ["file", "commit"]}
+    assert "one" in lab.mem(repo, "blame", f"odd:{lines}")
+    lab.git(repo, "rm", "-q", f"odd:{lines}")
+    lab.git(repo, "commit", "-q", "-m", "gone")
+    assert set(found(repo, f"odd:{lines}", at="HEAD~1")) == {"of the odd one"}
+
+
 def test_a_path_is_read_from_where_the_caller_stands(lab: Lab, repo: pathlib.Path) -> None:
     about(lab, repo, "of the file", "src/parser.py", commit="HEAD~1")
     assert "of the file" in lab.mem(repo / "src", "why", "parser.py") and "of the file" in lab.mem(repo / "src", "why", "../src/parser.py:3")

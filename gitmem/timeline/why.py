@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from ..anchors import drift, names, reanchor, revive, then, where
 from ..core import lineanchor, record
-from ..core.errors import GitFailed, MemError
+from ..core.errors import GitFailed, MemError, UsageError
 from ..engine import comeback, standing, stored
 from ..engine.cache import Cache
 from ..engine.filters import Filter, above
@@ -60,7 +60,7 @@ class Target:
 def target(store: Store, text: str, at: str = "") -> Target:
     """PATH, PATH:LINE, PATH:FIRST-LAST or PATH:LINE:COLUMN as people and compilers write it; a file whose name ends so wins.
 
-    Raises MemError for what lies outside of the tree.
+    Raises MemError for what lies outside of the tree, UsageError for lines that no file can have.
     """
     revision = at or "HEAD"
 
@@ -78,6 +78,10 @@ def target(store: Store, text: str, at: str = "") -> Target:
             name, lines = before, column  # the second number is a column
         first, last = lineanchor.parse(lines) or (0, 0)
         return Target(store.repo.path_in_tree(name).rstrip("/") or ".", first, last)
+    name, colon, meant = text.rpartition(":")
+    said = lineanchor.wrong(meant) if colon and name and not lines else ""
+    if said and not is_there(text):
+        raise UsageError(f"'{name[:200]}:{meant[:40]}' {said}", hint="lines are FILE:10 or FILE:10-20")
     return Target(store.repo.path_in_tree(text).rstrip("/") or ".")
 
 
