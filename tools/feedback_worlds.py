@@ -1,0 +1,89 @@
+"""Memories and questions that are known to be about them, searched as the product does. For `eval_feedback.py`, which says what a world is."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import zlib
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import eval_graph
+from eval_retrieval import Store
+
+from gitmem.core import text
+from gitmem.engine import embed
+
+LEAST = 12  # kept questions from which a repository is a world
+SEEN = 24  # hits that priors may reorder: 8 asked for, three times as many looked at
+Hits = tuple[list[tuple[int, float]], bool]  # (row, fused score), and whether it is a HIT
+
+
+class World:
+    def __init__(self, name: str, table: embed.StaticTable, docs: list[dict[str, Any]], questions: list[tuple[str, set[int]]], natural: bool) -> None:
+        self.name, self.docs, self.questions, self.natural = name, docs, questions, natural
+        self.store = Store(table, docs)
+        self.store.double = True
+        self.known: dict[str, Hits] = {}
+
+    def ask(self, question: str) -> Hits:
+        if question not in self.known:
+            found = self.store.search(question)
+            self.known[question] = [(h.row, h.fused) for h in found["hits"][:SEEN]], found["verdict"][0] == "HIT"
+        return self.known[question]
+
+    def words(self, row: int, rng: random.Random) -> str:
+        """A question of two content words of a memory and one of another; "" where it has hardly any."""
+        own, other = self._content(row), self._content(rng.randrange(len(self.docs)))
+        if len(own) < 8 or not other:
+            return ""
+        chosen = [*rng.sample(own, 2), rng.choice(other)]
+        rng.shuffle(chosen)
+        return " ".join(chosen)
+
+    def _content(self, row: int) -> list[str]:
+        return sorted({w for w in re.findall(r"[A-Za-z][A-Za-z_-]{3,}", self.docs[row]["text"]) if text.query_terms(w)})
+
+    def sentence(self, row: int, rng: random.Random, not_this: str) -> str:
+        """A question made of a sentence of a memory; "" where it has none long enough."""
+        found = [s for s in re.split(r"(?<=[.!?])\s+|\n\n", self.docs[row]["text"]) if 6 <= len(s.split()) <= 40 and s.strip() not in not_this]
+        return rng.choice(found) if found else ""
+
+
+def told_by_clones(clones: dict[str, str], table: embed.StaticTable) -> list[World]:
+    """A world of each clone's commit messages: bodies as memories, subjects as questions."""
+    out = []
+    for name, clone in clones.items():
+        docs, asked = eval_graph.subjects(eval_graph.history(clone))
+        place = {doc["_id"]: i for i, doc in enumerate(docs)}
+        if len(asked) >= LEAST:
+            out.append(World(f"clone:{name}", table, docs, [(question, {place[id] for id in found}) for question, found in asked], False))
+    return out
+
+
+def load(root: Path, table: embed.StaticTable) -> list[World]:
+    out = []
+    for name in ("locomo", "commits", "topics", "decisions"):
+        base = root / "dev" / name
+        docs = [json.loads(line) for line in (base / "corpus.jsonl").open(encoding="utf-8")]
+        texts = {q["_id"]: q["text"] for q in map(json.loads, (base / "queries.jsonl").open(encoding="utf-8"))}
+        relevant: dict[str, set[str]] = defaultdict(set)
+        for line in (base / "qrels.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+            query, doc, score = line.split("\t")
+            if int(score) > 0:
+                relevant[query].add(doc)
+        groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for doc in docs:
+            groups[doc["metadata"].get("group") or doc["metadata"].get("repo") or ""].append(doc)
+        for group, members in sorted(groups.items()):
+            place = {doc["_id"]: i for i, doc in enumerate(members)}
+            asked = [(texts[q], {place[d] for d in found}) for q, found in sorted(relevant.items()) if found <= set(place)]
+            if len(asked) >= LEAST:
+                out.append(World(f"{name}:{group}", table, members, asked, name == "locomo"))
+    return out
+
+
+def part_of(world: World) -> str:
+    return "fit" if zlib.crc32(world.name.encode()) % 2 else "test"
