@@ -64,6 +64,15 @@ class Place:
         assert done.returncode == 0 and "missing" not in done.stdout + done.stderr and "error" not in done.stderr, done.stdout + done.stderr
 
 
+def one_doomed(lab: Lab) -> Place:
+    """One doomed line, and one before and after it that stay."""
+    made = Place(lab, lab.repo("repo", 3))
+    made.add("stays, before")
+    made.add(f"the customer is called {WORD}", doomed=True)
+    made.add("stays, after")
+    return made
+
+
 def holding(path: pathlib.Path, word: str) -> list[str]:
     """Objects and files below a repository's git directory with a word: every object by git, every file raw and inflated."""
     directory = path / ".git" if (path / ".git").is_dir() else path

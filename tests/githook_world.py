@@ -11,6 +11,8 @@ import sys
 
 from conftest import Lab
 
+EVENTS = ["post-commit", "post-merge", "post-checkout", "post-rewrite"]
+
 
 def fake_program(lab: Lab, text: str = "exec sleep 300\n") -> str:
     path = lab.root / "fake program"

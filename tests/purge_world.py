@@ -65,6 +65,13 @@ class Clone:
             opened.close()
 
 
+def one(lab: Lab) -> Clone:
+    """A repository with a memory that stays."""
+    made = Clone(lab, lab.repo("repo", 2))
+    made.remember("stays, before")
+    return made
+
+
 def two(lab: Lab) -> tuple[Clone, Clone]:
     """Two clones of a hub, at one after a sync."""
     lab.repo("seed", 2)

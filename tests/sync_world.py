@@ -9,6 +9,7 @@ from conftest import Lab
 from gitmem.store import Store, open_store
 
 REF, TRACK = "refs/notes/mem/team", "refs/notes/remotes/origin/mem/team"
+SECRET = "AKIA" + "Q7RT2WXYZ3LMNOP4"  # looks like a key
 
 
 class Team:

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 import pytest
+from capture_world import TOKEN, TRAILER, WIPED, listed
 from conftest import Lab
 from hook_world import poll
 
@@ -21,14 +22,6 @@ from gitmem.cli import capture
 from gitmem.hooks import spool
 from gitmem.models import llamaproc
 from gitmem.store import Store, open_store
-
-WIPED = "Remember this: the staging database is wiped every Sunday."
-TOKEN = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
-TRAILER = "Decision: orders stay in PostgreSQL, because invoices share their transaction"
-
-
-def listed(lab: Lab, repo: pathlib.Path) -> list[dict[str, Any]]:
-    return list(lab.json(repo, "list", "--all"))
 
 
 def mem(repo: pathlib.Path) -> str:

@@ -8,6 +8,7 @@ import pathlib
 from typing import Any
 
 import pytest
+from capture_world import TRAILER, listed
 from conftest import Lab
 from hook_world import poll
 
@@ -16,15 +17,11 @@ from gitmem.capture import commitlog, harvest, keeper
 from gitmem.memory import adr
 from gitmem.store import open_store
 
-TRAILER = "Decision: orders stay in PostgreSQL, because invoices share their transaction"
-
 
 @pytest.fixture
-def repo(lab: Lab) -> pathlib.Path:
-    path = lab.repo(commits=2)
-    lab.mem(path, "init", "--offline")
-    lab.git(path, "config", "mem.capture", "commits")
-    return path
+def repo(lab: Lab, repo: pathlib.Path) -> pathlib.Path:
+    lab.git(repo, "config", "mem.capture", "commits")
+    return repo
 
 
 def commit(lab: Lab, repo: pathlib.Path, message: str, *files: str) -> str:
@@ -34,10 +31,6 @@ def commit(lab: Lab, repo: pathlib.Path, message: str, *files: str) -> str:
         lab.git(repo, "add", name)
     lab.git(repo, "commit", "-q", "--allow-empty", "-m", message)
     return lab.git(repo, "rev-parse", "HEAD").strip()
-
-
-def listed(lab: Lab, repo: pathlib.Path) -> list[dict[str, Any]]:
-    return list(lab.json(repo, "list", "--all"))
 
 
 def texts(message: str) -> list[tuple[str, str]]:

@@ -7,13 +7,12 @@ import pathlib
 from typing import Any
 
 import pytest
+from capture_world import WIPED
 from conftest import Lab
 from hook_world import Hooks
 
 from gitmem.capture import sources, toolcalls
 from gitmem.hooks import spool
-
-WIPED = "Remember this: the staging database is wiped every Sunday."
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-from typing import Any
 
 import pytest
+from capture_world import TOKEN, WIPED, listed
 from conftest import Lab
 
 from gitmem import worker
@@ -18,16 +18,9 @@ from gitmem.graph import alike
 from gitmem.hooks import spool
 from gitmem.store import Store, open_store
 
-WIPED = "Remember this: the staging database is wiped every Sunday."
-TOKEN = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
-
 
 def heard(*texts: str, role: str = "user", session: str = "s1") -> list[Candidate]:
     return [Candidate(role, text, session=session, agent="claude", source=sources.source_of(session, role, text)) for text in texts]
-
-
-def listed(lab: Lab, repo: pathlib.Path) -> list[dict[str, Any]]:
-    return list(lab.json(repo, "list", "--all"))
 
 
 def waits(store: Store) -> list[suggestions.Suggestion]:

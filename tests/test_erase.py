@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 from conftest import Lab
-from erase_world import REF, SHAPES, WORD, Place, as_it_is, bodies, kept, packed, packed_in_parts, packed_with_everything
+from erase_world import REF, SHAPES, WORD, Place, as_it_is, bodies, kept, one_doomed, packed, packed_in_parts, packed_with_everything
 
 from gitmem.erasure import erase
 from gitmem.git import odb, roots
@@ -18,11 +18,7 @@ from gitmem.git import odb, roots
 
 @pytest.fixture
 def place(lab: Lab) -> Place:
-    made = Place(lab, lab.repo("repo", 3))
-    made.add("stays, before")
-    made.add(f"the customer is called {WORD}", doomed=True)
-    made.add("stays, after")
-    return made
+    return one_doomed(lab)
 
 
 @pytest.fixture(params=["small", "large"])

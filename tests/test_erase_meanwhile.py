@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import Lab
-from erase_world import REF, WORD, Place, as_it_is, bodies, holding, packed, packed_in_parts, packed_with_everything
+from erase_world import REF, WORD, Place, as_it_is, bodies, holding, one_doomed, packed, packed_in_parts, packed_with_everything
 
 from gitmem.core.errors import MemError
 from gitmem.erasure import erase
@@ -21,11 +21,7 @@ from gitmem.git import layout, odb, packfile
 
 @pytest.fixture
 def place(lab: Lab) -> Place:
-    made = Place(lab, lab.repo("repo", 3))
-    made.add("stays, before")
-    made.add(f"the customer is called {WORD}", doomed=True)
-    made.add("stays, after")
-    return made
+    return one_doomed(lab)
 
 
 class Killed(Exception):

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 from conftest import Lab, until
 from githook_world import (
+    EVENTS,
     dismiss,
     events,
     fake_program,
@@ -28,7 +29,6 @@ from githook_world import (
 from gitmem.hooks import githooks, spool
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-EVENTS = ["post-commit", "post-merge", "post-checkout", "post-rewrite"]
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import shutil
 import pytest
 from conftest import Lab
 from githook_world import (
+    EVENTS,
     FORWARDED,
     KINDS,
     SHELL,
@@ -24,9 +25,6 @@ from githook_world import (
     runs_theirs,
     tree,
 )
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-EVENTS = ["post-commit", "post-merge", "post-checkout", "post-rewrite"]
 
 
 def test_the_lines_in_a_shell_hook_leave_everything_else_to_it(lab: Lab) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import pytest
 from conftest import Lab
 from erase_world import holding
-from purge_world import LONG, TEXT, WORD, Clone, loose, packed, packed_with_everything, two
+from purge_world import LONG, TEXT, WORD, Clone, loose, one, packed, packed_with_everything, two
 
 from gitmem.core import record
 from gitmem.engine import cache as cache_file
@@ -23,9 +23,7 @@ from gitmem.erasure import erase, purge, wipe
 
 @pytest.fixture
 def clone(lab: Lab) -> Clone:
-    made = Clone(lab, lab.repo("repo", 2))
-    made.remember("stays, before")
-    return made
+    return one(lab)
 
 
 @pytest.mark.parametrize("shape", [loose, packed, packed_with_everything])

@@ -9,16 +9,14 @@ import sys
 import pytest
 from conftest import Lab
 from erase_world import holding
-from purge_world import LONG, TEXT, WORD, Clone, two
+from purge_world import LONG, TEXT, WORD, Clone, one, two
 
 from gitmem.erasure import erase, purge
 
 
 @pytest.fixture
 def clone(lab: Lab) -> Clone:
-    made = Clone(lab, lab.repo("repo", 2))
-    made.remember("stays, before")
-    return made
+    return one(lab)
 
 
 def test_the_hub_and_a_clone_that_had_it_are_scrubbed_by_sync(lab: Lab) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import Lab
 from erase_world import holding
-from purge_world import LONG, TEXT, WORD, Clone, Killed, two
+from purge_world import LONG, TEXT, WORD, Clone, Killed, one, two
 
 from gitmem import doctor, sync
 from gitmem.core.errors import MemError
@@ -23,9 +23,7 @@ from gitmem.truth.notes import Notes
 
 @pytest.fixture
 def clone(lab: Lab) -> Clone:
-    made = Clone(lab, lab.repo("repo", 2))
-    made.remember("stays, before")
-    return made
+    return one(lab)
 
 
 STEPS: list[tuple[Any, str]] = [(Notes, "replant"), (wipe, "cache"), (erase, "erase"), (purge, "_let_go"), (odb.Odb, "_rewritten"), (odb.Odb, "remove"), (wipe, "files"), (graves, "remember")]

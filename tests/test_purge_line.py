@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from conftest import Lab
 from erase_world import holding
-from purge_world import TEXT, WORD, Clone, Killed, loose, packed, two
+from purge_world import TEXT, WORD, Clone, Killed, loose, one, packed, two
 
 from gitmem.core import record
 from gitmem.erasure import erase, purge
@@ -16,9 +16,7 @@ from gitmem.erasure import erase, purge
 
 @pytest.fixture
 def clone(lab: Lab) -> Clone:
-    made = Clone(lab, lab.repo("repo", 2))
-    made.remember("stays, before")
-    return made
+    return one(lab)
 
 
 HAND = f"the password of {WORD} is correct-horse"

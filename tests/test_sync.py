@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import Lab
-from sync_world import REF, TRACK, Team, store_of
+from sync_world import REF, SECRET, TRACK, Team, store_of
 
 from gitmem import sync
 from gitmem.core.errors import MemError
@@ -257,23 +257,21 @@ def test_atomic_unites_when_only_the_memories_were_late(team: Team, lab: Lab) ->
 
 def test_a_secret_does_not_leave(team: Team, lab: Lab) -> None:
     a = team.clone("a")
-    secret = "AKIA" + "Q7RT2WXYZ3LMNOP4"
-    lab.git(a, "notes", "--ref=mem/team", "append", "-m", f"the key is {secret}", "HEAD")
+    lab.git(a, "notes", "--ref=mem/team", "append", "-m", f"the key is {SECRET}", "HEAD")
     lab.mem(a, "remember", "harmless")
     done = lab.run(a, sys.executable, "-m", "gitmem", "sync")
-    assert done.returncode == 1 and "looks like it holds a secret" in done.stderr and secret not in done.stderr
+    assert done.returncode == 1 and "looks like it holds a secret" in done.stderr and SECRET not in done.stderr
     assert team.on_hub() == ""
     lab.mem(a, "sync", "--allow-secret")
-    assert secret in team.on_hub()
+    assert SECRET in team.on_hub()
 
 
 def test_a_secret_that_comes_in_is_flagged_and_goes_no_further(team: Team, lab: Lab) -> None:
     a = team.clone("a")
-    secret = "AKIA" + "Q7RT2WXYZ3LMNOP4"
-    lab.mem(team.clone("b"), "remember", f"the key is {secret}", "--allow-secret")
+    lab.mem(team.clone("b"), "remember", f"the key is {SECRET}", "--allow-secret")
     lab.mem(lab.root / "b", "sync", "--allow-secret")
     said = lab.mem(a, "sync")
-    assert "that came in looks like it holds a secret" in said and secret not in said
+    assert "that came in looks like it holds a secret" in said and SECRET not in said
     lab.git(lab.root, "init", "-q", "--bare", "elsewhere.git")
     lab.git(a, "remote", "add", "elsewhere", str(lab.root / "elsewhere.git"))
     assert lab.run(a, sys.executable, "-m", "gitmem", "sync", "--remote", "elsewhere").returncode == 1

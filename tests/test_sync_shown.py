@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from conftest import Lab
-from sync_world import REF, TRACK, Team
+from sync_world import REF, SECRET, TRACK, Team
 
 
 @pytest.fixture
@@ -44,8 +44,7 @@ def test_a_dry_run_shows_what_stock_git_took_out_and_sync_puts_back(team: Team, 
 
 def test_a_secret_does_not_leave_in_the_history_either(team: Team, lab: Lab) -> None:
     a = team.clone("a")
-    secret = "AKIA" + "Q7RT2WXYZ3LMNOP4"
-    lab.git(a, "notes", "--ref=mem/team", "append", "-m", f"the key is {secret}", "HEAD")
+    lab.git(a, "notes", "--ref=mem/team", "append", "-m", f"the key is {SECRET}", "HEAD")
     lab.git(a, "notes", "--ref=mem/team", "remove", "HEAD")
     lab.mem(a, "remember", "harmless")
     for command in ("sync", "push"):
@@ -97,7 +96,7 @@ def test_a_refused_secret_does_not_keep_an_arriving_purge_from_being_carried_out
     lab.mem(b, "sync")
     lab.mem(a, "purge", lab.json(a, "list")[0]["id"], "--force")
     lab.mem(a, "sync")
-    lab.git(b, "notes", "--ref=mem/team", "append", "-m", "the key is AKIA" + "Q7RT2WXYZ3LMNOP4", "HEAD")
+    lab.git(b, "notes", "--ref=mem/team", "append", "-m", f"the key is {SECRET}", "HEAD")
     assert lab.run(b, sys.executable, "-m", "gitmem", "sync").returncode == 1
     assert "Zanzibarium" not in lab.git(b, "cat-file", "--batch-all-objects", "--batch")
 
