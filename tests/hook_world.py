@@ -31,16 +31,18 @@ class Hooks:
         return str(self.repo / ".git" / "mem")
 
     def run(self, event: str, payload: Any = None, agent: str = "", env: dict[str, str] | None = None, cwd: pathlib.Path | None = None,
-            stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+            stdin: str | None = None, first: str = "") -> subprocess.CompletedProcess[str]:
+        """`first`: Python that is run in the hook's process before it."""
+        program = ["-c", f"{first}\nfrom gitmem.__main__ import main\nmain()"] if first else ["-m", "gitmem"]
         words = ["hook", event, *(["--agent", agent] if agent else [])]
         text = json.dumps(payload) if stdin is None else stdin
-        done = self.lab.run(cwd or self.repo, sys.executable, "-P", "-m", "gitmem", *words, stdin=text, env={**SLOW, **(env or {})})
+        done = self.lab.run(cwd or self.repo, sys.executable, "-P", *program, *words, stdin=text, env={**SLOW, **(env or {})})
         assert done.returncode == 0 and done.stderr == "", f"{event}: rc {done.returncode}: {done.stderr[-500:]}"
         return done
 
-    def call(self, event: str, *, env: dict[str, str] | None = None, **fields: Any) -> str:
+    def call(self, event: str, *, env: dict[str, str] | None = None, first: str = "", **fields: Any) -> str:
         """What Claude Code's model is given."""
-        out = self.run(event, {"session_id": "s1", "cwd": str(self.repo), "hook_event_name": event, **fields}, env=env).stdout
+        out = self.run(event, {"session_id": "s1", "cwd": str(self.repo), "hook_event_name": event, **fields}, env=env, first=first).stdout
         if event == "PreCompact" or not out:
             return out
         answer = json.loads(out)

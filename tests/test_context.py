@@ -292,16 +292,18 @@ def test_where_head_has_just_moved_git_says_what_is_unmerged_and_the_worker_is_n
     lab.mem(repo, "remember", "the queue needs a dead letter table", "--type", "decision")
     lab.git(repo, "switch", "-q", "main")
     lab.git(repo, "commit", "-q", "--allow-empty", "-m", "main goes on")
-    told = Hooks(lab, repo).call("SessionStart", source="startup")
+    patient = "from gitmem.agents import ready; ready._LOOK = 60.0"  # how long git may take is the next test's matter
+    told = Hooks(lab, repo).call("SessionStart", source="startup", first=patient)
     queue, utc = (next(line for line in told.splitlines() if text in line) for text in ("dead letter", "UTC"))
     assert 'state="unmerged"' in queue and 'branch="topic"' in queue and "state=" not in utc
 
 
-def test_a_start_waits_no_longer_for_git_than_it_may(lab: Lab) -> None:
+def test_a_start_waits_no_longer_for_git_than_it_may(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     repo = lab.repo()
     lab.mem(repo, "remember", "timestamps are UTC")
     anchor = lab.git(repo, "rev-parse", "HEAD").strip()
-    for seconds, states in ((5, ["reachable"]), (-1, [])):
+    for seconds, look, states in ((60, 60, ["reachable"]), (-1, 60, []), (60, -1, [])):
+        monkeypatch.setattr(ready, "_LOOK", look)
         lab.git(repo, "commit", "-q", "--allow-empty", "-m", "main goes on")
         place = Place(lab, repo)
         found = place.store.with_cache(lambda cache, place=place, until=time.monotonic() + seconds: ready.stands(place.here, cache, [anchor], until))[0]
