@@ -6,13 +6,12 @@ import pathlib
 import subprocess
 
 from conftest import Lab
+from notes_world import ADA, REF, opened
 
 from gitmem.core import record
 from gitmem.erasure import erase
-from gitmem.git import layout, packfile
-from gitmem.truth import notes
+from gitmem.git import packfile
 
-REF, ADA = "refs/notes/mem/team", "Ada <ada@example.org>"
 WORD = "Zanzibarium"
 
 
@@ -21,8 +20,7 @@ class Place:
 
     def __init__(self, lab: Lab, path: pathlib.Path) -> None:
         self.lab, self.path = lab, path
-        self.repo = layout.open_repo(str(path))
-        self.notes = notes.Notes(self.repo.git, REF, self.repo.hex_len)
+        self.repo, self.notes = opened(path)
         self.head = self.repo.head()
         self.ids: set[str] = set()
 

@@ -9,16 +9,9 @@ import subprocess
 
 import pytest
 from conftest import Lab
+from notes_world import ADA, REF, opened
 
-from gitmem.git import layout
 from gitmem.truth import notes, notetree
-
-REF, ADA = "refs/notes/mem/team", "Ada <ada@example.org>"
-
-
-def opened(path: pathlib.Path) -> tuple[layout.Repo, notes.Notes]:
-    repo = layout.open_repo(str(path))
-    return repo, notes.Notes(repo.git, REF, repo.hex_len)
 
 
 def texts(store: notes.Notes) -> set[bytes]:

@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterator
 import pytest
 from conftest import Lab
 from faults.harness import ALL, MEM, Bench, Unavailable, build
+from notes_world import ADA, REF, opened
 
 from gitmem.core import record
 from gitmem.core.errors import GitFailed, MemError
-from gitmem.git import layout, reflock
+from gitmem.git import reflock
 from gitmem.truth import notes
 
-REF, ADA = "refs/notes/mem/team", "Ada <ada@example.org>"
 EACH = 8 if ALL else 3  # memories a writer writes
 
 
@@ -221,11 +221,6 @@ def test_what_changes_while_the_clock_stands_or_goes_back_is_seen(bench: Bench) 
 
 
 # Locks
-
-
-def opened(path: pathlib.Path) -> tuple[layout.Repo, notes.Notes]:
-    repo = layout.open_repo(str(path))
-    return repo, notes.Notes(repo.git, REF, repo.hex_len)
 
 
 @pytest.fixture

@@ -9,19 +9,11 @@ import sys
 
 import pytest
 from conftest import Lab
+from notes_world import ADA, REF, opened
 
 from gitmem.core import record
 from gitmem.core.errors import MemError
-from gitmem.git import layout
 from gitmem.truth import notes, notetree, treeedit
-
-REF = "refs/notes/mem/team"
-ADA = "Ada <ada@example.org>"
-
-
-def opened(path: pathlib.Path) -> tuple[layout.Repo, notes.Notes]:
-    repo = layout.open_repo(str(path))
-    return repo, notes.Notes(repo.git, REF, repo.hex_len)
 
 
 def line(text: str) -> bytes:

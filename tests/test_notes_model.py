@@ -11,11 +11,10 @@ import random
 
 import pytest
 from conftest import Lab
+from notes_world import ADA, REF, opened
 
-from gitmem.git import layout
 from gitmem.truth import notes, notetree, treeedit
 
-REF, ADA = "refs/notes/mem/team", "Ada <ada@example.org>"
 LO, _, HI = os.environ.get("MODEL_SEEDS", "0-7").partition("-")
 STEPS = int(os.environ.get("MODEL_STEPS", "40"))
 OPS = os.environ.get("MODEL_OPS", "").split(",") if os.environ.get("MODEL_OPS") else None
@@ -50,8 +49,7 @@ class Model:
         return [r.split()[1] for r in self.lab.run(self.path, "git", "notes", "--ref=mem/team", "list").stdout.splitlines()]
 
     def store(self) -> notes.Notes:
-        repo = layout.open_repo(str(self.path))
-        return notes.Notes(repo.git, REF, repo.hex_len)
+        return opened(self.path)[1]
 
     # operations
     def append(self) -> None:
@@ -68,8 +66,7 @@ class Model:
         other = self.lab.root / "other"
         if not other.exists():
             self.lab.git(self.lab.root, "clone", "-q", str(self.path), str(other))
-        repo = layout.open_repo(str(other))
-        theirs = notes.Notes(repo.git, REF, repo.hex_len)
+        repo, theirs = opened(other)
         here = self.rng.choice([True, True, False])
         if here and self.tip():
             self.lab.git(other, "fetch", "-q", "origin", f"+{REF}:refs/mine")

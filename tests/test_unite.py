@@ -7,19 +7,17 @@ from typing import Any
 
 import pytest
 from conftest import Lab
+from notes_world import ADA, REF, opened
 
 from gitmem.core import fold, record
 from gitmem.core.errors import Refused
-from gitmem.git import layout
-from gitmem.truth import notes, notetree, plans, treeedit
-
-REF, ADA = "refs/notes/mem/team", "Ada <ada@example.org>"
+from gitmem.truth import notetree, plans, treeedit
 
 
 class Clone:
     def __init__(self, lab: Lab, path: pathlib.Path) -> None:
         self.lab, self.path = lab, path
-        self.notes = notes.Notes(layout.open_repo(str(path)).git, REF, 40)
+        self.notes = opened(path)[1]
         self.head = lab.git(path, "rev-parse", "HEAD").strip()
 
     def remember(self, text: str) -> bytes:
