@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from conftest import Lab
-from test_install import commands, files, problems, put, user_file
+from install_world import commands, files, problems, put, user_file
 
 from gitmem.agents import ledger, targets
 

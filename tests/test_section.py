@@ -7,7 +7,7 @@ import re
 
 import pytest
 from conftest import Lab
-from test_install import files, put
+from install_world import files, put
 
 from gitmem.agents import section, targets
 
