@@ -17,6 +17,7 @@ import os
 import time
 
 from ..core import lineanchor
+from ..core.errors import GitFailed
 from ..engine import standing
 from ..engine.cache import Cache
 from ..engine.staleness import BESIDE as BESIDE
@@ -122,7 +123,10 @@ class Tree:
     def _load(self) -> dict[str, list[str]]:
         if self._all is None:
             self._all = {}
-            for row in self.repo.git.run("ls-tree", "-r", "-t", "-z", "--full-tree", self.revision).split(b"\0"):
+            out, whole = self.repo.git.limited(None, "ls-tree", "-r", "-t", "-z", "--full-tree", self.revision)
+            if not whole and not marks.partial(self.repo):
+                raise GitFailed(f"git cannot list the files of {self.revision[:12]}", hint="`git fsck` shows whether the repository is damaged")
+            for row in out[: out.rfind(b"\0") + 1].split(b"\0"):
                 if row:
                     head, _, path = row.partition(b"\t")
                     id, name = head.rpartition(b" ")[2].decode(), path.decode("utf-8", "replace")
@@ -269,6 +273,8 @@ def _elsewhere(repo: Repo, tree: Tree, lost: Sequence[Wanted], bases: dict[Wante
     ids = repo.git.entries([(bases.get(item) or item[0] or tree.revision, name) for item, name in asked]) if asked else []
     found: dict[Wanted, list[str]] = {}
     for (item, name), id in zip(asked, ids, strict=True):
+        if not id and repo.git.withheld(bases.get(item) or item[0], name):
+            continue  # nobody can tell whether it had that name beside the old one
         if id != item[2] or not (bases.get(item) or item[0]):
             found.setdefault(item, []).append(name)
     out = {}

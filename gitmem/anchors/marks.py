@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import subprocess
 
+from ..git.gitcmd import NO_FETCH
 from ..git.layout import Repo
 
 TYPE_CHECKING = False
@@ -60,7 +61,7 @@ def patch_ids(repo: Repo, wanted: Sequence[str], seconds: float) -> tuple[dict[s
 
 def _pipe(repo: Repo, diff: list[str], stdin: int, seconds: float) -> tuple[bytes, bool | None]:
     """(patch-ids of a diff command, whether it came to its end: None where time ran out)."""
-    first = repo.git.start(diff, {"GIT_NO_LAZY_FETCH": "1"}, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    first = repo.git.start(diff, NO_FETCH, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     make = repo.git.start(["patch-id", "--stable"], stdin=first.stdout, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert first.stdout is not None
     first.stdout.close()
@@ -84,7 +85,7 @@ def partial(repo: Repo) -> bool:
         return False
 
 
-def _ends(repo: Repo) -> set[str]:
+def ends(repo: Repo) -> set[str]:
     """The commits at which the history of a shallow clone ends."""
     try:
         with open(os.path.join(repo.common_dir, "shallow"), encoding="ascii") as f:
@@ -117,11 +118,11 @@ def of_commit(repo: Repo, commit: str) -> dict[str, str]:
     out: dict[str, str] = {}
     if partial(repo):
         return out
-    ends = _ends(repo)
-    own = patch_id(repo, commit) if commit not in ends else ""  # where history ends a commit seems to add every file
+    cut = ends(repo)
+    own = patch_id(repo, commit) if commit not in cut else ""  # where history ends a commit seems to add every file
     if own:
         out["patch"] = own
-    base = base_of(repo, commit) if not ends else ""
+    base = base_of(repo, commit) if not cut else ""
     combined = patch_id(repo, base, commit) if base else ""
     if combined:
         out.update(base=base, branch_patch=combined)

@@ -18,7 +18,7 @@ from ..core import record
 from ..engine import staleness, stored
 from ..engine.cache import Cache
 from ..git.layout import Repo
-from . import drift, removals
+from . import drift, marks, removals, where
 
 PATIENCE = 5.0  # seconds: `git log --follow` reads some 30,000 commits in that time
 _HOPS = 32  # names in a row that are looked for
@@ -28,7 +28,7 @@ class Names:
     """One path at a revision. `asked`: as the caller wrote it; `now`: its name there, "" where it is not; `kind`: blob, tree or "".
 
     `former`: other names that were its own; `whole`: whether all of them are known;
-    `late`: whether time ran out, or else git failed.
+    `late`: whether time ran out; else git failed, or `cut` says what is not here.
     """
 
     def __init__(self, asked: str) -> None:
@@ -38,6 +38,7 @@ class Names:
         self.former: list[str] = []
         self.whole = True
         self.late = False
+        self.cut = ""
 
     @property
     def labels(self) -> list[str]:
@@ -62,15 +63,23 @@ def at(repo: Repo, cache: Cache, revision: str, path: str, seconds: float = PATI
     if found.kind == "blob":
         _back(repo, revision, found, end)
     elif found.kind == "tree":
-        found.former += _moved_here(repo, cache, revision, found.now, end)
+        former, whole = _moved_here(repo, cache, revision, found.now, end)
+        found.former += former
+        found.whole = found.whole and whole
+    if found.kind and marks.ends(repo):
+        oldest = found.former[-1] if found.kind == "blob" and found.former else found.now
+        found.whole = found.whole and not any(repo.git.ids([f"{commit}:{oldest}" for commit in sorted(marks.ends(repo))]))
     found.late = not found.whole and time.monotonic() >= end
+    found.cut = "" if found.whole or found.late else where.PARTIAL if marks.partial(repo) else where.SHALLOW if marks.ends(repo) else ""
     found.former = [name for name in dict.fromkeys([*found.former, *_kept(cache, revision, found.now or path)]) if name not in (path, found.now)]
     return found
 
 
 def kind_of(repo: Repo, revision: str, path: str) -> str:
     """What lies under a name at a commit: blob, tree or "" (nothing, or a submodule)."""
-    return repo.git.text("cat-file", "-t", f"{revision}:{path}", ok=(0, 128))
+    out, _ = repo.git.limited(None, "ls-tree", "-z", "--full-tree", revision, "--", spec(path))
+    kind = out.split(b" ", 2)[1].decode() if out else ""
+    return kind if kind in ("blob", "tree") else ""
 
 
 def _onwards(repo: Repo, revision: str, found: Names, end: float) -> None:
@@ -103,14 +112,15 @@ def _back(repo: Repo, revision: str, found: Names, end: float) -> None:
     found.whole = found.whole and whole
 
 
-def _moved_here(repo: Repo, cache: Cache, revision: str, name: str, end: float) -> list[str]:
-    """Names that memories have for a directory that is called so now; nothing where the worker has looked at the revision, so that `_kept` has them."""
+def _moved_here(repo: Repo, cache: Cache, revision: str, name: str, end: float) -> tuple[list[str], bool]:
+    """(names that memories have for a directory that is called so now, whether these are all); nothing where the worker has looked at the revision, so that `_kept` has them."""
     if staleness.slot_of(cache, revision) is not None:
-        return []
+        return [], True
     rows = [row for (row,) in cache.db.execute("SELECT DISTINCT row FROM label WHERE kind = 'path' AND substr(value, -1) = '/' AND row IN (SELECT row FROM memory WHERE status = 0) ORDER BY row")]
     wanted = [(stored.commit_of(data), *place) for data, _, _ in stored.load(cache, rows) for place in stored.places(data) if place[0].endswith("/")]
     states = drift.states(repo, cache, wanted, revision, _left(end)) if wanted else []
-    return [stored.bare(path) for (_, path, _, _), state in zip(wanted, states, strict=True) if state.now and stored.bare(state.now) == record.clean(name)]
+    whole = all(state.state != drift.UNKNOWN or state.reason in (drift.NO_BLOB, drift.NO_NAME) for state in states)
+    return [stored.bare(path) for (_, path, _, _), state in zip(wanted, states, strict=True) if state.now and stored.bare(state.now) == record.clean(name)], whole
 
 
 def _kept(cache: Cache, revision: str, name: str) -> list[str]:

@@ -6,7 +6,7 @@ another is a bug with its cause; any other message in prose that is no upkeep is
 a candidate. Of a `fixup!` only the trailers count; a merge, a release, a machine's
 message are nothing. A conventional prefix ("fix:") names the type.
 
-Promise: git is asked in two calls, however many commits; what was looked at is
+Promise: git is asked in two calls, however many commits (a third where a partial clone lacks directories); what was looked at is
 bounded by the caller; paths are those the commit changed; a candidate's source
 is `commit:<id>`, so looking again makes nothing twice, and an amended commit's
 text is known by what it says.
@@ -18,7 +18,8 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
-from ..git.gitcmd import Git
+from ..core.errors import GitFailed
+from ..git.gitcmd import NO_FETCH, Git
 from . import markers, strip
 from .sources import COMMIT, Candidate
 
@@ -117,10 +118,20 @@ def note_failed(mem_dir: str, commits: Iterable[str]) -> None:
 
 
 def read(git: Git, revisions: list[str], known: list[str], most: int, walk: bool = True) -> list[Commit]:
-    """The newest `most` commits of these revisions that are not in the history of `known`, oldest first; no merges. `walk` false: only those named. Raises GitFailed for what is no revision."""
+    """The newest `most` commits of these revisions that are not in the history of `known`, oldest first; no merges. `walk` false: only those named. Raises GitFailed for what is no revision.
+
+    Without the paths where a partial clone would fetch directories for them.
+    """
     mark = os.urandom(8).hex()  # a message may hold any byte but NUL, so what parts them is nothing it can foresee
-    raw = git.run("log", "--no-merges", f"--max-count={most}", "--no-show-signature", "--no-color", "--no-ext-diff", "--no-notes", "-z", "--name-only", "--no-renames", *([] if walk else ["--no-walk"]),
-                  f"--format={mark}%H%x00%cI%x00%aN <%aE>%x00%B{mark}", "--end-of-options", *revisions, *(f"^{k}" for k in known), "--")
+    words = ["log", "--no-merges", f"--max-count={most}", "--no-show-signature", "--no-color", "--no-ext-diff", "--no-notes", "-z", *([] if walk else ["--no-walk"]),
+             f"--format={mark}%H%x00%cI%x00%aN <%aE>%x00%B{mark}"]
+    which = ["--end-of-options", *revisions, *(f"^{k}" for k in known), "--"]
+    try:
+        raw = git.run(*words, "--name-only", "--no-renames", *which, env=NO_FETCH)
+    except GitFailed:
+        if not git.partial:
+            raise
+        raw = git.run(*words, *which, env=NO_FETCH)
     parts = raw.decode("utf-8", "replace").split(mark)
     found = [c for about, files in zip(parts[1::2], parts[2::2], strict=False) if (c := _commit(about, files))]
     found.reverse()

@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from .. import render
+from ..anchors import where
 from ..engine import standing
 from ..memory import listing
 from ..timeline import bisect, gate, taught, why
@@ -121,12 +122,13 @@ def blame_command(
     with opened() as store:
         lines, items, name = why.blame(store, path, at=at)
         if as_json:
-            write_json({"path": name, "lines": [{"line": line.number, "commit": line.commit or None, "text": line.text, "memories": line.ids} for line in lines], "memories": items})
+            write_json({"path": name, "lines": [{"line": line.number, "commit": line.commit or None, **({"older": True} if line.older else {}), "text": line.text, "memories": line.ids} for line in lines], "memories": items})
             return 0 if items else 1
         beside = max((_gutter(line, 99) for line in lines), key=len, default="")
         width, digits = min(len(beside), 17), len(str(lines[-1].number)) if lines else 1
         for line in lines:
-            write(f"{_gutter(line, 2):<{width}}  {line.commit[:8] or 'not yet':<8} {line.number:>{digits}}  {line.text}".rstrip())
+            wrote = "^" + line.commit[:7] if line.older else line.commit[:8] or "not yet"
+            write(f"{_gutter(line, 2):<{width}}  {wrote:<8} {line.number:>{digits}}  {line.text}".rstrip())
         if items:
             write()
         for item in items:
@@ -212,6 +214,11 @@ def bisect_command(
     return 0 if stale else 1
 
 
+def _reasons(item: dict[str, Any]) -> list[str | None]:
+    """Why nobody can tell where a memory stands, or what became of its paths."""
+    return [item["anchor"].get("reason"), *(path.get("reason") for path in item["paths"])]
+
+
 def _commit(row: dict[str, Any]) -> str:
     return f"{row['commit'][:12]} {row['date']} {row['author'].split(' <')[0]}: {row['subject']}"
 
@@ -239,7 +246,8 @@ def check_command(
         render.listing(unknown)
         refused(f"cannot check {len(unknown)} {'memory' if len(unknown) == 1 else 'memories'}",
                 "fetch the whole history: `git fetch --unshallow`, or `fetch-depth: 0` in a workflow" if found["shallow"] else
-                "`git mem index` goes on where an answer stopped" if any(standing.WAITING in (m["anchor"].get("reason"), *(p.get("reason") for p in m["paths"])) for m in unknown) else "`git mem list --json` has the reasons; `git mem edit ID --path` names what can be compared")
+                "this is a partial clone: one without `--filter` (in a workflow: without `filter`) has what it takes" if any(where.PARTIAL in _reasons(m) for m in unknown) else
+                "`git mem index` goes on where an answer stopped" if any(standing.WAITING in _reasons(m) for m in unknown) else "`git mem list --json` has the reasons; `git mem edit ID --path` names what can be compared")
     if not found["complete"]:
         refused("cannot check all memories: notes could not be read, and what they hold is not known", "`git mem doctor` looks at the notes; in a partial clone the remote has them")
     if passed:

@@ -33,9 +33,12 @@ def clean_env() -> dict[str, str]:
     return env
 
 
+# Makes a partial clone ask its remote for nothing: git listens to the first since 2.39.4 and 2.44, in an older one its `git fetch` is refused by the second.
+NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
 # Bytes of requests sent before answers are read: both pipes must hold them, since git echoes the name of what is missing.
 _REQUESTS = 16 * 1024
 _ENDED = 32  # objects that may end `git cat-file` before we give up
+_AT_ONCE = 500  # ids on one command line
 _HEX = frozenset("0123456789abcdef")
 
 
@@ -61,13 +64,13 @@ class Git:
                 raise MemError(f"no directory '{self.cwd}'") from e
             raise MemError("git is not installed or not on PATH", hint="install git 2.31 or newer") from e
 
-    def run(self, *args: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> bytes:
-        """stdout of one git call. Raises GitFailed unless the exit status is in `ok`."""
-        out, _ = self.run_status(*args, stdin=stdin, ok=ok)
+    def run(self, *args: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,), env: dict[str, str] | None = None) -> bytes:
+        """stdout of one git call; `env` is added to its environment. Raises GitFailed unless the exit status is in `ok`."""
+        out, _ = self.run_status(*args, stdin=stdin, ok=ok, env=env)
         return out
 
-    def run_status(self, *args: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> tuple[bytes, int]:
-        process = self.start(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    def run_status(self, *args: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,), env: dict[str, str] | None = None) -> tuple[bytes, int]:
+        process = self.start(args, env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
             out, err = process.communicate(stdin, timeout=None if self.until is None else max(0.0, self.until - time.monotonic()))
         except subprocess.TimeoutExpired as e:
@@ -80,9 +83,9 @@ class Git:
             raise GitFailed(f"git {args[0]} failed: {last.removeprefix('fatal: ')}", status=process.returncode, stderr=text)
         return out, process.returncode
 
-    def limited(self, seconds: float, *args: str, stdin: bytes = b"") -> tuple[bytes, bool]:
-        """(stdout, whether it is whole): of a call that is ended after `seconds`, or that fails, what came until then. Nothing is fetched for it."""
-        process = self.start(args, {"GIT_NO_LAZY_FETCH": "1"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    def limited(self, seconds: float | None, *args: str, stdin: bytes = b"") -> tuple[bytes, bool]:
+        """(stdout, whether it is whole): of a call that is ended after `seconds` (None: it takes the time it needs), or that fails, what came until then. Nothing is fetched for it."""
+        process = self.start(args, NO_FETCH, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         try:
             out, _ = process.communicate(stdin, timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -110,9 +113,21 @@ class Git:
     def ids(self, names: list[str]) -> list[str]:
         """The object id of each revision expression, "" where there is none; no content is read."""
         if self._names is None:
-            # A partial clone must not ask its remote whether a commit exists (git 2.44 and newer listen).
-            self._names = Objects(self, "--batch-check", {"GIT_NO_LAZY_FETCH": "1"})
+            # A partial clone must not ask its remote whether a commit exists.
+            self._names = Objects(self, "--batch-check", NO_FETCH)
         return [found[0] if found else "" for found in self._names.get_many(names)]
+
+    def withheld(self, revision: str, name: str) -> bool:
+        """Whether `entries`, asked about it, could not tell what lies there: a partial clone has the commit and not its directories."""
+        return self._names is not None and _within(revision, name) in self._names.withheld
+
+    def here(self, ids: Iterable[str]) -> set[str]:
+        """Those of these full object ids that are in this repository; nothing is fetched."""
+        wanted = sorted(ids)
+        found: set[str] = set()
+        for i in range(0, len(wanted), _AT_ONCE):
+            found.update(self.text("rev-parse", *(f"--disambiguate={id}" for id in wanted[i : i + _AT_ONCE])).split())
+        return found
 
     def entries(self, asked: Sequence[tuple[str, str]]) -> list[str]:
         """The object id of what lies under each (revision, name), "" for nothing. "." is the top; of a submodule it is the commit.
@@ -120,7 +135,7 @@ class Git:
         Of submodules, and of names with line breaks, trees are read: their paths have no object here, or cannot be asked for.
         """
         revisions = list(dict.fromkeys(revision for revision, _ in asked))
-        names = [f"{revision}:{name}" if name != "." else f"{revision}^{{tree}}" for revision, name in asked]
+        names = [_within(revision, name) for revision, name in asked]
         found = self.ids([*names, *(f"{revision}:.gitmodules" for revision in revisions)]) if asked else []
         linked = {revision for revision, id in zip(revisions, found[len(asked) :], strict=True) if id}
         open_ = {(revision, name) for (revision, name), id in zip(asked, found[: len(asked)], strict=True) if not id and name and (revision in linked or "\n" in name)}
@@ -161,6 +176,11 @@ def _rows(tree: bytes, size: int) -> dict[bytes, str]:
     return out
 
 
+def _within(revision: str, name: str) -> str:
+    """The expression for what lies under a name at a revision; "." is the top."""
+    return f"{revision}:{name}" if name != "." else f"{revision}^{{tree}}"
+
+
 class Objects:
     """Reads objects by any revision expression through one `git cat-file --batch`."""
 
@@ -168,7 +188,9 @@ class Objects:
         self._git, self._mode, self._env = git, mode, env
         self._content = mode == "--batch"
         self._ended = 0  # how many names have ended git
-        self._here: set[str] | None = None  # of a partial clone whose remote does not answer: what need not be asked of it
+        self.withheld: set[str] = set()  # names of which only the remote of a partial clone can tell: it did not give their directories
+        self._here: dict[str, bool] | None = None  # in a partial clone that lacks something: whether an id is here, so that no other ends git
+        self._trees: dict[str, str] = {}  # {commit: its tree}
         self._process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -201,7 +223,7 @@ class Objects:
         again = ""
         while len(answers) < len(names):
             todo = names[len(answers) :]
-            answers += self._round(todo if self._here is None else [n if len(n) < 40 or not _HEX.issuperset(n) or n in self._here else "no such object" for n in todo])
+            answers += self._round(todo if self._here is None else self._served(todo, self._here))
             if len(answers) == len(names):
                 break
             self.close()
@@ -215,8 +237,35 @@ class Objects:
                 raise GitFailed("git cat-file ended early", hint="`git fsck` shows whether the repository is damaged")
             answers.append(None)
             if self._here is None and self._git.partial:
-                self._here = set(self._git.text("cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objectname)").split())
+                self._here = {}
+            if self._here is not None and self._served([culprit], self._here) == [culprit]:
+                self.withheld.add(culprit)
         return answers
+
+    def _served(self, names: list[str], here: dict[str, bool]) -> list[str]:
+        """The names; in place of those that need an object which is not here, one that nothing has."""
+        roots = {name: root for name in names if len(root := name.partition(":")[0].partition("^")[0]) >= 40 and _HEX.issuperset(root)}
+        self._look(roots.values(), here)
+        commits = {root for name, root in roots.items() if name != root and here[root] and root not in self._trees}
+        if commits:
+            stdin = "".join(f"{id}\n" for id in sorted(commits)).encode()
+            rows = self._git.run("log", "--no-walk=unsorted", "--no-show-signature", "--format=%H %T", "--stdin", stdin=stdin, ok=(0, 128)).decode().split()
+            self._trees.update({**dict.fromkeys(commits, ""), **dict(zip(rows[::2], rows[1::2], strict=True))})
+            self._look(filter(None, self._trees.values()), here)
+        out = []
+        for name in names:
+            root = roots.get(name, "")
+            tree = self._trees.get(root, "") if ":" in name or name.endswith("^{tree}") else ""
+            if tree and not here[tree]:
+                self.withheld.add(name)
+            out.append(name if not root or (here[root] and (not tree or here[tree])) else "no such object")
+        return out
+
+    def _look(self, ids: Iterable[str], here: dict[str, bool]) -> None:
+        """Adds to `here` whether each id is here."""
+        asked = set(ids) - here.keys()
+        found = self._git.here(asked)
+        here.update((id, id in found) for id in asked)
 
     def _round(self, names: list[str]) -> list[tuple[str, str, bytes] | None]:
         """The answers for names up to one that ends git."""

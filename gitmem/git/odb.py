@@ -19,7 +19,7 @@ import time
 
 from ..core.errors import GitFailed, MemError
 from . import packfile
-from .gitcmd import Git
+from .gitcmd import NO_FETCH, Git
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ class Odb:
     def __init__(self, git: Git, hex_len: int) -> None:
         self.git = Git(git.git_dir)
         self.git.common_dir = git.common_dir
-        # A partial clone must not ask its remote for what was just deleted (git 2.44 and newer listen).
-        self.git.env.update(GIT_NO_LAZY_FETCH="1", GIT_NO_REPLACE_OBJECTS="1")
+        # A partial clone must not ask its remote for what was just deleted.
+        self.git.env.update(NO_FETCH, GIT_NO_REPLACE_OBJECTS="1")
         self._hex_len = hex_len
         self._width = hex_len // 2
         self.dir = git.text("rev-parse", "--path-format=absolute", "--git-path", "objects")

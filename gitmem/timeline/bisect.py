@@ -23,7 +23,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ..anchors import asof, drift, where
+from ..anchors import asof, drift, marks, where
 from ..anchors.ancestry import Ancestry
 from ..anchors.names import renamed, spec
 from ..core import lineanchor, record
@@ -87,9 +87,9 @@ class _Search:
 
     def run(self) -> dict[str, Any]:
         base = self._base()
+        graph = self._graph(base)
         if not self._good([base])[base]:
             return self._answer(base, base)  # what carries its commit's change brought other ones along
-        graph = self._graph(base)
         good = self._good(graph)
         if not graph or good[next(iter(graph))]:
             raise MemError(f"git names no commit since {base[:12]} that changed '{self.path}'", hint="it may have been renamed in a way that git does not see")
@@ -115,8 +115,11 @@ class _Search:
         """{commit: parents} of what touched the path after `base`, and of merges, the newest first; names that it was given are added."""
         graph: dict[str, list[str]] = {}
         for _ in range(_HOPS):
-            rows = self.git.text("rev-list", "--topo-order", "--full-history", "--parents", "--ancestry-path", f"{base}..{self.head}", "--", *map(spec, self.names))
-            graph = {row.split()[0]: row.split()[1:] for row in rows.splitlines()}
+            out, whole = self.git.limited(None, "rev-list", "--topo-order", "--full-history", "--parents", "--ancestry-path", f"{base}..{self.head}", "--", *map(spec, self.names))
+            if not whole:
+                why = f" ({where.PARTIAL})" if marks.partial(self.repo) else ""
+                raise MemError(f"git cannot say which commits since {base[:12]} changed '{self.path}'{why}", hint="a clone without `--filter` has what it takes" if why else "")
+            graph = {row.split()[0]: row.split()[1:] for row in out.decode().splitlines()}
             new = self._renamed(graph)
             if not new:
                 break

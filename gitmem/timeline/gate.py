@@ -51,7 +51,8 @@ def check(store: Store, since: str = "") -> dict[str, Any]:
                     stale.append((row, asked))
         rows = {row for row, _ in stale}
         if before:
-            rows = _since(store, cache, stale, before)
+            rows, open_ = _since(store, cache, stale, before)
+            unknown |= open_
         unknown -= rows
         return {"since": {"name": since, "commit": before} if since else None, "head": head or None, "checked": count, "shallow": asof.shallow(repo),
                 "stale": _objects(store, cache, rows, stands), "unknown": _objects(store, cache, unknown, stands)}
@@ -75,12 +76,23 @@ def _places(store: Store, cache: Cache, head: str) -> tuple[list[tuple[int, drif
     return out, len(rows)
 
 
-def _since(store: Store, cache: Cache, stale: list[tuple[int, drift.Wanted]], before: str) -> set[int]:
-    """Those of the rows that were not stale at a revision, or not there yet."""
+def _since(store: Store, cache: Cache, stale: list[tuple[int, drift.Wanted]], before: str) -> tuple[set[int], set[int]]:
+    """(those of the rows that were not stale at a revision, or not there yet, those of which nobody can tell)."""
     stands = where.stands(store.repo, cache, {asked[0] for _, asked in stale if asked[0]}, before, PATIENCE)
     states = drift.states(store.repo, cache, [asked for _, asked in stale], before, PATIENCE)
-    known = {row for row, asked in stale if not asked[0] or stands[asked[0]].state in asof.INSIDE}
-    return {row for (row, _), state in zip(stale, states, strict=True) if row not in known or state.state not in drift.STALE}
+    became: set[int] = set()
+    unsure: set[int] = set()
+    for (row, asked), state in zip(stale, states, strict=True):
+        stand = stands.get(asked[0])
+        there = stand is None or stand.state in asof.INSIDE
+        perhaps = stand is not None and stand.state == standing.UNKNOWN and stand.reason not in _HARMLESS
+        if not there and not perhaps:
+            became.add(row)
+        elif state.state == drift.UNKNOWN or (perhaps and state.state in drift.STALE):
+            unsure.add(row)
+        elif state.state not in drift.STALE:
+            became.add(row)
+    return became, unsure - became
 
 
 def _objects(store: Store, cache: Cache, rows: set[int], stands: dict[str, where.Stand]) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..anchors import asof, drift, then
+from ..anchors import asof, drift, marks, then, where
 from ..core.errors import MemError, UsageError
 from ..engine import stored
 from ..engine.cache import Cache
@@ -180,8 +180,10 @@ def _naming(past: then.Then, paths: frozenset[str]) -> list[int]:
 
 def _stale(store: Store, past: then.Then, span: Range, before: _Before) -> list[dict[str, Any]]:
     """Memories of A whose paths B changed, renamed or removed, with the states of these paths at B."""
-    git = store.repo.git
-    out = git.run("diff-tree", "-r", "-t", "-z", "--no-renames", "--name-only", span.fork or span.base, span.tip)
+    out, whole = store.repo.git.limited(None, "diff-tree", "-r", "-t", "-z", "--no-renames", "--name-only", span.fork or span.base, span.tip)
+    if not whole:
+        store.warn(f"warning: what the branch made stale is not known: {where.PARTIAL if marks.partial(store.repo) else 'git cannot compare the two'}")
+        return []
     touched = {name.decode("utf-8", "replace") for name in out.split(b"\0") if name}
     if not touched:
         return []

@@ -18,12 +18,13 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from ..anchors import drift, names, reanchor, revive, then, where
+from ..anchors import drift, marks, names, reanchor, revive, then, where
 from ..core import lineanchor, record
 from ..core.errors import GitFailed, MemError, UsageError
 from ..engine import comeback, standing, stored
 from ..engine.cache import Cache
 from ..engine.filters import Filter, above
+from ..git.gitcmd import NO_FETCH
 from ..memory import view
 from ..store import Store
 
@@ -37,15 +38,23 @@ _LARGE = 4_000_000  # bytes of a file that is blamed whole
 
 
 class Line:
-    """One line of a file. `commit`: who wrote it, "" where it is not committed yet; `ids`: memories about it."""
+    """One line of a file. `commit`: who wrote it, "" where it is not committed yet; `older`: that commit or an earlier one, history ends there; `ids`: memories about it."""
 
-    __slots__ = ("commit", "ids", "number", "text")
+    __slots__ = ("commit", "ids", "number", "older", "text")
 
     def __init__(self, number: int, commit: str, text: str) -> None:
         self.number = number
         self.commit = commit
         self.text = text
+        self.older = False
         self.ids: list[str] = []
+
+
+class _Withheld(MemError):
+    """A partial clone does not have what tells who wrote the lines."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"who wrote the lines of '{name}' is not known (partial clone)", hint="`git blame` of the file fetches what it needs; then it can be asked again")
 
 
 class Target:
@@ -96,7 +105,7 @@ def blame(store: Store, text: str, *, at: str = "") -> tuple[list[Line], list[di
     asked = target(store, text, at)
 
     def read(cache: Cache, past: then.Then | None) -> tuple[list[Line], list[dict[str, Any]], str]:
-        objects, _, lines, name = _answer(store, cache, past, asked, at, None, strict=True)
+        objects, _, lines, name = _answer(store, cache, past, asked, at, None, strict=True, lines_too=True)
         for item in objects:
             for reason in item["why"]:
                 for first, last in reason.get("lines", []):
@@ -120,14 +129,21 @@ def _with_past(store: Store, at: str, action: Callable[[Cache, then.Then | None]
     return store.with_cache(read)[0]
 
 
-def _answer(store: Store, cache: Cache, past: then.Then | None, asked: Target, at: str, limit: int | None, strict: bool) -> tuple[list[dict[str, Any]], int, list[Line], str]:
+def _answer(store: Store, cache: Cache, past: then.Then | None, asked: Target, at: str, limit: int | None, strict: bool,
+            lines_too: bool = False) -> tuple[list[dict[str, Any]], int, list[Line], str]:
     repo = store.repo
     head = past.head if past else repo.head()
     named = names.at(repo, cache, head, asked.path)
     if not named.whole:
-        why_ = f"the history of '{asked.path}' is long" if named.late else f"git cannot read the history of '{asked.path}'"
+        why_ = f"the history of '{asked.path}' is long" if named.late else f"git cannot read the history of '{asked.path}'" + (f" ({named.cut})" if named.cut else "")
         store.warn(f"warning: {why_}: not all names that it had were found")
-    lines = _blamed(store, named, asked, head, bool(at), strict)
+    try:
+        lines = _blamed(store, named, asked, head, bool(at), strict)
+    except _Withheld as e:
+        if lines_too:
+            raise
+        store.warn(f"warning: {e.message}")
+        lines = []
     if not past:
         revive.settle(repo, cache, store.table, [head])
     found = _Found(store, cache, head, asked, Filter() if past else comeback.seen_from(cache, Filter(), head))
@@ -230,7 +246,7 @@ class _Found:
         """What is about the commits that wrote the lines, or was moved or squashed into one of them."""
         wrote: dict[str, list[list[int]]] = {}
         for line in lines:
-            if line.commit:
+            if line.commit and not line.older:
                 spans = wrote.setdefault(line.commit, [])
                 if spans and spans[-1][1] == line.number - 1:
                     spans[-1][1] = line.number
@@ -292,11 +308,13 @@ def _blamed(store: Store, named: names.Names, asked: Target, head: str, past: bo
     here = os.path.join(repo.top, name) if repo.top and not past else ""
     in_tree = bool(here) and os.path.isfile(here) and not os.path.islink(here)
     if named.kind != "blob":
+        if strict and not named.kind and named.cut == where.PARTIAL:
+            raise _Withheld(name)
         if strict:
             what = f"'{asked.path}' is a directory" if named.kind == "tree" else f"'{asked.path}' is not committed" if in_tree else f"no file '{asked.path}' at {'this revision' if past else 'HEAD'}"
             raise MemError(what, hint=f"`git mem why -- {asked.path}` shows what is known about the path" if named.kind or not in_tree else "")
         return []
-    text = _content(here) if in_tree else (repo.git.objects.get(f"{head}:{name}") or ("", "", b""))[2]
+    text, whole = (_content(here), True) if in_tree else repo.git.limited(None, "cat-file", "blob", f"{head}:{name}")
     if b"\0" in text[:_BINARY] or (len(text) > _LARGE and not asked.first):
         if strict:
             raise MemError(f"'{name}' is no text" if b"\0" in text[:_BINARY] else f"'{name}' is too large to be looked at whole", hint="" if b"\0" in text[:_BINARY] else "name lines of it")
@@ -307,11 +325,19 @@ def _blamed(store: Store, named: names.Names, asked: Target, head: str, past: bo
     else:
         words = [*words, head, "--", name]
     try:
-        return _parsed(repo.git.run(*words))
+        lines = _parsed(repo.git.run(*words, env=NO_FETCH)) if whole or not marks.partial(repo) else None
     except GitFailed as e:
         if "has only" in e.message:
             raise MemError(f"'{name}' has {e.message.rpartition('only ')[2]}, so there is no line {asked.first}") from e
-        raise
+        if not marks.partial(repo):
+            raise
+        lines = None
+    if lines is None:
+        raise _Withheld(name)
+    cut = marks.ends(repo)
+    for line in lines:
+        line.older = line.commit in cut
+    return lines
 
 
 def _content(path: str) -> bytes:

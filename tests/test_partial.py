@@ -1,0 +1,169 @@
+"""Partial and shallow clones: no question asks the remote for an object, and what is not here is unknown, not something else."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import sys
+
+import pytest
+from conftest import Lab
+from places import head
+
+OLD_GIT = "git that knows no GIT_NO_LAZY_FETCH"
+
+
+def commit(lab: Lab, repo: pathlib.Path, message: str) -> str:
+    lab.git(repo, "add", "-A")
+    lab.git(repo, "commit", "-q", "-m", message)
+    return head(lab, repo)
+
+
+def about(lab: Lab, repo: pathlib.Path, text: str, *paths: str, at: str = "HEAD") -> str:
+    return str(lab.json(repo, "remember", text, "--commit", at, *[f"--path={p}" for p in paths])["id"])
+
+
+@pytest.fixture
+def seed(lab: Lab) -> pathlib.Path:
+    """Six commits: `src/a.py` grows with each, `src/copy.py` stays, its twin `src/twin.py` goes with the last; a branch `topic` of one more."""
+    repo = lab.repo("seed", 1)
+    (repo / "src").mkdir()
+    (repo / "src/copy.py").write_text("the same\ntext\n")
+    (repo / "src/twin.py").write_text("the same\ntext\n")
+    for i in range(4):
+        with open(repo / "src/a.py", "a") as f:
+            f.write(f"def rule_{i}(x):\n    return x + {i}\n")
+        commit(lab, repo, f"rule {i}")
+    about(lab, repo, "rule one is special", "src/a.py:3-4", at="HEAD~2")
+    about(lab, repo, "the directory is flat", "src/", at="HEAD~2")
+    about(lab, repo, "twins must be kept alike", "src/twin.py", at="HEAD~2")
+    lab.git(repo, "rm", "-q", "src/twin.py")
+    commit(lab, repo, "one twin is enough")
+    lab.git(repo, "checkout", "-q", "-b", "topic", "HEAD~3")
+    (repo / "src/topic.py").write_text("topic\n")
+    commit(lab, repo, "topic")
+    lab.git(repo, "checkout", "-q", "main")
+    lab.git(repo, "config", "uploadpack.allowFilter", "true")
+    lab.git(repo, "config", "uploadpack.allowAnySHA1InWant", "true")
+    return repo
+
+
+def cloned(lab: Lab, seed: pathlib.Path, *options: str) -> pathlib.Path:
+    """A clone that has the memories."""
+    repo = lab.root / "clone"
+    lab.git(lab.root, "clone", "-q", *options, f"file://{seed}", str(repo))
+    lab.mem(repo, "pull")
+    return repo
+
+
+def objects(lab: Lab, repo: pathlib.Path) -> set[str]:
+    return set(lab.git(repo, "cat-file", "--batch-all-objects", "--batch-check=%(objectname)").split())
+
+
+def paths(lab: Lab, repo: pathlib.Path, *argv: str) -> dict[str, tuple[str, str]]:
+    """{path: (state, reason)} of what `list` shows."""
+    return {p["path"]: (p["state"], p.get("reason", "")) for m in lab.json(repo, "list", *argv) for p in m["paths"]}
+
+
+QUESTIONS = [["list", "--at", "HEAD~3"], ["list", "--stale", "--at", "origin/topic"], ["recall", "--at", "HEAD~3", "is a rule special"], ["context", "--at", "HEAD~3"],
+             ["why", "src/a.py"], ["why", "src/a.py:3"], ["why", "src/a.py", "--at", "HEAD~1"], ["why", "src"], ["why", "src", "--at", "HEAD~3"], ["blame", "src/a.py"],
+             ["blame", "src/a.py:1", "--at", "HEAD~3"], ["log", "--", "src/a.py"], ["diff", "HEAD~2..HEAD"], ["diff", "main...origin/topic"], ["check"], ["check", "--since", "HEAD~3"],
+             ["index"]]
+
+
+@pytest.mark.parametrize("kept", ["blob:none", "tree:0", "tree:0 " + OLD_GIT])
+def test_no_question_fetches_from_the_remote(lab: Lab, seed: pathlib.Path, kept: str) -> None:
+    repo = cloned(lab, seed, f"--filter={kept.split()[0]}")
+    if OLD_GIT in kept:
+        (lab.root / "bin").mkdir()
+        (lab.root / "bin/git").write_text(f'#!/bin/sh\nunset GIT_NO_LAZY_FETCH\nexec {shutil.which("git", path=lab.env["PATH"])} "$@"\n')
+        (lab.root / "bin/git").chmod(0o755)
+        lab.env["PATH"] = f"{lab.root}/bin{os.pathsep}{lab.env['PATH']}"
+    before = objects(lab, repo)
+    ids = [m["id"] for m in lab.json(repo, "list")]
+    assert len(ids) == 3
+    for argv in (*QUESTIONS, *(["bisect", id] for id in ids)):
+        done = lab.run(repo, sys.executable, "-m", "gitmem", *argv)
+        assert done.returncode in (0, 1) and "Traceback" not in done.stderr, (argv, done.stderr)
+        assert objects(lab, repo) == before, argv
+    lab.git(repo, "blame", "src/a.py")
+    assert objects(lab, repo) > before, "the probe sees what git fetches"
+
+
+def test_without_directories_the_states_of_then_are_unknown(lab: Lab, seed: pathlib.Path) -> None:
+    repo = cloned(lab, seed, "--filter=tree:0")
+    assert paths(lab, repo, "--at", "HEAD~1") == dict.fromkeys(["src/a.py", "src/", "src/twin.py"], ("unknown", "partial clone"))
+    # HEAD is checked out; whether the copy was beside its twin, or is the twin under another name, only the former directory says.
+    assert paths(lab, repo)["src/twin.py"] == ("unknown", "partial clone") and paths(lab, seed)["src/twin.py"] == ("gone", "")
+    (flat,) = [m["id"] for m in lab.json(repo, "list") if m["body"] == "the directory is flat"]
+    done = lab.run(repo, sys.executable, "-m", "gitmem", "bisect", flat)
+    assert done.returncode == 1 and not done.stdout and "(partial clone)" in done.stderr
+    done = lab.run(repo, sys.executable, "-m", "gitmem", "check", "--since", "HEAD~1")
+    assert done.returncode == 1 and "became stale" not in done.stdout and "this is a partial clone" in done.stderr
+    assert "what the branch made stale is not known" in lab.run(repo, sys.executable, "-m", "gitmem", "diff", "HEAD~2..HEAD").stderr
+
+
+def test_who_wrote_lines_is_not_guessed_where_a_partial_clone_has_no_files(lab: Lab, seed: pathlib.Path) -> None:
+    repo = cloned(lab, seed, "--filter=blob:none")
+    for argv in (["blame", "src/a.py:3"], ["blame", "src/a.py:3", "--at", "HEAD~2"]):
+        done = lab.run(repo, sys.executable, "-m", "gitmem", *argv)
+        assert done.returncode == 1 and "who wrote the lines of 'src/a.py' is not known (partial clone)" in done.stderr, done.stderr
+    done = lab.run(repo, sys.executable, "-m", "gitmem", "why", "src/a.py:3")
+    assert done.returncode == 0 and "rule one is special" in done.stdout and "is not known (partial clone)" in done.stderr
+    lab.git(repo, "blame", "src/a.py")  # as the hint says
+    done = lab.run(repo, sys.executable, "-m", "gitmem", "why", "src/a.py:3")
+    assert "its commit" in done.stdout and "who wrote" not in done.stderr
+    assert "rule_1" in lab.mem(repo, "blame", "src/a.py:3")
+
+
+@pytest.mark.parametrize("kept", ["blob:none", "tree:0"])
+def test_many_memories_about_what_a_partial_clone_lacks_end_no_command(lab: Lab, seed: pathlib.Path, kept: str) -> None:
+    lab.git(seed, "checkout", "-q", "topic")
+    rows = []
+    for i in range(40):
+        (seed / f"t{i}.py").write_text(f"{i}\n")
+        rows.append(f'{{"body": "number {i} of the topic", "paths": ["t{i}.py"], "commit": "{commit(lab, seed, f"t{i}")}"}}')
+    rows += [f'{{"body": "number {i} of the main line", "paths": ["t{i}.py"], "commit": "{lab.git(seed, "rev-parse", "main~3").strip()}"}}' for i in range(40)]
+    lab.mem(seed, "remember", "--jsonl", "-", stdin="\n".join(rows))
+    lab.git(seed, "checkout", "-q", "main")
+    repo = cloned(lab, seed, f"--filter={kept}", "--single-branch")
+    before = objects(lab, repo)
+    assert len(lab.json(repo, "list")) == 83
+    assert len(lab.json(repo, "list", "--at", "HEAD~3")) >= 40
+    assert len(lab.json(repo, "check", rc=(1,))["unknown"]) >= 1
+    assert objects(lab, repo) == before
+
+
+def test_lines_are_not_said_to_be_by_the_commit_at_which_a_shallow_history_ends(lab: Lab, seed: pathlib.Path) -> None:
+    about(lab, seed, "about a commit that is the last one here", at="HEAD~1")
+    assert "its commit" in lab.mem(seed, "why", "src/a.py:7")
+    repo = cloned(lab, seed, "--depth=2")
+    assert "about a commit" not in lab.mem(repo, "why", "src/a.py:1", rc=(0, 1))
+    told = lab.json(repo, "blame", "src/a.py:1-8", rc=(0, 1))
+    assert all(line["older"] for line in told["lines"]) and "about a commit that is the last one here" not in {m["body"] for m in told["memories"]}
+    assert f"^{head(lab, repo, 'HEAD~1')[:7]}" in lab.mem(repo, "blame", "src/a.py:1", rc=(0, 1))
+
+
+def test_a_message_is_captured_without_paths_where_directories_would_be_fetched(lab: Lab, seed: pathlib.Path) -> None:
+    (seed / "src/b.py").write_text("b\n")
+    commit(lab, seed, "b beside a\n\nDecision: b is kept beside a because the importer reads both")
+    repo = cloned(lab, seed, "--filter=tree:0")
+    lab.git(repo, "config", "mem.capture", "commits")
+    before = objects(lab, repo)
+    lab.mem(repo, "capture", "--now")
+    assert objects(lab, repo) == before | set(lab.git(repo, "rev-list", "--objects", "--no-object-names", "refs/notes/mem/private").split())
+    (item,) = [m for m in lab.json(repo, "list") if "importer" in m["body"]]
+    assert item["paths"] == []
+
+
+def test_names_from_before_the_begin_of_a_shallow_history_are_said_to_be_missing(lab: Lab, seed: pathlib.Path) -> None:
+    lab.git(seed, "mv", "src/a.py", "src/b.py")
+    commit(lab, seed, "another name")
+    (seed / "new.py").write_text("new\n")
+    commit(lab, seed, "a new file")
+    assert "rule one is special" in lab.mem(seed, "why", "src/b.py")
+    repo = cloned(lab, seed, "--depth=2")
+    for argv, said in ((["src/b.py"], True), (["src"], True), (["new.py"], False)):
+        done = lab.run(repo, sys.executable, "-m", "gitmem", "why", *argv)
+        assert (f"git cannot read the history of '{argv[0]}' (shallow clone)" in done.stderr) is said and done.stderr.count("\n") == said, done.stderr
