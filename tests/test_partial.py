@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import shutil
@@ -117,21 +118,26 @@ def test_who_wrote_lines_is_not_guessed_where_a_partial_clone_has_no_files(lab: 
     assert "rule_1" in lab.mem(repo, "blame", "src/a.py:3")
 
 
-@pytest.mark.parametrize("kept", ["blob:none", "tree:0"])
-def test_many_memories_about_what_a_partial_clone_lacks_end_no_command(lab: Lab, seed: pathlib.Path, kept: str) -> None:
-    lab.git(seed, "checkout", "-q", "topic")
+@pytest.mark.parametrize(("kept", "state"), [("blob:none", "same"), ("tree:0", "unknown")])
+def test_many_memories_about_what_a_partial_clone_lacks_end_no_command(lab: Lab, seed: pathlib.Path, kept: str, state: str) -> None:
     rows = []
+    for text in ("first", "second"):
+        for i in range(40):
+            (seed / f"src/m{i}.py").write_text(f"{text} {i}\n")
+        written = commit(lab, seed, text)
+        rows += [json.dumps({"body": f"{text} of number {i}", "paths": [f"src/m{i}.py"], "commit": written}) for i in range(40)]
+    lab.git(seed, "checkout", "-q", "topic")
     for i in range(40):
-        (seed / f"t{i}.py").write_text(f"{i}\n")
-        rows.append(f'{{"body": "number {i} of the topic", "paths": ["t{i}.py"], "commit": "{commit(lab, seed, f"t{i}")}"}}')
-    rows += [f'{{"body": "number {i} of the main line", "paths": ["t{i}.py"], "commit": "{lab.git(seed, "rev-parse", "main~3").strip()}"}}' for i in range(40)]
+        (seed / "t.py").write_text(f"{i}\n")
+        rows.append(json.dumps({"body": f"number {i} of the topic", "paths": ["t.py"], "commit": commit(lab, seed, f"t{i}")}))
     lab.mem(seed, "remember", "--jsonl", "-", stdin="\n".join(rows))
     lab.git(seed, "checkout", "-q", "main")
     repo = cloned(lab, seed, f"--filter={kept}", "--single-branch")
     before = objects(lab, repo)
-    assert len(lab.json(repo, "list")) == 83
-    assert len(lab.json(repo, "list", "--at", "HEAD~3")) >= 40
-    assert len(lab.json(repo, "check", rc=(1,))["unknown"]) >= 1
+    assert len(lab.json(repo, "list")) == 123
+    then = {m["body"]: m["paths"][0]["state"] for m in lab.json(repo, "list", "--at", "HEAD~1")}
+    assert {then[f"first of number {i}"] for i in range(40)} == {state}
+    assert lab.json(repo, "check", rc=(1,))["complete"] is True
     assert objects(lab, repo) == before
 
 
@@ -167,3 +173,24 @@ def test_names_from_before_the_begin_of_a_shallow_history_are_said_to_be_missing
     for argv, said in ((["src/b.py"], True), (["src"], True), (["new.py"], False)):
         done = lab.run(repo, sys.executable, "-m", "gitmem", "why", *argv)
         assert (f"git cannot read the history of '{argv[0]}' (shallow clone)" in done.stderr) is said and done.stderr.count("\n") == said, done.stderr
+
+
+def test_names_are_known_where_only_the_files_are_not_here(lab: Lab, seed: pathlib.Path) -> None:
+    """A clone without files has every directory, so it knows which content a name has."""
+    lab.mem(seed, "remember", "of a whole file", "--commit", "HEAD~2", "--path", "src/a.py")
+    (seed / "odd:1").write_text("one\n")
+    commit(lab, seed, "a name that looks like lines")
+    repo = cloned(lab, seed, "--filter=blob:none", "--no-checkout")
+    before = objects(lab, repo)
+    (whole,) = [m for m in lab.json(repo, "list", "--at", "HEAD~3") if m["body"] == "of a whole file"]
+    assert whole["paths"][0]["state"] == "same"
+    for path in ("src/a.py", "src/a.py:2", "odd:1"):
+        about(lab, repo, f"noted here about {path}", path, at="HEAD" if path == "odd:1" else "HEAD~3")
+    about(lab, seed, "noted there", "src/a.py:2", at="HEAD~3")
+    notes = [json.loads(line) for line in lab.lines(repo)]
+    noted = {r["body"]: r["paths"][0] for r in notes if str(r.get("body")).startswith("noted here")}
+    (there,) = [json.loads(line)["paths"][0] for line in lab.lines(seed) if "noted there" in line]
+    assert noted["noted here about src/a.py:2"] == {k: v for k, v in there.items() if k != "content"} and there["content"]
+    assert noted["noted here about src/a.py"]["blob"] == there["blob"] and noted["noted here about odd:1"]["path"] == "odd:1"
+    written = set(lab.git(repo, "rev-list", "--objects", "--no-object-names", "refs/notes/mem/team").split())
+    assert objects(lab, repo) == before | written

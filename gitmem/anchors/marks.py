@@ -79,10 +79,7 @@ def _pipe(repo: Repo, diff: list[str], stdin: int, seconds: float) -> tuple[byte
 
 def partial(repo: Repo) -> bool:
     """Whether this is a partial clone, whose files may be on the remote only."""
-    try:
-        return any(name.endswith(".promisor") for name in os.listdir(os.path.join(repo.common_dir, "objects", "pack")))
-    except OSError:
-        return False
+    return repo.git.promised
 
 
 def ends(repo: Repo) -> set[str]:

@@ -68,7 +68,7 @@ def at(repo: Repo, cache: Cache, revision: str, path: str, seconds: float = PATI
         found.whole = found.whole and whole
     if found.kind and marks.ends(repo):
         oldest = found.former[-1] if found.kind == "blob" and found.former else found.now
-        found.whole = found.whole and not any(repo.git.ids([f"{commit}:{oldest}" for commit in sorted(marks.ends(repo))]))
+        found.whole = found.whole and not any(repo.git.entries([(commit, oldest) for commit in sorted(marks.ends(repo))]))
     found.late = not found.whole and time.monotonic() >= end
     found.cut = "" if found.whole or found.late else where.PARTIAL if marks.partial(repo) else where.SHALLOW if marks.ends(repo) else ""
     found.former = [name for name in dict.fromkeys([*found.former, *_kept(cache, revision, found.now or path)]) if name not in (path, found.now)]

@@ -54,6 +54,8 @@ class Git:
         self.until: float | None = None  # monotonic time after which a call is ended and counts as failed; None: git takes the time it needs
         self._objects: Objects | None = None
         self._names: Objects | None = None
+        self._local: Objects | None = None
+        self._withheld: set[tuple[str, str]] = set()
 
     def start(self, args: Iterable[str], env: dict[str, str] | None = None, **pipes: object) -> subprocess.Popen[bytes]:
         """A running git process; the caller closes it. `env` is added to the environment."""
@@ -104,6 +106,21 @@ class Git:
         return bool(self.text("config", "--get-regexp", r"^(extensions\.partialclone|remote\..*\.promisor)$", ok=(0, 1)))
 
     @property
+    def promised(self) -> bool:
+        """The same, as far as files tell: whether a pack came from such a remote. Costs no process."""
+        try:
+            return any(name.endswith(".promisor") for name in os.listdir(os.path.join(self.common_dir, "objects", "pack")))
+        except OSError:
+            return False
+
+    @property
+    def local(self) -> Objects:
+        """An object reader that fetches nothing: to it, what a partial clone lacks is not there."""
+        if self._local is None:
+            self._local = Objects(self, env=NO_FETCH) if self.promised else self.objects
+        return self._local
+
+    @property
     def objects(self) -> Objects:
         """The open object reader of this repository."""
         if self._objects is None:
@@ -119,7 +136,7 @@ class Git:
 
     def withheld(self, revision: str, name: str) -> bool:
         """Whether `entries`, asked about it, could not tell what lies there: a partial clone has the commit and not its directories."""
-        return self._names is not None and _within(revision, name) in self._names.withheld
+        return (revision, name) in self._withheld
 
     def here(self, ids: Iterable[str]) -> set[str]:
         """Those of these full object ids that are in this repository; nothing is fetched."""
@@ -132,37 +149,43 @@ class Git:
     def entries(self, asked: Sequence[tuple[str, str]]) -> list[str]:
         """The object id of what lies under each (revision, name), "" for nothing. "." is the top; of a submodule it is the commit.
 
-        Of submodules, and of names with line breaks, trees are read: their paths have no object here, or cannot be asked for.
+        Of submodules, of names with line breaks, and in a partial clone, trees are read: their paths have no object here, or cannot be asked for.
         """
+        if self.promised:
+            listed = self._listed(set(asked))
+            return [listed.get(one, "") for one in asked]
         revisions = list(dict.fromkeys(revision for revision, _ in asked))
-        names = [_within(revision, name) for revision, name in asked]
+        names = [f"{revision}:{name}" if name != "." else f"{revision}^{{tree}}" for revision, name in asked]
         found = self.ids([*names, *(f"{revision}:.gitmodules" for revision in revisions)]) if asked else []
         linked = {revision for revision, id in zip(revisions, found[len(asked) :], strict=True) if id}
         open_ = {(revision, name) for (revision, name), id in zip(asked, found[: len(asked)], strict=True) if not id and name and (revision in linked or "\n" in name)}
-        listed = self._listed(open_) if open_ and not self.partial else {}
+        listed = self._listed(open_) if open_ else {}
         return [id or listed.get(one, "") for one, id in zip(asked, found, strict=False)]
 
     def _listed(self, asked: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """{(revision, name): object id}, by reading the trees above each name, those of one depth together."""
         out: dict[tuple[str, str], str] = {}
-        level = {(revision, name): f"{revision}^{{tree}}" for revision, name in sorted(asked)}
+        level = {one: f"{one[0]}^{{tree}}" for one in sorted(asked) if one[1]}
         depth = 0
         while level:
             trees = list(dict.fromkeys(level.values()))
-            rows = {tree: _rows(found[2], len(found[0]) // 2) if found and found[1] == "tree" else {} for tree, found in zip(trees, self.objects.get_many(trees), strict=True)}
+            found = dict(zip(trees, self.local.get_many(trees), strict=True))
+            if self.promised:
+                self._withheld.update(one for one, tree in level.items() if found[tree] is None)
+            rows = {tree: _rows(got[2], len(got[0]) // 2) if got and got[1] == "tree" else {} for tree, got in found.items()}
             parts = {one: one[1].encode("utf-8", "surrogateescape").split(b"/") for one in level}
             ids = {one: rows[tree].get(parts[one][depth], "") for one, tree in level.items()}
-            out.update((one, id) for one, id in ids.items() if depth + 1 == len(parts[one]))
+            out.update((one, got[0]) for one, tree in level.items() if one[1] == "." and (got := found[tree]))
+            out.update((one, id) for one, id in ids.items() if depth + 1 == len(parts[one]) and one[1] != ".")
             level = {one: id for one, id in ids.items() if id and depth + 1 < len(parts[one])}
             depth += 1
         return out
 
     def close(self) -> None:
         """End the object readers; a later read opens new ones."""
-        for reader in (self._objects, self._names):
-            if reader is not None:
-                reader.close()
-        self._objects = self._names = None
+        for reader in {r for r in (self._objects, self._names, self._local) if r is not None}:
+            reader.close()
+        self._objects = self._names = self._local = None
 
 
 def _rows(tree: bytes, size: int) -> dict[bytes, str]:
@@ -176,11 +199,6 @@ def _rows(tree: bytes, size: int) -> dict[bytes, str]:
     return out
 
 
-def _within(revision: str, name: str) -> str:
-    """The expression for what lies under a name at a revision; "." is the top."""
-    return f"{revision}:{name}" if name != "." else f"{revision}^{{tree}}"
-
-
 class Objects:
     """Reads objects by any revision expression through one `git cat-file --batch`."""
 
@@ -188,7 +206,6 @@ class Objects:
         self._git, self._mode, self._env = git, mode, env
         self._content = mode == "--batch"
         self._ended = 0  # how many names have ended git
-        self.withheld: set[str] = set()  # names of which only the remote of a partial clone can tell: it did not give their directories
         self._here: dict[str, bool] | None = None  # in a partial clone that lacks something: whether an id is here, so that no other ends git
         self._trees: dict[str, str] = {}  # {commit: its tree}
         self._process = self._start()
@@ -238,8 +255,6 @@ class Objects:
             answers.append(None)
             if self._here is None and self._git.partial:
                 self._here = {}
-            if self._here is not None and self._served([culprit], self._here) == [culprit]:
-                self.withheld.add(culprit)
         return answers
 
     def _served(self, names: list[str], here: dict[str, bool]) -> list[str]:
@@ -256,8 +271,6 @@ class Objects:
         for name in names:
             root = roots.get(name, "")
             tree = self._trees.get(root, "") if ":" in name or name.endswith("^{tree}") else ""
-            if tree and not here[tree]:
-                self.withheld.add(name)
             out.append(name if not root or (here[root] and (not tree or here[tree])) else "no such object")
         return out
 

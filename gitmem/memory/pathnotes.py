@@ -3,7 +3,8 @@
 A path may be written "FILE:10-20" or "FILE:10"; a file or directory whose real
 name ends so wins. Promise: what was noted before stays as it is; one path with
 lines that are not there stops no other. Two git processes however many paths,
-and one more where there are lines. Of a path that is not there nothing is wrong:
+and one more where there are lines; of a file that a partial clone does not have
+the blob is noted, and nothing fetched for what its lines say. Of a path that is not there nothing is wrong:
 a memory may be about what is gone, or yet to come; a range that no file can have is.
 """
 
@@ -34,7 +35,7 @@ def note(repo: Repo, paths: Sequence[tuple[str, dict[str, str]]]) -> list[str]:
         if blob:
             paths[i][1]["blob"] = blob
     lined = [i for i in missing if paths[i][1].get("blob") and lineanchor.parse(paths[i][1].get("lines", ""))]
-    for i, found in zip(lined, repo.git.objects.get_many([paths[i][1]["blob"] for i in lined]) if lined else [], strict=True):
+    for i, found in zip(lined, repo.git.local.get_many([paths[i][1]["blob"] for i in lined]) if lined else [], strict=True):
         entry = paths[i][1]
         if found is not None:
             wrong[i] = _content(entry, found[1], found[2])
@@ -72,8 +73,7 @@ def _range(name: str, lines: str) -> str:
 
 def _there(repo: Repo, names: Sequence[tuple[str, str]]) -> list[bool]:
     """Whether each (commit, name) is a file or a directory, there or in the work tree."""
-    asked = [f"{commit}:{name.rstrip('/')}" for commit, name in names if commit and name]
-    found = iter(repo.git.ids(asked) if asked else [])
+    found = iter(repo.git.entries([(commit, name.rstrip("/") or ".") for commit, name in names if commit and name]))
     return [bool(name) and (bool(next(found) if commit else "") or bool(repo.top and os.path.lexists(os.path.join(repo.top, name)))) for commit, name in names]
 
 

@@ -78,7 +78,7 @@ def target(store: Store, text: str, at: str = "") -> Target:
             path = store.repo.path_in_tree(name).rstrip("/") or "."
         except MemError:
             return False
-        return path == "." or bool(store.repo.top and os.path.lexists(os.path.join(store.repo.top, path))) or bool(store.repo.git.ids([f"{revision}:{path}"])[0])
+        return path == "." or bool(store.repo.top and os.path.lexists(os.path.join(store.repo.top, path))) or bool(store.repo.git.entries([(revision, path)])[0])
 
     name, lines = lineanchor.split(text)
     if lines and not is_there(text):
