@@ -294,6 +294,21 @@ def test_what_no_search_can_tell_is_not_called_fine_and_no_search_is_advised(lab
     odd = "bad\udcff"
     write(lab, repo, odd, "text\n")
     id = about(lab, repo, "about a name that is no text", odd)
+    for argv in (["check"], ["check", "--since", "HEAD~1"]):
+        done = lab.run(repo, sys.executable, "-m", "gitmem", *argv)
+        assert done.returncode == 0 and not done.stderr and "1 not compared" in done.stdout and id[:8] in done.stdout and "edit ID --path" in done.stdout
+    assert "nobody can tell" in lab.mem(repo, "bisect", id, rc=(1,))
+    found = lab.json(repo, "check")
+    assert [m["id"] for m in found["not_compared"]] == [id] and not found["unknown"] and not found["stale"]
+    lab.mem(repo, "edit", id, "--path", ".")
+    assert lab.json(repo, "check")["not_compared"] == []
+
+
+def test_what_was_renamed_to_a_name_that_is_no_text_does_not_pass_until_the_memory_names_something_else(lab: Lab, repo: pathlib.Path) -> None:
+    id = about(lab, repo, "about the parser", "parser.py")
+    lab.git(repo, "mv", "parser.py", "bad\udcff")
+    lab.git(repo, "commit", "-q", "-m", "odd")
     done = lab.run(repo, sys.executable, "-m", "gitmem", "check")
     assert done.returncode == 1 and "cannot check 1 memory" in done.stderr and "edit ID --path" in done.stderr and "goes on" not in done.stderr
-    assert "nobody can tell" in lab.mem(repo, "bisect", id, rc=(1,))
+    lab.mem(repo, "edit", id, "--path", ".")
+    assert check(lab, repo) == (0, [], [])

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from .. import render
-from ..anchors import where
+from ..anchors import drift, where
 from ..engine import standing
 from ..memory import listing
 from ..timeline import bisect, gate, taught, why
@@ -250,6 +250,9 @@ def check_command(
                 "`git mem index` goes on where an answer stopped" if any(standing.WAITING in _reasons(m) for m in unknown) else "`git mem list --json` has the reasons; `git mem edit ID --path` names what can be compared")
     if not found["complete"]:
         refused("cannot check all memories: notes could not be read, and what they hold is not known", "`git mem doctor` looks at the notes; in a partial clone the remote has them")
+    if found["not_compared"]:
+        write(f"{len(found['not_compared'])} not compared, {drift.NO_NAME}; `git mem edit ID --path` names something else, for example the directory:")
+        render.listing(found["not_compared"])
     if passed:
         write(f"no memory became stale{when_}; {found['checked']} name a path" if since else f"no memory is stale; {found['checked']} name a path")
     return 0 if passed else 1

@@ -7,8 +7,10 @@ Memories of branches that HEAD does not contain are not asked about.
 
 Promise: it fails closed. What nobody can tell (a shallow clone does not have the
 commit a memory is about, or where a path went) is listed as unknown and does
-not pass. A path that is as noted passes, whatever else is not known. Where notes
-cannot be read, nothing passes: the memories in them are not even counted.
+not pass. A path that is as noted passes, whatever else is not known; one that never
+can be compared (its name is not UTF-8, so the record has neither name nor content)
+is told and stops nobody. Where notes cannot be read, nothing passes: the memories in
+them are not even counted.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from ..store import Store
 
 PATIENCE = 60.0  # seconds git may look for renames
 # Unknown, and no wonder: nobody ever knew what was there, there is no history, or the memory is not about this one as far as anybody knows.
-_HARMLESS = (drift.NO_BLOB, standing.UNBORN, where.ABSENT)
+_HARMLESS = (drift.NO_BLOB, drift.NO_NAME, standing.UNBORN, where.ABSENT)
 
 
 def check(store: Store, since: str = "") -> dict[str, Any]:
@@ -40,10 +42,12 @@ def check(store: Store, since: str = "") -> dict[str, Any]:
         states = drift.states(repo, cache, [asked for _, asked in places], head, PATIENCE)
         stale: list[tuple[int, drift.Wanted]] = []
         unknown: set[int] = set()
+        never: set[int] = set()
         for (row, asked), state in zip(places, states, strict=True):
             stand = stands.get(asked[0])
             if state.state == standing.UNKNOWN:
                 unknown.update({row} if state.reason not in _HARMLESS else ())
+                never.update({row} if state.reason == drift.NO_NAME else ())
             elif state.state in drift.STALE:
                 if stand is not None and stand.state == where.UNKNOWN and stand.reason not in _HARMLESS:
                     unknown.add(row)
@@ -55,7 +59,8 @@ def check(store: Store, since: str = "") -> dict[str, Any]:
             unknown |= open_
         unknown -= rows
         return {"since": {"name": since, "commit": before} if since else None, "head": head or None, "checked": count, "shallow": asof.shallow(repo),
-                "stale": _objects(store, cache, rows, stands), "unknown": _objects(store, cache, unknown, stands)}
+                "stale": _objects(store, cache, rows, stands), "unknown": _objects(store, cache, unknown, stands),
+                "not_compared": _objects(store, cache, never - rows - unknown, stands)}
 
     found, fresh = store.with_cache(read)
     return {**found, "complete": fresh and not any(notes.missing for _, notes in store.sources)}
