@@ -319,6 +319,22 @@ def test_a_directory_is_known_under_its_former_names(lab: Lab, repo: pathlib.Pat
         lab.mem(repo, "index")
 
 
+def test_a_name_that_only_another_branch_has_is_said_to_be_there(lab: Lab, repo: pathlib.Path) -> None:
+    about(lab, repo, "of the directory", "src/")
+    lab.git(repo, "checkout", "-q", "-b", "topic")
+    lab.git(repo, "mv", "src", "lib")
+    lab.git(repo, "commit", "-q", "-m", "moved")
+    lab.git(repo, "checkout", "-q", "main")
+    for path in ("lib", "lib/parser.py"):
+        done = lab.run(repo, sys.executable, "-m", "gitmem", "why", path)
+        assert done.returncode == 1 and f"'{path}' is not at HEAD, and on 'topic': `--at topic` asks there" in done.stderr
+        assert found(repo, path, at="topic")
+    for argv in (["src"], ["no/such"], ["lib", "--at", "topic"]):
+        assert "asks there" not in lab.run(repo, sys.executable, "-m", "gitmem", "why", *argv).stderr
+    about(lab, repo, "of a directory to come", "lib/")
+    assert "asks there" not in lab.run(repo, sys.executable, "-m", "gitmem", "why", "lib").stderr
+
+
 def test_what_cannot_be_known_is_said_with_its_reason(lab: Lab, repo: pathlib.Path) -> None:
     unborn = lab.repo("unborn", 0)
     (unborn / "a.py").write_text(CODE)

@@ -35,6 +35,7 @@ _ORDER = (LINE, FILE, FORMER, COMMIT, INSIDE, ABOVE)
 _OF_LINES = (LINE, COMMIT, FILE, FORMER, INSIDE, ABOVE)  # where lines are asked about, who wrote them tells more than the file
 _BINARY = 8000  # bytes in which git looks for a NUL
 _LARGE = 4_000_000  # bytes of a file that is blamed whole
+_BRANCHES = 64  # that are looked at for a path which is not at HEAD
 
 
 class Line:
@@ -151,6 +152,8 @@ def _answer(store: Store, cache: Cache, past: then.Then | None, asked: Target, a
     if lines and not past and standing.slot_of(cache, head) is None:
         where.stands(repo, cache, reanchor.anchors(cache), head)  # finds what was squashed into the commits that wrote the lines
     found.by_commits(lines)
+    if not named.kind and not past and not found.names_it() and (branch := _branch_with(store, asked.path)):
+        store.warn(f"hint: '{asked.path}' is not at HEAD, and on '{branch}': `--at {branch}` asks there")
     stands = dict(past.stands) if past else where.stands(repo, cache, found.anchors(), head)
     rows = found.ranked(stands)
     chosen = rows[:limit]
@@ -260,6 +263,10 @@ class _Found:
             for commit in () if row in self._told else sorted(owners[anchor], key=lambda c: wrote[c]):
                 self._add(row, COMMIT, commit=commit, lines=wrote[commit])
 
+    def names_it(self) -> bool:
+        """Whether some of it names the path itself, or what is in it."""
+        return any(reason["by"] in (LINE, FILE, FORMER, INSIDE) for reasons in self.why.values() for reason in reasons)
+
     def anchors(self) -> set[str]:
         """The commits that what was found is about."""
         rows = self.cache.db.execute("SELECT DISTINCT anchor FROM memory WHERE row IN (SELECT value FROM json_each(?))", (json.dumps(sorted(self.why)),))
@@ -296,6 +303,14 @@ def standing_at(cache: Cache, commits: Iterable[str]) -> dict[str, set[str]]:
                 found |= owners[new]
                 ask.add(old)
     return owners
+
+
+def _branch_with(store: Store, path: str) -> str:
+    """The branch with the newest commit that has the path, "" where none has."""
+    git = store.repo.git
+    rows = [row.split(" ") for row in git.text("for-each-ref", f"--count={_BRANCHES}", "--sort=-committerdate", "--format=%(objectname) %(refname:short) %(symref)", "refs/heads", "refs/remotes").splitlines()]
+    ids = git.entries([(tip, path) for tip, _, _ in rows])
+    return next((name for (_, name, other), id in zip(rows, ids, strict=True) if id and not other), "")
 
 
 # Who wrote the lines
