@@ -163,6 +163,23 @@ def test_a_message_is_captured_without_paths_where_directories_would_be_fetched(
     assert item["paths"] == []
 
 
+def test_decisions_are_noted_at_head_where_directories_would_be_fetched(lab: Lab, seed: pathlib.Path) -> None:
+    (seed / "docs/adr").mkdir(parents=True)
+    (seed / "docs/adr/0001-b.md").write_text("# 1. Keep b\n\n## Status\n\nAccepted\n\n## Decision\n\nWe keep b beside a because the importer reads both.\n")
+    decided = commit(lab, seed, "decided")
+    (seed / "later").write_text("x\n")
+    commit(lab, seed, "later")
+    for kept, known in (("blob:none", True), ("tree:0", False)):
+        shutil.rmtree(lab.root / "clone", ignore_errors=True)
+        repo = cloned(lab, seed, f"--filter={kept}")
+        before = objects(lab, repo)
+        done = lab.run(repo, sys.executable, "-m", "gitmem", "import", "adr")
+        assert done.returncode == 0 and ("noted at HEAD" in done.stderr) is not known, done.stderr
+        (item,) = [m for m in lab.json(repo, "list") if "importer" in m["body"]]
+        assert item["anchor"]["commit"] == (decided if known else head(lab, repo))
+        assert objects(lab, repo) == before | set(lab.git(repo, "rev-list", "--objects", "--no-object-names", "refs/notes/mem/team").split())
+
+
 def test_names_from_before_the_begin_of_a_shallow_history_are_said_to_be_missing(lab: Lab, seed: pathlib.Path) -> None:
     lab.git(seed, "mv", "src/a.py", "src/b.py")
     commit(lab, seed, "another name")

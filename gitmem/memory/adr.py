@@ -234,12 +234,15 @@ def _former(store: Store, ids: list[str]) -> memories.Found | None:
 
 
 def _last_commits(store: Store, places: list[str]) -> dict[str, tuple[str, str]]:
-    """{file: (the commit that changed it last, its time)}, in one call of git."""
+    """{file: (the commit that changed it last, its time)}, in one call of git; of files that are not in it, nobody knows."""
     if not store.repo.head():
         return {}
     mark = os.urandom(8).hex()
-    raw = store.repo.git.run("log", "--no-merges", "--no-renames", "--no-show-signature", "--no-notes", "-z", "--name-only", f"--format={mark}%H %cI%x00", "HEAD", "--",
-                             *(f":(top,literal){place}" for place in places), ok=(0, 128)).decode("utf-8", "surrogateescape")
+    out, whole = store.repo.git.limited(None, "log", "--no-merges", "--no-renames", "--no-show-signature", "--no-notes", "-z", "--name-only", f"--format={mark}%H %cI%x00", "HEAD", "--",
+                                        *(f":(top,literal){place}" for place in places))
+    if not whole and store.repo.git.promised:
+        store.warn("warning: which commits wrote some decisions is not known (partial clone): they are noted at HEAD")
+    raw = out[: out.rfind(b"\0") + 1].decode("utf-8", "surrogateescape")
     found: dict[str, tuple[str, str]] = {}
     for part in raw.split(mark)[1:]:
         about, *names = part.split("\0")
