@@ -163,6 +163,16 @@ def test_a_message_is_captured_without_paths_where_directories_would_be_fetched(
     assert item["paths"] == []
 
 
+def test_a_commit_that_is_not_here_is_none(lab: Lab, seed: pathlib.Path) -> None:
+    topic = head(lab, seed, "topic")
+    repo = cloned(lab, seed, "--filter=tree:0", "--single-branch")
+    before = objects(lab, repo)
+    for argv in (["list", "--at", topic], ["diff", topic], ["check", "--since", topic], ["remember", "text", "--commit", topic]):
+        done = lab.run(repo, sys.executable, "-m", "gitmem", *argv)
+        assert done.returncode == 1 and f"no commit '{topic}'" in done.stderr, (argv, done.stderr)
+        assert objects(lab, repo) == before, argv
+
+
 def test_decisions_are_noted_at_head_where_directories_would_be_fetched(lab: Lab, seed: pathlib.Path) -> None:
     (seed / "docs/adr").mkdir(parents=True)
     (seed / "docs/adr/0001-b.md").write_text("# 1. Keep b\n\n## Status\n\nAccepted\n\n## Decision\n\nWe keep b beside a because the importer reads both.\n")

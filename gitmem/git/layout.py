@@ -42,14 +42,14 @@ class Repo:
         return [head for head in dict.fromkeys(found) if head][:HEADS]
 
     def commit(self, revision: str) -> str | None:
-        """The full id of the commit a revision names, None where it names none."""
+        """The full id of the commit a revision names, None where it names none here; nothing is fetched."""
         if not revision or revision.startswith("-") or not revision.isprintable():
             return None  # also lone surrogates, which no pipe takes
         if revision.startswith(":/"):  # to its end a part of a message: nothing may be added
             return self.git.text("rev-parse", "-q", "--verify", revision, ok=(0, 1, 128)) or None
         if "@{" in revision or ":" in revision:  # a reflog that is too short ends `cat-file`
             return self.git.text("rev-parse", "-q", "--verify", revision + "^{commit}", ok=(0, 1, 128)) or None
-        found = self.git.objects.get(revision + "^{commit}")
+        found = self.git.local.get(revision + "^{commit}")
         return found[0] if found else None
 
     def branch(self) -> str:
