@@ -173,6 +173,23 @@ def test_a_commit_that_is_not_here_is_none(lab: Lab, seed: pathlib.Path) -> None
         assert objects(lab, repo) == before, argv
 
 
+def test_changing_a_memory_fetches_no_commit_that_it_is_about(lab: Lab, seed: pathlib.Path) -> None:
+    about(lab, seed, "tried on the branch", at="topic")
+    rows = "\n".join(json.dumps({"body": f"number {i} " + "long " * 400, "commit": head(lab, seed, "topic")}) for i in range(80))
+    lab.mem(seed, "remember", "--jsonl", "-", stdin=rows)  # more than one note holds
+    repo = cloned(lab, seed, "--filter=blob:none", "--single-branch")
+    before = objects(lab, repo)
+    ids = {m["body"].split(" long")[0]: m["id"] for m in lab.json(repo, "list", "--all")}
+    lab.mem(repo, "edit", ids["tried on the branch"], "-m", "tried there")
+    lab.mem(repo, "supersede", ids["number 1"], "another one")
+    lab.mem(repo, "forget", ids["number 70"])
+    written = set(lab.git(repo, "rev-list", "--objects", "--no-object-names", "refs/notes/mem/team").split())
+    assert objects(lab, repo) == before | written
+    lab.mem(repo, "sync")
+    lab.mem(seed, "list")  # the other side reads what was written there
+    assert {"tried there", "another one"} <= {m["body"] for m in lab.json(seed, "list", "--all")}
+
+
 def test_decisions_are_noted_at_head_where_directories_would_be_fetched(lab: Lab, seed: pathlib.Path) -> None:
     (seed / "docs/adr").mkdir(parents=True)
     (seed / "docs/adr/0001-b.md").write_text("# 1. Keep b\n\n## Status\n\nAccepted\n\n## Decision\n\nWe keep b beside a because the importer reads both.\n")

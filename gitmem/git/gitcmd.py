@@ -262,11 +262,11 @@ class Objects:
         roots = {name: root for name in names if len(root := name.partition(":")[0].partition("^")[0]) >= 40 and _HEX.issuperset(root)}
         self._look(roots.values(), here)
         commits = {root for name, root in roots.items() if name != root and here[root] and root not in self._trees}
-        if commits:
+        if commits:  # their trees: git ends where it has to look into one that is not here
             stdin = "".join(f"{id}\n" for id in sorted(commits)).encode()
-            rows = self._git.run("log", "--no-walk=unsorted", "--no-show-signature", "--format=%H %T", "--stdin", stdin=stdin, ok=(0, 128)).decode().split()
+            rows = self._git.run("log", "--no-walk=unsorted", "--no-show-signature", "--format=%H %T", "--stdin", stdin=stdin, ok=(0, 128), env=NO_FETCH).decode().split()
             self._trees.update({**dict.fromkeys(commits, ""), **dict(zip(rows[::2], rows[1::2], strict=True))})
-            self._look(filter(None, self._trees.values()), here)
+        self._look((tree for root in roots.values() if (tree := self._trees.get(root))), here)
         out = []
         for name in names:
             root = roots.get(name, "")
@@ -275,8 +275,8 @@ class Objects:
         return out
 
     def _look(self, ids: Iterable[str], here: dict[str, bool]) -> None:
-        """Adds to `here` whether each id is here."""
-        asked = set(ids) - here.keys()
+        """Adds to `here` whether each id is here; what was not may have come since."""
+        asked = {id for id in ids if not here.get(id)}
         found = self._git.here(asked)
         here.update((id, id in found) for id in asked)
 

@@ -48,7 +48,8 @@ class TreeEdit:
 
     def anchor_of(self, key: str) -> str:
         """The anchor a note's key stands for: of a continuation its commit ("" for none, or PURGED), else the key itself."""
-        found = self._git.objects.get(key)
+        # A commit that a partial clone does not have is not fetched for its name; the key of a continuation that this tree keeps alive is.
+        found = self._git.local.get(key) or (self._git.objects.get(key) if self._tree.has_key(key) else None)
         words = found[2].split() if found and found[1] == "blob" and len(found[2]) < 200 and found[2].startswith(b"git mem continuation\n") else []
         if len(words) == 5 and words[4].isdigit():
             anchor = words[3].decode("ascii", "replace")
@@ -119,7 +120,7 @@ class TreeEdit:
 
     def _last(self, anchor: str) -> int:
         """The last continuation an anchor has, by doubling and halving: any one may be appended to."""
-        known = anchor not in ("", PURGED) and self._git.objects.get(anchor) is not None
+        known = anchor not in ("", PURGED) and self._git.local.get(anchor) is not None
         low = 0 if known else 1  # a commit that is not here cannot keep a note through `git notes prune`
 
         def there(n: int) -> bool:
