@@ -190,6 +190,14 @@ def test_changing_a_memory_fetches_no_commit_that_it_is_about(lab: Lab, seed: pa
     assert {"tried there", "another one"} <= {m["body"] for m in lab.json(seed, "list", "--all")}
 
 
+def test_a_revision_that_a_shallow_clone_lacks_is_refused_with_the_way_to_it(lab: Lab, seed: pathlib.Path) -> None:
+    repo = cloned(lab, seed, "--depth=2")
+    (id,) = [m["id"] for m in lab.json(seed, "list") if m["body"] == "the directory is flat"]
+    for argv in (["log", "HEAD~3..HEAD"], ["remember", "text", "--commit", "HEAD~3"], ["list", "--at", "HEAD~3"], ["bisect", id]):
+        done = lab.run(repo, sys.executable, "-m", "gitmem", *argv)
+        assert done.returncode == 1 and "this is a shallow clone: `git fetch --unshallow`" in done.stderr, (argv, done.stderr)
+
+
 def test_decisions_are_noted_at_head_where_directories_would_be_fetched(lab: Lab, seed: pathlib.Path) -> None:
     (seed / "docs/adr").mkdir(parents=True)
     (seed / "docs/adr/0001-b.md").write_text("# 1. Keep b\n\n## Status\n\nAccepted\n\n## Decision\n\nWe keep b beside a because the importer reads both.\n")

@@ -97,6 +97,11 @@ def shallow(repo: Repo) -> bool:
     return os.path.exists(os.path.join(repo.common_dir, "shallow"))
 
 
+def hint(repo: Repo) -> str:
+    """What helps where a commit is not here; "" where nothing is known to."""
+    return "this is a shallow clone: `git fetch --unshallow` brings the rest of the history" if shallow(repo) else ""
+
+
 def reason_of(cache: Cache, found: Known) -> str:
     """Why some memories are left out although they may belong there; "" where none is."""
     unsure = {a: why for a, why in found.unsure.items() if why != where.ABSENT}  # a commit that nobody here has is not in this history, as far as anybody knows

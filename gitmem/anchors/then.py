@@ -223,8 +223,7 @@ def commit_of(store: Store, revision: str) -> str:
     """The full id of the commit that a revision names. Raises MemError."""
     found = store.repo.commit(revision)
     if not found:
-        shallow = asof.shallow(store.repo)
-        raise MemError(f"no commit '{revision[:80]}' in this repository", hint="this is a shallow clone: `git fetch --unshallow` brings the rest of the history" if shallow else "")
+        raise MemError(f"no commit '{revision[:80]}' in this repository", hint=asof.hint(store.repo))
     return found
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..anchors import names, reanchor, revive, then, where
+from ..anchors import asof, names, reanchor, revive, then, where
 from ..core.errors import GitFailed, MemError
 from ..engine import comeback, staleness
 from ..engine.cache import Cache
@@ -106,7 +106,7 @@ def log(store: Store, revisions: list[str], limit: int | None, paths: Sequence[s
     try:
         walk = store.repo.git.text("rev-list", *(revisions or ["HEAD"]), "--").split() if store.repo.head() or revisions else []
     except GitFailed as e:
-        raise MemError(f"no such revision or range: '{' '.join(revisions)}'", hint="write it as for `git log`") from e
+        raise MemError(f"no such revision or range: '{' '.join(revisions)}'", hint=asof.hint(store.repo) or "write it as for `git log`") from e
     order = {commit: i for i, commit in enumerate(walk)}
 
     def read(cache: Cache) -> list[dict[str, Any]]:

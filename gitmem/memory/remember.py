@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..anchors import marks
+from ..anchors import asof, marks
 from ..core import fold, record, redact
 from ..core.errors import MemError, Refused
 from ..engine import index
@@ -151,7 +151,7 @@ def _check(store: Store, draft: dict[str, Any], place: int, secrets: bool, commi
     anchor = commits[wanted]
     if anchor is None:
         if wanted != "HEAD":
-            raise Refused(f"no commit '{wanted[:80]}' in this repository")
+            raise Refused(f"no commit '{wanted[:80]}' in this repository", hint=asof.hint(store.repo))
         anchor = ""  # no commit yet
     created = draft.get("created_at")
     if created is not None and not isinstance(created, str):

@@ -106,8 +106,7 @@ class _Search:
         inside = [c for a in self.anchors for c in dict.fromkeys([stands[a].into or stands[a].commit, *ways[a]]) if line.contains(c)]
         if not inside:
             why = next((stands[a].reason or stands[a].state for a in self.anchors), where.NOWHERE)
-            hint = "`git fetch --unshallow` brings the rest of the history" if asof.shallow(self.repo) else ""
-            raise MemError(f"this history does not have the commit the memory is about ({why})", hint=hint)
+            raise MemError(f"this history does not have the commit the memory is about ({why})", hint=asof.hint(self.repo))
         good = self._good(inside)
         return next((c for c in inside if good[c]), inside[0])
 
