@@ -63,7 +63,7 @@ def step(rng: random.Random, tree: Tree) -> Tree:
 def joined(rng: random.Random, base: Tree, ours: Tree, theirs: Tree) -> Tree:
     """A merge by name; where both sides changed one, either wins, so that some merges decide anew."""
     out = {}
-    for name in {*ours, *theirs}:
+    for name in sorted({*ours, *theirs}):
         one, two, was = ours.get(name), theirs.get(name), base.get(name)
         won = two if one == was else one if two == was else rng.choice((one, two))
         if won is not None:
@@ -225,6 +225,8 @@ def test_what_is_kept_for_a_head_is_what_git_says_wherever_head_came_from(lab: L
 
                 assert isinstance(store, Store)
                 assert aging.keep_up(store.repo, cache, [head], 60.0)
+                if seed % 2:  # the states of this HEAD stay, and one may come back to it
+                    cache.db.execute("INSERT OR IGNORE INTO former(slot, commit_id, ground) SELECT 100 + count(*), ?, '[]' FROM former", (head,))
                 rows = [row for (row,) in cache.db.execute("SELECT row FROM memory WHERE status = 0")]
                 kept = staleness.read(cache, rows, head)
                 fresh = {}

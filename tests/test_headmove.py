@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from places import Count, commit, full, kept, opened, same, squash, tell
 
-from gitmem.anchors import marks, patches, reanchor
+from gitmem.anchors import ancestry, marks, patches, reanchor
 from gitmem.engine import standing
 from gitmem.memory import remember
 from gitmem.store import Store, open_store
@@ -139,9 +139,11 @@ class History:
 
 
 @settings(max_examples=int(os.environ.get("GIT_MEM_HISTORIES", "12")), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(steps=st.lists(STEPS, min_size=8, max_size=28))
-def test_what_is_kept_after_each_move_is_what_git_says(steps: list[tuple[Any, ...]]) -> None:
-    with tempfile.TemporaryDirectory() as directory:
+@given(steps=st.lists(STEPS, min_size=8, max_size=28), far=st.sampled_from([1, 2, 1_000]))
+def test_what_is_kept_after_each_move_is_what_git_says(steps: list[tuple[Any, ...]], far: int) -> None:
+    """`far`: from how many commits on the states of the former HEAD stay."""
+    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ancestry, "FAR", far)
         world = History(pathlib.Path(directory))
         reference = _reference()(world.repo, world.env)
         store = open_store({}, str(world.repo))

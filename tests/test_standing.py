@@ -10,7 +10,7 @@ import pytest
 from conftest import Lab
 
 from gitmem import worker
-from gitmem.anchors import reanchor, where
+from gitmem.anchors import reanchor, slots, where
 from gitmem.engine import cache as cache_file
 from gitmem.engine import standing
 from gitmem.engine.cache import Cache
@@ -128,20 +128,20 @@ def test_each_worktree_has_the_states_of_its_own_head_and_a_former_head_leaves_n
 def test_a_commit_writes_only_the_states_that_changed() -> None:
     cache = cache_file.open_in_memory()
     stands = {f"{n:040x}": Stand(standing.REACHABLE, f"{n:040x}") for n in range(50)}
-    assert standing.keep(cache, "a" * 40, stands, ["a" * 40])
+    assert slots.keep(cache, "a" * 40, stands, ["a" * 40])
     before = cache.db.total_changes
     stands["f" * 40] = Stand(standing.UNMERGED, "f" * 40)
-    assert standing.keep(cache, "b" * 40, stands, ["b" * 40])
+    assert slots.keep(cache, "b" * 40, stands, ["b" * 40])
     assert cache.db.total_changes - before <= 4
     assert standing.slot_of(cache, "a" * 40) is None and len(standing.read(cache, stands, "b" * 40)) == 51
     before = cache.db.total_changes
-    assert standing.keep(cache, "b" * 40, stands, ["b" * 40]) and cache.db.total_changes == before
+    assert slots.keep(cache, "b" * 40, stands, ["b" * 40]) and cache.db.total_changes == before
 
 
 def test_an_anchor_that_no_memory_has_any_more_is_taken_out() -> None:
     cache = cache_file.open_in_memory()
-    standing.keep(cache, "a" * 40, {"c" * 40: Stand(standing.REACHABLE, "c" * 40), "d" * 40: Stand(standing.REACHABLE, "d" * 40)})
-    standing.keep(cache, "a" * 40, {"c" * 40: Stand(standing.SQUASHED, "c" * 40, "e" * 40)})
+    slots.keep(cache, "a" * 40, {"c" * 40: Stand(standing.REACHABLE, "c" * 40), "d" * 40: Stand(standing.REACHABLE, "d" * 40)})
+    slots.keep(cache, "a" * 40, {"c" * 40: Stand(standing.SQUASHED, "c" * 40, "e" * 40)})
     assert cache.db.execute("SELECT anchor, state, into_commit FROM stand").fetchall() == [("c" * 40, "squashed", "e" * 40)]
 
 

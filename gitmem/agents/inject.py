@@ -113,7 +113,7 @@ def for_files(call: Call, paths: Sequence[str]) -> None:
         marks = ",".join("?" * len(names))
         # By the name a memory has, and by the one that its file has now.
         sql = (f"SELECT m.row, m.anchor FROM memory m WHERE m.row IN (SELECT row FROM label WHERE kind = 'path' AND value IN ({marks})"
-               f" UNION SELECT row FROM pathstate WHERE slot = ? AND now <> '' AND now IN ({marks})) AND m.status = 0"
+               f" UNION SELECT row FROM pathstate JOIN place USING(spot) WHERE slot = ? AND now <> '' AND now IN ({marks})) AND m.status = 0"
                + (f" AND m.row IN ({only})" if only else "") + " ORDER BY m.at DESC, m.id LIMIT ?")
         rows = cache.db.execute(sql, (*names, staleness.slot_of(cache, here.head), *names, *args, SEEN)).fetchall()
         states = standing.read(cache, [anchor for _, anchor in rows if anchor], here.head)

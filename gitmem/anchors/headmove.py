@@ -13,6 +13,7 @@ open), and the full search for the few anchors that may have changed.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 
@@ -22,9 +23,9 @@ from ..engine.cache import Cache
 from ..engine.standing import REACHABLE, UNKNOWN, UNMERGED, Stand
 from ..git import refdirs
 from ..git.layout import Repo
-from . import marks, twins, where
-from .ancestry import Ancestry, Between, Walks, floor
-from .patches import Patches
+from . import lineage, marks, slots, twins, where
+from .ancestry import Ancestry, Ways, floor, near
+from .patches import LATER, Patches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,16 +45,24 @@ class Ground:
         self.tips = {tip for tip, ref in rows if ref.startswith(("refs/heads/", "refs/remotes/"))}
         self.tags = {ref.split(" ")[1] or tip for tip, ref in rows if ref.startswith("refs/tags/")} - self.tips
         self.main = set(marks.main_lines(repo))
-        kept = dict(cache.db.execute("SELECT commit_id, main FROM tip"))
-        self.before = {tip for tip, kind in kept.items() if kind != _TAG}
-        self.main_before = {tip for tip, kind in kept.items() if kind == _MAIN}
-        self.tags_before = {tip for tip, kind in kept.items() if kind == _TAG}
+        self._was(dict(cache.db.execute("SELECT commit_id, main FROM tip")))
         self.inside = set(cache.meta("inside").split()) if self.main == self.main_before else set()  # HEADs that a main line contains, as far as known
         self.shallow = os.path.exists(os.path.join(repo.common_dir, "shallow"))
         self.partial = marks.partial(repo)
         said = [_content(repo, "shallow"), _content(repo, "info", "grafts"), str(self.partial), *(f"{tip} {ref}" for tip, ref in rows if ref.startswith("refs/replace/"))]
         self.stamp = sha256(repr(said).encode()).hexdigest()
         self.same = cache.meta("ground") == self.stamp
+
+    def _was(self, kept: dict[str, int]) -> None:
+        self.before = {tip for tip, kind in kept.items() if kind != _TAG}
+        self.main_before = {tip for tip, kind in kept.items() if kind == _MAIN}
+        self.tags_before = {tip for tip, kind in kept.items() if kind == _TAG}
+
+    def since(self, kept: dict[str, int]) -> Ground:
+        """The same as seen from states that rest on something else, as `slots.ground` says."""
+        out = copy.copy(self)
+        out._was(kept)
+        return out
 
     def keep(self) -> None:
         """Writes what is so now; the caller owns the transaction."""
@@ -79,15 +88,29 @@ def _content(repo: Repo, *name: str) -> bytes:
         return b""
 
 
-class Move:
-    """HEAD went from `before`, whose states are kept, to `head`; both may be the same, where only memories or branches changed."""
+def begin(repo: Repo, cache: Cache, ground: Ground, heads: Collection[str], head: str, ways: Ways) -> tuple[str, int, Ground] | None:
+    """(HEAD whose states are nearest to those of `head`, their slot, what they rest on); None where nothing that is kept is of use. `heads`: those of all worktrees."""
+    kept, left = standing.slots(cache), slots.left(cache)
+    # From the states of this HEAD, else of one that no worktree has any more, else of any; where that is far, perhaps of one that was left before.
+    base = head if head in kept else next((c for c in (*(c for c in kept if c not in heads), *kept)), "")
+    if not base or not ground.same or not repo.commit(base):
+        return None
+    if head in left and base != head:
+        base = head
+    elif left and ways.between(repo, cache, base, head).far:
+        base = next((c for c in left if repo.commit(c) and near(repo, cache, c, head)), base)
+    ways.base[head] = base
+    return (base, kept[base], ground) if base in kept else (base, left[base], ground.since(slots.ground(cache, base)))
 
-    def __init__(self, repo: Repo, cache: Cache, ground: Ground, before: str, head: str, seconds: float, walks: Walks | None = None) -> None:
-        self.repo, self.cache, self.ground = repo, cache, ground
-        self.slot = standing.slots(cache)[before]
+
+class Move:
+    """HEAD went from `before`, whose states are kept under `slot`, to `head`; both may be the same, where only memories or branches changed."""
+
+    def __init__(self, repo: Repo, cache: Cache, ground: Ground, before: str, slot: int, head: str, seconds: float, ways: Ways) -> None:
+        self.repo, self.cache, self.ground, self.slot = repo, cache, ground, slot
         self.before, self.head = before, head
         self.patches = Patches(repo, cache, seconds)
-        self.between = Between.walk(repo.git, before, head, walks)
+        self.between = ways.between(repo, cache, before, head)
         self.gained = self.between.gained
         self.lost = self.between.lost
         self._ways: dict[str, list[str]] = {}
@@ -96,9 +119,8 @@ class Move:
 
     def changes(self, fresh: Iterable[str]) -> dict[str, Stand]:
         """{anchor: its new state} where it is another one. `fresh`: anchors of which records said something new."""
-        delta = json.dumps([*self.gained, *self.lost])
         inside = "SELECT value FROM json_each(?)"
-        touched = standing.rows(self.cache, self.slot, f"anchor IN ({inside}) OR commit_id IN ({inside}) OR into_commit IN ({inside})", delta, delta, delta) if self.gained or self.lost else {}
+        touched = standing.touching(self.cache, self.slot, {*self.gained, *self.lost})
         fresh = set(fresh)
         moved = where.joined(self.cache, {*self.gained, *self.lost, *fresh})
         kept = {**standing.rows(self.cache, self.slot, "state <> ?", REACHABLE), **touched}
@@ -115,11 +137,7 @@ class Move:
                 dropped.append(anchor)
             else:
                 ask.add(anchor)  # the commit that carried its change
-        left = self._dropped(dropped, out)
-        carried = twins.known(self.cache, left)
-        known = {a for a in left if a not in carried}
-        out.update(self._stands(known, self.lost))
-        ask |= left - known
+        out.update(self._stands(self._dropped(dropped, out)))
         ask |= self._reached({a for a, s in kept.items() if s.state in (UNMERGED, UNKNOWN)} - ask - out.keys())
         if ask:
             kept.update(standing.rows(self.cache, self.slot, f"anchor IN ({inside})", json.dumps(sorted(ask - kept.keys()))))
@@ -133,11 +151,11 @@ class Move:
         here = set(self._here(set(loose.values()))) if loose and not self.ground.partial else set(loose.values())
         return {a for a, commit in loose.items() if commit not in here}
 
-    def _stands(self, anchors: set[str], beyond: dict[str, list[str]] | None = None) -> dict[str, Stand]:
+    def _stands(self, anchors: set[str]) -> dict[str, Stand]:
         if not anchors:
             return {}
         self.patches.save()  # the search has a view of its own on what is known
-        return where.stands(self.repo, self.cache, anchors, self.head, max(self.patches.left(), 0.1), again=True, main=self._on_main(), beyond=beyond)
+        return where.stands(self.repo, self.cache, anchors, self.head, max(self.patches.left(), 0.1), again=True, main=self._on_main(), beyond=(self.before, self.lost))
 
     def _on_main(self) -> Collection[str]:
         """What HEAD left behind, where that lies on a main line."""
@@ -165,8 +183,10 @@ class Move:
     def _above(self) -> set[str]:
         """The commits of branches that contain HEAD."""
         if self._contain is None:
-            stdin = "".join([*(f"{c}\n" for c in sorted(self.ground.tips | self.ground.main)), f"^{self.head}\n"]).encode()
-            self._contain = set(self.repo.git.run("rev-list", "--ancestry-path", "--stdin", stdin=stdin).decode().split())
+            line = lineage.of(self.repo, self.cache)
+            tips = self.ground.tips | self.ground.main
+            line.cover(self.cache, [self.head, *self._here(c for c in tips if c not in line)])
+            self._contain = set(line.above(self.head, [c for c in tips if c in line]))
         return self._contain
 
     def _over(self, above: set[str], commits: set[str]) -> set[str]:
@@ -192,10 +212,7 @@ class Move:
             out.update((a, Stand(UNKNOWN, a, reason=where.SHALLOW)) for a in dropped)
             return set()
         # A descendant of HEAD has its whole history: nothing in it is a later copy.
-        above: set[str] = set()
-        for commit in reversed(self.lost):
-            if not above.isdisjoint(self.lost[commit]) or self.head in self.lost[commit]:
-                above.add(commit)
+        above = set(lineage.of(self.repo, self.cache).above(self.head, [self.before])) if dropped else set()
         # What a main line holds is on no branch that could be merged; of others the branches are to be known before that happens.
         main = self._on_main()
         done = above.intersection(main)
@@ -209,8 +226,13 @@ class Move:
         out = self._elsewhere(open_)
         out |= self._rebased(open_ - out)
         out |= self._held(open_ - out)
+        if not self.gained:
+            return out
+        waiting = self.cache.db.execute("SELECT tip FROM branch WHERE base = ? AND id = ?", (bytes.fromhex(self.before), LATER)).fetchall()
+        if waiting:
+            out |= self._holding(open_ - out, self._beyond(tip.hex() for (tip,) in waiting))
         left = open_ - out
-        if not self.gained or not left:
+        if not left:
             return out
         worth, left = self._worth(left)
         if self.ground.partial:

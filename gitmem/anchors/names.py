@@ -125,11 +125,8 @@ def _moved_here(repo: Repo, cache: Cache, revision: str, name: str, end: float) 
 
 def _kept(cache: Cache, revision: str, name: str) -> list[str]:
     """Names that memories have for what is called so now, of the HEADs that the worker has looked at; directories too."""
-    sql = ("SELECT DISTINCT p.row, p.place FROM pathstate p JOIN pathhead h USING(slot) WHERE h.commit_id = ? AND p.now IN (?, ?)"
-           " AND p.row IN (SELECT row FROM memory)")
-    rows = cache.db.execute(sql, (revision, record.clean(name), record.clean(name) + "/")).fetchall()
-    places = [(stored.places(stored.load(cache, [row])[0][0]), place) for row, place in rows]
-    return sorted({found[place][0].rstrip("/") for found, place in places if place < len(found)})
+    sql = "SELECT DISTINCT p.name FROM pathhead h JOIN pathstate s USING(slot) JOIN spot p USING(spot) WHERE h.commit_id = ? AND s.now IN (?, ?) ORDER BY 1"
+    return [old for (old,) in cache.db.execute(sql, (revision, record.clean(name), record.clean(name) + "/"))]
 
 
 def renamed(repo: Repo, commit: str, names: Iterable[str], seconds: float) -> tuple[dict[str, str], bool]:

@@ -8,10 +8,13 @@ is never diffed (`marks.partial`).
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
+from ..core import record
 from ..engine.cache import Cache
+from ..engine.document import ACTIVE
 from ..git.layout import Repo
 from . import marks
 
@@ -22,7 +25,25 @@ if TYPE_CHECKING:
 HURRY = 30.0  # seconds below which somebody waits for the answer
 CHUNK = 250  # commits of one pipeline: about 0.1 s
 _KEEP = 5_000  # new patch-ids after which they are written down
+AHEAD = 64  # commits of memories that are worth two processes of git before anybody asks
+LATER = b"\0"  # in the place of a branch's patch-id: it is to be made as soon as HEAD has something that the branch has not
 _PATIENCE = 0.5  # seconds to wait for another process that writes the cache
+
+
+def keep_up(repo: Repo, cache: Cache, seconds: float) -> None:
+    """Makes the patch-ids of the commits that memories are about, before a move of HEAD leaves thousands of them behind and asks for all; of few a move can make them as well."""
+    upto, done = cache.meta("rows", "0"), cache.meta("patched", "0")
+    sql = (f"SELECT DISTINCT anchor FROM memory m WHERE row >= ? AND status = {ACTIVE} AND anchor <> ''"
+           " AND NOT EXISTS (SELECT 1 FROM anchor a WHERE a.commit_id = m.anchor AND a.patch <> '')")
+    anchors = [a for (a,) in cache.db.execute(sql, (int(done),)) if record.object_id(a)] if done != upto else []
+    if len(anchors) < AHEAD or marks.partial(repo) or os.path.exists(os.path.join(repo.common_dir, "shallow")):
+        return
+    patches = Patches(repo, cache, seconds)
+    missing = patches.missing(anchors)
+    found = repo.git.ids([f"{c}^{{commit}}" for c in missing]) if missing else []
+    if patches.learn([c for c, id in zip(missing, found, strict=True) if id == c]):
+        patches.note("INSERT OR REPLACE INTO meta VALUES(?, ?)", "patched", upto)
+    patches.save()
 
 
 class Patches:
@@ -67,7 +88,7 @@ class Patches:
         again: list[tuple[str, str]] = []
         for tip, base in dict.fromkeys(wanted):
             row = self.cache.db.execute("SELECT id FROM branch WHERE tip = ? AND base = ?", (bytes.fromhex(tip), bytes.fromhex(base))).fetchone()
-            if row:
+            if row and row[0] != LATER:
                 out[tip, base] = row[0].hex()
             elif tip in missing:
                 again.append((tip, base))  # a pipeline names each difference by its tip
@@ -77,6 +98,10 @@ class Patches:
             tip, base = line.split(" ")
             self._new_branches[tip, base] = out[tip, base] = id
         return {**out, **self.branches(again)} if again else out
+
+    def later(self, tip: str, base: str) -> None:
+        """Notes that a branch's patch-id is not needed while its base is HEAD."""
+        self.note("INSERT OR IGNORE INTO branch VALUES(?, ?, ?)", bytes.fromhex(tip), bytes.fromhex(base), LATER)
 
     def _make(self, wanted: list[str]) -> Iterator[tuple[str, str]]:
         """(line, patch-id) of lines as `marks.patch_ids` takes them, as far as time allows."""

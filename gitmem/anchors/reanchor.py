@@ -23,8 +23,8 @@ from ..git import commitgraph
 from ..git.layout import Repo
 from ..hooks import spool
 from ..store import Store
-from . import aging, headmove, marks, removals, revive, twins, where
-from .ancestry import Ancestry, Walks
+from . import aging, headmove, marks, patches, removals, revive, slots, twins, where
+from .ancestry import Ancestry, Ways
 from .patches import Patches
 
 PUBLISH = 5.0  # seconds a sync spends on marks; the next one goes on
@@ -57,7 +57,7 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
     if not os.path.isdir(store.repo.mem_dir):
         return
     repo = store.repo
-    walks: Walks = {}  # the anchors and the paths go the same way
+    ways = Ways()  # the anchors and the paths go the same ones
 
     def search(cache: Cache) -> None:
         ground = headmove.Ground(repo, cache)
@@ -71,14 +71,16 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
                 return
 
         def settled() -> None:
-            standing.leave(cache, heads)
+            again = where.joined(cache, fresh)
+            slots.leave(cache, heads, ground.before | ground.tags_before)
+            slots.look_again(cache, again.union(fresh))
             ground.keep()
             cache.db.executemany("DELETE FROM fresh WHERE commit_id = ? AND n IS ?", list(fresh.items()))
-            aging.look_again(cache, where.joined(cache, fresh))
+            aging.look_again(cache, again)
 
         whole = True
         for head in heads:
-            whole = _stand(repo, cache, ground, heads, head, set(fresh), seconds, settled if whole and head == heads[-1] else None, walks) and whole
+            whole = _stand(repo, cache, ground, heads, head, set(fresh), seconds, settled if whole and head == heads[-1] else None, ways) and whole
 
     with guard.locked(_lock(store), 0) as free:
         if free:
@@ -86,26 +88,33 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
             with commitgraph.used(repo):
                 store.with_cache(search, refresh=False)
                 store.with_cache(lambda cache: revive.settle(repo, cache, store.table, repo.heads(), end - time.monotonic(), others=False), refresh=False)
-                store.with_cache(lambda cache: aging.keep_up(repo, cache, repo.heads(), end - time.monotonic(), walks), refresh=False)
+                store.with_cache(lambda cache: aging.keep_up(repo, cache, repo.heads(), end - time.monotonic(), ways), refresh=False)
+                store.with_cache(lambda cache: patches.keep_up(repo, cache, end - time.monotonic()), refresh=False)
             commitgraph.keep(repo, store.with_cache(removals.looked_at, refresh=False)[0])
 
 
-def _stand(repo: Repo, cache: Cache, ground: headmove.Ground, heads: list[str], head: str, fresh: set[str], seconds: float, also: Callable[[], None] | None, walks: Walks) -> bool:
+def _stand(repo: Repo, cache: Cache, ground: headmove.Ground, heads: list[str], head: str, fresh: set[str], seconds: float, also: Callable[[], None] | None, ways: Ways) -> bool:
     """Keeps the states of all anchors for a HEAD, and does `also` in the same transaction; False where nothing could be written."""
-    slots = standing.slots(cache)
-    # From the states of this HEAD, else of one that no worktree has any more, else of any.
-    base = next((c for c in (head, *(c for c in slots if c not in heads), *slots) if c in slots), "")
-    if base and ground.same and repo.commit(base):
-        changed = headmove.Move(repo, cache, ground, base, head, seconds, walks).changes(fresh)
-        carried = [a for a, s in changed.items() if s.state == where.SQUASHED] if base == head else []
-
-        def follow() -> None:
-            aging.look_again(cache, carried)
+    begun = headmove.begin(repo, cache, ground, heads, head, ways)
+    if begun is None:
+        def anew() -> None:
+            slots.forget(cache)
             if also is not None:
                 also()
 
-        return standing.change(cache, base, head, changed, base in heads, follow if carried else also)
-    return standing.keep(cache, head, where.stands(repo, cache, anchors(cache) | covering(cache) | fresh, head, seconds, again=True), heads, also)
+        return slots.keep(cache, head, where.stands(repo, cache, anchors(cache) | covering(cache) | fresh, head, seconds, again=True), heads, anew)
+    base, slot, ground = begun
+    move = headmove.Move(repo, cache, ground, base, slot, head, seconds, ways)
+    changed = move.changes(fresh)
+    carried = [a for a, s in changed.items() if s.state == where.SQUASHED] if base == head else []
+
+    def follow() -> None:
+        aging.look_again(cache, carried)
+        if also is not None:
+            also()
+
+    stays = base != head and (base in heads or (move.between.far and base in ground.before | ground.tags_before))
+    return slots.change(cache, slot, head, changed, stays, follow if carried else also)
 
 
 def anchors(cache: Cache, bits: int = 3, most: int = 0) -> set[str]:

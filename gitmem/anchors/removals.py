@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import time
 
+from ..core.errors import GitFailed
 from ..engine.cache import Cache
 from ..git.layout import Repo
+from . import lineage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,18 +32,16 @@ class Open(Exception):
 
 
 class History:
-    """The commits of a revision, and what they removed. `commits`: oldest first, parents before children."""
+    """The commits of a revision, and what they removed. Its commits are named by their places in `line`, parents before children."""
 
     def __init__(self, repo: Repo, cache: Cache, revision: str, seconds: float) -> None:
-        self._below: list[str] = []  # where the walk ends
-        self._asked: Sequence[str] = ()
         self.repo = repo
         self.cache = cache
         self.revision = revision
         self.end = time.monotonic() + seconds
-        self._parents: list[list[int]] | None = None
-        self._place: dict[str, int] = {}
-        self.commits: list[str] = []
+        self._asked: Sequence[str] = ()
+        self._line: lineage.Lineage | None = None
+        self._inside = bytearray()
         self._removed: dict[str, list[str]] = {}
         self._pairs: dict[str, dict[str, str]] = {}
         self.too_large: set[str] = set()  # commits of which git could not say in time what they renamed
@@ -50,70 +50,52 @@ class History:
         return self.end - time.monotonic()
 
     def only_for(self, commits: Sequence[str]) -> None:
-        """Nothing will be asked of commits below these: the walk ends there. To be called before any other question."""
-        if commits and self._parents is None:
-            oldest = self.repo.git.run("rev-list", "--no-walk=sorted", "--stdin", stdin="".join(f"{c}\n" for c in commits).encode()).decode().split()[-1]
-            self._below, self._asked = [f"^{oldest}^@"], commits
-
-    def _load(self) -> None:
-        """The history in one walk: 100,000 commits take 0.6 s."""
-        if self._parents is not None:
-            return
-        out, whole = self.repo.git.limited(max(self.left(), 0.05), "rev-list", "--topo-order", "--reverse", "--parents", self.revision, *self._below, "--")
-        if not whole:
-            raise Open
-        parents: list[list[int]] = []
-        place: dict[str, int] = {}
-        size = self.repo.hex_len
-        for n, row in enumerate(out.decode().splitlines()):
-            place[row[:size]] = n
-            if len(row) == 2 * size + 1:  # nearly all: no list is made of it
-                above = place.get(row[size + 1 :])
-                parents.append([above] if above is not None else [])
-            else:
-                parents.append([place[p] for p in row.split(" ")[1:] if p in place])
-        if self._below and any(c not in place for c in self._asked):
-            self._below = []  # a clock was wrong: the oldest has others below it
-            self._load()
-            return
-        self._place, self._parents, self.commits = place, parents, list(place)
-
-    def holds(self, commit: str) -> bool:
-        """Whether the revision contains a commit."""
-        self._load()
-        return commit in self._place
+        """Nothing will be asked of commits below these: where no history is kept the walk ends there. To be called before any other question."""
+        if self._line is None:
+            self._asked = commits
 
     @property
-    def parents(self) -> list[list[int]]:
-        """The places of each commit's parents, in the order of `commits`."""
-        self._load()
-        assert self._parents is not None
-        return self._parents
+    def line(self) -> lineage.Lineage:
+        """How all commits hang together, those of the revision among them. Raises Open where time runs out."""
+        if self._line is None:
+            line = lineage.of(self.repo, self.cache)
+            try:
+                # The oldest mostly has the others above it.
+                oldest = self.repo.git.run("rev-list", "--no-walk=sorted", "--stdin", stdin="".join(f"{c}\n" for c in self._asked).encode()).decode().split()[-1:] if self._asked and not line.first else []
+                whole = line.cover(self.cache, [self.revision], max(self.left(), 0.05), oldest)
+                if whole and any(c not in line for c in self._asked):
+                    line = lineage.Lineage(self.repo, self.cache)
+                    whole = line.cover(self.cache, [self.revision], max(self.left(), 0.05))
+            except GitFailed as e:
+                raise Open from e
+            if not whole:
+                raise Open
+            self._inside = line.below(self.revision)
+            self._line = line
+        return self._line
 
-    def place(self, commit: str) -> int:
-        self._load()
-        return self._place[commit]
+    @property
+    def last(self) -> int:
+        """The place of the revision itself: none of its commits has a higher one."""
+        return self.line.place(self.revision)
 
     # What commits removed
 
     def scan(self, since: Iterable[str]) -> None:
         """Sees to it that the removals of all descendants of these commits ("" means: of all commits) are known. Raises Open where time runs out."""
-        self._load()
-        parents = self._parents or []
-        roots = set(since)
-        if "" in roots:
-            needed = self.commits
-        else:
-            marks = bytearray(len(parents))
+        line, roots = self.line, set(since)
+        needed = [n for n, inside in enumerate(self._inside) if inside]
+        if "" not in roots:
+            marked = bytearray(self.last + 1)
             for c in roots:
-                marks[self._place[c]] = 1
+                marked[line.place(c)] = 1
             below = []
-            for n in range(min((self._place[c] for c in roots), default=len(parents)), len(parents)):
-                if any(marks[p] for p in parents[n]):
-                    marks[n] = 1
-                    below.append(self.commits[n])
+            for n in needed:
+                if any(marked[p] for p in line.parents(n)):
+                    marked[n] = 1
+                    below.append(n)
             needed = below
-        self.learn(needed)
+        self.learn(line.commits(needed))
 
     def learn(self, commits: Sequence[str]) -> None:
         """Sees to it that the removals of these commits are known, the last ones first. Raises Open where time runs out."""
@@ -158,12 +140,12 @@ class History:
 
     def removals(self, paths: Iterable[str]) -> dict[str, list[int]]:
         """{path: places of the commits of this history that removed it, in their order}."""
-        self._load()
         names = sorted(set(paths))
         out: dict[str, set[str]] = {p: set(self._removed.get(p, ())) for p in names}
         for path, commit in self.cache.db.execute("SELECT path, commit_id FROM removal WHERE path IN (SELECT value FROM json_each(?))", (json.dumps(names),)):
             out[path].add(commit.hex())
-        return {p: sorted(self._place[c] for c in found if c in self._place) for p, found in out.items()}
+        line, inside = self.line, self._inside
+        return {p: sorted(n for c in found if c in line and inside[n := line.place(c)]) for p, found in out.items()}
 
     # What they renamed
 

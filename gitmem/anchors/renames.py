@@ -23,19 +23,21 @@ if TYPE_CHECKING:
     Edge = tuple[Key, int, str]  # (what was asked, the place of a commit, the name it has there)
 
 _HOPS = 64  # names a path may have had
-_AT_ONCE = 512  # names that are followed in one walk over the history
+_AT_ONCE = 4_096  # names that are followed in one walk over the history
 
 
 class Trace:
     """Follows paths through one history. `there` says which names are at the revision."""
 
-    def __init__(self, history: History, there: Callable[[Sequence[str]], set[str]]) -> None:
+    def __init__(self, history: History, there: Callable[[Sequence[str]], set[str]], last: int | None = None) -> None:
         self.history = history
         self.there = there
+        self._until = last  # the place of another commit of this history up to which names are followed
         self.via: dict[Key, set[str]] = {}  # all names that decided about an answer
         self._ends: dict[Key, list[str]] = {}
         self._merged: dict[Key, list[tuple[int, str]]] = {}  # what merges removed
         self._open: set[Key] = set()
+        self._lost: dict[tuple[Key, int], bool] = {}
 
     def follow(self, wanted: Sequence[Key], scanned: bool = False) -> dict[Key, str | None]:
         """{(since, path): its name at the revision, "" where it is not there any more, None where time ran out}.
@@ -50,14 +52,29 @@ class Trace:
         try:
             if not scanned:
                 history.scan({since for since, _ in wanted})
-            self._run([(key, history.place(key[0]), key[1]) for key in wanted], [])
-            # What a merge alone renamed, where nothing else is left: as when git took a new file along with its renamed directory.
-            self._run([], [(key, *hit) for key, found in self._ends.items() if not found for hit in self._merged.pop(key, ())], merges=True)
+            self._run([(key, history.line.place(key[0]), key[1]) for key in wanted], [])
+            self._run_merges([key for key, found in self._ends.items() if not found])
         except Open:
             self._open.update(key for key, found in self._ends.items() if not found)
         names = {name for found in self._ends.values() for name in found}
         there = self.there(sorted(names)) if names else set()
         return {key: next((n for n in found if n in there), None if key in self._open else "") for key, found in self._ends.items()}
+
+    def _run_merges(self, keys: Iterable[Key]) -> None:
+        """Follows what a merge alone renamed: as when git took a new file along with its renamed directory."""
+        self._run([], [(key, *hit) for key in keys for hit in self._merged.pop(key, ())], merges=True)
+
+    def _all_lost(self, key: Key, merge: int) -> bool:
+        """Whether a merge has none of the names that a path had before it: else it kept one, and renamed nothing."""
+        if (key, merge) not in self._lost:
+            before = Trace(self.history, self.there, merge)
+            before.via, before._ends, before._lost = {key: set()}, {key: []}, self._lost
+            before._run([(key, self.history.line.place(key[0]), key[1])], [])
+            if not before._ends[key]:
+                before._run_merges([key])
+            self._open |= before._open
+            self._lost[key, merge] = not before._ends[key]
+        return self._lost[key, merge]
 
     def _run(self, edges: list[Edge], hits: list[Edge], merges: bool = False) -> None:
         """Follows names from commits that have them, and from commits that removed them (`hits`), until they end."""
@@ -74,16 +91,17 @@ class Trace:
 
     def _renamed(self, hits: list[Edge], merges: bool) -> list[Edge]:
         """Where commits that removed names renamed them to; merges only on request."""
-        history, parents = self.history, self.history.parents
+        history, line = self.history, self.history.line
+        hits = [hit for hit in hits if hit[1] != self._until]
         for key, place, name in hits:
-            if len(parents[place]) > 1 and not merges:
+            if place in line.more and not merges:
                 self._merged.setdefault(key, []).append((place, name))
-        asked = [hit for hit in hits if merges or len(parents[hit[1]]) < 2]
-        history.renamed(history.commits[place] for _, place, _ in asked)
+        asked = [hit for hit in hits if hit[1] not in line.more or (merges and self._all_lost(hit[0], hit[1]))]
+        history.renamed(line.commit(place) for _, place, _ in asked)
         out = []
         for key, place, name in asked:
             try:
-                target = history.target(history.commits[place], name)
+                target = history.target(line.commit(place), name)
             except Open:
                 self._open.add(key)
                 continue
@@ -100,7 +118,7 @@ class Trace:
         out: list[Edge] = []
         mortal = []
         for start, found in keys.items():
-            if removed[start[1]] and removed[start[1]][-1] > start[0]:
+            if self._until is not None or (removed[start[1]] and removed[start[1]][-1] > start[0]):
                 mortal.append(start)
             else:
                 self._live(found, start[1])
@@ -126,20 +144,22 @@ class Trace:
             begin[place] = begin.get(place, 0) | 1 << bit
             for n in removed[name]:
                 kill[n] = kill.get(n, 0) | 1 << bit
-        parents = self.history.parents
-        lives: dict[int, int] = {}
+        first, more = self.history.line.first, self.history.line.more
+        last = self.history.last if self._until is None else self._until
+        lives = [0] * (last + 2)  # one more for what has no parent
         hits = []
-        for n in range(starts[0][0], len(parents)):
-            mask = 0
-            for p in parents[n]:
-                mask |= lives.get(p, 0)
-            if mask and n in kill:
+        for n in range(starts[0][0], last + 1):
+            mask = lives[first[n]]
+            if n in more:
+                for p in more[n]:
+                    mask |= lives[p]
+            if n in kill and mask:
                 hits += [(starts[bit], n) for bit in _bits(mask & kill[n])]
                 mask &= ~kill[n]
-            mask |= begin.get(n, 0)
-            if mask:
-                lives[n] = mask
-        return [starts[bit] for bit in _bits(lives.get(len(parents) - 1, 0))], hits
+            if n in begin:
+                mask |= begin[n]
+            lives[n] = mask
+        return [starts[bit] for bit in _bits(lives[last])], hits
 
 
 def _bits(number: int) -> list[int]:

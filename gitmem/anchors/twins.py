@@ -99,7 +99,7 @@ class _Search:
             ids[commit].add((id, "", ""))
         found = self._match({c: {id for patch, _, combined in ids[c] for id in (patch, combined) if id} for c in left})
         rest = [c for c in left if c not in found and c in self.line.here and c not in main]
-        grown, all_of_it = grown_branches(self.repo, self.patches, rest, self.line)
+        grown, all_of_it = grown_branches(self.repo, self.patches, rest, self.line, needed=True)
         found.update(self._match({c: {id for _, _, id in rows} for c, rows in grown.items()}))
         unsure = {c for c in left if c not in found and (not whole or not all_of_it or self._pairs <= 0)}
         return self._finish(left, found, unsure)
@@ -168,7 +168,7 @@ class _Search:
         return self._pairs >= 0 and self.repo.git.run_status("merge-base", "--is-ancestor", commit, point, ok=(0, 1))[1] == 1
 
 
-def grown_branches(repo: Repo, patches: Patches, commits: list[str], line: Ancestry) -> tuple[dict[str, list[tuple[str, str, str]]], bool]:
+def grown_branches(repo: Repo, patches: Patches, commits: list[str], line: Ancestry, needed: bool = False) -> tuple[dict[str, list[tuple[str, str, str]]], bool]:
     """({commit: [(tip, base, patch-id)]} of the branches that hold these commits now, whether time sufficed).
 
     A branch that grew after a memory was made is merged with all it became.
@@ -176,6 +176,7 @@ def grown_branches(repo: Repo, patches: Patches, commits: list[str], line: Ances
     A branch is what neither the revision nor a main line contains: else, from an
     old revision, each branch would be all of the main line since, and itself.
     Who is in a hurry looks at the newest `_TIPS` only, and has not seen all.
+    `needed`: only those that a commit of the revision could carry, which is none of a branch that contains it.
     """
     if not commits or patches.left() <= 0:
         return {}, not commits
@@ -189,6 +190,9 @@ def grown_branches(repo: Repo, patches: Patches, commits: list[str], line: Ances
     tips = [t for t in dict.fromkeys(tips) if t in around.beyond]
     rows = {c: found or [c] for c, found in around.containing(tips, commits).items()}
     bases = {t: _base(repo, around, t) for t in dict.fromkeys(t for found in rows.values() for t in found)}
+    if needed:
+        for tip in [t for t, base in bases.items() if base in line.heads]:
+            patches.later(tip, bases.pop(tip))
     ids = patches.branches((t, base) for t, base in bases.items() if base)
     out = {c: [(t, bases[t], ids[t, bases[t]]) for t in found if (t, bases.get(t, "")) in ids and ids[t, bases[t]]] for c, found in rows.items()}
     return out, whole and all((t, base) in ids for t, base in bases.items() if base)

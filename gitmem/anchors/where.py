@@ -42,13 +42,12 @@ NOWHERE = "it is about no commit"
 
 
 def stands(repo: Repo, cache: Cache, anchors: Iterable[str], head: str, seconds: float = ON_THE_SPOT, again: bool = False, main: Collection[str] = (),
-           beyond: dict[str, list[str]] | None = None) -> dict[str, Stand]:
+           beyond: tuple[str, dict[str, list[str]]] | None = None) -> dict[str, Stand]:
     """{anchor: its state} as seen from the commit `head` ("" while there is none).
 
     `seconds`: how long new patch-ids may take; 0 answers from what is known.
     `again`: take nothing from what is kept for this revision, and seek also what was sought in vain, for branches that came with a fetch.
-    `main`: commits that the caller knows to be on a main line. `beyond`: the commits, with their parents and the children first, that another revision
-    has more than this one, where all of the anchors, and nothing that took their place, are among them.
+    `main`: commits that the caller knows to be on a main line. `beyond`: another revision, and what it has more than this one (`ancestry.Between`), where that is known.
     """
     names = {a for a in anchors if a}
     if not head:
@@ -59,7 +58,8 @@ def stands(repo: Repo, cache: Cache, anchors: Iterable[str], head: str, seconds:
         return kept
     ways = moves(cache, names)
     carried = twins.known(cache, {c for way in ways.values() for c in way}) if names != {head} else {}
-    line = Ancestry(repo.git, [head], {c for way in ways.values() for c in way}.union(*carried.values())) if beyond is None else Ancestry.below(repo.git, head, beyond)
+    commits = {c for way in ways.values() for c in way}.union(*carried.values())
+    line = Ancestry.below(repo.git, head, commits, *beyond) if beyond else Ancestry(repo.git, [head], commits)
     out: dict[str, Stand] = kept
     open_: dict[str, list[str]] = {}
     for anchor, way in ways.items():

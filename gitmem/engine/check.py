@@ -17,7 +17,7 @@ import zlib
 from collections import Counter
 
 from ..core import fold, record
-from . import document, embed, guard, learned
+from . import document, embed, guard, learned, spots
 from .cache import CODE, Cache, Moved
 
 _PATIENCE = 10.0  # seconds to wait for a writer
@@ -95,7 +95,7 @@ def _lines(cache: Cache, table: embed.StaticTable | None) -> str:
     if {(k, v, row) for row, r in rows.items() for k, v in document.labels(r.data)} != set(db.execute("SELECT kind, value, row FROM label")):
         return "tags or paths differ from the records"
     active = {row: rows[row] for (row,) in db.execute("SELECT row FROM memory WHERE status = 0")}
-    if {(row, *place) for row, r in active.items() for place in document.places(r.data)} != set(db.execute("SELECT row, place, name, dir, blob, asked FROM place")):
+    if {(row, n, *spot) for row, r in active.items() for n, spot in enumerate(spots.of(r.data))} != set(db.execute("SELECT row, place, anchor, name, dir, blob, asked FROM spot LEFT JOIN place USING(spot)")):
         return "paths differ from the records"
     if len(active) != cache.count():
         return f"{len(active)} memories are indexed, {cache.count()} were counted"

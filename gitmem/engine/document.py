@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..core import fold, text
 from ..core.digest import sha256
 from ..core.record import CONTENT_OPS, Record
-from . import embed, stored
+from . import embed
 from .cache import CODE
 
 TYPE_CHECKING = False
@@ -143,11 +143,6 @@ def confidence_of(data: dict[str, object]) -> float | None:
 def labels(data: dict[str, object]) -> set[tuple[str, str]]:
     """(kind, value) pairs: tags and paths."""
     return {("tag", storable(str(t))) for t in items(data.get("tags"))} | {("path", storable(p)) for p in paths_of(data)}
-
-
-def places(data: dict[str, object]) -> list[tuple[int, str, int, str, str]]:
-    """What the table `place` holds of a record, without its row."""
-    return [(n, stored.bare(path), len(path) - len(path.rstrip("/")), blob, asked) for n, (path, blob, asked) in enumerate(stored.places(data))]
 
 
 def paths_of(data: dict[str, object]) -> list[str]:

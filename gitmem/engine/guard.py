@@ -290,7 +290,9 @@ def _settle(db: sqlite3.Connection, path: str, of: int) -> None:
     _, log, done = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
     size = os.stat(path).st_size // page
     fresh = _sum_pages(path, page, pages if sums else None)
-    sums = [fresh.get(n, sums[n - 1] if n <= len(sums) else 0) for n in range(1, size + 1)]
+    sums = [*sums[:size], *[0] * (size - len(sums))]
+    for n in fresh:
+        sums[n - 1] = fresh[n]
     _write(path, page, sums, of)
     if log == done:
         # Nothing more goes into the file now; only the log is cut, so that it keeps no text.

@@ -10,6 +10,7 @@ Standard library only: every prompt waits for it.
 
 from __future__ import annotations
 
+from ..core import fastjson
 from .standing import UNKNOWN as UNKNOWN
 from .standing import WAITING as WAITING
 
@@ -67,10 +68,12 @@ def slot_of(cache: Cache, head: str) -> int | None:
     return int(found[0]) if found else None
 
 
-# The objects under the names say it of most paths, and move with HEAD; what they do not say is kept beside them.
-PLAIN = (f"CASE WHEN p.blob = '' THEN '{UNKNOWN}' WHEN e.id = p.blob THEN '{SAME}' WHEN e.id <> '' THEN '{CHANGED}' END")
-_KEPT = ("FROM pathhead h JOIN place p ON p.row < h.rows LEFT JOIN entry e ON e.slot = h.slot AND e.name = p.name"
-         " LEFT JOIN pathstate s ON s.slot = h.slot AND s.row = p.row AND s.place = p.place WHERE h.commit_id = ?")
+# The objects under the names say it of most paths, and move with HEAD; what they do not say is kept beside them. Of a name without one nothing is said
+# where HEAD lacks the commit, too (`BESIDE`).
+_PLAIN = f"CASE WHEN p.blob = '' OR e.id = '' THEN '{UNKNOWN}' WHEN e.id = p.blob THEN '{SAME}' ELSE '{CHANGED}' END"
+_KEPT = ("JOIN spot p ON p.spot < h.spots {on} JOIN entry e ON e.slot = h.slot AND e.name = p.name"
+         " LEFT JOIN pathstate s ON s.slot = h.slot AND s.spot = p.spot WHERE h.commit_id = ?")
+_STATE = f"p.name, p.blob, {_PLAIN}, s.state, s.now, s.reason, s.lines"
 
 
 def read(cache: Cache, rows: Iterable[int], head: str) -> dict[int, dict[int, State]]:
@@ -78,21 +81,30 @@ def read(cache: Cache, rows: Iterable[int], head: str) -> dict[int, dict[int, St
     wanted = ",".join(map(str, sorted(set(rows)))) if head else ""
     out: dict[int, dict[int, State]] = {}
     if wanted:
-        sql = f"SELECT p.row, p.place, p.name, {PLAIN}, s.state, s.now, s.reason, s.lines {_KEPT} AND p.row IN ({wanted})"
-        for row, place, name, plain, state, now, reason, lines in cache.db.execute(sql, (head,)):
-            if state is not None:
-                out.setdefault(row, {})[place] = State(state, now, reason, lines)
-            elif plain is not None:
-                out.setdefault(row, {})[place] = State(plain, reason=why_nothing(name) if plain == UNKNOWN else "")
+        sql = f"SELECT m.row, m.place, {_STATE} FROM pathhead h JOIN place m {_KEPT.format(on='AND p.spot = m.spot')} AND m.row IN ({wanted})"
+        for row, place, *found in cache.db.execute(sql, (head,)):
+            out.setdefault(row, {})[place] = _state(*found)
     return out
+
+
+def of_spots(cache: Cache, spots: Iterable[int], head: str) -> dict[int, State]:
+    """{spot: state} as kept for `head`; what nobody has looked at is absent."""
+    sql = f"SELECT p.spot, {_STATE} FROM pathhead h {_KEPT.format(on='')} AND p.spot IN (SELECT value FROM json_each(?))"
+    return {spot: _state(*found) for spot, *found in cache.db.execute(sql, (head, fastjson.dumps(sorted(spots))))}
+
+
+def _state(name: str, blob: str, plain: str, state: str | None, now: str, reason: str, lines: str) -> State:
+    if state is not None:
+        return State(state, now, reason, lines)
+    return State(plain, reason="" if plain != UNKNOWN else BESIDE if blob else why_nothing(name))
 
 
 def open_rows(cache: Cache, head: str) -> set[int] | None:
     """The memory rows with a path that is not known to say what it said, or that nobody has looked at; None where nothing is kept for `head`."""
     if slot_of(cache, head) is None:
         return None
-    sure = f"SELECT p.row, p.place {_KEPT} AND coalesce(s.state, {PLAIN}) IN (?, ?)"
-    return {row for (row,) in cache.db.execute(f"SELECT row FROM (SELECT row, place FROM place EXCEPT {sure})", (head, SAME, RENAMED))}
+    sure = f"SELECT p.spot FROM pathhead h {_KEPT.format(on='')} AND coalesce(s.state, {_PLAIN}) IN (?, ?)"
+    return {row for (row,) in cache.db.execute(f"SELECT DISTINCT row FROM place WHERE spot NOT IN ({sure})", (head, SAME, RENAMED))}
 
 
 def of(kept: Mapping[int, State] | None, places: int) -> list[State]:

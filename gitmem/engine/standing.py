@@ -1,7 +1,7 @@
 """Where anchors stand as seen from a HEAD, read without git.
 
-The worker asks git (`reanchor.finish`) and keeps the answers in the cache, for
-the HEAD of each worktree; hooks and `recall --hot` read them here. Promise: what is
+The worker asks git (`reanchor.finish`) and keeps the answers in the cache (`slots`),
+for the HEAD of each worktree; hooks and `recall --hot` read them here. Promise: what is
 read was true for the HEAD it is read for. HEAD itself is reachable, whatever
 is kept. What nobody has looked at yet is `unknown`, with the reason WAITING:
 whoever reads that asks the worker.
@@ -16,7 +16,7 @@ from ..git import refdirs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from .cache import Cache
 
@@ -30,6 +30,7 @@ WAITING = "the history is not searched yet"  # `git mem index` goes on where an 
 ABSENT = "its commit is not here"
 ABANDONED = "no branch or tag holds it any more"  # of an unmerged commit
 
+_FEW = 500  # commits above which all rows are read: a query would be asked for each of them
 REFS = "refs"  # in the cache's `meta`: `refdirs.stamp` of the branches and tags that kept states rest on
 
 # What a score is multiplied with for a memory from a branch that HEAD does not contain, for one from a branch that was given up, and for one whose
@@ -86,7 +87,7 @@ def read(cache: Cache, anchors: Iterable[str], head: str) -> dict[str, Stand]:
 def may_have_moved(cache: Cache, common_dir: str) -> bool:
     """Whether a kept state may be another one by now, since branches or tags moved: a fetch runs no hook. What HEAD contains it goes on to contain."""
     said = cache.meta(REFS)
-    return bool(said) and not refdirs.same(common_dir, said) and cache.db.execute("SELECT 1 FROM stand WHERE state NOT IN (?, ?) LIMIT 1", (REACHABLE, SQUASHED)).fetchone() is not None
+    return bool(said) and not refdirs.same(common_dir, said) and cache.db.execute("SELECT 1 FROM head JOIN stand USING(slot) WHERE state NOT IN (?, ?) LIMIT 1", (REACHABLE, SQUASHED)).fetchone() is not None
 
 
 def certain(cache: Cache, anchors: Iterable[str], head: str, common_dir: str) -> dict[str, Stand]:
@@ -102,67 +103,18 @@ def certain(cache: Cache, anchors: Iterable[str], head: str, common_dir: str) ->
 _ROWS = "SELECT anchor, state, commit_id, into_commit, reason FROM stand WHERE slot = ?"
 
 
-def keep(cache: Cache, head: str, stands: Mapping[str, Stand], heads: Collection[str] = (), also: Callable[[], object] | None = None) -> bool:
-    """Keeps the states of all anchors for a HEAD; False where nothing can be written now.
-
-    `heads`: those of all worktrees; the states of another HEAD make room. Only what changed is written: a commit changes few states.
-    """
-    had = slots(cache)
-    free = [slot for commit, slot in had.items() if commit not in heads and commit != head]
-    slot = had[head] if head in had else min(free) if free else next(n for n in range(len(had) + 1) if n not in had.values())
-    before = set(cache.db.execute(_ROWS, (slot,)).fetchall())
-    now = {(anchor, s.state, s.commit, s.into, s.reason) for anchor, s in stands.items()}
-    left = [n for n in free if n != slot]
-    if head in had and before == now and not left and also is None:
-        return True
-
-    def write(_: object) -> None:
-        cache.db.executemany("DELETE FROM stand WHERE slot = ? AND anchor = ?", sorted((slot, row[0]) for row in before - now))
-        cache.db.executemany("INSERT INTO stand VALUES(?, ?, ?, ?, ?, ?)", sorted((slot, *row) for row in now - before))
-        cache.db.execute("INSERT OR REPLACE INTO head VALUES(?, ?)", (slot, head))
-        for n in left:
-            cache.db.execute("DELETE FROM stand WHERE slot = ?", (n,))
-            cache.db.execute("DELETE FROM head WHERE slot = ?", (n,))
-        if also is not None:
-            also()
-
-    return cache.keep(0.5, write)
-
-
 def rows(cache: Cache, slot: int, where: str = "", *values: object) -> dict[str, Stand]:
     """{anchor: its state} of a slot, those that the SQL condition `where` selects."""
     found = cache.db.execute(_ROWS + (f" AND ({where})" if where else ""), (slot, *values))
     return {anchor: Stand(state, commit, into, reason) for anchor, state, commit, into, reason in found}
 
 
-def change(cache: Cache, base: str, head: str, changed: Mapping[str, Stand], stays: bool, also: Callable[[], object] | None = None) -> bool:
-    """Keeps for `head` the states of the kept HEAD `base` with these changes; False where nothing can be written now.
-
-    Only the changes are written, unless the base `stays`, as another worktree's. `also` is done in the same transaction.
-    """
-    kept = slots(cache)
-    slot = kept[base] if not stays or base == head else next(n for n in range(len(kept) + 1) if n not in kept.values())
-    if base == head and not changed and also is None:
-        return True
-
-    def write(_: object) -> None:
-        if slot != kept[base]:
-            cache.db.execute("DELETE FROM stand WHERE slot = ?", (slot,))
-            cache.db.execute("INSERT INTO stand SELECT ?, anchor, state, commit_id, into_commit, reason FROM stand WHERE slot = ?", (slot, kept[base]))
-        cache.db.execute("INSERT OR REPLACE INTO head VALUES(?, ?)", (slot, head))
-        cache.db.executemany("INSERT OR REPLACE INTO stand VALUES(?, ?, ?, ?, ?, ?)", sorted((slot, a, s.state, s.commit, s.into, s.reason) for a, s in changed.items()))
-        if also is not None:
-            also()
-
-    return cache.keep(0.5, write)
-
-
-def leave(cache: Cache, heads: Collection[str]) -> None:
-    """Drops the states of HEADs that no worktree has any more; the caller owns the transaction."""
-    for slot, commit in cache.db.execute("SELECT slot, commit_id FROM head").fetchall():
-        if commit not in heads:
-            cache.db.execute("DELETE FROM stand WHERE slot = ?", (slot,))
-            cache.db.execute("DELETE FROM head WHERE slot = ?", (slot,))
+def touching(cache: Cache, slot: int, commits: Collection[str]) -> dict[str, Stand]:
+    """{anchor: its state} of a slot, of those that lie at one of these commits or stand at it, or whose change it carries."""
+    if len(commits) < _FEW:
+        asked, inside = fastjson.dumps(sorted(commits)), "SELECT value FROM json_each(?)"
+        return rows(cache, slot, f"anchor IN ({inside}) OR commit_id IN ({inside}) OR into_commit IN ({inside})", asked, asked, asked) if commits else {}
+    return {a: Stand(state, at, into, reason) for a, state, at, into, reason in cache.db.execute(_ROWS, (slot,)) if a in commits or at in commits or into in commits}
 
 
 def waiting(stands: Mapping[str, Stand]) -> bool:
@@ -172,4 +124,4 @@ def waiting(stands: Mapping[str, Stand]) -> bool:
 
 def any_for(cache: Cache, reason: str) -> bool:
     """Whether a kept state has this reason."""
-    return cache.db.execute("SELECT 1 FROM stand WHERE reason = ? LIMIT 1", (reason,)).fetchone() is not None
+    return cache.db.execute("SELECT 1 FROM head JOIN stand USING(slot) WHERE reason = ? LIMIT 1", (reason,)).fetchone() is not None

@@ -47,19 +47,26 @@ CREATE TABLE stand(slot INTEGER NOT NULL, anchor TEXT NOT NULL, state TEXT NOT N
 -- What these states rest on beside HEAD: the branches' tips when they were kept (main: 1 for a main line, 2 for a tag), and commits of which records said
 -- something new since (n: the newest line then), so that they are looked at again.
 CREATE TABLE tip(commit_id TEXT PRIMARY KEY, main INTEGER NOT NULL) WITHOUT ROWID;
+-- The same of HEADs that were left and that one may come back to (`slots`): their states are no reader's. ground: what `tip` said then, as JSON.
+CREATE TABLE former(n INTEGER PRIMARY KEY, slot INTEGER NOT NULL UNIQUE, commit_id TEXT NOT NULL UNIQUE, ground TEXT NOT NULL);
 CREATE TABLE fresh(commit_id TEXT PRIMARY KEY, n INTEGER) WITHOUT ROWID;
--- The paths that active memories name, as their records have them: `place` counts those of a memory, `name` is the path without the slash at the end of a directory (dir: how many).
-CREATE TABLE place(row INTEGER NOT NULL, place INTEGER NOT NULL, name TEXT NOT NULL, dir INTEGER NOT NULL, blob TEXT NOT NULL, asked TEXT NOT NULL, PRIMARY KEY(row, place)) WITHOUT ROWID;
-CREATE INDEX place_name ON place(name, blob);
+-- The paths that active memories name, as their records have them: one spot for all memories that noted the same path at the same commit (anchor, "" for none). `name` is without
+-- the slash at the end of a directory (dir: how many). And which of them a memory names; `place` counts them.
+CREATE TABLE spot(spot INTEGER PRIMARY KEY, anchor TEXT NOT NULL, name TEXT NOT NULL, dir INTEGER NOT NULL, blob TEXT NOT NULL, asked TEXT NOT NULL, UNIQUE(anchor, name, dir, blob, asked));
+CREATE INDEX spot_name ON spot(name, blob);
+CREATE TABLE place(row INTEGER NOT NULL, place INTEGER NOT NULL, spot INTEGER NOT NULL, PRIMARY KEY(row, place)) WITHOUT ROWID;
+CREATE INDEX place_spot ON place(spot);
 -- What became of them, as seen from the same HEADs (`staleness`): which object is under a name there ("" for none), which says it of most; and what that does not say.
 CREATE TABLE entry(slot INTEGER NOT NULL, name TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY(slot, name)) WITHOUT ROWID;
-CREATE TABLE pathstate(slot INTEGER NOT NULL, row INTEGER NOT NULL, place INTEGER NOT NULL, state TEXT NOT NULL, now TEXT NOT NULL, lines TEXT NOT NULL,
-  reason TEXT NOT NULL, PRIMARY KEY(slot, row, place)) WITHOUT ROWID;
+CREATE TABLE pathstate(slot INTEGER NOT NULL, spot INTEGER NOT NULL, state TEXT NOT NULL, now TEXT NOT NULL, lines TEXT NOT NULL, reason TEXT NOT NULL,
+  PRIMARY KEY(slot, spot)) WITHOUT ROWID;
 CREATE INDEX pathstate_now ON pathstate(slot, now) WHERE now <> '';
--- For which HEADs; rows: all memories with a lower row were looked at; whole: all that their histories removed is in `removal`.
-CREATE TABLE pathhead(slot INTEGER PRIMARY KEY, commit_id TEXT NOT NULL UNIQUE, rows INTEGER NOT NULL, whole INTEGER NOT NULL);
+-- For which HEADs; spots: all with a lower number were looked at; whole: all that their histories removed is in `removal`.
+CREATE TABLE pathhead(slot INTEGER PRIMARY KEY, commit_id TEXT NOT NULL UNIQUE, spots INTEGER NOT NULL, whole INTEGER NOT NULL);
 -- Names between the old one and the new one, or the last one: what happens to them matters too.
-CREATE TABLE pathvia(slot INTEGER NOT NULL, name TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY(slot, name, row)) WITHOUT ROWID;
+CREATE TABLE pathvia(slot INTEGER NOT NULL, name TEXT NOT NULL, spot INTEGER NOT NULL, PRIMARY KEY(slot, name, spot)) WITHOUT ROWID;
+-- All commits that were walked over and their parents (`lineage`), parents before children, in parts: object ids, the place of each one's first parent, and (place, other parent).
+CREATE TABLE lineage(part INTEGER PRIMARY KEY, ids BLOB NOT NULL, first BLOB NOT NULL, more BLOB NOT NULL);
 -- What git said about removals and renames (`renames`). path '': all that this commit removed is here; old '': all that it renamed is here.
 CREATE TABLE removal(path TEXT NOT NULL, commit_id BLOB NOT NULL, PRIMARY KEY(path, commit_id)) WITHOUT ROWID;
 CREATE INDEX removal_commit ON removal(commit_id);

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from ..core import fold, record
 from ..core.record import Record
-from . import learned
+from . import learned, spots
 from .cache import CODE, Damaged
-from .document import ACTIVE, columns, embed_texts, fts_fields, labels, places, prepare, shown_rows, vector_text
+from .document import ACTIVE, columns, embed_texts, fts_fields, labels, prepare, shown_rows, vector_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Update:
         self.table = table
         self.notes = notes
         self.next_row = int(cache.meta("rows", "0"))
+        self.next_spot = int(cache.meta("spots", "0"))
         self.count = cache.count()
         self.erased = False
         self._continuations: dict[str, bool] = {}
@@ -54,7 +55,7 @@ class Update:
 
     def finish(self) -> bool:
         """Writes the totals; returns whether purged text must still be scrubbed from the file."""
-        for key, value in (("rows", self.next_row), ("count", self.count), ("dead", self.next_row - self.count), ("space", self.table.space)):
+        for key, value in (("rows", self.next_row), ("spots", self.next_spot), ("count", self.count), ("dead", self.next_row - self.count), ("space", self.table.space)):
             self.cache.set_meta(key, str(value))
         if self.erased:
             # A removed row's words stay in its full-text block until blocks are merged.
@@ -219,7 +220,8 @@ class Update:
                 self.db.execute(f"DELETE FROM {table} WHERE {column} IN ({marks})", part)
             # Their numbers may be given again: no line counts as looked at by `trust` for its number alone.
             self.db.execute("DELETE FROM meta WHERE key = 'checked'")
-            self.db.execute("DELETE FROM head")  # states may rest on their moves
+            for table in ("head", "former"):
+                self.db.execute(f"DELETE FROM {table}")  # states may rest on their moves
             self.erased = True
 
     def _remove(self, rows: list[int]) -> None:
@@ -239,12 +241,7 @@ class Update:
         self.cache.set_codes({row: bytes(CODE) for row, _ in shown})
         self.count -= len(shown)
         for part in _parts(rows):
-            for table in ("pathstate", "pathvia"):
-                self.db.execute(f"DELETE FROM {table} WHERE slot IN (SELECT slot FROM pathhead) AND row IN ({_marks(part)})", part)
-            names = [name for (name,) in self.db.execute(f"SELECT DISTINCT name FROM place WHERE row IN ({_marks(part)})", part)]
-            self.db.execute(f"DELETE FROM place WHERE row IN ({_marks(part)})", part)
-            unnamed = [name for name in names if not self.db.execute("SELECT 1 FROM place WHERE name = ? LIMIT 1", (name,)).fetchone()]
-            self.db.executemany("DELETE FROM entry WHERE slot IN (SELECT slot FROM pathhead) AND name = ?", [(name,) for name in unnamed])
+            spots.leave(self.db, part)
             for table, column in (("edge", "a"), ("edge", "b"), ("sketch", "row"), ("rank", "row"), ("revived", "row"), ("label", "row"), ("memory", "row")):
                 self.db.execute(f"DELETE FROM {table} WHERE {column} IN ({_marks(part)})", part)
 
@@ -258,7 +255,7 @@ class Update:
                             " SELECT ?1, ?2, n, ?3, scope, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM line WHERE version = ?12", memory_rows)
         self.db.executemany("INSERT OR IGNORE INTO label VALUES(?, ?, ?)", tagged)
         shown = [(row, r.data) for row, (r, status) in enumerate(wanted, first) if status == ACTIVE]
-        self.db.executemany("INSERT INTO place VALUES(?, ?, ?, ?, ?, ?)", [(row, *place) for row, data in shown for place in places(data)])
+        self.next_spot = spots.add(self.db, shown, self.next_spot)
         self.count += len(shown)
         made = self._prepared([r for r, status in wanted if status == ACTIVE])
         self.db.executemany("INSERT INTO fts(rowid, title, body, extra) VALUES(?, ?, ?, ?)",

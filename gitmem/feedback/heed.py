@@ -113,7 +113,7 @@ def _states(store: Store, cache: Cache, places: dict[int, _Places], head: str) -
     found = {row: staleness.of(kept.get(row), len(where)) for row, (_, where) in places.items()}
     ways: dict[int, set[str]] = {row: set() for row in places}
     slot = staleness.slot_of(cache, head)
-    for row, name in cache.db.execute("SELECT row, name FROM pathvia WHERE slot = ?", (slot,)):
+    for row, name in cache.db.execute("SELECT row, name FROM pathvia JOIN place USING(spot) WHERE slot = ?", (slot,)):
         if row in ways:
             ways[row].add(name)
     asked = [row for row, states in found.items() if staleness.waiting({row: states})]

@@ -1,0 +1,263 @@
+"""How the commits of a repository hang together, kept in the cache.
+
+A commit's parents never change, so git is asked once for each commit; from then
+on a walk over 100,000 of them is a loop over numbers: 10 ms where git needs 100,
+and as much again for reading what it writes.
+
+The commits stand in one order, parents before children, as they came to be
+known; a number says where (`place`). Promise: git decides. Where something else
+decides about parents, too (`git replace`), nothing is kept; where history ends
+elsewhere than before (a shallow clone that was deepened, grafts), it is read anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from array import array
+from heapq import heapify, heappop, heappush
+from weakref import WeakKeyDictionary
+
+from ..core.digest import sha256
+from ..core.errors import GitFailed
+from ..engine.cache import Cache
+from ..git.layout import Repo
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+_PART = 4_096  # commits of one row of the table: what a new commit writes anew
+_TIPS = 500  # commits that git is told we know, with all below them
+_PATIENCE = 0.5  # seconds to wait for another process that writes the cache
+
+
+class Lineage:
+    """The commits known, and their parents by place. `first`: of the first one, -1 for none; `more`: of the others, where there are any."""
+
+    def __init__(self, repo: Repo, cache: Cache) -> None:
+        self.repo = repo
+        self._size = repo.hex_len // 2
+        self._ids = bytearray()
+        self.first = array("i")
+        self.more: dict[int, list[int]] = {}
+        self._place: dict[bytes, int] = {}
+        self._tips: list[str] = []
+        self._stamp = _stamp(repo)
+        self._kept = 0
+        self._partial = False  # whether it begins somewhere in a history
+        if self._stamp and cache.meta("lineage") == self._stamp:
+            self._read(cache)
+
+    def _read(self, cache: Cache) -> None:
+        for ids, first, more in cache.db.execute("SELECT ids, first, more FROM lineage ORDER BY part"):
+            self._ids += ids
+            self.first.frombytes(first)
+            pairs = array("i")
+            pairs.frombytes(more)
+            for place, parent in zip(pairs[::2], pairs[1::2], strict=True):
+                self.more.setdefault(place, []).append(parent)
+        size = self._size
+        ids = bytes(self._ids)
+        self._place = {ids[i : i + size]: i // size for i in range(0, len(ids), size)}
+        self._kept = len(self.first)
+        self._tips = cache.meta("lineage:tips").split()
+
+    def __contains__(self, commit: str) -> bool:
+        return bytes.fromhex(commit) in self._place
+
+    def place(self, commit: str) -> int:
+        """Raises KeyError."""
+        return self._place[bytes.fromhex(commit)]
+
+    def commit(self, place: int) -> str:
+        return self._ids[place * self._size : (place + 1) * self._size].hex()
+
+    def commits(self, places: Iterable[int]) -> list[str]:
+        size, ids = self._size, self._ids
+        return [ids[n * size : n * size + size].hex() for n in places]
+
+    def parents(self, place: int) -> list[int]:
+        first = self.first[place]
+        return [first, *self.more.get(place, ())] if first >= 0 else []
+
+    def below(self, commit: str) -> bytearray:
+        """For each place whether this commit contains that one."""
+        end = self.place(commit)
+        out = bytearray(len(self.first))
+        out[end] = 1
+        first, more = self.first, self.more
+        for n in range(end, -1, -1):
+            if out[n]:
+                if first[n] >= 0:
+                    out[first[n]] = 1
+                if n in more:
+                    for p in more[n]:
+                        out[p] = 1
+        return out
+
+    def apart(self, one: str, other: str, most: int = 0) -> tuple[list[int], list[int]]:
+        """(places of the commits that only the one contains, those that only the other does), children before parents. Costs what lies between.
+
+        `most`: how many are enough, 0 for all.
+        """
+        first, more = self.first, self.more
+        marks = bytearray(len(first))  # 1: the one contains it, 2: the other, 3: both
+        a, b = self.place(one), self.place(other)
+        marks[a] |= 1
+        marks[b] |= 2
+        found: tuple[list[int], list[int]] = ([], [])
+        open_ = 2 if a != b else 0  # places that only one of them is known to contain, and that were not reached yet
+        n = max(a, b)
+        while open_ and not 0 < most <= len(found[0]) + len(found[1]):
+            if mark := marks[n]:
+                if mark < 3:
+                    open_ -= 1
+                    found[mark - 1].append(n)
+                for p in (first[n], *more[n]) if n in more else (first[n],):
+                    if p >= 0 and (was := marks[p]) | mark != was:
+                        marks[p] = was | mark
+                        if not was:
+                            open_ += mark < 3
+                        else:
+                            open_ -= 1
+            n -= 1
+        return found
+
+    def knots(self, places: Collection[int]) -> list[int]:
+        """The commits that some parents of these contain and others do not; `places`: what lies between two commits.
+
+        Where all begin at one commit there is none: a branch that was merged began earlier than the others.
+        """
+        inside = set(places)
+        began = sorted({p for n in places for p in self.parents(n) if p not in inside})
+        full = (1 << len(began)) - 1
+        marks = {p: 1 << i for i, p in enumerate(began)}
+        found = []
+        open_ = [-p for p in began] if len(began) > 1 else []  # a heap of places, the highest first
+        left = len(open_)  # those of them that not all contain
+        heapify(open_)
+        while left:
+            n = -heappop(open_)
+            mark = marks[n]
+            if mark != full:
+                left -= 1
+                found.append(n)
+            for p in self.parents(n):
+                was = marks.get(p, 0)
+                if was | mark != was:
+                    marks[p] = was | mark
+                    if not was:
+                        heappush(open_, -p)
+                        left += mark != full
+                    elif was | mark == full:
+                        left -= 1
+        return found
+
+    def above(self, commit: str, tips: Iterable[str]) -> list[str]:
+        """The commits of these tips, themselves among them, that contain this one."""
+        first, more = self.first, self.more
+        begin, size = self.place(commit), len(self.first)
+        inside = bytearray(size)
+        for tip in tips:
+            inside[self.place(tip)] = 1
+        for n in range(size - 1, begin, -1):
+            if inside[n]:
+                for p in (first[n], *more[n]) if n in more else (first[n],):
+                    if p >= 0:
+                        inside[p] = 1
+        holds = bytearray(size + 1)  # one more for what has no parent
+        holds[begin] = 1
+        found = []
+        for n in range(begin + 1, size):
+            if holds[first[n]] or (n in more and any(holds[p] for p in more[n])):
+                holds[n] = 1
+                if inside[n]:
+                    found.append(n)
+        return self.commits(found)
+
+    def cover(self, cache: Cache, revisions: Collection[str], seconds: float | None = None, above: Sequence[str] = ()) -> bool:
+        """Sees to it that these commits, and all below them, are known; False where time ran out. Raises GitFailed where one is not here.
+
+        `above`: nothing below the parents of these will be asked; only where nothing is kept that part is left out.
+        """
+        wanted = [c for c in dict.fromkeys(revisions) if c not in self]
+        if not wanted:
+            return True
+        cut = list(above) if not self.first else []
+        stdin = "".join([*(f"{c}\n" for c in wanted), *(f"^{c}\n" for c in self._tips), *(f"^{c}^@\n" for c in cut)]).encode()
+        asked = ("rev-list", "--topo-order", "--reverse", "--parents", "--ignore-missing", "--stdin")
+        out, whole = self.repo.git.limited(seconds, *asked, stdin=stdin) if seconds is not None else (self.repo.git.run(*asked, stdin=stdin), True)
+        if not whole:
+            return False
+        self._partial = self._partial or bool(cut)
+        self._take(out.decode())
+        if missing := [c for c in wanted if c not in self]:
+            raise GitFailed(f"no commit {missing[0]} here")
+        self._save(cache, wanted)
+        return True
+
+    def _take(self, text: str) -> None:
+        place, first, size = self._place, self.first, self._size * 2
+        for row in text.splitlines():
+            id = bytes.fromhex(row[:size])
+            if id not in place:
+                above = [n for p in row[size + 1 :].split(" ") if p and (n := place.get(bytes.fromhex(p))) is not None] if len(row) > size else []
+                n = place[id] = len(first)
+                self._ids += id
+                first.append(above[0] if above else -1)
+                if len(above) > 1:
+                    self.more[n] = above[1:]
+
+    def _save(self, cache: Cache, tips: Sequence[str]) -> None:
+        """Writes what is new; where that is not possible it stays for this process only."""
+        if self._partial or not self._stamp:
+            return
+
+        written = False
+
+        def write(_: object) -> None:
+            nonlocal written
+            db = cache.db
+            if cache.meta("lineage") != self._stamp:
+                db.execute("DELETE FROM lineage")
+                self._kept = 0
+            elif int(cache.meta("lineage:commits", "0")) != self._kept:
+                return  # another process was there first: what it has is as good
+            for part in range(self._kept // _PART, len(self.first) // _PART + 1):
+                begin, end = part * _PART, min((part + 1) * _PART, len(self.first))
+                more = array("i", [n for place, found in self.more.items() if begin <= place < end for p in found for n in (place, p)])
+                db.execute("INSERT OR REPLACE INTO lineage VALUES(?, ?, ?, ?)", (part, bytes(self._ids[begin * self._size : end * self._size]), self.first[begin:end].tobytes(), more.tobytes()))
+            cache.set_meta("lineage", self._stamp)
+            cache.set_meta("lineage:commits", str(len(self.first)))
+            cache.set_meta("lineage:tips", " ".join(self._tips))
+            written = True
+
+        self._tips = list(dict.fromkeys([*tips, *self._tips]))[:_TIPS]
+        if cache.keep(_PATIENCE, write) and written:
+            self._kept = len(self.first)
+
+
+_open: WeakKeyDictionary[Cache, Lineage] = WeakKeyDictionary()
+
+
+def of(repo: Repo, cache: Cache) -> Lineage:
+    """What is known, read once for an open cache."""
+    found = _open.get(cache)
+    if found is None or found._stamp != _stamp(repo) or not found._stamp or found._partial:
+        found = _open[cache] = Lineage(repo, cache)
+    return found
+
+
+def _stamp(repo: Repo) -> str:
+    """What decides where histories end; "" where commits are replaced by others."""
+    if repo.git.text("for-each-ref", "--count=1", "refs/replace", ok=(0, 128)):
+        return ""
+    said = []
+    for name in ("shallow", "info/grafts"):
+        try:
+            with open(os.path.join(repo.common_dir, *name.split("/")), "rb") as f:
+                said.append(f.read())
+        except OSError:
+            said.append(b"")
+    return sha256(json.dumps([s.hex() for s in said]).encode()).hexdigest()
