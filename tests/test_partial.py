@@ -190,6 +190,19 @@ def test_changing_a_memory_fetches_no_commit_that_it_is_about(lab: Lab, seed: pa
     assert {"tried there", "another one"} <= {m["body"] for m in lab.json(seed, "list", "--all")}
 
 
+def test_notes_that_moved_to_a_commit_which_is_not_here_fetch_none(lab: Lab, seed: pathlib.Path) -> None:
+    lab.git(seed, "config", "notes.rewriteRef", "refs/notes/mem/*")
+    lab.git(seed, "checkout", "-q", "topic")
+    about(lab, seed, "topics are short")
+    lab.git(seed, "commit", "-q", "--amend", "-m", "topic, amended")
+    amended = head(lab, seed)
+    lab.git(seed, "checkout", "-q", "main")
+    repo = cloned(lab, seed, "--filter=blob:none", "--single-branch")
+    lab.mem(repo, "index")
+    assert amended not in objects(lab, repo)
+    assert "topics are short" in lab.mem(repo, "list", "--all")
+
+
 def test_a_revision_that_a_shallow_clone_lacks_is_refused_with_the_way_to_it(lab: Lab, seed: pathlib.Path) -> None:
     repo = cloned(lab, seed, "--depth=2")
     (id,) = [m["id"] for m in lab.json(seed, "list") if m["body"] == "the directory is flat"]

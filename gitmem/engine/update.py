@@ -171,10 +171,12 @@ class Update:
         self._again([old for old, _, _ in rows])
 
     def _is_continuation(self, key: str) -> bool:
-        if key not in self._continuations:
-            found = self.notes.git.objects.get(key) if self.notes else None
+        if key not in self._continuations and self.notes:
+            git = self.notes.git
+            # A commit that a partial clone does not have is not fetched for its name; what the notes keep alive is.
+            found = git.local.get(key) or (git.objects.get(key) if git.promised and self.notes.keeps(key) else None)
             self._continuations[key] = bool(found and found[1] == "blob")
-        return self._continuations[key]
+        return self._continuations.get(key, False)
 
     # Memories
 

@@ -56,6 +56,11 @@ class Notes:
         commit = self.history.tip()
         return commit.id if commit else ""
 
+    def keeps(self, key: str) -> bool:
+        """Whether the tree at the tip keeps a continuation's key alive."""
+        commit = self.history.tip()
+        return commit is not None and notetree.NoteTree(self.git, commit.tree, self.hex_len).has_key(key)
+
     # Reading
 
     def lines(self, tip: str, since: str = "", deep: bool = False) -> Iterator[tuple[str, bytes]]:
