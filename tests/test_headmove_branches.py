@@ -8,10 +8,10 @@ import pathlib
 
 import pytest
 from conftest import Lab
-from places import clone, commit, full, hub, kept, opened, publish, same, squash, tell, topic
+from places import clone, commit, following, full, head, hub, kept, opened, publish, same, squash, tell, topic
 
 from gitmem.anchors import reanchor, where
-from gitmem.engine import priors, standing
+from gitmem.engine import priors, staleness, standing
 
 # --- promotion, and what becomes of branches --------------------------------
 
@@ -184,3 +184,32 @@ def test_a_commit_that_a_garbage_collection_took_is_not_here(lab: Lab, moves: bo
         lab.git(repo, "reset", "-q", "--hard", "HEAD~1")
     with opened(repo) as store:
         assert [(s.state, s.reason) for s in kept(store).values()] == [(standing.UNKNOWN, standing.ABSENT)]
+
+
+def test_a_head_that_was_left_and_collected_is_none_to_begin_from(lab: Lab) -> None:
+    repo = following(lab)
+    commit(lab, repo, "a.txt", "one")
+    commit(lab, repo, "a.txt", "two")
+    lab.mem(repo, "remember", "--path", "a.txt", "--", "about a file")
+    with opened(repo) as store:
+        kept(store)
+        lab.git(repo, "reset", "-q", "--hard", "HEAD~1")
+        lab.git(repo, "reflog", "expire", "--expire=now", "--all")
+        lab.git(repo, "gc", "-q", "--prune=now")
+        assert same(kept(store)) == same(full(store))
+        cache = store.with_cache(lambda cache: cache)[0]
+        rows = [row for (row,) in cache.db.execute("SELECT row FROM place")]
+        assert [s.state for found in staleness.read(cache, rows, head(lab, repo)).values() for s in found.values()] == ["changed"]
+
+
+def test_head_moves_back_where_commits_are_replaced(lab: Lab) -> None:
+    repo = following(lab)
+    for n in range(5):
+        commit(lab, repo, "a.txt", f"line {n}")
+        tell(repo, f"about line {n}")
+    lab.git(repo, "replace", "--graft", "HEAD~2", "HEAD~4")
+    with opened(repo) as store:
+        kept(store)
+        lab.git(repo, "reset", "-q", "--hard", "HEAD~1")
+        assert same(kept(store)) == same(full(store))
+        assert sorted(s.state for s in kept(store).values()) == ["reachable"] * 3 + ["unmerged"] * 2

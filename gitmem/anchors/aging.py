@@ -201,6 +201,7 @@ class _Move:
             found = ways.between(self.repo, self.cache, self.base, self.head)
             if not _short(self.repo):  # there nobody asks, and where history ends git says of a commit that it removed nothing
                 self.history.learn([*([] if whole else found.lost), *reversed(found.gained)])
+            self._compare()  # fails where `base` is not here any more
         except (GitFailed, removals.Open):
             return False
         self.lost = set(found.lost)
@@ -208,7 +209,6 @@ class _Move:
         # Where a branch began before what lies between, a name may live on there that was removed beside it.
         self.between = {*self.lost, *self.gained, *found.knots}
         self._removed = removals.of(self.cache, self.between)
-        self._compare()
         return True
 
     def _compare(self) -> None:

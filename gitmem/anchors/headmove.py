@@ -31,6 +31,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from .lineage import Lineage
+
 _MAIN, _TAG = 1, 2
 _FEW = 500  # commits that B has more, from which those are left out that no open anchor can have its twin among
 
@@ -180,12 +182,17 @@ class Move:
             self._outside.add(commit)
         return False
 
+    def _line(self, tips: Collection[str]) -> Lineage:
+        """How the commits of HEAD and of these hang together, as far as they are here. Where git replaces commits that is known of none before."""
+        line = lineage.of(self.repo, self.cache)
+        line.cover(self.cache, [self.head, *self._here(c for c in tips if c not in line)])
+        return line
+
     def _above(self) -> set[str]:
         """The commits of branches that contain HEAD."""
         if self._contain is None:
-            line = lineage.of(self.repo, self.cache)
             tips = self.ground.tips | self.ground.main
-            line.cover(self.cache, [self.head, *self._here(c for c in tips if c not in line)])
+            line = self._line(tips)
             self._contain = set(line.above(self.head, [c for c in tips if c in line]))
         return self._contain
 
@@ -212,10 +219,10 @@ class Move:
             out.update((a, Stand(UNKNOWN, a, reason=where.SHALLOW)) for a in dropped)
             return set()
         # A descendant of HEAD has its whole history: nothing in it is a later copy.
-        above = set(lineage.of(self.repo, self.cache).above(self.head, [self.before])) if dropped else set()
+        above = self._line([self.before]).above(self.head, [self.before]) if dropped else ()
         # What a main line holds is on no branch that could be merged; of others the branches are to be known before that happens.
         main = self._on_main()
-        done = above.intersection(main)
+        done = set(above).intersection(main)
         out.update((a, Stand(UNMERGED, a)) for a in dropped if a in done)
         return {a for a in dropped if a not in done}
 
