@@ -157,9 +157,9 @@ def test_a_branch_that_contained_head_is_compared_as_soon_as_head_has_more(lab: 
 
 
 def test_the_patch_ids_of_memories_commits_are_made_ahead_where_they_are_many(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    repo = lengthen(lab, lab.repo(), 100)
+    repo = lengthen(lab, lab.repo(), 130)
     with opened(repo) as store:
-        assert all(r.status == remember.STORED for r in remember.remember(store, [{"body": f"memory {n}", "commit": f"main~{n}"} for n in range(63)]))
+        assert all(r.status == remember.STORED for r in remember.remember(store, [{"body": f"memory {n}", "commit": f"main~{n}"} for n in range(60)]))
 
     def made(cache: Cache) -> int:
         return int(cache.db.execute("SELECT count(*) FROM patch").fetchone()[0])
@@ -167,8 +167,8 @@ def test_the_patch_ids_of_memories_commits_are_made_ahead_where_they_are_many(la
     with opened(repo) as store:
         kept(store)
         assert store.with_cache(made)[0] == 0
-        remember.remember(store, [{"body": f"memory {n}", "commit": f"main~{n}"} for n in range(63, 70)])
+        remember.remember(store, [{"body": f"memory {n}", "commit": f"main~{n}"} for n in range(60, 120)])  # of few at once records say the patch-ids
         kept(store)
-        assert store.with_cache(made)[0] == 70
+        assert store.with_cache(made)[0] == 120
         count = Count(monkeypatch)
         assert "patch-id" not in count.of(lambda: reanchor.finish(store))
