@@ -148,3 +148,15 @@ def test_memories_that_come_while_a_worker_looks_stop_nothing(lab: Lab, monkeypa
     monkeypatch.undo()
     assert worker.failures(str(repo / ".git" / "mem")) == []
     assert states(repo) == ({"f0.txt": [("changed", "")], "f1.txt": [("same", "")], "f2.txt": [("same", "")]},) * 2
+
+
+def test_lines_of_a_branch_are_looked_for_again_where_head_gets_a_file_of_that_name(lab: Lab) -> None:
+    repo = lab.repo(commits=2)
+    commit(lab, repo, {"p.txt": text("p")})
+    lab.git(repo, "switch", "-q", "-c", "side")
+    commit(lab, repo, {"p.txt": text("p") + "one more\n"})
+    lab.mem(repo, "remember", "--path", "p.txt:2-3", "--", "about lines")
+    for name, state in (("main~1", "unknown"), ("main", "same"), ("main~1", "unknown"), ("side", "same")):  # main~1 has neither the file nor the commit
+        lab.git(repo, "switch", "-q", "--detach", name)
+        kept, asked = states(repo)
+        assert kept == asked and kept["p.txt"] == [(state, "")]

@@ -267,9 +267,9 @@ class _Move:
         removed = removals.everywhere(self.cache, [name for (name,) in db.execute("SELECT name FROM entry WHERE slot = ?", (self.slot,))])
         was = f"SELECT spot FROM spot WHERE name IN ({_INSIDE}) AND blob IN ({_INSIDE})"
         out |= {n for (n,) in db.execute(was, (json.dumps(sorted(removed.keys() & self._new.keys())), json.dumps(sorted(self._old))))}
-        # What HEAD had neither of, and has the commit of now.
-        if self.gained:
-            out |= {n for n, anchor in db.execute("SELECT spot, anchor FROM spot p JOIN entry e USING(name) WHERE e.slot = ? AND e.id = ''", (self.slot,)) if anchor in self.gained}
+        # What HEAD had neither of, and has the commit of now; of lines, what another object may hold now.
+        nothing = "SELECT spot, anchor, name, p.asked FROM spot p JOIN entry e USING(name) WHERE e.slot = ? AND e.id = ''"
+        out |= {n for n, anchor, name, lines in db.execute(nothing, (self.slot,)) if anchor in self.gained or (lines and name in self._new)}
         taken = self.between & self._taken()
         if taken and removed:
             out |= {n for n, name in db.execute(f"SELECT spot, name FROM spot WHERE anchor IN ({_INSIDE})", (json.dumps(sorted(taken)),)) if name in removed}
