@@ -10,7 +10,7 @@ import pytest
 from conftest import Lab
 from places import head, opened
 
-from gitmem.anchors import aging, drift, marks, removals, where
+from gitmem.anchors import aging, drift, marks, removals, renames, where
 from gitmem.anchors.drift import State
 from gitmem.core import lineanchor
 from gitmem.engine import staleness
@@ -406,3 +406,25 @@ def test_lines_whose_text_is_not_here_are_looked_for_in_bounds(lab: Lab) -> None
     assert lineanchor.find(("# new\n" + text).encode(), "1-2000", lines) == (2, 2001)  # found at the begin of a line
     with pytest.raises(lineanchor.TooLong):
         lineanchor.find(text.replace("value_3 =", "other_3 =").encode(), "1-2000", lines)
+
+
+def test_a_file_that_many_merges_took_away_is_not_followed_up_to_each_of_them(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = lab.repo()
+    (repo / "f").write_text("text\n")
+    lab.git(repo, "add", "-A")
+    lab.git(repo, "commit", "-q", "-m", "f")
+    since = head(lab, repo)
+    for name in ("one", "two", "three"):
+        lab.git(repo, "checkout", "-q", "-b", name, since)
+        lab.git(repo, "commit", "-q", "--allow-empty", "-m", name)
+    lab.git(repo, "checkout", "-q", "main")
+    lab.git(repo, "rm", "-q", "f")
+    lab.git(repo, "commit", "-q", "-m", "away")
+    for name in ("one", "two", "three"):
+        lab.git(repo, "merge", "-q", "--no-ff", "-m", f"merge {name}", name)
+    walks = []
+    lives = renames.Trace._lives
+    monkeypatch.setattr(renames.Trace, "_lives", lambda self, *args: walks.append(args) or lives(self, *args))
+    with opened(repo) as store:
+        trace = renames.Trace(removals.History(store.repo, store.with_cache(lambda cache: cache)[0], head(lab, repo), 60.0), set)
+        assert trace.follow([(since, "f")]) == {(since, "f"): ""} and len(walks) == 1

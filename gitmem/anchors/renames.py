@@ -13,6 +13,8 @@ one path that somebody asks about, also those before, are `names`.
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from .removals import History, Open
 
 TYPE_CHECKING = False
@@ -64,17 +66,19 @@ class Trace:
         """Follows what a merge alone renamed: as when git took a new file along with its renamed directory."""
         self._run([], [(key, *hit) for key in keys for hit in self._merged.pop(key, ())], merges=True)
 
-    def _all_lost(self, key: Key, merge: int) -> bool:
-        """Whether a merge has none of the names that a path had before it: else it kept one, and renamed nothing."""
-        if (key, merge) not in self._lost:
+    def _all_lost(self, keys: Sequence[Key], merge: int) -> set[Key]:
+        """The paths, of those that had a name which a merge removed, of which it has no other: else it kept one, and renamed nothing. Lower merges were looked at."""
+        several = [key for key in dict.fromkeys(keys) if len(self.via[key]) > 1 and (key, merge) not in self._lost]
+        if several:
+            if self.history.left() <= 0:
+                raise Open
             before = Trace(self.history, self.there, merge)
-            before.via, before._ends, before._lost = {key: set()}, {key: []}, self._lost
-            before._run([(key, self.history.line.place(key[0]), key[1])], [])
-            if not before._ends[key]:
-                before._run_merges([key])
+            before.via, before._ends, before._lost = {key: set() for key in several}, {key: [] for key in several}, self._lost
+            before._run([(key, self.history.line.place(key[0]), key[1]) for key in several], [])
+            before._run_merges([key for key in several if not before._ends[key]])
             self._open |= before._open
-            self._lost[key, merge] = not before._ends[key]
-        return self._lost[key, merge]
+            self._lost.update(((key, merge), not before._ends[key]) for key in several)
+        return {key for key in keys if len(self.via[key]) == 1 or self._lost[key, merge]}
 
     def _run(self, edges: list[Edge], hits: list[Edge], merges: bool = False) -> None:
         """Follows names from commits that have them, and from commits that removed them (`hits`), until they end."""
@@ -96,17 +100,21 @@ class Trace:
         for key, place, name in hits:
             if place in line.more and not merges:
                 self._merged.setdefault(key, []).append((place, name))
-        asked = [hit for hit in hits if hit[1] not in line.more or (merges and self._all_lost(hit[0], hit[1]))]
+        asked = sorted((hit for hit in hits if merges or hit[1] not in line.more), key=_place)
         history.renamed(line.commit(place) for _, place, _ in asked)
         out = []
-        for key, place, name in asked:
-            try:
-                target = history.target(line.commit(place), name)
-            except Open:
-                self._open.add(key)
-                continue
-            if target:
-                out.append((key, place, target))
+        for place, found in groupby(asked, _place):
+            names = [(key, name) for key, _, name in found]
+            lost = self._all_lost([key for key, _ in names], place) if place in line.more else None
+            for key, name in names:
+                try:
+                    target = history.target(line.commit(place), name) if lost is None or key in lost else ""
+                except Open:
+                    self._open.add(key)
+                    continue
+                if target:
+                    self.via[key].add(target)
+                    out.append((key, place, target))
         return out
 
     def _walk(self, edges: Sequence[Edge]) -> list[Edge]:
@@ -160,6 +168,10 @@ class Trace:
                 mask |= begin[n]
             lives[n] = mask
         return [starts[bit] for bit in _bits(lives[last])], hits
+
+
+def _place(edge: Edge) -> int:
+    return edge[1]
 
 
 def _bits(number: int) -> list[int]:
