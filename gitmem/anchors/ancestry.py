@@ -50,7 +50,7 @@ class Ways:
         """Raises GitFailed where one of both is not here."""
         found = self._found.get((base, head))
         if found is None:
-            self._found[base, head] = found = Between()
+            found = Between()
             if base != head:
                 line = lineage.of(repo, cache)
                 line.cover(cache, [base, head])
@@ -59,6 +59,7 @@ class Ways:
                 found.knots = line.commits(line.knots([*lost, *gained]))
                 names, first, more = dict(zip(lost, line.commits(lost), strict=True)), line.first, line.more
                 found.lost = {name: [names.get(p) or line.commit(p) for p in ((first[n],) if n not in more and first[n] >= 0 else line.parents(n))] for n, name in names.items()}
+            self._found[base, head] = found
         return found
 
 
