@@ -213,3 +213,35 @@ def test_head_moves_back_where_commits_are_replaced(lab: Lab) -> None:
         lab.git(repo, "reset", "-q", "--hard", "HEAD~1")
         assert same(kept(store)) == same(full(store))
         assert sorted(s.state for s in kept(store).values()) == ["reachable"] * 3 + ["unmerged"] * 2
+
+
+def test_a_squash_is_found_from_wherever_head_comes(lab: Lab) -> None:
+    repo = lab.repo()
+    for n in range(4):
+        commit(lab, repo, "main.txt", f"line {n}")
+    topic(lab, repo)
+    lab.git(repo, "checkout", "-q", "main")
+    with opened(repo) as store:
+        kept(store)  # the branch contains HEAD: its combined patch-id is made later
+        lab.git(repo, "checkout", "-q", "--detach", "main~2")
+        kept(store)
+        lab.git(repo, "worktree", "add", "-q", "../beside", "main")
+        squash(lab, lab.root / "beside")
+        lab.git(repo, "worktree", "remove", "--force", "../beside")
+        kept(store)
+        lab.git(repo, "checkout", "-q", "main")
+        assert {s.state for s in kept(store).values()} == {"squashed"} and same(kept(store)) == same(full(store))
+
+
+def test_tags_that_were_fetched_to_remotes_are_the_commits_they_name(lab: Lab) -> None:
+    repo = lab.repo()
+    for n in range(4):
+        commit(lab, repo, "main.txt", f"line {n}")
+    topic(lab, repo)
+    lab.git(repo, "checkout", "-q", "main")
+    lab.git(repo, "tag", "-a", "v1", "-m", "v1", "main~1")
+    lab.git(repo, "update-ref", "refs/remotes/up/tags/v1", lab.git(repo, "rev-parse", "v1").strip())
+    with opened(repo) as store:
+        for name in ("main", "main~3", "main~2", "topic"):
+            lab.git(repo, "checkout", "-q", "--detach", name)
+            assert same(kept(store)) == same(full(store))

@@ -172,3 +172,28 @@ def test_the_patch_ids_of_memories_commits_are_made_ahead_where_they_are_many(la
         assert store.with_cache(made)[0] == 120
         count = Count(monkeypatch)
         assert "patch-id" not in count.of(lambda: reanchor.finish(store))
+
+
+@pytest.mark.parametrize("far_away", [False, True])
+def test_what_a_gc_took_along_with_its_branch_is_not_here_any_more(lab: Lab, far_away: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ancestry, "FAR", 2)
+    repo = lab.repo()
+    for n in range(4):
+        commit(lab, repo, "main.txt", f"line {n}")
+    topic(lab, repo)
+    lab.git(repo, "checkout", "-q", "main")
+    lab.git(repo, "branch", "old", "main~3")
+    with opened(repo) as store:
+        kept(store)
+        if far_away:
+            far(lab, repo, "old")
+            kept(store)
+            assert left(store)
+        lab.git(repo, "branch", "-q", "-D", "topic")
+        if far_away:
+            kept(store)
+    lab.git(repo, "reflog", "expire", "--expire=now", "--all")
+    lab.git(repo, "gc", "-q", "--prune=now")
+    with opened(repo) as store:
+        far(lab, repo, "main")
+        assert {s.reason for s in kept(store).values()} == {standing.ABSENT} and same(kept(store)) == same(full(store))

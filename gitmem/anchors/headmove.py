@@ -44,7 +44,7 @@ class Ground:
         self.cache = cache
         self.refs = refdirs.stamp(repo.common_dir)  # before they are read: what comes later is seen by the next one
         rows = [row.split(" ", 1) for row in repo.git.text("for-each-ref", "--format=%(objectname) %(refname) %(*objectname)", "refs/heads", "refs/remotes", "refs/tags", "refs/replace").splitlines()]
-        self.tips = {tip for tip, ref in rows if ref.startswith(("refs/heads/", "refs/remotes/"))}
+        self.tips = {ref.split(" ")[1] or tip for tip, ref in rows if ref.startswith(("refs/heads/", "refs/remotes/"))}  # who fetches tags to refs/remotes has some there
         self.tags = {ref.split(" ")[1] or tip for tip, ref in rows if ref.startswith("refs/tags/")} - self.tips
         self.main = set(marks.main_lines(repo))
         self._was(dict(cache.db.execute("SELECT commit_id, main FROM tip")))
@@ -148,8 +148,11 @@ class Move:
         return {a: s for a, s in out.items() if a not in kept or not _same(s, kept[a])}
 
     def _pruned(self, kept: dict[str, Stand]) -> set[str]:
-        """The anchors whose commit nothing held, and that a `git gc` has taken away since."""
-        loose = {a: s.commit for a, s in kept.items() if s.reason == standing.ABANDONED}
+        """The anchors whose commit nothing holds, and that a `git gc` has taken away since."""
+        ground = self.ground
+        left = {*ground.before, *ground.tags_before} - {*ground.tips, *ground.tags, *ground.main}
+        gone = len(self._here(left)) < len(left)  # with what held them, before anybody looked
+        loose = {a: s.commit for a, s in kept.items() if s.reason == standing.ABANDONED or (gone and s.state == UNMERGED)}
         here = set(self._here(set(loose.values()))) if loose and not self.ground.partial else set(loose.values())
         return {a for a, commit in loose.items() if commit not in here}
 
@@ -235,9 +238,7 @@ class Move:
         out |= self._held(open_ - out)
         if not self.gained:
             return out
-        waiting = self.cache.db.execute("SELECT tip FROM branch WHERE base = ? AND id = ?", (bytes.fromhex(self.before), LATER)).fetchall()
-        if waiting:
-            out |= self._holding(open_ - out, self._beyond(tip.hex() for (tip,) in waiting))
+        out |= self._holding(open_ - out, self._waiting())
         left = open_ - out
         if not left:
             return out
@@ -248,6 +249,18 @@ class Move:
             return open_
         ids = sorted(set(self.patches.own(worth).values()))
         return out | self._holding(left, self._matching(ids)) if ids else out
+
+    def _waiting(self) -> set[str]:
+        """The commits of branches whose patch-id was not to be made before HEAD has something that they have not, which is now, wherever HEAD was meanwhile."""
+        later = [(tip.hex(), base.hex()) for tip, base in self.cache.db.execute("SELECT tip, base FROM branch WHERE id = ?", (LATER,))]
+        tips = self._here({tip for tip, _ in later}) if later else []
+        if tips:
+            line = self._line(tips)
+            inside, above = line.below(self.head), set(line.above(self.head, tips))
+            tips = [tip for tip in tips if tip not in above and not inside[line.place(tip)]]
+        beyond = self._beyond(tips)
+        self.patches.branches((tip, base) for tip, base in later if tip in beyond)
+        return beyond
 
     def _worth(self, open_: set[str]) -> tuple[list[str], set[str]]:
         """(those of the new commits that may be twins of open anchors, these anchors): what an anchor's own history has is no twin of it."""
@@ -347,9 +360,9 @@ class Move:
         return self.repo.git.run("rev-list", "--stdin", stdin=stdin).decode().split()
 
     def _here(self, names: Iterable[str]) -> list[str]:
-        """Those that are commits of this repository."""
+        """Those that are commits of this repository; of a tag its commit."""
         asked = sorted(names)
-        return [c for c, id in zip(asked, self.repo.git.ids([f"{c}^{{commit}}" for c in asked]), strict=True) if id] if asked else []
+        return [id for id in self.repo.git.ids([f"{c}^{{commit}}" for c in asked]) if id] if asked else []
 
     def _holding(self, open_: set[str], commits: set[str]) -> set[str]:
         """Those of the anchors that stand at one of these commits."""
