@@ -158,3 +158,13 @@ def test_a_shallow_clone_writes_no_id_of_the_commit_where_its_history_ends(lab: 
     lab.git(shallow, "fetch", "-q", "--unshallow", "origin", "+refs/heads/*:refs/remotes/origin/*")
     with opened(shallow) as store:
         assert marks.of_commit(store.repo, own).keys() == {"patch", "base", "branch_patch"}
+
+
+def test_a_replaced_commit_keeps_the_id_of_what_it_changed(lab: Lab) -> None:
+    """It is kept and told to other clones; the replacement may be gone tomorrow, and is nobody else's."""
+    repo = lab.repo(commits=3)
+    last = head(lab, repo)
+    with opened(repo) as store:
+        was = marks.patch_id(store.repo, last)
+        lab.git(repo, "replace", "--graft", last, "HEAD~2")
+        assert marks.patch_id(store.repo, last) == was and marks.patch_ids(store.repo, [last], 60.0)[0] == {last: was}

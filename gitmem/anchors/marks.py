@@ -30,6 +30,10 @@ _DIFF = ("diff-tree", "-p", "--root", "-U0", "--no-renames", "--diff-algorithm=m
          "--no-ext-diff", "--no-color", "--full-index", "--src-prefix=a/", "--dst-prefix=b/")
 
 
+# A patch-id says what a commit changed when it was made: what `git replace` puts in its place is this clone's own, and may be gone tomorrow.
+_AS_MADE = {**NO_FETCH, "GIT_NO_REPLACE_OBJECTS": "1"}
+
+
 def patch_id(repo: Repo, *revisions: str) -> str:
     """git's stable patch-id of one commit, or of the difference of two; "" for none (merges, empty commits) or too slow."""
     out, whole = _pipe(repo, [*_DIFF, *revisions], subprocess.DEVNULL, LIMIT)
@@ -61,7 +65,7 @@ def patch_ids(repo: Repo, wanted: Sequence[str], seconds: float) -> tuple[dict[s
 
 def _pipe(repo: Repo, diff: list[str], stdin: int, seconds: float) -> tuple[bytes, bool | None]:
     """(patch-ids of a diff command, whether it came to its end: None where time ran out)."""
-    first = repo.git.start(diff, NO_FETCH, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    first = repo.git.start(diff, _AS_MADE, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     make = repo.git.start(["patch-id", "--stable"], stdin=first.stdout, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert first.stdout is not None
     first.stdout.close()
