@@ -163,3 +163,32 @@ def test_an_answer_in_a_hurry_reads_down_to_what_is_asked(lab: Lab) -> None:
         everything = lineage.of(store.repo, cache)
         everything.cover(cache, [ids[59]])
         assert {everything.commit(n) for n, inside in enumerate(everything.below(ids[59])) if inside} == listed(lab, repo, ids[59])
+
+
+def test_a_merge_is_one_also_where_a_parent_is_left_out(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.git(repo, "checkout", "-q", "-b", "topic")
+    lab.git(repo, "commit", "-q", "--allow-empty", "-m", "topic")
+    lab.git(repo, "checkout", "-q", "main")
+    lab.git(repo, "merge", "-q", "--no-ff", "-m", "merge", "topic")
+    since, merge = lab.git(repo, "rev-parse", "topic", "main").split()
+    with opened(repo) as store:
+        history_of = removals.History(store.repo, cache_of(store), merge, 5.0)
+        history_of.only_for([since])
+        line = history_of.line
+        assert line.place(merge) in line.more and line.parents(line.place(merge)) == [line.place(since)] and len(line.first) == 2
+
+
+def test_a_history_has_what_it_had_when_more_commits_come_to_be_known(lab: Lab) -> None:
+    repo, ids = history(lab, 7, 10, roots=1)
+    with opened(repo) as store:
+        cache = cache_of(store)
+        history_of = removals.History(store.repo, cache, ids[9], 5.0)
+        history_of.scan([""])
+        lab.git(repo, "checkout", "-q", "-f", "c9")
+        lab.git(repo, "rm", "-q", "f9")
+        lab.git(repo, "commit", "-q", "-m", "away")
+        later = lab.git(repo, "rev-parse", "HEAD").strip()
+        lineage.of(store.repo, cache).cover(cache, [later])
+        removals.History(store.repo, cache, later, 5.0).learn([later])
+        assert history_of.removals(["f9"]) == {"f9": []}

@@ -6,8 +6,8 @@ where one of the commits that B has more carries their change, or where a
 branch moved. All others are neither read nor written.
 
 Promise: what is kept afterwards is what `where.stands` would say of every
-anchor, which a test compares over generated histories. Cost: a walk of git
-over A...B, patch-ids of the commits that B has more (none where nothing is
+anchor, which a test compares over generated histories. Cost: a walk
+over A...B (`lineage`), patch-ids of the commits that B has more (none where nothing is
 open), and the full search for the few anchors that may have changed.
 """
 

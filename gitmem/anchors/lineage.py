@@ -206,8 +206,8 @@ class Lineage:
                 n = place[id] = len(first)
                 self._ids += id
                 first.append(above[0] if above else -1)
-                if len(above) > 1:
-                    self.more[n] = above[1:]
+                if " " in row[size + 1 :]:
+                    self.more[n] = above[1:]  # a merge stays one where a part of history is left out, and its parents with it
 
     def _save(self, cache: Cache, tips: Sequence[str]) -> None:
         """Writes what is new; where that is not possible it stays for this process only."""

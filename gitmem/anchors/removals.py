@@ -144,8 +144,8 @@ class History:
         out: dict[str, set[str]] = {p: set(self._removed.get(p, ())) for p in names}
         for path, commit in self.cache.db.execute("SELECT path, commit_id FROM removal WHERE path IN (SELECT value FROM json_each(?))", (json.dumps(names),)):
             out[path].add(commit.hex())
-        line, inside = self.line, self._inside
-        return {p: sorted(n for c in found if c in line and inside[n := line.place(c)]) for p, found in out.items()}
+        line, inside, last = self.line, self._inside, self.last  # what came to be known since has higher places
+        return {p: sorted(n for c in found if c in line and (n := line.place(c)) <= last and inside[n]) for p, found in out.items()}
 
     # What they renamed
 
