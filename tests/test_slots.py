@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import pytest
 from conftest import Lab
 from places import Count, commit, full, head, kept, opened, same, squash, tell, topic
 from test_headmove import lengthen
 
-from gitmem.anchors import ancestry, reanchor, slots
+from gitmem.anchors import ancestry, headmove, reanchor, slots
 from gitmem.engine import staleness, standing
 from gitmem.engine.cache import Cache
 from gitmem.memory import remember
@@ -137,6 +138,28 @@ def test_a_purge_and_another_end_of_history_forget_them(lab: Lab, repo: pathlib.
         assert left(store)
         lab.git(repo, "replace", "--graft", "release~20", "release~30")
         assert same(kept(store)) == same(full(store)) and not left(store)
+
+
+def test_what_a_purge_took_while_the_worker_looked_is_not_kept(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = lab.repo()
+    doomed = tell(repo, "to be purged")
+    tell(repo, "another one", commit(lab, repo, "main.txt", "line"))
+    changes = headmove.Move.changes
+    with opened(repo) as store:
+        kept(store)
+        commit(lab, repo, "main.txt", "one more")
+
+        def meanwhile(*args: Any) -> dict[str, standing.Stand]:
+            found = changes(*args)
+            lab.mem(repo, "purge", doomed, "--force")
+            lab.mem(repo, "list")
+            return found
+
+        monkeypatch.setattr(headmove.Move, "changes", meanwhile)
+        reanchor.finish(store)
+        assert not store.with_cache(standing.slots)[0]
+        monkeypatch.undo()
+        assert same(kept(store)) == same(full(store)) and store.with_cache(standing.slots)[0]
 
 
 def test_a_branch_that_contained_head_is_compared_as_soon_as_head_has_more(lab: Lab) -> None:

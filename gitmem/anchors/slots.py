@@ -72,7 +72,12 @@ def change(cache: Cache, slot: int, head: str, changed: Mapping[str, Stand], sta
     if not stays and not changed and also is None and standing.slots(cache).get(head) == slot:
         return True
 
+    written = False
+
     def write(_: object) -> None:
+        nonlocal written
+        if slot not in (*standing.slots(cache).values(), *left(cache).values()):
+            return  # a purge took it meanwhile: what was found may rest on what is gone
         if stays:
             cache.db.execute("DELETE FROM stand WHERE slot = ?", (new,))
             cache.db.execute("INSERT INTO stand SELECT ?, anchor, state, commit_id, into_commit, reason FROM stand WHERE slot = ?", (new, slot))
@@ -80,8 +85,9 @@ def change(cache: Cache, slot: int, head: str, changed: Mapping[str, Stand], sta
         cache.db.executemany("INSERT OR REPLACE INTO stand VALUES(?, ?, ?, ?, ?, ?)", sorted((new, a, s.state, s.commit, s.into, s.reason) for a, s in changed.items()))
         if also is not None:
             also()
+        written = True
 
-    return cache.keep(_PATIENCE, write)
+    return cache.keep(_PATIENCE, write) and written
 
 
 def leave(cache: Cache, heads: Collection[str], worth: Collection[str]) -> None:
