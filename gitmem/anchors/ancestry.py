@@ -23,20 +23,30 @@ _POINTS = 4  # commits whose common base git is asked for
 
 
 class Between:
-    """The commits that only one of two revisions contains. `gained`: those of `head`, children first; `lost`: those of `base`, with their parents, children first.
+    """The commits that only one of two revisions contains, children first: those of `head` are `gained`, those of `base` are `lost`.
 
     `knots`: those that not all of them contain, where they do not all begin at one commit.
     """
 
-    def __init__(self) -> None:
-        self.gained: list[str] = []
-        self.lost: dict[str, list[str]] = {}
-        self.knots: list[str] = []
+    def __init__(self, line: lineage.Lineage, base: str, head: str) -> None:
+        lost, gained = line.apart(base, head) if base != head else ([], [])
+        self.base = base
+        self.gained = line.commits(gained)
+        self.lost = dict.fromkeys(line.commits(lost))
+        self.knots = line.commits(line.knots([*lost, *gained]))
+        self._line, self._places = line, lost
+        self._forks: dict[int, frozenset[int]] | None = None
 
     @property
     def far(self) -> bool:
         """Whether the states of the former HEAD are worth keeping (`slots`): a nearer one is looked at again as fast."""
         return len(self.gained) + len(self.lost) >= FAR
+
+    def forks(self, commit: str) -> frozenset[str]:
+        """Where the history of a lost commit meets that of `head`; empty where it never does."""
+        if self._forks is None:
+            self._forks = self._line.forks(self._places)
+        return frozenset(self._line.commits(self._forks[self._line.place(commit)]))
 
 
 class Ways:
@@ -50,16 +60,10 @@ class Ways:
         """Raises GitFailed where one of both is not here."""
         found = self._found.get((base, head))
         if found is None:
-            found = Between()
+            line = lineage.of(repo, cache)
             if base != head:
-                line = lineage.of(repo, cache)
                 line.cover(cache, [base, head])
-                lost, gained = line.apart(base, head)
-                found.gained = line.commits(gained)
-                found.knots = line.commits(line.knots([*lost, *gained]))
-                names, first, more = dict(zip(lost, line.commits(lost), strict=True)), line.first, line.more
-                found.lost = {name: [names.get(p) or line.commit(p) for p in ((first[n],) if n not in more and first[n] >= 0 else line.parents(n))] for n, name in names.items()}
-            self._found[base, head] = found
+            found = self._found[base, head] = Between(line, base, head)
         return found
 
 
@@ -85,6 +89,7 @@ class Ancestry:
         self.here = {*heads, *there, *inside}
         self.beyond: dict[str, list[str]] = {}  # {commit: its parents}, children before parents
         self._forks: dict[str, frozenset[str]] | None = None
+        self._lost: Between | None = None  # beyond, too
         if there:
             stdin = "".join(f"{c}\n" for c in [*there, *("^" + head for head in heads)]).encode()
             for row in git.run("rev-list", "--topo-order", "--parents", "--stdin", stdin=stdin).decode().splitlines():
@@ -92,28 +97,28 @@ class Ancestry:
                 self.beyond[commit] = parents
 
     @classmethod
-    def below(cls, git: Git, head: str, commits: Iterable[str], other: str, lost: dict[str, list[str]]) -> Ancestry:
-        """The same, where it is known already which commits another revision has more than this one (`Between`)."""
-        out = cls(git, [head, other], [c for c in commits if c not in lost])
+    def below(cls, git: Git, head: str, commits: Iterable[str], between: Between) -> Ancestry:
+        """The same, where it is known already what another revision has more than this one: that is not in `beyond`."""
+        out = cls(git, [head, between.base], [c for c in commits if c not in between.lost])
         out.heads = [head]
-        out.here.update(lost)
-        out.beyond.update(lost)  # none of these has a parent among the others
+        out.here.update(between.lost)
+        out._lost = between
         return out
 
     def contains(self, commit: str) -> bool:
         """Whether a revision contains a commit; False also for one that is not here."""
-        return commit in self.here and commit not in self.beyond
+        return commit in self.here and commit not in self.beyond and not (self._lost and commit in self._lost.lost)
 
     def forks(self, commit: str) -> frozenset[str]:
         """Where the history of a commit beyond the revisions meets theirs; empty where it never does."""
+        lost = self._lost
+        if lost and commit in lost.lost:
+            return lost.forks(commit)
         if self._forks is None:
             forks: dict[str, frozenset[str]] = {}
             for child in reversed(self.beyond):
-                parents = self.beyond[child]
-                if len(parents) == 1:
-                    forks[child] = forks[parents[0]] if parents[0] in forks else frozenset(parents)
-                else:
-                    forks[child] = frozenset().union(*(forks.get(p, (p,)) for p in parents))
+                found = [forks[p] if p in forks else lost.forks(p) if lost and p in lost.lost else (p,) for p in self.beyond[child]]
+                forks[child] = frozenset().union(*found)
             self._forks = forks
         return self._forks.get(commit, frozenset())
 

@@ -160,7 +160,7 @@ class Move:
         if not anchors:
             return {}
         self.patches.save()  # the search has a view of its own on what is known
-        return where.stands(self.repo, self.cache, anchors, self.head, max(self.patches.left(), 0.1), again=True, main=self._on_main(), beyond=(self.before, self.lost))
+        return where.stands(self.repo, self.cache, anchors, self.head, max(self.patches.left(), 0.1), again=True, main=self._on_main(), beyond=self.between)
 
     def _on_main(self) -> Collection[str]:
         """What HEAD left behind, where that lies on a main line."""
@@ -224,8 +224,7 @@ class Move:
         # A descendant of HEAD has its whole history: nothing in it is a later copy.
         above = self._line([self.before]).above(self.head, [self.before]) if dropped else ()
         # What a main line holds is on no branch that could be merged; of others the branches are to be known before that happens.
-        main = self._on_main()
-        done = set(above).intersection(main)
+        done = set(above if self._on_main() else ())
         out.update((a, Stand(UNMERGED, a)) for a in dropped if a in done)
         return {a for a in dropped if a not in done}
 

@@ -129,8 +129,8 @@ class Lineage:
 
         Where all begin at one commit there is none: a branch that was merged began earlier than the others.
         """
-        inside = set(places)
-        began = sorted({p for n in places for p in self.parents(n) if p not in inside})
+        inside, first, more = {-1, *places}, self.first, self.more
+        began = sorted({first[n] for n in places}.union(*(more[n] for n in places if n in more)) - inside)
         full = (1 << len(began)) - 1
         marks = {p: 1 << i for i, p in enumerate(began)}
         found = []
@@ -153,6 +153,18 @@ class Lineage:
                     elif was | mark == full:
                         left -= 1
         return found
+
+    def forks(self, places: Sequence[int]) -> dict[int, frozenset[int]]:
+        """{place: where its history leaves these}; `places`: what only one of two commits contains, children before parents."""
+        first, more = self.first, self.more
+        out: dict[int, frozenset[int]] = {}
+        for n in reversed(places):
+            p = first[n]
+            if n in more:
+                out[n] = frozenset().union(*(out.get(q, (q,)) for q in (p, *more[n])))
+            else:
+                out[n] = out[p] if p in out else frozenset([p] if p >= 0 else ())
+        return out
 
     def above(self, commit: str, tips: Iterable[str]) -> list[str]:
         """The commits of these tips, themselves among them, that contain this one."""

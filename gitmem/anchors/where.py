@@ -30,7 +30,7 @@ from ..engine.standing import Stand as Stand
 from ..engine.standing import waiting as waiting
 from ..git.layout import Repo
 from . import marks, twins
-from .ancestry import Ancestry
+from .ancestry import Ancestry, Between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ NOWHERE = "it is about no commit"
 
 
 def stands(repo: Repo, cache: Cache, anchors: Iterable[str], head: str, seconds: float = ON_THE_SPOT, again: bool = False, main: Collection[str] = (),
-           beyond: tuple[str, dict[str, list[str]]] | None = None) -> dict[str, Stand]:
+           beyond: Between | None = None) -> dict[str, Stand]:
     """{anchor: its state} as seen from the commit `head` ("" while there is none).
 
     `seconds`: how long new patch-ids may take; 0 answers from what is known.
     `again`: take nothing from what is kept for this revision, and seek also what was sought in vain, for branches that came with a fetch.
-    `main`: commits that the caller knows to be on a main line. `beyond`: another revision, and what it has more than this one (`ancestry.Between`), where that is known.
+    `main`: commits that the caller knows to be on a main line. `beyond`: what lies between another revision and this one, where that is known.
     """
     names = {a for a in anchors if a}
     if not head:
@@ -59,7 +59,7 @@ def stands(repo: Repo, cache: Cache, anchors: Iterable[str], head: str, seconds:
     ways = moves(cache, names)
     carried = twins.known(cache, {c for way in ways.values() for c in way}) if names != {head} else {}
     commits = {c for way in ways.values() for c in way}.union(*carried.values())
-    line = Ancestry.below(repo.git, head, commits, *beyond) if beyond else Ancestry(repo.git, [head], commits)
+    line = Ancestry.below(repo.git, head, commits, beyond) if beyond else Ancestry(repo.git, [head], commits)
     out: dict[str, Stand] = kept
     open_: dict[str, list[str]] = {}
     for anchor, way in ways.items():
