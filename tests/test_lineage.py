@@ -9,7 +9,7 @@ import pytest
 from conftest import Lab
 from places import opened
 
-from gitmem.anchors import lineage, removals
+from gitmem.anchors import ancestry, lineage, removals
 from gitmem.core.errors import GitFailed
 from gitmem.engine.cache import Cache
 from gitmem.store import Store
@@ -80,6 +80,23 @@ def test_it_says_what_git_says(lab: Lab, seed: int, monkeypatch: pytest.MonkeyPa
                 for n in a[:5]:
                     assert set(line.commits(line.parents(n))) == set(lab.git(repo, "rev-parse", line.commit(n) + "^@").split())
         ids = grown(lab, repo, rng, ids, 20)  # the next process begins with what this one kept
+
+
+def test_a_short_way_is_the_same_without_all_that_is_known(lab: Lab) -> None:
+    repo, ids = history(lab, 7, 60, roots=1)
+    seen = 0
+    with opened(repo) as store:
+        cache = cache_of(store)
+        for one in ids:
+            for other in random.Random(one).sample(ids, 6):
+                step = ancestry.Between.step(store.repo, one, other)
+                if step is not None:
+                    walk = ancestry.Between.walk(store.repo, cache, one, other)
+                    assert step.lost == walk.lost and step.gained == walk.gained and not walk.knots
+                    assert all(step.forks(c) == walk.forks(c) for c in step.lost)
+                    seen += bool(step.lost) + bool(step.gained)
+        assert seen > 20
+        assert ancestry.Between.step(store.repo, "ab" * 20, ids[0]) is None
 
 
 def test_git_is_asked_once_for_a_commit(lab: Lab) -> None:

@@ -6,11 +6,13 @@ between two HEADs is read from what is known of all commits (`lineage`).
 
 from __future__ import annotations
 
+import os
+
 from . import lineage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ..engine.cache import Cache
     from ..git.gitcmd import Git
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 FAR = 1_000  # commits between two HEADs: from here on one is far from the other
 _MANY = 10_000  # commits asked about from which reading the whole history is faster: 20,000 in one of 20,000 take 0.2 s, one by one 0.7
+_STEPS = 8  # commits read one by one before a walk
 _POINTS = 4  # commits whose common base git is asked for
 
 
@@ -28,14 +31,47 @@ class Between:
     `knots`: those that not all of them contain, where they do not all begin at one commit.
     """
 
-    def __init__(self, line: lineage.Lineage, base: str, head: str) -> None:
-        lost, gained = line.apart(base, head) if base != head else ([], [])
+    def __init__(self, base: str, lost: Iterable[str], gained: Iterable[str], knots: Iterable[str] = ()) -> None:
         self.base = base
-        self.gained = line.commits(gained)
-        self.lost = dict.fromkeys(line.commits(lost))
-        self.knots = line.commits(line.knots([*lost, *gained]))
-        self._line, self._places = line, lost
-        self._forks: dict[int, frozenset[int]] | None = None
+        self.lost, self.gained, self.knots = dict.fromkeys(lost), list(gained), list(knots)
+        self._forks: Callable[[str], frozenset[str]] | None = None
+
+    @classmethod
+    def walk(cls, repo: Repo, cache: Cache, base: str, head: str) -> Between:
+        """Raises GitFailed where one of both is not here."""
+        if base == head:
+            return cls(base, (), ())
+        line = lineage.of(repo, cache)
+        line.cover(cache, [base, head])
+        lost, gained = line.apart(base, head)
+        out = cls(base, line.commits(lost), line.commits(gained), line.commits(line.knots([*lost, *gained])))
+        forks: dict[int, frozenset[int]] = {}
+
+        def meet(commit: str) -> frozenset[str]:
+            if not forks:
+                forks.update(line.forks(lost))
+            return frozenset(line.commits(forks[line.place(commit)]))
+
+        out._forks = meet
+        return out
+
+    @classmethod
+    def step(cls, repo: Repo, base: str, head: str) -> Between | None:
+        """The same for a commit, an amend, a few commits back: without all that is known of other commits; None where it takes more to see."""
+        if any(os.path.exists(os.path.join(repo.common_dir, name)) for name in ("shallow", "info/grafts")):
+            return None
+        ways = [base], [head]
+        for _ in range(_STEPS):
+            for way, other in (ways, ways[::-1]):
+                if way[-1] in other:
+                    lost, gained = (w[: w.index(way[-1])] if way[-1] in w else w for w in ways)
+                    out = cls(base, lost, gained)
+                    out._forks = lambda _, met=frozenset([way[-1]]): met  # type: ignore[misc]
+                    return out
+            for way in ways:
+                above = _parents(repo, way[-1])
+                way += above if len(above) == 1 else []
+        return None
 
     @property
     def far(self) -> bool:
@@ -44,9 +80,7 @@ class Between:
 
     def forks(self, commit: str) -> frozenset[str]:
         """Where the history of a lost commit meets that of `head`; empty where it never does."""
-        if self._forks is None:
-            self._forks = self._line.forks(self._places)
-        return frozenset(self._line.commits(self._forks[self._line.place(commit)]))
+        return self._forks(commit) if self._forks else frozenset()
 
 
 class Ways:
@@ -60,11 +94,15 @@ class Ways:
         """Raises GitFailed where one of both is not here."""
         found = self._found.get((base, head))
         if found is None:
-            line = lineage.of(repo, cache)
-            if base != head:
-                line.cover(cache, [base, head])
-            found = self._found[base, head] = Between(line, base, head)
+            found = self._found[base, head] = Between.step(repo, base, head) or Between.walk(repo, cache, base, head)
         return found
+
+
+def _parents(repo: Repo, commit: str) -> list[str]:
+    """As git gives them; none where the commit is not here."""
+    found = repo.git.local.get(commit)
+    head = found[2].partition(b"\n\n")[0].split(b"\n") if found and found[1] == "commit" else []
+    return [row[7:].decode("ascii", "replace") for row in head if row.startswith(b"parent ")]
 
 
 def near(repo: Repo, cache: Cache, one: str, other: str) -> bool:
