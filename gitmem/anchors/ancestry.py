@@ -84,11 +84,15 @@ class Between:
 
 
 class Ways:
-    """The moves of HEAD that are looked at together: each way is walked once. `base`: {HEAD: from whose states its own were made}."""
+    """The moves of HEAD that are looked at together: each way is walked once.
+
+    `base`: {HEAD: from whose states its own were made}. `left`: from where HEAD went far away.
+    """
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], Between] = {}
         self.base: dict[str, str] = {}
+        self.left: set[str] = set()
 
     def between(self, repo: Repo, cache: Cache, base: str, head: str) -> Between:
         """Raises GitFailed where one of both is not here."""

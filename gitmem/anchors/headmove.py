@@ -97,9 +97,11 @@ def begin(repo: Repo, cache: Cache, ground: Ground, heads: Collection[str], head
     base = head if head in kept else next((c for c in (*(c for c in kept if c not in heads), *kept)), "")
     if not base or not ground.same or not repo.commit(base):
         return None
-    if head in left and base != head:
+    if base != head and (head in left or ways.between(repo, cache, base, head).far):
+        ways.left.add(base)
+    if base != head and head in left:
         base = head
-    elif left and ways.between(repo, cache, base, head).far:
+    elif base in ways.left:
         base = next((c for c in left if repo.commit(c) and near(repo, cache, c, head)), base)
     ways.base[head] = base
     return (base, kept[base], ground) if base in kept else (base, left[base], ground.since(slots.ground(cache, base)))

@@ -72,7 +72,7 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
 
         def settled() -> None:
             again = where.joined(cache, fresh)
-            slots.leave(cache, heads, ground.before | ground.tags_before)
+            slots.leave(cache, heads, ways.left & (ground.before | ground.tags_before))
             slots.look_again(cache, again.union(fresh))
             ground.keep()
             cache.db.executemany("DELETE FROM fresh WHERE commit_id = ? AND n IS ?", list(fresh.items()))
@@ -113,7 +113,7 @@ def _stand(repo: Repo, cache: Cache, ground: headmove.Ground, heads: list[str], 
         if also is not None:
             also()
 
-    stays = base != head and (base in heads or (move.between.far and base in ground.before | ground.tags_before))
+    stays = base != head and (base in heads or (base in ways.left and base in ground.before | ground.tags_before))
     return slots.change(cache, slot, head, changed, stays, follow if carried else also)
 
 
