@@ -25,6 +25,14 @@ def commit_tree(lab: Lab, repo: pathlib.Path, rows: str) -> None:
     lab.git(repo, "update-ref", REF, lab.git(repo, "commit-tree", "-m", "foreign", "-p", REF, lab.git(repo, "mktree", stdin=rows).strip()).strip())
 
 
+def test_a_repair_that_cannot_write_says_so(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "remember", "--", "some text")
+    (repo / ".git" / "mem" / "install.json").symlink_to(lab.root / "nowhere" / "at-all")
+    told = lab.mem(repo, "doctor", "--repair")
+    assert "not mended: what was added to git's configuration cannot be noted" in told and "not mended" not in lab.mem(repo, "doctor", "--repair")
+
+
 def test_a_healthy_repository_has_nothing_to_mend(lab: Lab) -> None:
     repo = lab.repo()
     lab.mem(repo, "init")

@@ -15,7 +15,7 @@ import os
 import stat
 from typing import Any
 
-from ..core.errors import GitFailed
+from ..core.errors import GitFailed, MemError
 from .layout import Repo
 
 _STATE = "install.json"
@@ -75,10 +75,13 @@ def _steps(repo: Repo) -> list[dict[str, Any]]:
 
 def _keep(repo: Repo, steps: list[dict[str, Any]]) -> None:
     path = os.path.join(repo.mem_dir, _STATE)
-    if steps:
-        replace(path, json.dumps({"steps": steps}).encode())
-    elif os.path.exists(path):
-        os.unlink(path)
+    try:
+        if steps:
+            replace(path, json.dumps({"steps": steps}).encode())
+        elif os.path.exists(path):
+            os.unlink(path)
+    except OSError as e:
+        raise MemError(f"what was added to git's configuration cannot be noted in '{path}': {e.strerror}") from e
 
 
 def _config(repo: Repo) -> str:
