@@ -15,6 +15,11 @@ from gitmem.engine.cache import Cache
 from gitmem.store import Store
 
 
+@pytest.fixture(autouse=True)
+def every_commit_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lineage, "NEW", 1)
+
+
 def history(lab: Lab, seed: int, commits: int, roots: int = 3) -> tuple[pathlib.Path, list[str]]:
     """A repository of random commits with up to four parents, some with none; and their ids, in the order they were made."""
     rng = random.Random(seed)
@@ -109,6 +114,20 @@ def test_git_is_asked_once_for_a_commit(lab: Lab) -> None:
         asked: list[tuple[str, ...]] = []
         store.repo.git.limited = lambda *args, **kw: asked.append(args) or (b"", True)  # type: ignore
         assert line.cover(cache, ids, 1.0) and not asked and line is lineage.of(store.repo, cache)
+
+
+def test_few_commits_are_not_worth_a_write(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo, ids = history(lab, 8, 40, roots=1)
+    monkeypatch.setattr(lineage, "NEW", 30)
+    kept = []
+    with opened(repo) as store:
+        cache = cache_of(store)
+        for n in (9, 19, 35, 39):
+            line = lineage.of(store.repo, cache)
+            assert line.cover(cache, ids[: n + 1])
+            assert {line.commit(p) for p, inside in enumerate(line.below(ids[n])) if inside} == listed(lab, repo, ids[n])
+            kept.append(int(cache.meta("lineage:commits", "0")))
+    assert kept[0] == 0 and kept[-1] >= 30
 
 
 def test_where_history_ends_elsewhere_now_it_is_read_anew(lab: Lab) -> None:

@@ -13,6 +13,7 @@ open process of git.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 
@@ -49,6 +50,8 @@ ODD_NOW = "its name there is not UTF-8, so no memory can hold it"
 LONG = "the text its lines were taken from is not here, and the file is too long to look for them"
 LARGE = "git takes too long to say what a commit renamed"
 _MANY = 2_000  # names asked about from which reading the whole tree is faster
+_SURE = 64  # entries of commits that are worth a write
+_PATIENCE = 0.5  # seconds to wait for another process that writes the cache
 _EMPTY = ("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391", "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813")
 
 
@@ -245,7 +248,7 @@ def _bases(repo: Repo, cache: Cache, wanted: Sequence[Wanted], revision: str) ->
     """{wanted: the anchor, or a commit in its place, in the revision's history, with this content under this name, else with another}; absent where there is none."""
     ways = where.places(cache, {item[0] for item in wanted if item[0]})
     asked = [(item, c) for item in wanted for c in ways.get(item[0], ())]
-    ids = repo.git.entries([(c, bare(item[1])) for item, c in asked]) if asked else []
+    ids = _entries(repo, cache, asked)
     found: dict[Wanted, list[str]] = {}
     for same in (True, False):
         for (item, commit), id in zip(asked, ids, strict=True):
@@ -261,6 +264,20 @@ def _bases(repo: Repo, cache: Cache, wanted: Sequence[Wanted], revision: str) ->
         if held:
             out[item] = held[0]
     return out
+
+
+def _entries(repo: Repo, cache: Cache, asked: Sequence[tuple[Wanted, str]]) -> list[str]:
+    """The object under the name of each, at a commit; what git once said of the very commit it was noted at is kept (`spots`), where it is much."""
+    sql = "SELECT anchor, name, blob FROM spot WHERE sure = 1 AND anchor IN (SELECT value FROM json_each(?))"
+    known = set(cache.db.execute(sql, (json.dumps(sorted({item[0] for item, _ in asked})),))) if asked else set()
+    keys = [(c, bare(item[1]), item[2]) for item, c in asked]
+    found = repo.git.entries([key[:2] for key in keys if key not in known])
+    answers = iter(found)
+    ids = [key[2] if key in known else next(answers) for key in keys]
+    new = [key for (item, c), key, id in zip(asked, keys, ids, strict=True) if id == item[2] and c == item[0] and key not in known]
+    if len(new) >= _SURE:
+        cache.keep(_PATIENCE, lambda db: db.executemany("UPDATE spot SET sure = 1 WHERE anchor = ? AND name = ? AND blob = ?", new))
+    return ids
 
 
 def _elsewhere(repo: Repo, tree: Tree, lost: Sequence[Wanted], bases: dict[Wanted, str]) -> dict[Wanted, str]:

@@ -255,13 +255,17 @@ class Move:
         """The commits of branches whose patch-id was not to be made before HEAD has something that they have not, which is now, wherever HEAD was meanwhile."""
         later = [(tip.hex(), base.hex()) for tip, base in self.cache.db.execute("SELECT tip, base FROM branch WHERE id = ?", (LATER,))]
         tips = self._here({tip for tip, _ in later}) if later else []
-        if tips:
-            line = self._line(tips)
-            inside, above = line.below(self.head), set(line.above(self.head, tips))
-            tips = [tip for tip in tips if tip not in above and not inside[line.place(tip)]]
-        beyond = self._beyond(tips)
-        self.patches.branches((tip, base) for tip, base in later if tip in beyond)
-        return beyond
+        if not tips:
+            return set()
+        line = self._line(tips)
+        inside, above = line.below(self.head), set(line.above(self.head, tips))
+        beyond = self._beyond(tip for tip in tips if tip not in above and not inside[line.place(tip)])
+        # Where a main line took in what lay behind the base, as when it was reset and came back, the branch begins later now.
+        line = self._line(beyond)
+        began = set(line.commits({p for c in beyond for p in line.parents(line.place(c))}))
+        wanted = [(tip, base) for tip, base in later if tip in beyond and base in began]
+        self.patches.branches(wanted)
+        return self._beyond({tip for tip, _ in wanted})
 
     def _worth(self, open_: set[str]) -> tuple[list[str], set[str]]:
         """(those of the new commits that may be twins of open anchors, these anchors): what an anchor's own history has is no twin of it."""

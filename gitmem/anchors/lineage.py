@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
 _PART = 4_096  # commits of one row of the table: what a new commit writes anew
+NEW = 500  # commits that are worth a write
 _TIPS = 500  # commits that git is told we know, with all below them
 _PATIENCE = 0.5  # seconds to wait for another process that writes the cache
 
@@ -222,8 +223,9 @@ class Lineage:
                     self.more[n] = above[1:]  # a merge stays one where a part of history is left out, and its parents with it
 
     def _save(self, cache: Cache, tips: Sequence[str]) -> None:
-        """Writes what is new; where that is not possible it stays for this process only."""
-        if self._partial or not self._stamp:
+        """Writes what is new, where it is much; a few hundred commits are asked for again as fast. Where that is not possible it stays for this process only."""
+        self._tips = list(dict.fromkeys([*tips, *self._tips]))[:_TIPS]
+        if self._partial or not self._stamp or len(self.first) - self._kept < NEW:
             return
 
         written = False
@@ -245,7 +247,6 @@ class Lineage:
             cache.set_meta("lineage:tips", " ".join(self._tips))
             written = True
 
-        self._tips = list(dict.fromkeys([*tips, *self._tips]))[:_TIPS]
         if cache.keep(_PATIENCE, write) and written:
             self._kept = len(self.first)
 

@@ -101,7 +101,9 @@ class Patches:
 
     def later(self, tip: str, base: str) -> None:
         """Notes that a branch's patch-id is not needed while its base is HEAD."""
-        self.note("INSERT OR IGNORE INTO branch VALUES(?, ?, ?)", bytes.fromhex(tip), bytes.fromhex(base), LATER)
+        key = bytes.fromhex(tip), bytes.fromhex(base)
+        if not self.cache.db.execute("SELECT 1 FROM branch WHERE tip = ? AND base = ?", key).fetchone():
+            self.note("INSERT OR IGNORE INTO branch VALUES(?, ?, ?)", *key, LATER)
 
     def _make(self, wanted: list[str]) -> Iterator[tuple[str, str]]:
         """(line, patch-id) of lines as `marks.patch_ids` takes them, as far as time allows."""

@@ -83,10 +83,12 @@ class _Search:
         self.floor = ""  # what that history was read down to, "" for all of it
         self.recent: set[str] = set()
         self.points: dict[str, set[str]] = {}
+        self.known: dict[str, list[str]] = {}
         self._pairs = _PAIRS
 
     def run(self, left: list[str], main: Collection[str] = ()) -> tuple[dict[str, str], set[str]]:
         ids = marks_of(self.cache, left)
+        self.known = known(self.cache, left)
         self.points = self._points(left, ids)
         self._history(left)
         if not self.places and not self.recent and self.note:
@@ -154,7 +156,7 @@ class _Search:
             return False
         else:
             later = all(self._beside(other, point) for point in self.points[commit])
-        if later:
+        if later and other not in self.known.get(commit, ()):
             self.patches.note("INSERT OR REPLACE INTO twin VALUES(?, ?)", commit, other)
         return later
 

@@ -35,7 +35,7 @@ def add(db: Connection, shown: Iterable[tuple[int, dict[str, Any]]], first: int)
             if spot not in number:
                 found = db.execute(f"SELECT spot FROM spot WHERE {_SAME}", spot).fetchone()
                 if found is None:
-                    db.execute("INSERT INTO spot VALUES(?, ?, ?, ?, ?, ?)", (first, *spot))
+                    db.execute("INSERT INTO spot(spot, anchor, name, dir, blob, asked) VALUES(?, ?, ?, ?, ?, ?)", (first, *spot))
                     first += 1
                 number[spot] = found[0] if found else first - 1
             rows.append((row, n, number[spot]))

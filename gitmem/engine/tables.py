@@ -51,8 +51,9 @@ CREATE TABLE tip(commit_id TEXT PRIMARY KEY, main INTEGER NOT NULL) WITHOUT ROWI
 CREATE TABLE former(n INTEGER PRIMARY KEY, slot INTEGER NOT NULL UNIQUE, commit_id TEXT NOT NULL UNIQUE, ground TEXT NOT NULL);
 CREATE TABLE fresh(commit_id TEXT PRIMARY KEY, n INTEGER) WITHOUT ROWID;
 -- The paths that active memories name, as their records have them: one spot for all memories that noted the same path at the same commit (anchor, "" for none). `name` is without
--- the slash at the end of a directory (dir: how many). And which of them a memory names; `place` counts them.
-CREATE TABLE spot(spot INTEGER PRIMARY KEY, anchor TEXT NOT NULL, name TEXT NOT NULL, dir INTEGER NOT NULL, blob TEXT NOT NULL, asked TEXT NOT NULL, UNIQUE(anchor, name, dir, blob, asked));
+-- the slash at the end of a directory (dir: how many). sure: git was asked, and the commit has that object under that name. And which of them a memory names; `place` counts them.
+CREATE TABLE spot(spot INTEGER PRIMARY KEY, anchor TEXT NOT NULL, name TEXT NOT NULL, dir INTEGER NOT NULL, blob TEXT NOT NULL, asked TEXT NOT NULL, sure INTEGER NOT NULL DEFAULT 0,
+  UNIQUE(anchor, name, dir, blob, asked));
 CREATE INDEX spot_name ON spot(name, blob);
 CREATE TABLE place(row INTEGER NOT NULL, place INTEGER NOT NULL, spot INTEGER NOT NULL, PRIMARY KEY(row, place)) WITHOUT ROWID;
 CREATE INDEX place_spot ON place(spot);
