@@ -132,6 +132,7 @@ class Ancestry:
         self.beyond: dict[str, list[str]] = {}  # {commit: its parents}, children before parents
         self._forks: dict[str, frozenset[str]] | None = None
         self._lost: Between | None = None  # beyond, too
+        self.within = ""  # a commit that is known to contain the revisions
         if there:
             stdin = "".join(f"{c}\n" for c in [*there, *("^" + head for head in heads)]).encode()
             for row in git.run("rev-list", "--topo-order", "--parents", "--stdin", stdin=stdin).decode().splitlines():
@@ -141,8 +142,11 @@ class Ancestry:
     @classmethod
     def below(cls, git: Git, head: str, commits: Iterable[str], between: Between) -> Ancestry:
         """The same, where it is known already what another revision has more than this one: that is not in `beyond`."""
-        out = cls(git, [head, between.base], [c for c in commits if c not in between.lost])
-        out.heads = [head]
+        # An old revision beside a new one makes git walk down to it.
+        within = between.base if not between.gained else ""
+        out = cls(git, [within] if within else [head, between.base], [c for c in commits if c not in between.lost])
+        out.heads, out.within = [head], within
+        out.here.add(head)
         out.here.update(between.lost)
         out._lost = between
         return out

@@ -262,9 +262,27 @@ def of(repo: Repo, cache: Cache) -> Lineage:
     return found
 
 
+def _may_replace(common_dir: str) -> bool:
+    """Whether refs may replace commits: git need not be asked of a repository whose files name none."""
+    try:
+        if os.path.isdir(os.path.join(common_dir, "reftable")) or os.listdir(os.path.join(common_dir, "refs", "replace")):
+            return True
+    except FileNotFoundError:
+        pass  # as in most repositories
+    except OSError:
+        return True
+    try:
+        with open(os.path.join(common_dir, "packed-refs"), "rb") as f:
+            return b" refs/replace/" in f.read()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
 def _stamp(repo: Repo) -> str:
     """What decides where histories end; "" where commits are replaced by others."""
-    if repo.git.text("for-each-ref", "--count=1", "refs/replace", ok=(0, 128)):
+    if _may_replace(repo.common_dir) and repo.git.text("for-each-ref", "--count=1", "refs/replace", ok=(0, 128)):
         return ""
     said = []
     for name in ("shallow", "info/grafts"):

@@ -188,7 +188,7 @@ def grown_branches(repo: Repo, patches: Patches, commits: list[str], line: Ances
     tips = tips if whole else tips[:_TIPS]
     tips += _lately(repo)
     main = marks.main_lines(repo)
-    around = Ancestry(git, list(dict.fromkeys([*line.heads, *main])), [*tips, *commits])
+    around = Ancestry(git, list(dict.fromkeys([*(line.heads if line.within not in main else ()), *main])), [*tips, *commits])
     tips = [t for t in dict.fromkeys(tips) if t in around.beyond]
     rows = {c: found or [c] for c, found in around.containing(tips, commits).items()}
     bases = {t: _base(repo, around, t) for t in dict.fromkeys(t for found in rows.values() for t in found)}
