@@ -35,6 +35,7 @@ class Between:
         self.base = base
         self.lost, self.gained, self.knots = dict.fromkeys(lost), list(gained), list(knots)
         self._forks: Callable[[str], frozenset[str]] | None = None
+        self._met: frozenset[str] = frozenset()
 
     @classmethod
     def walk(cls, repo: Repo, cache: Cache, base: str, head: str) -> Between:
@@ -66,7 +67,7 @@ class Between:
                 if way[-1] in other:
                     lost, gained = (w[: w.index(way[-1])] if way[-1] in w else w for w in ways)
                     out = cls(base, lost, gained)
-                    out._forks = lambda _, met=frozenset([way[-1]]): met  # type: ignore[misc]
+                    out._met = frozenset([way[-1]])
                     return out
             for way in ways:
                 above = _parents(repo, way[-1])
@@ -80,7 +81,7 @@ class Between:
 
     def forks(self, commit: str) -> frozenset[str]:
         """Where the history of a lost commit meets that of `head`; empty where it never does."""
-        return self._forks(commit) if self._forks else frozenset()
+        return self._forks(commit) if self._forks else self._met
 
 
 class Ways:
