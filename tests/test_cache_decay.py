@@ -24,9 +24,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[shops.Shop]:
 
 def decay(shop: Shop, at: int, new: bytes) -> None:
     change(shop.db, at, new)
-    known = guard._read(str(shop.db))
-    assert known
-    guard._write(str(shop.db), *known)
+    guard.restamp(str(shop.db))
     assert guard.unchanged(str(shop.db))
 
 

@@ -116,8 +116,8 @@ def unchanged(path: str) -> bool:
         return False
 
 
-def _read(path: str) -> tuple[int, list[int]] | None:
-    """(page size, sums) as stored, None where they are absent or damaged themselves."""
+def _read(path: str) -> tuple[int, memoryview] | None:
+    """(page size, sums) as stored, None where they are absent or damaged themselves. In the machine's own order of bytes: on another one no page is right."""
     try:
         with open(path + ".sums", "rb") as f:
             raw = f.read()
@@ -127,12 +127,16 @@ def _read(path: str) -> tuple[int, list[int]] | None:
     body = raw[_HEAD.size :]
     if magic != _MAGIC or len(body) % 4 or zlib.crc32(body, zlib.crc32(raw[:16])) != crc:
         return None
-    return page, list(struct.unpack(f"<{len(body) // 4}I", body))
+    return page, memoryview(body).cast("I")
 
 
-def _write(path: str, page: int, sums: list[int], of: int = 0) -> None:
-    """Stores sums with the file's present stamp. Raises Moved where the path does not name the file `of` (0: any)."""
-    body = struct.pack(f"<{len(sums)}I", *sums)
+def _write(path: str, page: int, sums: memoryview, fresh: dict[int, int], count: int, of: int = 0) -> None:
+    """Stores the sums of `count` pages with the file's present stamp: of some of them new ones. Raises Moved where the path does not name the file `of` (0: any)."""
+    body = bytearray(sums.tobytes()[: 4 * count]).ljust(4 * count, b"\0")
+    view = memoryview(body).cast("I")
+    for n in fresh:
+        if n <= count:
+            view[n - 1] = fresh[n]
     start = _MAGIC + struct.pack("<Q", page)
     temporary = f"{path}.sums.{os.getpid()}"
     try:
@@ -286,14 +290,10 @@ def _settle(db: sqlite3.Connection, path: str, of: int) -> None:
     (page,) = db.execute("PRAGMA page_size").fetchone()
     pages = log_pages(path, page)
     known = _read(path)
-    sums = known[1] if known and known[0] == page else []
+    sums = known[1] if known and known[0] == page else memoryview(b"").cast("I")
     _, log, done = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
     size = os.stat(path).st_size // page
-    fresh = _sum_pages(path, page, pages if sums else None)
-    sums = [*sums[:size], *[0] * (size - len(sums))]
-    for n in fresh:
-        sums[n - 1] = fresh[n]
-    _write(path, page, sums, of)
+    _write(path, page, sums, _sum_pages(path, page, pages if sums else None), size, of)
     if log == done:
         # Nothing more goes into the file now; only the log is cut, so that it keeps no text.
         db.execute("PRAGMA busy_timeout=200")
@@ -306,8 +306,7 @@ def restamp(path: str) -> None:
     known = _read(path)
     if known:
         page, sums = known
-        fresh = _sum_pages(path, page, log_pages(path, page))
-        _write(path, page, [fresh.get(n, s) for n, s in enumerate(sums, 1)])
+        _write(path, page, sums, _sum_pages(path, page, log_pages(path, page)), len(sums))
 
 
 def verify(path: str, wait: float) -> None:
