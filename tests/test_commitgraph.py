@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pathlib
 
@@ -59,6 +60,7 @@ def test_the_worker_makes_it_and_walks_with_it(lab: Lab, repo: pathlib.Path, mon
     before = made(repo).read_bytes()
     seen = told(repo, monkeypatch)
     assert ("rev-list", True) in seen and ("rev-list", False) not in seen and ("diff-tree", True) in seen
+    assert ("log", True) in seen and ("log", False) not in seen  # what is known of the work at HEAD, too
     assert not any(with_it for command, with_it in seen if command in ("config", "fetch", "push", "fast-import", "update-ref"))
     assert made(repo).read_bytes() == before  # nothing new to be known
 
@@ -96,6 +98,25 @@ def test_a_damaged_one_is_not_read(lab: Lab, repo: pathlib.Path, damage: str, mo
     made(repo).write_bytes({"byte": data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :], "end": data[:-9], "empty": b"", "text": b"no graph at all"}[damage])
     lab.git(repo, "reset", "-q", "--hard", "HEAD~2")
     assert ("rev-list", True) not in told(repo, monkeypatch)
+
+
+def test_it_is_looked_at_once_as_long_as_nobody_writes_it(repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work(repo)
+    looked: list[str] = []
+    new = hashlib.new
+
+    def count(name: str, *rest: bytes) -> object:
+        looked.append(name)
+        return new(name, *rest)
+
+    monkeypatch.setattr(hashlib, "new", count)
+    with opened(repo) as store:
+        for expected in (0, 1, 1):  # the worker that made it looked, and somebody touched it
+            with commitgraph.used(store.repo):
+                assert "GIT_ALTERNATE_OBJECT_DIRECTORIES" in store.repo.git.env
+            assert len(looked) == expected
+            if not expected:
+                os.utime(made(repo))
 
 
 def test_what_git_falls_over_is_dropped(repo: pathlib.Path) -> None:

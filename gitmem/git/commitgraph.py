@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ..core.errors import GitFailed
@@ -29,7 +29,7 @@ _ALTERNATES = "GIT_ALTERNATE_OBJECT_DIRECTORIES"
 def used(repo: Repo) -> Iterator[None]:
     """Within this git reads ours, if there is a whole one."""
     git, before = repo.git, repo.git.env
-    if _whole(_file(repo), repo.hex_len // 2):
+    if _whole(repo):
         git.env = _told(git, repo)
     try:
         yield
@@ -54,8 +54,7 @@ def keep(repo: Repo, seen: int) -> bool:
         process.env = _told(repo.git, repo)
         _, whole = process.limited(LIMIT, "commit-graph", "write", "--reachable", "--no-progress", "--object-dir", _directory(repo))
         if whole:
-            with open(_note(repo), "w", encoding="ascii") as f:
-                f.write(str(seen))
+            _write_note(repo, seen)
         return whole
     except OSError:
         return False  # no place to write: walks take longer
@@ -78,11 +77,21 @@ def _note(repo: Repo) -> str:
 
 
 def _noted(repo: Repo) -> int:
+    return sum(_read_note(repo)[:1])
+
+
+def _read_note(repo: Repo) -> list[int]:
+    """[how many commits were looked at when it was made, and its size and time as they were when it was found whole]."""
     try:
         with open(_note(repo), encoding="ascii") as f:
-            return int(f.read())
+            return [int(word) for word in f.read().split()]
     except (OSError, ValueError):
-        return 0
+        return []
+
+
+def _write_note(repo: Repo, seen: int, stamp: Sequence[int] = ()) -> None:
+    with open(_note(repo), "w", encoding="ascii") as f:
+        f.write(" ".join(map(str, (seen, *stamp))))
 
 
 def _told(git: Git, repo: Repo) -> dict[str, str]:
@@ -95,11 +104,19 @@ def _has_own(repo: Repo) -> bool:
     return os.path.exists(os.path.join(info, "commit-graph")) or os.path.exists(os.path.join(info, "commit-graphs", "commit-graph-chain"))
 
 
-def _whole(path: str, size: int) -> bool:
-    """Whether the file ends with the digest of what is before: git itself does not look. `size`: of a digest, in bytes."""
+def _whole(repo: Repo) -> bool:
+    """Whether the file ends with the digest of what is before, or is the one that did: git itself does not look."""
+    note, size = _read_note(repo), repo.hex_len // 2
     try:
-        with open(path, "rb") as f:
+        with open(_file(repo), "rb") as f:
+            found = os.fstat(f.fileno())
+            stamp = [found.st_size, found.st_mtime_ns]
+            if note[1:] == stamp:
+                return True
             data = f.read()
+        whole = len(data) > size and hashlib.new("sha1" if size == 20 else "sha256", data[:-size]).digest() == data[-size:]
+        if whole and note:
+            _write_note(repo, note[0], stamp)
     except OSError:
         return False
-    return len(data) > size and hashlib.new("sha1" if size == 20 else "sha256", data[:-size]).digest() == data[-size:]
+    return whole
