@@ -78,6 +78,12 @@ def test_it_says_what_git_says(lab: Lab, seed: int, monkeypatch: pytest.MonkeyPa
                 held = line.below(one)
                 assert {line.commit(n) for n, inside in enumerate(held) if inside} == has[one] == listed(lab, repo, one)
                 assert set(line.above(one, tips)) == {c for c in set().union(*(has[t] for t in tips)) if one in has[c]} - {one}
+                here, there = [one, tips[0]], [other, tips[1]]
+                beyond = set().union(*(has[c] for c in here)) - set().union(*(has[c] for c in there))
+                only = line.only(here, there)
+                assert set(line.commits(only)) == beyond and only == sorted(only, reverse=True)
+                walked, read = ancestry.Ancestry(store.repo.git, there, here), ancestry.Ancestry(store.repo.git, there, here, line)
+                assert read.beyond == {c: lab.git(repo, "rev-parse", c + "^@").split() for c in beyond} and read.here == walked.here
                 began = {p for c in has[one] ^ has[other] for p in lab.git(repo, "rev-parse", c + "^@").split()} - (has[one] ^ has[other])
                 assert set(line.commits(line.knots([*a, *b]))) == (set().union(*(has[p] for p in began)) - has[one].intersection(*(has[p] for p in began)) if began else set())
                 few = line.apart(one, other, 3)
@@ -99,9 +105,37 @@ def test_a_short_way_is_the_same_without_all_that_is_known(lab: Lab) -> None:
                     walk = ancestry.Between.walk(store.repo, cache, one, other)
                     assert step.lost == walk.lost and step.gained == walk.gained and not walk.knots
                     assert all(step.forks(c) == walk.forks(c) for c in step.lost)
+                    assert set(step.above) == set(walk.above)
                     seen += bool(step.lost) + bool(step.gained)
         assert seen > 20
         assert ancestry.Between.step(store.repo, "ab" * 20, ids[0]) is None
+
+
+def test_what_head_left_behind_and_contains_it_is_known(lab: Lab) -> None:
+    repo, ids = history(lab, 9, 50)
+    has = ancestors(lab, repo)
+    seen = 0
+    with opened(repo) as store:
+        for one in ids[10:]:
+            for other in ids[::7]:
+                between = ancestry.Between.walk(store.repo, cache_of(store), one, other)
+                assert between.both.keys() == has[one] ^ has[other]
+                assert set(between.above) == {c for c in has[one] - has[other] if other in has[c]}
+                seen += bool(between.above) and len(between.above) < len(between.lost)
+    assert seen > 5
+
+
+def test_where_git_is_asked_anyway_branches_are_taken_in_with_it(lab: Lab) -> None:
+    repo, ids = history(lab, 10, 30, roots=1)
+    with opened(repo) as store:
+        cache = cache_of(store)
+        lineage.ahead(cache, ids, 5.0)
+        line = lineage.of(store.repo, cache)
+        assert ids[4] not in line  # nothing was read: nobody takes in branches for their own sake
+        assert line.cover(cache, ids[:2], also=["ab" * 20, ids[4]]) and ids[4] in line
+        assert line.cover(cache, ids[:2], also=ids) and ids[29] not in line  # nothing to be asked
+        lineage.ahead(cache, [*ids, "cd" * 20], 5.0)
+        assert all(c in line for c in ids)
 
 
 def test_git_is_asked_once_for_a_commit(lab: Lab) -> None:

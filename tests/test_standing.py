@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import random
 from typing import Any
 
 import pytest
@@ -136,6 +137,43 @@ def test_a_commit_writes_only_the_states_that_changed() -> None:
     assert standing.slot_of(cache, "a" * 40) is None and len(standing.read(cache, stands, "b" * 40)) == 51
     before = cache.db.total_changes
     assert slots.keep(cache, "b" * 40, stands, ["b" * 40]) and cache.db.total_changes == before
+
+
+def test_of_many_commits_the_same_states_are_touched_as_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = cache_file.open_in_memory()
+    names = [f"{n:040x}" for n in range(60)]
+    rng = random.Random(3)
+    stands = {}
+    for name in names[:40]:
+        state = rng.choice((standing.REACHABLE, standing.REACHABLE, standing.UNMERGED, standing.SQUASHED, standing.UNKNOWN))
+        stands[name] = Stand(state, rng.choice((name, name, *names[40:])), rng.choice(names[40:]) if state == standing.SQUASHED else "", standing.WAITING if state == standing.UNKNOWN else "")
+    assert slots.keep(cache, "a" * 40, stands)
+    assert {a: s.row(a) for a, s in standing.rows(cache, 0).items()} == {a: s.row(a) for a, s in stands.items()}
+    for size in (1, 5, 30):
+        commits = set(rng.sample(names, size))
+        found = []
+        for few in (500, 0):
+            monkeypatch.setattr(standing, "_FEW", few)
+            found.append({a: (s.state, s.commit, s.into, s.reason) for a, s in standing.touching(cache, 0, commits).items()})
+        assert found[0] == found[1] == {a: (s.state, s.commit, s.into, s.reason) for a, s in stands.items() if not commits.isdisjoint((a, s.commit, s.into))}
+
+
+def test_of_many_commits_the_same_ones_are_joined_as_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = cache_file.open_in_memory()
+    rng = random.Random(4)
+    names = [f"{n:040x}" for n in range(60)]
+    cache.db.executemany("INSERT OR IGNORE INTO move VALUES(?, ?, 1)", [rng.sample(names[:40], 2) for _ in range(25)])
+    seen = set()
+    for size in (1, 1, 3, 12, 50):
+        commits = set(rng.sample(names, size))
+        found = []
+        for few in (500, 0):
+            monkeypatch.setattr(where, "_FEW", few)
+            found.append(where.joined(cache, commits))
+        assert found[0] == found[1]
+        assert all(where.joined(cache, {c}) <= found[0] for c in commits)
+        seen.add(len(found[0]))
+    assert len(seen) > 2
 
 
 def test_an_anchor_that_no_memory_has_any_more_is_taken_out() -> None:

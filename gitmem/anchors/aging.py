@@ -30,7 +30,7 @@ from .ancestry import Ways
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     Spot = tuple[int, drift.Wanted]  # (number of a path as memories name it, what is asked)
 
@@ -98,7 +98,7 @@ def _keep_up(repo: Repo, cache: Cache, stay: Collection[str], head: str, end: fl
     beyond = move.beyond() if base else set()
     spots = _asked(cache, numbers - beyond)
     there = move.followed(spots)
-    found = drift.states(repo, cache, [asked for _, asked in spots], head, max(end - time.monotonic(), 0.05), scanned=scanned, known=there, beside=False, outside=move.lost)
+    found = drift.states(repo, cache, [asked for _, asked in spots], head, max(end - time.monotonic(), 0.05), scanned=scanned, known=there, beside=False, outside=move.lost.keys())
     slot = had[base] if base and (base not in stay or base == head) else had[head] if head in had else next(n for n in range(len(had) + 1) if n not in had.values())
 
     written = False
@@ -185,12 +185,12 @@ class _Move:
         self.repo, self.cache, self.base, self.head, self.slot, self.upto = repo, cache, base, head, slot, upto
         self.tree = drift.Tree(repo, head)
         self.history = removals.History(repo, cache, head, max(0.0, end - time.monotonic()))
-        self.between: set[str] = set()  # commits that only one of both contains, and those that not all of these contain
-        self.lost: set[str] = set()  # those of `base`
-        self.gained: set[str] = set()  # those of `head`
+        self.between: Mapping[str, None] = {}  # commits that only one of both contains, and those that not all of these contain
+        self.lost: Mapping[str, None] = {}  # those of `base`
+        self.gained: Mapping[str, None] = {}  # those of `head`
         self._removed: set[str] = set()  # names that these removed
         self._new: dict[str, str] = {}  # {name that differs between both: its object at HEAD, "" for none}
-        self._old: set[str] = set()  # objects that these had before
+        self._was: dict[str, str] = {}  # {the same: its object at the base}
         self._other: set[str] = set()  # those of them that came, went, or are something else now
 
     def walk(self, whole: bool, ways: Ways) -> bool:
@@ -204,10 +204,9 @@ class _Move:
             self._compare()  # fails where `base` is not here any more
         except (GitFailed, removals.Open):
             return False
-        self.lost = set(found.lost)
-        self.gained = set(found.gained)
+        self.lost, self.gained = found.lost, found.gained
         # Where a branch began before what lies between, a name may live on there that was removed beside it.
-        self.between = {*self.lost, *self.gained, *found.knots}
+        self.between = {**found.both, **found.knots} if found.knots else found.both
         self._removed = removals.of(self.cache, self.between)
         return True
 
@@ -217,11 +216,12 @@ class _Move:
             if token:
                 _, _, old, id, status = token.split(" ")
                 name = next(tokens)
-                self._old.add(old)
+                if status != "A":
+                    self._was[name] = old  # a file that became a directory comes twice
                 if status != "M":
                     self._other.add(name)
                 if status == "D":
-                    self._new.setdefault(name, "")  # a file that became a directory comes twice
+                    self._new.setdefault(name, "")
                 else:
                     self._new[name] = id
 
@@ -253,7 +253,7 @@ class _Move:
         if self.base == self.head:
             return out
         # What was kept beside them: of names that came or went, there, now or on the way; of lines, and of an object that came or went; and where following begins elsewhere.
-        hard, ids = self._other | self._removed, {*self._new.values(), *self._old}
+        hard, ids = self._other | self._removed, {*self._new.values(), *self._was.values()}
         sql = "SELECT spot, p.name, s.now, p.blob, p.asked, s.state, p.anchor FROM pathstate s CROSS JOIN spot p USING(spot) WHERE s.slot = ?"
         for n, name, now, blob, lines, state, anchor in db.execute(sql, (self.slot,)):
             now = now and bare(now)
@@ -265,12 +265,12 @@ class _Move:
         gone = {name for name, id in self._new.items() if not id} | self._removed
         out |= {n for (n,) in db.execute(f"SELECT spot FROM spot WHERE name IN ({_INSIDE})", (json.dumps(sorted(gone)),))}
         removed = removals.everywhere(self.cache, [name for (name,) in db.execute("SELECT name FROM entry WHERE slot = ?", (self.slot,))])
-        was = f"SELECT spot FROM spot WHERE name IN ({_INSIDE}) AND blob IN ({_INSIDE})"
-        out |= {n for (n,) in db.execute(was, (json.dumps(sorted(removed.keys() & self._new.keys())), json.dumps(sorted(self._old))))}
+        for name in removed.keys() & self._was.keys():
+            out.update(n for (n,) in db.execute("SELECT spot FROM spot WHERE name = ? AND blob = ?", (name, self._was[name])))
         # What HEAD had neither of, and has the commit of now; of lines, what another object may hold now.
         nothing = "SELECT spot, anchor, name, p.asked FROM spot p JOIN entry e USING(name) WHERE e.slot = ? AND e.id = ''"
         out |= {n for n, anchor, name, lines in db.execute(nothing, (self.slot,)) if anchor in self.gained or (lines and name in self._new)}
-        taken = self.between & self._taken()
+        taken = {c for c in self._taken() if c in self.between}
         if taken and removed:
             out |= {n for n, name in db.execute(f"SELECT spot, name FROM spot WHERE anchor IN ({_INSIDE})", (json.dumps(sorted(taken)),)) if name in removed}
         return out
@@ -281,8 +281,11 @@ class _Move:
 
     def beyond(self) -> set[int]:
         """The spots at commits which HEAD left behind, but for those of lines: of them no history has to be asked."""
-        lost = self.lost - self._taken() if self.lost and not marks.partial(self.repo) else set()
-        return {n for n, anchor in self.cache.db.execute("SELECT spot, anchor FROM spot WHERE asked = ''") if anchor in lost} if lost else set()
+        lost = self.lost
+        if not lost or marks.partial(self.repo):
+            return set()
+        taken = self._taken()
+        return {n for n, anchor in self.cache.db.execute("SELECT spot, anchor FROM spot WHERE asked = ''") if anchor in lost and anchor not in taken}
 
     def followed(self, spots: Sequence[Spot]) -> dict[drift.Wanted, str]:
         """{what is asked: its name now}, where it was followed before, and no commit since has to do with its anchor or its names."""

@@ -12,7 +12,7 @@ from . import lineage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from ..engine.cache import Cache
     from ..git.gitcmd import Git
@@ -26,34 +26,44 @@ _POINTS = 4  # commits whose common base git is asked for
 
 
 class Between:
-    """The commits that only one of two revisions contains, children first: those of `head` are `gained`, those of `base` are `lost`.
+    """The commits that only one of two revisions contains, children first: those of `head` are `gained`, those of `base` are `lost`, and
+    both together `both`: dicts, for their order and for quick questions.
 
-    `knots`: those that not all of them contain, where they do not all begin at one commit.
+    `knots`: those that not all of them contain, where they do not all begin at one commit. `line`: what is known of all commits, where that had to be read.
     """
 
     def __init__(self, base: str, lost: Iterable[str], gained: Iterable[str], knots: Iterable[str] = ()) -> None:
         self.base = base
-        self.lost, self.gained, self.knots = dict.fromkeys(lost), list(gained), list(knots)
+        self.lost, self.gained, self.knots = dict.fromkeys(lost), dict.fromkeys(gained), dict.fromkeys(knots)
+        self.both = {**self.lost, **self.gained} if self.lost and self.gained else self.lost or self.gained
         self._forks: Callable[[str], frozenset[str]] | None = None
         self._met: frozenset[str] = frozenset()
+        self.line: lineage.Lineage | None = None
+        self.above: Collection[str] = ()  # the lost ones that contain `head`
 
     @classmethod
-    def walk(cls, repo: Repo, cache: Cache, base: str, head: str) -> Between:
-        """Raises GitFailed where one of both is not here."""
+    def walk(cls, repo: Repo, cache: Cache, base: str, head: str, tips: Iterable[str] = ()) -> Between:
+        """Raises GitFailed where one of both is not here. `tips`: of branches that will be asked about."""
         if base == head:
             return cls(base, (), ())
         line = lineage.of(repo, cache)
-        line.cover(cache, [base, head])
+        line.cover(cache, [base, head], also=tips)
         lost, gained = line.apart(base, head)
         out = cls(base, line.commits(lost), line.commits(gained), line.commits(line.knots([*lost, *gained])))
         forks: dict[int, frozenset[int]] = {}
+        named: dict[frozenset[int], frozenset[str]] = {}  # most begin at the same few
 
         def meet(commit: str) -> frozenset[str]:
             if not forks:
                 forks.update(line.forks(lost))
-            return frozenset(line.commits(forks[line.place(commit)]))
+            found = forks[line.place(commit)]
+            if found not in named:
+                named[found] = frozenset(line.commits(found))
+            return named[found]
 
-        out._forks = meet
+        out.line, out._forks = line, meet
+        if not gained:
+            out.above = set(line.commits(line.over(head, lost)))
         return out
 
     @classmethod
@@ -68,6 +78,7 @@ class Between:
                     lost, gained = (w[: w.index(way[-1])] if way[-1] in w else w for w in ways)
                     out = cls(base, lost, gained)
                     out._met = frozenset([way[-1]])
+                    out.above = () if gained else out.lost
                     return out
             for way in ways:
                 above = _parents(repo, way[-1])
@@ -77,7 +88,7 @@ class Between:
     @property
     def far(self) -> bool:
         """Whether the states of the former HEAD are worth keeping (`slots`): a nearer one is looked at again as fast."""
-        return len(self.gained) + len(self.lost) >= FAR
+        return len(self.both) >= FAR
 
     def forks(self, commit: str) -> frozenset[str]:
         """Where the history of a lost commit meets that of `head`; empty where it never does."""
@@ -87,19 +98,20 @@ class Between:
 class Ways:
     """The moves of HEAD that are looked at together: each way is walked once.
 
-    `base`: {HEAD: from whose states its own were made}. `left`: from where HEAD went far away.
+    `base`: {HEAD: from whose states its own were made}. `left`: from where HEAD went far away. `tips`: of branches that will be asked about.
     """
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], Between] = {}
         self.base: dict[str, str] = {}
         self.left: set[str] = set()
+        self.tips: Collection[str] = ()
 
     def between(self, repo: Repo, cache: Cache, base: str, head: str) -> Between:
         """Raises GitFailed where one of both is not here."""
         found = self._found.get((base, head))
         if found is None:
-            found = self._found[base, head] = Between.step(repo, base, head) or Between.walk(repo, cache, base, head)
+            found = self._found[base, head] = Between.step(repo, base, head) or Between.walk(repo, cache, base, head, self.tips)
         return found
 
 
@@ -120,8 +132,10 @@ def near(repo: Repo, cache: Cache, one: str, other: str) -> bool:
 class Ancestry:
     """`commits` as seen from revisions: `here` are those in this repository, `beyond` what lies between them and the revisions' history."""
 
-    def __init__(self, git: Git, heads: list[str], commits: Iterable[str]) -> None:
+    def __init__(self, git: Git, heads: list[str], commits: Iterable[str], line: lineage.Lineage | None = None) -> None:
+        """`line`: what is known of all commits, where the caller has it: git need not walk there."""
         self.heads = heads
+        self.line = line
         names = sorted(set(commits) - {*heads, ""})
         inside: set[str] = set()
         if len(names) > _MANY:
@@ -134,7 +148,10 @@ class Ancestry:
         self._forks: dict[str, frozenset[str]] | None = None
         self._lost: Between | None = None  # beyond, too
         self.within = ""  # a commit that is known to contain the revisions
-        if there:
+        if line and not line.partial and all(c in line for c in (*heads, *there)):
+            for n in line.only(there, heads):
+                self.beyond[line.commit(n)] = line.commits(line.parents(n))
+        elif there:
             stdin = "".join(f"{c}\n" for c in [*there, *("^" + head for head in heads)]).encode()
             for row in git.run("rev-list", "--topo-order", "--parents", "--stdin", stdin=stdin).decode().splitlines():
                 commit, *parents = row.split()
@@ -145,7 +162,7 @@ class Ancestry:
         """The same, where it is known already what another revision has more than this one: that is not in `beyond`."""
         # An old revision beside a new one makes git walk down to it.
         within = between.base if not between.gained else ""
-        out = cls(git, [within] if within else [head, between.base], [c for c in commits if c not in between.lost])
+        out = cls(git, [within] if within else [head, between.base], [c for c in commits if c not in between.lost], between.line)
         out.heads, out.within = [head], within
         out.here.add(head)
         out.here.update(between.lost)

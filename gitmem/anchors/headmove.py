@@ -124,28 +124,27 @@ class Move:
     def changes(self, fresh: Iterable[str]) -> dict[str, Stand]:
         """{anchor: its new state} where it is another one. `fresh`: anchors of which records said something new."""
         inside = "SELECT value FROM json_each(?)"
-        touched = standing.touching(self.cache, self.slot, {*self.gained, *self.lost})
+        touched = standing.touching(self.cache, self.slot, self.between.both)
         fresh = set(fresh)
-        moved = where.joined(self.cache, {*self.gained, *self.lost, *fresh})
+        moved = where.joined(self.cache, self.between.both) | where.joined(self.cache, fresh)
         kept = {**standing.rows(self.cache, self.slot, "state <> ?", REACHABLE), **touched}
         if moved:
             kept.update(standing.rows(self.cache, self.slot, f"anchor IN ({inside})", json.dumps(sorted(moved))))
         out: dict[str, Stand] = {}
         ask = {*fresh, *(a for a, s in kept.items() if a in moved or s.reason == standing.WAITING), *self._pruned(kept)}
-        dropped = []
-        gained, lost = set(self.gained), self.lost
+        dropped: set[str] = set()
         for anchor in touched.keys() - ask:
-            if anchor in gained:
+            if anchor in self.gained:
                 out[anchor] = Stand(REACHABLE, anchor)
-            elif anchor in lost:
-                dropped.append(anchor)
+            elif anchor in self.lost:
+                dropped.add(anchor)
             else:
                 ask.add(anchor)  # the commit that carried its change
-        out.update(self._stands(self._dropped(dropped, out)))
-        ask |= self._reached({a for a, s in kept.items() if s.state in (UNMERGED, UNKNOWN)} - ask - out.keys())
+        dropped = self._dropped(dropped, out)
+        ask |= self._reached({a for a, s in kept.items() if s.state in (UNMERGED, UNKNOWN)} - ask - out.keys()) | dropped
         if ask:
             kept.update(standing.rows(self.cache, self.slot, f"anchor IN ({inside})", json.dumps(sorted(ask - kept.keys()))))
-            out.update(self._stands(ask))
+            out.update(where.stands(self.repo, self.cache, ask, self.head, again=True, main=self._on_main(), beyond=self.between, patches=self.patches))
         self.patches.save()
         return {a: s for a, s in out.items() if a not in kept or not _same(s, kept[a])}
 
@@ -157,12 +156,6 @@ class Move:
         loose = {a: s.commit for a, s in kept.items() if s.reason == standing.ABANDONED or (gone and s.state == UNMERGED)}
         here = set(self._here(set(loose.values()))) if loose and not self.ground.partial else set(loose.values())
         return {a for a, commit in loose.items() if commit not in here}
-
-    def _stands(self, anchors: set[str]) -> dict[str, Stand]:
-        if not anchors:
-            return {}
-        self.patches.save()  # the search has a view of its own on what is known
-        return where.stands(self.repo, self.cache, anchors, self.head, max(self.patches.left(), 0.1), again=True, main=self._on_main(), beyond=self.between)
 
     def _on_main(self) -> Collection[str]:
         """What HEAD left behind, where that lies on a main line."""
@@ -218,15 +211,14 @@ class Move:
         """Whether both HEADs lie on main lines that did not move: then nothing but HEAD has changed for any branch."""
         return bool(self.ground.main) and self.ground.main == self.ground.main_before and self._inside(self.head) and self._inside(self.before)
 
-    def _dropped(self, dropped: list[str], out: dict[str, Stand]) -> set[str]:
+    def _dropped(self, dropped: set[str], out: dict[str, Stand]) -> set[str]:
         """States of anchors that only the former revision contains; returns those that may have a twin."""
         if self.ground.shallow:
             out.update((a, Stand(UNKNOWN, a, reason=where.SHALLOW)) for a in dropped)
             return set()
         # A descendant of HEAD has its whole history: nothing in it is a later copy.
-        above = self._line([self.before]).above(self.head, [self.before]) if dropped else ()
         # What a main line holds is on no branch that could be merged; of others the branches are to be known before that happens.
-        done = set(above if self._on_main() else ())
+        done = self.between.above if dropped and self._on_main() else ()
         out.update((a, Stand(UNMERGED, a)) for a in dropped if a in done)
         return {a for a in dropped if a not in done}
 
@@ -270,7 +262,7 @@ class Move:
     def _worth(self, open_: set[str]) -> tuple[list[str], set[str]]:
         """(those of the new commits that may be twins of open anchors, these anchors): what an anchor's own history has is no twin of it."""
         if len(self.gained) <= _FEW and len(self._unmarked(open_)) <= _FEW:
-            return self.gained, open_
+            return list(self.gained), open_
         # A commit above HEAD, as nearly all are in a bisection, has HEAD's whole history; so has one whose branch began there.
         above = self._above()
         ways = {a: way for a, way in self._way(open_).items() if not above.issuperset(way)}
@@ -289,13 +281,13 @@ class Move:
                 # Of a commit that is not here its base is known, or nothing.
                 began = line.forks(commit) if commit in line.here else {p for base in bases[commit] if base in line.here for p in (line.forks(base) if base in line.beyond else {base})}
                 if not began:
-                    return self.gained, open_
+                    return list(self.gained), open_
                 if self.head not in began:
                     points |= began
                     left.add(anchor)
         oldest = floor(self.repo.git, self.head, sorted(points)) if points else self.head
         if not oldest:
-            return self.gained, left
+            return list(self.gained), left
         return self.repo.git.text("rev-list", self.head, "^" + self.before, "^" + oldest, "--").split(), left
 
     def _unmarked(self, open_: set[str]) -> list[str]:
@@ -361,6 +353,10 @@ class Move:
         return set(self._list(asked, sorted({self.head, *self.ground.main}))) if asked else set()
 
     def _list(self, names: Collection[str], without: Collection[str]) -> list[str]:
+        """The commits that some of these contain, and none of those."""
+        line = self.between.line
+        if line and all(c in line for c in (*names, *without)):
+            return line.commits(line.only(names, without))
         stdin = "".join([*(f"{c}\n" for c in names), *(f"^{c}\n" for c in without)]).encode()
         return self.repo.git.run("rev-list", "--stdin", stdin=stdin).decode().split()
 

@@ -39,44 +39,42 @@ class Lineage:
     def __init__(self, repo: Repo, cache: Cache) -> None:
         self.repo = repo
         self._size = repo.hex_len // 2
-        self._ids = bytearray()
+        self._commits: list[str] = []
         self.first = array("i")
         self.more: dict[int, list[int]] = {}
-        self._place: dict[bytes, int] = {}
+        self._place: dict[str, int] = {}
         self._tips: list[str] = []
         self._stamp = _stamp(repo)
         self._kept = 0
-        self._partial = False  # whether it begins somewhere in a history
+        self.partial = False  # whether it begins somewhere in a history
         if self._stamp and cache.meta("lineage") == self._stamp:
             self._read(cache)
 
     def _read(self, cache: Cache) -> None:
         for ids, first, more in cache.db.execute("SELECT ids, first, more FROM lineage ORDER BY part"):
-            self._ids += ids
+            self._commits += ids.hex(" ", self._size).split(" ") if ids else []
             self.first.frombytes(first)
             pairs = array("i")
             pairs.frombytes(more)
             for place, parent in zip(pairs[::2], pairs[1::2], strict=True):
                 self.more.setdefault(place, []).append(parent)
-        size = self._size
-        ids = bytes(self._ids)
-        self._place = {ids[i : i + size]: i // size for i in range(0, len(ids), size)}
+        self._place = dict(zip(self._commits, range(len(self._commits)), strict=True))
         self._kept = len(self.first)
         self._tips = cache.meta("lineage:tips").split()
 
     def __contains__(self, commit: str) -> bool:
-        return bytes.fromhex(commit) in self._place
+        return commit in self._place
 
     def place(self, commit: str) -> int:
         """Raises KeyError."""
-        return self._place[bytes.fromhex(commit)]
+        return self._place[commit]
 
     def commit(self, place: int) -> str:
-        return self._ids[place * self._size : (place + 1) * self._size].hex()
+        return self._commits[place]
 
     def commits(self, places: Iterable[int]) -> list[str]:
-        size, ids = self._size, self._ids
-        return [ids[n * size : n * size + size].hex() for n in places]
+        commits = self._commits
+        return [commits[n] for n in places]
 
     def parents(self, place: int) -> list[int]:
         first = self.first[place]
@@ -125,6 +123,30 @@ class Lineage:
             n -= 1
         return found
 
+    def only(self, names: Iterable[str], without: Iterable[str]) -> list[int]:
+        """Places of the commits that some of these contain, and none of those, children before parents. Costs what lies between."""
+        first, more = self.first, self.more
+        marks = bytearray(len(first))  # 1: one of these contains it, 2: one of those does
+        for commit in without:
+            marks[self.place(commit)] = 2
+        begin = {n for n in map(self.place, names) if not marks[n]}
+        for n in begin:
+            marks[n] = 1
+        found = []
+        open_ = len(begin)  # places marked with 1 that were not reached yet
+        n = len(first) - 1
+        while open_:
+            if mark := marks[n]:
+                if mark == 1:
+                    open_ -= 1
+                    found.append(n)
+                for p in (first[n], *more[n]) if n in more else (first[n],):
+                    if p >= 0 and marks[p] < mark:
+                        open_ += 1 if mark == 1 else -marks[p]
+                        marks[p] = mark
+            n -= 1
+        return found
+
     def knots(self, places: Collection[int]) -> list[int]:
         """The commits that some parents of these contain and others do not; `places`: what lies between two commits.
 
@@ -170,62 +192,72 @@ class Lineage:
     def above(self, commit: str, tips: Iterable[str]) -> list[str]:
         """The commits of these tips, themselves among them, that contain this one."""
         first, more = self.first, self.more
-        begin, size = self.place(commit), len(self.first)
-        inside = bytearray(size)
+        begin = self.place(commit)
+        inside = bytearray(len(first))
         for tip in tips:
             inside[self.place(tip)] = 1
-        for n in range(size - 1, begin, -1):
+        found = []
+        for n in range(len(first) - 1, begin, -1):
             if inside[n]:
+                found.append(n)
                 for p in (first[n], *more[n]) if n in more else (first[n],):
                     if p >= 0:
                         inside[p] = 1
-        holds = bytearray(size + 1)  # one more for what has no parent
-        holds[begin] = 1
+        return self.commits(self.over(commit, found))
+
+    def over(self, commit: str, places: Sequence[int]) -> list[int]:
+        """Those of these places that contain a commit; with each stand those between both, children before parents."""
+        first, more = self.first, self.more
+        holds = bytearray(len(first) + 1)  # one more for what has no parent
+        holds[self.place(commit)] = 1
         found = []
-        for n in range(begin + 1, size):
+        for n in reversed(places):
             if holds[first[n]] or (n in more and any(holds[p] for p in more[n])):
                 holds[n] = 1
-                if inside[n]:
-                    found.append(n)
-        return self.commits(found)
+                found.append(n)
+        return found
 
-    def cover(self, cache: Cache, revisions: Collection[str], seconds: float | None = None, above: Sequence[str] = ()) -> bool:
+    def cover(self, cache: Cache, revisions: Collection[str], seconds: float | None = None, above: Sequence[str] = (), also: Iterable[str] = ()) -> bool:
         """Sees to it that these commits, and all below them, are known; False where time ran out. Raises GitFailed where one is not here.
 
+        `also`: others that will be asked about, as far as they are here; they alone are no reason to ask git, but where no revision is given.
         `above`: nothing below the parents of these will be asked; only where nothing is kept that part is left out.
         """
         wanted = [c for c in dict.fromkeys(revisions) if c not in self]
-        if not wanted:
+        if not wanted and revisions:
+            return True
+        tips = [*wanted, *(c for c in also if c not in self)]
+        if not tips:
             return True
         cut = list(above) if not self.first else []
-        stdin = "".join([*(f"{c}\n" for c in wanted), *(f"^{c}\n" for c in self._tips), *(f"^{c}^@\n" for c in cut)]).encode()
+        stdin = "".join([*(f"{c}\n" for c in tips), *(f"^{c}\n" for c in self._tips), *(f"^{c}^@\n" for c in cut)]).encode()
         asked = ("rev-list", "--topo-order", "--reverse", "--parents", "--ignore-missing", "--stdin")
         out, whole = self.repo.git.limited(seconds, *asked, stdin=stdin) if seconds is not None else (self.repo.git.run(*asked, stdin=stdin), True)
         if not whole:
             return False
-        self._partial = self._partial or bool(cut)
+        self.partial = self.partial or bool(cut)
         self._take(out.decode())
         if missing := [c for c in wanted if c not in self]:
             raise GitFailed(f"no commit {missing[0]} here")
-        self._save(cache, wanted)
+        self._save(cache, [c for c in tips if c in self])
         return True
 
     def _take(self, text: str) -> None:
-        place, first, size = self._place, self.first, self._size * 2
+        place, first = self._place, self.first
         for row in text.splitlines():
-            id = bytes.fromhex(row[:size])
-            if id not in place:
-                above = [n for p in row[size + 1 :].split(" ") if p and (n := place.get(bytes.fromhex(p))) is not None] if len(row) > size else []
-                n = place[id] = len(first)
-                self._ids += id
+            commit, *parents = row.split(" ")
+            if commit not in place:
+                above = [n for p in parents if (n := place.get(p)) is not None]
+                n = place[commit] = len(first)
+                self._commits.append(commit)
                 first.append(above[0] if above else -1)
-                if " " in row[size + 1 :]:
+                if len(parents) > 1:
                     self.more[n] = above[1:]  # a merge stays one where a part of history is left out, and its parents with it
 
     def _save(self, cache: Cache, tips: Sequence[str]) -> None:
         """Writes what is new, where it is much; a few hundred commits are asked for again as fast. Where that is not possible it stays for this process only."""
         self._tips = list(dict.fromkeys([*tips, *self._tips]))[:_TIPS]
-        if self._partial or not self._stamp or len(self.first) - self._kept < NEW:
+        if self.partial or not self._stamp or len(self.first) - self._kept < NEW:
             return
 
         written = False
@@ -241,7 +273,7 @@ class Lineage:
             for part in range(self._kept // _PART, len(self.first) // _PART + 1):
                 begin, end = part * _PART, min((part + 1) * _PART, len(self.first))
                 more = array("i", [n for place, found in self.more.items() if begin <= place < end for p in found for n in (place, p)])
-                db.execute("INSERT OR REPLACE INTO lineage VALUES(?, ?, ?, ?)", (part, bytes(self._ids[begin * self._size : end * self._size]), self.first[begin:end].tobytes(), more.tobytes()))
+                db.execute("INSERT OR REPLACE INTO lineage VALUES(?, ?, ?, ?)", (part, bytes.fromhex("".join(self._commits[begin:end])), self.first[begin:end].tobytes(), more.tobytes()))
             cache.set_meta("lineage", self._stamp)
             cache.set_meta("lineage:commits", str(len(self.first)))
             cache.set_meta("lineage:tips", " ".join(self._tips))
@@ -257,9 +289,16 @@ _open: WeakKeyDictionary[Cache, Lineage] = WeakKeyDictionary()
 def of(repo: Repo, cache: Cache) -> Lineage:
     """What is known, read once for an open cache."""
     found = _open.get(cache)
-    if found is None or found._stamp != _stamp(repo) or not found._stamp or found._partial:
+    if found is None or found._stamp != _stamp(repo) or not found._stamp or found.partial:
         found = _open[cache] = Lineage(repo, cache)
     return found
+
+
+def ahead(cache: Cache, tips: Iterable[str], seconds: float) -> None:
+    """Where this process has read what is known: takes in the commits of branches, too, before HEAD goes there."""
+    found = _open.get(cache)
+    if found is not None and found.first and not found.partial:
+        found.cover(cache, (), seconds, also=tips)
 
 
 def _may_replace(common_dir: str) -> bool:

@@ -87,6 +87,9 @@ class Patches:
         missing: dict[str, str] = {}
         again: list[tuple[str, str]] = []
         for tip, base in dict.fromkeys(wanted):
+            if (tip, base) in self._new_branches:
+                out[tip, base] = self._new_branches[tip, base]
+                continue
             row = self.cache.db.execute("SELECT id FROM branch WHERE tip = ? AND base = ?", (bytes.fromhex(tip), bytes.fromhex(base))).fetchone()
             if row and row[0] != LATER:
                 out[tip, base] = row[0].hex()

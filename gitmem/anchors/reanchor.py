@@ -23,7 +23,7 @@ from ..git import commitgraph
 from ..git.layout import Repo
 from ..hooks import spool
 from ..store import Store
-from . import aging, headmove, marks, patches, removals, revive, slots, twins, where
+from . import aging, headmove, lineage, marks, patches, removals, revive, slots, twins, where
 from .ancestry import Ancestry, Ways
 from .patches import Patches
 
@@ -61,6 +61,7 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
 
     def search(cache: Cache) -> None:
         ground = headmove.Ground(repo, cache)
+        ways.tips = ground.tips
         heads = repo.heads()
         fresh = dict(cache.db.execute("SELECT commit_id, n FROM fresh").fetchall())
         if ground.kept and not fresh and set(heads) == set(standing.slots(cache)) and not standing.any_for(cache, standing.WAITING):
@@ -90,6 +91,7 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
                 store.with_cache(lambda cache: revive.settle(repo, cache, store.table, repo.heads(), end - time.monotonic(), others=False), refresh=False)
                 store.with_cache(lambda cache: aging.keep_up(repo, cache, repo.heads(), end - time.monotonic(), ways), refresh=False)
                 store.with_cache(lambda cache: patches.keep_up(repo, cache, end - time.monotonic()), refresh=False)
+                store.with_cache(lambda cache: lineage.ahead(cache, ways.tips, end - time.monotonic()), refresh=False)
             commitgraph.keep(repo, store.with_cache(removals.looked_at, refresh=False)[0])
 
 

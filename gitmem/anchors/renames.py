@@ -156,16 +156,16 @@ class Trace:
         last = self.history.last if self._until is None else self._until
         lives = [0] * (last + 2)  # one more for what has no parent
         hits = []
-        for n in range(starts[0][0], last + 1):
-            mask = lives[first[n]]
-            if n in more:
-                for p in more[n]:
+        special = {*begin, *kill, *more}
+        for n, p in enumerate(first[starts[0][0] : last + 1], starts[0][0]):
+            mask = lives[p]
+            if n in special:
+                for p in more.get(n, ()):
                     mask |= lives[p]
-            if n in kill and mask:
-                hits += [(starts[bit], n) for bit in _bits(mask & kill[n])]
-                mask &= ~kill[n]
-            if n in begin:
-                mask |= begin[n]
+                if mask and n in kill:
+                    hits += [(starts[bit], n) for bit in _bits(mask & kill[n])]
+                    mask &= ~kill[n]
+                mask |= begin.get(n, 0)
             lives[n] = mask
         return [starts[bit] for bit in _bits(lives[last])], hits
 

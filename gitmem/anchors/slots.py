@@ -45,8 +45,8 @@ def keep(cache: Cache, head: str, stands: Mapping[str, Stand], heads: Collection
     had = standing.slots(cache)
     free = [slot for commit, slot in had.items() if commit not in heads and commit != head]
     slot = had[head] if head in had else min(free) if free else _unused(cache)
-    before = {(a, s.state, s.commit, s.into, s.reason) for a, s in standing.rows(cache, slot).items()}
-    now = {(anchor, s.state, s.commit, s.into, s.reason) for anchor, s in stands.items()}
+    before = {s.row(anchor) for anchor, s in standing.rows(cache, slot).items()}
+    now = {s.row(anchor) for anchor, s in stands.items()}
     rest = [n for n in free if n != slot]
     if head in had and before == now and not rest and also is None:
         return True
@@ -82,7 +82,7 @@ def change(cache: Cache, slot: int, head: str, changed: Mapping[str, Stand], sta
             cache.db.execute("DELETE FROM stand WHERE slot = ?", (new,))
             cache.db.execute("INSERT INTO stand SELECT ?, anchor, state, commit_id, into_commit, reason FROM stand WHERE slot = ?", (new, slot))
         _name(cache, new, head)
-        cache.db.executemany("INSERT OR REPLACE INTO stand VALUES(?, ?, ?, ?, ?, ?)", sorted((new, a, s.state, s.commit, s.into, s.reason) for a, s in changed.items()))
+        cache.db.executemany("INSERT OR REPLACE INTO stand VALUES(?, ?, ?, ?, ?, ?)", sorted((new, *s.row(anchor)) for anchor, s in changed.items()))
         if also is not None:
             also()
         written = True
@@ -108,7 +108,7 @@ def leave(cache: Cache, heads: Collection[str], worth: Collection[str]) -> None:
 
 def look_again(cache: Cache, anchors: Iterable[str]) -> None:
     """Something new was said of these anchors: for HEADs that were left nobody looks now. The caller owns the transaction."""
-    sql = "INSERT OR REPLACE INTO stand SELECT slot, value, ?, value, '', ? FROM former CROSS JOIN json_each(?)"
+    sql = "INSERT OR REPLACE INTO stand SELECT slot, value, ?, '', '', ? FROM former CROSS JOIN json_each(?)"
     cache.db.execute(sql, (standing.UNKNOWN, standing.WAITING, json.dumps(sorted(anchors))))
 
 

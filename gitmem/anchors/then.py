@@ -172,7 +172,7 @@ class Then(Cache):
         for name, shape in _FOR_HOOKS.items():
             self.db.execute(f"CREATE TEMP TABLE {name}({shape})")
         self.db.execute("INSERT INTO head VALUES(?, ?)", (SLOT, self.head))
-        self.db.executemany("INSERT INTO stand VALUES(?, ?, ?, ?, ?, ?)", [(SLOT, anchor, s.state, s.commit, s.into, s.reason) for anchor, s in self.stands.items()])
+        self.db.executemany("INSERT INTO stand VALUES(?, ?, ?, ?, ?, ?)", [(SLOT, *s.row(anchor)) for anchor, s in self.stands.items()])
 
 
 _TABLES = {

@@ -41,20 +41,20 @@ def known(cache: Cache, commits: Iterable[str]) -> dict[str, list[str]]:
     return out
 
 
-def search(repo: Repo, cache: Cache, wanted: Iterable[str], line: Ancestry, seconds: float, again: bool = False, main: Collection[str] = ()) -> tuple[dict[str, str], set[str]]:
+def search(repo: Repo, cache: Cache, wanted: Iterable[str], line: Ancestry, patches: Patches, again: bool = False, main: Collection[str] = ()) -> tuple[dict[str, str], set[str]]:
     """({commit: its twin in the history of the revision}, commits for which time did not suffice).
 
     `line` was asked about the commits; those that the revision contains are no use here. `again`: also what was sought in vain.
-    `main`: commits that are known to be on a main line.
+    `main`: commits that are known to be on a main line. What was found is noted in `patches`, which the caller saves.
     """
     names = sorted(wanted)
     if again:
-        return _Search(repo, cache, line, seconds, note=False).run(names, main) if names else ({}, set())
+        return _Search(repo, cache, line, patches, note=False).run(names, main) if names else ({}, set())
     vain = set() if _moved(repo, cache) else {c for (c,) in cache.db.execute("SELECT commit_id FROM sought WHERE head = ? AND commit_id IN (SELECT value FROM json_each(?))", (line.heads[0], json.dumps(names)))}
     left = [c for c in names if c not in vain]
-    if seconds <= 0:
+    if patches.left() <= 0:
         return {}, set(left)
-    return _Search(repo, cache, line, seconds).run(left) if left else ({}, set())
+    return _Search(repo, cache, line, patches).run(left) if left else ({}, set())
 
 
 def _moved(repo: Repo, cache: Cache) -> bool:
@@ -72,13 +72,13 @@ def _moved(repo: Repo, cache: Cache) -> bool:
 
 
 class _Search:
-    def __init__(self, repo: Repo, cache: Cache, line: Ancestry, seconds: float, note: bool = True) -> None:
+    def __init__(self, repo: Repo, cache: Cache, line: Ancestry, patches: Patches, note: bool = True) -> None:
         self.note = note  # what was sought in vain; the worker keeps that as states
         self.repo = repo
         self.cache = cache
         self.line = line
         (self.head,) = line.heads
-        self.patches = Patches(repo, cache, seconds)
+        self.patches = patches
         self.places: dict[str, int] = {}  # of the commits of the revision's history since the first branch began, the newest first
         self.floor = ""  # what that history was read down to, "" for all of it
         self.recent: set[str] = set()
@@ -110,7 +110,6 @@ class _Search:
         for commit in left:
             if self.note and commit not in found and commit not in unsure:
                 self.patches.note("INSERT OR REPLACE INTO sought VALUES(?, ?)", commit, self.head)
-        self.patches.save()
         return found, unsure
 
     def _points(self, left: list[str], ids: dict[str, set[tuple[str, str, str]]]) -> dict[str, set[str]]:
@@ -188,7 +187,7 @@ def grown_branches(repo: Repo, patches: Patches, commits: list[str], line: Ances
     tips = tips if whole else tips[:_TIPS]
     tips += _lately(repo)
     main = marks.main_lines(repo)
-    around = Ancestry(git, list(dict.fromkeys([*(line.heads if line.within not in main else ()), *main])), [*tips, *commits])
+    around = Ancestry(git, list(dict.fromkeys([*(line.heads if line.within not in main else ()), *main])), [*tips, *commits], line.line)
     tips = [t for t in dict.fromkeys(tips) if t in around.beyond]
     rows = {c: found or [c] for c, found in around.containing(tips, commits).items()}
     bases = {t: _base(repo, around, t) for t in dict.fromkeys(t for found in rows.values() for t in found)}

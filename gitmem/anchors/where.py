@@ -31,6 +31,7 @@ from ..engine.standing import waiting as waiting
 from ..git.layout import Repo
 from . import marks, twins
 from .ancestry import Ancestry, Between
+from .patches import Patches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,15 +40,17 @@ if TYPE_CHECKING:
 ON_THE_SPOT = 1.0  # seconds an answer waits for patch-ids: about 3,000 commits, once for each
 SHALLOW, PARTIAL = "shallow clone", "partial clone"
 NOWHERE = "it is about no commit"
+_FEW = 500  # commits asked about above which all moves are read
 
 
 def stands(repo: Repo, cache: Cache, anchors: Iterable[str], head: str, seconds: float = ON_THE_SPOT, again: bool = False, main: Collection[str] = (),
-           beyond: Between | None = None) -> dict[str, Stand]:
+           beyond: Between | None = None, patches: Patches | None = None) -> dict[str, Stand]:
     """{anchor: its state} as seen from the commit `head` ("" while there is none).
 
     `seconds`: how long new patch-ids may take; 0 answers from what is known.
     `again`: take nothing from what is kept for this revision, and seek also what was sought in vain, for branches that came with a fetch.
     `main`: commits that the caller knows to be on a main line. `beyond`: what lies between another revision and this one, where that is known.
+    `patches`: those of the caller, who saves them; they say how long it may take, then.
     """
     names = {a for a in anchors if a}
     if not head:
@@ -72,16 +75,19 @@ def stands(repo: Repo, cache: Cache, anchors: Iterable[str], head: str, seconds:
         else:
             open_[anchor] = way
     if open_:
-        out.update(_sought(repo, cache, open_, line, seconds, again, main))
+        made = patches or Patches(repo, cache, seconds)
+        out.update(_sought(repo, cache, open_, line, made, again, main))
+        if patches is None:
+            made.save()
     return out
 
 
-def _sought(repo: Repo, cache: Cache, open_: dict[str, list[str]], line: Ancestry, seconds: float, again: bool, main: Collection[str]) -> dict[str, Stand]:
+def _sought(repo: Repo, cache: Cache, open_: dict[str, list[str]], line: Ancestry, patches: Patches, again: bool, main: Collection[str]) -> dict[str, Stand]:
     """The states of anchors whose commits the revision does not contain."""
     if os.path.exists(os.path.join(repo.common_dir, "shallow")):
         # Behind a shallow boundary ancestry is cut off, so "not reachable" proves nothing, and what is there begins with whole files.
         return {a: Stand(UNKNOWN, a, reason=SHALLOW) for a in open_}
-    found, unsure = twins.search(repo, cache, {c for way in open_.values() for c in way}, line, seconds, again, main)
+    found, unsure = twins.search(repo, cache, {c for way in open_.values() for c in way}, line, patches, again, main)
     late = (PARTIAL if marks.partial(repo) else WAITING) if unsure else ""
     out = {}
     for anchor, way in open_.items():
@@ -132,14 +138,17 @@ def moves(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
     return ways
 
 
-def joined(cache: Cache, commits: Iterable[str]) -> set[str]:
+def joined(cache: Cache, commits: Collection[str]) -> set[str]:
     """The commits that moves join with one of these, themselves included."""
-    asked, inside = json.dumps(list(commits)), "SELECT value FROM json_each(?)"
-    hit = {c for row in cache.db.execute(f"SELECT old, new FROM move WHERE old IN ({inside}) OR new IN ({inside})", (asked, asked)) for c in row}
+    inside = "SELECT value FROM json_each(?)"
+    if len(commits) < _FEW:
+        asked = json.dumps(sorted(commits))
+        if not cache.db.execute(f"SELECT 1 FROM move WHERE old IN ({inside}) OR new IN ({inside}) LIMIT 1", (asked, asked)).fetchone():
+            return set()
     step: dict[str, list[str]] = {}
-    for old, new in cache.db.execute("SELECT DISTINCT old, new FROM move") if hit else ():
+    for old, new in cache.db.execute("SELECT DISTINCT old, new FROM move"):
         step.setdefault(old, []).append(new)
-    return {c for part in parts(step) if not hit.isdisjoint(part) for c in part}
+    return {c for part in parts(step) if any(c in commits for c in part) for c in part}
 
 
 def parts(step: dict[str, list[str]]) -> Iterator[list[str]]:

@@ -58,6 +58,10 @@ class Stand:
         self.into = into
         self.reason = reason
 
+    def row(self, anchor: str) -> tuple[str, str, str, str, str]:
+        """As the table `stand` has it, less the slot."""
+        return anchor, self.state, self.commit if self.commit != anchor else "", self.into, self.reason
+
 
 def slot_of(cache: Cache, head: str) -> int | None:
     """Under which number the states of this HEAD are kept, None where they are not."""
@@ -80,7 +84,7 @@ def read(cache: Cache, anchors: Iterable[str], head: str) -> dict[str, Stand]:
     if slot is not None:
         asked = fastjson.dumps(sorted(names - {head}))
         rows = cache.db.execute(f"{_ROWS} AND anchor IN (SELECT value FROM json_each(?))", (slot, asked))
-        out.update((anchor, Stand(state, commit, into, reason)) for anchor, state, commit, into, reason in rows)
+        out.update((anchor, Stand(state, commit or anchor, into, reason)) for anchor, state, commit, into, reason in rows)
     return out
 
 
@@ -106,7 +110,7 @@ _ROWS = "SELECT anchor, state, commit_id, into_commit, reason FROM stand WHERE s
 def rows(cache: Cache, slot: int, where: str = "", *values: object) -> dict[str, Stand]:
     """{anchor: its state} of a slot, those that the SQL condition `where` selects."""
     found = cache.db.execute(_ROWS + (f" AND ({where})" if where else ""), (slot, *values))
-    return {anchor: Stand(state, commit, into, reason) for anchor, state, commit, into, reason in found}
+    return {anchor: Stand(state, commit or anchor, into, reason) for anchor, state, commit, into, reason in found}
 
 
 def touching(cache: Cache, slot: int, commits: Collection[str]) -> dict[str, Stand]:
@@ -114,7 +118,12 @@ def touching(cache: Cache, slot: int, commits: Collection[str]) -> dict[str, Sta
     if len(commits) < _FEW:
         asked, inside = fastjson.dumps(sorted(commits)), "SELECT value FROM json_each(?)"
         return rows(cache, slot, f"anchor IN ({inside}) OR commit_id IN ({inside}) OR into_commit IN ({inside})", asked, asked, asked) if commits else {}
-    return {a: Stand(state, at, into, reason) for a, state, at, into, reason in cache.db.execute(_ROWS, (slot,)) if a in commits or at in commits or into in commits}
+    # Of most only the anchor says something.
+    plain = cache.db.execute("SELECT anchor FROM stand WHERE slot = ? AND state = ? AND commit_id = '' AND into_commit = '' AND reason = ''", (slot, REACHABLE))
+    out = {a: Stand(REACHABLE, a) for (a,) in plain if a in commits}
+    others = rows(cache, slot, "NOT (state = ? AND commit_id = '' AND into_commit = '' AND reason = '')", REACHABLE)
+    out.update((a, s) for a, s in others.items() if a in commits or s.commit in commits or s.into in commits)
+    return out
 
 
 def waiting(stands: Mapping[str, Stand]) -> bool:

@@ -40,7 +40,7 @@ CREATE INDEX patch_id ON patch(id) WHERE id <> x'';
 CREATE TABLE branch(tip BLOB NOT NULL, base BLOB NOT NULL, id BLOB NOT NULL, PRIMARY KEY(tip, base)) WITHOUT ROWID;
 CREATE TABLE twin(commit_id TEXT NOT NULL, other TEXT NOT NULL, PRIMARY KEY(commit_id, other)) WITHOUT ROWID;
 CREATE TABLE sought(commit_id TEXT PRIMARY KEY, head TEXT NOT NULL) WITHOUT ROWID;
--- Where anchors stand as seen from the HEADs of the worktrees, for those who have no time to ask git (`standing`).
+-- Where anchors stand as seen from the HEADs of the worktrees, for those who have no time to ask git (`standing`). commit_id: "" for the anchor itself, as of most.
 CREATE TABLE head(slot INTEGER PRIMARY KEY, commit_id TEXT NOT NULL UNIQUE);
 CREATE TABLE stand(slot INTEGER NOT NULL, anchor TEXT NOT NULL, state TEXT NOT NULL, commit_id TEXT NOT NULL, into_commit TEXT NOT NULL, reason TEXT NOT NULL,
   PRIMARY KEY(slot, anchor)) WITHOUT ROWID;
