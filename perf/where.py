@@ -40,7 +40,8 @@ _START = 1_500_000_000
 
 # What `spool` starts, with the clock of each step read.
 _WORKER = """
-import json, os, sys, time
+import gc, json, os, sys, time
+gc.disable()  # as `__main__` does
 sys.path[:0] = [a for a in sys.argv[2:] if a[0] != "-"]
 from gitmem import worker
 def clock():
