@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from conftest import Lab
-from places import Count, commit, head, opened, squash, states, tell, topic
+from places import Count, commit, full, head, kept, opened, same, squash, states, tell, topic
 
-from gitmem.anchors import marks, patches, reanchor, where
+from gitmem.anchors import marks, patches, reanchor, twins, where
 from gitmem.core import record
 from gitmem.engine.filters import Filter
 from gitmem.hooks import spool
@@ -95,6 +95,27 @@ def test_a_search_goes_on_where_time_ran_out(lab: Lab, monkeypatch: pytest.Monke
     for _ in range(8):
         seen.append(states(repo)["topic 0"])
     assert seen[0] == "unknown" and seen[-1] == "squashed" and set(seen) == {"unknown", "squashed"}
+
+
+def test_what_head_left_behind_is_compared_with_no_commit_below_it(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = lab.repo()
+    topic(lab, repo, 1, "old")  # which is searched for from far below HEAD
+    lab.git(repo, "checkout", "-q", "-b", "dev", "main")
+    for n in range(12):  # the same two changes again and again
+        (repo / "switch").write_text("off\n" if n % 2 else "on\n")
+        lab.git(repo, "add", "-A")
+        lab.git(repo, "commit", "-q", "-m", f"turn {n}")
+        if n >= 6:
+            tell(repo, f"turned {n}")
+    monkeypatch.setattr(twins, "_PAIRS", 5)
+    with opened(repo) as store:
+        kept(store)
+        lab.git(repo, "checkout", "-q", "old")
+        commit(lab, repo, "old.txt", "more")
+        lab.git(repo, "checkout", "-q", "--detach", "dev~6")
+        found = kept(store)
+        assert {(s.state, s.reason) for s in found.values()} == {("unmerged", "")} and len(found) == 7
+        assert same(found) == same(full(store))
 
 
 # --- patch-ids -------------------------------------------------------------

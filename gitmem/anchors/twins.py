@@ -151,8 +151,8 @@ class _Search:
         """Whether a commit with the same change lies in the revision's history, and not in that of `commit`."""
         if commit not in self.points:
             later = other in self.recent
-        elif other not in self.places:
-            return False
+        elif other not in self.places or self.head in self.points[commit]:
+            return False  # the whole history of the revision is in that of the commit
         else:
             later = all(self._beside(other, point) for point in self.points[commit])
         if later and other not in self.known.get(commit, ()):
