@@ -8,8 +8,9 @@ import pytest
 from conftest import Lab
 from places import Count, commit, full, head, kept, opened, same, squash, states, tell, topic
 
-from gitmem.anchors import marks, patches, reanchor, twins, where
+from gitmem.anchors import headmove, marks, patches, reanchor, twins, where
 from gitmem.core import record
+from gitmem.core.errors import GitFailed
 from gitmem.engine.filters import Filter
 from gitmem.hooks import spool
 from gitmem.memory import recall
@@ -116,6 +117,35 @@ def test_what_head_left_behind_is_compared_with_no_commit_below_it(lab: Lab, mon
         found = kept(store)
         assert {(s.state, s.reason) for s in found.values()} == {("unmerged", "")} and len(found) == 7
         assert same(found) == same(full(store))
+
+
+def test_what_was_made_before_git_failed_is_not_made_again(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = lab.repo()
+    topic(lab, repo, 2)
+    lab.git(repo, "checkout", "-q", "main")
+
+    def fail(*_: object) -> None:
+        raise GitFailed("git rev-list failed")
+
+    def made(table: str) -> int:
+        return int(store.with_cache(lambda cache: cache.db.execute(f"SELECT count(*) FROM {table} WHERE id <> ?", (patches.LATER,)).fetchone())[0][0])
+
+    with opened(repo) as store:
+        kept(store)
+        assert made("branch") == 0  # of a branch that contains HEAD it is made later
+        commit(lab, repo, "main.txt", "beside")
+        with monkeypatch.context() as broken:
+            broken.setattr(headmove.Move, "_on_main", fail)
+            with pytest.raises(GitFailed):
+                reanchor.finish(store)
+        assert made("branch") > 0
+        before = made("patch")
+        commit(lab, repo, "main.txt", "more beside")
+        with monkeypatch.context() as broken:
+            broken.setattr(where, "abandoned", fail)
+            with pytest.raises(GitFailed):
+                store.with_cache(lambda cache: where.stands(store.repo, cache, reanchor.anchors(cache), store.repo.head()))
+        assert made("patch") > before
 
 
 # --- patch-ids -------------------------------------------------------------

@@ -141,11 +141,13 @@ class Move:
             else:
                 ask.add(anchor)  # the commit that carried its change
         dropped = self._dropped(dropped, out)
-        ask |= self._reached({a for a, s in kept.items() if s.state in (UNMERGED, UNKNOWN)} - ask - out.keys()) | dropped
-        if ask:
-            kept.update(standing.rows(self.cache, self.slot, f"anchor IN ({inside})", json.dumps(sorted(ask - kept.keys()))))
-            out.update(where.stands(self.repo, self.cache, ask, self.head, again=True, main=self._on_main(), beyond=self.between, patches=self.patches))
-        self.patches.save()
+        try:
+            ask |= self._reached({a for a, s in kept.items() if s.state in (UNMERGED, UNKNOWN)} - ask - out.keys()) | dropped
+            if ask:
+                kept.update(standing.rows(self.cache, self.slot, f"anchor IN ({inside})", json.dumps(sorted(ask - kept.keys()))))
+                out.update(where.stands(self.repo, self.cache, ask, self.head, again=True, main=self._on_main(), beyond=self.between, patches=self.patches))
+        finally:  # where git fails, too: what was found until then is not made again
+            self.patches.save()
         return {a: s for a, s in out.items() if a not in kept or not _same(s, kept[a])}
 
     def _pruned(self, kept: dict[str, Stand]) -> set[str]:

@@ -76,9 +76,11 @@ def stands(repo: Repo, cache: Cache, anchors: Iterable[str], head: str, seconds:
             open_[anchor] = way
     if open_:
         made = patches or Patches(repo, cache, seconds)
-        out.update(_sought(repo, cache, open_, line, made, again, main))
-        if patches is None:
-            made.save()
+        try:
+            out.update(_sought(repo, cache, open_, line, made, again, main))
+        finally:  # where git fails, too: what was found until then is not made again
+            if patches is None:
+                made.save()
     return out
 
 
