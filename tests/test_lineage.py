@@ -138,6 +138,25 @@ def test_where_git_is_asked_anyway_branches_are_taken_in_with_it(lab: Lab) -> No
         assert all(c in line for c in ids)
 
 
+def test_a_branch_that_lacks_a_part_of_its_history_stops_no_other(lab: Lab) -> None:
+    repo = lab.repo("repo", 3)
+    lab.git(repo, "checkout", "-q", "-b", "torn")
+    for n in range(2):
+        lab.git(repo, "commit", "-q", "--allow-empty", "-m", f"empty {n}")
+    lost, torn = lab.git(repo, "rev-parse", "torn~1", "torn").split()
+    (repo / ".git" / "objects" / lost[:2] / lost[2:]).unlink()
+    ids = lab.git(repo, "rev-list", "main").split()
+    with opened(repo) as store:
+        cache = cache_of(store)
+        line = lineage.of(store.repo, cache)
+        assert line.cover(cache, [ids[1]], also=[torn]) and ids[1] in line and torn not in line
+        between = ancestry.Between.walk(store.repo, cache, ids[0], ids[1], [torn])
+        assert list(between.lost) == [ids[0]]
+        lineage.ahead(cache, [torn], 5.0)
+        with pytest.raises(GitFailed):
+            line.cover(cache, [torn], also=[ids[2]])
+
+
 def test_git_is_asked_once_for_a_commit(lab: Lab) -> None:
     repo, ids = history(lab, 1, 40)
     with opened(repo) as store:

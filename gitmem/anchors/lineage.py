@@ -232,7 +232,12 @@ class Lineage:
         cut = list(above) if not self.first else []
         stdin = "".join([*(f"{c}\n" for c in tips), *(f"^{c}\n" for c in self._tips), *(f"^{c}^@\n" for c in cut)]).encode()
         asked = ("rev-list", "--topo-order", "--reverse", "--parents", "--ignore-missing", "--stdin")
-        out, whole = self.repo.git.limited(seconds, *asked, stdin=stdin) if seconds is not None else (self.repo.git.run(*asked, stdin=stdin), True)
+        try:
+            out, whole = self.repo.git.limited(seconds, *asked, stdin=stdin) if seconds is not None else (self.repo.git.run(*asked, stdin=stdin), True)
+        except GitFailed:
+            if len(tips) == len(wanted):
+                raise
+            return self.cover(cache, wanted, seconds, above)  # a branch that lacks a part of its history stops no other
         if not whole:
             return False
         self.partial = self.partial or bool(cut)
