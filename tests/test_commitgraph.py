@@ -119,6 +119,18 @@ def test_it_is_looked_at_once_as_long_as_nobody_writes_it(repo: pathlib.Path, mo
                 os.utime(made(repo))
 
 
+def test_it_is_read_where_nothing_can_be_noted_beside_it(repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work(repo)
+    os.utime(made(repo))
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(commitgraph, "_write_note", refuse)
+    with opened(repo) as store, commitgraph.used(store.repo):
+        assert "GIT_ALTERNATE_OBJECT_DIRECTORIES" in store.repo.git.env
+
+
 def test_what_git_falls_over_is_dropped(repo: pathlib.Path) -> None:
     work(repo)
     with opened(repo) as store:

@@ -115,8 +115,11 @@ def _whole(repo: Repo) -> bool:
                 return True
             data = f.read()
         whole = len(data) > size and hashlib.new("sha1" if size == 20 else "sha256", data[:-size]).digest() == data[-size:]
-        if whole and note:
-            _write_note(repo, note[0], stamp)
     except OSError:
         return False
+    if whole and note:
+        try:
+            _write_note(repo, note[0], stamp)
+        except OSError:
+            pass  # not ours to write, or no room: it is looked at again the next time
     return whole
