@@ -134,6 +134,8 @@ def test_where_git_is_asked_anyway_branches_are_taken_in_with_it(lab: Lab) -> No
         assert ids[4] not in line  # nothing was read: nobody takes in branches for their own sake
         assert line.cover(cache, ids[:2], also=["ab" * 20, ids[4]]) and ids[4] in line
         assert line.cover(cache, ids[:2], also=ids) and ids[29] not in line  # nothing to be asked
+        ancestry.Between.walk(store.repo, cache, ids[1], ids[7], [ids[12]])
+        assert ids[12] in line and ids[29] not in line
         lineage.ahead(cache, [*ids, "cd" * 20], 5.0)
         assert all(c in line for c in ids)
 

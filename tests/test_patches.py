@@ -148,6 +148,22 @@ def test_what_was_made_before_git_failed_is_not_made_again(lab: Lab, monkeypatch
         assert made("patch") > before
 
 
+def test_a_branch_is_diffed_once_also_before_anything_is_saved(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = lab.repo()
+    base = head(lab, repo)
+    tip = topic(lab, repo, 2)[-1]
+    with opened(repo) as store:
+        cache = store.with_cache(lambda cache: cache)[0]
+        known = patches.Patches(store.repo, cache, 60.0)
+        known.later(tip, base)
+        made = known.branches([(tip, base)])
+        assert made[tip, base]
+        count = Count(monkeypatch)
+        for again in (known, known, patches.Patches(store.repo, cache, 60.0)):
+            assert not count.of(lambda again=again: again.branches([(tip, base)])) and again.branches([(tip, base)]) == made
+            known.save()
+
+
 # --- patch-ids -------------------------------------------------------------
 
 

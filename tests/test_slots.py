@@ -10,7 +10,7 @@ from conftest import Lab
 from places import Count, commit, full, head, kept, opened, same, squash, tell, topic
 from test_headmove import lengthen
 
-from gitmem.anchors import ancestry, headmove, reanchor, slots
+from gitmem.anchors import ancestry, headmove, lineage, reanchor, slots
 from gitmem.engine import staleness, standing
 from gitmem.engine.cache import Cache
 from gitmem.memory import remember
@@ -47,6 +47,17 @@ def test_coming_back_asks_git_for_nothing_that_was_known(lab: Lab, repo: pathlib
             words = count.of(lambda: reanchor.finish(store))
             assert not {"rev-list", "patch-id", "diff-tree", "ls-tree"}.intersection(words), words
             assert same(kept(store)) == same(full(store))
+
+
+def test_commits_of_branches_are_known_before_head_goes_there(lab: Lab, repo: pathlib.Path) -> None:
+    with opened(repo) as store:
+        kept(store)
+        for begun, to in (("main", "release"), ("main~2", "main")):  # where git is asked for what lies between, and where all of that is known
+            tip = lab.git(repo, "commit-tree", "-m", "beside", "-p", begun, f"{begun}^{{tree}}").strip()
+            lab.git(repo, "branch", f"beside-{to}", tip)
+            far(lab, repo, to)
+            kept(store)
+            assert tip in store.with_cache(lambda cache: lineage.of(store.repo, cache))[0]
 
 
 def test_readers_see_the_heads_of_worktrees_only(lab: Lab, repo: pathlib.Path) -> None:

@@ -148,7 +148,7 @@ class Ancestry:
         self._forks: dict[str, frozenset[str]] | None = None
         self._lost: Between | None = None  # beyond, too
         self.within = ""  # a commit that is known to contain the revisions
-        if line and not line.partial and all(c in line for c in (*heads, *there)):
+        if line and all(c in line for c in (*heads, *there)):
             for n in line.only(there, heads):
                 self.beyond[line.commit(n)] = line.commits(line.parents(n))
         elif there:

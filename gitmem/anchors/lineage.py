@@ -46,7 +46,7 @@ class Lineage:
         self._tips: list[str] = []
         self._stamp = _stamp(repo)
         self._kept = 0
-        self.partial = False  # whether it begins somewhere in a history
+        self._partial = False  # whether it begins somewhere in a history
         if self._stamp and cache.meta("lineage") == self._stamp:
             self._read(cache)
 
@@ -240,7 +240,7 @@ class Lineage:
             return self.cover(cache, wanted, seconds, above)  # a branch that lacks a part of its history stops no other
         if not whole:
             return False
-        self.partial = self.partial or bool(cut)
+        self._partial = self._partial or bool(cut)
         self._take(out.decode())
         if missing := [c for c in wanted if c not in self]:
             raise GitFailed(f"no commit {missing[0]} here")
@@ -262,7 +262,7 @@ class Lineage:
     def _save(self, cache: Cache, tips: Sequence[str]) -> None:
         """Writes what is new, where it is much; a few hundred commits are asked for again as fast. Where that is not possible it stays for this process only."""
         self._tips = list(dict.fromkeys([*tips, *self._tips]))[:_TIPS]
-        if self.partial or not self._stamp or len(self.first) - self._kept < NEW:
+        if self._partial or not self._stamp or len(self.first) - self._kept < NEW:
             return
 
         written = False
@@ -294,7 +294,7 @@ _open: WeakKeyDictionary[Cache, Lineage] = WeakKeyDictionary()
 def of(repo: Repo, cache: Cache) -> Lineage:
     """What is known, read once for an open cache."""
     found = _open.get(cache)
-    if found is None or found._stamp != _stamp(repo) or not found._stamp or found.partial:
+    if found is None or found._stamp != _stamp(repo) or not found._stamp or found._partial:
         found = _open[cache] = Lineage(repo, cache)
     return found
 
@@ -302,7 +302,7 @@ def of(repo: Repo, cache: Cache) -> Lineage:
 def ahead(cache: Cache, tips: Iterable[str], seconds: float) -> None:
     """Where this process has read what is known: takes in the commits of branches, too, before HEAD goes there."""
     found = _open.get(cache)
-    if found is not None and found.first and not found.partial:
+    if found is not None and found.first and not found._partial:
         found.cover(cache, (), seconds, also=tips)
 
 

@@ -278,7 +278,7 @@ def of(cache: Cache, commits: Collection[str]) -> set[str]:
 
 
 def looked_at(cache: Cache) -> int:
-    """How many commits were looked at in the life of the cache, or a few more: counted as they are kept, since reading them all takes 5 ms."""
+    """How often a commit was looked at in the life of the cache: counted as they are kept, since reading them all takes 5 ms. One that was forgotten counts again."""
     return int(cache.meta("looked", "0"))
 
 
