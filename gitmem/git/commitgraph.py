@@ -5,7 +5,8 @@ over its history reads commit by commit, five times as long. git takes it from
 any object directory it is told of, so ours lies in the cache, where it disturbs
 nobody and is lost with it, and only the calls inside `used` see it.
 
-Promise: git makes it and git reads it; a damaged one is dropped, never read.
+Promise: git makes it and git reads it; what somebody wrote since is not read
+before its digest was found right.
 """
 
 from __future__ import annotations
