@@ -82,7 +82,7 @@ def _noted(repo: Repo) -> int:
 
 
 def _read_note(repo: Repo) -> list[int]:
-    """[how many commits were looked at when it was made, and its size and time as they were when it was found whole]."""
+    """[how many commits were looked at when it was made, and its size, times and inode as they were when it was found whole]."""
     try:
         with open(_note(repo), encoding="ascii") as f:
             return [int(word) for word in f.read().split()]
@@ -111,7 +111,7 @@ def _whole(repo: Repo) -> bool:
     try:
         with open(_file(repo), "rb") as f:
             found = os.fstat(f.fileno())
-            stamp = [found.st_size, found.st_mtime_ns]
+            stamp = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]  # its own time can be put back
             if note[1:] == stamp:
                 return True
             data = f.read()
