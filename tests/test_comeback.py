@@ -228,6 +228,19 @@ def test_remembered_again_it_stays(lab: Lab, repo: pathlib.Path) -> None:
     assert listed(lab, repo) == sorted([OLD, NEW])
 
 
+def test_what_is_active_again_since_a_purge_is_so_everywhere(lab: Lab, repo: pathlib.Path) -> None:
+    """It had come back on one branch only, and was hidden on the other for good."""
+    assert listed(lab, repo) == [OLD]
+    lab.git(repo, "checkout", "-q", "topic")
+    (new,) = lab.json(repo, "list")
+    assert new["body"] == NEW
+    lab.mem(repo, "purge", new["id"], "--force")
+    assert listed(lab, repo) == [OLD]
+    lab.git(repo, "checkout", "-q", "main")
+    assert listed(lab, repo) == [OLD] and "superseded_on" not in lab.json(repo, "list")[0]
+    work(repo)
+
+
 EDITED, THIRD = "The export runs at six in the morning, in UTC", "The export runs at noon"
 
 

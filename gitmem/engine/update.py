@@ -195,8 +195,10 @@ class Update:
         memories = fold.fold([*subset.values(), *purges])
         old: dict[str, list[tuple[int, str, int]]] = {}
         for part in _parts(sorted(affected)):
-            for row, id, status, version in self.db.execute(f"SELECT m.row, m.id, m.status, l.version FROM memory m LEFT JOIN line l ON l.n = m.line WHERE m.id IN ({_marks(part)})", part):
-                old.setdefault(id, []).append((row, version.hex() if version else "", status))
+            # What came back at some HEAD (-1) says active without its records, and is hidden at others: it is made anew as they say it.
+            sql = f"SELECT m.row, m.id, m.status, l.version, m.row IN (SELECT row FROM revived) FROM memory m LEFT JOIN line l ON l.n = m.line WHERE m.id IN ({_marks(part)})"
+            for row, id, status, version, back in self.db.execute(sql, part):
+                old.setdefault(id, []).append((row, version.hex() if version else "", -1 if back else status))
         removed: list[int] = []
         wanted: list[tuple[Record, int]] = []
         for id in sorted(affected):
