@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import pathlib
 import shutil
 import time
@@ -12,6 +14,7 @@ import pytest
 from conftest import Lab
 from hook_world import Hooks
 
+from gitmem import worker
 from gitmem.agents import context, facts, ready
 from gitmem.agents.block import Block
 from gitmem.git import here
@@ -245,6 +248,23 @@ def test_facts_are_kept_for_every_worktree_and_dropped_with_their_head(lab: Lab)
     lab.git(repo, "commit", "-q", "-m", "next")
     facts.learn(store)
     assert lab.git(repo, "rev-parse", "HEAD").strip() in kept() and len(kept()) == 2
+
+
+def test_facts_are_found_anew_where_history_ends_elsewhere(lab: Lab) -> None:
+    lab.git(lab.root, "clone", "-q", "--depth=2", lab.repo("far", commits=5).as_uri(), "repo")
+    repo = lab.root / "repo"
+    remembered(lab, repo, {"body": "one"})
+
+    def commits() -> int | None:
+        worker.run(str(repo / ".git"), os.environ, 0.0)
+        with contextlib.closing(open_store(lab.env, str(repo))) as store:
+            return store.with_cache(lambda cache: facts.read(cache, store.repo.head()).commits)[0]
+
+    assert commits() == int(lab.git(repo, "rev-list", "--count", "HEAD")) == 2
+    lab.git(repo, "fetch", "-q", "--unshallow")
+    assert commits() == int(lab.git(repo, "rev-list", "--count", "HEAD")) == 5
+    lab.git(repo, "replace", "--graft", "HEAD~1")
+    assert commits() == int(lab.git(repo, "rev-list", "--count", "HEAD")) == 2
 
 
 def test_without_facts_of_this_head_those_of_before_are_used_and_the_block_says_so(lab: Lab) -> None:

@@ -87,7 +87,7 @@ def learn(store: Store) -> None:
 
     def work(cache: Cache) -> None:
         heads = _heads(store.repo)
-        main = " ".join(_main(store.repo))
+        main = " ".join([*_main(store.repo), cache.meta("ground")])  # the same HEAD has another history where a clone was deepened, or a commit replaced (`anchors.headmove`)
         here = store.repo.head()
         known = {str(k)[len(_KEY) :]: str(v) for k, v in cache.db.execute("SELECT key, value FROM meta WHERE key LIKE 'facts:%'")}
         fresh = cache.meta("facts-main") == main
