@@ -160,3 +160,18 @@ def test_lines_of_a_branch_are_looked_for_again_where_head_gets_a_file_of_that_n
         lab.git(repo, "switch", "-q", "--detach", name)
         kept, asked = states(repo)
         assert kept == asked and kept["p.txt"] == [(state, "")]
+
+
+def test_a_name_that_was_given_back_with_its_content_is_followed_once_that_changes(lab: Lab) -> None:
+    repo = lab.repo(commits=2)
+    commit(lab, repo, {"p.txt": text("p"), "other.txt": text("other")})
+    for name in ("p.txt", "other.txt"):
+        lab.mem(repo, "remember", f"about {name}", "--path", name)
+    lab.git(repo, "mv", "p.txt", "q.txt")
+    lab.git(repo, "commit", "-q", "-m", "q")
+    commit(lab, repo, {"p.txt": text("p")})
+    assert states(repo) == ({"p.txt": [("same", "")], "other.txt": [("same", "")]},) * 2
+    commit(lab, repo, {"p.txt": text("another"), "other.txt": text("p")})
+    assert states(repo) == ({"p.txt": [("renamed", "q.txt")], "other.txt": [("changed", "")]},) * 2
+    lab.git(repo, "reset", "-q", "--hard", "HEAD~1")
+    assert states(repo) == ({"p.txt": [("same", "")], "other.txt": [("same", "")]},) * 2
