@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 import shops
+from conftest import Lab
+from places import opened
 from shops import Shop, change, left_log, pages
 
 from gitmem.engine import guard
@@ -101,3 +103,20 @@ def test_damage_to_a_log_that_a_killed_writer_left_is_healed(shop: Shop) -> None
             (shop.mem / name).write_bytes(content)
         change(shop.db, page * 4096, rng.randbytes(4096))
         shop.must_heal(f"page {page + 1} beside a log")
+
+
+def test_page_sums_follow_a_file_that_grows_and_shrinks(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "remember", "one")
+    sizes = []
+    with opened(repo) as store:
+        cache = store.with_cache(lambda cache: cache)[0]
+        many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)"
+        for statement in ("CREATE TABLE filler(x)", f"INSERT INTO filler {many} SELECT randomblob(4000) FROM n", "DROP TABLE filler"):
+            with cache.writing(1.0) as held:
+                assert held
+                cache.db.execute(statement)
+            cache.scrub(1.0)
+            assert not guard.has_log(cache.path) and guard.wrong(cache.path, 1.0) == ""
+            sizes.append(guard.size(cache.path))
+    assert max(sizes[0], sizes[2]) < sizes[1]
