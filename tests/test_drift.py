@@ -315,6 +315,8 @@ def test_what_git_said_is_asked_once(tale: Tale, monkeypatch: pytest.MonkeyPatch
         first = store.with_cache(ask)[0]
         assert asked == ["rev-list", "diff-tree", "diff-tree"]
         assert store.with_cache(ask)[0] == first == [State("changed", "c.txt"), State("changed")] and asked[3:] == ["rev-list"]
+        looked = store.with_cache(lambda cache: cache.db.execute("SELECT count(DISTINCT commit_id) FROM removal").fetchone())[0]
+        assert store.with_cache(removals.looked_at)[0] == looked[0] == 1
 
 
 def test_the_partial_probe_can_fail(tale: Tale) -> None:
