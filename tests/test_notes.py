@@ -13,7 +13,7 @@ from notes_world import ADA, REF, opened
 
 from gitmem.core import record
 from gitmem.core.errors import MemError
-from gitmem.truth import notes, notetree, treeedit
+from gitmem.truth import history, notes, notetree, treeedit
 
 
 def line(text: str) -> bytes:
@@ -205,6 +205,24 @@ def test_three_writers_at_once_lose_nothing(lab: Lab) -> None:
         w.stdout.close()
     assert len(lab.lines(path)) == 36
     lab.git(path, "fsck", "--strict")
+
+
+def test_the_first_writer_may_come_while_another_one_looks(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """git said that there is no ref; when we looked whether that is damage there was one."""
+    path = lab.repo()
+    (repo, store), (_, other) = opened(path), opened(path)
+    commit = history.History.commit
+
+    def late(self: history.History, name: str) -> history.Commit | None:
+        found = commit(self, name)
+        if name.startswith(REF) and found is None:
+            monkeypatch.setattr(history.History, "commit", commit)
+            other.append([(repo.head(), line("from the first writer"))], "m", ADA)
+        return found
+
+    monkeypatch.setattr(history.History, "commit", late)
+    store.append([(repo.head(), line("from the second"))], "m", ADA)
+    assert len(lab.lines(path)) == 2
 
 
 def test_a_killed_writer_leaves_a_valid_ref_and_all_it_acknowledged(lab: Lab) -> None:

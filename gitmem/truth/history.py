@@ -66,6 +66,8 @@ class History:
         """The commit the ref points to, None where there is no ref. Raises GitFailed where the ref names what is not here: that is not "no memories"."""
         found = self.commit(self.ref + "^{commit}")
         if found is None and self._exists():
+            found = self.commit(self.ref + "^{commit}")  # the first writer of all may have come between
+        if found is None and self._exists():
             raise GitFailed(f"cannot read '{self.ref}': the commit it names is not here",
                             hint="`git mem doctor --repair` takes it back to its last whole state and writes again what came after")
         return found
