@@ -218,8 +218,10 @@ def _signatures(store: Store) -> None:
 
 
 def _anchors(store: Store) -> None:
-    """Where memories stand is known for the present HEAD before anybody asks."""
+    """Where memories stand is known for the present HEAD before anybody asks; what else than the notes it rests on is written there."""
     reanchor.finish(store)
+    if os.path.isdir(store.repo.mem_dir):
+        reanchor.state(store)
 
 
 def _graph(store: Store) -> None:

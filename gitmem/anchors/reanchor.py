@@ -41,8 +41,10 @@ def _lock(store: Store) -> str:
 
 
 def go_on_later(store: Store, cache: Cache, stands: dict[str, where.Stand], ages: Mapping[int, Sequence[staleness.State]] | None = None) -> None:
-    """Starts a process that finishes the search of which an answer did not see the end, or that looks at branches which moved since it last did, unless one is running."""
-    if where.waiting(stands) or staleness.waiting(ages or {}) or standing.may_have_moved(cache, store.repo.common_dir):
+    """Starts a process that finishes the search of which an answer did not see the end, writes down what it found
+    out, or looks at branches which moved since it last did, unless one is running."""
+    waits = where.waiting(stands) or staleness.waiting(ages or {})
+    if waits or twins.unstated(cache) or standing.may_have_moved(cache, store.repo.common_dir):
         with guard.locked(_lock(store), 0) as free:
             pass
         if free:
@@ -135,14 +137,34 @@ def covering(cache: Cache) -> set[str]:
 
 def publish(store: Store) -> int:
     """Writes the marks that other clones lack, for `sync` to take along; returns how many."""
-    written = 0
-    for scope, notes in store.sources:
-        if notes.tip():
-            items = missing(store, scope)
-            if items:
-                store.append(scope, items, f"git mem: mark {len(items)} commit{'s' * (len(items) != 1)}")
-                written += len(items)
+    return state(store) + sum(_mark(store, scope, missing(store, scope)) for scope, notes in store.sources if notes.tip())
+
+
+def state(store: Store) -> int:
+    """Writes the marks by which this clone saw that a commit was merged, before it forgets the branch; returns how many."""
+
+    def read(cache: Cache) -> dict[str, list[tuple[str, bytes]]]:
+        seen = twins.unstated(cache)
+        known = twins.marks_of(cache, {commit for commit, *_ in seen})
+        lacking = [row for row in seen if tuple(row[1:]) not in known[row[0]]]
+        out = {}
+        for scope, _ in store.sources if lacking else ():
+            ways = where.moves(cache, anchors(cache, SCOPE_BITS[scope], most=1))
+            about = {commit for way in ways.values() for commit in way}
+            out[scope] = [(row[0], record.dump(record.mark(*row))) for row in lacking if row[0] in about]
+        return out
+
+    found = store.with_cache(read, refresh=False)[0]
+    written = sum(_mark(store, scope, items) for scope, items in found.items())
+    if found:
+        store.with_cache(twins.stated)
     return written
+
+
+def _mark(store: Store, scope: str, items: list[tuple[str, bytes]]) -> int:
+    if items:
+        store.append(scope, items, f"git mem: mark {len(items)} commit{'s' * (len(items) != 1)}")
+    return len(items)
 
 
 def missing(store: Store, scope: str, seconds: float = PUBLISH) -> list[tuple[str, bytes]]:

@@ -30,6 +30,7 @@ RECENT = 2_000  # commits looked at for a commit that is not here and came witho
 _TIPS = 2_000  # branches an answer waits for
 _REFLOG = 64  # former positions of HEAD that count as tips: a branch may have been deleted right after its merge
 _HEX, _EXPRESSION = frozenset("0123456789abcdef"), frozenset("~^:@")
+_UNSTATED = "unstated"  # in the cache's `meta`
 _PAIRS = 200  # pairs whose order takes a git process each
 
 
@@ -71,6 +72,27 @@ def _moved(repo: Repo, cache: Cache) -> bool:
     return True
 
 
+def to_state(cache: Cache, patches: Patches, seen: set[tuple[str, str, str, str]]) -> None:
+    """Notes marks (commit, patch, base, branch_patch) by which twins were found and which no record has.
+
+    Only this clone knows them, and for as long as it keeps the branch: the worker writes them down.
+    """
+    if seen:
+        rows = seen.union(map(tuple, unstated(cache)))
+        patches.note("INSERT OR REPLACE INTO meta VALUES(?, ?)", _UNSTATED, json.dumps(sorted(rows)))
+
+
+def unstated(cache: Cache) -> list[list[str]]:
+    """The marks that `to_state` noted, each [commit, patch, base, branch_patch]."""
+    found: list[list[str]] = json.loads(cache.meta(_UNSTATED) or "[]")
+    return found
+
+
+def stated(cache: Cache) -> None:
+    """The noted marks are in the notes now."""
+    cache.keep(0.5, lambda _: cache.set_meta(_UNSTATED, ""))
+
+
 class _Search:
     def __init__(self, repo: Repo, cache: Cache, line: Ancestry, patches: Patches, note: bool = True) -> None:
         self.note = note  # what was sought in vain; the worker keeps that as states
@@ -100,9 +122,14 @@ class _Search:
         for commit, id in self.patches.own(unmarked).items():
             ids[commit].add((id, "", ""))
         found = self._match({c: {id for patch, _, combined in ids[c] for id in (patch, combined) if id} for c in left})
+        seen = {(c, patch, "", "") for c in unmarked if c in found for patch, _, _ in ids[c]}
         rest = [c for c in left if c not in found and c in self.line.here and c not in main]
         grown, all_of_it = grown_branches(self.repo, self.patches, rest, self.line, needed=True)
         found.update(self._match({c: {id for _, _, id in rows} for c, rows in grown.items()}))
+        changes = self.patches.own(found.values())
+        for commit in found.keys() & grown.keys():
+            seen |= {(commit, "", base, id) for _, base, id in grown[commit] if id == changes[found[commit]]}
+        to_state(self.cache, self.patches, seen)
         unsure = {c for c in left if c not in found and (not whole or not all_of_it or self._pairs <= 0)}
         return self._finish(left, found, unsure)
 
