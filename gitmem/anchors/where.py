@@ -129,15 +129,21 @@ def moves(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
     step: dict[str, list[str]] = {}
     ask, seen = set(ways), set(ways)
     while ask:
-        asked = json.dumps(sorted(ask))
+        found = steps(cache, ask)
         ask = set()
-        for old, new in cache.db.execute("SELECT DISTINCT old, new FROM move WHERE old IN (SELECT value FROM json_each(?)) ORDER BY 1, 2", (asked,)):
+        for old, new in found:
             step.setdefault(old, []).append(new)
             ask |= {new} - seen
             seen.add(new)
     for part in parts(step):
         _follow(step, part, ways)
     return ways
+
+
+def steps(cache: Cache, commits: Collection[str]) -> list[tuple[str, str]]:
+    """[(old, new)] of the moves that begin at these commits, in order."""
+    inside = "SELECT value FROM json_each(?)"
+    return cache.db.execute(f"SELECT DISTINCT old, new FROM move WHERE old IN ({inside}) ORDER BY 1, 2", (json.dumps(sorted(commits)),)).fetchall()
 
 
 def joined(cache: Cache, commits: Collection[str]) -> set[str]:

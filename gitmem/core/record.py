@@ -302,9 +302,23 @@ def mark(commit: str, patch: str, base: str, branch_patch: str) -> dict[str, Any
     return {"v": FORMAT, "op": "mark", "id": commit, "commit": commit, **{k: v for k, v in (("patch", patch), ("base", base), ("branch_patch", branch_patch)) if v}}
 
 
-def move(old: str, new: str, *, at: str = "", **extra: Any) -> dict[str, Any]:
-    """Says that a commit took the place of another one."""
-    return envelope("move", {"id": old, "commit": new}, at, extra)
+def move(old: str, new: str, author: str = "") -> dict[str, Any]:
+    """Says that a commit took the place of another one.
+
+    With an author it is that person's word. Without one it repeats what the notes show, and
+    nothing in it is by chance, so everybody who repeats the same move writes the same line.
+    """
+    data: dict[str, Any] = {"v": FORMAT, "op": "move", "id": old, "commit": new}
+    return envelope("move", data, "", {"author": author}) if author else data
+
+
+def copied_to(line: bytes, place: str) -> bytes:
+    """The `move` record that a line states by standing in a note of the commit `place`; b"" where it is at home."""
+    found = parse(line)
+    old = object_id(found.data.get("commit")) if found else ""
+    if not old or old == place or not object_id(place):
+        return b""
+    return dump(move(old, place))
 
 
 def object_id(value: Any) -> str:

@@ -40,7 +40,7 @@ class Update:
         self.next_spot = int(cache.meta("spots", "0"))
         self.count = cache.count()
         self.erased = False
-        self._continuations: dict[str, bool] = {}
+        self._places: dict[str, str] = {}  # of the keys of notes: `_place`
 
     def reset_vectors(self) -> None:
         """Another table is another space: its vectors share nothing with the old ones."""
@@ -164,19 +164,26 @@ class Update:
         self.db.executemany("INSERT OR REPLACE INTO fresh VALUES(?, (SELECT max(n) FROM line))", [(commit,) for commit in dict.fromkeys(commits) if commit])
 
     def _moves(self, records: dict[str, Record], keys: dict[str, set[str]]) -> None:
-        """Remembers the other commits a line was found at. A continuation is no commit."""
-        rows = [(old, key, bytes.fromhex(v)) for v, found in keys.items() for old in [record.object_id(records[v].data.get("commit"))] if old
-                for key in found if not self._is_continuation(key)]
+        """Remembers the other commits a line was found at, in their notes or in continuations of these."""
+        rows = []
+        for v, found in keys.items():
+            old = record.object_id(records[v].data.get("commit"))
+            places = {self._place(key) for key in found} if old else set()
+            rows += [(old, place, bytes.fromhex(v)) for place in sorted(places - {"", old})]
         self.db.executemany("INSERT OR IGNORE INTO move SELECT ?, ?, n FROM line WHERE version = ?", rows)
         self._again([old for old, _, _ in rows])
 
-    def _is_continuation(self, key: str) -> bool:
-        if key not in self._continuations and self.notes:
+    def _place(self, key: str) -> str:
+        """The commit that a note's key stands for, "" for none."""
+        if key not in self._places and self.notes:
+            from ..truth import notetree  # loads `subprocess`, and a prompt that asks without notes waits for it
+
             git = self.notes.git
             # A commit that a partial clone does not have is not fetched for its name; what the notes keep alive is.
             found = git.local.get(key) or (git.objects.get(key) if git.promised and self.notes.keeps(key) else None)
-            self._continuations[key] = bool(found and found[1] == "blob")
-        return self._continuations.get(key, False)
+            blob = found[2] if found and found[1] == "blob" else None
+            self._places[key] = key if blob is None else record.object_id(notetree.continued(blob, len(key)))
+        return self._places.get(key, key)
 
     # Memories
 

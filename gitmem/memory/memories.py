@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import Any
 
-from ..anchors import marks, revive
+from ..anchors import marks, revive, where
 from ..core import fold, record
 from ..core.errors import Ambiguous, MemError, Refused, UsageError
 from ..engine.cache import Cache
@@ -234,9 +234,17 @@ def share(store: Store, prefix: str, *, allow_secret: bool = False) -> Found:
             refuse_secrets({k: v for k, v in r.data.items() if k not in ("id", "n", "salt", "commit", "after", "patch", "base", "branch_patch")})
     said = record.share(found.memory.id, author=store.settings.author)
     items = [(_anchor(store, r.data), r.line) for r in own]
+    items += store.with_cache(lambda cache: _moves_of(cache, {anchor for anchor, _ in items}))[0]
     items += [(_anchor(store, found.record.data), line) for line in store.lines([said])]
     store.append("team", items, "git mem: share 1 memory")
     return found
+
+
+def _moves_of(cache: Cache, anchors: set[str]) -> list[tuple[str, bytes]]:
+    """Where rewrites took these commits: a copy in the private notes says so to nobody else."""
+    ways = where.moves(cache, anchors - {""})
+    steps = where.steps(cache, {commit for way in ways.values() for commit in way})
+    return [(new, record.dump(record.move(old, new))) for old, new in steps]
 
 
 def _anchor(store: Store, data: dict[str, Any]) -> str:

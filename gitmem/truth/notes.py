@@ -119,11 +119,25 @@ class Notes:
         return sum(not graves.doom(line) for _, line in self.absent(tip, lost))
 
     def absent(self, tip: Commit, lost: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
-        """Those of the lost lines that are nowhere in the tip: a line may have moved to another key."""
+        """What is to come back of lost lines: those that are nowhere in the tip.
+
+        Of a line that stands elsewhere, only the move comes back that the lost copy stated
+        (`record.copied_to`): the copies of a note that was amended often need not pile up.
+        """
         if not lost:
             return []
-        present = {line for _, line in self.contents(tip)}
-        return [(key, line) for key, line in lost if line not in present]
+        present: dict[bytes, set[str]] = {}
+        for key, line in self.contents(tip):
+            present.setdefault(line, set()).add(key)
+        edit = TreeEdit(self.git, tip.tree, self.hex_len)
+        back: dict[tuple[str, bytes], None] = {}
+        for key, line in lost:
+            if line in present and key not in present[line]:
+                key = edit.anchor_of(key)
+                line = record.copied_to(line, key)
+            if line and line not in present:
+                back[key, line] = None
+        return list(back)
 
     def tombstones(self, tip: str = "") -> Tombstones:
         """What the purge records of a notes commit (the ref's own for "") name."""
@@ -232,7 +246,7 @@ class Notes:
             lines = [(edit.anchor_of(key), line) for key, line in self.contents(plan.base, missing)]
             if missing:
                 raise notetree.unreadable(missing[0])  # the history that has them is left behind
-            lines = [(anchor, line) for anchor, line in lines if not (plan.graves and plan.graves.doom(line))]
+            lines = list(self._kept(lines, plan))
         else:
             edit = TreeEdit(self.git, plan.base.tree if plan.base else None, self.hex_len)
             lines = []
@@ -241,6 +255,14 @@ class Notes:
         for anchor, group in _grouped([*lines, *plan.items, *((edit.anchor_of(key), line) for key, line in plan.found)]):
             edit.add(anchor, group)
         return self._commit(edit, plan, message, identity)
+
+    def _kept(self, lines: list[Item], plan: Plan) -> Iterator[Item]:
+        """The lines of a history that is left behind: all but purged ones, and the moves that copies of these stated."""
+        for anchor, line in lines:
+            if plan.graves and plan.graves.doom(line):
+                line = record.copied_to(line, anchor)
+            if line:
+                yield anchor, line
 
     def _commit(self, edit: TreeEdit, plan: Plan, message: str, identity: str) -> tuple[str, str]:
         """Commits an edit through `git fast-import`, which moves the ref if it still holds what was read."""

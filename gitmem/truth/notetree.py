@@ -25,6 +25,8 @@ KEYS = "keys"
 # What stands for a commit in the continuations that hold purge records, so that a writer finds them without reading all notes.
 PURGED = "purged"
 
+_CONTINUED = b"git mem continuation\n"  # begins the content of a key blob
+
 
 def split_lines(blob: bytes) -> list[bytes]:
     """The lines of a note; blank ones (`git notes append` puts them between records) are dropped."""
@@ -64,9 +66,23 @@ def continuation(anchor: str, n: int, hex_len: int) -> tuple[str, bytes]:
     The key is the id of a blob with this content, so every clone computes the
     same one, and `git notes prune` keeps the note while the blob exists.
     """
-    content = b"git mem continuation\n%s %d\n" % (anchor.encode() or b"none", n)
+    content = _CONTINUED + b"%s %d\n" % (anchor.encode() or b"none", n)
     digest = sha1 if hex_len == 40 else sha256
     return digest(b"blob %d\0" % len(content) + content).hexdigest(), content
+
+
+def continued(content: bytes, hex_len: int) -> str | None:
+    """The anchor that a key blob of this content continues, None where it is no key blob."""
+    if len(content) >= 200 or not content.startswith(_CONTINUED):
+        return None
+    words = content[len(_CONTINUED) :].split()
+    if len(words) != 2 or not words[1].isdigit():
+        return None
+    anchor = words[0].decode("ascii", "replace")
+    if anchor == "none":
+        return ""
+    known = anchor == PURGED or (len(anchor) == hex_len and is_hex(anchor))
+    return anchor if known else None
 
 
 def key_path(key: str) -> str:

@@ -25,6 +25,7 @@ from ..core.errors import GitFailed
 from ..core.fold import Tombstones
 from ..git import reflock
 from . import notetree
+from .treeedit import TreeEdit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -167,13 +168,17 @@ def _owed(notes: Notes, path: str) -> tuple[list[Item], list[str], list[str]]:
 
 
 def _readable(notes: Notes, id: str) -> list[Item]:
-    """The lines of a notes commit, or of a tree or note of one, as far as they are here, with the commits they are about."""
+    """The lines of a notes commit, or of a tree or note of one, as far as they are here, with the commits they are about; and the moves that copies state."""
     out = []
+    edit = TreeEdit(notes.git, None, notes.hex_len)
     with contextlib.suppress(GitFailed):
         for key, line in notetree.contents(notes.git, _notes_below(notes, id)):
             parsed = record.parse(line)
             anchor = parsed.data.get("commit", "") if parsed else key
             out.append((anchor if isinstance(anchor, str) and (not anchor or (len(anchor) == notes.hex_len and notetree.is_hex(anchor))) else key, line))
+            place = edit.anchor_of(key) if key else ""
+            if stated := record.copied_to(line, place):
+                out.append((place, stated))
     return out
 
 
@@ -186,7 +191,7 @@ def _notes_below(notes: Notes, id: str) -> list[tuple[str, str]]:
     if found and found[1] == "tree":
         rows = [row.split(b"\t")[0].split() for row in notes.git.run("ls-tree", "-r", "-z", "--full-tree", id).split(b"\0")]
         below = [row[2].decode() for row in rows if row and row[1] == b"blob"]
-    return [("", blob) for blob in below if (read := notes.git.objects.get(blob)) and not read[2].startswith(b"git mem continuation\n")]
+    return [("", blob) for blob in below if (read := notes.git.objects.get(blob)) and notetree.continued(read[2], notes.hex_len) is None]
 
 
 def _former(git: Git, ref: str) -> tuple[list[str], bool]:

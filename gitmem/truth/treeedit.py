@@ -50,14 +50,9 @@ class TreeEdit:
         """The anchor a note's key stands for: of a continuation its commit ("" for none, or PURGED), else the key itself."""
         # A commit that a partial clone does not have is not fetched for its name; the key of a continuation that this tree keeps alive is.
         found = self._git.local.get(key) or (self._git.objects.get(key) if self._tree.has_key(key) else None)
-        words = found[2].split() if found and found[1] == "blob" and len(found[2]) < 200 and found[2].startswith(b"git mem continuation\n") else []
-        if len(words) == 5 and words[4].isdigit():
-            anchor = words[3].decode("ascii", "replace")
-            if anchor == "none":
-                return ""
-            if anchor == PURGED or (len(anchor) == self._hex_len and notetree.is_hex(anchor)):
-                return anchor
-        return key
+        blob = found[2] if found and found[1] == "blob" else b""
+        anchor = notetree.continued(blob, self._hex_len)
+        return key if anchor is None else anchor
 
     def add(self, anchor: str, lines: list[bytes]) -> None:
         """Appends lines to the last note of an anchor (a full id, "" or PURGED) and, past BOUND, to continuations. Once for each anchor."""
