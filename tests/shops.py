@@ -53,7 +53,8 @@ class Shop:
         found = [recall.recall(store, q, Filter(), limit=8) for q in QUERIES]
         found.append(recall.recall(store, QUERIES[1], Filter(types=["decision"], tags=WORDS[:8]), limit=8))
         listed, more = listing.list_memories(store, Filter(paths=["src/"]), all_branches=True)
-        shown = [[(h["id"], h["title"], h["body"], h["score"], h["retrieval"]) for h in f["hits"]] + [f["verdict"], f["degraded"], f["searched"]] for f in found]
+        parts = ("id", "title", "body", "score", "retrieval", "explain")
+        shown = [[tuple(h[k] for k in parts) for h in f["hits"]] + [f["verdict"], f["degraded"], f["searched"]] for f in found]
         return shown, [(m["id"], m["title"], m["body"], m["type"], m["tags"]) for m in listed], more
 
     def restore(self) -> None:

@@ -24,9 +24,10 @@ from gitmem.core import fold, record
 from gitmem.core.errors import MemError
 from gitmem.engine.filters import Filter
 from gitmem.erasure import purge
-from gitmem.memory import listing, memories, remember
+from gitmem.memory import listing, memories, recall, remember
 from gitmem.store import Store, open_store
 
+QUESTIONS = ("what do we know about retries", "memory about retries", "retries")
 REF, PRIVATE = "refs/notes/mem/team", "refs/notes/mem/private"
 TRACK = "refs/notes/remotes/origin/mem/team"
 ADA = {"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.org"}
@@ -230,6 +231,32 @@ class World:
             self.git(clone, "revert", "-n", "HEAD")
             self.git(clone, "commit", "-q", "--allow-empty", "-m", f"reverted {n}")
 
+    def aside(self, clone: pathlib.Path, pick: int, merged: bool) -> None:
+        """On a branch something is superseded; back on main it counts again, unless that is merged."""
+        self.number += 1
+        name = f"aside{self.number}"
+        self.git(clone, "checkout", "-q", "-b", name)
+        (clone / f"{name}.txt").write_text(f"{name}\n")
+        self.git(clone, "add", "-A")
+        self.git(clone, "commit", "-q", "-m", name)
+        self.supersede(clone, pick)
+        self.answers(clone)
+        self.git(clone, "checkout", "-q", "main")
+        self.answers(clone)
+        if merged:
+            self.git(clone, "merge", "-q", "--no-edit", name)
+
+    def answers(self, clone: pathlib.Path) -> list[object]:
+        """What questions find, with each part of a score to the last bit; ties in any order."""
+        store = self.store(clone)
+        try:
+            found = [recall.recall(store, question, Filter(), limit=1000) for question in QUESTIONS]
+        finally:
+            store.close()
+        return [[a["verdict"], a["probability"], a["searched"],
+                 sorted((h["id"], h["body"], h["score"], sorted(h["explain"].items())) for h in a["hits"])]
+                for a in found]
+
     def gc(self, clone: pathlib.Path, hard: bool) -> None:
         self.git(clone, "gc", "-q", *(["--prune=now"] if hard else []))
 
@@ -310,7 +337,9 @@ class World:
             # What was superseded by a commit that a rewrite took away, or that lies on another branch, is still there, and says so.
             back = {str(m["id"]) for m in known if "superseded_by" in m}
             assert all(folded[id][0] == fold.SUPERSEDED for id in back), ("came back, but nothing took its place", back, self.trace)
+            scores = self.answers(clone)
             store.discard()
+            assert self.answers(clone) == scores, ("a rebuilt cache gives other scores", self.trace)
             again = sorted((str(m["id"]), str(m["body"])) for m in self.known(store) if m["scope"] == "team" and "superseded_by" not in m)
             assert again == shown, ("the cache after many updates differs from one built anew", self.trace)
             return folded

@@ -188,9 +188,49 @@ def test_what_stands_costs_no_more_git(lab: Lab, repo: pathlib.Path, monkeypatch
     work(repo)
     count = Count(monkeypatch)
     with opened(repo) as store:
-        head = store.repo.head()
-        before = count.of(lambda: store.with_cache(lambda cache: revive.settle(store.repo, cache, store.table, [head]), refresh=False))
+        store.repo.head()
+        before = count.of(lambda: store.with_cache(
+            lambda cache: revive.settle(store.repo, cache, store.table), refresh=False))
         assert before == [] and listing.list_memories(store, Filter())[1] == 0
+
+
+def scored(repo: pathlib.Path, hot: bool = False) -> list[Any]:
+    """What a question finds, with every part of each score, to the last bit."""
+    with opened(repo) as store:
+        query = "when does the export run, and the import"
+        answer = recall.recall(store, query, Filter(), limit=9, hot=hot)
+        hits = [(h["id"], h["score"], h["explain"]) for h in answer["hits"]]
+        return [answer["probability"], answer["searched"], hits]
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_scores_do_not_depend_on_where_somebody_asked_before(
+        lab: Lab, repo: pathlib.Path, linked: bool) -> None:
+    """What had come back for a HEAD that was left stayed in the index, so words seemed common."""
+    for text in ("The import runs at four", "Nobody runs it by hand", "It is idle on Sundays"):
+        tell(repo, text)
+    five = tell(repo, "The import runs at five")
+    if linked:
+        lab.git(repo, "worktree", "add", "-q", "../other", "topic")
+    lab.git(repo, "checkout", "-q", "-b", "side", "main")
+    commit(lab, repo, "c.py", "three")
+    lab.mem(repo, "supersede", five, "-m", "The import runs at six")
+    if not linked:
+        for branch in ("main", "topic"):
+            lab.git(repo, "checkout", "-q", branch)
+            scored(repo)
+        lab.git(repo, "checkout", "-q", "side")
+        lab.git(repo, "merge", "-q", "--no-edit", "topic")
+    places = [repo, lab.root / "other"] if linked else [repo]
+    scored(places[-1])
+    grown = [scored(place) for place in places]
+    work(repo)
+    hot = [scored(place, hot=True) for place in places]
+    with opened(repo) as store:
+        store.discard()
+    assert [scored(place) for place in places] == grown
+    work(repo)
+    assert [scored(place, hot=True) for place in places] == hot
 
 
 def test_a_new_edit_of_what_came_back(lab: Lab, repo: pathlib.Path) -> None:

@@ -147,7 +147,9 @@ def facts(store: Store, cache: Cache) -> dict[str, Any]:
     for query in QUERIES:
         for wanted in (Filter(), Filter(types=["decision"]), Filter(tags=["y"])):
             answer = recall.recall(store, query, wanted, limit=100)
-            hits = sorted((h["score"], h["id"], h["retrieval"], h["body"]) for h in answer["hits"])
+            # Every part of a score, to the last bit: all are made of whole numbers, in one order.
+            hits = sorted((h["id"], h["body"], h["score"], h["retrieval"], sorted(h["explain"].items()))
+                          for h in answer["hits"])
             out[f"{query} {wanted.types} {wanted.tags}"] = (hits, answer["verdict"], answer["probability"], answer["searched"])
     return out
 

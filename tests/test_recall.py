@@ -90,8 +90,10 @@ def test_batch_single_and_rebuilt_answers_are_the_same(lab: Lab) -> None:
     batch = recall.batch(store, queries, Filter(), limit=10)
     single = [(id, [{k: h[k] for k in ("id", "source", "score", "retrieval")} for h in ask(store, query, 10)]) for id, query in queries]
     assert batch == single
+    parts = [[h["explain"] for h in ask(store, query, 10)] for _, query in queries]
     store.discard()
     again = recall.batch(store, queries, Filter(), limit=10)
+    assert [[h["explain"] for h in ask(store, query, 10)] for _, query in queries] == parts
     assert [[h["score"] for h in hits] for _, hits in again] == [[h["score"] for h in hits] for _, hits in batch]
     store.close()
 

@@ -121,6 +121,11 @@ class Simulation(RuleBasedStateMachine):
         self.did("rewrite", c, kind)
         self.world.rewrite(self.world.clones[c], kind)
 
+    @rule(c=clones, pick=picks, merged=st.booleans())
+    def aside(self, c: int, pick: int, merged: bool) -> None:
+        self.did("aside", c, pick, merged)
+        self.world.aside(self.world.clones[c], pick, merged)
+
     @rule(c=clones, hard=st.booleans())
     def gc(self, c: int, hard: bool) -> None:
         self.did("gc", c, hard)

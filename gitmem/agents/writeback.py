@@ -47,7 +47,7 @@ def choose(store: Store, most: int = MOST, *, team_only: bool = False, only: set
 
     def read(cache: Cache) -> list[dict[str, Any]]:
         store.trust.catch_up(cache)
-        revive.settle(store.repo, cache, store.table, heads)
+        revive.settle(store.repo, cache, store.table)
         found: dict[str, dict[str, Any]] = {}
         for head in heads or [""]:
             _choose(cache, head, found)

@@ -90,7 +90,8 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
             end = time.monotonic() + seconds
             with commitgraph.used(repo):
                 store.with_cache(search, refresh=False)
-                store.with_cache(lambda cache: revive.settle(repo, cache, store.table, repo.heads(), end - time.monotonic(), others=False), refresh=False)
+                store.with_cache(lambda cache: revive.settle(repo, cache, store.table, end - time.monotonic(), True),
+                                 refresh=False)
                 store.with_cache(lambda cache: aging.keep_up(repo, cache, repo.heads(), end - time.monotonic(), ways), refresh=False)
                 store.with_cache(lambda cache: patches.keep_up(repo, cache, end - time.monotonic()), refresh=False)
                 store.with_cache(lambda cache: lineage.ahead(cache, ways.tips, end - time.monotonic()), refresh=False)

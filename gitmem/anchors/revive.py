@@ -22,7 +22,7 @@ from . import where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from ..engine.embed import StaticTable
 
@@ -30,8 +30,14 @@ _Rows = set[tuple[str, int]]
 _REFS = "refs:revived"  # in the cache's `meta`: `refdirs.stamp` when somebody last looked
 
 
-def settle(repo: Repo, cache: Cache, table: StaticTable, heads: Sequence[str], seconds: float = where.ON_THE_SPOT, others: bool = True) -> None:
-    """Looks from these HEADs, and keeps what counts there. `others`: what was found for other HEADs stays."""
+def settle(repo: Repo, cache: Cache, table: StaticTable, seconds: float = where.ON_THE_SPOT,
+           thorough: bool = False) -> None:
+    """Looks from the HEAD of every worktree; what came back for other HEADs goes.
+
+    So the rows of the cache, and with them how rare a word is, depend on the notes and on these
+    HEADs, never on where somebody asked from before: a rebuilt cache gives the same scores.
+    `thorough`: that nothing came back is kept, too, so that the next reader need not look.
+    """
     db = cache.db
     if cache.blind or cache.meta("space") != table.space:
         return  # what comes back is indexed as the others are
@@ -41,18 +47,18 @@ def settle(repo: Repo, cache: Cache, table: StaticTable, heads: Sequence[str], s
         return
     (last,) = db.execute("SELECT coalesce(max(n), 0) FROM line").fetchone()
     looked = dict(db.execute("SELECT head, n FROM revivedhead").fetchall())
-    wanted = {head for head in heads if head}
+    heads = repo.heads()
     moved = bool(named) and not refdirs.same(repo.common_dir, cache.meta(_REFS))  # a branch that a fetch brought may tell where something was squashed
     refs = refdirs.stamp(repo.common_dir, wait=False) if moved else ""
-    open_ = {head for head in wanted if moved or looked.get(head) != last}
-    now: _Rows = {pair for pair in before if pair[0] not in open_ and (others or pair[0] in wanted)}
-    seen = {head: n for head, n in looked.items() if others or head in wanted}
-    for head in sorted(open_):
+    open_ = [head for head in heads if moved or looked.get(head) != last]
+    now: _Rows = {pair for pair in before if pair[0] in heads and pair[0] not in open_}
+    seen = {head: n for head, n in looked.items() if head in heads}
+    for head in open_:
         rows, sure = _rows(repo, cache, head, seconds)
         now |= {(head, row) for row in rows}
         seen[head] = last if sure else -1
     # From a HEAD that was not looked from nothing is hidden: that there is nothing to show must be known, too.
-    if now != before or (now and seen.keys() != looked.keys()) or (seen != looked and not others):
+    if now != before or (now and seen.keys() != looked.keys()) or (seen != looked and thorough):
         cache.keep(0.5, lambda _: _write(cache, table, before, now, seen))
     if moved:
         cache.keep(0.5, lambda _: cache.set_meta(_REFS, refs))

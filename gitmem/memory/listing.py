@@ -32,7 +32,7 @@ def list_memories(store: Store, wanted: Filter, *, limit: int | None = None, all
 
     def read(cache: Cache) -> tuple[list[dict[str, Any]], int]:
         if not at:
-            revive.settle(store.repo, cache, store.table, [store.repo.head()])
+            revive.settle(store.repo, cache, store.table)
             return listed(cache, comeback.seen_from(cache, wanted, store.repo.head()), None)
         with then.opened(store, cache, at) as found:
             if found.reason:
@@ -69,7 +69,7 @@ def show(store: Store, prefix: str) -> tuple[dict[str, Any], list[dict[str, Any]
     found = memories.find(store, prefix)
 
     def read(cache: Cache) -> dict[str, Any]:
-        revive.settle(store.repo, cache, store.table, [store.repo.head()])
+        revive.settle(store.repo, cache, store.table)
         stored = cache.db.execute("SELECT m.row, l.version FROM memory m JOIN line l ON l.n = m.line WHERE m.id = ? ORDER BY m.row", (found.memory.id,)).fetchall()
         rows = [row for row, _ in stored]
         store.trust.look(cache, rows)
@@ -115,7 +115,7 @@ def log(store: Store, revisions: list[str], limit: int | None, paths: Sequence[s
         stands = where.stands(store.repo, cache, elsewhere, store.repo.head()) if elsewhere else {}  # finds what was squashed into this range
         stood = where.places(cache, anchors)
         placed: dict[int, tuple[int, str, str]] = {}
-        revive.settle(store.repo, cache, store.table, [store.repo.head()])
+        revive.settle(store.repo, cache, store.table)
         wanted = comeback.seen_from(cache, Filter(paths=[name for path in paths if path != "." for name in names.at(store.repo, cache, store.repo.head(), path).labels]), store.repo.head())
         sql, args = wanted.sql()
         for row, anchor, at, id in cache.db.execute(f"SELECT row, anchor, at, id FROM memory WHERE row IN ({sql})", args):
@@ -132,7 +132,7 @@ def log(store: Store, revisions: list[str], limit: int | None, paths: Sequence[s
 def counts(store: Store, cache: Cache) -> dict[str, Any]:
     """Numbers about the store, as it is seen from HEAD; every one is counted, none estimated."""
     db = cache.db
-    revive.settle(store.repo, cache, store.table, [store.repo.head()])
+    revive.settle(store.repo, cache, store.table)
     wanted = comeback.seen_from(cache, Filter(), store.repo.head())
     only, args = wanted.sql()
     active = "status = 0" if wanted.empty else f"row IN ({only})"

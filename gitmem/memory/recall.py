@@ -100,7 +100,7 @@ def _seen(store: Store, cache: Cache, wanted: Filter, hot: bool = False) -> Filt
     """The conditions as they are at HEAD: what was superseded on a branch that is not merged counts. `hot`: as the worker found it."""
     head = store.repo.head()
     if not hot:
-        revive.settle(store.repo, cache, store.table, [head])
+        revive.settle(store.repo, cache, store.table)
     return comeback.seen_from(cache, wanted, head)
 
 

@@ -146,7 +146,7 @@ def _answer(store: Store, cache: Cache, past: then.Then | None, asked: Target, a
         store.warn(f"warning: {e.message}")
         lines = []
     if not past:
-        revive.settle(repo, cache, store.table, [head])
+        revive.settle(repo, cache, store.table)
     found = _Found(store, cache, head, asked, Filter() if past else comeback.seen_from(cache, Filter(), head))
     found.by_paths(named)
     if lines and not past and standing.slot_of(cache, head) is None:
