@@ -92,6 +92,7 @@ def _worker(common_dir: str) -> int:
         except OSError:
             pass  # started by hand, as the leader of its group
         os.nice(10)
+    named = bool(os.environ.get("GIT_DIR"))
     for name in _FOREIGN:
         os.environ.pop(name, None)
     for part in ("NAME", "EMAIL"):  # git leaves the user's own here
@@ -110,6 +111,8 @@ def _worker(common_dir: str) -> int:
         pass  # Windows, or a lower limit of the user's
     common_dir = os.path.realpath(common_dir)
     os.chdir(worker.home(common_dir))
+    if named and worker.home(common_dir) == common_dir:
+        os.environ["GIT_DIR"] = common_dir  # it may be bare: then it has to be named
     worker.run(common_dir, os.environ)
     return 0
 

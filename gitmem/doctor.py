@@ -63,6 +63,10 @@ def examine(store: Store) -> list[Finding]:
     out.append(Finding(OK, f"git mem {__version__}, git {version}, SQLite {sqlite3.sqlite_version}"))
     if not store.settings.flag("enabled"):
         out.append(Finding(OFF, f"git mem is switched off by {store.settings.origins['enabled']}"))
+    if not store.repo.own:
+        out.append(Finding(OFF, "no program is run that this repository's configuration names: "
+                           "it is another user's, or bare and not named by GIT_DIR",
+                           "your global git configuration can name one"))
     blocked = setup.blocked(store)
     if blocked:
         out.append(Finding(BAD, f"'{blocked}' stands where memories are to be stored", "choose another namespace, for example `git config mem.ref memory`"))

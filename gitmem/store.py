@@ -186,10 +186,15 @@ def _words(e: Exception) -> str:
     return e.strerror or str(e) if isinstance(e, OSError) else str(e)
 
 
-def open_store(environ: Mapping[str, str], cwd: str | None = None, warn: Callable[[str], None] = lambda line: None, strict: bool = True) -> Store:
-    """The store of the repository around `cwd`. Raises NotARepository; UsageError for an impossible setting, or only warns if not `strict`."""
+def open_store(environ: Mapping[str, str], cwd: str | None = None,
+               warn: Callable[[str], None] = lambda line: None, strict: bool = True,
+               git_dir: str = "") -> Store:
+    """The store of the repository around `cwd`, or of that `git_dir`.
+
+    Raises NotARepository; UsageError for an impossible setting, or only warns if not `strict`.
+    """
     try:
-        repo = layout.open_repo(cwd or os.getcwd())
+        repo = layout.open_repo(cwd or os.getcwd(), git_dir=git_dir)
     except FileNotFoundError as e:
         raise NotARepository("the current directory is gone") from e
-    return Store(repo, config.load(repo.git, environ, repo.top, warn, strict), warn)
+    return Store(repo, config.load(repo, environ, warn, strict), warn)

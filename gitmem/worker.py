@@ -27,6 +27,7 @@ from .agents import facts, receipts, takein, writeback
 from .anchors import reanchor
 from .capture import harvest, sources
 from .engine import check, guard
+from .git import layout
 from .graph import graphing
 from .hooks import announce, githooks, spool
 from .memory import proposals
@@ -47,6 +48,8 @@ _LOG_BOUND = 64 * 1024
 def run(common_dir: str, environ: Mapping[str, str], linger: float = _LINGER, wait: float = 0.0) -> None:
     """Works off the spool of a repository; returns where another worker is at it for `wait` seconds, or where the cache directory is gone. Raises nothing."""
     mem_dir = os.path.join(common_dir, "mem")
+    if layout.tree_around(common_dir) and not environ.get("GIT_DIR"):
+        return  # a bare repository that a commit may have brought
     try:
         _run(common_dir, mem_dir, environ, linger, wait)
     except Exception as e:
@@ -61,7 +64,9 @@ def _run(common_dir: str, mem_dir: str, environ: Mapping[str, str], linger: floa
                 return
             spool.claim(mem_dir, os.getpid())
             try:
-                store = open_store(environ, home(common_dir), lambda line: _log(mem_dir, line), strict=False)
+                place = home(common_dir)
+                store = open_store(environ, place, lambda line: _log(mem_dir, line), strict=False,
+                                   git_dir=common_dir if place == common_dir else "")
                 try:
                     _work(store, end, linger)
                 finally:

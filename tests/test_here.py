@@ -308,13 +308,15 @@ def test_outside_of_any_repository_is_none(lab: Lab) -> None:
     assert here.find(str(lab.root / "bare" / "deep"), os.environ) is None
 
 
-def test_bare_repositories_and_git_directories_are_left_to_git(lab: Lab) -> None:
+def test_a_bare_repository_or_a_git_directory_counts_only_where_it_is_named(
+        lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     repo = lab.repo()
     lab.git(lab.root, "clone", "-q", "--bare", str(repo), "hub.git")
-    for place in (lab.root / "hub.git", repo / ".git"):
-        with pytest.raises(here.Unsure):
-            here.look(str(place), os.environ)
-    found = here.find(str(lab.root / "hub.git"), os.environ)
+    for place in (lab.root / "hub.git", lab.root / "hub.git" / "refs", repo / ".git"):
+        assert here.look(str(place), os.environ) is None
+        assert here.ask(str(place), os.environ) is None
+    monkeypatch.setenv("GIT_DIR", str(lab.root / "hub.git"))
+    found = here.find(str(lab.root), os.environ)
     assert found is not None and found.bare and found.top == ""
 
 

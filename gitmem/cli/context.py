@@ -10,7 +10,7 @@ import typer
 from ..agents import block, context, facts
 from ..anchors import reanchor, then, where
 from ..core import fastjson
-from ..core.errors import NotARepository, UsageError
+from ..core.errors import UsageError
 from ..engine.cache import Cache
 from ..engine.filters import Filter
 from ..git import here
@@ -34,9 +34,7 @@ def context_command(
     if agent_view and (chosen != "xml" or budget is not None or at):
         raise UsageError("--agent-view is the XML that hooks give now, with the budget they use", hint="leave out --format, --budget and --at")
     with opened() as store:
-        place = here.find(os.getcwd(), os.environ)
-        if place is None:
-            raise NotARepository("git finds no repository here", hint="run it inside a git repository")
+        place = here.find(os.getcwd(), os.environ) or here.of(store.repo, os.environ)
         if store.repo.head() and not at:
             store.with_cache(lambda cache: None)  # there may be none yet
             reanchor.finish(store, where.ON_THE_SPOT)

@@ -156,7 +156,7 @@ def use_command(
     if kind and (kind == registry.EMBEDDING) != embed:
         raise UsageError(f"'{value}' is a model for {'vectors' if kind == registry.EMBEDDING else 'language'}", hint="--embed chooses the model for vectors")
     key = "mem." + _SETTING[registry.EMBEDDING if embed else registry.LANGUAGE]
-    git = gitcmd.Git(os.getcwd()) if everywhere else _repository()
+    git = gitcmd.Git(os.devnull) if everywhere else _repository()
     git.run("config", "--global" if everywhere else "--local", *(("--unset-all", key) if not value else (key, value)), ok=(0, 5))
     text = f"{key} = {value or '(default)'}"
     if embed and value not in ("", "none"):
@@ -202,7 +202,7 @@ def _choice(kind: str) -> chosen.Choice:
         finally:
             store.close()
     except NotARepository:
-        raw = gitcmd.Git(os.getcwd()).run("config", "--get", "mem." + key, ok=(0, 1, 5))
+        raw = gitcmd.Git(os.devnull).run("config", "--get", "mem." + key, ok=(0, 1, 5))
         return chosen.choice(kind, raw.decode("utf-8", "replace").strip(), os.environ)
 
 

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from .gitcmd import Git
+    from .layout import Repo
 
 # name: (kind, default, policy, meaning); kinds: bool, int, tokens (int or auto), share (0 to 1), text, or a tuple of words
 SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
@@ -97,20 +97,35 @@ class Config:
         return self.team_ref if scope == "team" else self.private_ref
 
 
-def load(git: Git, environ: Mapping[str, str], top: str = "", warn: Callable[[str], None] = lambda line: None, strict: bool = True) -> Config:
+_LOADED = (r"^(mem\.|gpg\.|commit\.gpgsign$|user\.signingkey$"
+           r"|(user|author|committer)\.(name|email)$)")
+
+
+def load(repo: Repo, environ: Mapping[str, str], warn: Callable[[str], None] = lambda line: None,
+         strict: bool = True) -> Config:
     """The settings in force.
 
     Raises UsageError where one has a value it cannot have; if not `strict` (so
     that doctor and config still work) it warns and uses the default, or the strictest policy. A bad value
     in the committed policy file never raises: it would stop the whole team.
     """
-    raw = git.run("config", "-z", "--get-regexp", r"^(mem\.|gpg\.|commit\.gpgsign$|user\.signingkey$|(user|author|committer)\.(name|email)$)", ok=(0, 1))
+    raw = repo.git.run("config", "-z", "--show-scope", "--get-regexp", _LOADED, ok=(0, 1))
+    words = raw.decode("utf-8", "surrogateescape").split("\0")
     found: dict[str, str] = {}
-    for item in raw.decode("utf-8", "surrogateescape").split("\0"):
+    for scope, item in zip(words[0::2], words[1::2], strict=False):
         key, newline, value = item.partition("\n")
-        if key:
+        if counts(repo, scope, key.lower()):
             found[key.lower()] = value if newline else "true"
-    return build(found, policy(top), environ, warn, strict)
+    return build(found, policy(repo.top), environ, warn, strict)
+
+
+_PROGRAMS = ("gpg.program", "gpg.openpgp.program", "gpg.ssh.program", "gpg.x509.program",
+             "gpg.ssh.defaultkeycommand")
+
+
+def counts(repo: Repo, scope: str, key: str) -> bool:
+    """Whether a setting of this scope is used: only the user's own repository names programs."""
+    return repo.own or scope not in ("local", "worktree") or key not in _PROGRAMS
 
 
 def wanted(key: str) -> bool:

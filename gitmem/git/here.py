@@ -3,10 +3,12 @@
 Promise: `look` says what git would say, from the files git itself reads, or
 raises Unsure; it starts no process and writes nothing. `ask` has git say it.
 `find` looks, and asks where looking does not do. `None` means that git would
-find no repository here, or would refuse this one (`safe.directory`).
+find no repository here, or would refuse this one (`safe.directory`), or that
+it is a bare one that nobody named: a commit can bring such a directory, and
+its configuration could name programs (see `layout`).
 
-What files cannot tell is Unsure: variables that bend git's search, bare
-repositories, reftable, unknown extensions, another owner, another file
+What files cannot tell is Unsure: variables that bend git's search, reftable,
+unknown extensions, another owner, another file
 system, settings that changed since git was asked for them (`kept`). The
 environment (`GIT_MEM_*`) is laid over the settings at every look.
 """
@@ -21,6 +23,8 @@ from . import config, kept
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from .layout import Repo
 
 # They change what git takes for the repository or its configuration.
 _BENDING = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM", "GIT_OBJECT_DIRECTORY",
@@ -157,17 +161,23 @@ def _discover(cwd: str) -> tuple[str, str, str, bool] | None:
                 raise Unsure("'.git' is neither file nor directory")
             if place is not None:
                 user = os.geteuid()
-                if any(os.lstat(path).st_uid != user for path in (dot, here, place[0])):
+                if any(os.lstat(path).st_uid != user for path in (dot, here, place[0], place[1])):
                     raise Unsure("the repository belongs to somebody else")
                 return place[0], place[1], here, place[2]
-        if os.path.lexists(os.path.join(here, "HEAD")) and os.path.lexists(os.path.join(here, "objects")):
-            raise Unsure("a bare repository, or a git directory")
+        if _may_be_bare(here):
+            return None
         above = os.path.dirname(here)
         if above == here:
             return None
         if os.stat(above).st_dev != device:
             raise Unsure("a file system ends here")
         here = above
+
+
+def _may_be_bare(path: str) -> bool:
+    """Whether git may take a directory for a bare repository; it also asks what is in these."""
+    head, refs, common = (os.path.join(path, name) for name in ("HEAD", "refs", "commondir"))
+    return os.path.lexists(head) and (os.path.lexists(refs) or os.path.lexists(common))
 
 
 def _git_dir(path: str) -> tuple[str, str, bool] | None:
@@ -290,16 +300,23 @@ def ask(cwd: str, environ: Mapping[str, str]) -> Here | None:
     from . import layout
 
     try:
-        repo = layout.open_repo(cwd)
+        repo = layout.open_repo(cwd, hook=True)
     except NotARepository:
         return None
     try:
-        known = kept.read(repo, environ, keep=not any(environ.get(name) for name in _BENDING))
-        settings = config.build(known["git"], known["policy"], environ, strict=False)
-        rows = repo.git.text("for-each-ref", "--format=%(objectname) %(refname)", settings.team_ref, settings.private_ref).splitlines()
-        refs = {ref: id for id, _, ref in (row.partition(" ") for row in rows) if ref in (settings.team_ref, settings.private_ref)}
-        head = repo.git.text("rev-parse", "-q", "--verify", "HEAD^{commit}", ok=(0, 1, 128))
-        initialised = bool(refs) or _wanted(known["own"], settings)
-        return Here(repo.git_dir, repo.common_dir, repo.top, repo.bare, head, repo.branch(), repo.hex_len, refs, settings, initialised)
+        return of(repo, environ)
     finally:
         repo.git.close()
+
+
+def of(repo: Repo, environ: Mapping[str, str]) -> Here:
+    """The place of an opened repository, by git."""
+    known = kept.read(repo, environ, keep=not any(environ.get(name) for name in _BENDING))
+    settings = config.build(known["git"], known["policy"], environ, strict=False)
+    ours = (settings.team_ref, settings.private_ref)
+    rows = repo.git.text("for-each-ref", "--format=%(objectname) %(refname)", *ours).splitlines()
+    refs = {ref: id for id, _, ref in (row.partition(" ") for row in rows) if ref in ours}
+    head = repo.git.text("rev-parse", "-q", "--verify", "HEAD^{commit}", ok=(0, 1, 128))
+    initialised = bool(refs) or _wanted(known["own"], settings)
+    return Here(repo.git_dir, repo.common_dir, repo.top, repo.bare, head, repo.branch(),
+                repo.hex_len, refs, settings, initialised)

@@ -91,7 +91,7 @@ def read(repo: Repo, environ: Mapping[str, str], keep: bool = True) -> dict[str,
         key, newline, value = entry.partition("\n")
         key, value = key.lower(), value if newline else "true"
         own = scope in ("local", "worktree")
-        if config.wanted(key):
+        if config.wanted(key) and config.counts(repo, scope, key):
             out["git"][key] = value
         if key in ("core.worktree", "core.bare") or (key.startswith("extensions.") and own):
             out["core"][key] = value

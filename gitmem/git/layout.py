@@ -3,6 +3,12 @@
 Promise: git itself decides what a repository is (so `GIT_DIR`, linked
 worktrees, submodules, bare repositories and `safe.directory` behave as for
 every git command), in one call. Nothing is created.
+
+One exception: a commit can hold a directory that git takes for a bare
+repository, with a configuration that names programs. Git finds such a
+repository from inside only. Hooks never take a bare repository that git found
+so, the command line refuses one that lies in a working tree, and neither runs
+a program that it names (`Repo.own`). GIT_DIR names any repository.
 """
 
 from __future__ import annotations
@@ -19,13 +25,15 @@ HEADS = 8  # worktrees that are served before anybody asks
 class Repo:
     """One opened repository. Paths are absolute; `common_dir` is shared by all worktrees."""
 
-    def __init__(self, git: Git, git_dir: str, common_dir: str, prefix: str, bare: bool, hash_name: str, top: str) -> None:
+    def __init__(self, git: Git, git_dir: str, common_dir: str, prefix: str, bare: bool,
+                 hash_name: str, top: str, own: bool = False) -> None:
         self.git = git
         self.git_dir = git_dir
         self.common_dir = common_dir
         self.prefix = prefix  # from the top of the working tree to the caller's directory, "" or "a/b/"
         self.bare = bare
         self.top = top  # of the working tree, "" in a bare repository
+        self.own = own  # whether it is the user's: only then its configuration may name programs
         self.hex_len = 64 if hash_name == "sha256" else 40
         self.mem_dir = os.path.join(common_dir, "mem")
 
@@ -82,14 +90,24 @@ class Repo:
         return inside + "/" if path.endswith(("/", os.sep)) else inside
 
 
-def open_repo(cwd: str | None = None) -> Repo:
-    """The repository around `cwd` (or named by GIT_DIR). Raises NotARepository with git's reason."""
-    outside = Git(cwd=cwd)
-    ask = ("--is-bare-repository", "--show-object-format", "--is-inside-work-tree", "--git-dir", "--git-common-dir", "--show-prefix")
+def open_repo(cwd: str | None = None, *, git_dir: str = "", hook: bool = False) -> Repo:
+    """The repository around `cwd`, or the one that `git_dir` or GIT_DIR names.
+
+    Raises NotARepository with git's reason.
+    `hook`: nobody has asked for this repository, so a bare one counts only where GIT_DIR names it.
+    """
+    outside = Git(git_dir or None, cwd=cwd)
+    named = bool(outside.env.get("GIT_DIR"))
+    asked = ("--is-bare-repository", "--show-object-format", "--is-inside-work-tree", "--git-dir",
+             "--git-common-dir", "--show-prefix")
+    # Git before 2.38 does not know the setting: `found_from_inside` is our own check.
+    words = ["-c", "safe.bareRepository=explicit"] if hook else []
+    words += ["rev-parse", "--path-format=absolute"]
     try:
-        answer = outside.text("rev-parse", "--path-format=absolute", *ask).split("\n")
-        if len(answer) > len(ask):  # a newline in a directory's name: one question at a time
-            answer = [outside.run("rev-parse", "--path-format=absolute", word).decode("utf-8", "surrogateescape")[:-1] for word in ask]
+        answer = outside.text(*words, *asked).split("\n")
+        if len(answer) > len(asked):  # a newline in a directory's name: one question at a time
+            answer = [outside.run(*words, word).decode("utf-8", "surrogateescape")[:-1]
+                      for word in asked]
         bare, hash_name, inside, git_dir, common, prefix = [*answer, ""][:6]
     except GitFailed as e:
         reason = e.stderr.splitlines()[0].removeprefix("fatal: ") if e.stderr else e.message
@@ -98,12 +116,48 @@ def open_repo(cwd: str | None = None) -> Repo:
         raise NotARepository(reason, hint="run it inside a git repository") from e
     if not os.path.isdir(git_dir):
         raise NotARepository(f"'{git_dir}' is no git directory", hint="git 2.31 or newer is needed")
+    here = os.path.realpath(cwd or os.getcwd())
+    found_from_inside = not named and _holds(os.path.realpath(git_dir), here)
+    if found_from_inside:
+        around = tree_around(os.path.realpath(git_dir))
+        if hook or around:
+            why = (f"lies in the working tree '{around}', so a commit may have brought it" if around
+                   else "is a git directory, not a working tree")
+            raise NotARepository(f"'{git_dir}' {why}", hint="GIT_DIR opens it all the same; "
+                                 "do that only if you made it yourself")
     git = Git(git_dir)
     git.common_dir = common
     top = ""
-    if inside == "true":
+    if inside == "true" and here != os.path.realpath(git_dir):
         # The prefix says how far the caller's directory is below the top: no second git call.
-        top = os.path.realpath(cwd or os.getcwd())
+        top = here
         for _ in range(prefix.count("/")):
             top = os.path.dirname(top)
-    return Repo(git, git_dir, common, prefix, bare == "true", hash_name, top)
+    own = not found_from_inside and all(map(_is_mine, {git_dir, common, top or git_dir}))
+    return Repo(git, git_dir, common, prefix, bare == "true", hash_name, top, own)
+
+
+def tree_around(git_dir: str) -> str:
+    """The top of the working tree in which a git directory lies, "" for none.
+
+    A commit cannot bring a `.git`: what lies in one, or is named by one, the user has made.
+    """
+    at = git_dir
+    while at != os.path.dirname(at):
+        at = os.path.dirname(at)
+        dot = os.path.join(at, ".git")
+        if os.path.lexists(dot):
+            if os.path.isfile(dot):
+                with open(dot, encoding="utf-8", errors="surrogateescape") as f:
+                    dot = os.path.join(at, f.readline().removeprefix("gitdir: ").rstrip("\r\n"))
+            return "" if _holds(os.path.realpath(dot), git_dir) else at
+    return ""
+
+
+def _holds(directory: str, path: str) -> bool:
+    """Whether a path is that directory or lies below it; both are real."""
+    return os.path.commonpath([directory, path]) == directory
+
+
+def _is_mine(path: str) -> bool:
+    return not hasattr(os, "geteuid") or os.stat(path).st_uid == os.geteuid()

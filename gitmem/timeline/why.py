@@ -334,7 +334,8 @@ def _blamed(store: Store, named: names.Names, asked: Target, head: str, past: bo
         if strict:
             raise MemError(f"'{name}' is no text" if b"\0" in text[:_BINARY] else f"'{name}' is too large to be looked at whole", hint="" if b"\0" in text[:_BINARY] else "name lines of it")
         return []
-    words = ["blame", "--porcelain", *([f"-L{asked.first},{asked.last}"] if asked.first else [])]
+    part = [f"-L{asked.first},{asked.last}"] if asked.first else []
+    words = ["blame", "--porcelain", "--no-textconv", *part]
     if in_tree:
         words = ["-C", repo.top, f"--work-tree={repo.top}", *words, "--", name]
     else:
