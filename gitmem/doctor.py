@@ -16,10 +16,11 @@ from .agents import audit, failures, installed, targets
 from .anchors import reanchor
 from .capture import commitlog
 from .core import record
-from .core.errors import GitFailed, MemError
+from .core.errors import GitFailed, MemError, UsageError
 from .core.fold import Tombstones
 from .engine import cache, check, guard, index
 from .erasure import graves, purge
+from .git import config
 from .hooks import githooks
 from .models import chosen, llamaproc, registry
 from .signing import trust
@@ -95,10 +96,7 @@ def examine(store: Store) -> list[Finding]:
         out.append(Finding(OK, f"embedding table {store.table.space}"))
     except Exception as e:
         out.append(Finding(BAD, str(e), "install git mem again"))
-    policy = os.path.join(store.repo.top, ".gitmem.toml") if store.repo.top else ""
-    if policy and os.path.exists(policy):
-        out += _policy(policy)
-    return out
+    return out + _policy(store.repo.top)
 
 
 def _derived(store: Store) -> list[Finding]:
@@ -328,25 +326,20 @@ def _anchors(store: Store) -> list[Finding]:
     return out
 
 
-def _policy(path: str) -> list[Finding]:
-    import tomllib
-
-    from .core.errors import UsageError
-    from .git.config import SETTINGS, check
-
+def _policy(top: str) -> list[Finding]:
     try:
-        with open(path, "rb") as f:
-            table = tomllib.load(f)
-    except (OSError, ValueError, RecursionError) as e:
-        return [Finding(WARN, f".gitmem.toml cannot be read and counts as absent: {e}")]
+        table = config.policy_table(top)
+    except MemError as e:
+        return [Finding(WARN, f"{e.message}, so it counts as absent",
+                        "a policy file has at most 8 KB and 8 dots a line")]
     out = []
     for name, value in table.items():
-        if name in SETTINGS and SETTINGS[name][2]:
+        if name in config.SETTINGS and config.SETTINGS[name][2]:
             try:
-                check(name, SETTINGS[name][0], str(value))
+                config.check(name, config.SETTINGS[name][0], str(value))
             except UsageError as e:
                 out.append(Finding(WARN, f".gitmem.toml: {e.message}; ignored"))
-    ignored = [k for k in table if k not in SETTINGS or not SETTINGS[k][2]]
+    ignored = [k for k in table if k not in config.SETTINGS or not config.SETTINGS[k][2]]
     if ignored:
         out.append(Finding(WARN, f".gitmem.toml may not set {', '.join(sorted(ignored))}; ignored", "use `git config` for it"))
     return out

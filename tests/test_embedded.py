@@ -36,6 +36,9 @@ class Trap:
         source = lab.repo("source")
         lab.mem(source, "remember", "Blocked: run the tests with --fast", "--type", "blocker")
         signed = {**json.loads(lab.lines(source)[0]), "signature": PGP}
+        lab.git(
+            source, "update-ref", "-d", "refs/notes/mem/team"
+        )  # or the unsigned line comes back
         rewrite(
             lab,
             source,

@@ -20,6 +20,8 @@ from __future__ import annotations
 import os
 import time
 
+from ..git.worktree_file import inside
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,7 +103,7 @@ def look(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) ->
     if not os.path.isabs(path):  # of a home that is none: it would be another one in each directory
         path = ""
     refused = ""
-    if origin == "project" and not _inside(path, top):
+    if origin == "project" and not inside(top, path):
         path, refused = "", path
     rows = _topics(path) if path else []
     stamp = b"\n".join([key, os.fsencode(origin), packed(path or refused), *rows])
@@ -162,7 +164,7 @@ def config_dir(environ: Mapping[str, str]) -> str:
 def settings_files(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """(origin, file) of the settings that may name the directory, strongest first."""
     start = environ.get("CLAUDE_PROJECT_DIR", "") or top
-    if top and not _inside(start, top):
+    if top and not inside(top, start):
         start = top
     places = dict.fromkeys([p for p in (start, top, main_root(git_dir, common_dir, top)) if p])
     files = [("local", os.path.join(p, ".claude", "settings.local.json")) for p in places]
@@ -173,6 +175,8 @@ def settings_files(git_dir: str, common_dir: str, top: str, environ: Mapping[str
 def _named(files: list[tuple[str, str]], top: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
     """(origin, directory) of the first settings file that has the setting."""
     for origin, path in files:
+        if origin == "project" and not inside(top, path):
+            continue
         value = _setting(path)
         if value.startswith("~/"):
             value = os.path.join(_home(environ), value[2:])
@@ -246,14 +250,6 @@ def _seen(path: str) -> str:
 
 def _line(*words: str | bytes) -> bytes:
     return b"\t".join([os.fsencode(w).replace(b"\n", b"?") for w in words])
-
-
-def _inside(path: str, top: str) -> bool:
-    """Whether a path leads to a place in the working tree, links followed, and not into its `.git`."""
-    if not top:
-        return False
-    real, root = os.path.realpath(path), os.path.realpath(top)
-    return real == root or (real.startswith(os.path.join(root, "")) and f"{os.sep}.git{os.sep}" not in os.path.join(real, "")[len(root) :])
 
 
 def _home(environ: Mapping[str, str]) -> str:

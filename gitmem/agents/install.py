@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..core.errors import MemError, UsageError
-from ..git import changes
+from ..git import changes, worktree_file
 from ..git.gitcmd import Git
 from ..git.layout import Repo
 from . import installed, ledger, section, targets
@@ -40,7 +40,7 @@ def install(environ: Mapping[str, str], repo: Repo | None, target: str, scope: s
         if allow and target != "claude":
             raise UsageError(f"{agent.title} keeps no such permission in its settings", hint="leave --allow out")
         if scope == PROJECT:
-            _top(repo, target)
+            _refuse_outside(_top(repo, target), agent.project)
         path = agent.file(environ, repo.top if repo else "", scope)
         if not path:
             if agent.personal:
@@ -106,6 +106,12 @@ def _top(repo: Repo | None, target: str) -> str:
     if repo is None or not repo.top:
         raise MemError(f"no working tree to install '{target}' into", hint="run it inside one")
     return repo.top
+
+
+def _refuse_outside(top: str, name: str) -> None:
+    """A commit can make a link of the file: what we write must not go out of the working tree."""
+    if not worktree_file.inside(top, os.path.join(top, name)):
+        raise MemError(f"'{name}' leads out of the working tree", hint="nothing was changed")
 
 
 def _program(environ: Mapping[str, str], scope: str) -> tuple[str, str]:
@@ -233,6 +239,7 @@ def _unreadable(path: str, e: Broken) -> MemError:
 
 
 def _install_section(book: Ledger, top: str, target: str) -> list[str]:
+    _refuse_outside(top, targets.SECTIONS[target])
     path = os.path.join(top, targets.SECTIONS[target])
 
     def change(text: str | None) -> Change | None:

@@ -8,13 +8,12 @@ Precedence: environment, git config, policy file, default.
 
 from __future__ import annotations
 
-import os
-
-from ..core.errors import UsageError
+from ..core.errors import MemError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
     from .layout import Repo
 
@@ -208,19 +207,39 @@ def is_true(value: str) -> bool:
     return word in ("true", "yes", "on") or (word.lstrip("+-").isdecimal() and int(word) != 0)
 
 
+POLICY = ".gitmem.toml"
+_POLICY_MOST, _DOTS = 8192, 8  # bytes of the file, dots in one line
+
+
 def policy(top: str) -> dict[str, str]:
-    """Allowed settings of `.gitmem.toml`; a broken file counts as absent (doctor names it)."""
-    path = os.path.join(top, ".gitmem.toml") if top else ""
-    if not path or not os.path.isfile(path):
+    """Allowed settings of `.gitmem.toml`; an unusable file counts as absent (doctor names it)."""
+    try:
+        table = policy_table(top)
+    except MemError:
         return {}
+    return {k: str(v).lower() if isinstance(v, bool) else str(v)
+            for k, v in table.items() if k in SETTINGS and SETTINGS[k][2]}
+
+
+def policy_table(top: str) -> dict[str, Any]:
+    """All that `.gitmem.toml` says, empty without one. Raises MemError where it cannot be used.
+
+    Anybody's pull request may bring the file, and `tomllib` takes time by the square of the
+    parts of a dotted key: a key of 64 KB took half a minute.
+    """
+    from . import worktree_file
+
+    content = worktree_file.read(top, POLICY, _POLICY_MOST) if top else None
+    if content is None:
+        return {}
+    if any(line.count(b".") > _DOTS for line in content.splitlines()):
+        raise MemError(f"'{POLICY}' has a line with more than {_DOTS} dots")
     import tomllib
 
     try:
-        with open(path, "rb") as f:
-            table = tomllib.load(f)
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in table.items() if k in SETTINGS and SETTINGS[k][2]}
+        return tomllib.loads(content.decode())
+    except (ValueError, RecursionError) as e:
+        raise MemError(f"'{POLICY}' cannot be read: {e}") from e
 
 
 def _login(environ: Mapping[str, str]) -> str:

@@ -8,21 +8,22 @@ its source names the file and what it said, so reading again adds nothing and a
 changed file becomes a new version of its memory. What a person edited in git
 mem stays as it is, and so does what was forgotten.
 
-Promise: no file is changed, no link followed; a record that was superseded or
-deprecated is left out and named; one that was rejected is a dead end.
+Promise: no file is changed, and nothing outside of the working tree read; a
+record that was superseded or deprecated is left out and named; one that was
+rejected is a dead end.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import stat
 from typing import Any, NamedTuple
 
 from ..core import record
 from ..core.digest import sha256
 from ..core.errors import MemError
 from ..engine.cache import Cache
+from ..git import worktree_file
 from ..store import Store
 from . import memories, remember
 
@@ -36,13 +37,14 @@ _BODY = 12_000  # characters of a memory
 STORED, EDITED, KNOWN, LEFT, REFUSED = "stored", "edited", "known", "left out", "refused"
 
 _NO_RECORD = re.compile(r"^(?:readme|index|template|_.*|.*[-_]?template|madr|toc|\d*-?template.*)\.(?:md|markdown)$", re.IGNORECASE)
-_HEADING = re.compile(r"^(#{1,4})[ \t]+(.*?)[ \t]*#*$")
+# Each takes time by the length of a text, whatever stands there: two parts never match the same.
+_HEADING = re.compile(r"^(#{1,4})[ \t]+(.*)$")
 _UNDERLINE = re.compile(r"^(=+|-{3,})[ \t]*$")
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})")
 _NUMBER = re.compile(r"^(?:adr|rfc|decision)?[ \-_#]*\d+[ \t]*[.:)–—-]*[ \t]*", re.IGNORECASE)
-_FIELD = re.compile(r"^[ \t]*[*+-]?[ \t]*\**(status|date|decision-?date|deciders|tags)\**[ \t]*:\**[ \t]*(.*?)[ \t]*$", re.IGNORECASE)
+_FIELD = re.compile(r"(status|date|decision-?date|deciders|tags)\**[ \t]*:\**(.*)", re.IGNORECASE)
 _DATE = re.compile(r"\b(\d{4}-\d{2}-\d{2})\b")
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _DECISION = ("decision outcome", "decision", "decisions", "the decision", "outcome", "resolution", "solution", "the rule", "rule", "chosen option")
 _CONTEXT = ("context and problem statement", "context", "problem", "problem statement", "background", "issue", "motivation")
 _AFTER = ("consequences", "positive consequences", "negative consequences", "implications", "trade-offs", "tradeoffs", "rationale", "argument", "why")
@@ -93,7 +95,8 @@ def _front_matter(text: str) -> tuple[dict[str, str], str]:
 
 
 def _fields(lines: list[str]) -> dict[str, str]:
-    return {found[1].lower().replace("-", ""): found[2].strip("\"'") for line in lines if (found := _FIELD.match(line))}
+    matches = (_FIELD.match(line.lstrip(" \t*+-")) for line in lines)
+    return {m[1].lower().replace("-", ""): m[2].strip(" \t").strip("\"'") for m in matches if m}
 
 
 def _sections(text: str) -> tuple[str, list[tuple[str, str]], str]:
@@ -106,6 +109,7 @@ def _sections(text: str) -> tuple[str, list[tuple[str, str]], str]:
             fenced = "" if fenced and fence[1].startswith(fenced) else fenced or fence[1][:3]
         heading = None if fenced else _HEADING.match(line)
         level, words = (len(heading[1]), heading[2]) if heading else (0, "")
+        words = words.rstrip("#").rstrip(" \t")
         after = lines[at + 1] if at + 1 < len(lines) else ""
         if not heading and not fenced and line.strip() and (under := _UNDERLINE.match(after)) and (at == 0 or not lines[at - 1].strip()):
             level, words = (1 if under[1][0] == "=" else 2), line.strip()
@@ -132,19 +136,18 @@ def _of(sections: list[tuple[str, str]], names: tuple[str, ...]) -> str:
 def directories(top: str) -> list[str]:
     """Where this project keeps such files, from the top of the tree; what `.adr-dir` names, else what is there of PLACES."""
     try:
-        with open(os.path.join(top, ".adr-dir"), encoding="utf-8") as f:
-            named = f.readline().strip()
-        if named and not os.path.isabs(named) and ".." not in named.split("/") and os.path.isdir(os.path.join(top, named)):
-            return [named.strip("/")]
-    except (OSError, ValueError):
+        named = worktree_file.read(top, ".adr-dir", 4096) or b""
+        place = os.fsdecode(named.partition(b"\n")[0].strip()).strip("/")
+        path = os.path.join(top, place)
+        if place and os.path.isdir(path) and worktree_file.inside(top, path):
+            return [os.path.normpath(place)]
+    except (MemError, ValueError):
         pass
     found: dict[tuple[int, int], str] = {}
     for place in PLACES:  # a file system may not tell adr from ADR
-        try:
-            facts = os.lstat(os.path.join(top, place))
-        except OSError:
-            continue
-        if stat.S_ISDIR(facts.st_mode):
+        path = os.path.join(top, place)
+        if os.path.isdir(path) and not os.path.islink(path) and worktree_file.inside(top, path):
+            facts = os.stat(path)
             found.setdefault((facts.st_dev, facts.st_ino), place)
     return list(found.values())
 
@@ -161,10 +164,11 @@ def take(store: Store, directory: str = "", *, scope: str = "", allow_secret: bo
     items, found = [], []
     for name in files:
         try:
-            got = parse(_text(os.path.join(top, name)))
-        except OSError as e:
-            items.append(Item(name, REFUSED, reason=f"it cannot be read: {e.strerror}"))
+            text = worktree_file.read(top, name, LARGEST) or b""
+        except MemError as e:
+            items.append(Item(name, REFUSED, reason=e.message))
             continue
+        got = parse(record.clean(text.decode("utf-8", "replace")))
         if got is None:
             items.append(Item(name, LEFT, reason="it states no decision"))
         elif got.status in ("superseded", "supersedes", "deprecated", "obsolete", "replaced", "withdrawn"):
@@ -254,12 +258,11 @@ def _last_commits(store: Store, places: list[str]) -> dict[str, tuple[str, str]]
 
 
 def _inside(top: str, directory: str) -> str:
-    whole = os.path.realpath(directory)
-    if not os.path.isdir(whole):
+    if not os.path.isdir(directory):
         raise MemError(f"no directory '{directory}'")
-    inside = os.path.relpath(whole, os.path.realpath(top))
-    if inside.split(os.sep)[0] == "..":
+    if not worktree_file.inside(top, directory):
         raise MemError(f"'{directory}' is not in this repository", hint="a memory names files of its own repository")
+    inside = os.path.relpath(os.path.realpath(directory), os.path.realpath(top))
     return "" if inside == "." else inside.replace(os.sep, "/")
 
 
@@ -274,11 +277,3 @@ def _files(top: str, place: str) -> list[str]:
             if name.lower().endswith((".md", ".markdown")) and not _NO_RECORD.match(name) and not os.path.islink(path):
                 found.append(os.path.relpath(path, top).replace(os.sep, "/"))
     return found[:MOST]
-
-
-def _text(path: str) -> str:
-    fd = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-    with open(fd, "rb") as f:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return ""
-        return record.clean(f.read(LARGEST).decode("utf-8", "replace"))

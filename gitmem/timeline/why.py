@@ -24,6 +24,7 @@ from ..core.errors import GitFailed, MemError, UsageError
 from ..engine import comeback, standing, stored
 from ..engine.cache import Cache
 from ..engine.filters import Filter, above
+from ..git import worktree_file
 from ..git.gitcmd import NO_FETCH
 from ..memory import view
 from ..store import Store
@@ -320,8 +321,8 @@ def _blamed(store: Store, named: names.Names, asked: Target, head: str, past: bo
     """The lines asked about, with their commits; none for what is no text. `strict`: raises MemError where there are no such lines."""
     repo = store.repo
     name = named.now or asked.path
-    here = os.path.join(repo.top, name) if repo.top and not past else ""
-    in_tree = bool(here) and os.path.isfile(here) and not os.path.islink(here)
+    content = _content(repo.top, name) if repo.top and not past else None
+    in_tree = content is not None
     if named.kind != "blob":
         if strict and not named.kind and named.cut == where.PARTIAL:
             raise _Withheld(name)
@@ -329,7 +330,10 @@ def _blamed(store: Store, named: names.Names, asked: Target, head: str, past: bo
             what = f"'{asked.path}' is a directory" if named.kind == "tree" else f"'{asked.path}' is not committed" if in_tree else f"no file '{asked.path}' at {'this revision' if past else 'HEAD'}"
             raise MemError(what, hint=f"`git mem why -- {asked.path}` shows what is known about the path" if named.kind or not in_tree else "")
         return []
-    text, whole = (_content(here), True) if in_tree else repo.git.limited(None, "cat-file", "blob", f"{head}:{name}")
+    if content is None:
+        text, whole = repo.git.limited(None, "cat-file", "blob", f"{head}:{name}")
+    else:
+        text, whole = content, True
     if b"\0" in text[:_BINARY] or (len(text) > _LARGE and not asked.first):
         if strict:
             raise MemError(f"'{name}' is no text" if b"\0" in text[:_BINARY] else f"'{name}' is too large to be looked at whole", hint="" if b"\0" in text[:_BINARY] else "name lines of it")
@@ -356,9 +360,12 @@ def _blamed(store: Store, named: names.Names, asked: Target, head: str, past: bo
     return lines
 
 
-def _content(path: str) -> bytes:
-    with open(path, "rb") as f:
-        return f.read(_LARGE + 1)
+def _content(top: str, name: str) -> bytes | None:
+    """The begin of a file as it stands in the working tree; None where there is no regular one."""
+    try:
+        return worktree_file.read(top, name, _LARGE + 1, cut=True)
+    except MemError:
+        return None
 
 
 def _parsed(out: bytes) -> list[Line]:
