@@ -46,6 +46,11 @@ def test_trailers_are_memories_of_their_types() -> None:
     assert found == [("decision", "orders stay in PostgreSQL"), ("learning", "the driver pools by user\nand by database"), ("gotcha", "its pool is never drained")]
 
 
+def test_a_message_of_fences_alone_takes_no_longer_than_another() -> None:
+    """Such a commit kept the worker busy until it was killed: 40 KB took a minute."""
+    assert texts("```\n" * 49_000) == []
+
+
 def test_a_trailer_that_was_wrapped_goes_on() -> None:
     found = texts("Subject\n\nDecision: use PostgreSQL and not MongoDB, because orders and\ninvoices share a transaction\nReviewed-by: B <b@c>")
     assert found == [("decision", "use PostgreSQL and not MongoDB, because orders and\ninvoices share a transaction")]

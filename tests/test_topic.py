@@ -114,3 +114,16 @@ def test_the_digest_tells_an_edit_from_another_layout() -> None:
 ])
 def test_the_clients_types_become_ours(kind: str, body: str, type: str) -> None:
     assert topic.read("a.md", f"---\ntype: {kind}\n---\n{body}").type == type
+
+
+@pytest.mark.parametrize("start", ["# a", "- [a](a.md) - a"])
+def test_no_line_makes_the_reader_slow(start: str) -> None:
+    """By the square or the cube of its length each of these took minutes, or for ever."""
+    line = start + " " * 200_000 + "x"
+    topic.read_index(line)
+    topic.read("a.md", line)
+
+
+def test_marks_at_the_end_of_a_heading_are_none_of_its_words() -> None:
+    _, topics = topic.read_index("# Stack ##\n\nPython\n\n#\tC#   \n\nno\n## #\n\nwords\n")
+    assert [t.title for t in topics] == ["Stack", "C", ""]

@@ -218,6 +218,20 @@ def test_committed_settings_that_lead_out_of_the_tree_name_no_directory(lab: Lab
     assert automemory.look(git, git, str(repo), lab.env).origin == "default"
 
 
+def test_local_settings_that_are_committed_name_no_directory_outside_of_the_tree(lab: Lab) -> None:
+    repo = lab.repo()
+    theirs = lab.root / "theirs"
+    theirs.mkdir()
+    (repo / ".claude").mkdir()
+    local = repo / ".claude" / "settings.local.json"
+    local.write_text(json.dumps({"autoMemoryDirectory": str(theirs)}))
+    git = str(repo / ".git")
+    assert automemory.look(git, git, str(repo), lab.env).path == str(theirs)
+    lab.git(repo, "add", "-f", ".claude")
+    found = automemory.look(git, git, str(repo), lab.env)
+    assert (found.path, found.refused) == ("", str(theirs))
+
+
 @pytest.mark.parametrize("kind", ["pipe", "device", "linked pipe"])
 def test_why_of_a_file_that_became_something_else_answers_from_head(lab: Lab, kind: str) -> None:
     repo = lab.repo()

@@ -181,8 +181,23 @@ def _named(files: list[tuple[str, str]], top: str, environ: Mapping[str, str]) -
         if value.startswith("~/"):
             value = os.path.join(_home(environ), value[2:])
         if os.path.isabs(value) and len(value) > 2 and "\0" not in value and "\n" not in value:  # the client ignores others, too
+            if origin == "local" and not inside(top, value) and _committed(path):
+                origin = "project"
             return origin, os.path.normpath(value)
     return None
+
+
+def _committed(path: str) -> bool:
+    """Whether git keeps a project's settings file, or the directory it is in."""
+    from ..core.errors import MemError
+    from ..git.gitcmd import Git
+
+    above, name = os.path.split(os.path.dirname(path))
+    try:
+        names = [name, os.path.join(name, os.path.basename(path))]
+        return bool(Git(cwd=above).text("ls-files", "--", *names))
+    except MemError:
+        return True
 
 
 def _setting(path: str) -> str:

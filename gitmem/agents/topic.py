@@ -31,10 +31,12 @@ OURS, SEAL = "git-mem", "git-mem-seal"  # keys of their front matter: memory id,
 _MOST_FRONT = 100  # lines
 _MOST_PASSAGES = 200  # of an index
 _LINK = re.compile(r"\[\[([^\[\]|#\n]{1,100})(?:[|#][^\[\]\n]*)?\]\]")
-_ENTRY = re.compile(r"\s*[-*+]\s+\[((?:\\.|[^\[\]\\\n])+)\]\(<?([^()<>\n]+?\.md)>?\)\s*(?:(?:[-–—:]+)\s*(.*?))?\s*")
+# Of a stripped line. Two neighbours that match the same would cost the square of its length.
+_ENTRY = re.compile(r"[-*+]\s+\[((?:\\.|[^\[\]\\\n])+)\]\(<?([^()<>\n]+?\.md)>?\)\s*"
+                    r"(?:[-–—:]+(.*))?")
 _PRIVATE = re.compile(r"<private>.*?(?:</private>|\Z)", re.DOTALL | re.IGNORECASE)
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*")
+_HEADING = re.compile(r"(#{1,6})\s+(.*)")
 
 _BLOCKED = re.compile(r"\b(?:blocked|blocker|blocking|waiting (?:for|on)|cannot proceed)\b", re.IGNORECASE)
 _DECIDED = re.compile(r"\b(?:decided|decision|chose|chosen|agreed|instead of|rather than|rejected|we (?:use|will use)|must|driven by|because of)\b", re.IGNORECASE)
@@ -99,10 +101,10 @@ def read(file: str, text: str, entry: tuple[str, str] = ("", "")) -> Topic:
     body = _PRIVATE.sub("", body).strip("\n")
     front.setdefault("description", "")
     front["description"] = _line(_PRIVATE.sub("", front["description"])) or entry[1]
-    heading = _HEADING.fullmatch(body.partition("\n")[0])
+    heading = _heading(body.partition("\n")[0])
     if front.get("name", "").startswith(PREFIX):  # an edited file of ours: its name is no title
         front["name"] = front["description"]
-    title = entry[0] or (heading[2] if heading else "") or _line(front.get("title", "")) or _spoken(front.get("name", "")) or front["description"] or _spoken(file[:-3])
+    title = entry[0] or heading or _line(front.get("title", "")) or _spoken(front.get("name", "")) or front["description"] or _spoken(file[:-3])
     if not body.strip():
         body = front["description"]
     return Topic(file, _cut(title), body, front)
@@ -115,14 +117,14 @@ def read_index(text: str) -> tuple[dict[str, tuple[str, str]], list[Topic]]:
     entries: dict[str, tuple[str, str]] = {}
     passages: list[tuple[str, list[str]]] = [("", [])]
     for line in text.split("\n"):
-        entry = _ENTRY.fullmatch(line)
+        entry = _ENTRY.fullmatch(line.strip())
         if entry and "://" not in entry[2]:
             name = unquote(entry[2]).removeprefix("./")
             entries.setdefault(name, (_cut(_line(entry[1].replace("\\", ""))), _cut(_line(entry[3] or ""))))
             continue
-        heading = _HEADING.fullmatch(line)
-        if heading:
-            passages.append((heading[2], []))
+        heading = _heading(line)
+        if heading is not None:
+            passages.append((heading, []))
         else:
             passages[-1][1].append(line)
     topics: list[Topic] = []
@@ -192,6 +194,12 @@ def _front(lines: list[str]) -> dict[str, str]:
         elif value:
             found.setdefault(name, _bare(value))
     return found
+
+
+def _heading(line: str) -> str | None:
+    """The words of a heading, None for another line."""
+    found = _HEADING.fullmatch(line)
+    return found[2].rstrip().rstrip("#").rstrip() if found else None
 
 
 def _bare(value: str) -> str:

@@ -37,8 +37,12 @@ _ONLY_HERE = {"rejected": "dead-end", "remember": "learning"}
 _TRAILER = re.compile(rf"^({'|'.join(_ONLY_HERE)})[ \t]*:[ \t]*(\S.*)$", re.IGNORECASE)
 _ANY_TRAILER = re.compile(r"^[A-Z][A-Za-z]*(?:-[A-Za-z]+)*: \S|^\(cherry picked from commit [0-9a-f]{7,64}\)$")
 # What programs write under a message that they had a part in.
-_GENERATOR = re.compile(r"^\W*(?:(?:generated|created|made|written|authored|assisted|powered) (?:with|by|using)|co-?authored-by:|amp-thread|claude-session:).*\b(?:claude|anthropic|copilot|cursor|codex|openai|gemini|chatgpt|gpt|aider|devin|windsurf|jules|amp|ai|llm|bot)\b.*$",
-                        re.IGNORECASE | re.MULTILINE)
+# Within a line: what goes on to the next one would be tried at each, 54 s for 40 KB of fences.
+_GENERATOR = re.compile(
+    r"^[^\w\n]*(?:(?:generated|created|made|written|authored|assisted|powered) (?:with|by|using)"
+    r"|co-?authored-by:|amp-thread|claude-session:).*\b(?:claude|anthropic|copilot|cursor|codex"
+    r"|openai|gemini|chatgpt|gpt|aider|devin|windsurf|jules|amp|ai|llm|bot)\b.*$",
+    re.IGNORECASE | re.MULTILINE)
 _WRAPPED = 50  # characters after which a line may have been broken
 _SQUASHED = ("fixup! ", "squash! ", "amend! ")
 _REVERTS = re.compile(r"^This reverts commit ([0-9a-f]{7,64})\b", re.MULTILINE)
