@@ -20,7 +20,7 @@ from .core.errors import GitFailed, MemError, UsageError
 from .core.fold import Tombstones
 from .engine import cache, check, guard, index
 from .erasure import graves, purge
-from .git import config
+from .git import config, memfile
 from .hooks import githooks
 from .models import chosen, llamaproc, registry
 from .signing import trust
@@ -77,6 +77,7 @@ def examine(store: Store) -> list[Finding]:
 
     for key, value, why in setup.missing(store):
         out.append(Finding(WARN, f"{key} lacks '{value}': {why}", "run `git mem init`", set_up))
+    out += _files(store)
     out += _programs()
     out += _hooks(store)
     out += _agents(store)
@@ -107,6 +108,26 @@ def _derived(store: Store) -> list[Finding]:
     if os.path.exists(cache.path_of(store.repo.mem_dir)) and not any(f.level == BAD for f in of_cache):
         out += _anchors(store)
     return out
+
+
+def _files(store: Store) -> list[Finding]:
+    """What others may read or have planted in the directory of the cache."""
+    common_dir = store.repo.common_dir
+    found = list(memfile.odd(common_dir))
+    if not found:
+        return []
+
+    def close() -> str:
+        memfile.mend(common_dir)
+        return f"'{store.repo.mem_dir}' is ours alone"
+
+    path, why = found[0]
+    rest = f", and {len(found) - 1} more like it" if len(found) > 1 else ""
+    if store.repo.mem_dir == memfile.NOWHERE:
+        return [Finding(WARN, f"'{path}' {why}: answers come without a cache", "move it away")]
+    if store.repo.git.text("config", "--type=bool", "core.fileMode", ok=(0, 1)) == "false":
+        return []  # a file system without modes
+    return [Finding(WARN, f"'{path}' {why}{rest}", f"the next worker mends it; {_REPAIRS}", close)]
 
 
 def _programs() -> list[Finding]:

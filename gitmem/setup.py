@@ -12,7 +12,7 @@ import shutil
 
 from .core.errors import MemError
 from .engine import guard
-from .git import changes
+from .git import changes, memfile
 from .hooks import githooks, spool
 from .store import Store
 
@@ -71,7 +71,7 @@ def init(store: Store) -> list[str]:
         raise MemError(f"a ref '{blocked(store)}' stands where memories are to be stored", hint="choose another namespace, for example `git config mem.ref memory`")
     added = missing(store)
     changes.add(repo, "init", [(key, value) for key, value, _ in added])
-    os.makedirs(repo.mem_dir, mode=0o700, exist_ok=True)
+    memfile.make(repo.common_dir)
     return [f"{key} = {value}  ({why})" for key, value, why in added]
 
 

@@ -27,7 +27,7 @@ from .agents import facts, receipts, takein, writeback
 from .anchors import reanchor
 from .capture import harvest, sources
 from .engine import check, guard
-from .git import layout
+from .git import layout, memfile
 from .graph import graphing
 from .hooks import announce, githooks, spool
 from .memory import proposals
@@ -47,7 +47,7 @@ _LOG_BOUND = 64 * 1024
 
 def run(common_dir: str, environ: Mapping[str, str], linger: float = _LINGER, wait: float = 0.0) -> None:
     """Works off the spool of a repository; returns where another worker is at it for `wait` seconds, or where the cache directory is gone. Raises nothing."""
-    mem_dir = os.path.join(common_dir, "mem")
+    mem_dir = memfile.directory(common_dir)
     if layout.tree_around(common_dir) and not environ.get("GIT_DIR"):
         return  # a bare repository that a commit may have brought
     try:
@@ -62,6 +62,7 @@ def _run(common_dir: str, mem_dir: str, environ: Mapping[str, str], linger: floa
         with guard.locked(spool.lock(mem_dir), wait) as held:
             if not held:
                 return
+            memfile.mend(common_dir)
             spool.claim(mem_dir, os.getpid())
             try:
                 place = home(common_dir)
@@ -249,8 +250,9 @@ def _check(store: Store) -> None:
             return
     except FileNotFoundError:
         pass
-    with open(stamp, "wb"):  # before the check: one that is killed is not repeated with every commit
-        pass
+    # Before the check: one that is killed is not repeated with every commit.
+    os.close(memfile.opened(stamp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
+    os.utime(stamp)
     try:
         wrong, _ = store.with_cache(lambda cache: check.check_all(cache, store.table) if cache.how == "file" else "")
     except check.Busy:
@@ -312,7 +314,8 @@ def _log(mem_dir: str, text: str) -> None:
     except OSError:
         old = False
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if old else os.O_APPEND), 0o600)
+        how = os.O_TRUNC if old else os.O_APPEND
+        fd = memfile.opened(path, os.O_WRONLY | os.O_CREAT | how)
         with open(fd, "a", encoding="utf-8", errors="replace") as f:
             f.write(time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime()) + " ".join(text.split()) + "\n")
     except OSError:
@@ -322,7 +325,6 @@ def _log(mem_dir: str, text: str) -> None:
 def failures(mem_dir: str) -> list[str]:
     """The lines of the log, oldest first."""
     try:
-        with open(os.path.join(mem_dir, LOG), encoding="utf-8", errors="replace") as f:
-            return f.read().splitlines()
+        return memfile.read(os.path.join(mem_dir, LOG)).decode("utf-8", "replace").splitlines()
     except OSError:
         return []

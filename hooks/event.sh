@@ -35,6 +35,11 @@ if [ ! -d "$mem" ]; then
     [ -n "$(git for-each-ref --count=1 @REFS@)" ] || exit
     mkdir -m 700 "$mem" || exit
 fi
+# Not through a link, and no waiting for a named pipe: somebody may have put it there.
+[ ! -h "$mem" ] || exit
+for file in "$mem/spool" "$mem/worker.pid"; do
+    if [ -h "$file" ] || { [ -e "$file" ] && [ ! -f "$file" ]; }; then rm -f "$file" || exit; fi
+done
 
 umask 077
 {

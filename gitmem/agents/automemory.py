@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 import time
 
+from ..git import memfile
 from ..git.worktree_file import inside
 
 TYPE_CHECKING = False
@@ -92,7 +93,7 @@ def event(git_dir: str, top: str, environ: Mapping[str, str]) -> bytes:
 
 def look(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) -> Sight:
     """Where the auto memory of a repository is and whether it changed. Costs a `stat` for each file; settings are read if they changed."""
-    kept = _kept(os.path.join(common_dir, "mem"))
+    kept = _kept(memfile.directory(common_dir))
     files = settings_files(git_dir, common_dir, top, environ)
     # Files that are not there do not count: sessions that start in other subdirectories would look for others.
     key = _line("git mem 1", default(git_dir, common_dir, top, environ), _home(environ), *[_line(origin, path, seen) for origin, path in files if (seen := _seen(path))])
@@ -112,20 +113,10 @@ def look(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) ->
 
 def keep(mem_dir: str, sight: Sight) -> None:
     """Notes that everything `sight` saw has been read; where that cannot be written, it is read once more."""
-    path = os.path.join(mem_dir, STAMP)
-    temporary = f"{path}.{os.getpid()}"
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
-        try:
-            os.write(fd, sight.stamp)
-        finally:
-            os.close(fd)
-        os.replace(temporary, path)
+        memfile.write(os.path.join(mem_dir, STAMP), sight.stamp)
     except OSError:
-        try:
-            os.unlink(temporary)
-        except OSError:
-            pass
+        pass
 
 
 # The client's rules
@@ -249,8 +240,7 @@ def unpacked(line: bytes) -> str:
 
 def _kept(mem_dir: str) -> list[bytes]:
     try:
-        with open(os.path.join(mem_dir, STAMP), "rb") as f:
-            return f.read().split(b"\n")
+        return memfile.read(os.path.join(mem_dir, STAMP)).split(b"\n")
     except OSError:
         return []
 

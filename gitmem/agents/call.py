@@ -15,6 +15,7 @@ import _thread
 import os
 import time
 
+from ..git import memfile
 from ..hooks import spool
 from . import failures, protocol, session
 
@@ -177,7 +178,7 @@ class Call:
 def _above(cwd: str) -> str:
     """`.git/mem` above a directory, where it is there: the best guess while nobody has said which repository this is."""
     while cwd and cwd != os.path.dirname(cwd):
-        mem_dir = os.path.join(cwd, ".git", "mem")
+        mem_dir = memfile.directory(os.path.join(cwd, ".git"))
         if os.path.isdir(mem_dir):
             return mem_dir
         cwd = os.path.dirname(cwd)

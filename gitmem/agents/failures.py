@@ -18,6 +18,8 @@ from __future__ import annotations
 import os
 import time
 
+from ..git import memfile
+
 LOG = "hooks.log"
 MOST = 32 * 1024  # bytes
 _LONGEST = 200  # characters of what went wrong
@@ -56,7 +58,7 @@ def where(error: BaseException) -> str:
 def _append(mem_dir: str, line: bytes) -> bool:
     path = os.path.join(mem_dir, LOG)
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        fd = memfile.opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             os.write(fd, line)
             size = os.fstat(fd).st_size
@@ -80,8 +82,8 @@ def _turn(mem_dir: str, path: str) -> None:
 
 def _lines(path: str) -> list[str]:
     try:
-        with open(path, encoding="ascii", errors="replace") as f:
-            return [line for line in f.read(4 * MOST).split("\n") if line]
+        content = memfile.read(path, 4 * MOST).decode("ascii", "replace")
+        return [line for line in content.split("\n") if line]
     except OSError:
         return []
 

@@ -18,6 +18,7 @@ import os
 import time
 
 from ..core.digest import sha256
+from ..git import memfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def read(mem_dir: str, session: str | None) -> dict[str, list[str]]:
 def entries(path: str) -> list[Entry]:
     """The lines of a file, in their order; torn and foreign ones are skipped. Empty where there is no file."""
     try:
-        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        fd = memfile.opened(path)
     except OSError:
         return []
     try:
@@ -122,7 +123,7 @@ def mark(path: str, entry: Entry) -> bool:
 def settled(path: str) -> bool:
     """Whether nothing is pending, as far as the end of the file tells: the last line is a mark, and it names the last line that is none."""
     try:
-        with open(path, "rb") as f:
+        with open(memfile.opened(path), "rb") as f:
             f.seek(-min(os.fstat(f.fileno()).st_size, _TAIL), os.SEEK_END)
             lines = f.read().split(b"\n")
     except OSError:
@@ -211,17 +212,17 @@ def _plain(value: str) -> str:
 
 def _append(mem_dir: str, path: str, first: bytes, line: bytes, most: int) -> bool:
     """One write. `first` stands before it in a new file (in two, where two hooks are the first). Nothing where `mem_dir` is missing."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
     try:
         for _ in range(5):
             try:
-                fd = os.open(path, flags, 0o600)
+                fd = memfile.opened(path, flags)
             except FileNotFoundError:
                 try:
                     os.mkdir(os.path.join(mem_dir, DIR), 0o700)
                 except FileExistsError:
                     pass  # another hook was first
-                fd = os.open(path, flags, 0o600)
+                fd = memfile.opened(path, flags)
             try:
                 here = os.fstat(fd)
                 if here.st_size + len(line) > most:

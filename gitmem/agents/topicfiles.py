@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 
 from ..core.errors import MemError
 from ..core.record import Record
-from ..git import changes
+from ..git import changes, memfile
 from ..store import Store
 from . import topic
 from .automemory import STAMP, packed, unpacked
@@ -175,7 +175,9 @@ def wipe(store: Store, ids: Iterable[str], records: Iterable[Record]) -> tuple[l
 
 def _read_from(store: Store) -> list[str]:
     """The directory that was last taken in, as `automemory` notes it."""
-    lines = changes.read(os.path.join(store.repo.mem_dir, STAMP)).split(b"\n")
+    lines: list[bytes] = []
+    with contextlib.suppress(OSError):
+        lines = memfile.read(os.path.join(store.repo.mem_dir, STAMP)).split(b"\n")
     return [unpacked(lines[2])] if len(lines) > 2 and lines[2] else []
 
 

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from ..core.digest import sha256
 from ..core.errors import MemError
 from ..core.record import Record
+from ..git import memfile
 
 _FILE = "closed"
 _COMMIT, _SESSION = "commit:", "session:"
@@ -46,8 +47,8 @@ def close(mem_dir: str, records: Iterable[Record]) -> None:
     if not lines:
         return
     try:
-        os.makedirs(mem_dir, exist_ok=True)
-        fd = os.open(os.path.join(mem_dir, _FILE), os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        os.makedirs(mem_dir, mode=0o700, exist_ok=True)
+        fd = memfile.opened(os.path.join(mem_dir, _FILE), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         with open(fd, "a", encoding="ascii") as f:
             f.write("\n" + "".join(lines))  # whatever a crash left of the line before
             f.flush()
@@ -62,10 +63,11 @@ class Closed:
     def __init__(self, mem_dir: str) -> None:
         self._marks: list[tuple[str, str]] = []
         try:
-            with open(os.path.join(mem_dir, _FILE), encoding="ascii", errors="replace") as f:
-                self._marks = [(words[0], words[1]) for line in f if len(words := line.split()) == 2]
+            content = memfile.read(os.path.join(mem_dir, _FILE)).decode("ascii", "replace")
         except OSError:
-            pass
+            return
+        rows = map(str.split, content.splitlines())
+        self._marks = [(words[0], words[1]) for words in rows if len(words) == 2]
 
     def has(self, name: str) -> bool:
         """Whether an `origin` is closed."""

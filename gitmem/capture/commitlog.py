@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ..core.errors import GitFailed
+from ..git import memfile
 from ..git.gitcmd import NO_FETCH, Git
 from . import markers, strip
 from .sources import COMMIT, Candidate
@@ -81,8 +82,7 @@ class Commit:
 def seen(mem_dir: str) -> list[str]:
     """The commits up to which commits were looked at, one for each worktree; none where nobody knows."""
     try:
-        with open(os.path.join(mem_dir, SEEN), encoding="ascii") as f:
-            found = f.read(20_000).split()
+        found = memfile.read(os.path.join(mem_dir, SEEN), 20_000).decode("ascii").split()
     except (OSError, ValueError):
         return []
     return [id for id in found if len(id) in (40, 64) and all(c in "0123456789abcdef" for c in id)]
@@ -94,16 +94,14 @@ def keep_seen(mem_dir: str, heads: list[str]) -> None:
 
 
 def _write(path: str, lines: list[str]) -> None:
-    with open(os.open(f"{path}.{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as f:
-        f.write("\n".join(lines) + "\n")
-    os.replace(f"{path}.{os.getpid()}", path)
+    memfile.write(path, ("\n".join(lines) + "\n").encode("ascii"))
 
 
 def failed(mem_dir: str) -> dict[str, int]:
     """{commit: how often what it says could not be kept}."""
     try:
-        with open(os.path.join(mem_dir, FAILED), encoding="ascii") as f:
-            rows = [line.split() for line in f.read(200_000).split("\n")]
+        content = memfile.read(os.path.join(mem_dir, FAILED), 200_000).decode("ascii")
+        rows = [line.split() for line in content.split("\n")]
     except (OSError, ValueError):
         return {}
     return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}

@@ -15,6 +15,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ..core.errors import MemError
+from ..git import memfile
 from ..hooks import announce
 from ..models import chosen, llamaproc
 from ..store import Store
@@ -97,7 +98,7 @@ def _tell_hooks(store: Store, ready: bool) -> None:
     """Whether there is a language model: without one no hook leaves what a tool did to a file."""
     path = os.path.join(store.repo.mem_dir, sources.READY)
     if ready and store.settings["capture"] == ALL:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+        os.close(memfile.opened(path, os.O_WRONLY | os.O_CREAT))
     elif os.path.lexists(path):
         os.unlink(path)
 

@@ -24,6 +24,7 @@ import time
 import zlib
 
 from ..core.record import object_id
+from ..git import memfile
 from . import guard
 from .guard import Damaged as Damaged
 from .guard import Moved as Moved
@@ -281,6 +282,11 @@ def open_cache(mem_dir: str, *, create: bool = True, wait: float = 30.0) -> Cach
     """
     path = path_of(mem_dir)
     end = time.monotonic() + wait
+    try:
+        for suffix in ("", "-wal", "-shm"):  # SQLite opens them by name
+            memfile.clear(path + suffix)
+    except OSError:
+        return open_in_memory()
     for attempt in range(_ATTEMPTS):
         if attempt >= _ATTEMPTS // 4 and time.monotonic() > end:
             break

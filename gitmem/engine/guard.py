@@ -24,6 +24,8 @@ import struct
 import time
 import zlib
 
+from ..git import memfile
+
 try:
     import fcntl
 except ImportError:  # Windows: SQLite's own locks remain
@@ -66,7 +68,7 @@ class locked:
     def __enter__(self) -> bool:
         while True:
             try:
-                self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600) if fcntl else -1
+                self._fd = memfile.opened(self._path, os.O_RDWR | os.O_CREAT) if fcntl else -1
             except OSError:
                 self._fd = -1
             if self._fd < 0:
@@ -108,9 +110,7 @@ def _stamp(path: str) -> tuple[int, int, int, int]:
 def unchanged(path: str) -> bool:
     """Whether the cache file is as we left it, by its stamp."""
     try:
-        with open(path + ".sums", "rb") as f:
-            head = f.read(_HEAD.size)
-        found = _HEAD.unpack(head)
+        found = _HEAD.unpack(memfile.read(path + ".sums", _HEAD.size))
         return found[0] == _MAGIC and found[2:6] == _stamp(path)
     except (OSError, struct.error):
         return False
@@ -119,8 +119,7 @@ def unchanged(path: str) -> bool:
 def _read(path: str) -> tuple[int, memoryview] | None:
     """(page size, sums) as stored, None where they are absent or damaged themselves. In the machine's own order of bytes: on another one no page is right."""
     try:
-        with open(path + ".sums", "rb") as f:
-            raw = f.read()
+        raw = memfile.read(path + ".sums")
         magic, page, *_, crc = _HEAD.unpack_from(raw)
     except (OSError, struct.error):
         return None
@@ -140,7 +139,7 @@ def _write(path: str, page: int, sums: memoryview, fresh: dict[int, int], count:
     start = _MAGIC + struct.pack("<Q", page)
     temporary = f"{path}.sums.{os.getpid()}"
     try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as f:
+        with os.fdopen(memfile.opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as f:
             f.write(_HEAD.pack(_MAGIC, page, *_stamp(path), zlib.crc32(body, zlib.crc32(start))) + body)
         _still(path, of)
         os.replace(temporary, path + ".sums")
@@ -161,7 +160,7 @@ def log_pages(path: str, page: int) -> set[int]:
     """Numbers of the pages that the write-ahead log holds; may name too many, never too few."""
     out: set[int] = set()
     try:
-        fd = os.open(path + "-wal", os.O_RDONLY)
+        fd = memfile.opened(path + "-wal")
     except OSError:
         return out
     try:
@@ -223,7 +222,7 @@ class _reading:
         entry = _open.get(inode(self._path))
         if entry and len(entry) > 1:
             return entry[1]
-        self._fd = os.open(self._path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        self._fd = memfile.opened(self._path)
         return self._fd
 
     def __exit__(self, *_: object) -> None:

@@ -18,6 +18,7 @@ from ..core import record
 from ..core.errors import GitFailed
 from ..core.fold import Tombstones
 from ..core.record import Record
+from ..git import memfile
 from ..store import Store
 from ..truth.history import Commit
 from ..truth.notes import Notes
@@ -59,7 +60,7 @@ def _digest(graves: Tombstones) -> str:
 
 
 def forget(store: Store) -> None:
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         os.unlink(_state_path(store))
 
 
@@ -67,10 +68,8 @@ def remember(store: Store, graves: Tombstones) -> None:
     refs = {ref: [notes.tip(), notes.reflog_size()] for ref, notes in ours(store).items()}
     with contextlib.suppress(OSError):
         os.makedirs(store.repo.mem_dir, mode=0o700, exist_ok=True)
-        temporary = f"{_state_path(store)}.{os.getpid()}"
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as f:
-            json.dump({"graves": _digest(graves), "refs": refs}, f)
-        os.replace(temporary, _state_path(store))
+        state = {"graves": _digest(graves), "refs": refs}
+        memfile.write(_state_path(store), json.dumps(state).encode())
 
 
 def settled(store: Store, graves: Tombstones, note: bool = True) -> bool:
@@ -81,8 +80,8 @@ def settled(store: Store, graves: Tombstones, note: bool = True) -> bool:
     if not graves:
         return True
     state: dict[str, Any] = {}
-    with contextlib.suppress(OSError, ValueError), open(_state_path(store), encoding="utf-8") as f:
-        state = json.load(f)
+    with contextlib.suppress(OSError, ValueError):
+        state = json.loads(memfile.read(_state_path(store)))
     refs = state.get("refs", {}) if state.get("graves") == _digest(graves) else {}
     if not refs and _has_local_remote(store):
         return False

@@ -18,6 +18,7 @@ from ..core.fold import Tombstones
 from ..core.record import Record, parse
 from ..engine import cache as cache_file
 from ..engine import guard
+from ..git import memfile
 from ..store import Store
 
 TYPE_CHECKING = False
@@ -115,8 +116,7 @@ def files(mem_dir: str, words: list[bytes], doom: Callable[[bytes], bool]) -> li
             if _FAMILY.match(name) or os.path.islink(path):
                 continue
             with contextlib.suppress(FileNotFoundError):
-                with open(path, "rb") as f:
-                    lines = f.read().split(b"\n")
+                lines = memfile.read(path).split(b"\n")
                 kept = [line for line in lines if not goes(line)]
                 if len(kept) < len(lines):
                     _replace(path, b"\n".join(kept))
@@ -125,10 +125,9 @@ def files(mem_dir: str, words: list[bytes], doom: Callable[[bytes], bool]) -> li
 
 
 def _replace(path: str, content: bytes) -> None:
-    """Under the file's own mode; whoever appended to the old one sees by its inode that it must do so again (`spool.append`)."""
+    """Whoever appended to the old one sees by its inode that it must do so again (`spool.append`)."""
     temporary = f"{path}.{os.getpid()}.new"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    fd = memfile.opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     with os.fdopen(fd, "wb") as f:
-        os.chmod(temporary, os.stat(path).st_mode & 0o777)
         f.write(content)
     os.replace(temporary, path)

@@ -16,6 +16,7 @@ import stat
 from typing import Any
 
 from ..core.errors import GitFailed, MemError
+from . import memfile
 from .layout import Repo
 
 _STATE = "install.json"
@@ -32,9 +33,9 @@ def add(repo: Repo, step: str, entries: list[tuple[str, str]]) -> None:
         return
     path = _config(repo)
     before = read(path)
+    memfile.make(repo.common_dir)
     for key, value in entries:
         repo.git.run("config", "--local", "--add", key, value)
-    os.makedirs(repo.mem_dir, mode=0o700, exist_ok=True)
     done = {"step": step, "before": base64.b64encode(before).decode(), "after": _digest(read(path)), "entries": entries}
     _keep(repo, [*_steps(repo), done])
 
@@ -65,11 +66,11 @@ def undo(repo: Repo, names: set[str], fallback: list[tuple[str, str]]) -> list[s
 
 def _steps(repo: Repo) -> list[dict[str, Any]]:
     try:
-        state = json.loads(read(os.path.join(repo.mem_dir, _STATE)))
+        state = json.loads(memfile.read(os.path.join(repo.mem_dir, _STATE)))
         steps = state["steps"]
         # All or nothing: a file that is not as we write it says nothing.
         return [step for step in steps if all(isinstance(step[k], str) for k in ("step", "before", "after")) and all(len(e) == 2 for e in step["entries"])]
-    except (ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError):
         return []
 
 
@@ -77,8 +78,8 @@ def _keep(repo: Repo, steps: list[dict[str, Any]]) -> None:
     path = os.path.join(repo.mem_dir, _STATE)
     try:
         if steps:
-            replace(path, json.dumps({"steps": steps}).encode())
-        elif os.path.exists(path):
+            memfile.write(path, json.dumps({"steps": steps}).encode(), sync=True)
+        elif os.path.lexists(path):
             os.unlink(path)
     except OSError as e:
         raise MemError(f"what was added to git's configuration cannot be noted in '{path}': {e.strerror}") from e

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ..core.errors import GitFailed
+from . import memfile
 from .gitcmd import Git
 from .layout import Repo
 
@@ -56,6 +57,7 @@ def keep(repo: Repo, seen: int) -> bool:
         _, whole = process.limited(LIMIT, "commit-graph", "write", "--reachable", "--no-progress", "--object-dir", _directory(repo))
         if whole:
             _write_note(repo, seen)
+        memfile.mend(repo.common_dir)  # git makes it readable for all
         return whole
     except OSError:
         return False  # no place to write: walks take longer
@@ -84,15 +86,13 @@ def _noted(repo: Repo) -> int:
 def _read_note(repo: Repo) -> list[int]:
     """[how many commits were looked at when it was made, and its size, times and inode as they were when it was found whole]."""
     try:
-        with open(_note(repo), encoding="ascii") as f:
-            return [int(word) for word in f.read().split()]
+        return [int(word) for word in memfile.read(_note(repo)).split()]
     except (OSError, ValueError):
         return []
 
 
 def _write_note(repo: Repo, seen: int, stamp: Sequence[int] = ()) -> None:
-    with open(_note(repo), "w", encoding="ascii") as f:
-        f.write(" ".join(map(str, (seen, *stamp))))
+    memfile.write(_note(repo), " ".join(map(str, (seen, *stamp))).encode())
 
 
 def _told(git: Git, repo: Repo) -> dict[str, str]:
@@ -109,7 +109,7 @@ def _whole(repo: Repo) -> bool:
     """Whether the file ends with the digest of what is before, or is the one that did: git itself does not look."""
     note, size = _read_note(repo), repo.hex_len // 2
     try:
-        with open(_file(repo), "rb") as f:
+        with open(memfile.opened(_file(repo)), "rb") as f:
             found = os.fstat(f.fileno())
             stamp = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]  # its own time can be put back
             if note[1:] == stamp:

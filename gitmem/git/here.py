@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 
 from ..core.record import clean
-from . import config, kept
+from . import config, kept, memfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Here:
                  settings: config.Config, initialised: bool) -> None:
         self.git_dir = git_dir
         self.common_dir = common_dir
-        self.mem_dir = os.path.join(common_dir, "mem")
+        self.mem_dir = memfile.directory(common_dir)
         self.top = top
         self.bare = bare
         self.head = head
@@ -104,7 +104,7 @@ def look(cwd: str, environ: Mapping[str, str]) -> Here | None:
 
 
 def _read(git_dir: str, common_dir: str, top: str, linked: bool, environ: Mapping[str, str]) -> Here:
-    mem_dir = os.path.join(common_dir, "mem")
+    mem_dir = memfile.directory(common_dir)
     text = _text(os.path.join(git_dir, "HEAD"))
     if os.path.isdir(os.path.join(common_dir, "reftable")):
         raise Unsure("refs are in a reftable")

@@ -14,7 +14,7 @@ import os
 
 from ..core import fastjson
 from ..core.digest import sha256
-from . import config
+from . import config, memfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,9 +52,7 @@ def _stamp(file: str) -> Stamp:
 def load(name: str, head: str) -> dict[str, Any] | None:
     """What `read` has kept under a name, for a repository with this HEAD; None where it is not there, damaged or no longer true."""
     try:
-        with open(name, "rb") as f:
-            content = f.read()
-        known: dict[str, Any] = fastjson.loads(content)
+        known: dict[str, Any] = fastjson.loads(memfile.read(name))
         since = os.stat(name).st_mtime
         if known["form"] != _FORM or (known["head"] and known["head"] != head.strip()) or not all(isinstance(known[k], dict) for k in ("core", "git", "policy")) or not isinstance(known["own"], list):
             return None
@@ -117,18 +115,11 @@ def read(repo: Repo, environ: Mapping[str, str], keep: bool = True) -> dict[str,
 
 
 def _keep(name: str, known: dict[str, Any]) -> None:
-    temporary = f"{name}.{os.getpid()}"
     try:
-        content = fastjson.encoder(ensure_ascii=True)(known).encode("ascii")
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as f:
-            f.write(content)
-        os.replace(temporary, name)
+        memfile.write(name, fastjson.encoder(ensure_ascii=True)(known).encode("ascii"))
         mem_dir = os.path.dirname(name)
         names = [os.path.join(mem_dir, name) for name in os.listdir(mem_dir) if name.startswith("settings-")]
         for old in sorted(names, key=os.path.getmtime)[: max(0, len(names) - _KEPT)]:
             os.unlink(old)
-    except (OSError, ValueError):  # nobody can write here: git is asked again
-        try:
-            os.unlink(temporary)
-        except OSError:
-            pass
+    except (OSError, ValueError):
+        pass  # nobody can write here: git is asked again

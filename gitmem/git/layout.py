@@ -17,6 +17,7 @@ import os
 
 from ..core.errors import GitFailed, MemError, NotARepository
 from ..core.record import clean
+from . import memfile
 from .gitcmd import Git
 
 HEADS = 8  # worktrees that are served before anybody asks
@@ -35,7 +36,7 @@ class Repo:
         self.top = top  # of the working tree, "" in a bare repository
         self.own = own  # whether it is the user's: only then its configuration may name programs
         self.hex_len = 64 if hash_name == "sha256" else 40
-        self.mem_dir = os.path.join(common_dir, "mem")
+        self.mem_dir = memfile.directory(common_dir)
 
     def head(self) -> str:
         """The commit HEAD points to, "" while there is none."""

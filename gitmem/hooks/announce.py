@@ -16,6 +16,8 @@ from __future__ import annotations
 import os
 import time
 
+from ..git import memfile
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,8 +69,7 @@ def message(mem_dir: str) -> str:
             if not waiting:
                 return ""
             os.rename(now, telling)
-        with open(telling, "rb") as f:
-            lines = f.read(_MOST).split(b"\n")
+        lines = memfile.read(telling, _MOST).split(b"\n")
     except OSError:
         return ""
     ids: dict[bytes, dict[str, None]] = {STORED: {}, SUGGESTED: {}, PROPOSED: {}}
@@ -101,7 +102,7 @@ def _words(stored: list[str], suggested: int, proposed: int) -> str:
 
 def _append(path: str, data: bytes) -> None:
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        fd = memfile.opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     except OSError:
         return
     try:

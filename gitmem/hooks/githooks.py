@@ -27,7 +27,7 @@ import shutil
 import sys
 
 from ..core.errors import MemError
-from ..git import changes
+from ..git import changes, memfile
 from ..git.layout import Repo
 from ..store import Store
 from . import hooklines
@@ -70,7 +70,7 @@ def install(store: Store, pre_push: bool = False) -> list[str]:
 def _install(store: Store, pre_push: bool) -> list[str]:
     repo = store.repo
     names = [*EVENTS, PRE_PUSH] if pre_push or PRE_PUSH in survey(store).placed else list(EVENTS)
-    os.makedirs(repo.mem_dir, mode=0o700, exist_ok=True)
+    memfile.make(repo.common_dir)
     ours, hooks = _own(repo), os.path.join(repo.common_dir, "hooks")
     os.makedirs(ours, exist_ok=True)
     former = _former(repo)

@@ -20,6 +20,8 @@ import os
 import sys
 import time
 
+from ..git import memfile
+
 try:
     import fcntl
 except ImportError:  # Windows
@@ -53,7 +55,7 @@ def append(mem_dir: str, line: bytes) -> None:
         raise ValueError("an event is one line of at most a megabyte")
     path = os.path.join(mem_dir, _NOW)
     while True:
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        fd = memfile.opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             # The first newline ends what a full disk may have torn.
             _whole(os.write(fd, b"\n" + line + b"\n"), len(line) + 2)
@@ -121,7 +123,7 @@ BEHIND = b'{"event":"behind"}'  # the cache lacks something: whatever follows an
 def ask(common_dir: str, line: bytes = BEHIND) -> bool:
     """Leaves an event and starts the worker, unless one is there; False where the event could not be stored. Nobody waits for its end."""
     try:
-        append(os.path.join(common_dir, "mem"), line)
+        append(memfile.directory(common_dir), line)
         wake(common_dir)
     except (OSError, ValueError):
         return False
@@ -133,11 +135,11 @@ def wake(common_dir: str) -> bool:
 
     Of several that find none, one starts it: an interpreter each would be worse than the work.
     """
-    mem_dir = os.path.join(common_dir, "mem")
+    mem_dir = memfile.directory(common_dir)
     if not asleep(mem_dir) or not hasattr(os, "posix_spawn"):
         return False
     try:
-        fd = os.open(os.path.join(mem_dir, "worker.start"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = memfile.opened(os.path.join(mem_dir, "worker.start"), os.O_WRONLY | os.O_CREAT)
     except OSError:
         return False
     try:
@@ -173,8 +175,7 @@ def asleep(mem_dir: str) -> bool:
     """
     path = os.path.join(mem_dir, _PID)
     try:
-        with open(path, "rb") as f:
-            os.kill(int(f.read(20)), 0)
+        os.kill(int(memfile.read(path, 20)), 0)
         return not -_SKEW <= time.time() - _mtime(path, 0.0) <= LIFETIME  # a clock that was set back would have it live for ever
     except (OSError, ValueError, OverflowError):
         return True
@@ -191,7 +192,7 @@ def claim(mem_dir: str, pid: int) -> None:
     if not pid:
         _unlink(path)
         return
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    fd = memfile.opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         os.write(fd, b"%d\n" % pid)
     finally:
@@ -203,7 +204,7 @@ def _read(path: str, handle: Callable[[list[bytes]], list[bytes] | None], lost: 
     renamed = time.monotonic()
     count = 0
     rest = b""
-    with open(path, "rb") as f:
+    with open(memfile.opened(path), "rb") as f:
         while True:
             *whole, rest = (rest + f.read()).split(b"\n")
             lines = [line for line in whole if line]
@@ -224,7 +225,7 @@ def _alone(path: str, handle: Callable[[list[bytes]], list[bytes] | None], dropp
 
     How far it came stands in the file itself, in bytes that are there already: a full disk has no others.
     """
-    with open(path, "r+b", buffering=0) as f:
+    with open(memfile.opened(path, os.O_RDWR), "r+b", buffering=0) as f:
         facts = os.fstat(f.fileno())
 
         def put(at: int, data: bytes) -> None:
@@ -267,7 +268,7 @@ def _keep(path: str, lines: list[bytes]) -> int:
         return len(lines)
     if lines:
         data = b"\n" + b"\n".join(lines) + b"\n"
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        fd = memfile.opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             before = os.fstat(fd).st_size
             try:
@@ -295,7 +296,7 @@ def _bound(mem_dir: str, size: int) -> None:
     if begun:
         _move(os.path.join(mem_dir, _NOW), os.path.join(mem_dir, _OLD))
         _unlink(since)
-    os.close(os.open(since, os.O_WRONLY | os.O_CREAT, 0o600))
+    os.close(memfile.opened(since, os.O_WRONLY | os.O_CREAT))
 
 
 def _move(source: str, target: str) -> bool:

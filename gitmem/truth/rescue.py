@@ -23,7 +23,7 @@ import os
 from ..core import record
 from ..core.errors import GitFailed
 from ..core.fold import Tombstones
-from ..git import reflock
+from ..git import memfile, reflock
 from . import notetree
 from .treeedit import TreeEdit
 
@@ -45,7 +45,7 @@ _NAMED = 1000  # objects that were away, looked for by each write
 
 
 def _path(common_dir: str, ref: str) -> str:
-    return os.path.join(common_dir, "mem", "recent-" + ref.removeprefix("refs/notes/").replace("/", "-"))
+    return os.path.join(memfile.directory(common_dir), "recent-" + ref.removeprefix("refs/notes/").replace("/", "-"))
 
 
 def writing(notes: Notes, items: list[Item], write: Callable[[list[Item], bool], T]) -> T:
@@ -68,8 +68,7 @@ def writing(notes: Notes, items: list[Item], write: Callable[[list[Item], bool],
 def _debts(path: str) -> list[str]:
     """Rows `<commit the ref was taken back from> <id of an object that was not here>...`."""
     try:
-        with open(path + ".due", encoding="ascii", errors="replace") as f:
-            return [row for row in f.read().split("\n") if row]
+        return [row for row in memfile.read(path + ".due").decode("ascii", "replace").split("\n") if row]
     except OSError:
         return []
 
@@ -80,12 +79,8 @@ def _write_debts(path: str, rows: list[str]) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path + ".due")
         return
-    fd = os.open(path + ".due.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "w", encoding="ascii", errors="replace") as f:
-        f.write("".join(row + "\n" for row in rows))
-        f.flush()
-        os.fsync(fd)
-    os.replace(path + ".due.new", path + ".due")
+    content = "".join(row + "\n" for row in rows).encode("ascii", "replace")
+    memfile.write(path + ".due", content, sync=True)
 
 
 def _keep(path: str, items: list[Item]) -> None:
@@ -94,7 +89,7 @@ def _keep(path: str, items: list[Item]) -> None:
     if not content or len(content) > _MOST:
         return
     with contextlib.suppress(OSError):
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fd = memfile.opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             if os.fstat(fd).st_size > _FULL:
                 os.ftruncate(fd, 0)
@@ -105,8 +100,7 @@ def _keep(path: str, items: list[Item]) -> None:
 
 def _kept(path: str) -> list[Item]:
     try:
-        with open(path, "rb") as f:
-            rows = [row.partition(b"\t") for row in f.read().split(b"\n")]
+        rows = [row.partition(b"\t") for row in memfile.read(path).split(b"\n")]
     except OSError:
         return []
     # A last line may be cut short, as by a full disk.
