@@ -198,15 +198,15 @@ def test_what_cannot_be_a_topic_is_named_and_stops_no_other(lab: Lab) -> None:
     reasons = {t["file"]: t["reason"] for t in said["topics"] if t["status"] == "refused"}
     assert said["stored"] == 3
     assert set(reasons) == {"secret.md", "large.md", "longer_than_a_memory.md", "binary.md", "latin.md", "garbage.md", "empty.md", "link.md", "folder.md", "pipe.md"}
-    assert "secret" in reasons["secret.md"] and reasons["link.md"] == "it is a link" and reasons["binary.md"] == "it is no text"
+    assert "secret" in reasons["secret.md"] and reasons["link.md"] == "it is a link" and reasons["binary.md"].startswith("holds a NUL byte at offset ")
     assert SECRET not in "".join(lab.lines(repo, "mem/private"))
 
 
-def test_one_broken_character_does_not_cost_a_topic(lab: Lab) -> None:
+def test_a_topic_with_a_broken_character_is_refused_with_its_place(lab: Lab) -> None:
     repo = lab.repo()
     (memory(lab, repo) / "latin.md").write_bytes(b"The caf\xe9 is where the team meets on Friday.\r\n")
-    assert lab.json(repo, "import", "claude")["stored"] == 1
-    assert "The caf\ufffd is" in lab.json(repo, "list")[0]["body"]
+    (topic,) = lab.json(repo, "import", "claude", rc=(1,))["topics"]
+    assert topic["reason"] == "is not UTF-8: byte 0xe9 at offset 7" and not lab.lines(repo, "mem/private")
 
 
 def test_a_file_name_that_is_no_text_is_bearable(lab: Lab) -> None:

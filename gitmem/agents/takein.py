@@ -177,18 +177,11 @@ def _open(directory: str, name: str, report: Report) -> tuple[str, str] | None:
                 written = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(facts.st_mtime))
     except OSError as e:
         reason = "it is a link" if os.path.islink(os.path.join(directory, name)) else f"it cannot be read: {e.strerror}"
-    if not reason and b"\0" in raw:
-        reason = "it is no text"
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = raw.decode("utf-8", "replace")
-        if not reason and text.count("\ufffd") * 10 > len(text):
-            reason = "it is no UTF-8 text"
+    reason = reason or record.no_text(raw)
     if reason:
         report.items.append(Outcome(_shown(name), REFUSED, reason=reason))
         return None
-    return text, written
+    return raw.decode("utf-8-sig"), written
 
 
 # Knowing

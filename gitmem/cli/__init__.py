@@ -10,7 +10,7 @@ import os
 
 import typer
 
-from .common import print_error
+from .common import check_arguments, print_error
 
 app = typer.Typer(name="git-mem", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
                   help="Memory for coding agents and the people beside them, kept in the repository's own git notes.",
@@ -71,6 +71,7 @@ def run(argv: list[str]) -> int:
     """Runs one command; returns its exit code. MemError passes through to the door's caller."""
     # Completion scripts are made for the executable's own name: with a space in it, bash would take over `git`.
     completing = "_GIT_MEM_COMPLETE" in os.environ or {"--install-completion", "--show-completion"}.intersection(argv)
+    check_arguments(argv)
     try:
         status = load(argv[0] if argv else "")(argv, prog_name="git-mem" if completing else "git mem", standalone_mode=False)
     except _ClickError as e:

@@ -24,7 +24,7 @@ from ..memory import listing, proposals, transfer
 from ..models import llamavec
 from ..store import Store
 from . import app
-from .common import chosen_vectors, opened, read_stdin, refused, write, write_json
+from .common import chosen_vectors, opened, read_file, refused, write, write_json
 
 _Json = typer.Option(False, "--json", help="Print JSON.")
 
@@ -277,15 +277,7 @@ def import_command(
             if file == "git-log":
                 return import_log(store, where, "team" if team else "private", dry_run, as_json)
             return import_adr(store, where, "private" if private else "team" if team else "", allow_secret, dry_run, as_json)
-        try:
-            if file == "-":
-                text = read_stdin()
-            else:
-                with open(file, encoding="utf-8", errors="replace") as f:
-                    text = f.read()
-        except OSError as e:
-            raise MemError(f"cannot read '{file}': {e.strerror}") from e
-        results, broken, moved = transfer.import_text(store, text, "private" if private else "team" if team else "", allow_secret)
+        results, broken, moved = transfer.import_text(store, read_file(file), "private" if private else "team" if team else "", allow_secret)
         for line in broken:
             refused(line)
         counts = {status: sum(r.status == status for r in results) for status in ("stored", "duplicate", "refused")}

@@ -17,7 +17,7 @@ from ..engine.cache import Cache
 from ..hooks import spool
 from ..store import Store
 from . import app
-from .common import opened, print_error, read_stdin, write, write_json
+from .common import opened, print_error, read_file, write, write_json
 
 
 @app.command("capture")
@@ -93,15 +93,7 @@ def _captured(cache: Cache) -> tuple[set[str], set[str]]:
 
 def _turns(source: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
     """(number of the line, the turn or what is wrong with it); empty lines are none."""
-    if source == "-":
-        lines = read_stdin().split("\n")
-    else:
-        try:
-            with open(source, encoding="utf-8", errors="replace") as f:
-                lines = f.read().split("\n")
-        except OSError as e:
-            raise UsageError(f"cannot read '{source}': {e.strerror}") from None
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_file(source).split("\n"), 1):
         if line.strip():
             yield number, _turn(line)
 

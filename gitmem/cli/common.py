@@ -92,8 +92,39 @@ def print_error(kind: str, message: str, hint: str = "") -> None:
 
 
 def read_stdin() -> str:
-    """All of stdin as text; bytes that are no UTF-8 become U+FFFD."""
-    return "" if sys.stdin is None else sys.stdin.buffer.read().decode("utf-8", "replace")
+    """All of stdin as text. Raises MemError where it is none."""
+    return "" if sys.stdin is None else _text(sys.stdin.buffer.read(), "standard input")
+
+
+def read_file(name: str) -> str:
+    """All of a file as text, `-`: of stdin. Raises MemError where it is none, or cannot be read."""
+    if name == "-":
+        return read_stdin()
+    try:
+        with open(name, "rb") as f:
+            return _text(f.read(), f"'{name}'")
+    except OSError as e:
+        raise MemError(f"cannot read '{name}': {e.strerror}") from e
+
+
+def _text(data: bytes, name: str) -> str:
+    if why := record.no_text(data):
+        raise MemError(f"{name} {why}", hint="nothing was stored; save it as UTF-8")
+    return data.decode("utf-8")
+
+
+# Words after which a path stands, and commands whose own words are paths: a file may have any name.
+_PATH_OPTIONS = ("--path", "--paths", "--jsonl", "--batch", "--map", "--output", "-o", "--report", "--from")
+_PATH_COMMANDS = ("why", "blame", "import", "model")
+
+
+def check_arguments(argv: list[str]) -> None:
+    """Raises UsageError for a word that is no UTF-8, unless it is a path."""
+    for before, word in zip(["", *argv], argv, strict=False):
+        option = word.partition("=")[0] if word.startswith("-") else before
+        operand = argv[0] in _PATH_COMMANDS and not option.startswith("-")
+        if not operand and option not in _PATH_OPTIONS and (why := record.no_text(os.fsencode(word))):
+            raise UsageError(f"the argument '{word}' {why}")
 
 
 def line(question: str) -> str:
@@ -145,8 +176,7 @@ def from_editor(initial: str) -> str:
         done = subprocess.run(["sh", "-c", editor + ' "$@"', shlex.split(editor)[0], f.name], check=False)
         if done.returncode:
             raise MemError(f"the editor '{editor}' failed", hint="nothing was stored")
-        with open(f.name, encoding="utf-8", errors="replace") as saved:
-            return saved.read().partition(SCISSORS)[0].strip("\n")
+        return read_file(f.name).partition(SCISSORS)[0].strip("\n")
     finally:
         os.unlink(f.name)
 

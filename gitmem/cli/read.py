@@ -84,14 +84,10 @@ app.command("search", hidden=True, help="The same as recall.")(recall_command)
 
 def _queries(name: str) -> list[tuple[str, str]]:
     """(id, text) of a batch file. Raises MemError at the first line that is none: a benchmark must not lose questions."""
-    from .common import read_stdin
+    from .common import read_file
 
-    try:
-        text = read_stdin() if name == "-" else open(name, encoding="utf-8", errors="replace").read()  # noqa: SIM115
-    except OSError as e:
-        raise MemError(f"cannot read '{name}': {e.strerror}") from e
     out = []
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(read_file(name).split("\n"), 1):
         if line.strip():
             try:
                 value = json.loads(line)

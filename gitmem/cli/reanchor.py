@@ -8,7 +8,7 @@ from ..anchors import reanchor
 from ..core.errors import MemError, UsageError
 from ..truth import notetree
 from . import app
-from .common import opened, read_stdin, refused, write, write_json
+from .common import opened, read_file, refused, write, write_json
 
 
 @app.command("reanchor")
@@ -53,13 +53,9 @@ def reanchor_command(
 
 def _pairs(name: str, digits: int) -> tuple[list[tuple[str, str]], list[str]]:
     """([(old, new)] of a commit map, what is wrong with its other lines); its heading is skipped."""
-    try:
-        text = read_stdin() if name == "-" else open(name, encoding="utf-8", errors="replace").read()  # noqa: SIM115
-    except OSError as e:
-        raise MemError(f"cannot read '{name}': {e.strerror}") from e
     pairs: list[tuple[str, str]] = []
     bad: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(read_file(name).splitlines(), 1):
         words = line.split()
         if len(words) == 2 and all(len(w) == digits and notetree.is_hex(w) for w in words):
             pairs.append((words[0], words[1]))

@@ -120,10 +120,11 @@ def _json_lines(name: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
         for number, raw in enumerate(stream, 1):
             if not raw.strip():
                 continue
+            if why := record.no_text(raw):
+                yield number, why
+                continue
             try:
                 value = json.loads(raw.decode("utf-8-sig" if number == 1 else "utf-8"))
-            except UnicodeDecodeError:
-                yield number, "is not UTF-8"
             except (ValueError, RecursionError) as e:
                 yield number, f"is no JSON ({getattr(e, 'msg', 'too deep')})"
             else:

@@ -159,6 +159,30 @@ def clean(text: str) -> str:
     return fastjson.whole(text)
 
 
+def no_text(data: bytes) -> str:
+    """Why bytes are no text that can be stored as it is, with the place; "" for a text."""
+    nul = data.find(b"\0")
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as e:
+        if nul < 0 or e.start < nul:
+            return f"is not UTF-8: byte 0x{data[e.start]:02x} at offset {e.start}"
+    return f"holds a NUL byte at offset {nul}" if nul >= 0 else ""
+
+
+# What the words of a draft are in; names of people, branches and files may be of other encodings.
+_WORDS = ("body", "title", "subtitle", "reason", "type", "tags", "facts", "concepts", "phase", "source")
+
+
+def refuse_no_text(fields: dict[str, Any]) -> None:
+    """Raises Refused for a field that could only be stored damaged (see `clean`)."""
+    for name in _WORDS:
+        value = fields.get(name)
+        for text in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(text, str) and (why := no_text(text.encode("utf-8", "surrogatepass"))):
+                raise Refused(f"'{name}' {why}")
+
+
 def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 

@@ -7,6 +7,7 @@ gives ten, however rare they are. Every value is a bound parameter.
 from __future__ import annotations
 
 from ..core import fastjson
+from ..core.record import clean
 from .document import ACTIVE, PRIVATE, SUPERSEDED, TEAM
 
 TYPE_CHECKING = False
@@ -29,7 +30,7 @@ class Filter:
                  until: str = "", author: str = "", scope: str = "", anchors: Sequence[str] | None = None, without: Sequence[str] = (), superseded: bool = False) -> None:
         self.types = [t.lower() for t in types]
         self.tags = list(tags)
-        self.paths = list(paths)
+        self.paths = [clean(path) for path in paths]  # as records name them
         self.phase = phase
         self.since = since
         self.until = until

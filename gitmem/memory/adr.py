@@ -168,7 +168,10 @@ def take(store: Store, directory: str = "", *, scope: str = "", allow_secret: bo
         except MemError as e:
             items.append(Item(name, REFUSED, reason=e.message))
             continue
-        got = parse(record.clean(text.decode("utf-8", "replace")))
+        if why := record.no_text(text):
+            items.append(Item(name, REFUSED, reason=why))
+            continue
+        got = parse(record.clean(text.decode("utf-8")))
         if got is None:
             items.append(Item(name, LEFT, reason="it states no decision"))
         elif got.status in ("superseded", "supersedes", "deprecated", "obsolete", "replaced", "withdrawn"):

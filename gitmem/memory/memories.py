@@ -138,6 +138,7 @@ def _edited(store: Store, found: Found, changes: dict[str, Any], allow_secret: b
         raise MemError(f"memory '{found.memory.id[:8]}' is {found.memory.status}", hint="remember it again to bring it back")
     old = found.record.data
     merged = _sound({k: old[k] for k in _CONTENT if k in old})
+    record.refuse_no_text(changes)
     merged.update(changes)
     fields = record.content(merged, store.settings.number("maxBody"))
     if not allow_secret and store.settings["secrets"] == "refuse":
@@ -185,6 +186,7 @@ def supersede(store: Store, prefix: str, fields: dict[str, Any], *, scope: str =
     head = store.repo.head()
     if "paths" in inherited:  # it is about HEAD: what the files held when the old one was made does not matter
         inherited["paths"] = store.with_cache(lambda cache: pathnotes.inherited(store.repo, cache, {**old, **inherited}, head))[0]
+    record.refuse_no_text(fields)
     checked = record.content({"author": store.settings.author, **inherited, **{k: v for k, v in fields.items() if v}}, store.settings.number("maxBody"))
     if not allow_secret and store.settings["secrets"] == "refuse":
         refuse_secrets(checked)

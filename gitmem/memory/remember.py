@@ -133,6 +133,7 @@ def _check(store: Store, draft: dict[str, Any], place: int, secrets: bool, commi
     unknown = set(draft) - FIELDS
     if unknown:
         raise Refused(f"unknown field '{min(unknown)}'")
+    record.refuse_no_text(draft)
     fields = record.content({**draft, "author": draft.get("author") or store.settings.author}, store.settings.number("maxBody"))
     if secrets:
         author = fields["author"]
