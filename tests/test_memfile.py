@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import shutil
 import stat
-import subprocess
 import sys
 import time
 
@@ -199,33 +197,3 @@ def test_a_file_of_another_user_is_made_anew_and_a_directory_of_one_is_not_used(
     assert f"'{mem}' belongs to another user" in lab.mem(repo, "doctor")
     os.chown(repo / ".git", 12345, 12345)  # root in a container, in the clone of a user
     assert memfile.directory(str(repo / ".git")) == str(mem)
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can act as other users")
-def test_a_repository_that_a_group_shares_serves_both_of_two_users(lab: Lab) -> None:
-    """`mem/` is the first one's; the other has no cache and gets every answer."""
-    repo = lab.repo("repo", 1, "--shared=group")
-    os.chmod(lab.root, 0o755)
-    for above in lab.root.parents:
-        if above.stat().st_mode & 0o005 != 0o005:
-            pytest.skip("other users cannot reach the directory of this test")
-    for p in [repo, *repo.rglob("*")]:
-        os.chown(p, 40001, 50000)
-        p.chmod(0o2775 if p.is_dir() else 0o664)
-
-    def as_user(user: int, *words: str) -> str:
-        home = lab.root / f"home-{user}"
-        home.mkdir(exist_ok=True)
-        (home / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")
-        done = subprocess.run([sys.executable, "-m", "gitmem", *words], cwd=repo, env={**lab.env, "HOME": str(home)}, text=True, capture_output=True, check=False,
-                              user=user, group=50000, extra_groups=[], umask=0o002)
-        assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
-        return done.stdout
-
-    as_user(40001, "remember", "invoices are kept in cents")
-    as_user(40002, "remember", "amounts are integers")
-    for user in (40001, 40002):
-        found = json.loads(as_user(user, "recall", "invoices amounts integers cents", "--json"))
-        assert len(found["hits"]) == 2
-    facts = os.stat(repo / ".git" / "mem")
-    assert (facts.st_uid, stat.S_IMODE(facts.st_mode) & 0o777) == (40001, 0o700)

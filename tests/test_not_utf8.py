@@ -6,6 +6,8 @@ import io
 import json
 import os
 import pathlib
+import pty
+import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -135,8 +137,12 @@ def test_a_text_is_refused_with_the_place_by_every_way_in(lab: Lab, raw: bytes, 
                          (["import", "-"], text)):
         done = lab.run(repo, sys.executable, "-m", "gitmem", *words, stdin=stdin)
         assert done.returncode == 1 and why in done.stderr, (words, done.stderr)
-    done = lab.run(repo, "script", "-qec", f"{sys.executable} -m gitmem remember", "/dev/null", env={"GIT_EDITOR": str(editor)})
-    assert done.returncode == 1 and why in done.stdout
+    ours, theirs = pty.openpty()
+    typed = subprocess.run([sys.executable, "-m", "gitmem", "remember"], cwd=repo, env={**lab.env, "GIT_EDITOR": str(editor)}, stdin=theirs, stdout=theirs,
+                           stderr=subprocess.PIPE, text=True, check=False)
+    os.close(ours)
+    os.close(theirs)
+    assert typed.returncode == 1 and why in typed.stderr
     assert lab.lines(repo) == lines
     done = lab.run(repo, sys.executable, "-m", "gitmem", "remember", "--jsonl", "in.jsonl", "--json")
     (good, bad) = map(json.loads, done.stdout.splitlines())
