@@ -90,13 +90,19 @@ def _signed_by(hit: dict[str, Any]) -> str:
     return f"signed by {signature['signer']}" if signature.get("state") == "good" else ""
 
 
+def _path(path: dict[str, Any]) -> str:
+    """A path, with the lines of it that a memory is about."""
+    lines = path.get("lines_now") or path.get("lines")
+    return f"{path['path']}:{lines}" if lines else str(path["path"])
+
+
 def _meta(hit: dict[str, Any]) -> str:
     parts = [hit["type"], str(hit["created_at"] or "")[:10], str(hit["author"] or "").split(" <")[0]]
     if hit["tags"]:
         parts.append(" ".join("#" + t for t in hit["tags"]))
     if hit["paths"]:
-        parts.append(" ".join(p["path"] for p in hit["paths"][:4]))
-    parts.append(_signed_by(hit))
+        parts.append(" ".join(map(_path, hit["paths"][:4])))
+    parts += [str(hit["provenance"] or ""), _signed_by(hit)]
     return " · ".join(safe(p) for p in parts if p)
 
 
@@ -218,13 +224,15 @@ def _sure(item: dict[str, Any]) -> str:
 
 def memory(item: dict[str, Any], history: list[dict[str, Any]]) -> None:
     """Everything about one memory."""
-    lines = [("memory", item["id"]), ("title", item["title"]), ("type", item["type"]), ("status", item["status"]), ("scope", item["scope"]),
-             ("author", item["author"]), ("date", item["created_at"]), ("commit", item["anchor"]["commit"]),
+    lines = [("memory", item["id"]), ("title", item["title"]), ("subtitle", item.get("subtitle")), ("type", item["type"]), ("status", item["status"]), ("scope", item["scope"]),
+             ("author", item["author"]), ("agent", item.get("agent")), ("session", item.get("session")), ("date", item["created_at"]), ("commit", item["anchor"]["commit"]),
              ("branch", item["anchor"]["branch"]), ("state", _state(item["anchor"])), ("tags", " ".join(item["tags"])),
-             ("paths", ", ".join(f"{p['path']} ({p['state']})" for p in item["paths"])), ("source", item["source"]),
+             ("paths", ", ".join(f"{_path(p)} ({p['state']})" for p in item["paths"])), ("source", item["source"]),
              ("signature", _signed_by(item) or _SIGNED.get((item.get("signature") or {}).get("state", ""))), ("provenance", item["provenance"]), ("confidence", _sure(item)), ("phase", item.get("phase")),
              ("supersedes", " ".join(item.get("supersedes", []))), ("superseded by", " ".join(item.get("superseded_by", []))),
-             ("contradicts", " ".join(item.get("contradicts", [])))]
+             ("contradicts", " ".join(item.get("contradicts", []))),
+             ("concepts", ", ".join(item.get("concepts", [])))]
+    lines += [("fact", fact) for fact in item.get("facts", [])]
     for name, value in lines:
         if value not in (None, ""):
             _labelled(name, safe(str(value)))

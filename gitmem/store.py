@@ -40,6 +40,7 @@ class Store:
         self.team = Notes(repo.git, settings.team_ref, repo.hex_len)
         self.private = Notes(repo.git, settings.private_ref, repo.hex_len)
         self.sources = [("team", self.team), ("private", self.private)]
+        self.reduced = ""  # why the embedding model that the user chose takes no part in a search
         self._cache: Cache | None = None
         self._told = False  # that notes cannot be read
         self._table: embed.StaticTable | None = None

@@ -172,8 +172,8 @@ DESCRIPTION = (
     "what broke last time. There is no server, no daemon and no file in the working tree.",
     "A memory is a short text with a type, tags and paths, anchored to a commit. It is one line of JSON in the note of that commit. "
     "`git mem recall` finds memories by their words and by their meaning, offline, with a table of token vectors that comes with the program.",
-    "Memories of the team live in `refs/notes/mem/team`, private ones in `refs/notes/mem/private`. This version sends neither anywhere: share the first with "
-    "`git fetch`, `git notes merge` and `git push`, as the README shows. `git push origin 'refs/notes/*'` and `git push --mirror` also publish the private ones.",
+    "Memories of the team live in `refs/notes/mem/team`, private ones in `refs/notes/mem/private`. `git mem sync` unites the first with those of a remote; "
+    "git mem never pushes the second, unless `git mem push --private-to` names a remote. `git push origin 'refs/notes/*'` and `git push --mirror` publish them, too.",
 )
 EXIT = (("0", "Done, or something was found."), ("1", "Refused with a reason, or nothing was found."), ("2", "The words of the call do not fit together."),
         ("3", "A bug of git mem. The traceback is in the file that the message names."), ("128", "Not a git repository."))

@@ -36,7 +36,7 @@ class Opinion(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """`keep` is `tier != SKIP`; `type` is the likeliest also where it is skipped; `stage` is rules, linear or llm; `title` may be ""."""
+    """`keep` is `tier != SKIP`; `type` is the likeliest also where it is skipped; `stage` is what decided last: rules, linear or llm. `title` may be ""."""
 
     keep: bool
     type: str
@@ -75,10 +75,13 @@ def judge(role: str, text: str, *, ask: Ask | None = None, auto: float = 0.95, s
     if ask is not None and confidence >= suggest:  # its answer changes the type, not whether the turn is kept: docs/evaluation.md
         opinion = ask(role, text)
         if opinion is not None:
-            confidence, stage, title = model.united(confidence, opinion.keep), "llm", opinion.title
+            before, title = (confidence, type), opinion.title
+            confidence = model.united(confidence, opinion.keep)
             type = model.united_type(type, opinion.type)
             if opinion.types and not ruled:
                 type = _named(model.types(role, text), opinion.types)
+            if title or (confidence, type) != before:
+                stage = "llm"
     tier = AUTO if confidence >= auto else SUGGEST if confidence >= suggest else SKIP
     return Judgement(tier != SKIP, type, confidence, tier, stage, title)
 

@@ -55,12 +55,14 @@ def chosen_vectors(store: Store) -> Iterator[Any]:
     choice = chosen.choice(registry.EMBEDDING, setting, os.environ)
     if not choice.path:
         if choice.reason:
+            store.reduced = choice.reason
             warn(f"warning: {choice.reason}; using the packaged table")
         yield None
         return
     try:
         vectors = llamavec.LlamaVectors(choice.path, choice.name, choice.sha256)
     except llamavec.NoVectors as e:
+        store.reduced = e.message
         warn(f"warning: {e.message}; using the packaged table")
         yield None
         return

@@ -12,7 +12,7 @@ import typer
 from .. import setup, sync
 from ..agents import install, installed, served, targets
 from ..core.errors import NotARepository, UsageError
-from ..git import layout
+from ..git import changes, layout
 from ..hooks import githooks
 from ..store import Store
 from . import app
@@ -77,7 +77,7 @@ def _offer_capture(store: Store) -> None:
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()) or store.settings.origins["capture"] != "default":
         return
     if typer.confirm("Keep what commit messages decide and explain as private memories? (`git mem config capture all`: also what is said in sessions)", default=False):
-        store.repo.git.run("config", "--local", "mem.capture", "commits")
+        changes.add(store.repo, "init", [("mem.capture", "commits")])
         write("  mem.capture = commits")
 
 

@@ -87,6 +87,7 @@ def _with_model(searcher: Searcher, vectors: LlamaVectors | None, failed: list[s
 def _prepared(searcher: Searcher, past: then.Then | None, vectors: LlamaVectors | None) -> list[str]:
     """Readies the search for a revision and a chosen model; returns why the answer is less than it could be."""
     without = [past.reason] if past and past.reason else []
+    without += [searcher.store.reduced] if searcher.store.reduced else []
     if past:
         searcher.stands.update(past.stands)
     if past and past.rows and vectors:
