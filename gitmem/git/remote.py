@@ -23,6 +23,7 @@ SYNCING = "GIT_MEM_SYNCING"  # set for git below us: a hook of ours must not syn
 LS_TIMEOUT = 5.0  # seconds `init` waits for a remote that does not answer
 
 # What the remote says when another push was faster: take theirs in and try again.
+_FULL = ("No space left on device", "Disk quota exceeded")  # the words of ENOSPC and EDQUOT
 _FASTER = ("fetch first", "non-fast-forward", "stale info", "failed to update ref", "cannot lock ref", "incorrect old value", "reference already exists",
            "remote ref updated since checkout", "failed to lock", "unable to create")
 _ASIDE = "refs/git-mem/peek"
@@ -165,7 +166,14 @@ class Remote:
         rows = [row for row in text.splitlines() if row.startswith(("fatal:", "error:"))] or text.splitlines() or ["git said nothing"]
         first = rows[0].partition(": ")[2] or rows[0]
         hint = "nothing was sent" if what == "push" else "`git fetch` with the same remote shows whether it is the network or the address"
+        if _no_room(text):
+            return GitFailed(f"the disk is full: {_no_room(text)}", hint="make room here, or where the remote is if it says so; no memory is lost", stderr=text)
         return GitFailed(f"cannot {'push to' if what == 'push' else 'reach'} '{self.name}': {first}", hint=hint, stderr=text)
+
+
+def _no_room(text: str) -> str:
+    """The line in which git says that a disk or a quota is full, "" for none."""
+    return next((row.strip() for row in text.splitlines() if any(word in row for word in _FULL)), "")
 
 
 def _hosts_words(err: bytes) -> str:
