@@ -151,8 +151,10 @@ def _send(store: Store, there: Remote, report: Report, refused: str, allow_secre
         unmoved += there.tip() == theirs
         if not pushed.faster or unmoved > _PATIENCE or attempt == ATTEMPTS:
             others = "; others kept pushing" if pushed.faster and unmoved <= _PATIENCE else ""
-            raise MemError(f"'{there.name}' refused {store.team.ref}: {pushed.reason}{others}",
-                           hint="what is here stays; run the command again, or name another remote with --remote if the hosting takes no notes")
+            hint = "what is here stays; run the command again, or name another remote with --remote if the hosting takes no notes"
+            if "shallow update not allowed" in pushed.reason:
+                hint = f"the history of the notes is cut off here: `git fetch --unshallow REMOTE {store.team.ref}`, from the remote they came from, brings it whole"
+            raise MemError(f"'{there.name}' refused {store.team.ref}: {pushed.reason}{others}", hint=hint)
         time.sleep(pause * random.uniform(0.5, 1.5))
         pause = min(pause * 2, 2.0)
         refused = _take_in(store, there, report)
