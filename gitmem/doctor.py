@@ -20,7 +20,7 @@ from .core.errors import GitFailed, MemError, UsageError
 from .core.fold import Tombstones
 from .engine import cache, check, guard, index
 from .erasure import graves, purge
-from .git import config, memfile
+from .git import config, memfile, reflock
 from .hooks import githooks
 from .models import chosen, llamaproc, registry
 from .signing import trust
@@ -84,6 +84,7 @@ def examine(store: Store) -> list[Finding]:
     out += _models(store)
     out += [Finding(OK if good else WARN, text, hint) for good, text, hint in trust.remarks(store.settings, store.home)]
     out += [Finding(*remark) for remark in audit.remarks(store)]
+    out += _locks(store)
     unreadable: list[Finding] = []
     for scope, notes in store.sources:
         try:
@@ -216,6 +217,22 @@ def _purged(store: Store) -> list[Finding]:
     if graves.settled(store, Tombstones(graves.purges(store)), note=False):
         return []
     return [Finding(WARN, "text that was purged may still be in objects here", "`git mem sync` looks, and takes it out", finish)]
+
+
+def _locks(store: Store) -> list[Finding]:
+    """Locks that stop every write to the refs of memories."""
+    refs = [notes.ref for _, notes in store.sources]
+
+    def remove() -> str:
+        for ref in refs:
+            reflock.recover(store.repo.git, ref)
+        left = reflock.standing(store.repo.common_dir, refs)
+        if left:
+            raise MemError(f"'{left[0]}' may be the lock of another program")
+        return "removed the lock that a dead writer left"
+
+    return [Finding(BAD, f"'{path}' stops every write", reflock.LEFT, remove)
+            for path in reflock.standing(store.repo.common_dir, refs)]
 
 
 def _unreadable(store: Store, scope: str, e: GitFailed) -> Finding:

@@ -11,6 +11,7 @@ import pytest
 from conftest import Lab
 from notes_world import ADA, REF, opened
 
+from gitmem.git import reflock
 from gitmem.truth import notes, notetree
 
 
@@ -200,7 +201,7 @@ def test_no_bug_is_reported_for(lab: Lab, shell: str) -> None:
 
 
 def test_a_stale_lock_is_named(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notes, "STALE", 0.2)
+    monkeypatch.setattr(reflock, "STALE", 0.2)
     path = lab.repo()
     repo, store = opened(path)
     store.append([(repo.head(), b"a")], "m", ADA)

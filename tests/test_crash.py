@@ -77,9 +77,9 @@ def records(lab: Lab, repo: pathlib.Path) -> list[record.Record]:
 
 
 def pass_time(repo: pathlib.Path, *, rebooted: bool = False) -> None:
-    """A minute passes, or the machine starts anew: a writer waits two seconds before it judges a lock."""
+    """A minute passes, or the machine starts anew: a writer waits two seconds, or ten, before it judges a lock."""
     age = time.clock_gettime(time.CLOCK_BOOTTIME) + 60 if rebooted else 60
-    for path in [*(repo / ".git" / "refs").rglob("*.lock"), *(repo / ".git" / "logs").rglob("*.lock")]:
+    for path in [lock for place in ("refs", "logs", "reftable") for lock in (repo / ".git" / place).rglob("*.lock")]:
         past = path.stat().st_mtime - age
         os.utime(path, (past, past))
     for path in (repo / ".git").glob("git-mem-writing-*"):

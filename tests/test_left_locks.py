@@ -27,7 +27,6 @@ from gitmem.truth import notes
 def locked(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[pathlib.Path, pathlib.Path, notes.Notes]]:
     """(repository, path of the ref's lock, store) with one memory; a lock counts as left behind at once."""
     monkeypatch.setattr(reflock, "STALE", 0.0)
-    monkeypatch.setattr(notes, "STALE", 0.3)
     path = lab.repo()
     lab.mem(path, "remember", "the first invoice")
     repo, store = opened(path)

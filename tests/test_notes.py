@@ -76,7 +76,7 @@ def test_a_note_under_two_paths_becomes_one(lab: Lab) -> None:
     lab.git(path, "fast-import", "--quiet", stdin=out)
     assert all_lines(store) == {b"flat", b"fans"}
     store.append([(key, b"more")], "m", ADA)
-    assert [k for k, _ in notetree.all_notes(repo.git, store.tip(), 40)] == [key]
+    assert [k for k, _ in notetree.all_notes(repo.git, store.tip(), repo.hex_len)] == [key]
     assert all_lines(store) == {b"flat", b"fans", b"more"}
 
 
@@ -87,9 +87,9 @@ def test_a_flat_tree_is_split_once_it_is_large(lab: Lab) -> None:
     store.append([(k, b"x" + k.encode()) for k in keys[: notetree.SPLIT]], "m", ADA)
     for k in keys[notetree.SPLIT :]:
         store.append([(k, b"x" + k.encode())], "m", ADA)
-    tree = notetree.NoteTree(repo.git, lab.git(path, "rev-parse", f"{REF}^{{tree}}").strip(), 40)
+    tree = notetree.NoteTree(repo.git, lab.git(path, "rev-parse", f"{REF}^{{tree}}").strip(), repo.hex_len)
     assert all(is_tree for is_tree, _ in tree.root.values())
-    assert {k for k, _ in notetree.all_notes(repo.git, store.tip(), 40)} == set(keys)
+    assert {k for k, _ in notetree.all_notes(repo.git, store.tip(), repo.hex_len)} == set(keys)
 
 
 def test_a_full_note_is_continued_and_nothing_of_it_is_pruned(lab: Lab) -> None:
@@ -98,11 +98,11 @@ def test_a_full_note_is_continued_and_nothing_of_it_is_pruned(lab: Lab) -> None:
     wanted = {line(f"{i} " + "x" * 3000) for i in range(60)}
     for part in sorted(wanted):
         store.append([(repo.head(), part)], "m", ADA)
-    sizes = [len(lab.git(path, "cat-file", "blob", blob)) for _, blob in notetree.all_notes(repo.git, store.tip(), 40)]
+    sizes = [len(lab.git(path, "cat-file", "blob", blob)) for _, blob in notetree.all_notes(repo.git, store.tip(), repo.hex_len)]
     assert len(sizes) >= 5 and max(sizes) < treeedit.BOUND + 4000
     lab.git(path, "gc", "-q", "--prune=now")
     lab.git(path, "notes", "--ref=mem/team", "prune")
-    assert len(list(notetree.all_notes(repo.git, store.tip(), 40))) == len(sizes)
+    assert len(list(notetree.all_notes(repo.git, store.tip(), repo.hex_len))) == len(sizes)
     assert all_lines(store) == wanted
     repo.git.close()
 

@@ -309,7 +309,9 @@ def test_others_who_never_stop_pushing_end_in_a_clear_error(team: Team, lab: Lab
 def test_a_hub_that_is_locked_is_not_said_to_have_been_faster(team: Team, lab: Lab) -> None:
     a = team.clone("a")
     lab.mem(a, "remember", "x y z")
-    (team.hub / "refs" / "notes" / "mem").mkdir(parents=True)
-    (team.hub / "refs" / "notes" / "mem" / "team.lock").write_text("")
+    tables = team.hub / "reftable"
+    lock = tables / "tables.list.lock" if tables.exists() else team.hub / "refs" / "notes" / "mem" / "team.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.write_text("")
     done = lab.run(a, sys.executable, "-m", "gitmem", "sync")
     assert done.returncode == 1 and f"'origin' refused {REF}" in done.stderr and "others" not in done.stderr

@@ -18,7 +18,7 @@ from ..core import record
 from ..core.errors import GitFailed
 from ..core.fold import Tombstones
 from ..core.record import Record
-from ..git import memfile
+from ..git import memfile, roots
 from ..store import Store
 from ..truth.history import Commit
 from ..truth.notes import Notes
@@ -92,7 +92,11 @@ def settled(store: Store, graves: Tombstones, note: bool = True) -> bool:
         if not tip or seen == [tip, size]:
             continue
         moved = True
-        former = _entries(store, ref, int(seen[1] or 0) if seen else None, seen[0] if seen else "")
+        if roots.in_tables(store.repo.git):
+            former = _logged(store, ref, seen[0] if seen else "")
+        else:
+            since = int(seen[1] or 0) if seen else None
+            former = _entries(store, ref, since, seen[0] if seen else "")
         if former is None and not (seen and size == seen[1] == ""):
             return False
         if not all(_clean(notes, commit, graves, seen[0] if seen else "") for commit in _heads(notes, tip, former or set())):
@@ -128,6 +132,12 @@ def _entries(store: Store, ref: str, since: int | None, last: str) -> set[str] |
     if since is None and (not rows or rows[0].split(b" ")[0].strip(b"0")):
         return None
     return {word.decode() for row in rows for word in row.split(b" ", 2)[:2] if word.strip(b"0") and _ID.fullmatch(word)}
+
+
+def _logged(store: Store, ref: str, last: str) -> set[str] | None:
+    """The same for a reftable, where entries are not counted: all, if they reach back to `last`."""
+    found = roots.logged(store.repo.git, ref)
+    return set(found) if last in found else None
 
 
 def _heads(notes: Notes, tip: str, former: set[str]) -> Iterator[Commit]:

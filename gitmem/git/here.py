@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 
 from ..core.record import clean
-from . import config, kept, memfile
+from . import config, kept, memfile, refdirs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,11 +72,8 @@ class Here:
         return beside if name == ".git" and not self.bare else self.git_dir
 
     def log_size(self, ref: str) -> str:
-        """Bytes of a ref's reflog, "" where there is none; it grows whenever the ref moves, also away and back."""
-        try:
-            return str(os.stat(os.path.join(self.common_dir, "logs", ref)).st_size)
-        except OSError:
-            return ""
+        """What changes whenever a ref moves (`refdirs.log_size`)."""
+        return refdirs.log_size(self.common_dir, ref)
 
 
 def find(cwd: str, environ: Mapping[str, str]) -> Here | None:

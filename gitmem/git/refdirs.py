@@ -51,6 +51,22 @@ def same(common_dir: str, stamp: str) -> bool:
     return True
 
 
+def log_size(common_dir: str, ref: str) -> str:
+    """Says whether a ref moved, also away and back: the bytes of its reflog, "" where none is kept.
+
+    With reftable the name of the newest table, which changes with every ref.
+    """
+    try:
+        return str(os.stat(os.path.join(common_dir, "logs", ref)).st_size)
+    except OSError:
+        pass
+    try:
+        with open(os.path.join(common_dir, "reftable", "tables.list"), "rb") as f:
+            return f.read().decode("ascii", "replace").rstrip("\n").rpartition("\n")[2]
+    except OSError:
+        return ""
+
+
 def _time(common_dir: str, name: str) -> int:
     try:
         return os.stat(os.path.join(common_dir, name)).st_mtime_ns

@@ -17,6 +17,9 @@ Who deletes a ref also locks `packed-refs`, which all refs of the repository
 share, and writes `packed-refs.new` beside it. The lock goes by the same
 evidence, but later (`SHARED`). The file is nobody's once the lock is ours:
 git leaves it behind even where a person has removed the lock as git advises.
+
+A reftable has one lock for all refs, `reftable/tables.list.lock`. It goes like that of
+`packed-refs`, and writers of all refs share one note.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ..core.errors import GitFailed
 from .gitcmd import Git
@@ -41,6 +44,8 @@ SYNCED = ("-c", "core.fsync=committed,loose-object,reference")
 ANY = "any"  # noted in the place of a commit by those who cannot name it
 STALE = 2.0  # seconds a lock file stands unchanged before it counts as left behind: git holds one for milliseconds
 SHARED = 10.0  # and the lock of packed-refs: others hold it for as long as a large file takes to write, or a hook to look at their deletion
+LEFT = ("another git process holds it, or one crashed; "
+        "when none is running, that file may be removed")
 _SLACK = 2.0  # seconds by which the clock of a disk may differ from ours
 _TRIES = 40
 
@@ -58,15 +63,29 @@ class Claim:
         self.ended = status >= 0
 
 
+def _tables(common_dir: str) -> str:
+    """The lock of a reftable, which all refs share; "" where refs are files."""
+    stack = os.path.join(common_dir, "reftable")
+    return os.path.join(stack, "tables.list.lock") if os.path.isdir(stack) else ""
+
+
 def _note(common_dir: str, ref: str) -> str:
+    if _tables(common_dir):
+        return os.path.join(common_dir, "git-mem-writing-reftable")
     name = "aside" if ref.startswith("refs/git-mem/") else ref.removeprefix("refs/notes/").replace("/", "-")  # those have a process id in them
     return os.path.join(common_dir, "git-mem-writing-" + name)
 
 
-def _locks(common_dir: str, ref: str) -> tuple[str, str, str, str]:
+def _files(common_dir: str, ref: str) -> tuple[str, str, str, str]:
     """Where git locks a ref, its reflog and the file of all packed refs, and what it makes that file of."""
     packed = os.path.join(common_dir, "packed-refs")
     return os.path.join(common_dir, ref + ".lock"), os.path.join(common_dir, "logs", ref + ".lock"), packed + ".lock", packed + ".new"
+
+
+def _locks(common_dir: str, ref: str) -> tuple[str, ...]:
+    """Everything that a writer of the ref may leave."""
+    tables = _tables(common_dir)
+    return (tables,) if tables else _files(common_dir, ref)
 
 
 def _flock(fd: int, how: int) -> bool:
@@ -127,9 +146,19 @@ def _alone(fd: int) -> bool:
         return False
 
 
-def patience(err: bytes) -> float:
-    """How many seconds a call that met a lock, by git's words, may be tried again: until the lock counts as left behind. 0 for other failures."""
-    return 0.0 if b"File exists" not in err else 1 + (SHARED if b"packed-refs" in err else STALE)
+def met(common_dir: str, err: str) -> str:
+    """The lock that stopped git, by its words; "" where something else did."""
+    if "cannot lock references" in err:  # of a reftable; git does not say which file
+        return _tables(common_dir)
+    return err.partition("Unable to create '")[2].partition("'")[0] if "File exists" in err else ""
+
+
+def patience(lock: str) -> float:
+    """Seconds after which a lock that was `met` counts as left behind; 0 for ""."""
+    if not lock:
+        return 0.0
+    shared = os.path.basename(lock) in ("packed-refs.lock", "tables.list.lock")
+    return SHARED if shared else STALE
 
 
 def delete(git: Git, ref: str) -> None:
@@ -140,11 +169,30 @@ def delete(git: Git, ref: str) -> None:
         status, _, err, _ = run(git, git.common_dir, ref, ["update-ref", "-d", ref], new=ANY)
         if status == 0:
             return
-        if time.monotonic() - begun > patience(err):
-            text = err.decode("utf-8", "replace").strip()
-            raise GitFailed(f"cannot delete '{ref}': {(text.splitlines() or ['git said nothing'])[0].removeprefix('error: ')}", status=status, stderr=text)
-        if not recover(git, ref):
-            time.sleep(0.1)
+        text = err.decode("utf-8", "replace").strip()
+        if not waited(git, ref, text, begun):
+            lock = met(git.common_dir, text)
+            first = (text.splitlines() or ["git said nothing"])[0].removeprefix("error: ")
+            why = f"it is locked by '{lock}'" if lock else first
+            hint = LEFT if lock else ""
+            raise GitFailed(f"cannot delete '{ref}': {why}", hint, status=status, stderr=text)
+
+
+def waited(git: Git, ref: str, err: str, begun: float) -> bool:
+    """Whether to try a call again that met a lock: the lock is removed, or may go after a moment."""
+    lock = met(git.common_dir, err)
+    if lock and recover(git, ref):
+        return True
+    if time.monotonic() - begun >= patience(lock):
+        return False
+    time.sleep(0.1)
+    return True
+
+
+def standing(common_dir: str, refs: Iterable[str]) -> list[str]:
+    """Locks that stop writers of these refs and have stood for longer than git ever holds one."""
+    locks = dict.fromkeys(path for ref in refs for path in _locks(common_dir, ref))
+    return [path for path in locks if os.path.lexists(path) and _still(path, SHARED)]
 
 
 def recover(git: Git, ref: str) -> bool:
@@ -171,7 +219,10 @@ def _remove(git: Git, ref: str, notes: str) -> bool:
     """Removes the locks of the ref, of its reflog and of the packed refs, where they are a dead writer's; whether one was there."""
     began = [float(row.split(" ")[0]) for row in notes.splitlines() if re.fullmatch(r"[0-9]+ ([0-9a-f]+|-|any) [0-9a-f]+", row)]
     oldest = min(began, default=float("inf"))
-    lock, log, packed, new = _locks(git.common_dir, ref)
+    tables = _tables(git.common_dir)
+    if tables:
+        return _remove_one(git, tables, notes, oldest, True, SHARED)
+    lock, log, packed, new = _files(git.common_dir, ref)
     gone = _remove_one(git, lock, notes, oldest, False, STALE) + _remove_one(git, log, notes, oldest, True, STALE)
     if _still(new, SHARED):  # else somebody writes it, and holds the lock
         gone += _remove_one(git, packed, notes, oldest, True, SHARED) + _remove_new(packed, new)

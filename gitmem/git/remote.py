@@ -91,10 +91,8 @@ class Remote:
             status, _, err, _ = reflock.run(self._git, self._local.common_dir, to, argv, new=reflock.ANY, env={SYNCING: "1"})
             if status == 0:
                 return
-            if time.monotonic() - begun > reflock.patience(err):
+            if not reflock.waited(self._local, to, err.decode("utf-8", "replace"), begun):
                 raise self._failed("fetch", err)
-            if not reflock.recover(self._local, to):
-                time.sleep(0.1)
 
     def tip(self) -> str:
         """The commit the remote's notes are at now, "" for none; nothing is fetched."""
@@ -163,6 +161,10 @@ class Remote:
 
     def _failed(self, what: str, err: bytes) -> MemError:
         text = err.decode("utf-8", "replace").strip()
+        lock = reflock.met(self._local.common_dir, text) if what == "fetch" else ""
+        if lock:
+            message = f"cannot note what '{self.name}' has: it is locked by '{lock}'"
+            return GitFailed(message, hint=reflock.LEFT, stderr=text)
         rows = [row for row in text.splitlines() if row.startswith(("fatal:", "error:"))] or text.splitlines() or ["git said nothing"]
         first = rows[0].partition(": ")[2] or rows[0]
         hint = "nothing was sent" if what == "push" else "`git fetch` with the same remote shows whether it is the network or the address"

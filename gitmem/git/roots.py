@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Root = tuple[str, str]  # (name for the user, object id)
 
 _OWN = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")  # refs that each worktree has for itself
+_LOGGED = 500  # entries of a reflog asked for at a time
 _NO_ROOTS = ("FETCH_HEAD", "ORIG_HEAD")
 _UNFINISHED = ("NOTES_MERGE_PARTIAL", "AUTO_MERGE")
 
@@ -83,10 +84,28 @@ def reflogs(git: Git) -> Iterator[Root]:
                         for word in row.split(b" ", 2)[:2]:
                             if word.strip(b"0"):
                                 yield label, word.decode("ascii", "replace")
-    if os.path.isdir(os.path.join(git.common_dir, "reftable")):
+    if in_tables(git):
         for name in git.text("reflog", "list", ok=(0, 128, 129)).splitlines():
-            for id in git.text("log", "-g", "--format=%H", name, "--", ok=(0, 128)).splitlines():
+            for id in logged(git, name):
                 yield f"the reflog of {name}", id
+
+
+def in_tables(git: Git) -> bool:
+    """Whether refs and reflogs are in a reftable, which only git reads."""
+    return os.path.isdir(os.path.join(git.common_dir, "reftable"))
+
+
+def logged(git: Git, ref: str, most: int = 0) -> list[str]:
+    """Former tips of a ref, newest first, also those that are not here, where `git log -g` ends."""
+    ids: list[str] = []
+    while not most or len(ids) < most:
+        n = min(_LOGGED, most - len(ids)) if most else _LOGGED
+        names = [f"{ref}@{{{len(ids) + i}}}" for i in range(n)]
+        more = git.text("rev-parse", *names, ok=(0, 128)).split()
+        ids += more
+        if len(more) < n:
+            break
+    return ids
 
 
 def unfinished(git: Git) -> Iterator[Root]:

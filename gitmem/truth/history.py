@@ -196,5 +196,6 @@ class History:
         """Forgets the former tips of this ref, and of no other."""
         for _ in range(2):
             status, _, err, _ = reflock.run(self.git, self.git.common_dir, self.ref, ["reflog", "expire", "--expire=all", "--expire-unreachable=all", self.ref])
-            if not status or b"File exists" not in err or not reflock.recover(self.git, self.ref):
+            lock = reflock.met(self.git.common_dir, err.decode("utf-8", "replace"))
+            if not status or not lock or not reflock.recover(self.git, self.ref):
                 return

@@ -27,9 +27,8 @@ from collections.abc import Iterable, Iterator
 from ..core import record
 from ..core.errors import GitFailed, MemError, RefMoved
 from ..core.fold import Tombstones
-from ..git import reflock
+from ..git import refdirs, reflock
 from ..git.gitcmd import Git
-from ..git.reflock import STALE
 from . import notetree, plans, rescue
 from .history import COMPLETE, MOVED, Commit, History
 from .plans import Plan, Written
@@ -159,11 +158,8 @@ class Notes:
         return out
 
     def reflog_size(self) -> str:
-        """Bytes of the reflog file, "" where there is none."""
-        try:
-            return str(os.stat(os.path.join(self.git.common_dir, "logs", self.ref)).st_size)
-        except OSError:
-            return ""
+        """What changes whenever the ref moves (`refdirs.log_size`)."""
+        return refdirs.log_size(self.git.common_dir, self.ref)
 
     # Writing
 
@@ -226,11 +222,11 @@ class Notes:
             if not refused:
                 return Written(tip, len(plan.found), plan.replaced, plan.refused)
             waited = time.monotonic() - start
-            held = (held or waited) if "File exists" in refused and not reflock.recover(self.git, self.ref) else 0.0
-            if held and waited - held > STALE:
-                lock = refused.partition("Unable to create '")[2].partition("'")[0]
-                raise MemError(f"cannot write '{self.ref}': it is locked by '{lock}'",
-                               hint="another git process holds it, or one crashed; when none is running, that file may be removed")
+            lock = reflock.met(self.git.common_dir, refused)
+            held = (held or waited) if lock and not reflock.recover(self.git, self.ref) else 0.0
+            if held and waited - held > reflock.patience(lock):
+                why = f"it is locked by '{lock}'"
+                raise MemError(f"cannot write '{self.ref}': {why}", hint=reflock.LEFT)
             if waited > PATIENCE:
                 raise RefMoved(f"memories changed while writing '{self.ref}'", hint="run the command again; nothing was written")
             time.sleep(pause * random.uniform(0.5, 1.5))
@@ -305,7 +301,8 @@ class Notes:
 
     def _moved_by_others(self, text: str, status: int, made: str) -> str:
         """git's words if it refused because somebody else moved or holds the ref (git 2.30 to 2.50 say it in these ways); raises for all else."""
-        if "ot updating" in text or "but expected" in text or "reference already exists" in text or ("cannot lock ref" in text and "File exists" in text):
+        moved = ("ot updating", "but expected", "reference already exists")
+        if any(words in text for words in moved) or reflock.met(self.git.common_dir, text):
             return text
         first = next((row for row in text.splitlines() if row.startswith(("fatal:", "error:"))), text or "git failed")
         reason = first.split(": ", 1)[-1]

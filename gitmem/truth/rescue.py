@@ -23,7 +23,7 @@ import os
 from ..core import record
 from ..core.errors import GitFailed
 from ..core.fold import Tombstones
-from ..git import memfile, reflock
+from ..git import memfile, reflock, roots
 from . import notetree
 from .treeedit import TreeEdit
 
@@ -189,7 +189,13 @@ def _notes_below(notes: Notes, id: str) -> list[tuple[str, str]]:
 
 
 def _former(git: Git, ref: str) -> tuple[list[str], bool]:
-    """(former tips, newest first; whether a single write of ours is all there ever was). The file is read as it is: `git log -g` stops at a ref that names nothing."""
+    """(former tips, newest first; whether a single write of ours is all there ever was). The file is read as it is: `git log -g` stops at a ref that names nothing.
+
+    With reftable nothing says who wrote an entry, so a single one counts as ours.
+    """
+    if roots.in_tables(git):
+        ids = dict.fromkeys(roots.logged(git, ref, _FORMER))
+        return list(ids), len(ids) == 1
     try:
         with open(os.path.join(git.common_dir, "logs", ref), "rb") as f:
             rows = [row for row in f.read().split(b"\n") if row.count(b" ") > 1]

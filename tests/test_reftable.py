@@ -1,0 +1,179 @@
+"""Repositories whose refs are in a reftable: one lock for all refs, no file for a ref.
+
+Needs a git that knows it: `tools/fetch_git.sh` builds one, `tools/test.sh` runs this file with it.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from conftest import Lab
+from notes_world import ADA, REF, opened
+
+from gitmem.core.errors import MemError
+from gitmem.erasure import graves
+from gitmem.git import reflock
+from gitmem.store import open_store
+from gitmem.truth import notes, rescue
+
+PRIVATE = "refs/notes/mem/private"
+
+
+@pytest.fixture
+def repo(lab: Lab) -> pathlib.Path:
+    probe = lab.run(lab.root, "git", "init", "-q", "--ref-format=reftable", "probe")
+    if probe.returncode:
+        pytest.skip("this git knows no reftable")
+    path = lab.repo("repo", 1, "--ref-format=reftable")
+    lab.mem(path, "remember", "the first invoice")
+    return path
+
+
+@pytest.fixture
+def lock(repo: pathlib.Path) -> pathlib.Path:
+    return repo / ".git" / "reftable" / "tables.list.lock"
+
+
+@pytest.fixture
+def store(repo: pathlib.Path) -> Iterator[notes.Notes]:
+    at, store = opened(repo)
+    yield store
+    at.git.close()
+
+
+def dead_writer(lock: pathlib.Path, ref: str = REF) -> None:
+    """What a writer leaves that is killed while git holds the lock."""
+    common = str(lock.parent.parent)
+    code = (
+        f"import os, signal\nfrom gitmem.git import reflock\nwith reflock.writing({common!r}, {ref!r}):\n"
+        f"    open({str(lock)!r}, 'a').close()\n    os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False)
+    assert done.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("ref", [REF, PRIVATE])
+def test_the_lock_of_a_killed_writer_of_any_ref_goes(
+    repo: pathlib.Path,
+    lock: pathlib.Path,
+    store: notes.Notes,
+    ref: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reflock, "SHARED", 0.0)
+    dead_writer(lock, ref)
+    tip = store.append([("", b'{"a line of nobody"}')], "git mem: x", ADA)
+    assert tip and not lock.exists()
+    assert [p.stat().st_size for p in (repo / ".git").glob("git-mem-writing-*")] == [0]
+
+
+def test_a_lock_that_may_be_somebody_elses_stays_and_is_named(
+    lab: Lab,
+    repo: pathlib.Path,
+    lock: pathlib.Path,
+    store: notes.Notes,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reflock, "SHARED", 0.2)
+    lock.touch()
+    with pytest.raises(MemError, match=r"locked by .*reftable/tables\.list\.lock"):
+        store.append([("", b"x")], "m", ADA)
+    with pytest.raises(MemError, match=r"locked by .*reftable/tables\.list\.lock"):
+        reflock.delete(store.git, REF)
+    assert lock.exists()
+    assert "the first invoice" in lab.mem(repo, "list"), "reading needs no lock"
+
+
+def test_a_fresh_lock_stays_also_after_a_writer_died(
+    lock: pathlib.Path, store: notes.Notes
+) -> None:
+    dead_writer(lock)
+    assert not reflock.recover(store.git, REF) and lock.exists()
+
+
+def test_a_fetch_that_meets_the_lock_names_it(
+    lab: Lab, repo: pathlib.Path, lock: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reflock, "SHARED", 0.2)
+    lab.git(lab.root, "clone", "-q", "--bare", str(repo), "hub.git")
+    lab.git(lab.root / "hub.git", "fetch", "-q", str(repo), f"{REF}:{REF}")
+    lab.git(repo, "remote", "add", "origin", str(lab.root / "hub.git"))
+    lock.touch()
+    from gitmem.git.remote import Remote
+
+    opened_store = open_store({}, str(repo))
+    try:
+        with pytest.raises(MemError, match=r"tables\.list\.lock"):
+            Remote(opened_store.repo, "origin", REF).fetch()
+    finally:
+        opened_store.close()
+
+
+def test_doctor_names_an_old_lock_and_removes_it_where_a_writer_of_ours_died(
+    lab: Lab, repo: pathlib.Path, lock: pathlib.Path
+) -> None:
+    def old() -> None:
+        past = lock.stat().st_mtime - 60
+        os.utime(lock, (past, past))
+
+    lock.touch()
+    assert str(lock) not in lab.mem(repo, "doctor", rc=(0, 1)), "git may hold it just now"
+    old()
+    assert str(lock) in lab.mem(repo, "doctor", rc=(1,))
+    lab.mem(repo, "doctor", "--repair", rc=(0, 1))
+    assert lock.exists()
+    lock.unlink()
+    dead_writer(lock)
+    old()
+    for note in (repo / ".git").glob("git-mem-writing-*"):
+        at, _, rest = note.read_text().partition(" ")
+        note.write_text(f"{int(at) - 120} {rest}")
+    lab.mem(repo, "doctor", "--repair", rc=(0, 1))
+    assert not lock.exists()
+
+
+def test_a_ref_that_moved_away_and_back_is_seen(
+    lab: Lab, repo: pathlib.Path, store: notes.Notes
+) -> None:
+    before, size = store.tip(), store.reflog_size()
+    assert size
+    lab.git(repo, "notes", "--ref=mem/team", "append", "-m", "a line of stock git", "HEAD")
+    lab.git(repo, "update-ref", REF, before)
+    assert store.tip() == before and store.reflog_size() != size
+
+
+def test_a_ref_whose_newest_objects_are_gone_goes_on_from_its_last_whole_state(
+    lab: Lab, repo: pathlib.Path, store: notes.Notes
+) -> None:
+    whole = store.tip()
+    held = store.append([("", b'{"a line of nobody"}')], "git mem: x", ADA)
+    store.git.close()
+    (repo / ".git" / "objects" / held[:2] / held[2:]).unlink()
+    assert rescue.mend(store.git, REF)
+    assert lab.git(repo, "rev-parse", REF).strip() == whole
+
+
+def test_a_purged_text_in_a_former_tip_is_looked_for(lab: Lab, repo: pathlib.Path) -> None:
+    """Of stock git's doings only the reflog tells: the tip is clean before and after."""
+    id = lab.json(repo, "remember", "a text that has to go")["id"]
+    dirty = lab.git(repo, "rev-parse", REF).strip()
+    lab.git(repo, "clone", "-q", "--no-local", ".", "../other")
+    lab.git(lab.root / "other", "fetch", "-q", "origin", f"{REF}:{REF}")
+    lab.mem(repo, "purge", id, "--force")
+    clean = lab.git(repo, "rev-parse", REF).strip()
+    lab.git(repo, "fetch", "-q", "../other", f"+{REF}:{REF}")
+    assert lab.git(repo, "rev-parse", REF).strip() == dirty
+    lab.git(repo, "update-ref", REF, clean)
+    store = open_store({}, str(repo))
+    try:
+        from gitmem.core.fold import Tombstones
+
+        assert not graves.settled(store, Tombstones(graves.purges(store)), note=False)
+    finally:
+        store.close()
