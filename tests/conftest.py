@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 from client.harness import VERSIONS, Client, binary
+from verdict import pytest_sessionfinish as pytest_sessionfinish
+from verdict import pytest_terminal_summary as pytest_terminal_summary
 
 from gitmem.store import Store, open_store
 
@@ -21,12 +23,18 @@ EVAL = pathlib.Path(os.environ.get("GIT_MEM_EVAL_ROOT", pathlib.Path(__file__).r
 
 def _one_git_mem(path: str) -> str:
     """PATH with the first git-mem only: `doctor` warns of a second."""
-    having = [d for d in path.split(os.pathsep) if os.path.exists(os.path.join(d, "git-mem"))]
+    places = dict.fromkeys(path.split(os.pathsep))
+    having = [d for d in places if os.path.exists(os.path.join(d, "git-mem"))]
     return os.pathsep.join(d for d in path.split(os.pathsep) if d not in having[1:])
 
 
+# What `git init` gives the repositories of the tests: tools/test.sh runs some with newer formats.
+FORMATS = ("GIT_DEFAULT_HASH", "GIT_DEFAULT_REF_FORMAT")
+
+
 def clean_env(home: pathlib.Path) -> dict[str, str]:
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("GIT_", "CLAUDE", "ANTHROPIC", "CODEX", "PYTHONPATH"))}
+    env = {k: v for k, v in os.environ.items()
+           if k in FORMATS or not k.startswith(("GIT_", "CLAUDE", "ANTHROPIC", "CODEX", "PYTHONPATH"))}
     env.update(HOME=str(home), XDG_CONFIG_HOME=f"{home}/.config", XDG_CACHE_HOME=f"{home}/.cache", XDG_STATE_HOME=f"{home}/.local/state", GIT_CONFIG_NOSYSTEM="1", GIT_TERMINAL_PROMPT="0",
                GIT_AUTHOR_NAME="Ada", GIT_AUTHOR_EMAIL="ada@example.org", GIT_COMMITTER_NAME="Ada", GIT_COMMITTER_EMAIL="ada@example.org",
                PATH=_one_git_mem(env["PATH"]), GIT_AUTHOR_DATE="2026-01-02T03:04:05Z", GIT_COMMITTER_DATE="2026-01-02T03:04:05Z", LANG="C.UTF-8", NO_COLOR="1", TZ="UTC")
@@ -79,7 +87,7 @@ class Lab:
 def lab(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     made = Lab(tmp_path)
     for name in list(os.environ):
-        if name.startswith("GIT_") and name != "GIT_MEM_EVAL_ROOT":
+        if name.startswith("GIT_") and name not in ("GIT_MEM_EVAL_ROOT", *FORMATS):
             monkeypatch.delenv(name)
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "GIT_CONFIG_NOSYSTEM", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME",
                  "GIT_COMMITTER_EMAIL", "GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):

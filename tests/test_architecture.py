@@ -17,7 +17,7 @@ PACKAGE = pathlib.Path(gitmem.__file__).parent
 # imports inside of functions count, and those for types.
 ORDER = ["core", "git", "truth", "engine", "signing", "models", "graph", "store", "hooks", "anchors", "feedback", "memory", "capture", "timeline", "agents", "erasure",
          "setup", "sync", "carry", "worker", "doctor", "render", "cli", "__main__"]
-HOMES = {"numpy": {"vectors"}, "pygit2": {"notes"}, "typer": {"cli"}, "rich": {"render"}, "llama_cpp": {"llama"}, "mcp": {"mcp_server"},
+HOMES = {"numpy": {"vectors"}, "pygit2": set(), "typer": {"cli"}, "rich": {"render"}, "llama_cpp": {"llama"}, "mcp": {"mcp_server"},
          "subprocess": {"gitcmd", "keys", "llamaproc", "marks", "remote", "cli"}, "sqlite3": {"cache", "faults", "guard", "store", "doctor"}}
 HEAVY = {"numpy", "pygit2", "typer", "rich", "llama_cpp", "mcp", "sklearn", "scipy"}
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed: the extra `llm`, compiled from source")
+pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed: tools/fetch_llama.sh builds it")
 pytest.importorskip("gguf", reason="the PyPI package `gguf` is not installed")
 
 import gguf_tiny

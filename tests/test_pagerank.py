@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
+import networkx as nx
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,7 +33,6 @@ def directed(n: int, found: list[tuple[int, int, float]]) -> Links:
 
 def graphs() -> list[Any]:
     """Graphs of all kinds: known ones, chance, a path, two halves, a star, directed with dead ends, weighted, no edge."""
-    nx = pytest.importorskip("networkx", reason="networkx is in the dev extra")
     rng = random.Random(5)
     weighted = nx.gnp_random_graph(80, 0.1, seed=4)
     for _, _, data in weighted.edges(data=True):
@@ -50,7 +49,6 @@ def links_of(graph: Any) -> Links:
 
 def test_ranks_are_those_of_networkx() -> None:
     # Its google matrix, solved by linear algebra: nothing of the iteration is shared, and scipy is not needed.
-    nx = pytest.importorskip("networkx", reason="networkx is in the dev extra")
     import numpy as np
 
     for graph in graphs():
@@ -123,7 +121,6 @@ def modularity(links: list[dict[int, float]], at: list[int]) -> float:
 
 
 def test_modularity_is_that_of_networkx_and_as_good_as_its_own_search() -> None:
-    nx = pytest.importorskip("networkx", reason="networkx is in the dev extra")
     for graph in graphs():
         if graph.is_directed() or not graph.number_of_edges():
             continue

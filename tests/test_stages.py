@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import sys
 from collections.abc import Callable
 
 import pytest
-from conftest import Lab
+from conftest import EVAL, Lab
 
 from gitmem.capture import features, linear, stages
 from gitmem.capture.stages import Opinion, judge
@@ -17,7 +16,7 @@ from gitmem.capture.stages import Opinion, judge
 LONG = ("I'd like the sessions in object storage only, without a column in the database: the one reader is resume, which needs the whole blob anyway, "
         "and a column would have to be migrated twice. So the server stores it as it is and never looks inside.")
 MIDDLE = "I want the sessions sorted by date, newest first, and the search field above the table."
-EVAL = pathlib.Path(os.environ.get("GIT_MEM_EVAL_ROOT", "/nonexistent")) / "dev" / "capture_turns" / "labelled.jsonl"
+LABELLED = EVAL / "dev" / "capture_turns" / "labelled.jsonl"
 
 
 def test_an_explicit_marker_is_stored_without_asking_anybody() -> None:
@@ -150,9 +149,9 @@ def test_a_threshold_is_a_number_from_0_to_1(lab: Lab) -> None:
     assert "not a number from 0 to 1" in done.stderr
 
 
-@pytest.mark.skipif(not EVAL.exists(), reason="no evaluation data here (GIT_MEM_EVAL_ROOT)")
+@pytest.mark.skipif(not LABELLED.exists(), reason="no evaluation data here (GIT_MEM_EVAL_ROOT)")
 def test_on_real_turns_what_is_kept_silently_is_worth_it() -> None:
-    rows = [json.loads(line) for line in EVAL.read_text(encoding="utf-8").splitlines()]
+    rows = [json.loads(line) for line in LABELLED.read_text(encoding="utf-8").splitlines()]
     said = [(r["keep"] == "keep", judge(r["role"], r["text"])) for r in rows if r["keep"] != "unclear"]
     auto = [kept for kept, j in said if j.tier == stages.AUTO]
     offered = [kept for kept, j in said if j.keep]

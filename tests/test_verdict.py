@@ -1,0 +1,44 @@
+"""No test is skipped in silence: `verdict` lists every reason that is allowed."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+
+import verdict
+
+HERE = pathlib.Path(__file__).parent
+
+
+def reasons(path: pathlib.Path) -> list[str]:
+    """Why tests of a file may be skipped; of what is only known in a run a word stands there."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        if name in ("pytest.skip", "pytest.mark.skipif", "pytest.mark.skip", "pytest.importorskip"):
+            assert isinstance(node, ast.Call)
+            said = [k.value for k in node.keywords if k.arg == "reason"] or (
+                node.args[:1] if name == "pytest.skip" else []
+            )
+            assert said, f"{path.name}: a skip without a reason"
+            parts = said[0].values if isinstance(said[0], ast.JoinedStr) else said
+            found.append(
+                "".join(str(p.value) if isinstance(p, ast.Constant) else "bash" for p in parts)
+            )
+    return found
+
+
+def test_every_reason_to_skip_a_test_is_known() -> None:
+    found = [(f"{path.name}::test", one) for path in HERE.glob("*.py") for one in reasons(path)]
+    assert len(found) > 30 and verdict.judged(found, set()) == []
+
+
+def test_an_unknown_reason_or_a_promise_that_waits_for_data_elsewhere_is_no_pass() -> None:
+    assert verdict.judged([("tests/test_x.py::test_a", "Skipped: no strace")], {"test_a"}) == []
+    assert verdict.judged([("tests/test_x.py::test_a", "Skipped: it fails today")], set())
+    away = [("tests/test_x.py::test_a[1]", "Skipped: no evaluation data here (GIT_MEM_EVAL_ROOT)")]
+    assert verdict.judged(away, set()) == [] and verdict.judged(away, {"test_a"})
+
+
+def test_tests_that_documents_name_are_found() -> None:
+    assert "test_no_real_text_of_the_sample_is_refused" in verdict.held()

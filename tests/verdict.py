@@ -1,0 +1,82 @@
+"""Fails a run in which a test was skipped for a reason that nobody has allowed.
+
+Hooks of pytest (tests/conftest.py takes them). The reasons that are allowed are
+listed here. A test that a document names as the holder of a promise may not wait
+for data outside the repository.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from typing import Any
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# What a machine lacks. Such a test runs on others.
+MACHINE = (
+    r"no (Claude Code|client) \S+( here)?: (sh )?tools/fetch_clients\.sh",
+    r"no (named pipes|/proc/locks|gpg|gpgsm|ssh-keygen|ssh-agent|man|sha256sum|shellcheck) here",
+    r"no (bash|dash|busybox|ksh|mksh) here",
+    r"no strace|strace may not trace here",
+    r"only root (can|may) |needs root to change the owner",
+    r"devices cannot be made here|cannot mount a tmpfs here|no file system may be mounted here",
+    r"no (faults|clock) can be (injected|changed) here",
+    r"this (man|gpgsm) (knows no --warnings|makes no certificate)",
+    r"this git (knows|has) no (reftable|cruft packs)",
+    r"(the console script|git-mem) is not installed",
+    r"this release knows no profiles",
+    r"llama-cpp-python is not installed: tools/fetch_llama\.sh|the PyPI package `gguf` is not",
+    r"no .*: tools/fetch_models\.sh brings it|no model",
+)
+# What belongs to the case itself: one of several parameters says nothing new.
+CASE = (r"the same as in a large one",)
+# Data that lies outside the repository, so that no document may rest on such a test.
+OUTSIDE = (r"no evaluation (data|texts)|evaluation data not found",)
+
+
+def held() -> set[str]:
+    """The tests that documents name."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    named = re.compile(r"\btest_\w+\b(?!\.py)")
+    return {name for page in pages for name in named.findall(page.read_text(encoding="utf-8"))}
+
+
+def judged(skipped: list[tuple[str, str]], promised: set[str]) -> list[str]:
+    """What is wrong with the (test, reason) that were skipped."""
+    wrong = []
+    for test, reason in skipped:
+        reason = reason.removeprefix("Skipped: ")
+        name = test.rpartition("::")[2].partition("[")[0]
+        if any(re.match(one, reason) for one in OUTSIDE):
+            if name in promised:
+                wrong.append(f"{test}: a document rests on it, and it was skipped: {reason}")
+        elif not any(re.match(one, reason) for one in (*MACHINE, *CASE)):
+            wrong.append(f"{test}: this reason is not in tests/verdict.py: {reason}")
+    return wrong
+
+
+def _skipped(config: pytest.Config) -> list[tuple[str, str]]:
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    reports = reporter.stats.get("skipped", []) if reporter else []
+    return [
+        (r.nodeid, r.longrepr[2] if isinstance(r.longrepr, tuple) else str(r.longrepr))
+        for r in reports
+    ]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workerinput") or session.exitstatus != 0:
+        return
+    if judged(_skipped(session.config), held()):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    wrong = judged(_skipped(config), held())
+    if wrong:
+        terminalreporter.section("skipped, and should not be")
+        for row in wrong:
+            terminalreporter.line(row)
