@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,6 +21,10 @@ from verdict import pytest_terminal_summary as pytest_terminal_summary
 from gitmem.store import Store, open_store
 
 EVAL = pathlib.Path(os.environ.get("GIT_MEM_EVAL_ROOT", pathlib.Path(__file__).resolve().parent.parent.parent / "shared" / "eval"))
+
+
+_SHELF = tempfile.TemporaryDirectory(prefix="git-mem-tests-")
+_TEMPLATES: dict[tuple[object, ...], pathlib.Path] = {}  # repositories to copy, for this process
 
 
 def _one_git_mem(path: str) -> str:
@@ -68,6 +74,19 @@ class Lab:
 
     def repo(self, name: str = "repo", commits: int = 1, *options: str) -> pathlib.Path:
         path = self.root / name
+        settings = [self.root / ".gitconfig", self.root / ".config"]
+        if options or any(p.exists() for p in (path, *settings)):
+            return self._made(path, commits, *options)
+        # Copied from the first of its kind: dates are fixed, so it would be the same.
+        bearing = {k: v for k, v in self.env.items() if k.startswith("GIT_") or k == "PATH"}
+        kind = (commits, *sorted(bearing.items()))
+        if kind not in _TEMPLATES:
+            _TEMPLATES[kind] = self._made(pathlib.Path(_SHELF.name) / str(len(_TEMPLATES)), commits)
+        shutil.copytree(_TEMPLATES[kind], path, copy_function=shutil.copy)  # with the time of now
+        self.git(path, "update-index", "-q", "--refresh")
+        return path
+
+    def _made(self, path: pathlib.Path, commits: int, *options: str) -> pathlib.Path:
         self.git(self.root, "init", "-q", "-b", "main", *options, str(path))
         for i in range(commits):
             (path / f"f{i}.txt").write_text(f"line {i}\n")
