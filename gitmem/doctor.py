@@ -19,6 +19,7 @@ from .core import record
 from .core.errors import GitFailed, MemError, UsageError
 from .core.fold import Tombstones
 from .engine import cache, check, guard, index
+from .engine.filters import Filter
 from .erasure import graves, purge
 from .git import config, memfile, reflock
 from .hooks import githooks
@@ -320,7 +321,7 @@ def _cache(store: Store) -> list[Finding]:
             return [Finding(OK, "no cache yet; the first recall builds it")]
         wrong = check.check_all(opened, store.table)
         waiting = len(index.pending(opened, store.sources)) if not wrong else 0
-        count = opened.count() if not wrong else 0
+        count = Filter().count(opened) if not wrong else 0
         size = guard.size(path) / 1e6
     except (check.Busy, cache.Moved):
         return [Finding(OK, "the cache is being written at this moment, so it was not compared")]

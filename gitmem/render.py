@@ -68,6 +68,8 @@ def _where(hit: dict[str, Any]) -> str:
         notes.append("private")
     if hit.get("contradicts"):
         notes.append(f"contradicted by {', '.join(i[:8] for i in hit['contradicts'][:3])}")
+    if hit.get("alternatives"):
+        notes.append(f"edited in two places: {1 + len(hit['alternatives'])} versions, `git mem show` has all")
     if hit.get("status", "active") != "active":
         notes.append(hit["status"])
     if hit.get("superseded_on"):

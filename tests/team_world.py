@@ -331,16 +331,22 @@ class World:
             records = [r for r in (record.parse(line) for _, line in store.team.lines(store.team.tip(), deep=True)) if r]
             folded = {id: (m.status, tuple(sorted(v.version for v in m.versions))) for id, m in fold.fold(records).items() if m.records}
             known = [m for m in self.known(store) if m["scope"] == "team"]
-            shown = sorted((str(m["id"]), str(m["body"])) for m in known if "superseded_by" not in m)
-            active = sorted(id for id, (status, versions) in folded.items() if status == fold.ACTIVE for _ in versions)
-            assert [id for id, _ in shown] == active, ("cache and fold differ", set(active) ^ {id for id, _ in shown}, self.trace)
+
+            def said(m: dict[str, object]) -> tuple[str, str, list[str]]:
+                return str(m["id"]), str(m["body"]), [a["body"] for a in m.get("alternatives", ())]  # type: ignore[attr-defined]
+
+            shown = sorted(said(m) for m in known if "superseded_by" not in m)
+            active = sorted(id for id, (status, _) in folded.items() if status == fold.ACTIVE)
+            assert [id for id, *_ in shown] == active, ("cache and fold differ", set(active) ^ {id for id, *_ in shown}, self.trace)
+            beside = {id: 1 + len(others) for id, _, others in shown}
+            assert all(beside[id] == len(folded[id][1]) for id in active), ("alternatives differ", self.trace)
             # What was superseded by a commit that a rewrite took away, or that lies on another branch, is still there, and says so.
             back = {str(m["id"]) for m in known if "superseded_by" in m}
             assert all(folded[id][0] == fold.SUPERSEDED for id in back), ("came back, but nothing took its place", back, self.trace)
             scores = self.answers(clone)
             store.discard()
             assert self.answers(clone) == scores, ("a rebuilt cache gives other scores", self.trace)
-            again = sorted((str(m["id"]), str(m["body"])) for m in self.known(store) if m["scope"] == "team" and "superseded_by" not in m)
+            again = sorted(said(m) for m in self.known(store) if m["scope"] == "team" and "superseded_by" not in m)
             assert again == shown, ("the cache after many updates differs from one built anew", self.trace)
             return folded
         finally:

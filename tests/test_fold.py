@@ -7,7 +7,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitmem.core import fold, record
+from gitmem.core import fold, record, unite
 from gitmem.core.record import Record
 
 
@@ -31,7 +31,7 @@ def forget(memory: str, after: list[str]) -> Record:
 
 def view(records: list[Record]) -> dict[str, object]:
     """Everything a reader can see of a fold."""
-    return {id: (m.status, [v.version for v in m.versions], sorted(m.heads), m.superseded_by) for id, m in fold.fold(records).items()}
+    return {id: (m.status, [(v.version, v.line) for v in m.versions], sorted(m.heads), m.superseded_by) for id, m in fold.fold(records).items()}
 
 
 @st.composite
@@ -159,3 +159,129 @@ def test_a_purge_of_lines_dooms_a_line_of_any_kind_but_a_purge_record() -> None:
 def test_the_same_text_twice_is_shown_once() -> None:
     text = "y" * 300
     assert len(fold.fold([create(text), create(text)])[create(text).id].versions) == 1
+
+
+# --- versions beside each other ------------------------------------------------
+
+
+def changed(old: Record, at: str = "2026-01-02T00:00:00Z", after: list[Record] | None = None, **fields: object) -> Record:
+    """An edit of `old` that changes some fields, as `memories.edit` writes it."""
+    kept = {k: v for k, v in old.data.items() if k in unite.FIELDS}
+    seen = [r.version for r in after or [old]]
+    return made(record.edit(old.id, {**record.content({**kept, **fields})}, seen, at=at))
+
+
+def shown(*records: Record) -> list[dict[str, object]]:
+    (memory,) = fold.fold(records).values()
+    return [{k: v for k, v in r.data.items() if k in unite.FIELDS} for r in memory.versions]
+
+
+def tagged(*tags: str, **fields: object) -> Record:
+    return made(record.create(record.content({"body": "use postgres " * 30, "tags": list(tags), **fields}), at="2026-01-01T00:00:00Z"))
+
+
+def test_two_tags_added_in_two_places_are_one_memory_with_both() -> None:
+    base = tagged("db")
+    one, two = changed(base, tags=["db", "orders"]), changed(base, tags=["db", "money"])
+    (only,) = shown(base, one, two)
+    assert only["tags"] == ["db", "money", "orders"]
+
+
+def test_a_tag_taken_out_stays_out_and_one_added_beside_it_stays() -> None:
+    base = tagged("db", "draft")
+    (only,) = shown(base, changed(base, tags=["db"]), changed(base, tags=["db", "draft", "money"]))
+    assert only["tags"] == ["db", "money"]
+
+
+def test_of_versions_without_a_known_base_all_entries_stay() -> None:
+    one, two = tagged("a"), tagged("b")
+    assert one.id == two.id
+    assert [item["tags"] for item in shown(one, two)] == [["a", "b"]]
+    base = tagged("db", "draft")
+    purge = made(record.envelope("purge", {"id": "0" * 32, "lines": [base.version]}, "", {}))
+    left, right = changed(base, tags=["db"]), changed(base, tags=["db", "draft", "x"])
+    assert [item["tags"] for item in shown(base, left, right, purge)] == [["db", "draft", "x"]]
+
+
+def test_a_title_here_and_a_tag_there_do_not_contradict() -> None:
+    base = tagged("db")
+    (only,) = shown(base, changed(base, title="Postgres"), changed(base, tags=["db", "x"]))
+    assert (only["title"], only["tags"]) == ("Postgres", ["db", "x"])
+
+
+def test_two_titles_are_alternatives_with_the_same_tags() -> None:
+    base = tagged("db")
+    records = [base, changed(base, title="One", tags=["db", "a"], at="2026-01-03T00:00:00Z"),
+               changed(base, title="Two"), changed(base, tags=["db", "b"], at="2026-01-04T00:00:00Z")]
+    assert [(i["title"], i["tags"]) for i in shown(*records)] == [("One", ["a", "b", "db"]), ("Two", ["a", "b", "db"])]
+
+
+def test_an_edit_of_one_head_leaves_the_other_and_one_of_both_resolves() -> None:
+    base = tagged("db")
+    one, two = changed(base, tags=["db", "a"]), changed(base, tags=["db", "b"])
+    three = changed(one, tags=["a", "c", "db"])
+    assert [i["tags"] for i in shown(base, one, two, three)] == [["a", "b", "c", "db"]]
+    last = changed(three, after=[two, three], tags=["only"])
+    assert [i["tags"] for i in shown(base, one, two, three, last)] == [["only"]]
+
+
+def test_what_both_had_seen_of_a_united_text_is_its_base() -> None:
+    base = tagged("db")
+    one, two = changed(base, tags=["db", "a"]), changed(base, tags=["db", "b"])
+    three = changed(one, after=[one, two], tags=["a", "b", "c", "db"])
+    four = changed(one, after=[one, two], tags=["b", "db"])
+    assert [i["tags"] for i in shown(base, one, two, three, four)] == [["b", "c", "db"]]
+
+
+def test_a_forget_of_one_head_hides_only_what_that_one_said() -> None:
+    base = tagged("db")
+    one, two = changed(base, tags=["db", "a"]), changed(base, tags=["db", "b"])
+    assert [i["tags"] for i in shown(base, one, two, forget(base.id, [one.version]))] == [["b", "db"]]
+
+
+def test_of_a_path_that_one_noted_again_the_new_note_counts() -> None:
+    base = tagged("db", paths=[{"path": "db/", "blob": "1" * 40}])
+    again = changed(base, paths=[{"path": "db/", "blob": "2" * 40}])
+    later = changed(base, paths=[{"path": "db/", "blob": "1" * 40}, {"path": "x.py"}], at="2027-01-01T00:00:00Z")
+    (only,) = shown(base, again, later)
+    assert only["paths"] == [{"path": "db/", "blob": "2" * 40}, {"path": "x.py"}]
+
+
+def test_more_versions_than_people_write_are_shown_as_they_are() -> None:
+    base = tagged("db")
+    many = [changed(base, tags=[f"t{n}"]) for n in range(unite.MOST + 1)]
+    assert len(shown(base, *many)) == unite.MOST + 1
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["tags", "title", "type", "facts", "forget", "sync"]),
+                          st.integers(0, 3), st.integers(0, 2)), max_size=14), st.randoms(use_true_random=False))
+def test_three_clones_that_edit_and_sync_in_any_order_show_the_same(
+        steps: list[tuple[int, str, int, int]], rng: random.Random) -> None:
+    base = tagged("t0", "t1")
+    clones: list[dict[str, Record]] = [{base.version: base} for _ in range(3)]
+    for who, what, n, other in steps:
+        mine = clones[who]
+        (memory,) = fold.fold(mine.values()).values()
+        if what == "sync":
+            mine.update(clones[other])
+            continue
+        if not memory.versions:
+            continue
+        if what == "forget":
+            r = forget(base.id, memory.heads[:1])
+        else:
+            tags = set(memory.versions[0].data.get("tags", [])) ^ {f"t{n}"}
+            value = {"tags": sorted(tags), "title": f"T{n}", "type": "gotcha", "facts": [f"f{n}"]}[what]
+            seen = [v for v in memory.records if v.version in memory.heads[: 1 + n % 2]] or [base]
+            r = changed(memory.versions[0], after=seen, **{what: value})
+        mine[r.version] = r
+    records = [r for clone in clones for r in clone.values()]
+    one = view(records)
+    rng.shuffle(records)
+    assert view(records) == one == view(records + records[: len(records) // 2])
+    (memory,) = fold.fold(records).values()
+    lines = [r.line for r in memory.versions]
+    assert len(set(lines)) == len(lines) and all(record.parse(line) for line in lines)
+    tags = {t for r in memory.apart for t in r.data.get("tags", [])}
+    assert all(set(r.data.get("tags", [])) <= tags for r in memory.versions)

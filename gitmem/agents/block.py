@@ -39,7 +39,7 @@ NOTHING = "no memories here yet; git mem remember TEXT keeps one"
 class Item:
     """One memory in a block. `text` is all of it; `most` says how many characters are shown."""
 
-    __slots__ = ("_written", "against", "aged", "at", "author", "branch", "commit", "id", "into", "most", "paths", "private", "reason", "replaced", "section", "similar", "state", "text", "title", "type", "why")
+    __slots__ = ("_written", "against", "aged", "at", "author", "branch", "commit", "id", "into", "most", "paths", "private", "reason", "replaced", "section", "similar", "state", "text", "title", "type", "versions", "why")
 
     def __init__(self, id: str, type: str, text: str, *, title: str = "", at: str = "", author: str = "", branch: str = "", commit: str = "", state: str = "unknown",
                  reason: str = "", into: str = "", paths: Sequence[str] = (), private: bool = False, why: Sequence[str] = (), section: str = RELEVANT,
@@ -62,6 +62,7 @@ class Item:
         self.section = section
         self.replaced = ""  # the branch or commit on which it was superseded, where that is not merged here
         self.similar: list[str] = []  # ids of memories that say the same
+        self.versions = 0  # how many alternatives it has, this one among them; 0 for none
         self.against: list[str] = []  # ids of memories that contradict it (`disputes`)
         self.most = SHORT
         self._written: tuple[int, str, str] = (0, "", "")  # the XML of a length and a section
@@ -93,6 +94,8 @@ class Item:
                 out.append(("reason", self.reason))
         if self.replaced:
             out.append(("superseded_on", shortened(self.replaced, _NAME)))
+        if self.versions:
+            out.append(("versions", str(self.versions)))
         if self.against:
             out.append(("contradicted_by", opponents(self.against)))
         if self.private:

@@ -192,6 +192,7 @@ class _Candidates:
         best = [row for _, row in rough[:LOADED]]
         best += [row for _, row in rough[LOADED:] if row in self.wanted]
         scores = {row: score for score, row in rough}
+        best = stored.firsts(self.cache, best)
         loaded = [(row, data, scope) for row, (data, scope, _) in zip(best, stored.load(self.cache, best), strict=True)]
         stands = standing.read(self.cache, [stored.commit_of(data) for _, data, _ in loaded], here.head)
         self.waiting = standing.waiting(stands)
@@ -201,6 +202,7 @@ class _Candidates:
         learnt = learned.values(self.cache, best)
         back = comeback.told(self.cache, best)
         against = disputes.of(self.cache, [str(data["id"]) for _, data, _ in loaded])
+        beside = stored.beside(self.cache, [str(data["id"]) for _, data, _ in loaded])
         out = []
         for row, data, scope in loaded:
             named = stored.paths(data)
@@ -214,6 +216,7 @@ class _Candidates:
             if row in back:
                 item.replaced = back[row][1] or back[row][2][:ID]
             item.against = against.get(str(data["id"]), [])
+            item.versions = len(beside.get(str(data["id"]), ()))
             out.append((scores[row] * relevance.prior(stand.state, data.get("confidence"), learnt.get(row), staleness.worst(ages), stand.reason) + AGAIN * (item.id in again), item))
         return out
 

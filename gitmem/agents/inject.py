@@ -43,11 +43,12 @@ _REDUCED = "not all memories could be searched in time; git mem recall searches 
 class Found:
     """One memory to tell: `how` it was found, where its commit stands, what became of its paths."""
 
-    __slots__ = ("against", "aged", "data", "how", "replaced", "scope", "stand")
+    __slots__ = ("against", "aged", "data", "how", "replaced", "scope", "stand", "versions")
 
     def __init__(self, data: Mapping[str, Any], scope: int, how: str, stand: Stand | None, aged: Sequence[staleness.State] = ()) -> None:
         self.aged = aged
         self.replaced = ""  # the branch or commit on which it was superseded, where that is not merged here
+        self.versions = 0  # how many alternatives it has, this one among them; 0 for none
         self.against: list[str] = []  # ids of memories that contradict it, as far as somebody proposed that
         self.data = data
         self.scope = scope
@@ -119,7 +120,8 @@ def for_files(call: Call, paths: Sequence[str]) -> None:
         states = standing.read(cache, [anchor for _, anchor in rows if anchor], here.head)
         gone = {row for row, kind in staleness.worsts(cache, [row for row, _ in rows], here.head).items() if kind == staleness.GONE}
         rows.sort(key=lambda pair: pair[0] in gone)  # they were about what is not there any more
-        return _load(cache, [(row, "path") for row, _ in rows], states, shown, here.head)
+        first = stored.firsts(cache, [row for row, _ in rows])
+        return _load(cache, [(row, "path") for row in first], states, shown, here.head)
 
     _tell(call, ready.with_memories(here, call.environ, ask, call.half), "this file", "tool", _FILE_ROOM)
 
@@ -151,7 +153,9 @@ def _load(cache: ready.Cache, rows: Sequence[tuple[int, str]], states: Mapping[s
             _, branch, commit = ids.get(str(item.data["id"]), ([], "", ""))
             item.replaced = branch or commit[: block.ID]
     against = disputes.of(cache, [str(item.data["id"]) for item in out])
+    beside = stored.beside(cache, [str(item.data["id"]) for item in out])
     for item in out:
+        item.versions = len(beside.get(str(item.data["id"]), ()))
         item.against = against.get(str(item.data["id"]), [])
     return out
 
@@ -202,7 +206,8 @@ def _tags(item: Found) -> str:
     names = [("id", str(data["id"])[: block.ID]), ("type", word("type") or record.DEFAULT_TYPE), ("date", (word("created") or word("at"))[:10]),
              ("state", item.stand.state if item.stand and item.stand.state != "reachable" else ""),
              ("branch", word("branch") if item.stand and item.stand.state == "unmerged" else ""),
-             ("reason", item.stand.reason if item.stand and item.stand.reason == standing.ABANDONED else ""), ("superseded_on", item.replaced), ("stale", block.ending(staleness.remark(item.aged), 72)), ("contradicted_by", block.opponents(item.against)), ("provenance", word("provenance")), ("scope", "private" if item.scope == 2 else ""), ("files", " ".join([path for path, _ in stored.paths(data)[:_PATHS]])), ("found", item.how)]
+             ("reason", item.stand.reason if item.stand and item.stand.reason == standing.ABANDONED else ""), ("superseded_on", item.replaced), ("stale", block.ending(staleness.remark(item.aged), 72)), ("contradicted_by", block.opponents(item.against)),
+             ("versions", str(item.versions) if item.versions else ""), ("provenance", word("provenance")), ("scope", "private" if item.scope == 2 else ""), ("files", " ".join([path for path, _ in stored.paths(data)[:_PATHS]])), ("found", item.how)]
     return "<memory" + "".join([f' {name}="{plain.quoted(block.shortened(value, 120), lines=False)}"' for name, value in names if value]) + ">\0</memory>\n"
 
 

@@ -13,7 +13,7 @@ merged, as it is, rewritten or squashed. Where no record names such a commit it 
 from __future__ import annotations
 
 from ..core import fastjson, record
-from ..engine.cache import Cache, Damaged
+from ..engine.cache import Cache
 from ..engine.document import ACTIVE, SUPERSEDED
 from ..engine.update import Update
 from ..git import refdirs
@@ -72,13 +72,19 @@ def counts(repo: Repo, cache: Cache, id: str, head: str) -> bool:
     return any(row in rows for (row,) in cache.db.execute("SELECT row FROM memory WHERE id = ?", (id,)))
 
 
+# A text that is united from several lines comes back where one of them does.
+_OF_LINE = ("SELECT row FROM memory WHERE line = l.n UNION"
+            " SELECT u.row FROM united u, json_each(u.lines) j WHERE j.value = l.n")
+
+
 def _rows(repo: Repo, cache: Cache, head: str, seconds: float) -> tuple[set[int], bool]:
     """(rows of memories that count at this HEAD again, whether all is known)."""
     db = cache.db
     asked = {at for (at,) in db.execute("SELECT DISTINCT at FROM cover WHERE at <> ''")}
     stands = where.stands(repo, cache, asked, head, seconds)
     away = fastjson.dumps(sorted(a for a, s in stands.items() if _away(s)))
-    sql = ("SELECT DISTINCT m.row, m.anchor FROM cover c CROSS JOIN line l ON l.version = c.version CROSS JOIN memory m ON m.line = l.n"
+    sql = ("SELECT DISTINCT m.row, m.anchor FROM cover c CROSS JOIN line l ON l.version = c.version"
+           f" CROSS JOIN memory m ON m.row IN ({_OF_LINE})"
            " WHERE c.at <> '' AND c.at IN (SELECT value FROM json_each(?1)) AND (m.status = ?2 OR m.row IN (SELECT row FROM revived))"
            " AND NOT EXISTS (SELECT 1 FROM cover d WHERE d.version = c.version AND d.at NOT IN (SELECT value FROM json_each(?1)))")
     found = db.execute(sql, (away, SUPERSEDED)).fetchall()
@@ -110,11 +116,7 @@ def _again(cache: Cache, update: Update, rows: Iterable[int], was: int, status: 
     """{row: its new number}: made anew with another status, so that all that looks at new rows looks at them."""
     out = {}
     for row in sorted(rows):
-        found = cache.db.execute("SELECT l.raw FROM memory m JOIN line l ON l.n = m.line WHERE m.row = ? AND m.status = ?", (row, was)).fetchone()
-        if found is None:
-            continue  # records changed it meanwhile
-        parsed = record.parse(found[0])
-        if parsed is None:
-            raise Damaged("a stored record cannot be read")
-        out[row] = update.again(row, parsed, status)
+        sql = "SELECT 1 FROM memory WHERE row = ? AND status = ?"
+        if cache.db.execute(sql, (row, was)).fetchone():  # else records changed it meanwhile
+            out[row] = update.again(row, status)
     return out

@@ -25,7 +25,7 @@ from ..core import fold, record
 from ..core.errors import MemError
 from ..core.record import Record
 from ..engine.cache import CODE, Cache, Damaged
-from ..engine.document import ACTIVE, FORGOTTEN, SUPERSEDED, columns, labels, prepare, shown_rows
+from ..engine.document import ACTIVE, FORGOTTEN, SUPERSEDED, columns, labels, prepare, shown_rows, union_of
 from ..engine.filters import Filter
 from ..store import Store
 from . import asof
@@ -41,9 +41,11 @@ _K1, _B = 1.2, 0.75  # FTS5's own
 class Row:
     """A version of then: its record, status and scope; `since`: what became of it after the revision, `by`: ids of those that took its place."""
 
-    __slots__ = ("by", "line", "record", "scope", "since", "status")
+    __slots__ = ("by", "line", "nth", "record", "scope", "since", "status")
 
-    def __init__(self, line: int, found: Record, status: int, scope: int, since: str, by: list[str]) -> None:
+    def __init__(self, line: int, found: Record, status: int, scope: int, since: str, by: list[str],
+                 nth: int) -> None:
+        self.nth = nth
         self.line = line
         self.record = found
         self.status = status
@@ -142,7 +144,10 @@ class Then(Cache):
         db.execute("INSERT INTO then_row SELECT row, status FROM main.memory WHERE coalesce(anchor, '') IN (SELECT id FROM then_anchor)"
                    " AND row NOT IN (SELECT row FROM then_hidden)")
         for row, (found, content) in enumerate(zip(later, data, strict=True), self.first):
-            values = (row, found.record.id, found.line, found.status, found.scope, *columns(content))
+            values = (row, found.nth, found.record.id, found.line, found.status, found.scope, *columns(content))
+            parts, digest = union_of(found.record)
+            if parts:
+                db.execute("INSERT INTO then_united VALUES(?, '[]', ?, ?)", (row, digest, found.record.line))
             db.execute(f"INSERT INTO then_memory VALUES({', '.join('?' * len(values))})", values)
             db.executemany("INSERT INTO then_label VALUES(?, ?, ?)", [(kind, value, row) for kind, value in sorted(labels(content))])
             self._index(row, next(made) if found.status == ACTIVE else None)
@@ -177,8 +182,9 @@ class Then(Cache):
 
 _TABLES = {
     "then_anchor": "id TEXT PRIMARY KEY", "then_hidden": "row INTEGER PRIMARY KEY", "then_row": "row INTEGER PRIMARY KEY, status INTEGER", "then_active": "row INTEGER PRIMARY KEY",
-    "then_memory": "row INTEGER PRIMARY KEY, id TEXT, line INTEGER, status INTEGER, scope INTEGER, type TEXT, at TEXT, author TEXT, phase TEXT, source TEXT, anchor TEXT, digest BLOB, confidence REAL",
+    "then_memory": "row INTEGER PRIMARY KEY, nth INTEGER, id TEXT, line INTEGER, status INTEGER, scope INTEGER, type TEXT, at TEXT, author TEXT, phase TEXT, source TEXT, anchor TEXT, digest BLOB, confidence REAL",
     "then_label": "kind TEXT, value TEXT, row INTEGER, PRIMARY KEY(kind, value, row)", "then_vector": "row INTEGER PRIMARY KEY, v BLOB, crc INTEGER",
+    "then_united": "row INTEGER PRIMARY KEY, lines TEXT, digest BLOB, raw BLOB",
     "then_meta": "key TEXT PRIMARY KEY, value TEXT",
 }
 _FOR_HOOKS = {
@@ -186,9 +192,10 @@ _FOR_HOOKS = {
 }
 # The plus: else SQLite takes each row of then in turn for what an index finds at once, 30 ms instead of 0.2 among 100,000.
 _VIEWS = {
-    "memory": "SELECT row, id, line, status, scope, type, at, author, phase, source, anchor, digest, confidence FROM main.memory WHERE +row IN (SELECT row FROM then_row)"
+    "memory": "SELECT row, nth, id, line, status, scope, type, at, author, phase, source, anchor, digest, confidence FROM main.memory WHERE +row IN (SELECT row FROM then_row)"
               " UNION ALL SELECT * FROM then_memory",
     "label": "SELECT kind, value, row FROM main.label WHERE +row IN (SELECT row FROM then_row) UNION ALL SELECT * FROM then_label",
+    "united": "SELECT row, lines, digest, raw FROM main.united UNION ALL SELECT * FROM then_united",
     "vector": "SELECT row, v, crc FROM main.vector UNION ALL SELECT * FROM then_vector",
     "meta": "SELECT key, value FROM main.meta WHERE key NOT IN (SELECT key FROM then_meta) UNION ALL SELECT * FROM then_meta",
 }
@@ -248,19 +255,25 @@ def _changed(cache: Cache, known: asof.Known) -> tuple[list[Row], list[int]]:
             raise Damaged("a stored record cannot be read")
         if n not in known.later:
             records[parsed.version] = n, scope, parsed
-    today: dict[str, list[tuple[int, int, int]]] = {}
-    for row, id, line, status in cache.db.execute("SELECT row, id, line, status FROM memory WHERE id IN (SELECT value FROM json_each(?)) ORDER BY row", (asked,)):
-        today.setdefault(id, []).append((row, line, SUPERSEDED if id in back else status))
+    today: dict[str, list[tuple[int, int, int, bytes]]] = {}
+    sql = ("SELECT m.row, m.id, m.line, m.status, coalesce(u.digest, x'') FROM memory m"
+           " LEFT JOIN united u ON u.row = m.row WHERE m.id IN (SELECT value FROM json_each(?)) ORDER BY m.row")
+    for row, id, line, status, digest in cache.db.execute(sql, (asked,)):
+        today.setdefault(id, []).append((row, line, SUPERSEDED if id in back else status, digest))
     later: list[Row] = []
     hidden: list[int] = []
     memories = fold.fold([r for _, _, r in records.values()])
+    scopes = {v: scope for v, (_, scope, _) in records.items()}
     for id in sorted(ids & memories.keys() & today.keys()):
-        shown = [(*records[r.version], status) for r, status in shown_rows(memories[id]) if known.holds(str(r.data.get("commit") or ""))]
-        if not shown or (id not in back and {(n, status) for n, _, _, status in shown} == {(line, status) for _, line, status in today[id]}):
+        shown = [(*records[r.version][:2], r, status) for r, status in shown_rows(memories[id], scopes)
+                 if known.holds(str(r.data.get("commit") or ""))]
+        then_said = {(n, status, union_of(r)[1]) for n, _, r, status in shown}
+        same = then_said == {found[1:] for found in today[id]}
+        if not shown or (id not in back and same):
             continue
-        state = min(status for _, _, status in today[id])
+        state = min(status for _, _, status, _ in today[id])
         since = "forgotten" if state == FORGOTTEN else "superseded" if state == SUPERSEDED else "edited"
         by = sorted({r.id for r in known.later.values() if r.id != id and set(r.after) & {s.version for _, _, s, _ in shown}}) if state == SUPERSEDED else []
-        hidden += [row for row, _, _ in today[id]]
-        later += [Row(n, r, status, scope, since, by) for n, scope, r, status in shown]
+        hidden += [row for row, *_ in today[id]]
+        later += [Row(n, r, status, scope, since, by, nth) for nth, (n, scope, r, status) in enumerate(shown)]
     return later, hidden

@@ -118,7 +118,10 @@ def index_command(
                 advance(done - shown)
                 shown = done
 
-            numbers, _ = store.with_cache(lambda cache: (cache.count(), cache.meta("space"), store.trust.catch_up(cache, None)), progress=tell, deep=rebuild)
+            numbers, _ = store.with_cache(
+                lambda cache: (Filter().count(cache), cache.meta("space"),
+                               store.trust.catch_up(cache, None)),
+                progress=tell, deep=rebuild)
         reanchor.finish(store)
         made = _better_vectors(store) if all else None
         seconds = time.perf_counter() - start
@@ -234,6 +237,10 @@ def export_command(
         raise UsageError(f"--scope is team, private or all, not '{scope}'")
     with opened() as store:
         items, _ = listing.list_memories(store, Filter(scope="" if scope == "all" else scope), all_branches=True)
+        several = sum("alternatives" in item for item in items)
+        if several:
+            have = "memory has" if several == 1 else "memories have"
+            store.warn(f"warning: {several} {have} alternatives: the newest text of each is written")
         items.reverse()  # oldest first, so that an import keeps the order
         lines = transfer.to_jsonl(items) if format == "jsonl" else transfer.to_markdown(items)
         if output == "-":

@@ -12,6 +12,7 @@ import typer
 from .. import setup, sync
 from ..agents import install, installed, served, targets
 from ..core.errors import NotARepository, UsageError
+from ..engine.filters import Filter
 from ..git import changes, layout
 from ..hooks import githooks
 from ..store import Store
@@ -27,7 +28,7 @@ def init_command(offline: bool = typer.Option(False, "--offline", help="Do not a
     with opened() as store:
         done = setup.init(store)
         remote = setup.default_remote(store)
-        (count, _) = store.with_cache(lambda cache: cache.count())
+        (count, _) = store.with_cache(Filter().count)
         offered = bool(setup.waiting(store)) or (not offline and sync.offers(store, remote))
         if as_json:
             write_json({"changed": done, "memories": count, "remote": remote or None, "remote_has_memories": offered})

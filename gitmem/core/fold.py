@@ -5,8 +5,8 @@ is associative and idempotent, and every clone that holds the same lines shows
 the same memories, however stock git merged them.
 
 The rules. A record covers the versions in its `after`. A content version that
-nothing covers is visible; two of them are concurrent edits, and both are
-visible until one record covers them. A memory whose versions are all covered
+nothing covers is visible; two of them are concurrent edits, shown as one where they do
+not contradict each other (`unite`), else both, until one record covers them. A memory whose versions are all covered
 is forgotten, or superseded where content of another memory did it: a create
 record, or an edit, where two memories became one.
 Purge records remove every record of the memory, or the lines, they name.
@@ -26,26 +26,21 @@ class Memory:
     """What the records say of one id.
 
     `versions`: visible content records (for a superseded memory the last ones),
-    the one to show first; more than one means concurrent edits. `heads`: every
+    the one to show first, united where they do not contradict each other (`unite`);
+    more than one means alternatives. `apart`: the same, none united. `heads`: every
     version an edit or forget of this memory must name in `after`.
     """
 
-    __slots__ = ("heads", "id", "records", "status", "superseded_by", "versions")
+    __slots__ = ("apart", "heads", "id", "records", "status", "superseded_by", "versions")
 
     def __init__(self, id: str, records: list[Record]) -> None:
         self.id = id
         self.records = records
         self.versions: list[Record] = []
+        self.apart: list[Record] = []
         self.heads: list[str] = []
         self.status = FORGOTTEN
         self.superseded_by: list[str] = []
-
-
-def same_content(record: Record) -> tuple[object, ...]:
-    """What makes two versions look alike to a reader; they are shown once."""
-    d = record.data
-    # Another tool may have written any shape, also one that cannot be hashed.
-    return tuple([repr(d.get(k)) for k in ("title", "body", "type", "tags", "paths", "source")])
 
 
 def purged(records: Iterable[Record]) -> tuple[set[str], set[str]]:
@@ -122,9 +117,18 @@ def _memory(id: str, records: list[Record], covered: dict[str, list[Record]]) ->
         if visible:
             memory.status = SUPERSEDED
             memory.superseded_by = sorted({c.id for r in visible for c in covered[r.version]})
-    shown: dict[tuple[object, ...], Record] = {}
-    for r in sorted(visible, key=lambda r: (str(r.data.get("at", "")), r.version)):
-        shown.setdefault(same_content(r), r)
-    # The newest by its own claim first; time only orders the display.
-    memory.versions = sorted(shown.values(), key=lambda r: (str(r.data.get("at", "")), r.version), reverse=True)
+    memory.versions = memory.apart = visible
+    if len(visible) > 1:
+        from . import unite  # of few memories there are several
+
+        shown: dict[tuple[object, ...], Record] = {}
+        for r in sorted(visible, key=_by_time):
+            shown.setdefault(unite.same_content(r), r)
+        # The newest by its own claim first; time only orders the display.
+        memory.apart = sorted(shown.values(), key=_by_time, reverse=True)
+        memory.versions = unite.united(memory.apart, records)
     return memory
+
+
+def _by_time(record: Record) -> tuple[str, str]:
+    return str(record.data.get("at", "")), record.version

@@ -19,6 +19,7 @@ from ..core import record
 from . import scan
 from .cache import Damaged
 from .document import vector_text
+from .stored import TEXT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def fill(cache: Cache, embedder: Embedder, progress: Callable[[int], None] = lam
 
 
 def _text(cache: Cache, row: int, line: int) -> str | None:
-    found = cache.db.execute("SELECT l.raw FROM memory m JOIN line l ON l.n = m.line WHERE m.row = ? AND m.line = ? AND m.status = 0", (row, line)).fetchone()
+    sql = f"SELECT {TEXT} WHERE m.row = ? AND m.line = ? AND m.status = 0"
+    found = cache.db.execute(sql, (row, line)).fetchone()
     if found is None:
         return None  # edited or forgotten meanwhile
     parsed = record.parse(bytes(found[0]))

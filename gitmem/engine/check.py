@@ -16,7 +16,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 
-from ..core import fold, record
+from ..core import fastjson, fold, record
 from . import document, embed, guard, learned, spots
 from .cache import CODE, Cache, Moved
 
@@ -81,17 +81,25 @@ def _lines(cache: Cache, table: embed.StaticTable | None) -> str:
     # Where a line was found beside its own commit only the notes know.
     if not stated <= set(moves) or any(n not in moved or old != moved[n][0] for old, _, n in set(moves) - stated):
         return "the moves of commits differ from the records"
-    wanted = {(r.version, status): r for m in fold.fold(records).values() for r, status in document.shown_rows(m)}
+    wanted = {(r.version, status): (r, nth) for m in fold.fold(records).values()
+              for nth, (r, status) in enumerate(document.shown_rows(m, scopes))}
     rows: dict[int, record.Record] = {}
     back = {row for (row,) in db.execute("SELECT row FROM revived")}  # they say active although they are superseded
-    for row, id, version, status, scope, *columns in db.execute(
-            "SELECT m.row, m.id, l.version, m.status, m.scope, m.type, m.at, m.author, m.phase, m.source, m.anchor, m.digest, m.confidence FROM memory m LEFT JOIN line l ON l.n = m.line"):
-        r = wanted.pop(((version or b"").hex(), document.SUPERSEDED if row in back and status == document.ACTIVE else status), None)
-        if r is None or r.id != id or scopes[r.version] != scope or document.columns(r.data) != tuple(columns):
+    unions = {row: tuple(rest) for row, *rest in db.execute("SELECT row, lines, digest, raw FROM united")}
+    numbers = dict(db.execute("SELECT lower(hex(version)), n FROM line"))
+    for row, id, version, status, nth, scope, *columns in db.execute(
+            "SELECT m.row, m.id, l.version, m.status, m.nth, m.scope, m.type, m.at, m.author, m.phase, m.source, m.anchor, m.digest, m.confidence FROM memory m LEFT JOIN line l ON l.n = m.line"):
+        said = document.SUPERSEDED if row in back and status == document.ACTIVE else status
+        r, place = wanted.pop(((version or b"").hex(), said), (None, 0))
+        if r is None or place != nth or unions.pop(row, None) != _union(r, numbers):
+            return f"the row of memory {str(id)[:8]} differs from its record"
+        if r.id != id or scopes[r.version] != scope or document.columns(r.data) != tuple(columns):
             return f"the row of memory {str(id)[:8]} differs from its record"
         rows[row] = r
     if wanted:
-        return f"memory {next(iter(wanted.values())).id[:8]} has no row"
+        return f"memory {next(iter(wanted.values()))[0].id[:8]} has no row"
+    if unions:
+        return "a united text belongs to no memory"
     if {(k, v, row) for row, r in rows.items() for k, v in document.labels(r.data)} != set(db.execute("SELECT kind, value, row FROM label")):
         return "tags or paths differ from the records"
     active = {row: rows[row] for (row,) in db.execute("SELECT row FROM memory WHERE status = 0")}
@@ -100,6 +108,13 @@ def _lines(cache: Cache, table: embed.StaticTable | None) -> str:
     if len(active) != cache.count():
         return f"{len(active)} memories are indexed, {cache.count()} were counted"
     return learned.wrong(cache, fold.purged(records)[0]) or _words(cache, active) or _vectors(cache, active, table) or _graph(cache)
+
+
+def _union(r: record.Record, numbers: dict[str, int]) -> tuple[str, bytes, bytes] | None:
+    """The row of `united` for a text, None for one that a line says as it is."""
+    parts, digest = document.union_of(r)
+    lines = fastjson.dumps(sorted(numbers[v] for v in parts)).replace(" ", "")
+    return (lines, digest, r.line) if parts else None
 
 
 def _graph(cache: Cache) -> str:

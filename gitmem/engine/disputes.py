@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from ..core import record
 from .document import PRIVATE
+from .stored import LINES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ def all_of(cache: Cache) -> dict[str, list[str]]:
     shown: set[tuple[str, str]] = set()
     for at in range(0, len(ids), 500):
         part = ids[at : at + 500]
-        sql = f"SELECT m.id, l.version FROM memory m JOIN line l ON l.n = m.line WHERE m.status = 0 AND m.id IN ({','.join('?' * len(part))})"
-        shown.update((id, version.hex()) for id, version in cache.db.execute(sql, part))
+        sql = LINES.format(f"m.status = 0 AND m.id IN ({','.join('?' * len(part))})")
+        shown.update((id, version.hex()) for id, version in cache.db.execute(sql, (*part, *part)))
     out: dict[str, list[str]] = {}
     for (a, b), seen in pairs.values():
         if (a, seen[0]) in shown and (b, seen[1]) in shown:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from ..core import fold, text
 from ..core.digest import sha256
-from ..core.record import CONTENT_OPS, Record
+from ..core.record import CONTENT_OPS, Record, version_of
 from . import embed
 from .cache import CODE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .parallel import Task
 
     Prepared = tuple[tuple[str, ...], bytes, bytes]
@@ -119,13 +121,28 @@ class Ahead:
             self._begun = None
 
 
-def shown_rows(memory: fold.Memory) -> list[tuple[Record, int]]:
-    """The (record, status) pairs that have a row: each visible version, or one of a forgotten memory."""
+def kept_apart(memory: fold.Memory, scopes: Mapping[str, int]) -> bool:
+    """Whether versions stay as they are although they could be united: some are the team's,
+    others private. `scopes`: {version: bits}."""
+    parts = {v for r in memory.versions for v in getattr(r, "parts", ())}
+    return len({scopes.get(v, 0) & TEAM for v in parts}) > 1
+
+
+def union_of(r: Record) -> tuple[tuple[str, ...], bytes]:
+    """(versions that a text is united from, its digest); of one that a line says as it is
+    both are empty."""
+    parts: tuple[str, ...] = getattr(r, "parts", ())
+    return parts, bytes.fromhex(version_of(r.line)) if parts else b""
+
+
+def shown_rows(memory: fold.Memory, scopes: Mapping[str, int]) -> list[tuple[Record, int]]:
+    """The (record, status) pairs that have a row: each version shown, the first one to show first,
+    or one of a forgotten memory. `scopes`: of its versions, {version: bits}."""
     status = _STATUS[memory.status]
     if memory.status == fold.FORGOTTEN:
         contents = [r for r in memory.records if r.op in CONTENT_OPS]
         return [(contents[0], status)] if contents else []
-    return [(r, status) for r in memory.versions]
+    return [(r, status) for r in (memory.apart if kept_apart(memory, scopes) else memory.versions)]
 
 
 def columns(data: dict[str, object]) -> tuple[object, ...]:

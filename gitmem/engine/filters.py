@@ -65,11 +65,17 @@ class Filter:
         return other
 
     def count(self, cache: Cache) -> int:
-        """How many memories meet them."""
+        """How many memories meet them; alternatives of one count once."""
+        beside = ("SELECT count(*) FROM memory m WHERE nth > 0 AND status = 0 AND EXISTS"
+                  " (SELECT 1 FROM memory o WHERE o.id = m.id AND o.status = 0 AND o.nth < m.nth)")
+        more = cache.db.execute(beside).fetchone()[0]
         if self.empty:
-            return cache.count()
+            return cache.count() - int(more)
         sql, args = self.sql()
-        return int(cache.db.execute(f"SELECT count(*) FROM ({sql})", args).fetchone()[0])
+        counted = f"SELECT count(*) FROM ({sql})"
+        if more or self.superseded:
+            counted = f"SELECT count(DISTINCT id) FROM memory WHERE row IN ({sql})"
+        return int(cache.db.execute(counted, args).fetchone()[0])
 
     def sql(self) -> tuple[str, list[object]]:
         """(SELECT of the allowed rows, its parameters)."""
@@ -110,7 +116,9 @@ class Filter:
             where.append("coalesce(anchor, '') NOT IN (SELECT value FROM json_each(?))")
             args.append(fastjson.dumps(list(self.without)))
         if self.signatures is not None:
-            where.append(f"line IN (SELECT n FROM signature WHERE state IN ({_marks(self.signatures)}))")
+            # A text that is united from several lines is signed by nobody.
+            where.append(f"line IN (SELECT n FROM signature WHERE state IN ({_marks(self.signatures)}))"
+                         " AND row NOT IN (SELECT row FROM united)")
             args += self.signatures
         if self.head and not self.superseded:  # else they are wanted as what they are here
             where.append("row NOT IN (SELECT row FROM revived WHERE row NOT IN (SELECT row FROM revived WHERE head = ?))")

@@ -12,6 +12,7 @@ Standard library only: every prompt reads `lifts`.
 from __future__ import annotations
 
 from ..core import credit, record
+from .stored import LINES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,8 +68,8 @@ def _count(db: Connection, ids: set[str]) -> None:
 def _versions(db: Connection, ids: Sequence[str]) -> dict[str, list[str]]:
     """{id of a memory that is here: the versions it is shown in}."""
     out: dict[str, list[str]] = {}
-    for id, version in db.execute(f"SELECT m.id, l.version FROM memory m LEFT JOIN line l ON l.n = m.line WHERE m.id IN ({','.join('?' * len(ids))})", ids):
-        out.setdefault(id, []).append((version or b"").hex())
+    for id, version in db.execute(LINES.format(f"m.id IN ({','.join('?' * len(ids))})"), (*ids, *ids)):
+        out.setdefault(id, []).append(version.hex())
     return out
 
 

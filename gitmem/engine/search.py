@@ -78,7 +78,9 @@ class Search:
         near = {hit.row: hit.fused for hit in seen}
         self.parts = priors.parts(cache, near, self.stand, self.company, self.aged(list(near)) if self.aged else None)
         hits = rank.apply_priors(seen, priors.factors(self.parts))
-        return hits[:limit], verdict, probability
+        # Of the alternatives of one memory the one that answers best stands for it.
+        first = set(stored.firsts(cache, [hit.row for hit in hits]))
+        return [hit for hit in hits if hit.row in first][:limit], verdict, probability
 
     def _near(self, vector: bytes, lexical: list[int], rows_sql: str, rows_args: list[object]) -> tuple[list[tuple[int, float]], dict[int, float]]:
         """([(row, cosine)] of the nearest rows, {row: cosine} of the lexical ones)."""

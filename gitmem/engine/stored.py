@@ -12,10 +12,20 @@ from .cache import Damaged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from .cache import Cache
+
+
+# A text that is united from several lines was stored under its own name (`unite`).
+TEXT = ("coalesce(u.raw, l.raw) FROM memory m JOIN line l ON l.n = m.line"
+        " LEFT JOIN united u ON u.row = m.row")
+_ROW = f"SELECT coalesce(u.digest, l.version), m.scope, m.status, {TEXT} WHERE m.row = ?"
+# Every line behind a row that is shown: {id, version}.
+LINES = ("SELECT m.id, l.version FROM memory m JOIN line l ON l.n = m.line WHERE {0} UNION"
+         " SELECT m.id, l.version FROM united u CROSS JOIN memory m ON m.row = u.row"
+         " CROSS JOIN json_each(u.lines) j CROSS JOIN line l ON l.n = j.value WHERE {0}")
 
 
 def load(cache: Cache, rows: Sequence[int]) -> list[tuple[dict[str, Any], int, int]]:
@@ -23,15 +33,41 @@ def load(cache: Cache, rows: Sequence[int]) -> list[tuple[dict[str, Any], int, i
     out = []
     execute = cache.db.execute
     for row in rows:
-        found = execute("SELECT l.version, l.raw, m.scope, m.status FROM memory m JOIN line l ON l.n = m.line WHERE m.row = ?", (row,)).fetchone()
+        found = execute(_ROW, (row,)).fetchone()
         if found is None:
             raise Damaged("a memory has lost its record")
-        version, raw, scope, status = found
+        version, scope, status, raw = found
         parsed = record.parse(raw)
         if parsed is None or parsed.version != version.hex():
             raise Damaged("a stored record has changed")
         out.append((parsed.data, scope, status))
     return out
+
+
+def firsts(cache: Cache, rows: Sequence[int]) -> list[int]:
+    """The rows without those of a memory that an earlier one of them stands for."""
+    if not cache.db.execute("SELECT 1 FROM memory WHERE nth > 0 LIMIT 1").fetchone():
+        return list(rows)
+    ids: dict[int, str] = {}
+    for at in range(0, len(rows), 500):
+        part = ",".join(map(str, rows[at : at + 500]))
+        ids.update(cache.db.execute(f"SELECT row, id FROM memory WHERE row IN ({part})"))
+    seen: dict[str, int] = {}
+    return [row for row in rows if seen.setdefault(ids[row], row) == row]
+
+
+def beside(cache: Cache, ids: Iterable[str]) -> dict[str, list[int]]:
+    """{id: its active rows, the one to show first first}, of those that have alternatives."""
+    asked = sorted(set(ids))
+    out: dict[str, list[int]] = {}
+    for at in range(0, len(asked), 500):
+        part = asked[at : at + 500]
+        marks = ",".join("?" * len(part))
+        sql = ("SELECT id, row FROM memory WHERE status = 0 AND id IN"
+               f" (SELECT id FROM memory WHERE nth > 0 AND id IN ({marks})) ORDER BY nth")
+        for id, row in cache.db.execute(sql, part):
+            out.setdefault(id, []).append(row)
+    return {id: rows for id, rows in out.items() if len(rows) > 1}
 
 
 def commit_of(data: dict[str, Any]) -> str:

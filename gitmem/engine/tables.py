@@ -83,10 +83,16 @@ CREATE TABLE heed(id TEXT NOT NULL, session TEXT NOT NULL, how TEXT NOT NULL, nu
 CREATE TABLE credit(id TEXT PRIMARY KEY, value REAL NOT NULL, used REAL NOT NULL, ignored REAL NOT NULL, against INTEGER NOT NULL, vain INTEGER NOT NULL) WITHOUT ROWID;
 -- Whether the signature of line n holds, and whose it is.
 CREATE TABLE signature(n INTEGER PRIMARY KEY, state TEXT NOT NULL, signer TEXT NOT NULL);
--- One row per version shown, or one for a memory that is hidden. status: 0 active, 1 superseded, 2 forgotten.
-CREATE TABLE memory(row INTEGER PRIMARY KEY, id TEXT NOT NULL, line INTEGER NOT NULL, status INTEGER NOT NULL, scope INTEGER NOT NULL,
+-- One row per version shown, or one for a memory that is hidden. status: 0 active, 1 superseded,
+-- 2 forgotten. nth: 0 for the version to show first, 1 and more for its alternatives.
+CREATE TABLE memory(row INTEGER PRIMARY KEY, nth INTEGER NOT NULL, id TEXT NOT NULL, line INTEGER NOT NULL, status INTEGER NOT NULL, scope INTEGER NOT NULL,
   type TEXT, at TEXT, author TEXT, phase TEXT, source TEXT, anchor TEXT, digest BLOB, confidence REAL);
 CREATE INDEX memory_id ON memory(id);
+CREATE INDEX memory_nth ON memory(id) WHERE nth > 0;
+-- Rows whose text no single line has (`unite`): the numbers of all lines it is made of, `line` among
+-- them, as JSON; the text as a record, and the name of its bytes.
+CREATE TABLE united(row INTEGER PRIMARY KEY, lines TEXT NOT NULL, digest BLOB NOT NULL,
+  raw BLOB NOT NULL);
 CREATE INDEX memory_line ON memory(line);
 CREATE INDEX memory_anchor ON memory(anchor);
 CREATE INDEX memory_source ON memory(source) WHERE source IS NOT NULL;

@@ -15,7 +15,8 @@ from ..core import fold, record
 from ..core.record import Record
 from . import learned, spots
 from .cache import CODE, Damaged
-from .document import ACTIVE, columns, embed_texts, fts_fields, labels, prepare, shown_rows, vector_text
+from .document import ACTIVE, columns, embed_texts, fts_fields, labels, prepare, shown_rows, union_of, vector_text
+from .stored import TEXT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from .cache import Cache
     from .document import Ahead, Prepared
     from .embed import StaticTable
+
+    _Wanted = tuple[Record, int, int]  # status, place among the versions shown
 
 
 class Update:
@@ -48,7 +51,8 @@ class Update:
         self.db.execute("DELETE FROM code")
         self.cache.set_meta("space", self.table.space)
         codes = dict.fromkeys(range(self.next_row), bytes(CODE))
-        shown = self.db.execute("SELECT m.row, l.raw FROM memory m JOIN line l ON l.n = m.line WHERE m.status = 0 ORDER BY m.row").fetchall()
+        sql = f"SELECT m.row, {TEXT} WHERE m.status = 0 ORDER BY m.row"
+        shown = self.db.execute(sql).fetchall()
         made = embed_texts(self.table, [vector_text(_parsed(raw).data) for _, raw in shown])
         codes.update({row: code for (row, _), (_, code) in zip(shown, made, strict=True)})
         self._vectors([(row, vector) for (row, _), (vector, _) in zip(shown, made, strict=True)], codes)
@@ -96,7 +100,7 @@ class Update:
         present = self._having_lines(affected)
         self._store(fresh, scopes)
         self._moves(records, keys)
-        self._fold(affected, present, fresh, purges)
+        self._fold(affected, present, fresh, purges, scopes)
         self._erase(doomed)
         gone = ids | old_ids
         if doomed or ids:
@@ -187,34 +191,42 @@ class Update:
 
     # Memories
 
-    def _fold(self, affected: set[str], present: set[str], fresh: list[Record], purges: list[Record]) -> None:
+    def _fold(self, affected: set[str], present: set[str], fresh: list[Record], purges: list[Record],
+              scopes: dict[str, int]) -> None:
         """Folds the affected memories from all their lines and replaces their rows where they changed."""
         subset = {r.version: r for r in fresh if r.id in affected and r.op != "purge"}
+        bits = dict(scopes)
         for part in _parts([m.encode() for m in present]):
-            for (raw,) in self.db.execute(f"SELECT raw FROM line WHERE memory IN ({_marks(part)}) AND op <> 'purge'", part):
+            for raw, scope in self.db.execute(
+                    f"SELECT raw, scope FROM line WHERE memory IN ({_marks(part)}) AND op <> 'purge'", part):
                 r = _parsed(raw)
                 subset[r.version] = r
+                bits[r.version] = scope
         # Records of other memories that cover these versions: supersedes.
         for part in _parts([bytes.fromhex(v) for v in subset]):
             for (raw,) in self.db.execute(f"SELECT DISTINCT l.raw FROM cover c JOIN line l ON l.n = c.by WHERE c.version IN ({_marks(part)})", part):
                 r = _parsed(raw)
                 subset.setdefault(r.version, r)
         memories = fold.fold([*subset.values(), *purges])
-        old: dict[str, list[tuple[int, str, int]]] = {}
+        old: dict[str, list[tuple[int, str, int, bytes]]] = {}
         for part in _parts(sorted(affected)):
             # What came back at some HEAD (-1) says active without its records, and is hidden at others: it is made anew as they say it.
-            sql = f"SELECT m.row, m.id, m.status, l.version, m.row IN (SELECT row FROM revived) FROM memory m LEFT JOIN line l ON l.n = m.line WHERE m.id IN ({_marks(part)})"
-            for row, id, status, version, back in self.db.execute(sql, part):
-                old.setdefault(id, []).append((row, version.hex() if version else "", -1 if back else status))
+            sql = ("SELECT m.row, m.id, m.status, l.version, m.row IN (SELECT row FROM revived),"
+                   " coalesce(u.digest, x'') FROM memory m LEFT JOIN line l ON l.n = m.line LEFT JOIN united u ON u.row = m.row"
+                   f" WHERE m.id IN ({_marks(part)})")
+            for row, id, status, version, back, digest in self.db.execute(sql, part):
+                version = version.hex() if version else ""
+                old.setdefault(id, []).append((row, version, -1 if back else status, digest))
         removed: list[int] = []
-        wanted: list[tuple[Record, int]] = []
+        wanted: list[_Wanted] = []
         for id in sorted(affected):
             memory = memories.get(id)
-            rows = shown_rows(memory) if memory else []
+            rows = shown_rows(memory, bits) if memory else []
             # All rows of a changed memory are made anew, so that their order never tells what came first.
-            if [(r.version, status) for r, status in rows] != [(version, status) for _, version, status in sorted(old.get(id, []))]:
-                removed += [row for row, _, _ in old.get(id, [])]
-                wanted += rows
+            new = [(r.version, status, union_of(r)[1]) for r, status in rows]
+            if new != [found[1:] for found in sorted(old.get(id, []))]:
+                removed += [row for row, *_ in old.get(id, [])]
+                wanted += [(r, status, nth) for nth, (r, status) in enumerate(rows)]
         self._remove(removed)
         self._add(wanted)
         self._rescope(affected & present)
@@ -238,7 +250,9 @@ class Update:
     def _remove(self, rows: list[int]) -> None:
         shown: list[tuple[int, tuple[str, ...]]] = []
         for part in _parts(rows):
-            for row, status, raw in self.db.execute(f"SELECT m.row, m.status, l.raw FROM memory m LEFT JOIN line l ON l.n = m.line WHERE m.row IN ({_marks(part)})", part):
+            text = TEXT.replace("JOIN line", "LEFT JOIN line")
+            sql = f"SELECT m.row, m.status, {text} WHERE m.row IN ({_marks(part)})"
+            for row, status, raw in self.db.execute(sql, part):
                 if status == ACTIVE:
                     if raw is None:
                         raise Damaged("a memory has lost its record")
@@ -253,22 +267,27 @@ class Update:
         self.count -= len(shown)
         for part in _parts(rows):
             spots.leave(self.db, part)
-            for table, column in (("edge", "a"), ("edge", "b"), ("sketch", "row"), ("rank", "row"), ("revived", "row"), ("label", "row"), ("memory", "row")):
+            for table, column in (("edge", "a"), ("edge", "b"), ("sketch", "row"), ("rank", "row"), ("revived", "row"), ("label", "row"), ("united", "row"), ("memory", "row")):
                 self.db.execute(f"DELETE FROM {table} WHERE {column} IN ({_marks(part)})", part)
 
-    def _add(self, wanted: list[tuple[Record, int]]) -> None:
+    def _add(self, wanted: list[_Wanted]) -> None:
         first = self.next_row
-        memory_rows = [(row, r.id, status, *columns(r.data), bytes.fromhex(r.version)) for row, (r, status) in enumerate(wanted, first)]
-        self._again([record.object_id(r.data.get("commit")) for r, _ in wanted])
-        tagged = [(kind, value, row) for row, (r, _) in enumerate(wanted, first) for kind, value in labels(r.data)]
+        memory_rows = [(row, r.id, status, *columns(r.data), bytes.fromhex(r.version), nth)
+                       for row, (r, status, nth) in enumerate(wanted, first)]
+        self._again([record.object_id(r.data.get("commit")) for r, *_ in wanted])
+        tagged = [(kind, value, row) for row, (r, *_) in enumerate(wanted, first) for kind, value in labels(r.data)]
         self.next_row += len(wanted)
-        self.db.executemany("INSERT INTO memory(row, id, line, status, scope, type, at, author, phase, source, anchor, digest, confidence)"
-                            " SELECT ?1, ?2, n, ?3, scope, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM line WHERE version = ?12", memory_rows)
+        self.db.executemany("INSERT INTO memory(row, id, line, status, scope, type, at, author, phase, source, anchor, digest, confidence, nth)"
+                            " SELECT ?1, ?2, n, ?3, scope, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?13 FROM line WHERE version = ?12", memory_rows)
+        for row, (r, *_) in enumerate(wanted, first):
+            parts, digest = union_of(r)
+            if parts:
+                self._unite(row, parts, digest, r.line)
         self.db.executemany("INSERT OR IGNORE INTO label VALUES(?, ?, ?)", tagged)
-        shown = [(row, r.data) for row, (r, status) in enumerate(wanted, first) if status == ACTIVE]
+        shown = [(row, r.data) for row, (r, status, _) in enumerate(wanted, first) if status == ACTIVE]
         self.next_spot = spots.add(self.db, shown, self.next_spot)
         self.count += len(shown)
-        made = self._prepared([r for r, status in wanted if status == ACTIVE])
+        made = self._prepared([r for r, status, _ in wanted if status == ACTIVE])
         self.db.executemany("INSERT INTO fts(rowid, title, body, extra) VALUES(?, ?, ?, ?)",
                             [(row, *fields) for (row, _), (fields, _, _) in zip(shown, made, strict=True)])
         frequency: dict[str, int] = {}
@@ -280,14 +299,31 @@ class Update:
         codes.update({row: code for (row, _), (_, _, code) in zip(shown, made, strict=True)})
         self._vectors([(row, vector) for (row, _), (_, vector, _) in zip(shown, made, strict=True)], codes)
 
-    def again(self, row: int, found: Record, status: int) -> int:
+    def _unite(self, row: int, parts: tuple[str, ...], digest: bytes, raw: bytes) -> None:
+        versions = [bytes.fromhex(v) for v in parts]
+        self.db.execute("INSERT INTO united SELECT ?, json_group_array(n), ?, ? FROM"
+                        f" (SELECT n FROM line WHERE version IN ({_marks([*versions])}) ORDER BY n)",
+                        (row, digest, raw, *versions))
+
+    def again(self, row: int, status: int) -> int:
         """Makes a row anew with another status, whatever its records say (`revive`); returns its new number."""
+        sql = f"SELECT m.nth, l.version, u.lines, {TEXT} WHERE m.row = ?"
+        nth, version, lines, raw = self.db.execute(sql, (row,)).fetchone()
+        found = _parsed(raw)
+        if lines:
+            from ..core.unite import United
+
+            of = "SELECT version FROM line WHERE n IN (SELECT value FROM json_each(?))"
+            parts = self.db.execute(of, (lines,))
+            found = United(found.data, version.hex(), tuple(sorted(v.hex() for (v,) in parts)))
         self._remove([row])
-        self._add([(found, status)])
+        self._add([(found, status, nth)])
         return self.next_row - 1
 
     def _prepared(self, shown: list[Record]) -> list[Prepared]:
         done = self.ahead.results() if self.ahead else {}
+        done = {r.version: done[r.version] for r in shown
+                if r.version in done and not union_of(r)[0]}
         left = [r for r in shown if r.version not in done]
         made = dict(zip([r.version for r in left], prepare(self.table, [r.data for r in left]), strict=True))
         return [done.get(r.version) or made[r.version] for r in shown]

@@ -138,8 +138,8 @@ def contradict(store: Store, ids: Iterable[str]) -> int:
     def read(cache: Cache) -> dict[str, list[str]]:
         out: dict[str, list[str]] = {}
         for id in wanted:
-            rows = cache.db.execute("SELECT l.version FROM memory m JOIN line l ON l.n = m.line WHERE m.id = ?", (id,))
-            versions = sorted(version.hex() for (version,) in rows)
+            rows = cache.db.execute(stored.LINES.format("m.id = ?"), (id, id))
+            versions = sorted(version.hex() for _, version in rows)
             if versions:
                 out[id] = versions
         return out

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..anchors import asof, names, reanchor, revive, then, where
 from ..core.errors import GitFailed, MemError
-from ..engine import comeback, staleness
+from ..engine import comeback, staleness, stored
 from ..engine.cache import Cache
 from ..engine.document import ACTIVE, FORGOTTEN, SUPERSEDED
 from ..engine.filters import Filter
@@ -21,9 +21,10 @@ from . import memories, view
 
 
 def rows_of(cache: Cache, wanted: Filter) -> list[int]:
-    """Memory rows that pass the filter, newest first."""
+    """One row of each memory that passes the filter, newest first."""
     sql, args = wanted.sql()
-    return [row for (row,) in cache.db.execute(f"SELECT row FROM memory WHERE row IN ({sql}) ORDER BY at DESC, id, row", args)]
+    rows = cache.db.execute(f"SELECT row FROM memory WHERE row IN ({sql}) ORDER BY at DESC, id, nth, row", args)
+    return stored.firsts(cache, [row for (row,) in rows])
 
 
 def list_memories(store: Store, wanted: Filter, *, limit: int | None = None, all_branches: bool = False, stale: bool = False,
@@ -70,13 +71,14 @@ def show(store: Store, prefix: str) -> tuple[dict[str, Any], list[dict[str, Any]
 
     def read(cache: Cache) -> dict[str, Any]:
         revive.settle(store.repo, cache, store.table)
-        stored = cache.db.execute("SELECT m.row, l.version FROM memory m JOIN line l ON l.n = m.line WHERE m.id = ? ORDER BY m.row", (found.memory.id,)).fetchall()
-        rows = [row for row, _ in stored]
+        sql = "SELECT m.row, l.version FROM memory m JOIN line l ON l.n = m.line WHERE m.id = ? ORDER BY m.row"
+        named = cache.db.execute(sql, (found.memory.id,)).fetchall()
+        rows = [row for row, _ in named]
         store.trust.look(cache, rows)
         objects = view.objects(store, cache, rows)
         first = dict(next((o for o in objects if o["body"] == found.record.data["body"]), objects[0]))
         if len(objects) > 1:
-            first["versions"] = [{"version": version.hex(), **item} for (_, version), item in zip(stored, objects, strict=True)]
+            first["versions"] = [{"version": version.hex(), **item} for (_, version), item in zip(named, objects, strict=True)]
         if found.memory.superseded_by:
             first["superseded_by"] = found.memory.superseded_by
         return first
@@ -123,7 +125,7 @@ def log(store: Store, revisions: list[str], limit: int | None, paths: Sequence[s
             if found:
                 placed[row] = (min(found), at, id)
         newest_first = sorted(placed, key=lambda row: placed[row][1], reverse=True)
-        chosen = sorted(newest_first, key=lambda row: placed[row][0])[:limit]
+        chosen = stored.firsts(cache, sorted(newest_first, key=lambda row: placed[row][0]))[:limit]
         return view.objects(store, cache, chosen, stands=stands)
 
     return store.with_cache(read)[0]
@@ -153,10 +155,10 @@ def counts(store: Store, cache: Cache) -> dict[str, Any]:
         "concurrent": db.execute(f"SELECT count(*) FROM (SELECT id FROM memory WHERE {active} GROUP BY id HAVING count(*) > 1)", args).fetchone()[0],
         "team": number("DISTINCT id) FROM memory WHERE scope & 1 > 0"),
         "private": number("DISTINCT id) FROM memory WHERE scope = 2"),
-        "types": table("type, count(*) FROM memory WHERE 1", "GROUP BY type ORDER BY 2 DESC, 1"),
-        "authors": table("author, count(*) FROM memory WHERE 1", "GROUP BY author ORDER BY 2 DESC, 1 LIMIT 20"),
-        "tags": table("value, count(*) FROM label JOIN memory USING(row) WHERE kind = 'tag'", "GROUP BY value ORDER BY 2 DESC, 1 LIMIT 20"),
-        "months": table("substr(at, 1, 7), count(*) FROM memory WHERE 1", "GROUP BY 1 ORDER BY 1 DESC LIMIT 24"),
+        "types": table("type, count(DISTINCT id) FROM memory WHERE 1", "GROUP BY type ORDER BY 2 DESC, 1"),
+        "authors": table("author, count(DISTINCT id) FROM memory WHERE 1", "GROUP BY author ORDER BY 2 DESC, 1 LIMIT 20"),
+        "tags": table("value, count(DISTINCT id) FROM label JOIN memory USING(row) WHERE kind = 'tag'", "GROUP BY value ORDER BY 2 DESC, 1 LIMIT 20"),
+        "months": table("substr(at, 1, 7), count(DISTINCT id) FROM memory WHERE 1", "GROUP BY 1 ORDER BY 1 DESC LIMIT 24"),
         "records": db.execute("SELECT count(*) FROM line").fetchone()[0],
         "vectors": db.execute("SELECT count(*) FROM vector").fetchone()[0],
         "without_vectors": cache.count() - db.execute("SELECT count(*) FROM vector").fetchone()[0],

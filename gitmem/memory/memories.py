@@ -15,7 +15,7 @@ from ..anchors import marks, revive, where
 from ..core import fold, record
 from ..core.errors import Ambiguous, MemError, Refused, UsageError
 from ..engine.cache import Cache
-from ..engine.document import scope_name
+from ..engine.document import kept_apart, scope_name
 from ..store import Store
 from ..truth.notetree import is_hex
 from . import pathnotes
@@ -90,12 +90,14 @@ def load(cache: Cache, id: str, without: Container[str] = ()) -> Found:
     covers = cache.db.execute(f"SELECT raw FROM line WHERE n IN (SELECT by FROM cover WHERE version IN (SELECT version FROM line WHERE n IN ({places})))", [n for n, _, _ in rows])
     records += [r for r in (record.parse(raw) for (raw,) in covers) if r]
     records = [r for r in records if r.version not in without]
+    scopes = {r.version: scope for _, scope, raw in rows if (r := record.parse(raw)) and r.op in record.CONTENT_OPS}
     bits = 0
-    for _, scope, raw in rows:
-        parsed = record.parse(raw)
-        if parsed and parsed.op in record.CONTENT_OPS:
-            bits |= scope
-    return Found(fold.fold(records)[id], scope_name(bits))
+    for scope in scopes.values():
+        bits |= scope
+    memory = fold.fold(records)[id]
+    if kept_apart(memory, scopes):
+        memory.versions = memory.apart
+    return Found(memory, scope_name(bits))
 
 
 def _sound(fields: dict[str, Any]) -> dict[str, Any]:

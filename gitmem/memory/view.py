@@ -12,7 +12,7 @@ from typing import Any
 
 from ..anchors import drift, where
 from ..core import credit, record
-from ..engine import comeback, disputes, learned, staleness
+from ..engine import comeback, disputes, learned, staleness, stored
 from ..engine.cache import Cache
 from ..engine.document import FORGOTTEN, SUPERSEDED, scope_name
 from ..engine.stored import commit_of, load, places, word, words
@@ -47,10 +47,24 @@ def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD", stand
     for item in items:
         if item["id"] in against:
             item["contradicts"] = against[item["id"]]
+    for id, others in stored.beside(cache, [item["id"] for item in items]).items():
+        for row, item in zip(rows, items, strict=True):
+            if item["id"] == id and row in others:
+                item["alternatives"] = _alternatives(cache, [other for other in others if other != row])
     for item, said in zip(items, store.trust.public(cache, rows, ["signature" in data for data, _, _ in loaded]), strict=True):
         if said:
             item["signature"] = said
     return items
+
+
+def _alternatives(cache: Cache, rows: list[int]) -> list[dict[str, Any]]:
+    """The other versions of a memory that was edited in two places, the newest first: what each says."""
+    return [{"title": record.clean(record.title_of(data)), "body": record.clean(data["body"]),
+             "type": word(data.get("type")) or record.DEFAULT_TYPE, "tags": words(data.get("tags")),
+             "paths": [path for path, _ in stored.paths(data)], "author": word(data.get("author")),
+             "created_at": word(data.get("at")),
+             **{name: data[name] for name in ("subtitle", "source", "phase", "provenance", "confidence")
+                if isinstance(data.get(name), (str, int, float))}} for data, _, _ in load(cache, rows)]
 
 
 def _back(cache: Cache, rows: list[int]) -> dict[int, tuple[list[str], str, str]]:

@@ -175,7 +175,9 @@ class Trust:
                 cache.set_meta("checked", looked[1])
             # A purge may have taken a line and given its number to another: the version says which one was checked.
             cache.db.executemany("INSERT OR REPLACE INTO signature SELECT n, ?, ? FROM line WHERE n = ? AND version = ?", rows)
-            states = cache.db.execute("SELECT DISTINCT coalesce(s.state, ?) FROM memory m LEFT JOIN signature s ON s.n = m.line WHERE m.status = 0", (NONE,))
+            states = cache.db.execute(
+                "SELECT DISTINCT CASE WHEN m.row IN (SELECT row FROM united) THEN ?1 ELSE coalesce(s.state, ?1) END"
+                " FROM memory m LEFT JOIN signature s ON s.n = m.line WHERE m.status = 0", (NONE,))
             cache.set_meta("states", " ".join(sorted(state for (state,) in states)))
         return True
 

@@ -126,7 +126,7 @@ class _Before:
 def _rows(past: then.Then, column: str, values: set[str]) -> list[int]:
     """Active rows with one of the values, the newest first."""
     sql = f"SELECT row FROM memory WHERE status = 0 AND {column} IN (SELECT value FROM json_each(?)) ORDER BY at DESC, id, row"
-    return [row for (row,) in past.db.execute(sql, (json.dumps(sorted(values)),))]
+    return stored.firsts(past, [row for (row,) in past.db.execute(sql, (json.dumps(sorted(values)),))])
 
 
 def _loaded(past: then.Then, rows: list[int]) -> list[consolidate.Memory]:
@@ -204,4 +204,5 @@ def _stale(store: Store, past: then.Then, span: Range, before: _Before) -> list[
     hit = {row for row, a, b in zip(whose, was, now, strict=True) if a.state in (drift.SAME, drift.RENAMED)
            and (b.state in drift.STALE or (b.state == drift.RENAMED and (a.state, a.now) != (b.state, b.now)))}
     chosen = [row for (row,) in past.db.execute("SELECT row FROM memory WHERE row IN (SELECT value FROM json_each(?)) ORDER BY at DESC, id, row", (json.dumps(sorted(hit)),))]
+    chosen = stored.firsts(past, chosen)
     return past.tell(chosen, view.objects(store, past, chosen, span.tip, past.stands))

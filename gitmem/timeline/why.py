@@ -156,7 +156,7 @@ def _answer(store: Store, cache: Cache, past: then.Then | None, asked: Target, a
     if not named.kind and not past and not found.names_it() and (branch := _branch_with(store, asked.path)):
         store.warn(f"hint: '{asked.path}' is not at HEAD, and on '{branch}': `--at {branch}` asks there")
     stands = dict(past.stands) if past else where.stands(repo, cache, found.anchors(), head)
-    rows = found.ranked(stands)
+    rows = stored.firsts(cache, found.ranked(stands))
     chosen = rows[:limit]
     objects = view.objects(store, cache, chosen, at or "HEAD", stands, aged=found.aged)
     if past:

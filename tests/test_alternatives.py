@@ -1,0 +1,153 @@
+"""A memory that was edited in two places: one memory everywhere, united or with alternatives."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+from conftest import Lab
+from places import opened
+
+from gitmem.agents import inject
+from gitmem.engine import check
+from gitmem.engine.filters import Filter
+from gitmem.engine.search import Search
+from gitmem.memory import listing, recall
+
+TEXT = "Orders and invoices are kept in Postgres"
+HERE, THERE = "Orders are kept in Postgres 16", "The ledger is kept in SQLite"
+
+
+@pytest.fixture
+def team(lab: Lab) -> tuple[list[pathlib.Path], str]:
+    """Three clones that have one memory."""
+    seed = lab.repo("seed", 1)
+    lab.git(lab.root, "clone", "-q", "--bare", str(seed), "hub.git")
+    clones = []
+    for name in "abc":
+        lab.git(lab.root, "clone", "-q", "hub.git", name)
+        clones.append(lab.root / name)
+    id = lab.json(clones[0], "remember", TEXT, "--tag", "db", "--path", "a.py")["id"]
+    for clone in clones:
+        lab.mem(clone, "sync")
+    return clones, id
+
+
+def settle(lab: Lab, clones: list[pathlib.Path], how: str) -> None:
+    """All clones get what the others have, by `sync` or by stock git."""
+    for _ in range(2):
+        for clone in clones:
+            if how == "sync":
+                lab.mem(clone, "sync")
+                continue
+            ref, track = "refs/notes/mem/team", "refs/notes/remotes/origin/mem/team"
+            lab.git(clone, "fetch", "-q", "origin", f"+{ref}:{track}")
+            lab.git(clone, "notes", "--ref=mem/team", "merge", "-q", "-s", "cat_sort_uniq", track)
+            lab.git(clone, "push", "-q", "origin", ref)
+
+
+def whole(repo: pathlib.Path) -> list[dict[str, Any]]:
+    """What is listed; the cache is sound, and one built anew says the same."""
+    with opened(repo) as store:
+        items = listing.list_memories(store, Filter())[0]
+        assert store.with_cache(lambda cache: check.check_all(cache, store.table))[0] == ""
+        store.discard()
+        assert listing.list_memories(store, Filter())[0] == items
+        assert store.with_cache(lambda cache: check.check_all(cache, store.table))[0] == ""
+    return items
+
+
+@pytest.mark.parametrize("how", ["sync", "cat_sort_uniq"])
+def test_tags_added_in_three_clones_are_one_memory(lab: Lab, team: tuple[list[pathlib.Path], str], how: str) -> None:
+    clones, id = team
+    for n, clone in enumerate(clones):
+        lab.mem(clone, "edit", id, "--tag", "db", "--tag", f"t{n}")
+    settle(lab, clones, how)
+    for clone in clones:
+        (item,) = whole(clone)
+        assert (item["id"], item["tags"]) == (id, ["db", "t0", "t1", "t2"]) and "alternatives" not in item
+        assert lab.mem(clone, "list").count("\n") == 1
+        assert "HIT: 1 of 1 memories" in lab.mem(clone, "recall", "where are the orders kept")
+        assert [m["id"] for m in lab.json(clone, "list", "--tag", "t2")] == [id]
+    with opened(clones[0]) as store:
+        cache = store.with_cache(lambda cache: cache)[0]
+        cache.db.execute("INSERT INTO signature SELECT n, 'good', 'ada' FROM line")
+        signed = Filter()
+        signed.signatures = ["good"]
+        assert (signed.count(cache), Filter().count(cache)) == (0, 1)  # nobody signed all of it
+        store.discard()
+    lab.mem(clones[0], "edit", id, "--tag", "all")  # covers all three
+    settle(lab, clones, how)
+    assert [[m["tags"] for m in whole(clone)] for clone in clones] == [[["all"]]] * 3
+
+
+@pytest.mark.parametrize("how", ["sync", "cat_sort_uniq"])
+def test_two_texts_are_one_memory_with_alternatives(lab: Lab, team: tuple[list[pathlib.Path], str], how: str) -> None:
+    clones, id = team
+    one, two, _ = clones
+    lab.mem(one, "edit", id, "-m", HERE, "--tag", "here")
+    lab.mem(two, "edit", id, "-m", THERE, "--tag", "there")
+    settle(lab, clones, how)
+    for clone in clones:
+        (item,) = whole(clone)
+        assert sorted([item["body"], *(a["body"] for a in item["alternatives"])]) == sorted([HERE, THERE])
+        assert item["tags"] == item["alternatives"][0]["tags"] == ["here", "there"]
+        for text in (HERE, THERE):
+            answer = lab.json(clone, "recall", text)
+            (hit,) = answer["hits"]
+            assert (hit["body"], answer["searched"], len(hit["alternatives"])) == (text, 1, 1)
+        told = lab.mem(clone, "recall", HERE)
+        assert "HIT: 1 of 1 memories" in told and "edited in two places: 2 versions" in told
+        assert len({v["body"] for v in lab.json(clone, "show", id)["versions"]}) == 2
+        stats = lab.json(clone, "stats")
+        assert (stats["memories"], stats["types"], stats["concurrent"]) == (1, {"discovery": 1}, 1)
+        assert len(lab.json(clone, "why", "a.py")) == 1 and len(lab.json(clone, "log")) == 1
+        assert len(lab.json(clone, "list", "--at", "HEAD")) == 1
+        context = lab.mem(clone, "context")
+        assert "<memories>1<" in context and 'versions="2"' in context
+        done = lab.run(clone, "git-mem", "export")
+        assert len(done.stdout.splitlines()) == 1 and "1 memory has alternatives" in done.stderr
+    lab.mem(two, "edit", id, "-m", TEXT)
+    settle(lab, clones, how)
+    assert [[m["body"] for m in whole(clone)] for clone in clones] == [[TEXT]] * 3
+
+
+def test_a_prompt_is_told_of_one_memory_and_its_versions(lab: Lab, team: tuple[list[pathlib.Path], str]) -> None:
+    clones, id = team
+    for clone, text in zip(clones, (HERE, HERE + " now"), strict=False):
+        lab.mem(clone, "edit", id, "-m", text)
+    settle(lab, clones, "sync")
+    with opened(clones[2]) as store:
+        search = Search(store.with_cache(lambda cache: cache)[0], store.table)
+        rows = [(hit.row, hit.retrieval) for hit in search.ask(HERE, Filter(), 5)[0]]
+        told, ids = inject.written(inject._load(search.cache, rows, {}, set(), store.repo.head()), "this", 2000)
+    assert ids == [id] and told.count("<memory id") == 1 and 'versions="2"' in told
+
+
+def test_a_private_text_is_not_united_with_one_of_the_team_alone(lab: Lab, team: tuple[list[pathlib.Path], str]) -> None:
+    clones, id = team
+    one = clones[0]
+    lab.mem(one, "edit", id, "--tag", "db", "--tag", "open")
+    other = lab.root / "other"
+    lab.git(lab.root, "clone", "-q", "hub.git", "other")
+    lab.mem(other, "pull")
+    lab.mem(other, "edit", id, "--tag", "db", "--tag", "mine")
+    line = next(x for x in lab.lines(other) if '"mine"' in x)
+    lab.git(one, "notes", "--ref=mem/private", "append", "-m", line)
+    assert [m["tags"] for m in lab.json(one, "list", "--scope", "team")] == [["db", "open"]]
+    assert [m["tags"] for m in lab.json(one, "list", "--scope", "private")] == [["db", "mine"]]
+    assert len(whole(one)) == 1
+
+
+def test_a_damaged_united_text_is_never_shown(lab: Lab, team: tuple[list[pathlib.Path], str]) -> None:
+    clones, id = team
+    for n, clone in enumerate(clones):
+        lab.mem(clone, "edit", id, "--tag", f"t{n}", "--tag", "db")
+    settle(lab, clones, "sync")
+    with opened(clones[0]) as store:
+        store.with_cache(lambda cache: cache.keep(5.0, lambda db: db.execute(
+            "UPDATE united SET raw = CAST(replace(raw, 'Postgres', 'Postgras') AS BLOB)")))
+        assert store._cache and "differs" in check.check_all(store._cache, store.table)
+        hits = recall.recall(store, TEXT, Filter(), limit=3)["hits"]
+        assert [h["body"] for h in hits] == [TEXT]
