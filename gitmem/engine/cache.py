@@ -303,6 +303,8 @@ def open_cache(mem_dir: str, *, create: bool = True, wait: float = 30.0) -> Cach
         if not writable and guard.has_log(path):
             return open_in_memory()  # `immutable` would leave out what only the log holds
         inode = guard.inode(path)
+        if writable and not guard.lockable(mem_dir):
+            return open_in_memory()
         how = "file" if writable else "immutable"
         if writable:
             guard.attach(inode)

@@ -328,6 +328,28 @@ def verify_locked(path: str) -> None:
         pass
 
 
+def lockable(mem_dir: str) -> bool:
+    """Whether the file system keeps POSIX locks: without them SQLite waits as if another process held one.
+
+    Asked of a file of its own, since closing any descriptor of the cache drops SQLite's locks.
+    """
+    try:
+        fd = memfile.opened(os.path.join(mem_dir, "locks"), os.O_RDWR | os.O_CREAT) if fcntl else -1
+    except OSError:
+        return True  # what is wrong shows when the cache is opened
+    try:
+        if fd >= 0:
+            fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return True
+    except (BlockingIOError, PermissionError):
+        return True  # another holds it
+    except OSError:
+        return False
+    finally:
+        if fd >= 0:
+            os.close(fd)
+
+
 def inode(path: str) -> int:
     """Which file a path names, 0 for none."""
     try:

@@ -120,6 +120,8 @@ def create(mem_dir: str, path: str, wait: float) -> cache.Cache | None:
         os.makedirs(mem_dir, mode=0o700, exist_ok=True)
     except OSError:
         return cache.open_in_memory()
+    if not guard.lockable(mem_dir):
+        return cache.open_in_memory()
     if not os.access(mem_dir, os.W_OK):
         return cache.open_in_memory() if os.path.isdir(mem_dir) else None
     # Made under a name of our own: whoever comes meanwhile sees none or a whole one, also where a removed lock lets two at it.
