@@ -1,38 +1,49 @@
 """Finds secrets in text before it is stored: the one gate of every write path.
 
 Promise (P5): a text for which `find` returns nothing holds no secret in a format that the vendors
-document, no private key block, no password in a URL or an Authorization header, and no
-`password = ...` whose value looks like one. `check` promises it for a whole record, also where a
+document, no private key block, no password in a URL, a header or an option of a known command, and
+no `password = ...` whose value looks like one. `check` promises it for a whole record, also where a
 secret was cut in two between title and body. `mask` leaves nothing of what was found.
 
 Why so: git notes are pushed, and what was pushed cannot be called back, so storing fails closed.
 But a gate that refuses commit ids and prose is switched off, so a name followed by `=` is not
-enough: its value must look random, or like a password a person would choose (`redact_context`).
+enough: its value must look random, or like a password a person would choose (`redact_values`).
 
 Not promised: secrets that are encoded, encrypted, split by spaces or spelled out; formats without
-a mark of their own (a bare 32-digit hex key, a UUID) unless a telling name stands before them;
-passwords that are plain words, or in a sentence of another form than `the password is NAME1`; look-alike letters of other scripts. Zero-width characters, soft
-hyphens and full-width letters inside a token are seen through.
+a mark of their own (a hash, a UUID) unless a telling name stands before them; passwords that are
+plain words where something else may stand; look-alike letters of other scripts. Zero-width
+characters, soft hyphens and full-width letters inside a token are seen through.
 
-Cost: every write waits for it, so the clean text pays a dozen `in` tests, one `split`, and one
-more `in` for each rule where a long word looks mixed. Patterns are compiled when first
-needed. All of it is linear in the text. Imports `re` and the table.
+Cost: every write waits for it, so the clean text pays some thirty `in` tests, one `split`, and one
+`findall` in its long words. Patterns are compiled when first needed. All of it is linear in the
+text. Imports `re` and two tables.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from gitmem.core.redact_rules import regex, table
+from gitmem.core import redact_commands
+from gitmem.core.redact_commands import NAMES
+from gitmem.core.redact_rules import BARE, anchored, prefixed, regex
 
-# a random token holds a digit or two capitals side by side; most long words of prose, paths and code do not
+# a random token holds a digit or two capitals side by side; most long words of prose do not
 _MIXED = re.compile("[0-9]|[A-Z][A-Z]")
+# passwords by their names in other languages; `contraseña` and `mot de passe` are seen by `pass`
+_FOREIGN = ("kennwort", "senha", "wachtwoord", "heslo", "haslo", "contrasena")
+_SCRIPTS = (
+    *_FOREIGN, "contraseñ", "lösenord", "hasł", "парол", "密码", "密碼", "パスワード", "비밀번호", "şifre",
+    "jelszó",
+)  # fmt: skip
 # the shortest documented token (an AWS access key id) has 20 characters
 _LONG = 19
 # the fields in which one text flows into the next
 _FLOW = {"title": 0, "subtitle": 1, "body": 2}
-# the rules by the first of these marks that their literal holds: a word without `_` is spared half of them
-_table: dict[str, list[tuple[str, str, str]]] = {}
+# the rules by the two characters with which their token begins, and the others by a mark in it
+_heads: dict[str, list[tuple[str, str, str]]] = {}
+_marks: dict[str, list[tuple[str, str, str]]] = {}
+_RUN = "[0-9A-Za-z]{32}"
+_HEAD = "(?<![A-Za-z0-9])[A-Za-z0-9][!-~]"
 
 
 class Finding(tuple[str, int, int]):
@@ -68,6 +79,11 @@ def first(text: str) -> Finding | None:
     """The first secret, or None."""
     found = find(text)
     return found[0] if found else None
+
+
+def holds(*texts: str) -> bool:
+    """Whether one of them holds a secret: for names that nobody is to be asked about."""
+    return any(text and find(text) for text in texts)
 
 
 def mask(text: str, findings: Iterable[tuple[str, int, int]]) -> str:
@@ -133,70 +149,77 @@ def _merge(found: list[tuple[str, int, int]]) -> list[Finding]:
 
 def _scan(text: str) -> list[tuple[str, int, int]]:
     found: list[tuple[str, int, int]] = []
-    words = [w for w in text.split() if len(w) > _LONG]
-    if words:
-        joined = " ".join(words)
-        # Hugging Face's are letters only: one in a thousand lacks both
-        if _MIXED.search(joined) or "hf_" in joined:
+    words = text.split()
+    long = [w for w in words if len(w) > _LONG]
+    if long:
+        joined = " ".join(long)
+        # letters only, or short: one in a thousand, or in fifty, lacks both
+        if _MIXED.search(joined) or "hf_" in joined or "rzp_" in joined:
             _tokens(text, joined, found)
-    if "-----BEGIN" in text:
-        from gitmem.core import redact_context
-
-        redact_context.key_blocks(text, found)
-    if "://" in text and "@" in text:
-        from gitmem.core import redact_context
-
-        redact_context.urls(text, found)
     low = text.lower()
-    if "curl" in low:
-        from gitmem.core import redact_context
-
-        redact_context.curl(text, found)
-    if " / " in text and ("login" in low or "cred" in low or "logon" in low):
-        from gitmem.core import redact_context
-
-        redact_context.logins(text, found)
+    # U+0130 is the only character that grows in lower case; positions must stay
+    if len(low) != len(text):
+        low = text.replace("\u0130", "i").lower()
     # spelled out: a generator over a tuple costs twice as much
-    if (
-        "pass" in low or "secret" in low or "token" in low or "key" in low or "pwd" in low
-        or "auth" in low or "credential" in low or "bearer" in low
-    ):  # fmt: skip
-        # U+0130 is the only character that grows in lower case; positions must stay
+    telling = (
+        "pass" in low or "secret" in low or "token" in low or "key" in low or "pw" in low
+        or "auth" in low or "cred" in low or "bearer" in low
+    )  # fmt: skip
+    login = "login" in low
+    if telling or login or "cookie" in low or "://" in text or "---" in text:
         from gitmem.core import redact_context
 
-        same = low if len(low) == len(text) else text.replace("\u0130", "i").lower()
-        redact_context.named(text, same, found)
-        if "passphrase" in low or "password" in low or "passcode" in low:
-            redact_context.phrases(text, same, found)
+        redact_context.read(text, low, telling, found)
+    if "`" in text or " -" in text or " /" in text or not NAMES.isdisjoint(words):
+        redact_commands.read(text, low, found)
+    if (
+        telling or login or "<<<" in text or ":5432:" in text or ":*:" in text or "psk" in low
+        or "phrase" in low or "mnemonic" in low or "\"kty\"" in text or "identified by" in low
+        or ("|" in text and ("echo " in low or "printf " in low)) or "securestring" in low
+        or "private-lines" in low
+    ):  # fmt: skip
+        from gitmem.core import redact_forms
+
+        redact_forms.read(text, low, found)
+    if any(word in low for word in (_SCRIPTS if not text.isascii() else _FOREIGN)):
+        from gitmem.core import redact_context
+
+        redact_context.named(text, low, found, redact_context.FOREIGN)
     return found
 
 
 def _tokens(text: str, joined: str, found: list[tuple[str, int, int]]) -> None:
-    if not _table:
-        for row in table():
-            _table.setdefault(next((mark for mark in "_-." if mark in row[0]), ""), []).append(row)
+    if not _heads:
+        _heads.update(prefixed())
+        _marks.update(anchored())
+    rows = [row for head in set(regex(_HEAD).findall(joined)) for row in _heads.get(head, ())]
+    for mark, more in _marks.items():
+        if mark in joined:
+            rows += more
     aws = False
-    for mark, rows in _table.items():
-        if mark not in joined:
-            continue
-        for literal, rule, pattern in rows:
-            # tokens hold no space, so the long words alone say whether the whole text is worth reading
-            if literal in joined and regex(pattern, re.ASCII).search(joined):
-                for m in regex(pattern, re.ASCII).finditer(text):
-                    if _genuine(m[0], literal):
-                        found.append((rule, m.start(), m.end()))
-                        aws = aws or rule == "aws-access-key"
+    for literal, rule, pattern in rows:
+        # tokens hold no space, so the long words alone say whether the whole text is worth reading
+        if literal in joined and regex(pattern, re.ASCII).search(joined):
+            for m in regex(pattern, re.ASCII).finditer(text):
+                if _genuine(m[0], literal):
+                    found.append((rule, m.start(), m.end()))
+                    aws = aws or rule == "aws-access-key"
+    for rule, pattern in BARE if regex(_RUN).search(joined) else ():
+        if regex(pattern).search(joined):
+            for m in regex(pattern).finditer(text):
+                if _genuine(m[0], ""):
+                    found.append((rule, m.start(), m.end()))
     if aws:
-        from gitmem.core import redact_context
+        from gitmem.core import redact_values
 
         # the secret half has no mark of its own; it stands beside the id
         for m in regex(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=])").finditer(text):
-            if redact_context.aws_secret(m[0]):
+            if redact_values.aws_secret(m[0]):
                 found.append(("aws-secret-key", m.start(), m.end()))
 
 
 def _genuine(token: str, literal: str) -> bool:
-    from gitmem.core.redact_context import stand_in, wordy
+    from gitmem.core.redact_values import stand_in, wordy
 
     tail = token.removeprefix(literal)
     return not stand_in(tail) and not wordy(tail)
