@@ -45,6 +45,7 @@ class Store:
         self._told = False  # that notes cannot be read
         self._table: embed.StaticTable | None = None
         self._trust: trust.Trust | None = None
+        self._author: str | None = None
 
     def notes(self, scope: str) -> Notes:
         return self.team if scope == "team" else self.private
@@ -54,6 +55,16 @@ class Store:
         if self._trust is None:
             self._trust = trust.Trust(self.settings, self.home)
         return self._trust
+
+    @property
+    def author(self) -> str:
+        """Who writes, for records that nobody is asked about; "" for a name with a secret."""
+        if self._author is None:
+            from .core import redact
+
+            refused = self.settings["secrets"] == "refuse" and redact.holds(self.settings.author)
+            self._author = "" if refused else self.settings.author
+        return self._author
 
     def lines(self, records: list[dict[str, Any]]) -> list[bytes]:
         """The lines of new records, signed where the settings say so: every writer's records pass here. Raises CannotSign."""
@@ -76,7 +87,7 @@ class Store:
     def append(self, scope: str, items: list[tuple[str, bytes]], message: str) -> None:
         """Adds (anchor, line) items to a scope's notes."""
         notes = self.notes(scope)
-        notes.append(items, message, self.settings.author, self._former(notes))
+        notes.append(items, message, self.author or "git mem <>", self._former(notes))
 
     def unite(self, theirs: str, message: str, scope: str = "team") -> Written:
         """Brings the lines of another clone's notes commit into a scope's notes."""

@@ -26,7 +26,7 @@ from ..core import fold, record
 from ..core.errors import MemError, Refused
 from ..engine.cache import Cache
 from ..engine.document import content_digest
-from ..memory import memories, remember
+from ..memory import memories, remember, write_gate
 from ..store import Store, open_store
 from . import automemory, topic
 from .automemory import Sight
@@ -276,9 +276,9 @@ def _as_taken(data: dict[str, Any]) -> bool:
 def _try(store: Store, draft: dict[str, Any], item: Outcome, allow_secret: bool) -> None:
     """What storing it would say."""
     try:
-        checked = record.content({"body": "", **draft}, store.settings.number("maxBody"))
-        if not allow_secret and store.settings["secrets"] == "refuse":
-            remember.refuse_secrets(checked)
+        draft = write_gate.admit(store, {"body": "", **draft}, allow_secret)
+        checked = record.content(draft, store.settings.number("maxBody"))
+        write_gate.stored(store, draft, checked, allow_secret)
     except Refused as e:
         _refuse(item, e.message, e.hint)
 

@@ -267,7 +267,7 @@ def reanchor(store: Store, pairs: Iterable[tuple[str, str]]) -> Moved:
         elif id in before:
             out.known += 1
         else:
-            line = record.dump(record.move(old, id, author=store.settings.author))
+            line = record.dump(record.move(old, id, author=store.author))
             for scope in items:
                 if scopes & SCOPE_BITS[scope]:
                     items[scope].append((id, line))

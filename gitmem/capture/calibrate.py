@@ -219,7 +219,7 @@ def reset(store: Store) -> bool:
 def keep(store: Store, learned: Learned, verdicts: int, after: list[str]) -> None:
     """Writes the record that is in force from now on."""
     fit, weights = learned
-    data = {"id": os.urandom(16).hex(), "slope": round(fit.slope, 6), "offset": round(fit.offset, 6), "verdicts": verdicts, "base": base(), "author": store.settings.author}
+    data = {"id": os.urandom(16).hex(), "slope": round(fit.slope, 6), "offset": round(fit.offset, 6), "verdicts": verdicts, "base": base(), "author": store.author}
     extra = {"after": sorted(after), "weights": {str(g): w for g, w in weights.items()}}
     store.append("private", [("", record.dump(record.envelope("calibration", data, "", extra)))], "git mem: 1 calibration")
 

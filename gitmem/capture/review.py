@@ -15,7 +15,7 @@ from typing import Any
 from ..core import record
 from ..core.errors import MemError, Refused
 from ..engine.filters import Filter
-from ..memory import memories, recall, remember
+from ..memory import memories, recall, remember, write_gate
 from ..store import Store
 from . import suggestions
 from .suggestions import ACCEPTED, MERGED, REJECTED, WAITING, Suggestion
@@ -45,13 +45,12 @@ def find(store: Store, prefix: str) -> Suggestion:
 
 def accept(store: Store, suggestion: Suggestion, changes: dict[str, Any] | None = None, *, scope: str = "private", allow_secret: bool = False) -> Outcome:
     """Makes a memory of it, with `changes` (body, title, type, tags) if there are any. Raises MemError where it cannot be stored; then nothing is decided."""
-    _open(suggestion, ACCEPTED)
     changes = {k: v for k, v in (changes or {}).items() if k in _CHANGES}
+    changes = write_gate.admit(store, changes, allow_secret)
+    _open(suggestion, ACCEPTED)
     body = changes.get("body")
     if body is not None and not str(body).strip():
         raise Refused("the memory has no text", hint="rejecting a suggestion takes it off the list")
-    if changes and not allow_secret and store.settings["secrets"] == "refuse":  # before anything is stored
-        remember.refuse_secrets(changes)
     id, title, known, replaced = _store(store, suggestion, scope, allow_secret)
     if changes and known:
         raise Refused(f"memory '{id[:8]}' says that already", hint=f"`git mem review --merge {suggestion.id[:8]} {id[:8]} -m TEXT` changes that one")
@@ -105,10 +104,9 @@ def _replaceable(store: Store, suggestion: Suggestion) -> list[str]:
 
 def reject(store: Store, found: list[Suggestion], reason: str = "") -> list[Outcome]:
     """None of these is worth keeping; their texts are not proposed again. All in one commit."""
+    reason = str(write_gate.admit(store, {"reason": reason})["reason"])
     for suggestion in found:
         _open(suggestion, REJECTED)
-    if store.settings["secrets"] == "refuse":
-        remember.refuse_secrets({"reason": reason})
     reason = " ".join(record.clean(reason).split())[: record.MAX_TITLE]
     suggestions.decide(store, [(s, REJECTED, "", reason) for s in found])
     return [_settled(Outcome(s, REJECTED), "") for s in found]
@@ -116,6 +114,7 @@ def reject(store: Store, found: list[Suggestion], reason: str = "") -> list[Outc
 
 def merge(store: Store, suggestion: Suggestion, prefix: str, text: str = "", *, team: bool = False, allow_secret: bool = False) -> Outcome:
     """Adds it to a memory, or gives that memory the text `text` instead. A memory of the team is only touched where `team` says so."""
+    text = str(write_gate.admit(store, {"body": text}, allow_secret)["body"])
     _open(suggestion, MERGED)
     into = memories.find(store, prefix)
     id = into.memory.id

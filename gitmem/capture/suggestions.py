@@ -24,8 +24,9 @@ from ..core import fold, record
 from ..core.errors import Ambiguous, MemError, Refused
 from ..engine.cache import Cache
 from ..engine.document import PRIVATE, content_digest
+from ..memory import write_gate
 from ..memory.memories import SHORTEST
-from ..memory.remember import DUPLICATE, REFUSED, STORED, Result, refuse_secrets
+from ..memory.remember import DUPLICATE, REFUSED, STORED, Result
 from ..store import Store
 from ..truth.notetree import is_hex
 
@@ -124,6 +125,7 @@ def propose(store: Store, drafts: Iterable[dict[str, Any]], *, allow_secret: boo
 
 
 def _checked(store: Store, draft: dict[str, Any], allow_secret: bool) -> dict[str, Any]:
+    draft = write_gate.admit(store, {"author": store.settings.author, **draft}, allow_secret)
     unknown = set(draft) - FIELDS
     if unknown:
         raise Refused(f"unknown field '{min(unknown)}'")
@@ -142,8 +144,7 @@ def _checked(store: Store, draft: dict[str, Any], allow_secret: bool) -> dict[st
     extra["head"] = record.object_id(draft.get("commit"))
     supersedes = draft.get("supersedes")
     extra["supersedes"] = sorted({i for i in supersedes if isinstance(i, str) and is_hex(i)})[: record.MAX_ITEMS] if isinstance(supersedes, (list, tuple)) else []
-    if not allow_secret and store.settings["secrets"] == "refuse":
-        refuse_secrets({**fields, **{k: v for k, v in extra.items() if k in ("stage", "role")}})
+    write_gate.stored(store, draft, fields, allow_secret)
     return record.envelope("suggest", record.identify(fields), "", extra)
 
 
@@ -212,7 +213,7 @@ def decide(store: Store, verdicts: Iterable[tuple[Suggestion, str, str, str]]) -
         for name in ("score", "confidence"):
             if (number := suggestion.number(name)) is not None:
                 about[name] = number
-        data = {"id": suggestion.id, "verdict": word, "memory": memory, "reason": reason, "author": store.settings.author, **about}
+        data = {"id": suggestion.id, "verdict": word, "memory": memory, "reason": reason, "author": store.author, **about}
         lines.append(record.dump(record.envelope("verdict", {k: v for k, v in data.items() if v != ""}, "", {})))
     if lines:
         store.append("private", [("", line) for line in lines], f"git mem: {len(lines)} verdict{'s' * (len(lines) != 1)}")

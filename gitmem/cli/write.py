@@ -12,7 +12,7 @@ import typer
 
 from ..core import record
 from ..core.errors import MemError, Refused, UsageError
-from ..memory import memories, remember
+from ..memory import memories, remember, write_gate
 from ..store import Store
 from . import app
 from .common import each, from_editor, not_empty, opened, refused, text_from, warn, write, write_json
@@ -47,21 +47,28 @@ def remember_command(
     """Store a memory, anchored to a commit."""
     if private and team:
         raise UsageError("--private and --team exclude each other")
-    if provenance and provenance.upper() not in record.PROVENANCE:
-        raise UsageError(f"--provenance is one of {', '.join(record.PROVENANCE)}, not '{provenance}'")
     scope = "private" if private else "team" if team else ""
     with opened() as store:
+        body = None if jsonl else text_from(" ".join(text) if text else None, message, stdin)
+        given = {
+            "body": body, "title": title, "type": type, "tags": tag, "paths": path,
+            "commit": commit, "phase": phase, "source": source, "provenance": provenance,
+        }  # fmt: skip
+        words = write_gate.admit(store, given, allow_secret)
+        if words != given:
+            warn(f"note: {write_gate.LEFT_OUT}")
+        if provenance and provenance.upper() not in record.PROVENANCE:
+            known = ", ".join(record.PROVENANCE)
+            raise UsageError(f"--provenance is one of {known}, not '{provenance}'")
         if jsonl:
             if text or message or stdin or title or path or source:
                 raise UsageError("--jsonl takes text, title, path and source from the file")
-            defaults = {k: v for k, v in (("scope", scope), ("type", type), ("tags", tag), ("commit", commit), ("phase", phase), ("provenance", provenance)) if v}
+            defaults = {k: v for k, v in {"scope": scope, **words}.items() if v}
             return _many(store, jsonl, defaults, allow_secret, as_json)
-        body = text_from(" ".join(text) if text else None, message, stdin)
         if body is None:
             raise UsageError("nothing to remember", hint="give the text, -m TEXT or --stdin")
-        draft: dict[str, Any] = {"body": body, "title": title, "type": type, "tags": tag, "commit": commit, "phase": phase, "source": source,
-                                 "provenance": provenance, "paths": [store.repo.path_in_tree(p) for p in path], "scope": scope,
-                                 **remember.session_facts(os.environ)}
+        paths = [store.repo.path_in_tree(p) for p in words["paths"]]
+        draft = {**words, "scope": scope, "paths": paths, **remember.session_facts(os.environ)}
         result = remember.remember(store, [draft], allow_secret=allow_secret)[0]
         if result.status == remember.REFUSED:
             if as_json:
@@ -146,6 +153,18 @@ def _store_block(store: Store, block: list[tuple[int, dict[str, Any] | str]], de
             write_json({"line": number, "id": result.id or None, "status": result.status, "reason": result.reason})
         if result.status == remember.REFUSED:
             refused(f"line {number}: {result.reason}")
+        elif result.status == remember.STORED and result.reason:
+            warn(f"note: line {number}: {result.reason}")
+
+
+def _admitted(store: Store, given: dict[str, Any], allow_secret: bool) -> dict[str, Any]:
+    """The words of a command, past the gate as they were typed; then paths as the tree has them."""
+    words = write_gate.admit(store, given, allow_secret)
+    if words != given:
+        warn(f"note: {write_gate.LEFT_OUT}")
+    if "paths" in words:
+        words["paths"] = [{"path": store.repo.path_in_tree(p)} for p in words["paths"]]
+    return words
 
 
 @app.command("edit")
@@ -168,13 +187,14 @@ def edit_command(
         if tag:
             changes["tags"] = [t for t in tag if t]
         if path:
-            changes["paths"] = [{"path": store.repo.path_in_tree(p)} for p in path if p]
+            changes["paths"] = [p for p in path if p]
         if message or stdin:
             changes["body"] = text_from(None, message, stdin)
         if not changes:
             if not (sys.stdin.isatty() and sys.stdout.isatty()):
                 raise UsageError("nothing to change", hint="give -m TEXT, --title, --type or --tag")
             changes["body"] = from_editor(str(memories.find(store, id).record.data["body"]))
+        changes = _admitted(store, changes, allow_secret)
         found = memories.edit(store, id, changes, allow_secret=allow_secret)
         if as_json:
             write_json({"id": found.memory.id, "status": "edited", "title": record.title_of(found.record.data)})
@@ -201,7 +221,8 @@ def supersede_command(
         body = text_from(text, message, stdin)
         if body is None:
             raise UsageError("nothing takes its place", hint="give the new text, -m TEXT or --stdin")
-        fields = {"body": body, "title": title, "type": type, "tags": tag, "paths": [store.repo.path_in_tree(p) for p in path]}
+        given = {"body": body, "title": title, "type": type, "tags": tag, "paths": path}
+        fields = _admitted(store, given, allow_secret)
         new = memories.supersede(store, id, fields, allow_secret=allow_secret)
         if as_json:
             write_json({"id": new, "status": "stored", "supersedes": memories.find(store, id).memory.id})

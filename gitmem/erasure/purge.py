@@ -139,7 +139,7 @@ def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda
     closed.close(store.repo.mem_dir, target.records)
     settled = graves.settled(store, Tombstones(graves.purges(store)))
     graves.forget(store)
-    (line,) = store.lines([tombstone(target, store.settings.author)])
+    (line,) = store.lines([tombstone(target, store.author)])
     # A private memory's tombstone stays private: it names its id.
     store.notes(target.scope).replant([(PURGED, line)], MESSAGE, store.settings.author)
     report = _carry_through(store, target, settled, progress)

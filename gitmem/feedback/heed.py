@@ -147,6 +147,6 @@ def contradict(store: Store, ids: Iterable[str]) -> int:
     found = store.with_cache(read)[0] if wanted else {}
     if found:
         name = sha256(b"git mem feedback\n" + record.dump(found)).hexdigest()
-        data = record.envelope("feedback", {"id": name[:32], "contradicted": found, "author": store.settings.author}, "", {})
+        data = record.envelope("feedback", {"id": name[:32], "contradicted": found, "author": store.author}, "", {})
         store.append("private", [("", record.dump(data))], "git mem: 1 contradiction")
     return len(found)

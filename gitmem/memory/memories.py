@@ -18,12 +18,14 @@ from ..engine.cache import Cache
 from ..engine.document import kept_apart, scope_name
 from ..store import Store
 from ..truth.notetree import is_hex
-from . import pathnotes
-from .remember import branch_to_note, refuse_secrets
+from . import pathnotes, write_gate
+from .remember import branch_to_note
 
 # What an edit keeps of the version it replaces beside the content.
 _CARRIED = ("commit", "branch", "patch", "base", "branch_patch", "agent", "session", "created", "supersedes")
 _CONTENT = ("body", "title", "subtitle", "type", "tags", "paths", "facts", "concepts", "source", "phase", "provenance", "confidence")
+# What names objects and records in a line: hexadecimal digits of git and ours.
+_IDS = ("id", "n", "salt", "commit", "after", "patch", "base", "branch_patch")
 SHORTEST = 4  # characters of an id prefix
 
 
@@ -114,6 +116,7 @@ def _sound(fields: dict[str, Any]) -> dict[str, Any]:
 
 def edit(store: Store, prefix: str, changes: dict[str, Any], *, allow_secret: bool = False, same: bool = False) -> Found:
     """A new version with `changes` to the content; an empty value clears a field. `same`: also where nothing changes."""
+    changes = write_gate.admit(store, {"author": store.settings.author, **changes}, allow_secret)
     found = find(store, prefix)
     _append(store, found.scope, _edited(store, found, changes, allow_secret, same), "edit")
     return find(store, found.memory.id)
@@ -125,6 +128,7 @@ def edit_many(store: Store, changes: Iterable[tuple[Found, dict[str, Any]]], *, 
     made: dict[str, list[dict[str, Any]]] = {}
     for found, fields in changes:
         try:
+            fields = write_gate.admit(store, {"author": store.settings.author, **fields}, allow_secret)
             made.setdefault(found.scope, []).append(_edited(store, found, fields, allow_secret, False))
             answers.append(None)
         except MemError as e:
@@ -141,10 +145,9 @@ def _edited(store: Store, found: Found, changes: dict[str, Any], allow_secret: b
     old = found.record.data
     merged = _sound({k: old[k] for k in _CONTENT if k in old})
     record.refuse_no_text(changes)
-    merged.update(changes)
+    merged.update({k: v for k, v in changes.items() if k != "author"})
     fields = record.content(merged, store.settings.number("maxBody"))
-    if not allow_secret and store.settings["secrets"] == "refuse":
-        refuse_secrets(fields)
+    write_gate.stored(store, changes, fields, allow_secret)
     if not same and all(fields.get(k) == old.get(k) for k in _CONTENT):
         raise MemError("nothing to change", hint="the memory already says that")
     head = store.repo.head()
@@ -180,6 +183,7 @@ def sign(store: Store, prefix: str) -> Found:
 
 def supersede(store: Store, prefix: str, fields: dict[str, Any], *, scope: str = "", allow_secret: bool = False) -> str:
     """Stores a new memory that takes the place of an old one; returns the new id. One line says both."""
+    fields = write_gate.admit(store, {"author": store.settings.author, **fields}, allow_secret)
     found = find(store, prefix)
     if not found.counts:
         raise MemError(f"memory '{found.memory.id[:8]}' is {found.memory.status}", hint="`git mem show` says what became of it")
@@ -189,9 +193,8 @@ def supersede(store: Store, prefix: str, fields: dict[str, Any], *, scope: str =
     if "paths" in inherited:  # it is about HEAD: what the files held when the old one was made does not matter
         inherited["paths"] = store.with_cache(lambda cache: pathnotes.inherited(store.repo, cache, {**old, **inherited}, head))[0]
     record.refuse_no_text(fields)
-    checked = record.content({"author": store.settings.author, **inherited, **{k: v for k, v in fields.items() if v}}, store.settings.number("maxBody"))
-    if not allow_secret and store.settings["secrets"] == "refuse":
-        refuse_secrets(checked)
+    checked = record.content({**inherited, **{k: v for k, v in fields.items() if v}}, store.settings.number("maxBody"))
+    write_gate.stored(store, fields, checked, allow_secret)
     facts = marks.of_commit(store.repo, head) if head else {}
     _note_paths(store, head, checked)
     data = record.create(checked, commit=head, branch=branch_to_note(store) if head else "", supersedes=[found.memory.id], after=sorted(found.seen), **facts)
@@ -203,6 +206,7 @@ def supersede(store: Store, prefix: str, fields: dict[str, Any], *, scope: str =
 
 def replace(store: Store, stay: Found, gone: Iterable[Found], changes: dict[str, Any], *, allow_secret: bool = False) -> Found:
     """Lets one memory take the place of others in its scope, under its own id; one line says both. Where another clone chooses the other way round, both stay."""
+    changes = write_gate.admit(store, {"author": store.settings.author, **changes}, allow_secret)
     data = _edited(store, stay, changes, allow_secret, True)
     others = list(gone)
     data["after"] = sorted({*data["after"], *(v for g in others for v in g.seen)})
@@ -214,11 +218,11 @@ def replace(store: Store, stay: Found, gone: Iterable[Found], changes: dict[str,
 
 def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = False) -> Found:
     """Hides a memory everywhere the record arrives; the text stays in the history (purge removes it)."""
+    given = write_gate.admit(store, {"author": store.settings.author, "reason": reason}, allow_secret)
+    reason = str(given["reason"])
     found = find(store, prefix)
     if found.memory.status == fold.FORGOTTEN:
         raise MemError(f"memory '{found.memory.id[:8]}' is already forgotten")
-    if not allow_secret and store.settings["secrets"] == "refuse":
-        refuse_secrets({"reason": reason})
     data = record.forget(found.memory.id, found.seen, author=store.settings.author, reason=record.clean(reason)[: record.MAX_TITLE],
                          commit=found.record.data.get("commit"), head=store.repo.head())
     _append(store, found.scope, data, "forget")
@@ -232,10 +236,10 @@ def share(store: Store, prefix: str, *, allow_secret: bool = False) -> Found:
         raise MemError(f"memory '{found.memory.id[:8]}' is the team's already")
     if found.memory.status == fold.FORGOTTEN:
         raise MemError(f"memory '{found.memory.id[:8]}' is forgotten")
+    write_gate.stored(store, {}, {"author": store.settings.author}, allow_secret)
     own = [r for r in found.memory.records if r.op in record.COVER_OPS]
-    if not allow_secret and store.settings["secrets"] == "refuse":
-        for r in own:
-            refuse_secrets({k: v for k, v in r.data.items() if k not in ("id", "n", "salt", "commit", "after", "patch", "base", "branch_patch")})
+    for r in own:
+        write_gate.stored(store, {}, {k: v for k, v in r.data.items() if k not in _IDS}, allow_secret)
     said = record.share(found.memory.id, author=store.settings.author)
     items = [(_anchor(store, r.data), r.line) for r in own]
     items += store.with_cache(lambda cache: _moves_of(cache, {anchor for anchor, _ in items}))[0]

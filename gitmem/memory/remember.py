@@ -17,7 +17,7 @@ from ..engine import index
 from ..engine.cache import Cache
 from ..engine.document import Ahead, content_digest, scope_name
 from ..store import Store
-from . import pathnotes
+from . import pathnotes, write_gate
 
 STORED, DUPLICATE, REFUSED = "stored", "duplicate", "refused"
 
@@ -26,7 +26,8 @@ FIELDS = {"body", "title", "subtitle", "type", "tags", "paths", "commit", "creat
 
 
 class Result:
-    """What became of one draft. `id` is "" where it was refused; `usage`: for words that make no sense, not for what they say."""
+    """What became of one draft. `id` is "" where it was refused; `reason` is why, or what of a
+    stored one was left out; `usage`: for words that make no sense, not for what they say."""
 
     __slots__ = ("hint", "id", "reason", "scope", "status", "title", "usage")
 
@@ -43,9 +44,12 @@ class Result:
 class _Ready:
     """A checked draft on its way into the notes."""
 
-    __slots__ = ("anchor", "at", "digest", "extra", "fields", "place", "scope")
+    __slots__ = ("anchor", "at", "digest", "extra", "fields", "note", "place", "scope")
 
-    def __init__(self, place: int, fields: dict[str, Any], anchor: str, at: str, scope: str) -> None:
+    def __init__(
+        self, place: int, fields: dict[str, Any], anchor: str, at: str, scope: str, note: str
+    ) -> None:
+        self.note = note
         self.place = place
         self.fields = fields
         self.anchor = anchor
@@ -53,15 +57,6 @@ class _Ready:
         self.scope = scope
         self.digest = content_digest(fields.get("title", ""), fields["body"])
         self.extra: dict[str, Any] = {}
-
-
-def refuse_secrets(fields: dict[str, Any]) -> None:
-    """Raises Refused where a field holds what looks like a credential; the text itself is not repeated."""
-    found = redact.check(fields)
-    if found:
-        name, finding = found[0]
-        raise Refused(f"'{name}' looks like it holds a secret ({finding.rule})",
-                      hint="leave it out, or pass --allow-secret if it is none; nothing was stored")
 
 
 class Known:
@@ -110,14 +105,13 @@ def remember(store: Store, drafts: Iterable[dict[str, Any]], *, allow_secret: bo
     hands to the cache or cancels. `sign` false: a worker, which can ask nobody for a passphrase. Raises only for what
     concerns all drafts: no repository, the ref cannot be written.
     """
-    check = not allow_secret and store.settings["secrets"] == "refuse"
     results: list[Result | None] = []
     ready: list[_Ready] = []
     commits: dict[str, str | None] = {}
     for draft in drafts:
         results.append(None)
         try:
-            ready.append(_check(store, draft, len(results) - 1, check, commits))
+            ready.append(_check(store, draft, len(results) - 1, allow_secret, commits))
         except MemError as e:
             results[-1] = Result(REFUSED, reason=e.message, hint=e.hint)
     if ready:
@@ -129,18 +123,21 @@ def remember(store: Store, drafts: Iterable[dict[str, Any]], *, allow_secret: bo
     return [r for r in results if r is not None]
 
 
-def _check(store: Store, draft: dict[str, Any], place: int, secrets: bool, commits: dict[str, str | None]) -> _Ready:
+def _check(
+    store: Store,
+    draft: dict[str, Any],
+    place: int,
+    allow_secret: bool,
+    commits: dict[str, str | None],
+) -> _Ready:
+    given = {**draft, "author": draft.get("author") or store.settings.author}
+    draft = write_gate.admit(store, given, allow_secret)
     unknown = set(draft) - FIELDS
     if unknown:
         raise Refused(f"unknown field '{min(unknown)}'")
     record.refuse_no_text(draft)
-    fields = record.content({**draft, "author": draft.get("author") or store.settings.author}, store.settings.number("maxBody"))
-    if secrets:
-        author = fields["author"]
-        if author not in commits:  # the same few names in every record of an import
-            refuse_secrets({"author": author})
-            commits[author] = None
-        refuse_secrets({k: v for k, v in fields.items() if k != "author"})
+    fields = record.content(draft, store.settings.number("maxBody"))
+    write_gate.stored(store, draft, fields, allow_secret)
     scope = draft.get("scope") or store.settings["scope"]
     if scope not in ("team", "private"):
         raise Refused("'scope' is neither team nor private")
@@ -162,7 +159,8 @@ def _check(store: Store, draft: dict[str, Any], place: int, secrets: bool, commi
             commits["branch"] = branch_to_note(store)
         if commits["branch"]:
             fields["branch"] = commits["branch"]
-    return _Ready(place, fields, anchor, record.timestamp(created) if created else "", scope)
+    at = record.timestamp(created) if created else ""
+    return _Ready(place, fields, anchor, at, scope, write_gate.LEFT_OUT if draft != given else "")
 
 
 def _drop_known(ready: list[_Ready], results: list[Result | None], known: Known) -> list[_Ready]:
@@ -205,7 +203,7 @@ def _anchor_facts(store: Store, ready: list[_Ready], results: list[Result | None
 def branch_to_note(store: Store) -> str:
     """The branch as a record names it; "" for none, or for a name that looks like it holds a secret."""
     branch = store.repo.branch()[: record.MAX_WORD * 5]
-    return "" if store.settings["secrets"] == "refuse" and redact.check({"branch": branch}) else branch
+    return "" if store.settings["secrets"] == "refuse" and redact.holds(branch) else branch
 
 
 def _append(store: Store, ready: list[_Ready], results: list[Result | None], ahead: Ahead | None, sign: bool) -> None:
@@ -214,7 +212,7 @@ def _append(store: Store, ready: list[_Ready], results: list[Result | None], ahe
     lines = store.lines(made) if sign else [record.dump(data) for data in made]
     for r, data, line in zip(ready, made, lines, strict=True):
         items[r.scope].append((r.anchor, line))
-        results[r.place] = Result(STORED, data["id"], "", record.title_of(data), r.scope)
+        results[r.place] = Result(STORED, data["id"], r.note, record.title_of(data), r.scope)
     if ahead:
         ahead.begin([(record.version_of(line), data) for line, data in zip(lines, made, strict=True)])
     for scope, batch in items.items():

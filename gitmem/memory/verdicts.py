@@ -17,14 +17,14 @@ from ..core import cite, record
 from ..core.errors import MemError, Refused
 from ..feedback import heed
 from ..store import Store
-from . import consolidate, memories, proposals, remember
+from . import consolidate, memories, proposals, write_gate
 from .consolidate import CITES, CONTRADICTION, MERGE, SHARE, VERSIONS
 from .memories import Found
 from .proposals import ACCEPTED, DECLINED, REJECTED, WAITING, Proposal
 
 
 def _decide(store: Store, proposal: Proposal, word: str, memory: str = "", reason: str = "") -> Proposal:
-    data = {"id": proposal.id, "kind": proposal.kind, "verdict": DECLINED if word == REJECTED else word, "memory": memory, "reason": reason, "author": store.settings.author}
+    data = {"id": proposal.id, "kind": proposal.kind, "verdict": DECLINED if word == REJECTED else word, "memory": memory, "reason": reason, "author": store.author}
     store.append("private", [("", record.dump(record.envelope("verdict", {k: v for k, v in data.items() if v}, "", {})))], "git mem: 1 verdict")
     proposal.state, proposal.memory = word, memory
     return proposal
@@ -32,9 +32,8 @@ def _decide(store: Store, proposal: Proposal, word: str, memory: str = "", reaso
 
 def reject(store: Store, proposal: Proposal, reason: str = "") -> Proposal:
     """All stays as it is, and the pair is not proposed again; also where the finding does not hold any more."""
+    reason = str(write_gate.admit(store, {"reason": reason})["reason"])
     _open(proposal, must_hold=False)
-    if store.settings["secrets"] == "refuse":
-        remember.refuse_secrets({"reason": reason})
     return _decide(store, proposal, REJECTED, "", " ".join(record.clean(reason).split())[: record.MAX_TITLE])
 
 
@@ -43,6 +42,7 @@ def accept(store: Store, proposal: Proposal, keep: str = "", text: str = "", *, 
 
     Raises Refused where it cannot be done, and MemError where it is decided or not in force; then nothing has changed.
     """
+    text = str(write_gate.admit(store, {"body": text}, allow_secret)["body"])
     _open(proposal)
     found = proposal.found
     if proposal.kind == SHARE:
