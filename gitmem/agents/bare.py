@@ -16,6 +16,7 @@ from ..core import record
 from ..engine import cache as cache_file
 from ..engine.document import SCOPE_BITS
 from ..engine.update import Update
+from .briefing import shared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def newest(git: Git, tip: str, until: float) -> list[bytes]:
 
 def _chosen(found: list[tuple[str, bytes, int]]) -> list[tuple[str, bytes, int]]:
     """The lines to take in: every record that takes something away, blockers and decisions, then others, the newest first."""
-    ranked: list[tuple[bool, str, tuple[str, bytes, int]]] = []
+    ranked: list[tuple[bool, str, str, tuple[str, bytes, int]]] = []
     away: list[tuple[str, bytes, int]] = []
     others = 0
     for item in found:
@@ -92,8 +93,9 @@ def _chosen(found: list[tuple[str, bytes, int]]) -> list[tuple[str, bytes, int]]
                 continue
         parsed = record.parse(item[1])
         if parsed and parsed.op in record.CONTENT_OPS:
-            ranked.append((parsed.data.get("type") in _FIRST, str(parsed.data.get("at") or ""), item))
+            data = parsed.data
+            ranked.append((data.get("type") in _FIRST, record.when(data.get("at")), str(data.get("author")), item))
         elif parsed and parsed.op in (*record.COVER_OPS, "purge"):
             away.append(item)
     ranked.sort(key=lambda entry: entry[:2], reverse=True)
-    return [*away, *[item for _, _, item in ranked[:MEMORIES]]]
+    return [*away, *[item for *_, item in shared(ranked, lambda entry: entry[2] if entry[1] else None, MEMORIES)]]

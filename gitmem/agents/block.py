@@ -11,7 +11,7 @@ none of its slow parts: every session waits for it.
 
 from __future__ import annotations
 
-from ..core import plain
+from ..core import plain, record
 from ..engine import staleness, standing
 
 TYPE_CHECKING = False
@@ -39,7 +39,7 @@ NOTHING = "no memories here yet; git mem remember TEXT keeps one"
 class Item:
     """One memory in a block. `text` is all of it; `most` says how many characters are shown."""
 
-    __slots__ = ("_written", "against", "aged", "at", "author", "branch", "commit", "id", "into", "most", "paths", "private", "reason", "replaced", "section", "similar", "state", "text", "title", "type", "versions", "why")
+    __slots__ = ("_written", "against", "aged", "at", "author", "branch", "commit", "id", "into", "most", "paths", "private", "reason", "replaced", "section", "similar", "state", "text", "title", "type", "versions", "when", "why")
 
     def __init__(self, id: str, type: str, text: str, *, title: str = "", at: str = "", author: str = "", branch: str = "", commit: str = "", state: str = "unknown",
                  reason: str = "", into: str = "", paths: Sequence[str] = (), private: bool = False, why: Sequence[str] = (), section: str = RELEVANT,
@@ -48,7 +48,8 @@ class Item:
         self.type = type
         self.title = title
         self.text = text
-        self.at = at
+        self.at = at  # as stored: what is shown
+        self.when = record.when(at)  # what counts
         self.author = author
         self.branch = branch
         self.commit = commit

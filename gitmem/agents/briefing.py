@@ -2,7 +2,8 @@
 
 Promises. What is chosen fits the budget of tokens and the limit of one hook's
 output, tags and all. Blockers and decisions have a share of their own that
-they may use up and not exceed; what they leave goes to the rest. Of memories
+they may use up and not exceed; what they leave goes to the rest. No author has
+more than half of the places while a memory of another one waits. Of memories
 that say the same one is told; the others count as omitted, and JSON names them
 with it. The same candidates give the same choice.
 """
@@ -14,7 +15,10 @@ from .block import BLOCKERS, DECISIONS, RELEVANT, SECTIONS, Block, Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 TIERS = (500, 1_000, 2_000, 3_000)
 _STEPS = (10, 50, 100)  # memories from which the next tier counts
@@ -55,24 +59,93 @@ def choose(frame: Block, candidates: Iterable[tuple[float, Item]]) -> None:
 
     The order in a section: by score, then the newest, then by id.
     """
-    ranked = [item for _, item in sorted(candidates, key=lambda pair: (-pair[0], _reversed(pair[1].at), pair[1].id))]
+    ranked = [item for _, item in sorted(candidates, key=lambda pair: (-pair[0], _reversed(pair[1].when), pair[1].id))]
+    places = Places(map(_speaker, ranked))
     room = _Room(frame)
     told = _Told()
+
+    def tell(item: Item, section: str, share: float) -> bool:
+        taken = room.take(item, section, share)
+        if taken:
+            places.give(_speaker(item))
+        return taken
+
     for name, share in SHARES.items():
         for item in ranked:
-            if section_of(item.type) == name and not told.again(item) and not room.take(item, name, share):
+            if section_of(item.type) != name or not item.when or places.crowded(_speaker(item)) or told.again(item):
+                continue
+            if not tell(item, name, share):
                 break
-    for item in ranked:
-        if item not in room.chosen and not told.again(item) and not room.take(item, RELEVANT if section_of(item.type) != BLOCKERS else BLOCKERS, 1.0):
+    for item in places.turns([item for item in ranked if item not in room.chosen], _speaker):
+        own = section_of(item.type)
+        if told.again(item) or (own in SHARES and tell(item, own, SHARES[own])):
+            continue
+        if not tell(item, BLOCKERS if own == BLOCKERS else RELEVANT, 1.0):
             break
+    room.chosen.sort(key=ranked.index)
     room.lengthen()
     frame.items = [item for name in SECTIONS for item in room.chosen if item.section == name]
     while frame.items and (block.units(text := frame.render()) > block.MAX_UNITS or block.size(text) > frame.budget * block.BYTES):
         frame.items.pop()
 
 
+def _speaker(item: Item) -> str | None:
+    return item.author if item.when else None
+
+
 def _reversed(stamp: str) -> tuple[int, ...]:
     return tuple([-ord(c) for c in stamp])
+
+
+class Places:
+    """Who may have the next place. No author gets more than half of them, rounded up, while a memory of another one waits.
+
+    Else whoever can write to the notes pushes out all others by the number of
+    memories alone. Where one author is all there is, nobody is crowded. A memory
+    whose time is malformed or impossible has no author here (None): it waits for
+    all others, and nobody waits for it.
+    """
+
+    def __init__(self, authors: Iterable[str | None]) -> None:
+        self._alone = len({author for author in authors if author is not None}) < 2
+        self._given: dict[str | None, int] = {}
+        self._all = 0
+
+    def give(self, author: str | None) -> None:
+        self._given[author] = self._given.get(author, 0) + 1
+        self._all += 1
+
+    def crowded(self, author: str | None) -> bool:
+        """Whether one place more would be too many for an author."""
+        return not self._alone and 2 * self._given.get(author, 0) > self._all
+
+    def turns(self, ranked: Iterable[T], author: Callable[[T], str | None]) -> Iterator[T]:
+        """All of `ranked`, in its order as far as that crowds nobody; the caller gives the places."""
+        held: list[T] = []
+        last: list[T] = []
+        for one in ranked:
+            while held and not self.crowded(author(held[0])):
+                yield held.pop(0)
+            if author(one) is None:
+                last.append(one)
+            elif self.crowded(author(one)):
+                held.append(one)
+            else:
+                yield one
+        yield from held
+        yield from last
+
+
+def shared(ranked: Sequence[T], author: Callable[[T], str | None], most: int) -> list[T]:
+    """The first `most` by `Places`."""
+    places = Places(map(author, ranked))
+    out: list[T] = []
+    for one in places.turns(ranked, author):
+        if len(out) == most:
+            break
+        places.give(author(one))
+        out.append(one)
+    return out
 
 
 class _Room:

@@ -4,8 +4,8 @@ Gathers candidates through indexes of the cache (never all memories), scores
 them (`relevance`), chooses (`briefing`) and frames them (`block`).
 
 Promises. No git process of its own, no file but the cache. The same notes, HEAD and
-session give the same block: its time is that of the newest memory, not of a
-clock. What the policy `mem.trust` does not let be injected is not in it. Text
+session give the same block: its time is that of the newest memory. The clock is
+asked for one thing: whether the time of a record can be true (`record.when`). What the policy `mem.trust` does not let be injected is not in it. Text
 comes from stored lines that were hashed against their version.
 """
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 SOURCES = {"start": "SessionStart", "subagent": "SubagentStart", "compact": "SessionStart:compact", "cli": "git mem context"}
 NEWEST, OF_A_KIND, BY_WORDS, BY_PATHS = 300, 20, 100, 300  # candidates of each route
+BEHIND = 1_000  # memories behind which others than those of one author are looked for
 PATHS, COMMON, HELD = 120, 1_000, 8_000  # paths asked for; memories from which a path says nothing; memories they bring at most
 LOADED = 60  # candidates whose text is read
 TERMS, POSTINGS = 12, 6_000  # of one question to the lexical index: about 5 ms
@@ -112,7 +113,9 @@ class _Candidates:
         self.cache = cache
         self.aged = aged
         self.only, self.args = ("", []) if wanted.plain else wanted.sql()
-        self.at: dict[int, str] = {}
+        self.latest = record.latest()
+        self.at: dict[int, str] = {}  # the time that counts, "" for none
+        self.author: dict[int, str] = {}
         self.paths: dict[int, float] = {}
         self.hand: dict[int, float] = {}
         self.branch: dict[int, float] = {}
@@ -121,27 +124,45 @@ class _Candidates:
         self.waiting = False  # whether nobody has looked yet where some of them stand
         self.unaged = False  # the same of their paths
 
-    def _rows(self, condition: str, limit: int, *args: object) -> list[tuple[int, str]]:
-        """(row, time) of active memories, the newest first."""
+    def _rows(self, condition: str, limit: int, *args: object) -> list[int]:
+        """Rows of active memories, the newest first; `at` and `author` know them then.
+
+        Where one author has more than half of them, half as many of others come with them.
+        """
         only = f" AND row IN ({self.only})" if self.only else ""
-        sql = f"SELECT row, at FROM memory WHERE status = 0{condition}{only} ORDER BY at DESC, id LIMIT ?"
-        return self.cache.db.execute(sql, (*args, *self.args, limit)).fetchall()
+        of = f"SELECT row, at, author FROM memory WHERE status = 0{condition}{only}"
+        by_time, impossible = (f"{of} AND at {sign} '{self.latest}' ORDER BY" for sign in ("<=", ">"))
+        values = (*args, *self.args)
+        execute = self.cache.db.execute
+        rows = execute(f"{by_time} at DESC, id LIMIT ?", (*values, limit)).fetchall()
+        if len(rows) < limit:  # SQLite's index has these first
+            rows += execute(f"{impossible} id LIMIT ?", (*values, limit - len(rows))).fetchall()
+        counts: dict[str, int] = {}
+        for _, _, author in rows:
+            counts[author] = counts.get(author, 0) + 1
+        most = max(counts, key=lambda author: counts[author]) if 1 < len(rows) == limit else None
+        if most is not None and 2 * counts[most] > limit:
+            beside = f"SELECT * FROM ({by_time} at DESC, id LIMIT {BEHIND}) WHERE author <> ? LIMIT ?"
+            rows += execute(beside, (*values, most, limit // 2)).fetchall()
+        self._know(rows)
+        return [row for row, _, _ in rows]
+
+    def _know(self, rows: Iterable[tuple[int, str, str]]) -> None:
+        for row, at, author in rows:
+            self.at[row] = at if at <= self.latest else ""
+            self.author[row] = author
 
     def newest_time(self) -> str:
         first = self._rows("", 1)
-        return first[0][1] or "" if first else ""
+        return self.at[first[0]] if first else ""
 
     def gather(self, known: facts.Facts, branch: list[str], touched: Iterable[str], again: Sequence[str] = ()) -> None:
         """`again`: ids of memories that are candidates in any case."""
-        self.at.update(self._rows("", NEWEST))
+        self._rows("", NEWEST)
         for kind in ("blocker", "decision"):
-            rows = self._rows(" AND type = ?", OF_A_KIND, kind)
-            self.at.update(rows)
-            self.wanted.update(row for row, _ in rows)
+            self.wanted.update(self._rows(" AND type = ?", OF_A_KIND, kind))
         if again:
-            rows = self._rows(f" AND id IN ({','.join('?' * len(again))})", len(again) * 2, *again)
-            self.at.update(rows)
-            self.wanted.update(row for row, _ in rows)
+            self.wanted.update(self._rows(f" AND id IN ({','.join('?' * len(again))})", len(again) * 2, *again))
         hand = dict.fromkeys(known.own, relevance.OWN)
         hand.update(dict.fromkeys(touched, relevance.TOUCHED))
         self.paths = self._by_paths(known.paths)
@@ -151,7 +172,7 @@ class _Candidates:
         missing = sorted({*self.paths, *self.hand, *self.branch, *self.recent} - set(self.at))
         for i in range(0, len(missing), 500):
             part = ",".join(map(str, missing[i : i + 500]))
-            self.at.update(self.cache.db.execute(f"SELECT row, at FROM memory WHERE status = 0 AND row IN ({part})"))
+            self._know(self.cache.db.execute(f"SELECT row, at, author FROM memory WHERE status = 0 AND row IN ({part})"))
 
     def _by_paths(self, weights: dict[str, float]) -> dict[int, float]:
         holders: dict[str, list[int]] = {}
@@ -185,13 +206,14 @@ class _Candidates:
 
     def items(self, here: Here, newest: str, again: set[str], look: Look | None = None) -> list[tuple[float, Item]]:
         """(score, item) of the best candidates; what was told before (`again`) first."""
-        fresh = relevance.freshness([at or "" for at in self.at.values()], newest)
+        fresh = relevance.freshness(self.at.values(), newest)
         paths, hand, branch, recent = self.paths.get, self.hand.get, self.branch.get, self.recent.get
-        rough = [(relevance.score(paths(row, 0.0), hand(row, 0.0), branch(row, 0.0), recent(row, 0.0), fresh[(at or "")[:10]]), row) for row, at in self.at.items()]
-        rough.sort(key=lambda pair: (-pair[0], pair[1]))
-        best = [row for _, row in rough[:LOADED]]
-        best += [row for _, row in rough[LOADED:] if row in self.wanted]
-        scores = {row: score for score, row in rough}
+        scores = {row: relevance.score(paths(row, 0.0), hand(row, 0.0), branch(row, 0.0), recent(row, 0.0), fresh[at[:10]])
+                  for row, at in self.at.items()}
+        rough = sorted(sorted(scores), key=self.at.__getitem__, reverse=True)
+        rough.sort(key=lambda row: -scores[row])
+        best = briefing.shared(rough, lambda row: self.author[row] if self.at[row] else None, LOADED)
+        best += sorted(self.wanted.difference(best), key=rough.index)
         best = stored.firsts(self.cache, best)
         loaded = [(row, data, scope) for row, (data, scope, _) in zip(best, stored.load(self.cache, best), strict=True)]
         stands = standing.read(self.cache, [stored.commit_of(data) for _, data, _ in loaded], here.head)

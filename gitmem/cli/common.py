@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -197,7 +198,9 @@ def when(store: Store, text: str, option: str) -> str:
         pass
     answer = store.repo.git.text("rev-parse", f"--since={text}")
     seconds = answer.rpartition("=")[2]
-    if not seconds.isdigit():
+    # git takes words that it cannot read for the present moment.
+    now = seconds.isdigit() and int(seconds) >= time.time() - 2
+    if not seconds.isdigit() or (now and not any(word in text.lower() for word in ("now", "today", "0 "))):
         raise UsageError(f"cannot read '{option} {text}'", hint="write it like 2026-08-22 or '2 weeks ago'")
     return _iso(datetime.datetime.fromtimestamp(int(seconds), datetime.UTC))
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .record import APART_OPS, COMMIT_OPS, CONTENT_OPS, COVER_OPS, Record, newer, parse, version_of
+from .record import APART_OPS, COMMIT_OPS, CONTENT_OPS, COVER_OPS, Record, newer, parse, version_of, when
 
 ACTIVE, SUPERSEDED, FORGOTTEN = "active", "superseded", "forgotten"
 
@@ -124,11 +124,11 @@ def _memory(id: str, records: list[Record], covered: dict[str, list[Record]]) ->
         shown: dict[tuple[object, ...], Record] = {}
         for r in sorted(visible, key=_by_time):
             shown.setdefault(unite.same_content(r), r)
-        # The newest by its own claim first; time only orders the display.
+        # The newest by its own claim first, where that can be; time only orders the display.
         memory.apart = sorted(shown.values(), key=_by_time, reverse=True)
         memory.versions = unite.united(memory.apart, records)
     return memory
 
 
 def _by_time(record: Record) -> tuple[str, str]:
-    return str(record.data.get("at", "")), record.version
+    return when(record.data.get("at")), record.version

@@ -7,7 +7,7 @@ that `record.parse` accepts is accepted here, whatever shapes its fields have.
 
 from __future__ import annotations
 
-from ..core import fold, text
+from ..core import fold, record, text
 from ..core.digest import sha256
 from ..core.record import CONTENT_OPS, Record, version_of
 from . import embed
@@ -146,9 +146,14 @@ def shown_rows(memory: fold.Memory, scopes: Mapping[str, int]) -> list[tuple[Rec
 
 
 def columns(data: dict[str, object]) -> tuple[object, ...]:
-    """What filters and priors look at: type, at, author, phase, source, anchor, digest, confidence."""
-    return (field(data, "type"), field(data, "at"), field(data, "author"), field(data, "phase"), field(data, "source") or None,
-            field(data, "commit"), content_digest(field(data, "title"), field(data, "body")), confidence_of(data))
+    """What filters and priors look at: type, at, author, phase, source, anchor, digest, confidence.
+
+    `at` is the time that the record claims, "" for a malformed one; whether it can be true is
+    for the reader to say (`filters.newest_first`), so that no clock is in the cache.
+    """
+    return (field(data, "type"), record.moment(data.get("at")), field(data, "author"),
+            field(data, "phase"), field(data, "source") or None, field(data, "commit"),
+            content_digest(field(data, "title"), field(data, "body")), confidence_of(data))
 
 
 def confidence_of(data: dict[str, object]) -> float | None:

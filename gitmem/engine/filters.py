@@ -6,7 +6,7 @@ gives ten, however rare they are. Every value is a bound parameter.
 
 from __future__ import annotations
 
-from ..core import fastjson
+from ..core import fastjson, record
 from ..core.record import clean
 from .document import ACTIVE, PRIVATE, SUPERSEDED, TEAM
 
@@ -23,8 +23,16 @@ def above(path: str) -> list[str]:
     return ["/".join(parts[:i]) + end for i in range(1, len(parts) + 1) for end in ("", "/")]
 
 
+def newest_first(table: str = "memory") -> str:
+    """Terms of an ORDER BY: the newest first, last the malformed times and those that cannot be (`record.latest`); ties by id."""
+    return f"{table}.at > '{record.latest()}', {table}.at DESC, {table}.id"
+
+
 class Filter:
-    """Conditions that must all hold; empty ones do not restrict. Times are stored ones (UTC, ISO 8601)."""
+    """Conditions that must all hold; empty ones do not restrict. Times are stored ones (UTC, ISO 8601).
+
+    A malformed time of a record is before every `since` and every `until`.
+    """
 
     def __init__(self, *, types: Sequence[str] = (), tags: Sequence[str] = (), paths: Sequence[str] = (), phase: str = "", since: str = "",
                  until: str = "", author: str = "", scope: str = "", anchors: Sequence[str] | None = None, without: Sequence[str] = (), superseded: bool = False) -> None:

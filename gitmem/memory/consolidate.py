@@ -60,7 +60,7 @@ class Memory:
         made = "title-by-model" in stored.words(data.get("tags"))
         self.text = body if made or not title or body.lstrip().startswith(title) else f"{title}\n{body}"
         self.type = stored.word(data.get("type")) or record.DEFAULT_TYPE
-        self.at = stored.word(data.get("created")) or stored.word(data.get("at")) or ""
+        self.at = record.when(data.get("created")) or record.when(data.get("at"))
         self.paths = frozenset(p for p, _ in stored.paths(data))
         self.anchor = stored.commit_of(data)
         self.session = stored.word(data.get("session")) or ""

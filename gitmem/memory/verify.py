@@ -14,6 +14,7 @@ from typing import Any
 from ..core import record
 from ..engine.cache import Cache, Damaged
 from ..engine.document import ACTIVE, scope_name
+from ..engine.filters import newest_first
 from ..signing import trust
 from ..signing.signature import BAD, NONE, REVOKED, Verdict
 from ..store import Store
@@ -50,7 +51,7 @@ def _lines(cache: Cache, ids: list[str], everything: bool) -> list[tuple[int, by
         sql, where = "SELECT l.n, l.version, l.raw, l.scope FROM line l", "l.memory = CAST(? AS BLOB)"
     else:
         sql, where = "SELECT l.n, l.version, l.raw, m.scope FROM memory m JOIN line l ON l.n = m.line", "m.id = ?"
-    order = " ORDER BY l.n DESC" if everything else " ORDER BY m.at DESC, m.id, m.row"
+    order = " ORDER BY l.n DESC" if everything else f" ORDER BY {newest_first('m')}, m.row"
     if ids:
         found = [row for id in ids for row in cache.db.execute(f"{sql} WHERE {where}{order}", (id,))]
     else:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..anchors import aging, asof, drift, then, where
+from ..core import record
 from ..engine import staleness, standing, stored
 from ..engine.cache import Cache
 from ..memory import view
@@ -103,6 +104,6 @@ def _since(store: Store, cache: Cache, stale: list[tuple[int, drift.Wanted]], be
 def _objects(store: Store, cache: Cache, rows: set[int], stands: dict[str, where.Stand]) -> list[dict[str, Any]]:
     order = sorted(rows)
     items = view.objects(store, cache, order, stands=stands)
-    return sorted(items, key=lambda m: (str(m["created_at"] or ""), m["id"]), reverse=True)
+    return sorted(items, key=lambda m: (record.when(m["created_at"]), m["id"]), reverse=True)
 
 

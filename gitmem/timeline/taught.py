@@ -26,6 +26,7 @@ from ..core.errors import MemError, UsageError
 from ..engine import stored
 from ..engine.cache import Cache
 from ..engine.document import embed_texts, vector_text
+from ..engine.filters import newest_first
 from ..memory import consolidate, view
 from ..store import Store
 
@@ -125,7 +126,7 @@ class _Before:
 
 def _rows(past: then.Then, column: str, values: set[str]) -> list[int]:
     """Active rows with one of the values, the newest first."""
-    sql = f"SELECT row FROM memory WHERE status = 0 AND {column} IN (SELECT value FROM json_each(?)) ORDER BY at DESC, id, row"
+    sql = f"SELECT row FROM memory WHERE status = 0 AND {column} IN (SELECT value FROM json_each(?)) ORDER BY {newest_first()}, row"
     return stored.firsts(past, [row for (row,) in past.db.execute(sql, (json.dumps(sorted(values)),))])
 
 
@@ -203,6 +204,7 @@ def _stale(store: Store, past: then.Then, span: Range, before: _Before) -> list[
     was, now = (drift.states(store.repo, past, wanted, commit) for commit in (span.base, span.tip))
     hit = {row for row, a, b in zip(whose, was, now, strict=True) if a.state in (drift.SAME, drift.RENAMED)
            and (b.state in drift.STALE or (b.state == drift.RENAMED and (a.state, a.now) != (b.state, b.now)))}
-    chosen = [row for (row,) in past.db.execute("SELECT row FROM memory WHERE row IN (SELECT value FROM json_each(?)) ORDER BY at DESC, id, row", (json.dumps(sorted(hit)),))]
+    sql = f"SELECT row FROM memory WHERE row IN (SELECT value FROM json_each(?)) ORDER BY {newest_first()}, row"
+    chosen = [row for (row,) in past.db.execute(sql, (json.dumps(sorted(hit)),))]
     chosen = stored.firsts(past, chosen)
     return past.tell(chosen, view.objects(store, past, chosen, span.tip, past.stands))

@@ -276,7 +276,8 @@ class _Found:
     def ranked(self, stands: dict[str, where.Stand]) -> list[int]:
         """The surest first, then the newest."""
         asked = json.dumps(sorted(self.why))
-        facts = {row: (anchor, at or "", id) for row, anchor, at, id in self.cache.db.execute("SELECT row, anchor, at, id FROM memory WHERE row IN (SELECT value FROM json_each(?))", (asked,))}
+        sql = "SELECT row, anchor, at, id FROM memory WHERE row IN (SELECT value FROM json_each(?))"
+        facts = {row: (anchor, record.when(at), id) for row, anchor, at, id in self.cache.db.execute(sql, (asked,))}
         newest = sorted(self.why, key=lambda row: (facts[row][1], facts[row][2]), reverse=True)
 
         def place(row: int) -> tuple[bool, int, int]:
