@@ -18,7 +18,7 @@ from .capture import commitlog
 from .core import record
 from .core.errors import GitFailed, MemError, UsageError
 from .core.fold import Tombstones
-from .engine import cache, check, guard, index
+from .engine import cache, check, guard, index, unread
 from .engine.filters import Filter
 from .erasure import graves, purge
 from .git import config, memfile, reflock
@@ -275,6 +275,9 @@ def _notes(store: Store, scope: str, tip: str) -> list[Finding]:
     keys = sum(1 for _ in notetree.all_notes(store.repo.git, tip, store.repo.hex_len))
     out = [Finding(OK, f"{scope}: {_many(count['records'], 'record')} in {_many(keys, 'note')}")]
 
+    out += [Finding(WARN, f"{scope}: the note of {key} has {unread.megabytes(size)}, more than {unread.megabytes(store.repo.git.largest)}: it is not read",
+                    f"its lines are kept, and shown to nobody; `git notes --ref={store.settings['ref']}/{scope} list {key[:12]}` names its object")
+            for key, size in notes.unread.items() if size]
     if gone:
         out.append(Finding(BAD, f"{scope}: {_many(len(gone), 'note')} of the ref cannot be read, the first is {gone[0][:12]}",
                            "`git fsck` names what is missing; where a disk is away, that comes first", _mend(store, scope)))

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from .core import record
 from .core.errors import MemError, NotARepository
 from .engine import cache as cache_file
-from .engine import embed, faults, index
+from .engine import embed, faults, index, unread
 from .engine.cache import Cache
 from .engine.document import Ahead
 from .git import config, layout
@@ -161,6 +161,12 @@ class Store:
             self._told = True
             why = "this is a partial clone, and its remote does not give them" if self.repo.git.partial else "`git fsck` names what is missing"
             self.warn(f"warning: {len(gone)} object{'s' * (len(gone) != 1)} of the notes cannot be read, so memories may be missing: {why}")
+
+    def unread(self) -> str:
+        """Which note was too large to be read, in one line, "" for none: as far as this call has asked the cache."""
+        with contextlib.suppress(sqlite3.Error):
+            return unread.remark(self._cache) if self._cache else ""
+        return ""
 
     def _open(self) -> Cache:
         if self._cache is not None and self._cache.moved():

@@ -14,6 +14,7 @@ from time import monotonic
 
 from ..core import record
 from ..engine import cache as cache_file
+from ..engine import unread
 from ..engine.document import SCOPE_BITS
 from ..engine.update import Update
 from .briefing import shared
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ..git.here import Here
 
 COMMITS, OBJECTS, BYTES = 50, 1_000, 16_000_000  # of the newest writes to a notes ref: looked at, read
+LINES = 2_000  # that are parsed: 20 ms
 MEMORIES = 60
 _FIRST = ("blocker", "decision")
 _FIRST_RAW = tuple(f'"type":"{word}"'.encode() for word in _FIRST)
@@ -39,42 +41,62 @@ def memories(here: Here, table: StaticTable, until: float) -> Cache | None:
 
     git = Git(here.git_dir)
     git.common_dir = here.common_dir
+    git.until = until
     found: list[tuple[str, bytes, int]] = []
+    large: dict[str, dict[str, int]] = {}
     try:
         for scope in ("team", "private"):
-            tip = here.refs.get(here.settings.ref(scope), "")
+            ref = here.settings.ref(scope)
+            tip = here.refs.get(ref, "")
             if tip and monotonic() < until:
-                found += [("", line, SCOPE_BITS[scope]) for line in newest(git, tip, until)]
+                lines = newest(git, tip, until, large.setdefault(ref, {}))
+                found += [("", line, SCOPE_BITS[scope]) for line in lines]
     except MemError:
-        return None
+        pass  # what was read until then is better than nothing
     finally:
         git.close()
-    if not found:
+    if not found and not any(large.values()):
         return None
     made = cache_file.open_in_memory()
     update = Update(made, table, None)
     update.take(_chosen(found))
     update.finish()
+    for ref, sizes in large.items():
+        unread.keep(made, ref, sizes)
     return made
 
 
-def newest(git: Git, tip: str, until: float) -> list[bytes]:
-    """Lines of the notes that were written last, the newest first, as many as the bounds allow."""
+def newest(git: Git, tip: str, until: float, large: dict[str, int]) -> list[bytes]:
+    """Lines of the notes that were written last, the newest first, as many as the bounds allow.
+
+    `large` gets the sizes of notes that are too large to be read, by key.
+    """
+    from ..git.gitcmd import TooLarge
+
     words = ["log", "--first-parent", "--diff-merges=first-parent", f"-n{COMMITS}", "--format=", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=AM", tip, "--"]
-    blobs: dict[str, None] = {}
-    for row in git.run(*words).decode("utf-8", "replace").splitlines():
-        parts = row.split()
-        if len(parts) > 4 and row.startswith(":"):
-            blobs[parts[3]] = None
+    blobs: dict[str, str] = {}  # {blob: path}
+    # With -z a change is "\n:... blob M", then its path.
+    change = b""
+    for field in git.stream(*words[:1], "-z", *words[1:]):
+        if change:
+            blobs.setdefault(change.split()[3].decode(), field.decode("utf-8", "replace"))
+            change = b""
             if len(blobs) >= OBJECTS:
                 break
+        elif field.lstrip(b"\n").startswith(b":"):
+            change = field
     lines: dict[bytes, None] = {}
     size = 0
-    for found in git.objects.get_many(blobs):
+    for (_, path), found in zip(blobs.items(), git.objects.get_many(blobs, git.largest), strict=False):
         if found is None:
             continue
+        if isinstance(found[2], TooLarge):
+            large[path.replace("/", "")] = found[2].size
+            continue
         size += len(found[2])
-        lines.update(dict.fromkeys(reversed([line for line in found[2].split(b"\n") if line.strip()])))
+        for line in reversed(found[2].split(b"\n")):
+            if line.startswith(b"{") and len(line) <= record.MAX_LINE:
+                lines[line] = None
         if size > BYTES or monotonic() > until:
             break
     return list(lines)
@@ -84,13 +106,16 @@ def _chosen(found: list[tuple[str, bytes, int]]) -> list[tuple[str, bytes, int]]
     """The lines to take in: every record that takes something away, blockers and decisions, then others, the newest first."""
     ranked: list[tuple[bool, str, str, tuple[str, bytes, int]]] = []
     away: list[tuple[str, bytes, int]] = []
-    others = 0
+    others = parsed_lines = 0
     for item in found:
         if _CREATE in item[1] and not any(word in item[1] for word in _FIRST_RAW):
             # Reading a line costs more than finding it: of the rest, those that were written last are enough.
             others += 1
             if others > MEMORIES:
                 continue
+        parsed_lines += 1
+        if parsed_lines > LINES:
+            break
         parsed = record.parse(item[1])
         if parsed and parsed.op in record.CONTENT_OPS:
             data = parsed.data

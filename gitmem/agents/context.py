@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 
 from ..core import record, text
-from ..engine import comeback, disputes, learned, staleness, standing, stored
+from ..engine import comeback, disputes, learned, staleness, standing, stored, unread
 from ..engine.document import PRIVATE
 from ..engine.filters import Filter
 from ..signing import trust
@@ -67,6 +67,8 @@ def build(cache: Cache, here: Here, *, budget: int | None = None, purpose: str =
         frame.waiting, frame.unaged = found.waiting, found.unaged
         frame.current = frame.current and not found.waiting and not found.unaged
         briefing.choose(frame, items)
+    if remark := unread.remark(cache):
+        frame.degrade(remark)
     return frame
 
 

@@ -87,7 +87,7 @@ def _inject(call: Call, purpose: str) -> None:
         call.failed("the memories could not be read")
         return
     if not fresh:
-        block.degrade("not all memories could be looked at in time; git mem recall searches all")
+        block.degrade(block.degraded or "not all memories could be looked at in time; git mem recall searches all")
     call.say(block.render("xml"), block.ids, purpose)
     if fresh and not block.current:
         call.behind()

@@ -148,6 +148,7 @@ def _take_in(here: Here, cache: Cache, until: float) -> bool:
 
     git = Git(here.git_dir)
     git.common_dir = here.common_dir
+    git.until = until
     try:
         sources: list[tuple[str, Notes]] = [(scope, Notes(git, here.settings.ref(scope), here.hex_len)) for scope in ("team", "private")]
         return index.refresh(cache, sources, table(), most=index.ON_THE_SPOT, until=until) is not None

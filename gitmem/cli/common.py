@@ -40,6 +40,8 @@ def opened(*, needs_enabled: bool = True) -> Iterator[Store]:
         if needs_enabled:
             spool.rescue(store.repo.common_dir)
         yield store
+        if remark := store.unread():
+            warn(f"warning: {remark}")
     finally:
         store.close()
 

@@ -12,6 +12,7 @@ from ..core.digest import sha256
 from ..core.record import CONTENT_OPS, Record, version_of
 from . import embed
 from .cache import CODE
+from .stored import entries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -168,11 +169,11 @@ def labels(data: dict[str, object]) -> set[tuple[str, str]]:
 
 
 def paths_of(data: dict[str, object]) -> list[str]:
-    return [str(p["path"]) for p in items(data.get("paths")) if isinstance(p, dict) and isinstance(p.get("path"), str)]
+    return [str(p["path"]) for p in entries(data.get("paths"))]
 
 
 def items(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
+    return value[: record.MAX_ITEMS] if isinstance(value, list) else []
 
 
 def field(data: dict[str, object], name: str) -> str:

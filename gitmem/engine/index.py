@@ -14,7 +14,9 @@ import os
 from time import monotonic
 
 from ..core.errors import GitFailed
+from ..core.record import MAX_LINE
 from ..truth import rescue
+from . import unread
 from .document import SCOPE_BITS
 from .update import Update
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 ON_THE_SPOT = 200  # new records a search takes in before it answers (P8)
 _RE_EMBED = 2_000  # vectors of another space that such a search replaces before it answers
+_SPOT_BYTES = 16 << 20  # bytes of new lines that such a search takes in
 _PORTION = 16  # lines taken in between two looks at the clock
 _BATCH = 20_000  # lines folded and written at a time: bounds memory, not the transaction
 _PATIENCE = 30.0  # seconds to wait for another process that updates the cache
@@ -53,7 +56,7 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
             deep: bool = False, ahead: Ahead | None = None, until: float | None = None) -> int | None:
     """Takes in what is new; returns the number of new records, or None where the cache stays behind the notes.
 
-    None: more than `most` lines wait, the disk is read-only, another process
+    None: more than `most` lines wait, or too many bytes, the disk is read-only, another process
     keeps the cache, or time was up: at `until` (monotonic) what has been taken in
     stays, and the next call goes on there. `deep` reads the whole history and reflog of each ref
     instead of the change. `ahead` holds documents that were prepared before. Raises Damaged or sqlite3.Error for a file that must
@@ -72,15 +75,19 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
     if not cache.writable or (cache.blind and most is not None and cache.count() > (_RE_EMBED if until is None else ON_THE_SPOT)):
         return None
     lines: list[tuple[str, bytes, int]] = []
+    size = 0
     for scope, notes, seen, tip in moved:
         try:
             for key, line in notes.lines(tip, since=seen, deep=deep):
+                if len(line) > MAX_LINE or not line.startswith(b"{"):
+                    continue  # no record: it stays in the notes, and need not fill our memory
                 lines.append((key, line, SCOPE_BITS[scope]))
+                size += len(line)
+                if most is not None and (len(lines) > most or size > _SPOT_BYTES):
+                    return None
         except GitFailed:
             notes.missing = [tip]
             return None  # objects of the ref are not here: we answer with what we have, and the next write mends it (`rescue`)
-        if most is not None and len(lines) > most:
-            return None
     added = 0
     wait = _PATIENCE if most is None else _LITTLE if until is None else max(0.0, min(_LITTLE, until - monotonic()))
     batch, whole = _BATCH if until is None else _PORTION, True
@@ -106,6 +113,7 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
                 continue  # what is away may come back: the next call looks again
             cache.set_meta("tip:" + notes.ref, tip)
             cache.set_meta("log:" + notes.ref, sizes[notes.ref])
+            unread.keep(cache, notes.ref, notes.unread, all=notes.listed)
         scrub = update.finish() or scrub
     cache.blind = False
     if scrub and until is not None:

@@ -81,20 +81,23 @@ def word(value: Any) -> str | None:
 
 
 def words(value: Any) -> list[str]:
-    return [record.clean(v) for v in value if isinstance(v, str)] if isinstance(value, list) else []
+    return [record.clean(v) for v in value[: record.MAX_ITEMS] if isinstance(v, str)] if isinstance(value, list) else []
+
+
+def entries(value: Any) -> list[dict[str, Any]]:
+    """The entries of a record's `paths` that have a name, whoever wrote them; of very many the first ones."""
+    found = value[: record.MAX_ITEMS] if isinstance(value, list) else []
+    return [p for p in found if isinstance(p, dict) and isinstance(p.get("path"), str) and p["path"]]
 
 
 def paths(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(path, blob id seen then, "" for none) of a record."""
-    found = data.get("paths")
-    return [(record.clean(p["path"]), str(p.get("blob", ""))) for p in found if isinstance(p, dict) and isinstance(p.get("path"), str)] if isinstance(found, list) else []
+    return [(record.clean(p["path"]), str(p.get("blob", ""))) for p in entries(data.get("paths"))]
 
 
 def places(data: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """(path, blob id seen then or "", lines or "") of a record; lines as "10-20", with "@" and their content anchor where the record has one."""
-    found = data.get("paths")
-    return [(record.clean(p["path"]), record.object_id(p.get("blob")), _lines(p)) for p in found
-            if isinstance(p, dict) and isinstance(p.get("path"), str)] if isinstance(found, list) else []
+    return [(record.clean(p["path"]), record.object_id(p.get("blob")), _lines(p)) for p in entries(data.get("paths"))]
 
 
 def bare(path: str) -> str:

@@ -184,7 +184,9 @@ class Update:
 
             git = self.notes.git
             # A commit that a partial clone does not have is not fetched for its name; what the notes keep alive is.
-            found = git.local.get(key) or (git.objects.get(key) if git.promised and self.notes.keeps(key) else None)
+            found = git.local.get(key, git.largest)
+            if not found and git.promised and self.notes.keeps(key):
+                found = git.objects.get(key, git.largest)
             blob = found[2] if found and found[1] == "blob" else None
             self._places[key] = key if blob is None else record.object_id(notetree.continued(blob, len(key)))
         return self._places.get(key, key)

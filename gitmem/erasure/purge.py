@@ -130,6 +130,7 @@ def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda
 
     Raises what `Notes.replant` and `erase.erase` raise; the call can be repeated.
     """
+    store.repo.git.largest = 0
     if target.gone:
         left: dict[str, Record] = {}
         report = _carry_through(store, target, False, progress, left)
@@ -257,6 +258,7 @@ def _lines_apart(store: Store, prefix: str) -> dict[str, tuple[bytes, str]]:
 
 def _carry_through(store: Store, target: Target, alone: bool, progress: Callable[[int], None], left: dict[str, Record] | None = None) -> Report:
     """Everything after the tombstone: refs, objects, cache, files. `alone`: all else that was purged is known to be gone, so search for the target. `left` takes the records that were found."""
+    store.repo.git.largest = 0  # here no note is too large to be read
     report = Report()
     only = target.id if alone and all(r.id == target.id for r in target.records) else ""
     purges = graves.purges(store)

@@ -43,9 +43,17 @@ NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
 # Bytes of requests sent before answers are read: both pipes must hold them, since git echoes the name of what is missing.
 _REQUESTS = 16 * 1024
 _PORTION = 1 << 20  # bytes in a pipe, the most that Linux gives without asking
+LARGEST = 4 << 20  # bytes of a note that is read: our own ones have 32 KiB and one line, which has 1 MiB at most
+_TOGETHER = 8 << 20  # bytes of answers that are held at a time where the caller bounds the single one
 _ENDED = 32  # objects that may end `git cat-file` before we give up
 _AT_ONCE = 500  # ids on one command line
 _HEX = frozenset("0123456789abcdef")
+
+
+class TooLarge(bytes):
+    """The content of an object that was not read: empty, and it knows how long the object is."""
+
+    size = 0
 
 
 class Git:
@@ -57,6 +65,7 @@ class Git:
         self.common_dir = self.git_dir  # of a linked worktree: set by whoever opened it
         self._prefix = ["git"] if git_dir is None else ["git", f"--git-dir={git_dir}"]
         self.env = clean_env()
+        self.largest = LARGEST  # bytes of a note that is read (`truth`); 0: all of them
         self.until: float | None = None  # monotonic time after which a call is ended and counts as failed; None: git takes the time it needs
         self._objects: Objects | None = None
         self._names: Objects | None = None
@@ -90,6 +99,34 @@ class Git:
             last = text.splitlines()[-1] if text else f"exit status {process.returncode}"
             raise GitFailed(f"git {args[0]} failed: {last.removeprefix('fatal: ')}", status=process.returncode, stderr=text)
         return out, process.returncode
+
+    def stream(self, *args: str, stdin: bytes = b"") -> Iterator[bytes]:
+        """What a call prints, cut at NULs, while it prints; whoever stops asking ends it. `stdin`: at most what a pipe holds."""
+        process = self.start(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stdin and process.stdout and process.stderr
+        rest = text = b""
+        try:
+            try:
+                process.stdin.write(stdin)
+                process.stdin.close()
+            except BrokenPipeError:
+                pass  # its own words follow
+            while block := process.stdout.read(_REQUESTS):
+                *parts, rest = (rest + block).split(b"\0")
+                yield from parts
+            text = process.stderr.read()
+            process.wait()
+        finally:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdout, process.stderr):
+                pipe.close()
+        if process.returncode:
+            said = text.decode("utf-8", "replace").strip() or f"exit status {process.returncode}"
+            last = said.splitlines()[-1].removeprefix("fatal: ")
+            raise GitFailed(f"git {args[0]} failed: {last}", status=process.returncode, stderr=said)
+        if rest:
+            yield rest
 
     def limited(self, seconds: float | None, *args: str, stdin: bytes = b"") -> tuple[bytes, bool]:
         """(stdout, whether it is whole): of a call that is ended after `seconds` (None: it takes the time it needs), or that fails, what came until then. Nothing is fetched for it."""
@@ -226,14 +263,19 @@ class Objects:
         self._process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        return self._git.start(["cat-file", self._mode], self._env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        # Of a larger object git reads as much as it prints, where it can: whoever does not want it has its size by then.
+        args = ["-c", f"core.bigFileThreshold={LARGEST}", "cat-file", self._mode]
+        return self._git.start(args, self._env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
-    def get(self, name: str) -> tuple[str, str, bytes] | None:
+    def get(self, name: str, most: int = 0) -> tuple[str, str, bytes] | None:
         """(object id, type, content) of a revision expression; None where there is no such object."""
-        return next(iter(self.get_many([name])))
+        return next(iter(self.get_many([name], most)))
 
-    def get_many(self, names: Iterable[str]) -> Iterator[tuple[str, str, bytes] | None]:
-        """The same for many names, in order; requests go out in blocks so that no pipe fills up."""
+    def get_many(self, names: Iterable[str], most: int = 0) -> Iterator[tuple[str, str, bytes] | None]:
+        """The same for many names, in order; requests go out in blocks so that no pipe fills up.
+
+        `most`: bytes of the longest content that is read, if not 0; of others it is `TooLarge`.
+        """
         block: list[str] = []
         size = 0
         for name in names:
@@ -241,36 +283,41 @@ class Objects:
             block.append(name if 0 < len(name) < _REQUESTS and "\n" not in name else "no such object")
             size += len(block[-1]) * 4
             if size >= _REQUESTS:
-                yield from self._ask(block)
+                yield from self._ask(block, most)
                 block, size = [], 0
         if block:
-            yield from self._ask(block)
+            yield from self._ask(block, most)
 
-    def _ask(self, names: list[str]) -> list[tuple[str, str, bytes] | None]:
-        """The answers of one block, all read: whoever takes them may ask for other objects meanwhile.
+    def _ask(self, names: list[str], most: int) -> Iterator[tuple[str, str, bytes] | None]:
+        """The answers of one block, in parts that are read whole: whoever takes them may ask for other objects meanwhile.
 
         A damaged object, or one that a partial clone cannot fetch, ends git: it is asked for once more, then it counts as missing.
         """
-        answers: list[tuple[str, str, bytes] | None] = []
         again = ""
-        while len(answers) < len(names):
-            todo = names[len(answers) :]
-            answers += self._round(todo if self._here is None else self._served(todo, self._here))
-            if len(answers) == len(names):
-                break
+        while names:
+            answers, stopped = self._round(names if self._here is None else self._served(names, self._here), most)
+            names = names[len(answers) :]
+            if not names and not stopped:
+                yield from answers
+                return
+            if stopped:
+                self._process.kill()  # else it prints on what nobody wants
+                if self._git.until is not None and time.monotonic() > self._git.until:
+                    raise GitFailed("git cat-file took too long")
             self.close()
             self._process = self._start()
-            culprit = names[len(answers)]
-            if culprit != again:
-                again = culprit
-                continue
-            self._ended += 1
-            if self._ended > _ENDED:
-                raise GitFailed("git cat-file ended early", hint="`git fsck` shows whether the repository is damaged")
-            answers.append(None)
-            if self._here is None and self._git.partial:
-                self._here = {}
-        return answers
+            if not stopped:
+                if names[0] == again:
+                    self._ended += 1
+                    if self._ended > _ENDED:
+                        raise GitFailed("git cat-file ended early", hint="`git fsck` shows whether the repository is damaged")
+                    answers.append(None)
+                    del names[0]
+                    if self._here is None and self._git.partial:
+                        self._here = {}
+                else:
+                    again = names[0]
+            yield from answers
 
     def _served(self, names: list[str], here: dict[str, bool]) -> list[str]:
         """The names; in place of those that need an object which is not here, one that nothing has."""
@@ -295,9 +342,10 @@ class Objects:
         found = self._git.here(asked)
         here.update((id, id in found) for id in asked)
 
-    def _round(self, names: list[str]) -> list[tuple[str, str, bytes] | None]:
-        """The answers for names up to one that ends git."""
+    def _round(self, names: list[str], most: int) -> tuple[list[tuple[str, str, bytes] | None], bool]:
+        """(the answers for names up to one that ends git, or after which we do; whether it was us)."""
         answers: list[tuple[str, str, bytes] | None] = []
+        together = 0
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
         try:
@@ -314,12 +362,20 @@ class Objects:
                 answers.append(None)  # "<name> missing" or "<name> ambiguous"
                 continue
             content = b""
-            if self._content:
-                content = stdout.read(int(parts[2]))
+            size = int(parts[2])
+            large = 0 < most < size
+            if large:
+                content = TooLarge()
+                content.size = size
+            elif self._content:
+                content = stdout.read(size)
                 if stdout.read(1) != b"\n":
                     break
             answers.append((parts[0].decode(), parts[1].decode(), content))
-        return answers
+            together += len(content)
+            if self._content and (large or (most and together > _TOGETHER and len(answers) < len(names))):
+                return answers, True
+        return answers, False
 
     def close(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):

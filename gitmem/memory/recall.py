@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..anchors import reanchor, revive, then, where
-from ..engine import better, comeback, staleness, standing, stored
+from ..engine import better, comeback, staleness, standing, stored, unread
 from ..engine.cache import Cache
 from ..engine.filters import Filter
 from ..engine.index import ON_THE_SPOT
@@ -88,6 +88,8 @@ def _prepared(searcher: Searcher, past: then.Then | None, vectors: LlamaVectors 
     """Readies the search for a revision and a chosen model; returns why the answer is less than it could be."""
     without = [past.reason] if past and past.reason else []
     without += [searcher.store.reduced] if searcher.store.reduced else []
+    if large := unread.remark(searcher.cache):
+        without.append(large)
     if past:
         searcher.stands.update(past.stands)
     if past and past.rows and vectors:

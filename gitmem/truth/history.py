@@ -12,6 +12,7 @@ import os
 
 from ..core.errors import GitFailed
 from ..git import reflock
+from ..git.gitcmd import TooLarge
 from . import notetree
 
 TYPE_CHECKING = False
@@ -56,8 +57,9 @@ class History:
         """The commit a name stands for, None where there is none (or it is not here)."""
         if name in self._seen:
             return self._seen[name]
-        found = self.git.objects.get(name)
-        if not found or found[1] != "commit":
+        # A hook takes in no commit of any length either.
+        found = self.git.objects.get(name, self.git.largest if self.git.until is not None else 0)
+        if not found or found[1] != "commit" or isinstance(found[2], TooLarge):
             return None
         self._seen[found[0]] = commit = Commit(found[0], found[2])
         return commit
@@ -134,7 +136,7 @@ class History:
         stdin = "".join([f"{head}\n", *(f"^{id}\n" for id in known if id)]).encode()
         rows = self.git.run("rev-list", "--objects", "--no-object-names", "--ignore-missing", "--missing=allow-any", "--stdin", stdin=stdin, ok=(0, 128)).decode().split()
         seen: set[bytes] = set()  # one line stands in every later state of its note
-        for found in self.git.objects.get_many(rows):
+        for found in self.git.objects.get_many(rows, self.git.largest):
             if found and found[1] == "blob":
                 lines = [line for line in notetree.split_lines(found[2]) if line not in seen]
                 if any(map(doom, lines)):

@@ -49,6 +49,8 @@ class Notes:
         self.hex_len = hex_len
         self.history = History(git, ref, hex_len)
         self.missing: list[str] = []  # notes that the last `lines` named and could not read
+        self.unread: dict[str, int] = {}  # {key: bytes} of those that were too large for it; 0: is so no more
+        self.listed = False  # whether it listed all notes, so that no others are too large
 
     def tip(self) -> str:
         """The commit the ref points to, "" while there is none."""
@@ -72,16 +74,23 @@ class Notes:
         if new is None:
             return
         old = self.history.commit(since) if since else None
-        came = notetree.difference(self.git, new.tree, old.tree, self.hex_len) if old else None
+        self.unread.clear()
         self.missing.clear()
-        yield from self.contents(new, self.missing) if came is None else came
+        self.listed = old is None
+        if old:
+            try:
+                yield from notetree.lines_gone(self.git, [(new.tree, old.tree)], self.hex_len, strict=True, unread=self.unread)
+            except GitFailed:  # a part of either is not here
+                self.listed = True
+        if self.listed:
+            yield from self.contents(new, self.missing, self.unread)
         strays = self.history.strays(new.id, deep)
         # A blind ref update (stock git beside us) left the strays behind: all they held counts.
         yield from self.history.lost([new, *strays], [(s.tree, new.tree) for s in strays], {since} if old else (), deep)[0]
 
-    def contents(self, commit: Commit, missing: list[str] | None = None) -> Iterator[tuple[str, bytes]]:
-        """(key, line) of every note of a commit; blobs that are not here are named in `missing`."""
-        return notetree.contents(self.git, notetree.all_notes(self.git, commit.id, self.hex_len), missing)
+    def contents(self, commit: Commit, missing: list[str] | None = None, unread: dict[str, int] | None = None) -> Iterator[tuple[str, bytes]]:
+        """(key, line) of every note of a commit; blobs that are not here are named in `missing`, keys of too large ones in `unread`."""
+        return notetree.contents(self.git, notetree.all_notes(self.git, commit.id, self.hex_len), missing, unread)
 
     def gained(self, tip: str, other: str) -> Iterator[tuple[str, bytes]]:
         """(key, line) that the notes commit `tip` has and `other` ("" for none) lacks: what a push would give away."""
@@ -239,7 +248,10 @@ class Notes:
         if plan.replaced and plan.base:
             edit = TreeEdit(self.git, None, self.hex_len, keep=plan.base.id)
             missing: list[str] = []
-            lines = [(edit.anchor_of(key), line) for key, line in self.contents(plan.base, missing)]
+            unread: dict[str, int] = {}
+            lines = [(edit.anchor_of(key), line) for key, line in self.contents(plan.base, missing, unread)]
+            tree = notetree.NoteTree(self.git, plan.base.tree, self.hex_len)
+            plan.carried += [(key, blob) for key in unread for _, blob in tree.notes(key)]
             if missing:
                 raise notetree.unreadable(missing[0])  # the history that has them is left behind
             lines = list(self._kept(lines, plan))
@@ -250,6 +262,8 @@ class Notes:
             edit.tidy(key)
         for anchor, group in _grouped([*lines, *plan.items, *((edit.anchor_of(key), line) for key, line in plan.found)]):
             edit.add(anchor, group)
+        for key, blob in plan.carried:
+            edit.carry(key, blob)
         return self._commit(edit, plan, message, identity)
 
     def _kept(self, lines: list[Item], plan: Plan) -> Iterator[Item]:

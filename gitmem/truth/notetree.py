@@ -12,11 +12,13 @@ A level with directories gets more of them; a flat level that reaches
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import tee
 
 from ..core.digest import sha1, sha256
 from ..core.errors import GitFailed
-from ..git.gitcmd import Git
+from ..git.gitcmd import Git, TooLarge
 
+_PAIRS = 500  # pairs of trees that one process compares: what it is asked has to fit into a pipe
 SPLIT = 256  # git itself starts to fan out at about 70 to 250 notes
 _HEX = frozenset("0123456789abcdef")
 
@@ -161,7 +163,7 @@ class NoteTree:
 
 def all_notes(git: Git, tip: str, hex_len: int) -> Iterator[tuple[str, str]]:
     """(key, blob id) of every note of a commit, each path of a mixed tree."""
-    for entry in git.run("ls-tree", "-r", "-z", "--full-tree", tip).split(b"\0"):
+    for entry in git.stream("ls-tree", "-r", "-z", "--full-tree", tip):
         meta, tab, path = entry.partition(b"\t")
         key = note_key(path.decode("utf-8", "surrogateescape"), hex_len) if tab and not meta.startswith(GITLINK) else None
         if key:
@@ -183,29 +185,36 @@ def strangers(git: Git, tip: str, hex_len: int) -> list[tuple[bytes, bytes, byte
 def changed_notes(git: Git, pairs: list[tuple[str, str]], hex_len: int) -> Iterator[tuple[str, str, str]]:
     """(key, old blob id, new blob id) of every note that differs between the trees of each pair.
 
-    An absent side has an id of zeros. One process for all pairs.
+    An absent side has an id of zeros. One process for many pairs.
     """
-    if not pairs:
-        return
-    stdin = "".join(f"{old} {new}\n" for old, new in pairs).encode()
-    fields = git.run("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", stdin=stdin).split(b"\0")
-    at = 0
-    while at + 1 < len(fields):
-        # "<tree> <tree>\n" precedes the first difference of each pair.
-        old_mode, new_mode, old_id, new_id, _ = fields[at].rpartition(b"\n")[2].split(b" ")
-        key = note_key(fields[at + 1].decode("utf-8", "surrogateescape"), hex_len)
-        if key:
-            none = "0" * hex_len
-            yield key, none if old_mode.endswith(GITLINK) else old_id.decode(), none if new_mode == GITLINK else new_id.decode()
-        at += 2
+    for i in range(0, len(pairs), _PAIRS):
+        stdin = "".join(f"{old} {new}\n" for old, new in pairs[i : i + _PAIRS]).encode()
+        fields = git.stream("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", stdin=stdin)
+        for field in fields:
+            # "<tree> <tree>\n" precedes the first difference of each pair, and may be all there is.
+            change = field.rpartition(b"\n")[2].split(b" ")
+            key = note_key(next(fields, b"").decode("utf-8", "surrogateescape"), hex_len)
+            if key and len(change) == 5:
+                old_mode, new_mode, old_id, new_id, _ = change
+                none = "0" * hex_len
+                yield (key, none if old_mode.endswith(GITLINK) else old_id.decode(),
+                       none if new_mode == GITLINK else new_id.decode())
 
 
-def contents(git: Git, notes: Iterable[tuple[str, str]], missing: list[str] | None = None) -> Iterator[tuple[str, bytes]]:
-    """(key, line) of (key, blob id) notes; blobs that are not here are passed over, and named in `missing`."""
-    pairs = list(notes)
-    for (key, blob), found in zip(pairs, git.objects.get_many([blob for _, blob in pairs]), strict=True):
+def contents(git: Git, notes: Iterable[tuple[str, str]], missing: list[str] | None = None,
+             unread: dict[str, int] | None = None) -> Iterator[tuple[str, bytes]]:
+    """(key, line) of (key, blob id) notes.
+
+    Blobs that are not here are passed over, and named in `missing`. So are
+    notes of more than `git.largest` bytes: `unread` has the size of each.
+    """
+    pairs, again = tee(notes)
+    answers = git.objects.get_many((blob for _, blob in again), git.largest)
+    for (key, blob), found in zip(pairs, answers, strict=True):
         if found is None and missing is not None:
             missing.append(blob)
+        elif found and isinstance(found[2], TooLarge) and unread is not None:
+            unread[key] = found[2].size
         for line in split_lines(found[2]) if found else ():
             yield key, line
 
@@ -216,28 +225,41 @@ def unreadable(id: str) -> GitFailed:
                      "`git fsck` names what is missing, `git mem doctor --repair` goes on with what can be read until it is back")
 
 
-def lines_gone(git: Git, pairs: list[tuple[str, str]], hex_len: int, strict: bool = False) -> Iterator[tuple[str, bytes]]:
+def lines_gone(git: Git, pairs: list[tuple[str, str]], hex_len: int, strict: bool = False,
+               unread: dict[str, int] | None = None, whole: list[tuple[str, str]] | None = None) -> Iterator[tuple[str, bytes]]:
     """(key, line) that the first tree of a pair has in a note and the second has not in that note.
 
-    What is not here counts as empty; if `strict`, GitFailed is raised before the first line.
+    What is not here counts as empty; if `strict`, GitFailed is raised. So does a
+    note of more than `git.largest` bytes: `unread` has the size of those that the
+    first tree has, 0 of those that only the second had so, and `whole` has
+    (key, blob id) of the former.
     """
     for tree in dict.fromkeys(tree for pair in pairs for tree in pair) if strict else ():
         if git.objects.get(tree) is None:
             raise unreadable(tree)  # `git diff-tree` takes a missing root for an empty answer
-    changed = list(changed_notes(git, pairs, hex_len))
-    wanted = [i for i in dict.fromkeys(b for _, old, new in changed for b in (old, new)) if i.strip("0")]
-    blobs = {name: found[2] for name, found in zip(wanted, git.objects.get_many(wanted), strict=True) if found}
-    if strict and len(blobs) < len(wanted):
-        raise unreadable(next(i for i in wanted if i not in blobs))
-    for key, old, new in changed:
-        for line in _only_in(blobs.get(old, b""), blobs.get(new, b"")):
+    changed, again = tee(changed_notes(git, pairs, hex_len))
+    answers = git.objects.get_many((id for _, *ids in again for id in ids), git.largest)
+    for key, *ids in changed:
+        found = [next(answers) for _ in ids]
+        absent = [id for id, got in zip(ids, found, strict=True) if got is None and id.strip("0")]
+        if strict and absent:
+            raise unreadable(absent[0])
+        one, other = (got[2] if got else b"" for got in found)
+        if isinstance(one, TooLarge):
+            if unread is not None:
+                unread[key] = one.size
+            if whole is not None:
+                whole.append((key, ids[0]))
+        elif isinstance(other, TooLarge) and unread is not None:
+            unread.setdefault(key, 0)
+        for line in _only_in(one, other):
             yield key, line
 
 
-def difference(git: Git, new: str, old: str, hex_len: int) -> list[tuple[str, bytes]] | None:
+def difference(git: Git, new: str, old: str, hex_len: int, unread: dict[str, int] | None = None) -> list[tuple[str, bytes]] | None:
     """`lines_gone` from a newer tree to an older one: the lines that came; None where a part of either is not here."""
     try:
-        return list(lines_gone(git, [(new, old)], hex_len, strict=True))
+        return list(lines_gone(git, [(new, old)], hex_len, strict=True, unread=unread))
     except GitFailed:
         return None
 

@@ -48,6 +48,7 @@ class Plan:
         self.parents: list[Commit] = [base] if base else []
         self.items: list[tuple[str, bytes]] = []  # (anchor, line)
         self.found: list[tuple[str, bytes]] = []  # (key, line) of other histories
+        self.carried: list[tuple[str, str]] = []  # (key, blob id) of their notes that are too large to be read
         self.whole = True
         self.forward: Commit | None = None
         self.replaced = False
@@ -78,7 +79,7 @@ def make(notes: Notes, items: list[Item], former: str, theirs: Commit | None, fr
     else:
         plan.whole = careful
     # A foreign tip that lost nothing is as good as ours: no commit only to mark it.
-    plan.idle = not (plan.items or plan.found or plan.replaced or len(plan.parents) > 1)
+    plan.idle = not (plan.items or plan.found or plan.carried or plan.replaced or len(plan.parents) > 1)
     return plan
 
 
@@ -133,7 +134,7 @@ def _gather(notes: Notes, plan: Plan, base: Commit, others: list[Commit], theirs
     plan.found = [(key, line) for key, line in notes.absent(base, lost) if not graves.doom(line)]
     kept: list[Commit] = []
     for other in others:
-        found, here = _difference(notes, other, base, strict=other is theirs)
+        found, here = _difference(notes, other, base, strict=other is theirs, whole=plan.carried)
         lost, whole = history.lost([other], known=[] if dirty else [base.id]) if careful or other is theirs else ([], False)
         plan.whole = plan.whole and whole and here
         plan.found += [(key, line) for key, line in [*found, *notes.absent(base, lost)] if not graves.doom(line)]
@@ -148,11 +149,14 @@ def _gather(notes: Notes, plan: Plan, base: Commit, others: list[Commit], theirs
     plan.parents = [] if fresh else kept if dirty else [base, *kept]
 
 
-def _difference(notes: Notes, other: Commit, base: Commit, strict: bool) -> tuple[list[tuple[str, bytes]], bool]:
-    """(the (key, line) that another commit has and the base lacks, whether all of it could be read); if `strict`, raises GitFailed where it could not."""
+def _difference(notes: Notes, other: Commit, base: Commit, strict: bool, whole: list[tuple[str, str]]) -> tuple[list[tuple[str, bytes]], bool]:
+    """(the (key, line) that another commit has and the base lacks, whether all of it could be read); if `strict`, raises GitFailed where it could not.
+
+    Adds to `whole` its notes that are too large to be read, by their blobs.
+    """
     pairs = [(other.tree, base.tree)]
     try:
-        return list(notetree.lines_gone(notes.git, pairs, notes.hex_len, strict=True)), True
+        return list(notetree.lines_gone(notes.git, pairs, notes.hex_len, strict=True, whole=whole)), True
     except GitFailed:
         if strict:
             raise

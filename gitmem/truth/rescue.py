@@ -185,7 +185,8 @@ def _notes_below(notes: Notes, id: str) -> list[tuple[str, str]]:
     if found and found[1] == "tree":
         rows = [row.split(b"\t")[0].split() for row in notes.git.run("ls-tree", "-r", "-z", "--full-tree", id).split(b"\0")]
         below = [row[2].decode() for row in rows if row and row[1] == b"blob"]
-    return [("", blob) for blob in below if (read := notes.git.objects.get(blob)) and notetree.continued(read[2], notes.hex_len) is None]
+    read = zip(below, notes.git.objects.get_many(below, notes.git.largest), strict=True)
+    return [("", blob) for blob, found in read if found and notetree.continued(found[2], notes.hex_len) is None]
 
 
 def _former(git: Git, ref: str) -> tuple[list[str], bool]:

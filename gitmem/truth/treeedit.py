@@ -8,7 +8,7 @@ there are kept byte for byte; two paths of one note become one.
 
 from __future__ import annotations
 
-from ..git.gitcmd import Git
+from ..git.gitcmd import Git, TooLarge
 from . import notetree
 from .notetree import PURGED, split_lines
 
@@ -26,6 +26,7 @@ class TreeEdit:
         self._kept = notetree.strangers(git, keep, hex_len) if keep else []
         if keep:
             self._tree.fanned = sum(1 for _ in notetree.all_notes(git, keep, hex_len)) >= notetree.SPLIT
+        self._known: dict[str, bytes] = {}  # {blob id: content} of notes that were read
         self._writes: dict[str, bytes] = {}
         self._drops: dict[str, None] = {}
         self._moves: dict[str, str] = {}
@@ -35,6 +36,11 @@ class TreeEdit:
         for old, new in self._moves.items():
             if old in self._writes:
                 self._writes[new] = self._writes.pop(old)
+            elif self._unread(old.replace("/", "")):
+                paths = self._tree.notes(old.replace("/", ""))
+                if len(paths) > 1 or new in self._writes:
+                    continue  # stays where it is: readers accept that
+                self._kept.append((b"100644", paths[0][1].encode(), new.encode()))
             elif new not in self._writes:
                 # The level below may have a note of this key already: its lines count too.
                 key = old.replace("/", "")
@@ -49,7 +55,8 @@ class TreeEdit:
     def anchor_of(self, key: str) -> str:
         """The anchor a note's key stands for: of a continuation its commit ("" for none, or PURGED), else the key itself."""
         # A commit that a partial clone does not have is not fetched for its name; the key of a continuation that this tree keeps alive is.
-        found = self._git.local.get(key) or (self._git.objects.get(key) if self._tree.has_key(key) else None)
+        most = self._git.largest
+        found = self._git.local.get(key, most) or (self._git.objects.get(key, most) if self._tree.has_key(key) else None)
         blob = found[2] if found and found[1] == "blob" else b""
         anchor = notetree.continued(blob, self._hex_len)
         return key if anchor is None else anchor
@@ -62,6 +69,9 @@ class TreeEdit:
         at = 0
         while at < len(lines):
             key, content = (anchor, b"") if n == 0 else notetree.continuation(anchor, n, self._hex_len)
+            if self._unread(key):
+                n += 1  # it is full, whatever it holds
+                continue
             if n and not self._tree.has_key(key):
                 self._writes[notetree.key_path(key)] = content
             have = self._lines(key)
@@ -74,6 +84,24 @@ class TreeEdit:
             if at > start:
                 self._write(key, have)
             n += 1
+
+    def carry(self, key: str, blob: str) -> None:
+        """Puts a note that is too large to be read into the tree as it is, where its anchor has a place free. After `add`."""
+        anchor = self.anchor_of(key)
+        n = 0 if anchor == key and self._git.local.get(anchor) is not None else 1
+        while True:
+            at, content = (anchor, b"") if n == 0 else notetree.continuation(anchor, n, self._hex_len)
+            there = self._tree.notes(at)
+            if any(id == blob for _, id in there):
+                return
+            path, moves = self._tree.place(at)
+            if not there and path not in self._writes:
+                break
+            n += 1
+        if content and not self._tree.has_key(at):
+            self._writes[notetree.key_path(at)] = content
+        self._kept.append((b"100644", blob.encode(), path.encode()))
+        self._moves.update(moves)
 
     def unknown(self, found: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
         """Those of the (key, line) that no note of the key's anchor has: two clones may have put one line into different continuations."""
@@ -93,19 +121,29 @@ class TreeEdit:
         return out
 
     def tidy(self, key: str) -> None:
-        """Leaves one path of a note that has several."""
-        self._write(key, self._lines(key))
+        """Leaves one path of a note that has several, unless one is too large to be read."""
+        if not self._unread(key):
+            self._write(key, self._lines(key))
 
     def _lines(self, key: str) -> dict[bytes, None]:
         """The lines of a note; of two paths in a mixed tree both, as `git notes show` would print them. Raises GitFailed for one that is not here."""
         have: dict[bytes, None] = {}
         for _, blob in self._tree.notes(key):
-            found = self._git.objects.get(blob)
+            have.update(dict.fromkeys(split_lines(self._content(blob))))
+        return have
+
+    def _content(self, blob: str) -> bytes:
+        if blob not in self._known:
+            found = self._git.objects.get(blob, self._git.largest)
             if found is None:
                 # Writing on would replace lines nobody has read.
                 raise notetree.unreadable(blob)
-            have.update(dict.fromkeys(split_lines(found[2])))
-        return have
+            self._known = {blob: found[2]}  # asked for twice in a row, at most
+        return self._known[blob]
+
+    def _unread(self, key: str) -> bool:
+        """Whether a note is too large to be read: it is kept as it is, and continued."""
+        return any(isinstance(self._content(blob), TooLarge) for _, blob in self._tree.notes(key))
 
     def _write(self, key: str, lines: dict[bytes, None]) -> None:
         path, moves = self._tree.place(key)
