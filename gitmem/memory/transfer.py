@@ -55,10 +55,19 @@ def to_markdown(items: list[dict[str, Any]]) -> Iterator[str]:
     for item in items:
         draft = portable(item)
         body = draft.pop("body", "")  # another tool may write an empty one
+        page = looked_at(body)
+        if page != body:
+            draft["body"] = body  # as escapes: nobody reads on the page what it does to a terminal or hides from an eye
         # `--` may not stand in a comment, so that every Markdown reader hides it.
-        meta = json.dumps(draft, ensure_ascii=True, sort_keys=True).replace("--", "\\u002d\\u002d").replace(">", "\\u003e")
+        meta = plain.json_text(json.dumps(draft, ensure_ascii=True, sort_keys=True)).replace("--", "\\u002d\\u002d").replace(">", "\\u003e")
         # A body that quotes our own markers gets a backslash before them, and one more before those that have some.
-        yield f"\n## {' '.join(item['title'].split())}\n\n{_BEGIN}{meta} -->\n{_MARKER.sub(_QUOTE, body)}\n{_END}\n"
+        title = plain.shown(" ".join(item["title"].split()))
+        yield f"\n## {title}\n\n{_BEGIN}{meta} -->\n{_MARKER.sub(_QUOTE, page)}\n{_END}\n"
+
+
+def looked_at(text: str) -> str:
+    """A text with marks in the place of hidden characters; tabs stay, code has them."""
+    return "\t".join([plain.shown(part, lines=True) for part in text.split("\t")])
 
 
 def from_markdown(text: str) -> Iterator[dict[str, Any] | str]:
@@ -73,7 +82,9 @@ def from_markdown(text: str) -> Iterator[dict[str, Any] | str]:
         except ValueError:
             yield f"block {number} is broken"
             continue
-        yield {**draft, "body": _QUOTED.sub("", body)}
+        body = _QUOTED.sub("", body)
+        exact = draft.get("body")  # unless somebody has changed the page
+        yield {**draft, "body": exact if isinstance(exact, str) and looked_at(exact) == body else body}
 
 
 def from_jsonl(text: str) -> Iterator[dict[str, Any] | str]:

@@ -98,7 +98,7 @@ def _paths(data: dict[str, Any], states: list[staleness.State]) -> list[dict[str
     for (path, _, lines), state in zip(places(data), states, strict=True):
         item = {"path": path, "state": state.state, "now": state.now, "lines": lines.partition("@")[0], "lines_now": state.lines,
                 "reason": state.reason if state.state == staleness.UNKNOWN else ""}
-        out.append({name: value for name, value in item.items() if value})
+        out.append({name: value for name, value in item.items() if value or name in ("path", "state")})
     return out
 
 
