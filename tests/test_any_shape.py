@@ -127,3 +127,11 @@ def test_the_same_by_process(strange: tuple[pathlib.Path, list[dict[str, Any]]],
     done = lab.run(strange[0], sys.executable, "-m", "gitmem", *words)
     assert done.returncode in (0, 1) and "bug:" not in done.stderr, done.stderr
     assert clean(done.stdout) and clean(done.stderr)
+
+
+@pytest.mark.parametrize("words", [["show"], ["why"], ["recall"], ["list", "--type"], ["list", "--since"], ["bisect"], ["import"], ["forget"], ["log"], ["diff"], ["export", "-o"]])
+def test_an_error_quotes_nothing_that_steers_a_terminal(lab: Lab, words: list[str]) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "remember", "An honest memory")
+    done = lab.run(repo, sys.executable, "-m", "gitmem", *words, HOSTILE.replace("]0;x", "/no/"))
+    assert clean(done.stdout) and clean(done.stderr) and "bug:" not in done.stderr

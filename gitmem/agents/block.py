@@ -11,7 +11,7 @@ none of its slow parts: every session waits for it.
 
 from __future__ import annotations
 
-from ..core import plain, record
+from ..core import plain
 from ..engine import staleness, standing
 
 TYPE_CHECKING = False
@@ -49,7 +49,7 @@ class Item:
         self.title = title
         self.text = text
         self.at = at  # as stored: what is shown
-        self.when = record.when(at)  # what counts
+        self.when = at  # what counts (`record.when`)
         self.author = author
         self.branch = branch
         self.commit = commit

@@ -143,11 +143,16 @@ class _Candidates:
         for _, _, author in rows:
             counts[author] = counts.get(author, 0) + 1
         most = max(counts, key=lambda author: counts[author]) if 1 < len(rows) == limit else None
-        if most is not None and 2 * counts[most] > limit:
+        if most is not None and 2 * counts[most] > limit and self._several():
             beside = f"SELECT * FROM ({by_time} at DESC, id LIMIT {BEHIND}) WHERE author <> ? LIMIT ?"
             rows += execute(beside, (*values, most, limit // 2)).fetchall()
         self._know(rows)
         return [row for row, _, _ in rows]
+
+    def _several(self) -> bool:
+        """Whether there is more than one author at all: two looks at an index."""
+        ends = [self.cache.db.execute(f"SELECT {end}(author) FROM memory WHERE status = 0").fetchone() for end in ("min", "max")]
+        return bool(ends[0] != ends[1])
 
     def _know(self, rows: Iterable[tuple[int, str, str]]) -> None:
         for row, at, author in rows:
@@ -237,6 +242,7 @@ class _Candidates:
                         at=stored.word(data.get("at")) or "", author=stored.word(data.get("author")) or "", branch=stored.word(data.get("branch")) or "",
                         commit=stand.commit, state=stand.state, reason=stand.reason, into=stand.into, paths=[path for path, _ in named],
                         private=scope == PRIVATE, why=self._why(row), aged=ages)
+            item.when = self.at[row]
             if row in back:
                 item.replaced = back[row][1] or back[row][2][:ID]
             item.against = against.get(str(data["id"]), [])
