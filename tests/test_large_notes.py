@@ -245,3 +245,20 @@ def test_reading_stops_with_who_asks(lab: Lab) -> None:
     shutil.rmtree(path / ".git/mem", ignore_errors=True)
     told = lab.mem(path, "hook", "SessionStart", stdin=json.dumps({"session_id": "s", "cwd": str(path), "hook_event_name": "SessionStart", "source": "startup"}), env=hook_world.SLOW)
     assert "additionalContext" in told
+
+
+def test_where_nothing_could_be_read_in_time_a_session_start_says_so(hooks: hook_world.Hooks) -> None:
+    told = hooks.call("SessionStart", source="startup", first="from gitmem.agents import ready\nready.with_memories = lambda *a, **k: (None, False)")
+    assert "could not be read in time" in told and KEPT not in told
+    assert hooks.failures() == 1
+
+
+def test_a_search_that_reads_garbage_looks_at_the_clock(lab: Lab) -> None:
+    path = lab.repo()
+    lab.mem(path, "remember", KEPT)
+    attach(lab, path, b"".join(b"%d\n" % n for n in range(5_000)), "HEAD")
+    store = open_store(os.environ, str(path))
+    store.with_cache(lambda cache: None, refresh=False)
+    assert store._cache is not None
+    assert index.refresh(store._cache, store.sources, store.table, most=200, until=0.0) is None
+    store.close()

@@ -71,6 +71,7 @@ def _inject(call: Call, purpose: str) -> None:
     if here is None or not call.asked:
         return
     from . import context, ready
+    from .block import Block
 
     lines = session.read(here.mem_dir, call.session)
 
@@ -85,8 +86,11 @@ def _inject(call: Call, purpose: str) -> None:
     block, fresh = ready.with_memories(here, call.environ, fitting, call.half)
     if block is None:
         call.failed("the memories could not be read")
-        return
-    if not fresh:
+        if not here.refs:
+            return
+        block = Block(degraded="the memories could not be read in time; git mem recall QUESTION searches them")
+        block.source = context.SOURCES[purpose]
+    elif not fresh:
         block.degrade(block.degraded or "not all memories could be looked at in time; git mem recall searches all")
     call.say(block.render("xml"), block.ids, purpose)
     if fresh and not block.current:

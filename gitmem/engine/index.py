@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 ON_THE_SPOT = 200  # new records a search takes in before it answers (P8)
 _RE_EMBED = 2_000  # vectors of another space that such a search replaces before it answers
 _SPOT_BYTES = 16 << 20  # bytes of new lines that such a search takes in
+_LOOKS = 256  # lines read between two looks at the clock
 _PORTION = 16  # lines taken in between two looks at the clock
 _BATCH = 20_000  # lines folded and written at a time: bounds memory, not the transaction
 _PATIENCE = 30.0  # seconds to wait for another process that updates the cache
@@ -78,7 +79,9 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
     size = 0
     for scope, notes, seen, tip in moved:
         try:
-            for key, line in notes.lines(tip, since=seen, deep=deep):
+            for number, (key, line) in enumerate(notes.lines(tip, since=seen, deep=deep)):
+                if until is not None and not number % _LOOKS and monotonic() > until:
+                    return None
                 if len(line) > MAX_LINE or not line.startswith(b"{"):
                     continue  # no record: it stays in the notes, and need not fill our memory
                 lines.append((key, line, SCOPE_BITS[scope]))

@@ -235,7 +235,7 @@ def lines_gone(git: Git, pairs: list[tuple[str, str]], hex_len: int, strict: boo
     (key, blob id) of the former.
     """
     for tree in dict.fromkeys(tree for pair in pairs for tree in pair) if strict else ():
-        if git.objects.get(tree) is None:
+        if git.objects.get(tree, git.largest) is None:
             raise unreadable(tree)  # `git diff-tree` takes a missing root for an empty answer
     changed, again = tee(changed_notes(git, pairs, hex_len))
     answers = git.objects.get_many((id for _, *ids in again for id in ids), git.largest)
