@@ -41,6 +41,8 @@ class FakeNotes:
         self.git = git
         self.items: list[tuple[str, bytes]] = []
         self.missing: list[str] = []
+        self.unread: dict[str, int] = {}
+        self.listed = False
 
     def tip(self) -> str:
         return str(len(self.items) or "")

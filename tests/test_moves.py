@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import sqlite3
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 from conftest import Lab
@@ -86,14 +87,14 @@ def test_a_history_of_others_is_compared_once_in_a_call(lab: Lab) -> None:
     repo = copies(lab, 5)
     store = open_store({}, str(repo))
     asked: list[int] = []  # pairs of trees compared by each process
-    real = store.repo.git.run
+    real = store.repo.git.stream
 
-    def run(*args: str, **kw: object) -> bytes:
+    def stream(*args: str, stdin: bytes = b"") -> Iterator[bytes]:
         if args[0] == "diff-tree":
-            asked.append(bytes(kw.get("stdin") or b"").count(b"\n"))  # type: ignore[call-overload]
-        return real(*args, **kw)  # type: ignore[arg-type]
+            asked.append(stdin.count(b"\n"))
+        return real(*args, stdin=stdin)
 
-    store.repo.git.run = run  # type: ignore[method-assign]
+    store.repo.git.stream = stream  # type: ignore[method-assign]
     store.settle("git mem: settle")
     assert store.team.owed() == [] and store.team.lost_lines() == 0
     assert len([n for n in asked if n > 1]) == 1
