@@ -17,6 +17,10 @@ import time
 from . import fastjson
 from .digest import sha256
 from .errors import Refused
+from .record_time import STORED
+from .record_time import latest as latest
+from .record_time import moment as moment
+from .record_time import when as when
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,11 +56,6 @@ MAX_ITEMS = 256  # tags, paths, facts, concepts
 SALT_BELOW = 256
 
 _HEX = frozenset("0123456789abcdef")
-
-_STORED = "%Y-%m-%dT%H:%M:%SZ"
-_SHAPE = "0000-00-00T00:00:00Z"
-_RANGES = ((5, "01", "12"), (8, "01", "31"), (11, "00", "23"), (14, "00", "59"), (17, "00", "60"))
-AHEAD = 24 * 3600  # seconds by which another machine's clock may be ahead of this one's
 
 TEXTS = ("body", "title", "subtitle", "source", "author", "agent", "session", "branch", "phase", "reason")
 
@@ -189,32 +188,7 @@ def refuse_no_text(fields: dict[str, Any]) -> None:
 
 
 def now() -> str:
-    return time.strftime(_STORED, time.gmtime())
-
-
-def latest() -> str:
-    """The latest time that a record can truly have: clocks of two machines differ by AHEAD at most.
-
-    The clock of this machine, and no commit's time: who writes a record also
-    writes the time of the commit that brings it.
-    """
-    return time.strftime(_STORED, time.gmtime(time.time() + AHEAD))
-
-
-def moment(value: Any) -> str:
-    """A time in its stored form; "" for anything else, which sorts before every time."""
-    if type(value) is not str or len(value) != len(_SHAPE) or not value.isascii():
-        return ""
-    digits = value[:4] + value[5:7] + value[8:10] + value[11:13] + value[14:16] + value[17:19]
-    if not digits.isdigit() or value[4::3] != _SHAPE[4::3]:
-        return ""
-    return value if all(low <= value[at : at + 2] <= high for at, low, high in _RANGES) else ""
-
-
-def when(value: Any) -> str:
-    """The time by which memories are put in order: "", the oldest, for a malformed or an impossible one."""
-    at = moment(value)
-    return at if at and at <= latest() else ""
+    return time.strftime(STORED, time.gmtime())
 
 
 def timestamp(text: str) -> str:
