@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 import stat
 from typing import Any
 
@@ -83,11 +84,20 @@ def test_what_is_said_again_after_a_purge_is_kept_as_the_docs_say(lab: Lab, repo
     assert [o.status for o in keeper.keep(store, heard(SAID, "s2"))] == [keeper.KEPT]
 
 
+def test_what_was_purged_stays_out_after_the_cache_was_deleted(lab: Lab, repo: pathlib.Path, store: Store) -> None:
+    said = [Candidate("commit", SAID, source="commit:abc", explicit=True, type="decision")]
+    (kept,) = keeper.keep(store, said)
+    lab.mem(repo, "purge", "--force", kept.id)
+    shutil.rmtree(repo / ".git" / "mem")
+    assert [o.status for o in keeper.keep(store, said)] == [keeper.KNOWN]
+    assert bodies(lab, repo) == []
+
+
 def test_the_mark_tells_neither_text_nor_source(lab: Lab, repo: pathlib.Path, store: Store) -> None:
     (one,), (two,) = keeper.keep(store, heard(SAID)), keeper.keep(store, heard(OTHER))
     lab.mem(repo, "purge", "--force", one.id)
     lab.mem(repo, "purge", "--force", two.id)
-    file = repo / ".git" / "mem" / "closed"
+    file = repo / ".git" / "git-mem-closed"
     lines = file.read_text().split("\n")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600 and "s1" not in file.read_text()
     assert len([line for line in lines if line]) == 1, "one session, one line: nothing in it depends on the text"
@@ -96,12 +106,12 @@ def test_the_mark_tells_neither_text_nor_source(lab: Lab, repo: pathlib.Path, st
 def test_an_origin_is_a_commits_line_or_a_whole_session(tmp_path: pathlib.Path) -> None:
     assert closed.origin("session:a#b#user-12") == "session:a#b" and closed.origin("commit:1#2") == "commit:1#2"
     assert [closed.origin(s) for s in ("session:#user-12", "adr:x", "", None, 7, "session:x")] == [""] * 6
-    (tmp_path / "closed").write_bytes(b"\xff torn\nab\n\n")
+    (tmp_path / "git-mem-closed").write_bytes(b"\xff torn\nab\n\n")
     assert not closed.Closed(str(tmp_path)).has("commit:1") and not closed.Closed(str(tmp_path)).has("")
 
 
 def test_where_it_cannot_be_marked_nothing_is_purged(lab: Lab, repo: pathlib.Path, store: Store) -> None:
     (kept,) = keeper.keep(store, heard(SAID))
-    (repo / ".git" / "mem" / "closed").mkdir()
+    (repo / ".git" / "git-mem-closed").mkdir()
     failed = lab.run(repo, "git-mem", "purge", "--force", kept.id)
     assert failed.returncode == 1 and "nothing was purged" in failed.stderr and bodies(lab, repo) == [SAID]

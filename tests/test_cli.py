@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 import sys
 
 import pytest
@@ -254,10 +255,13 @@ def test_import_says_what_it_could_not_keep(lab: Lab) -> None:
     assert fail(lab, path, "import", "no-such-file")[0] == 1
 
 
-def test_init_is_quiet_the_second_time_and_uninstall_restores_byte_for_byte(lab: Lab) -> None:
+@pytest.mark.parametrize("lost", [False, True])
+def test_init_is_quiet_the_second_time_and_uninstall_restores_byte_for_byte(lab: Lab, lost: bool) -> None:
     lab.repo("seed")
     lab.git(lab.root, "clone", "-q", "seed", "clone")
     path = lab.root / "clone"
+    with (path / ".git" / "config").open("a") as file:
+        file.write('[notes]\n')  # a section that git would take away with its last entry
     before = (path / ".git" / "config").read_bytes()
     changed = lab.json(path, "init")["changed"]
     assert len(changed) == 3 and lab.git(path, "status", "--porcelain") == ""
@@ -265,8 +269,11 @@ def test_init_is_quiet_the_second_time_and_uninstall_restores_byte_for_byte(lab:
     assert lab.run(path, "git", "config", "--get-all", "remote.origin.push").stdout == ""
     lab.git(path, "fetch", "-q")  # the remote has no memories: the pattern must not fail
     lab.mem(path, "remember", "kept")
+    if lost:
+        shutil.rmtree(path / ".git" / "mem")
     assert lab.json(path, "uninstall")["kept"] == ["refs/notes/mem/team"]
-    assert (path / ".git" / "config").read_bytes() == before and not (path / ".git" / "mem").exists()
+    assert (path / ".git" / "config").read_bytes() == before
+    assert not (path / ".git" / "mem").exists() and not (path / ".git" / "git-mem-install.json").exists()
     lab.mem(path, "init")
     lab.git(path, "config", "user.name", "Someone")
     lab.mem(path, "uninstall")

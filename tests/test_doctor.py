@@ -28,7 +28,7 @@ def commit_tree(lab: Lab, repo: pathlib.Path, rows: str) -> None:
 def test_a_repair_that_cannot_write_says_so(lab: Lab) -> None:
     repo = lab.repo()
     lab.mem(repo, "remember", "--", "some text")
-    (repo / ".git" / "mem" / "install.json").symlink_to(lab.root / "nowhere" / "at-all")
+    (repo / ".git" / "git-mem-install.json").mkdir()
     told = lab.mem(repo, "doctor", "--repair")
     assert "not mended: what was added to git's configuration cannot be noted" in told and "not mended" not in lab.mem(repo, "doctor", "--repair")
 

@@ -55,7 +55,7 @@ def from_sessions(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
         path, *about = (v if isinstance(v := event.get(k), str) else "" for k in ("transcript", "session", "agent", "head", "branch"))
         if path.endswith(".jsonl") and os.path.isabs(path):
             ended[path] = about
-    shut = closed.Closed(store.repo.mem_dir)
+    shut = closed.Closed(store.repo.common_dir)
     ended = {path: about for path, about in ended.items() if not shut.has(closed.origin(sources.source_of(about[0], "", "")))}
     return [outcome for path, about in list(ended.items())[-_SESSIONS:] for outcome in _keep(store, transcript.candidates(path, *about), again=True)]
 

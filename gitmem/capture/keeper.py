@@ -126,7 +126,7 @@ def _outcome(w: _Wanted, status: str, id: str, reason: str = "") -> Outcome:
 def _judged(store: Store, given: list[Candidate], out: list[Outcome], ask: Ask | None, model: linear.Model | None) -> list[_Wanted]:
     """Those worth keeping. What has a secret, and what was looked at before, costs no judgement."""
     known = _sources(store, [c.source for c in given if c.source])
-    shut = closed.Closed(store.repo.mem_dir)
+    shut = closed.Closed(store.repo.common_dir)
     auto, suggest = thresholds(store)
     wanted: list[_Wanted] = []
     for place, c in enumerate(given):

@@ -137,7 +137,7 @@ def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda
         report.tombstones = [r.version for r in graves.purges(store) if target.id in ("", r.id)]
         target.back = _coming_back(store, [r for r in left.values() if target.id in ("", r.id)], hidden=False)
         return report
-    closed.close(store.repo.mem_dir, target.records)
+    closed.close(store.repo.common_dir, target.records)
     settled = graves.settled(store, Tombstones(graves.purges(store)))
     graves.forget(store)
     (line,) = store.lines([tombstone(target, store.author)])
@@ -266,7 +266,7 @@ def _carry_through(store: Store, target: Target, alone: bool, progress: Callable
     graves.forget(store)
     gone = [*target.records, *wipe.doomed_lines(store, stones)]
     with contextlib.suppress(MemError):  # of what another clone purged; the text goes in any case
-        closed.close(store.repo.mem_dir, gone)
+        closed.close(store.repo.common_dir, gone)
     report.cache = wipe.cache(store, wipe.needles(gone))
     ids = {only} if only else stones.ids | {r.id for r in gone}
     # Without the id, only the version tells a line; it may be one of any shape.

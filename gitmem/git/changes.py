@@ -2,8 +2,8 @@
 
 Promise: `undo` restores the file byte for byte if nobody has changed it since;
 otherwise it takes away our own entries and nothing else. The list of what was
-added lies in the cache directory; where that was deleted, the callers know what
-they would have added.
+added lies beside the cache directory, which may be deleted; where it is gone
+all the same, the callers know what they would have added.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from ..core.errors import GitFailed, MemError
 from . import memfile
 from .layout import Repo
 
-_STATE = "install.json"
+_STATE = "git-mem-install.json"
+_BEFORE = "install.json"  # in `mem/`, where it was at first
 
 
 def lacks(repo: Repo, key: str, value: str) -> bool:
@@ -66,7 +67,7 @@ def undo(repo: Repo, names: set[str], fallback: list[tuple[str, str]]) -> list[s
 
 def _steps(repo: Repo) -> list[dict[str, Any]]:
     try:
-        state = json.loads(memfile.read(os.path.join(repo.mem_dir, _STATE)))
+        state = json.loads(read(os.path.join(repo.common_dir, _STATE)) or read(_before(repo)))
         steps = state["steps"]
         # All or nothing: a file that is not as we write it says nothing.
         return [step for step in steps if all(isinstance(step[k], str) for k in ("step", "before", "after")) and all(len(e) == 2 for e in step["entries"])]
@@ -75,14 +76,21 @@ def _steps(repo: Repo) -> list[dict[str, Any]]:
 
 
 def _keep(repo: Repo, steps: list[dict[str, Any]]) -> None:
-    path = os.path.join(repo.mem_dir, _STATE)
+    path, before = os.path.join(repo.common_dir, _STATE), _before(repo)
     try:
         if steps:
-            memfile.write(path, json.dumps({"steps": steps}).encode(), sync=True)
-        elif os.path.lexists(path):
-            os.unlink(path)
+            if os.path.islink(path):
+                os.unlink(path)  # planted: `replace` would write where it leads to
+            replace(path, json.dumps({"steps": steps}).encode())
+        for old in [before] if steps else [path, before]:
+            if os.path.lexists(old):
+                os.unlink(old)
     except OSError as e:
         raise MemError(f"what was added to git's configuration cannot be noted in '{path}': {e.strerror}") from e
+
+
+def _before(repo: Repo) -> str:
+    return os.path.join(memfile.directory(repo.common_dir), _BEFORE)
 
 
 def _config(repo: Repo) -> str:
