@@ -1,7 +1,7 @@
 """`git mem doctor`: what is wrong or off, each with a safe next step.
 
 Promise: it reads everything it judges (every note line, the whole cache), and
-changes nothing. `repair` does what can be done without a decision of the
+changes nothing but that a notes ref which is gone is put back, as by every reader. `repair` does what can be done without a decision of the
 user's: nothing is guessed, no line is ever dropped.
 """
 
@@ -79,6 +79,7 @@ def examine(store: Store) -> list[Finding]:
     for key, value, why in setup.missing(store):
         out.append(Finding(WARN, f"{key} lacks '{value}': {why}", "run `git mem init`", set_up))
     out += _files(store)
+    out += [Finding(WARN, what, hint) for what, hint in setup.threats(store)]
     out += _programs()
     out += _hooks(store)
     out += _agents(store)
@@ -89,8 +90,14 @@ def examine(store: Store) -> list[Finding]:
     unreadable: list[Finding] = []
     for scope, notes in store.sources:
         try:
-            tip = notes.tip()
-            out += _notes(store, scope, tip) if tip else [Finding(OK, f"{scope}: no memories yet")]
+            former, known = index.known(store.repo.mem_dir, scope, notes.ref)
+            tip = notes.tip(former)
+            out += _mended(store, scope)
+            if known and not tip:
+                out.append(Finding(BAD, f"{scope}: '{notes.ref}' is gone, and its commits are not here; the cache still has {known} of its memories",
+                                   "`git mem export` prints them, before the cache is lost, too"))
+            else:
+                out += _notes(store, scope, tip) if tip else [Finding(OK, f"{scope}: no memories yet")]
         except GitFailed as e:
             unreadable.append(_unreadable(store, scope, e))
     out += unreadable or _derived(store)
@@ -236,6 +243,14 @@ def _locks(store: Store) -> list[Finding]:
             for path in reflock.standing(store.repo.common_dir, refs)]
 
 
+def _mended(store: Store, scope: str) -> list[Finding]:
+    """Reading has put a ref back: the one thing that a look changes."""
+    history = store.notes(scope).history
+    at, history.mended = history.mended[:12], ""
+    hint = f"something deleted it (`git fetch --prune`?), or a power cut emptied it; what came after {at} and can be read comes back with the next write; {_REPAIRS}"
+    return [Finding(WARN, f"{scope}: '{history.ref}' was gone or could not be read; it is at {at} again", hint, _mend(store, scope))] if at else []
+
+
 def _unreadable(store: Store, scope: str, e: GitFailed) -> Finding:
     return Finding(BAD, f"{scope}: {e.message}", e.hint, _mend(store, scope))
 
@@ -245,6 +260,7 @@ def _mend(store: Store, scope: str) -> Callable[[], str]:
         notes = store.notes(scope)
         before = notes.git.text("rev-parse", "-q", "--verify", notes.ref, ok=(0, 1, 128))
         rescue.mend(notes.git, notes.ref, asked=True)
+        notes.git.close()  # it has read the ref as it was
         notes.settle("git mem: mend", store.settings.author)
         tip = notes.tip()
         gone = rescue.missing(notes.git, tip) if tip else []

@@ -12,7 +12,7 @@ import shutil
 
 from .core.errors import MemError
 from .engine import guard
-from .git import changes, memfile
+from .git import changes, config, memfile, reflock, refspec
 from .hooks import githooks, spool
 from .store import Store
 
@@ -64,6 +64,13 @@ def missing(store: Store) -> list[tuple[str, str, str]]:
     return [(k, v, why) for k, v, why in entries(store, default_remote(store)) if changes.lacks(repo, k, v)]
 
 
+def threats(store: Store) -> list[tuple[str, str]]:
+    """(what, hint) of each remote whose configured fetch writes over our notes refs or deletes them."""
+    found = refspec.threats(store.repo.git, [store.team.ref, store.private.ref])
+    hint = f"`git config --add remote.NAME.fetch '^refs/notes/{store.settings['ref']}/*'` keeps a plain fetch away from them; `git mem sync` goes on"
+    return [(f"`git fetch {name}` {verb} {' and '.join(refs)}, by '{spec}'", hint.replace("NAME", name)) for name, spec, verb, refs in found]
+
+
 def init(store: Store) -> list[str]:
     """Adds what is missing; returns one line for each thing done."""
     repo = store.repo
@@ -72,6 +79,8 @@ def init(store: Store) -> list[str]:
     added = missing(store)
     changes.add(repo, "init", [(key, value) for key, value, _ in added])
     memfile.make(repo.common_dir)
+    for _, notes in store.sources:
+        notes.back_up()
     return [f"{key} = {value}  ({why})" for key, value, why in added]
 
 
@@ -82,6 +91,10 @@ def uninstall(store: Store) -> list[str]:
     done = changes.undo(repo, {"init", "git", "agents"}, [(k, v) for k, v, _ in entries(store, default_remote(store))])
     done += githooks.uninstall(store)
     store.close_cache()
+    for _, notes in store.sources:
+        if notes.tip() and notes.history.backed_up():  # the first puts back what is gone
+            reflock.delete(repo.git, config.backup_of(notes.ref))
+            done.append(f"removed {config.backup_of(notes.ref)}, the backup of {notes.ref}")
     if os.path.isdir(repo.mem_dir):
         with guard.locked(spool.lock(repo.mem_dir), 5.0):  # a worker would make it anew
             shutil.rmtree(repo.mem_dir, ignore_errors=True)

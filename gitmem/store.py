@@ -155,7 +155,11 @@ class Store:
         return self._in_memory(action, "the memory cache cannot be " + ("rebuilt" if damaged else "read while others write it"), most)
 
     def _tell_missing(self) -> None:
-        """Says once why memories may be missing from an answer."""
+        """Says once that a ref was mended, and why memories may be missing from an answer."""
+        for _, notes in self.sources:
+            if notes.history.mended:
+                self.warn(f"warning: '{notes.ref}' was gone or could not be read; it is at {notes.history.mended[:12]} again")
+                notes.history.mended = ""
         gone = {id for _, notes in self.sources for id in notes.missing}
         if gone and not self._told:
             self._told = True

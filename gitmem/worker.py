@@ -217,6 +217,12 @@ def _refresh(store: Store) -> None:
         store.with_cache(lambda cache: None)
 
 
+def _backups(store: Store) -> None:
+    """Where others took a notes ref is noted where a deletion of the ref does not reach."""
+    for _, notes in store.sources:
+        notes.back_up()
+
+
 def _signatures(store: Store) -> None:
     """Where the policy asks for signatures, so that no prompt waits for a check."""
     if store.trust.strict:
@@ -278,7 +284,7 @@ def _announced(store: Store) -> None:
         announce.fill(store)
 
 
-_AFTER: tuple[Callable[[Store], None], ...] = (_sessions, _commits, _refresh, _signatures, _anchors, _facts, _tend, _given, _announced, _graph, _check)
+_AFTER: tuple[Callable[[Store], None], ...] = (_backups, _sessions, _commits, _refresh, _signatures, _anchors, _facts, _tend, _given, _announced, _graph, _check)
 
 
 # --- plumbing ---------------------------------------------------------------

@@ -32,7 +32,7 @@ common=${0%/*}/..
 case $common in /*) ;; *) common=$PWD/$common ;; esac
 mem=$common/mem
 if [ ! -d "$mem" ]; then
-    [ -n "$(git for-each-ref --count=1 @REFS@)" ] || exit
+    [ -n "$(git for-each-ref --count=1 @REFS@ @BACKUPS@)" ] || exit
     mkdir -m 700 "$mem" || exit
 fi
 # Not through a link, and no waiting for a named pipe: somebody may have put it there.

@@ -11,6 +11,7 @@ from notes_world import ADA, REF, opened
 from gitmem.core import record
 from gitmem.erasure import erase
 from gitmem.git import packfile
+from gitmem.git.config import backup_of
 
 WORD = "Zanzibarium"
 
@@ -39,6 +40,7 @@ class Place:
         """Gives the ref a history without the doomed lines, as a purge does, and drops its reflog."""
         tip = self.notes.tip()
         kept = [(self.head, line) for _, line in self.notes.lines(tip) if not self.doom(line)]
+        self.git("update-ref", "-d", backup_of(REF))
         self.git("update-ref", "-d", REF)
         if kept:
             self.notes.append(kept, "m", ADA)

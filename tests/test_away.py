@@ -8,6 +8,8 @@ import shutil
 import pytest
 from conftest import Lab
 
+from gitmem.git.config import backup_of
+
 REF = "refs/notes/mem/team"
 
 
@@ -195,6 +197,7 @@ def test_a_borrower_whose_lender_pruned_goes_on_after_a_repair(lab: Lab) -> None
     lab.mem(repo, "remember", "written by the borrower")
     away = {p: p.read_bytes() for p in (lender / ".git/objects").rglob("*") if p.is_file()}
     lab.git(lender, "update-ref", "-d", REF)
+    lab.git(lender, "update-ref", "-d", backup_of(REF))
     shutil.rmtree(lender / ".git/mem")
     lab.git(lender, "gc", "-q", "--prune=now")
     assert "doctor --repair" in lab.run(repo, "git-mem", "remember", "about the one before", "--commit", "HEAD~1").stderr

@@ -9,6 +9,7 @@ import pytest
 from conftest import Lab
 
 from gitmem.agents import receipts, session
+from gitmem.git.config import BACKUPS
 from gitmem.store import open_store
 
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
@@ -27,7 +28,7 @@ def clones(lab: Lab) -> tuple[pathlib.Path, pathlib.Path, pathlib.Path]:
 
 
 def refs(lab: Lab, repo: pathlib.Path) -> list[str]:
-    return [row for row in lab.git(repo, "for-each-ref", "--format=%(refname)").split() if "private" in row or "git-mem" in row]
+    return [row for row in lab.git(repo, "for-each-ref", "--format=%(refname)").split() if ("private" in row or "git-mem" in row) and not row.startswith(BACKUPS)]
 
 
 def test_private_notes_reach_the_other_clone_and_nobody_elses(lab: Lab, clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path]) -> None:

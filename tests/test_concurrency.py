@@ -15,6 +15,7 @@ from faults.harness import MEM, Bench, Unavailable, build
 from notes_world import REF
 
 from gitmem.core import record
+from gitmem.git.config import backup_of
 
 
 def test_writers_in_worktrees_links_and_containers_lose_nothing(lab: Lab) -> None:
@@ -146,12 +147,13 @@ def test_what_changes_while_the_clock_stands_or_goes_back_is_seen(bench: Bench) 
 
 
 def test_the_probe_finds_a_lost_update(lab: Lab) -> None:
-    """A writer that does not compare, in a repository that keeps no reflog of it."""
+    """A writer that does not compare, in a repository that keeps neither reflog nor backup of it."""
     path = lab.repo()
     lab.mem(path, "remember", "the first invoice")
     tip = lab.git(path, "rev-parse", REF).strip()
     lab.mem(path, "remember", "the second invoice")
     lab.git(path, "update-ref", REF, tip)
+    lab.git(path, "update-ref", "-d", backup_of(REF))
     lab.git(path, "reflog", "expire", "--expire=all", "--all")
     with pytest.raises(AssertionError):
         valid(lab, path, {"the first invoice", "the second invoice"})

@@ -162,6 +162,7 @@ def test_a_deleted_cache_directory_comes_back_only_where_there_are_memories(lab:
     shutil.rmtree(installed / ".git/mem")
     for ref in ("team", "private"):
         lab.git(installed, "update-ref", "-d", f"refs/notes/mem/{ref}")
+        lab.git(installed, "update-ref", "-d", f"refs/git-mem/backup/mem/{ref}")
     lab.git(installed, "commit", "-q", "--allow-empty", "-m", "two")
     assert not (installed / ".git/mem").exists()
 

@@ -130,7 +130,8 @@ def _refresh(here: Here, environ: Mapping[str, str], cache: Cache, until: float,
     """(whether the cache has all memories, whether new ones were taken in just now)."""
     space = cache.meta("space")
     cache.blind = bool(space) and space != table().space
-    moved = [ref for ref, id in here.refs.items() if id != cache.meta("tip:" + ref) or here.log_size(ref) != cache.meta("log:" + ref)]
+    moved = [ref for ref, id in here.refs.items()
+             if id != cache.meta("tip:" + ref) or here.log_size(ref) != cache.meta("log:" + ref) or ref in here.lost]
     fresh, news = not (moved or cache.blind or cache.meta("scrub")), False
     if not fresh and not lean and monotonic() < until:
         fresh = news = _take_in(here, cache, until)

@@ -38,6 +38,7 @@ def status_command(as_json: bool = _Json) -> int:
         had_cache = os.path.exists(path)
         hooks = githooks.survey(store)
         numbers = store.with_cache(lambda cache: listing.counts(store, cache))[0] if any(tips.values()) or had_cache else None
+        tips = {n.ref: n.tip() for _, n in store.sources}  # the cache may know more of a ref that is gone
         without = _without_better(store) if numbers else None
         waits, about = (len(suggestions.waiting(store)), len(proposals.waiting(store))) if numbers else (0, 0)
         facts = {
@@ -68,6 +69,9 @@ def status_command(as_json: bool = _Json) -> int:
             ("refs", ", ".join(f"{r} {t[:8]}" for r, t in tips.items() if t) or "none yet"),
             ("cache", f"{os.path.getsize(path) / 1e6:.1f} MB, up to date, {facts['without_vectors']} without a vector{_of_model(without)}" if facts["cache"] else "none yet; the first recall builds it"),
         ])
+        for scope, notes in store.sources:
+            if facts[scope] and not tips[notes.ref]:
+                write(f"warning: '{notes.ref}' is gone, the cache still has {facts[scope]} of its memories; `git mem doctor` says more")
         if not facts["enabled"]:
             write(f"switched off by {store.settings.origins['enabled']}")
         if hooks.problems:

@@ -27,11 +27,12 @@ def init_command(offline: bool = typer.Option(False, "--offline", help="Do not a
     """Set git up so that memories follow rewrites and arrive with a fetch. Nothing in the working tree changes."""
     with opened() as store:
         done = setup.init(store)
+        threats = setup.threats(store)
         remote = setup.default_remote(store)
         (count, _) = store.with_cache(Filter().count)
         offered = bool(setup.waiting(store)) or (not offline and sync.offers(store, remote))
         if as_json:
-            write_json({"changed": done, "memories": count, "remote": remote or None, "remote_has_memories": offered})
+            write_json({"changed": done, "memories": count, "remote": remote or None, "remote_has_memories": offered, "threats": [what for what, _ in threats]})
             return 0
         write(f"git mem is ready in '{store.repo.top or store.repo.git_dir}'")
         for line in done:
@@ -39,6 +40,8 @@ def init_command(offline: bool = typer.Option(False, "--offline", help="Do not a
         if not done:
             write("  nothing had to change")
         write(f"  {count} memories here" if count else "  no memories here yet")
+        for what, hint in threats:
+            write(f"warning: {what}\nhint: {hint}")
         _offer_hooks(store)
         _offer_agents(store)
         _offer_capture(store)

@@ -16,7 +16,8 @@ from time import monotonic
 from ..core.errors import GitFailed
 from ..core.record import MAX_LINE
 from ..truth import rescue
-from . import unread
+from . import faults, unread
+from .cache import open_cache
 from .document import SCOPE_BITS
 from .update import Update
 
@@ -41,12 +42,30 @@ _PATIENCE = 30.0  # seconds to wait for another process that updates the cache
 _LITTLE = 0.5  # and where an answer is waited for
 
 
+def known(mem_dir: str, scope: str, ref: str) -> tuple[str, int]:
+    """(tip, number of memories) of a notes ref as the cache has them, which is left as it is; ("", 0) where there is none, or a damaged one."""
+    opened = None
+    try:
+        opened = open_cache(mem_dir, create=False)
+        if opened is None:
+            return "", 0
+        sql = f"SELECT count(DISTINCT id) FROM memory WHERE scope & {SCOPE_BITS[scope]}"
+        return opened.meta("tip:" + ref), int(opened.db.execute(sql).fetchone()[0])
+    except Exception as e:
+        if faults.kind(e, opened) == faults.OURS:
+            raise
+        return "", 0
+    finally:
+        if opened is not None:
+            opened.close()
+
+
 def pending(cache: Cache, sources: Iterable[tuple[str, Notes]]) -> list[tuple[str, Notes, str, str]]:
     """(scope, notes, indexed tip, present tip) of every ref that moved since the cache was written."""
     out = []
     for scope, notes in sources:
-        tip = notes.tip()
         seen = cache.meta("tip:" + notes.ref)
+        tip = notes.tip(seen)
         # The reflog grows when the ref moves, also away and back.
         if tip and (tip != seen or notes.reflog_size() != cache.meta("log:" + notes.ref)):
             out.append((scope, notes, seen, tip))
@@ -89,6 +108,9 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
                 if most is not None and (len(lines) > most or size > _SPOT_BYTES):
                     return None
         except GitFailed:
+            if until is None and rescue.mend(notes.git, notes.ref):
+                notes.history.mended = notes.tip()
+                return refresh(cache, sources, table, most=most, progress=progress, deep=deep, ahead=ahead)
             notes.missing = [tip]
             return None  # objects of the ref are not here: we answer with what we have, and the next write mends it (`rescue`)
     added = 0

@@ -99,7 +99,7 @@ def settled(store: Store, graves: Tombstones, note: bool = True) -> bool:
             former = _entries(store, ref, since, seen[0] if seen else "")
         if former is None and not (seen and size == seen[1] == ""):
             return False
-        if not all(_clean(notes, commit, graves, seen[0] if seen else "") for commit in _heads(notes, tip, former or set())):
+        if not all(_clean(notes, commit, graves, seen[0] if seen else "") for commit in _heads(notes, tip, {*(former or ()), *filter(None, [notes.history.backed_up()])})):
             return False
     if moved and note:
         remember(store, graves)

@@ -26,7 +26,7 @@ from ..core.errors import Ambiguous, MemError
 from ..core.fold import Tombstones, mortal
 from ..core.record import Record
 from ..engine.document import ACTIVE, PRIVATE
-from ..git import reflock
+from ..git import config, reflock
 from ..graph import alike
 from ..memory import memories
 from ..store import Store
@@ -306,8 +306,13 @@ def _let_go(store: Store, names: list[str]) -> bool:
     """Makes our own refs and reflogs let go of doomed objects; whether any did. Others' are left alone."""
     ours = graves.ours(store)
     own = {notes.ref for _, notes in store.sources}
+    backups = {config.backup_of(ref): ref for ref in own}
     changed = False
     for name in names:
+        if name in backups:
+            changed = True
+            ours[backups[name]].append([], MESSAGE, store.settings.author)  # that moves the backup, too
+            continue
         ref = name.removeprefix(_LOG)
         if ref not in ours:
             continue

@@ -44,6 +44,7 @@ SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
     "captureSuggest": ("share", "0.5", False, "offered to `git mem review` from this confidence on, 0 to 1"),
     "secrets": (("refuse", "allow"), "refuse", False, "refuse texts that look like credentials, on every write"),
 }
+BACKUPS = "refs/git-mem/backup/"  # second names of the tips of our notes refs
 # What counts where a value cannot be: a mistyped policy must not hand out more than the one that was meant.
 _SAFE = {"trust": "allowed-signers"}
 
@@ -94,6 +95,11 @@ class Config:
 
     def ref(self, scope: str) -> str:
         return self.team_ref if scope == "team" else self.private_ref
+
+
+def backup_of(ref: str) -> str:
+    """The backup of a notes ref: the second name of its tip, outside of what deletes refs/notes/*."""
+    return BACKUPS + ref.removeprefix("refs/notes/")
 
 
 _LOADED = (r"^(mem\.|gpg\.|commit\.gpgsign$|user\.signingkey$"

@@ -33,6 +33,9 @@ _BENDING = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CEILING_DIRECTORI
 _KNOWN = frozenset(["objectformat", "worktreeconfig", "partialclone", "preciousobjects", "noop", "noop-v1", "relativeworktrees", "refstorage"])
 
 
+_TAIL = 8192  # bytes in which the last row of a reflog lies
+
+
 class Unsure(Exception):
     """Files alone do not tell; git has to be asked."""
 
@@ -42,15 +45,16 @@ class Here:
 
     `top`: of the working tree around the place, "" where there is none. `head`:
     the commit, "" while there is none. `branch`: its short name, "" when HEAD is
-    detached. `refs`: {notes ref of ours: its commit}, absent ones left out.
+    detached. `refs`: {notes ref of ours: its commit}, absent ones left out. `lost`: those
+    that are gone or broken, found by their backups: whoever reads the notes puts them back.
     `initialised`: somebody wants git mem here: a setting of this repository says
     so, or memories are here.
     """
 
-    __slots__ = ("bare", "branch", "common_dir", "git_dir", "head", "hex_len", "initialised", "mem_dir", "refs", "settings", "top")
+    __slots__ = ("bare", "branch", "common_dir", "git_dir", "head", "hex_len", "initialised", "lost", "mem_dir", "refs", "settings", "top")
 
     def __init__(self, git_dir: str, common_dir: str, top: str, bare: bool, head: str, branch: str, hex_len: int, refs: dict[str, str],
-                 settings: config.Config, initialised: bool) -> None:
+                 settings: config.Config, initialised: bool, lost: list[str] | None = None) -> None:
         self.git_dir = git_dir
         self.common_dir = common_dir
         self.mem_dir = memfile.directory(common_dir)
@@ -62,6 +66,7 @@ class Here:
         self.refs = refs
         self.settings = settings
         self.initialised = initialised
+        self.lost = lost or []
 
     @property
     def home(self) -> str:
@@ -123,8 +128,14 @@ def _read(git_dir: str, common_dir: str, top: str, linked: bool, environ: Mappin
     hex_len = 64 if core.get("extensions.objectformat") == "sha256" else 40
     head, branch = _head(text, common_dir, packed, hex_len)
     settings = config.build(known["git"], known["policy"], environ, strict=False)
-    refs = {ref: id for ref in (settings.team_ref, settings.private_ref) for id in [_ref(common_dir, ref, packed, hex_len)] if id}
-    return Here(git_dir, common_dir, top, False, head, branch, hex_len, refs, settings, bool(refs) or _wanted(known["own"], settings))
+    refs, lost = {}, []
+    for ref in (settings.team_ref, settings.private_ref):
+        id, gone = _notes_ref(common_dir, ref, packed, hex_len)
+        if id:
+            refs[ref] = id
+            lost += [ref] if gone else []
+    wanted = bool(refs) or _wanted(known["own"], settings)
+    return Here(git_dir, common_dir, top, False, head, branch, hex_len, refs, settings, wanted, lost)
 
 
 def _wanted(own: list[str], settings: config.Config) -> bool:
@@ -210,7 +221,8 @@ def _stranger(git_dir: str, common_dir: str, packed: _Packed) -> bool:
             continue
         if any(word in content for word in ("[mem", "mergestrategy", "include", "worktree =", "bare = true", "reftable")) or not _extensions(content) <= _KNOWN:
             return False
-    return not packed.has_ours() and not any(name in ("team", "private") for _, _, names in os.walk(os.path.join(common_dir, "refs", "notes")) for name in names)
+    places = [os.path.join(common_dir, "refs", "notes"), os.path.join(common_dir, config.BACKUPS)]
+    return not packed.has_ours() and not any(name in ("team", "private") for place in places for _, _, names in os.walk(place) for name in names)
 
 
 def _extensions(content: str) -> set[str]:
@@ -241,7 +253,8 @@ class _Packed:
         return content[content.rfind(b"\n", 0, at) + 1 : at].decode("ascii", "replace") if at > 0 else ""
 
     def has_ours(self) -> bool:
-        return b" refs/notes/" in self.content and (b"/team\n" in self.content or b"/private\n" in self.content)
+        ours = b" refs/notes/" in self.content or b" refs/git-mem/" in self.content
+        return ours and (b"/team\n" in self.content or b"/private\n" in self.content)
 
 
 def _head(text: str, common_dir: str, packed: _Packed, hex_len: int) -> tuple[str, str]:
@@ -279,6 +292,33 @@ def _ref(common_dir: str, name: str, packed: _Packed, hex_len: int) -> str:
     raise Unsure("symbolic refs in a circle")
 
 
+def _notes_ref(common_dir: str, ref: str, packed: _Packed, hex_len: int) -> tuple[str, bool]:
+    """(commit of a notes ref, whether the ref does not say so itself).
+
+    Where it is gone or its file is broken: the commit in its backup, else the last of its reflog.
+    """
+    for name in (ref, config.backup_of(ref)):
+        try:
+            id = _ref(common_dir, name, packed, hex_len)
+        except Unsure:
+            continue
+        if id.strip("0"):
+            return id, name != ref
+    return _logged(common_dir, ref, hex_len), True
+
+
+def _logged(common_dir: str, ref: str, hex_len: int) -> str:
+    """The commit that a ref had last, by its reflog. git deletes the two together: this is for a ref that a power cut emptied."""
+    try:
+        with open(os.path.join(common_dir, "logs", ref), "rb") as f:
+            f.seek(max(0, os.fstat(f.fileno()).st_size - _TAIL))
+            words = f.read().rstrip(b"\n").rpartition(b"\n")[2].split(b" ", 2)
+    except OSError:
+        return ""
+    id = words[1].decode("ascii", "replace") if len(words) == 3 else ""
+    return id if _is_id(id, hex_len) and id.strip("0") else ""
+
+
 def _is_id(text: str, hex_len: int) -> bool:
     return (len(text) == hex_len if hex_len else len(text) in (40, 64)) and not text.strip("0123456789abcdef")
 
@@ -311,9 +351,15 @@ def of(repo: Repo, environ: Mapping[str, str]) -> Here:
     known = kept.read(repo, environ, keep=not any(environ.get(name) for name in _BENDING))
     settings = config.build(known["git"], known["policy"], environ, strict=False)
     ours = (settings.team_ref, settings.private_ref)
-    rows = repo.git.text("for-each-ref", "--format=%(objectname) %(refname)", *ours).splitlines()
-    refs = {ref: id for id, _, ref in (row.partition(" ") for row in rows) if ref in ours}
+    names = (*ours, *map(config.backup_of, ours))
+    rows = repo.git.text("for-each-ref", "--format=%(refname) %(objectname)", *names).splitlines()
+    found = dict(row.split(" ") for row in rows)
+    refs = {ref: found[ref] for ref in ours if ref in found}
+    back = {ref: found.get(config.backup_of(ref)) or _logged(repo.common_dir, ref, repo.hex_len)
+            for ref in ours if ref not in refs}
+    lost = [ref for ref, id in back.items() if id]
+    refs.update((ref, back[ref]) for ref in lost)
     head = repo.git.text("rev-parse", "-q", "--verify", "HEAD^{commit}", ok=(0, 1, 128))
     initialised = bool(refs) or _wanted(known["own"], settings)
     return Here(repo.git_dir, repo.common_dir, repo.top, repo.bare, head, repo.branch(),
-                repo.hex_len, refs, settings, initialised)
+                repo.hex_len, refs, settings, initialised, lost)

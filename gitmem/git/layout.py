@@ -91,6 +91,18 @@ class Repo:
         return inside + "/" if path.endswith(("/", os.sep)) else inside
 
 
+def _headless(at: str) -> str:
+    """What to do where git refuses a repository because a power cut emptied its HEAD."""
+    while not os.path.isdir(os.path.join(at, ".git")) and os.path.dirname(at) != at:
+        at = os.path.dirname(at)
+    head = os.path.join(at, ".git", "HEAD")
+    try:
+        with open(head, "rb") as f:
+            return "" if f.read(100).strip(b"\0\n") else f"'{head}' is empty; git needs the name of a branch in it, as in 'ref: refs/heads/main'"
+    except OSError:
+        return ""
+
+
 def open_repo(cwd: str | None = None, *, git_dir: str = "", hook: bool = False) -> Repo:
     """The repository around `cwd`, or the one that `git_dir` or GIT_DIR names.
 
@@ -114,7 +126,7 @@ def open_repo(cwd: str | None = None, *, git_dir: str = "", hook: bool = False) 
         reason = e.stderr.splitlines()[0].removeprefix("fatal: ") if e.stderr else e.message
         if "dubious ownership" in reason:
             raise NotARepository(reason, hint="git refuses it too; see safe.directory in `git help config`") from e
-        raise NotARepository(reason, hint="run it inside a git repository") from e
+        raise NotARepository(reason, hint=_headless(cwd or os.getcwd()) or "run it inside a git repository") from e
     if not os.path.isdir(git_dir):
         raise NotARepository(f"'{git_dir}' is no git directory", hint="git 2.31 or newer is needed")
     here = os.path.realpath(cwd or os.getcwd())

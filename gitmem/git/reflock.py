@@ -32,6 +32,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 from ..core.errors import GitFailed
+from . import config
 from .gitcmd import Git
 
 try:
@@ -76,10 +77,12 @@ def _note(common_dir: str, ref: str) -> str:
     return os.path.join(common_dir, "git-mem-writing-" + name)
 
 
-def _files(common_dir: str, ref: str) -> tuple[str, str, str, str]:
-    """Where git locks a ref, its reflog and the file of all packed refs, and what it makes that file of."""
+def _files(common_dir: str, ref: str) -> tuple[str, str, str, str, str]:
+    """Where git locks a ref, its backup, its reflog and the file of all packed refs, and what it makes that file of."""
     packed = os.path.join(common_dir, "packed-refs")
-    return os.path.join(common_dir, ref + ".lock"), os.path.join(common_dir, "logs", ref + ".lock"), packed + ".lock", packed + ".new"
+    names = ref, config.backup_of(ref), os.path.join("logs", ref)
+    lock, backup, log = (os.path.join(common_dir, name + ".lock") for name in names)
+    return lock, backup, log, packed + ".lock", packed + ".new"
 
 
 def _locks(common_dir: str, ref: str) -> tuple[str, ...]:
@@ -110,6 +113,75 @@ def run(git: Git, common_dir: str, ref: str, args: list[str], stdin: bytes = b""
     if process.returncode == 0:
         sync_names(common_dir, ref)
     return process.returncode, out, err, process.pid
+
+
+def move(git: Git, ref: str, new: str, old: str, why: str) -> tuple[int, bytes, bytes, int]:
+    """`run` for one transaction: a notes ref and its backup go to the commit `new`, if the ref holds `old` ("" for: there is no ref).
+
+    Where somebody deleted the ref meanwhile, the backup says whether it held `old`.
+    """
+    zero, backup = "0" * len(new), config.backup_of(ref)
+    if not old:
+        held = git.text("rev-parse", "-q", "--verify", backup, ok=(0, 1, 128))
+        if held.strip("0") and git.objects.get(held):
+            return 128, b"", b"but expected no backup", 0  # somebody wrote, and somebody deleted it
+        return _update(git, ref, f"create {ref} {new}\nupdate {backup} {new} {held or zero}\n", new, why)
+    done = _update(git, ref, f"update {ref} {new} {old}\nupdate {backup} {new}\n", new, why)
+    if done[0] and b"unable to resolve reference '%s'\n" % ref.encode() in done[2]:
+        again = _update(git, ref, f"create {ref} {new}\nupdate {backup} {new} {old}\n", new, why)
+        return done if again[0] else again
+    return done
+
+
+def put_back(git: Git, ref: str, commit: str, backup: str, why: str) -> bool:
+    """Gives a ref that is missing, or a file without an id, to a commit, unless somebody else was faster. `backup`: what its backup held before the commit was chosen, "" for none."""
+    for name in (ref, config.backup_of(ref)):
+        drop_broken(git.common_dir, name)
+    same = f"verify {config.backup_of(ref)} {backup if backup.strip('0') else '0' * len(commit)}\n"
+    return _update(git, ref, f"{same}create {ref} {commit}\n", commit, why)[0] == 0
+
+
+def take_back(git: Git, ref: str, to: str, held: str, backup: str) -> bool:
+    """Moves a ref that names what is not here back to a former tip ("": to none); its backup too, if that holds such a commit (`backup`)."""
+    names = [(ref, held), *([(config.backup_of(ref), backup)] if backup else [])]
+    commands = "".join(f"update {name} {to} {id}\n" if to else f"delete {name} {id}\n" for name, id in names)
+    return _update(git, ref, commands, to or ANY, "git mem: mend")[0] == 0
+
+
+def back_up(git: Git, ref: str, commit: str) -> bool:
+    """Notes the tip of a ref that others moved in its backup, if it is still the tip."""
+    return _update(git, ref, f"verify {ref} {commit}\nupdate {config.backup_of(ref)} {commit}\n", commit, "")[0] == 0
+
+
+def _update(git: Git, ref: str, commands: str, new: str, why: str) -> tuple[int, bytes, bytes, int]:
+    # "always" would give the backup a reflog, which would keep what is purged; and a bare repository keeps none unless it is told to.
+    args = ["-c", "core.logAllRefUpdates=true", "update-ref", *(["-m", why] if why else []), "--stdin"]
+    return run(git, git.common_dir, ref, args, commands.encode(), new)
+
+
+def drop_broken(common_dir: str, ref: str) -> bool:
+    """Removes the file of a ref that holds no id: a power cut leaves it empty or full of zeros, and git neither reads nor replaces it then."""
+    path = os.path.join(common_dir, ref)
+    if not broken(path):
+        return False
+    with writing(common_dir, ref), contextlib.suppress(OSError):
+        os.close(os.open(path + ".lock", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        try:
+            if broken(path):
+                os.unlink(path)
+                return True
+        finally:
+            os.unlink(path + ".lock")
+    return False
+
+
+def broken(path: str) -> bool:
+    try:
+        with open(path, "rb") as f:
+            word = re.split(rb"[\s\0]", f.read(200), maxsplit=1)[0]
+    except OSError:
+        return False
+    return word != b"ref:" and (re.fullmatch(b"[0-9a-f]{40}|[0-9a-f]{64}", word) is None or not word.strip(b"0"))
 
 
 @contextlib.contextmanager
@@ -222,8 +294,8 @@ def _remove(git: Git, ref: str, notes: str) -> bool:
     tables = _tables(git.common_dir)
     if tables:
         return _remove_one(git, tables, notes, oldest, True, SHARED)
-    lock, log, packed, new = _files(git.common_dir, ref)
-    gone = _remove_one(git, lock, notes, oldest, False, STALE) + _remove_one(git, log, notes, oldest, True, STALE)
+    lock, backup, log, packed, new = _files(git.common_dir, ref)
+    gone = sum(_remove_one(git, one, notes, oldest, one == log, STALE) for one in (lock, backup, log))
     if _still(new, SHARED):  # else somebody writes it, and holds the lock
         gone += _remove_one(git, packed, notes, oldest, True, SHARED) + _remove_new(packed, new)
     return gone > 0

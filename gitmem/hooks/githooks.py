@@ -27,7 +27,7 @@ import shutil
 import sys
 
 from ..core.errors import MemError
-from ..git import changes, memfile
+from ..git import changes, config, memfile
 from ..git.layout import Repo
 from ..store import Store
 from . import hooklines
@@ -257,7 +257,7 @@ def _script(store: Store, name: str, events: list[str]) -> bytes:
     python, package = _program(changes.read(os.path.join(_own(store.repo), "event.sh")))
     if not (os.access(python, os.X_OK) and os.path.realpath(package) == os.path.realpath(_package())):
         python, package = sys.executable, _package()  # else another name of the same installation: nothing changes
-    values = {"PYTHON": python, "PACKAGE": package, "REFS": f"refs/notes/{store.settings['ref']}/", "PRIVATE": store.settings.private_ref, "EVENTS": " ".join(events)}
+    values = {"PYTHON": python, "PACKAGE": package, "REFS": f"refs/notes/{store.settings['ref']}/", "BACKUPS": config.BACKUPS, "PRIVATE": store.settings.private_ref, "EVENTS": " ".join(events)}
     text = re.sub(r"@([A-Z]+)@", lambda m: "'" + values[m[1]].replace("'", "'\\''") + "'", _source(name))
     return text.encode("utf-8", "surrogateescape")
 

@@ -11,9 +11,9 @@ import contextlib
 import os
 
 from ..core.errors import GitFailed
-from ..git import reflock
+from ..git import config, reflock
 from ..git.gitcmd import TooLarge
-from . import notetree
+from . import notetree, rescue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ..git.gitcmd import Git
 
+_LOOKS = 3  # at a ref that others delete and put back while we look
 COMPLETE = b"Mem-Complete: 1"
 MOVED = "git mem"  # begins the reflog message of a ref we moved by `update-ref`
 
@@ -50,6 +51,7 @@ class History:
         self.git = git
         self.ref = ref
         self.hex_len = hex_len
+        self.mended = ""  # the tip that a reader here put the ref back to: it was gone, or unreadable
         self._seen: dict[str, Commit] = {}  # by id: one call walks the same commits several times
         self._compared: tuple[set[tuple[str, str]], list[tuple[str, bytes]]] = (set(), [])  # the last pairs, and what was gone
 
@@ -64,24 +66,44 @@ class History:
         self._seen[found[0]] = commit = Commit(found[0], found[2])
         return commit
 
-    def tip(self) -> Commit | None:
-        """The commit the ref points to, None where there is no ref. Raises GitFailed where the ref names what is not here: that is not "no memories"."""
-        found = self.commit(self.ref + "^{commit}")
-        if found is None and self._exists():
-            found = self.commit(self.ref + "^{commit}")  # the first writer of all may have come between
-        if found is None and self._exists():
+    def tip(self, more: Iterable[str] = ()) -> Commit | None:
+        """The commit the ref points to, None where there is no ref.
+
+        A ref that is gone, or that cannot be read, is put back first (`rescue`; `more`: former tips that others
+        remember). Raises GitFailed where that cannot be done: that is not "no memories".
+        """
+        name = self.ref + "^{commit}"
+        for _ in range(_LOOKS):
+            found = self.commit(name)
+            if found:
+                return found
+            if not self._exists() and not rescue.former(self.git, self.ref, more, tables=False):
+                return None
+            mended = rescue.mend(self.git, self.ref, more=more)
+            # Another process may have been faster; and where nothing can be written it is read all the same.
+            found = self.commit(name) or self.commit(mended or "")
+            if found:
+                self.mended = found.id if mended else self.mended
+                return found
+        if self._exists():
             raise GitFailed(f"cannot read '{self.ref}': the commit it names is not here",
                             hint="`git mem doctor --repair` takes it back to its last whole state and writes again what came after")
-        return found
+        return None
+
+    def backed_up(self) -> str:
+        """The commit that the ref's backup holds, "" for none that is here."""
+        found = self.commit(config.backup_of(self.ref) + "^{commit}")
+        return found.id if found else ""
 
     def _exists(self) -> bool:
         """Whether there is such a ref, found without a git process: most repositories have no private memories, and every search asks."""
         common = self.git.common_dir
+        path = os.path.join(common, self.ref)
         if os.path.isdir(os.path.join(common, "reftable")):
             return bool(self.git.text("rev-parse", "-q", "--verify", self.ref, ok=(0, 1, 128)))
         try:
-            with open(os.path.join(common, self.ref), "rb") as f:
-                return bool(f.read(40).strip(b"0\n"))  # an empty file is what a power cut leaves: git cannot read it either
+            os.stat(path)
+            return not reflock.broken(path)
         except OSError:
             pass
         try:
@@ -159,17 +181,18 @@ class History:
         A write checks this before it moves the ref, so only entries since our
         last one here count: usually none, seen from the end of the reflog file.
         """
-        former: set[str] = set()
+        logged: list[str] = []
         for entry, ours in self._reflog():
             commit = self.commit(entry)
-            former.add(entry)
+            logged.append(entry)
             if ours and commit and commit.complete and not deep:
                 break
         else:
             # The oldest entry also names what the ref held before it, which no entry has as its new value.
-            oldest = self.git.run("rev-parse", "-q", "--verify", f"{self.ref}@{{{len(former)}}}", ok=(0, 1, 128)) if former else b""
-            former.update(oldest.decode().split())
-        former.discard(tip)
+            oldest = self.git.run("rev-parse", "-q", "--verify", f"{self.ref}@{{{len(logged)}}}", ok=(0, 1, 128)) if logged else b""
+            logged += oldest.decode().split()
+        former = {*logged, self.backed_up()}  # others may have moved the ref away from its backup, where no reflog tells
+        former -= {tip, ""}
         if not former:
             return []
         ids = "\n".join(sorted(former))

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator
 from ..core import record
 from ..core.errors import GitFailed, MemError, RefMoved
 from ..core.fold import Tombstones
-from ..git import refdirs, reflock
+from ..git import config, refdirs, reflock
 from ..git.gitcmd import Git
 from . import notetree, plans, rescue
 from .history import COMPLETE, MOVED, Commit, History
@@ -52,10 +52,16 @@ class Notes:
         self.unread: dict[str, int] = {}  # {key: bytes} of those that were too large for it; 0: is so no more
         self.listed = False  # whether it listed all notes, so that no others are too large
 
-    def tip(self) -> str:
-        """The commit the ref points to, "" while there is none."""
-        commit = self.history.tip()
+    def tip(self, former: str = "") -> str:
+        """The commit the ref points to, "" while there is none. `former`: a tip the caller remembers; a ref that is gone goes back there if nothing newer is known."""
+        commit = self.history.tip([former] if former else [])
         return commit.id if commit else ""
+
+    def back_up(self) -> None:
+        """Notes where others took the ref, if that goes on from what the backup holds."""
+        tip, noted = self.history.tip(), self.history.commit(self.history.backed_up())
+        if tip and (noted is None or (noted.id != tip.id and self.history.contains(tip, noted))):
+            reflock.back_up(self.git, self.ref, tip.id)
 
     def keeps(self, key: str) -> bool:
         """Whether the tree at the tip keeps a continuation's key alive."""
@@ -226,6 +232,8 @@ class Notes:
             plan = plans.make(self, items, former, theirs, fresh, attempt <= CAREFUL, deep=tidy)
             plan.doubled = self.doubled(plan.base.id) if tidy and plan.base else []
             if plan.idle and not plan.doubled:
+                if plan.tip and self.history.backed_up() != plan.tip.id:  # all of what others did was looked at
+                    reflock.back_up(self.git, self.ref, plan.tip.id)
                 return Written(self.tip(), refused=plan.refused)
             tip, refused = self._carry_out(plan, message, identity)
             if not refused:
@@ -275,7 +283,7 @@ class Notes:
                 yield anchor, line
 
     def _commit(self, edit: TreeEdit, plan: Plan, message: str, identity: str) -> tuple[str, str]:
-        """Commits an edit through `git fast-import`, which moves the ref if it still holds what was read."""
+        """Commits an edit through `git fast-import`, then moves the ref if it still holds what was read."""
         text = message.encode("utf-8", "replace") + b"\n" + (b"\n" + COMPLETE + b"\n" if plan.whole else b"")
         out = [b"commit %s\nmark :1\ncommitter %s %d +0000\ndata %d\n%s\n" % (self.ref.encode(), identity.encode("utf-8", "replace"), int(time.time()), len(text), text)]
         if plan.parents:
@@ -284,49 +292,51 @@ class Notes:
             if plan.replaced:
                 out.append(b"deleteall\n")
         out.append(edit.commands())
-        # Only tells the new commit; a history that is left behind is no ancestor, so the ref is moved by hand.
-        out.append(b"reset %s\n\n" % self.ref.encode() if plan.replaced else b"")
-        out.append(b"get-mark :1\ndone\n")
-        status, answer, err = self._run(["fast-import", "--quiet", "--done", "--date-format=raw"], b"".join(out))
-        if status == 0:
-            tip = answer.decode().strip()
-            if not plan.replaced:
-                return tip, ""
-            moved = self._move(tip, plan.tip, f"{MOVED}: purge")
-            # Its entries keep the old history alive. Where somebody moved the ref meanwhile, theirs is needed: the next write looks.
-            if moved[0] and self.history.logged(moved[0]):
-                self.history.drop_reflog()
-            return moved
-        return "", self._moved_by_others(err, status, answer.decode().strip())
+        # Only tells the new commit: its ref and the backup of it move together, which fast-import cannot do.
+        out.append(b"reset %s\n\nget-mark :1\ndone\n" % self.ref.encode())
+        moved = self._move(self._imported(b"".join(out)), plan.tip, f"{MOVED}: {'purge' if plan.replaced else 'write'}")
+        # Its entries keep the old history alive. Where somebody moved the ref meanwhile, theirs is needed: the next write looks.
+        if plan.replaced and moved[0] and self.history.logged(moved[0]):
+            self.history.drop_reflog()
+        return moved
 
-    def _move(self, new: str, old: Commit | None, why: str) -> tuple[str, str]:
-        """Points the ref to a commit, only if it holds `old` now."""
-        status, _, err = self._run(["update-ref", "--create-reflog", "-m", why, self.ref, new, old.id if old else "0" * self.hex_len], new=new)
-        return (new, "") if status == 0 else ("", self._moved_by_others(err, status, new))
-
-    def _run(self, args: list[str], stdin: bytes = b"", new: str = "") -> tuple[int, bytes, str]:
-        """(exit status, stdout, stderr) of a git process that moves the ref (to `new`, if that is known). Where it succeeded, the move is on the disk."""
-        status, out, err, pid = reflock.run(self.git, self.git.common_dir, self.ref, args, stdin, new)
-        if status:
+    def _imported(self, commands: bytes) -> str:
+        """The commit that `git fast-import` made. Its objects are on the disk then."""
+        words = [*reflock.SYNCED, "fast-import", "--quiet", "--done", "--date-format=raw"]
+        process = self.git.start(words, stdin=-1, stdout=-1, stderr=-1)
+        answer, err = process.communicate(commands)
+        if process.returncode:
             # Where fast-import dies it leaves a report of its last commands in the repository; our error says what matters.
             with contextlib.suppress(OSError):
-                os.unlink(os.path.join(self.git.git_dir, f"fast_import_crash_{pid}"))
-        return status, out, err.decode("utf-8", "replace").strip()
+                os.unlink(os.path.join(self.git.git_dir, f"fast_import_crash_{process.pid}"))
+            raise self._failed(err.decode("utf-8", "replace").strip(), process.returncode, "")
+        return answer.decode().strip()
 
-    def _moved_by_others(self, text: str, status: int, made: str) -> str:
-        """git's words if it refused because somebody else moved or holds the ref (git 2.30 to 2.50 say it in these ways); raises for all else."""
-        moved = ("ot updating", "but expected", "reference already exists")
-        if any(words in text for words in moved) or reflock.met(self.git.common_dir, text):
-            return text
+    def _move(self, new: str, old: Commit | None, why: str) -> tuple[str, str]:
+        """Points the ref and its backup to a commit, only if the ref holds `old` now."""
+        status, _, err, _ = reflock.move(self.git, self.ref, new, old.id if old else "", why)
+        text = err.decode("utf-8", "replace").strip()
+        if status == 0:
+            return new, ""
+        if "reference broken" in text:  # a power cut emptied the backup; the ref itself was read
+            reflock.drop_broken(self.git.common_dir, config.backup_of(self.ref))
+            return "", text
+        # git 2.30 to 2.50 say in these ways that somebody else moved, deleted or holds the ref. The last one: a clean-up beside us took the new objects.
+        words = ("but expected", "reference already exists", "unable to resolve reference", "nonexistent object")
+        if any(word in text for word in words) or reflock.met(self.git.common_dir, text):
+            return "", text
+        raise self._failed(text, status, new)
+
+    def _failed(self, text: str, status: int, made: str) -> MemError:
         first = next((row for row in text.splitlines() if row.startswith(("fatal:", "error:"))), text or "git failed")
         reason = first.split(": ", 1)[-1]
         if "exists; cannot create" in text:
-            raise MemError(f"cannot write '{self.ref}': a ref of the same name stands in its way",
-                           hint="choose another namespace, for example `git config mem.ref memory`")
+            return MemError(f"cannot write '{self.ref}': a ref of the same name stands in its way",
+                            hint="choose another namespace, for example `git config mem.ref memory`")
         hint = "nothing was written"
-        if status < 0 or (made and self.history.logged(made)):
+        if made and (status < 0 or self.history.logged(made)):
             hint = "`git mem list` shows whether it was stored"
-        raise GitFailed(f"cannot write '{self.ref}': {reason if status > 0 else f'git was ended by signal {-status}'}", hint=hint, status=status, stderr=text)
+        return GitFailed(f"cannot write '{self.ref}': {reason if status > 0 else f'git was ended by signal {-status}'}", hint=hint, status=status, stderr=text)
 
 
 def _grouped(items: Iterable[Item]) -> Iterable[tuple[str, list[bytes]]]:

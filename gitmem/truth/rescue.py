@@ -19,17 +19,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 
 from ..core import record
-from ..core.errors import GitFailed
+from ..core.errors import GitFailed, MemError
 from ..core.fold import Tombstones
-from ..git import memfile, reflock, roots
+from ..git import config, memfile, reflock, roots
 from . import notetree
 from .treeedit import TreeEdit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import TypeVar
 
     from ..git.gitcmd import Git
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 _MOST = 64 * 1024  # bytes of an append that is kept: a larger one is a pack, which git keeps while it is made
 _FULL = 512 * 1024  # bytes of the file, which then begins anew
 _FORMER = 50  # former tips that are tried
+_ROW = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) ")  # a power cut may leave others
+RESTORED = "put back by git mem"  # no "git mem: ...": whoever reads the reflog must not take it for a write that looked at all there was
 _NAMED = 1000  # objects that were away, looked for by each write
 
 
@@ -55,8 +58,9 @@ def writing(notes: Notes, items: list[Item], write: Callable[[list[Item], bool],
         owed, paid, left = _owed(notes, path)
         done = write([*items, *owed], False)
     except GitFailed:
-        if not mend(notes.git, notes.ref):
+        if mend(notes.git, notes.ref) is None:
             raise
+        notes.git.close()  # it has read the ref as it was
         owed, paid, left = _owed(notes, path)
         done = write([*items, *owed], True)
     _keep(path, items)
@@ -79,6 +83,8 @@ def _write_debts(path: str, rows: list[str]) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path + ".due")
         return
+    with contextlib.suppress(MemError):
+        memfile.make(os.path.dirname(os.path.dirname(path)))
     content = "".join(row + "\n" for row in rows).encode("ascii", "replace")
     memfile.write(path + ".due", content, sync=True)
 
@@ -115,29 +121,39 @@ def drop(mem_dir: str) -> None:
                 os.unlink(os.path.join(mem_dir, name))
 
 
-def mend(git: Git, ref: str, asked: bool = False) -> bool:
-    """Takes a ref back to its last whole state; what it held since is then owed to it. False where it is whole, or nothing older is.
+def mend(git: Git, ref: str, asked: bool = False, more: Iterable[str] = ()) -> str | None:
+    """Takes a ref that is gone, or that names what is not whole, to the newest whole commit that `former` names; what it held since is then owed to it.
 
-    `asked`: the user knows of it, so also where objects are borrowed from another store, which may have lost them for good; and
-    where no older state is whole, the ref begins anew with what can be read.
+    Returns that commit, "" where the ref begins anew with what can be read, None where it is whole or nothing older is.
+    A ref that is gone is not left so for the sake of what is missing: then its newest commit that is here will do. And what
+    it was put back to is returned also where the disk takes nothing. `asked`: the user knows of it, so also where objects
+    are borrowed from another store, which may have lost them for good.
     """
+    backup = git.text("rev-parse", "-q", "--verify", config.backup_of(ref), ok=(0, 1, 128))  # first: it is verified last
     held = git.text("rev-parse", "-q", "--verify", ref, ok=(0, 1, 128))
-    if not held or git.partial or (not asked and os.path.exists(os.path.join(git.common_dir, "objects", "info", "alternates"))) or not missing(git, held):
-        return False
-    former, first = _former(git, ref)
-    whole = next((id for id in former if id != held and not missing(git, id)), "")
+    held = held if held.strip("0") else ""
+    elsewhere = git.partial or (not asked and os.path.exists(os.path.join(git.common_dir, "objects", "info", "alternates")))
+    if held and (elsewhere or not missing(git, held)):
+        return None
+    ids = [id for id in former(git, ref, more) if id != held]
+    whole = "" if elsewhere else next((id for id in ids if not missing(git, id)), "")
+    to = whole or ("" if held else next((id for id in ids if git.local.get(id)), ""))
     path = _path(git.common_dir, ref)
-    if not whole and not (first and _kept(path)) and not (asked and git.objects.get(held)):
-        return False
+    if not to and not (held and ((_only_write(git, ref) and _kept(path)) or (asked and git.objects.get(held)))):
+        return None
     # First the debt: whoever is killed, or fails once more, leaves it to the next writer.
-    try:
-        _write_debts(path, [*(row for row in _debts(path) if row.split(" ")[0] != held), held])
-    except OSError:
-        return False
-    back = ["update-ref", "-m", "git mem: mend", ref, whole, held] if whole else ["update-ref", "-m", "git mem: mend", "-d", ref, held]
-    status, *_ = reflock.run(git, git.common_dir, ref, back, new=whole or reflock.ANY)
-    git.close()  # it has read the ref as it was
-    return status == 0
+    lost = held or ids[0]
+    if lost != to:
+        try:
+            _write_debts(path, [*(row for row in _debts(path) if row.split(" ")[0] != lost), lost])
+        except OSError:
+            if held:
+                return None
+    if held:
+        broken = backup if backup.strip("0") and missing(git, backup) else ""
+        return to if reflock.take_back(git, ref, to, held, broken) else None
+    reflock.put_back(git, ref, to, backup, RESTORED)
+    return to
 
 
 def _owed(notes: Notes, path: str) -> tuple[list[Item], list[str], list[str]]:
@@ -189,21 +205,36 @@ def _notes_below(notes: Notes, id: str) -> list[tuple[str, str]]:
     return [("", blob) for blob, found in read if found and notetree.continued(found[2], notes.hex_len) is None]
 
 
-def _former(git: Git, ref: str) -> tuple[list[str], bool]:
-    """(former tips, newest first; whether a single write of ours is all there ever was). The file is read as it is: `git log -g` stops at a ref that names nothing.
+def former(git: Git, ref: str, more: Iterable[str] = (), tables: bool = True) -> list[str]:
+    """Commits that a ref may go back to: by its reflog, newest first, the one in its backup, then `more`.
 
-    With reftable nothing says who wrote an entry, so a single one counts as ours.
+    `tables`: also a reflog in a reftable, which takes a git process.
     """
+    noted = git.objects.get(config.backup_of(ref) + "^{commit}")
     if roots.in_tables(git):
-        ids = dict.fromkeys(roots.logged(git, ref, _FORMER))
-        return list(ids), len(ids) == 1
+        ids = roots.logged(git, ref, _FORMER) if tables else []
+    else:
+        ids = [id.decode() for row in reversed(_logged(git, ref)) for id in reversed(row.split(b" ", 2)[:2])]
+    ids = [id for id in ids if id.strip("0")][:_FORMER]
+    return [id for id in dict.fromkeys([*ids, *([noted[0]] if noted else []), *more]) if id]
+
+
+def _logged(git: Git, ref: str) -> list[bytes]:
+    """The rows of the reflog's file, as it is: `git log -g` stops at a ref that names nothing."""
     try:
         with open(os.path.join(git.common_dir, "logs", ref), "rb") as f:
-            rows = [row for row in f.read().split(b"\n") if row.count(b" ") > 1]
+            rows = f.read().split(b"\n")
     except OSError:
-        return [], False
-    ids = dict.fromkeys(id.decode("ascii", "replace") for row in reversed(rows) for id in reversed(row.split(b" ", 2)[:2]) if id.strip(b"0"))
-    return list(ids)[:_FORMER], len(rows) == len(ids) == 1 and rows[0].endswith(b"\tfast-import")
+        return []
+    return [row for row in rows if _ROW.match(row)]
+
+
+def _only_write(git: Git, ref: str) -> bool:
+    """Whether a single write of ours is all there ever was. With reftable nothing says who wrote an entry, so a single one counts as ours."""
+    if roots.in_tables(git):
+        return len(set(roots.logged(git, ref, _FORMER))) == 1
+    rows = _logged(git, ref)
+    return len(rows) == 1 and not rows[0].split(b" ")[0].strip(b"0") and rows[0].endswith((b"\tfast-import", b"\tgit mem: write"))
 
 
 def missing(git: Git, id: str) -> list[str]:
