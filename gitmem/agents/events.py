@@ -2,7 +2,8 @@
 
 Promises. Context goes only where an agent takes it (`protocol.injects`), and
 what was shown is not shown again in a session. Files a tool changed and tools
-that failed are noted by path and name; no text of a prompt, a command, an
+that failed are noted by path and name, unless one of these names looks like a
+secret (`core/redact`): then the call is not noted. No text of a prompt, a command, an
 answer or a memory is kept, unless `mem.capture` is `all`: then what was said
 and what a tool changed waits in the spool for the worker (`capture/sources`).
 Stop prints nothing: whatever it says would start another turn; of an answer the
@@ -33,7 +34,7 @@ def _start(call: Call) -> None:
     source = protocol.source(call.payload)
     if source in _FORGOTTEN:
         call.note("context", [source])
-    call.note("start", [source])
+    call.note("start", ["startup" if _secret([source]) else source])
     announced = _announced(call) if source != "compact" else None
     _inject(call, "compact" if source == "compact" else "start")
     if announced and call.here and (call.say("") or not call.message):
@@ -140,10 +141,10 @@ def _after_tool(call: Call) -> None:
     if not name:
         call.failed("no tool in the input")
     elif protocol.failed(call.payload):
-        call.note("failed", [name, *_paths(call)])
+        _note_failed(call, name)
     elif protocol.edits(name):
         paths = _paths(call)
-        if paths:
+        if paths and not _secret(_names(call, paths)):
             call.note("touched", paths)
             _did(call, name, paths)
 
@@ -153,7 +154,59 @@ def _failed_tool(call: Call) -> None:
     if not name:
         call.failed("no tool in the input")
     elif call.payload.get("is_interrupt") is not True:  # the user stopped it
-        call.note("failed", [name, *_paths(call)])
+        _note_failed(call, name)
+
+
+def _note_failed(call: Call, name: str) -> None:
+    paths = _paths(call)
+    if not _secret(_names(call, paths)):
+        call.note("failed", [name, *paths])
+
+
+def _names(call: Call, paths: list[str]) -> list[str]:
+    """Names of this call's tool and files: as noted, and as given where the note changes them.
+
+    A name is normalised and cut before it is noted, which can hide a secret from its rule. An
+    absolute path counts from the top of the tree: the directory above is not noted.
+    """
+    tool = protocol.text(call.payload, "tool_name", "toolName")
+    given = [file for file in protocol.files(call.payload) if not file.endswith(tuple(paths))]
+    return [tool, *paths, *given]
+
+
+_RUN = 16  # characters; the shortest documented token has 20
+_MARKS = ("hf_", "rzp_", "hooks.")  # of tokens that may be lower case, or in short pieces
+
+
+def _secret(names: list[str]) -> bool:
+    """Whether a name looks like a secret. Ordinary names are told without loading `redact`."""
+    doubtful = [name for name in names if _doubtful(name)]
+    if not doubtful:
+        return False
+    from ..core import redact
+
+    return redact.holds(*doubtful)
+
+
+def _doubtful(name: str) -> bool:
+    """Whether `redact` has to say.
+
+    So for a run of letters, digits, `-` and `_` that is long and mixed as a token is, and for
+    any character beside these, `/` and `.`: a space, `=`, `:`, `@`.
+    """
+    run, mixed, before = 0, False, ""
+    for c in name:
+        if c in "/.":
+            run, mixed = 0, False
+        elif not (c.isascii() and (c.isalnum() or c in "-_")):
+            return True
+        else:
+            run += 1
+            mixed = mixed or c.isdigit() or (c.isupper() and before.isupper())
+            if run >= _RUN and mixed:
+                return True
+        before = c
+    return len(name) >= _RUN and any(mark in name for mark in _MARKS)
 
 
 def _paths(call: Call) -> list[str]:
@@ -179,7 +232,8 @@ def _compact(call: Call) -> None:
 def _end(call: Call) -> None:
     """The worker makes the receipt, and reads the conversation where that is wanted; the event only wakes it."""
     if call.session:
-        call.note("end", [(protocol.text(call.payload, "reason") or "other")[:40]])
+        reason = protocol.text(call.payload, "reason")
+        call.note("end", ["other" if not reason or _secret([reason]) else reason[:40]])
         line = b'{"event":"session-end"}'
         if _captures(call) and call.here:
             from ..capture import sources
