@@ -93,11 +93,9 @@ def examine(store: Store) -> list[Finding]:
             former, known = index.known(store.repo.mem_dir, scope, notes.ref)
             tip = notes.tip(former)
             out += _mended(store, scope)
-            if known and not tip:
-                out.append(Finding(BAD, f"{scope}: '{notes.ref}' is gone, and its commits are not here; the cache still has {known} of its memories",
-                                   "`git mem export` prints them, before the cache is lost, too"))
-            else:
-                out += _notes(store, scope, tip) if tip else [Finding(OK, f"{scope}: no memories yet")]
+            gone = f"{scope}: '{notes.ref}' is gone, and its commits are not here; the cache still has {known} of its memories"
+            none = Finding(BAD, gone, "`git mem export` prints them, before the cache is lost, too") if known else Finding(OK, f"{scope}: no memories yet")
+            out += _notes(store, scope, tip) if tip else [none]
         except GitFailed as e:
             unreadable.append(_unreadable(store, scope, e))
     out += unreadable or _derived(store)
@@ -244,7 +242,6 @@ def _locks(store: Store) -> list[Finding]:
 
 
 def _mended(store: Store, scope: str) -> list[Finding]:
-    """Reading has put a ref back: the one thing that a look changes."""
     history = store.notes(scope).history
     at, history.mended = history.mended[:12], ""
     hint = f"something deleted it (`git fetch --prune`?), or a power cut emptied it; what came after {at} and can be read comes back with the next write; {_REPAIRS}"
