@@ -132,6 +132,9 @@ def _files(store: Store) -> list[Finding]:
     rest = f", and {len(found) - 1} more like it" if len(found) > 1 else ""
     if store.repo.mem_dir == memfile.NOWHERE:
         return [Finding(WARN, f"'{path}' {why}: answers come without a cache", "move it away")]
+    if why == memfile.CLOSED:
+        return [Finding(OFF, f"'{path}' {why}: answers come without a cache",
+                        "nothing is lost; a clone of your own has a cache of its own")]
     if store.repo.git.text("config", "--type=bool", "core.fileMode", ok=(0, 1)) == "false":
         return []  # a file system without modes
     return [Finding(WARN, f"'{path}' {why}{rest}", f"the next worker mends it; {_REPAIRS}", close)]

@@ -28,6 +28,7 @@ _SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLO
 _KIND, _FILE, _DIRECTORY, _LINK = 0o170000, 0o100000, 0o040000, 0o120000  # `stat` is an import
 _OTHERS = 0o077
 _MODE = "has mode"
+CLOSED = "is another user's and closed to you"  # in a repository that a group shares
 
 
 def directory(common_dir: str) -> str:
@@ -141,6 +142,8 @@ def odd(common_dir: str) -> Iterator[tuple[str, str]]:
     path = os.path.join(common_dir, "mem")
     if why := wrong(path, _DIRECTORY):
         yield path, why
+    elif os.path.isdir(path) and not os.access(path, os.R_OK | os.X_OK):
+        yield path, CLOSED
     elif os.path.isdir(path):
         yield from _odd(path)
 
@@ -166,6 +169,8 @@ def mend(common_dir: str) -> None:
         return  # not ours to remove: a person put it there
     for path, why in list(odd(common_dir)):
         try:
+            if why == CLOSED:
+                continue
             if why.startswith(_MODE):
                 os.chmod(path, os.lstat(path).st_mode & 0o700)
             else:
