@@ -7,11 +7,11 @@ import random
 
 import pytest
 
-from gitmem.core import credit, record
+from gitmem.core import credit, record, short
 from gitmem.core.credit import Evidence
 from gitmem.feedback import usage
 
-A, B, C = (f"{n:032x}" for n in (10, 11, 12))
+A, B, C = (n * 32 for n in "abc")
 S = [f"0f8fad5b-d9cb-469f-a165-7086772895{i:02x}" for i in range(30)]
 
 
@@ -23,7 +23,7 @@ def counted(*records: dict[str, object], id: str = A, versions: tuple[str, ...] 
     merged: dict[tuple[str, str], int] = {}
     for data in records:
         for found, session, how, number in credit.rows(data):
-            if found == id:
+            if found in (id, short.of(id)):
                 old = merged.get((session, how), number)
                 merged[session, how] = min(old, number) if how == credit.TOUCHED else max(old, number)
     return credit.count([(s, h, n) for (s, h), n in merged.items()], versions)

@@ -12,7 +12,7 @@ from conftest import Lab
 from hook_world import Hooks, make
 
 from gitmem.agents import receipts, session
-from gitmem.core import credit, record
+from gitmem.core import credit, record, short
 from gitmem.engine import check, learned
 from gitmem.engine.cache import Cache
 from gitmem.feedback import heed
@@ -59,7 +59,7 @@ class Place:
 
     def records(self) -> list[dict[str, Any]]:
         found = [json.loads(line) for line in self.lab.lines(self.repo, "mem/private")]
-        return [r for r in found if r["op"] == "feedback"]
+        return [r for r in found if r["op"] == "receipt"]
 
     def table(self) -> list[tuple[Any, ...]]:
         return table(self.store())
@@ -86,7 +86,7 @@ def hooks(lab: Lab) -> Hooks:
     return make(lab)
 
 
-def test_a_session_leaves_one_record_with_ids_and_counts_in_the_commit_of_its_receipt(place: Place) -> None:
+def test_a_session_leaves_one_record_with_short_names_and_counts(place: Place) -> None:
     a, b, c = place.ids
     place.shown(UUID, [a, b], "start")
     place.shown(UUID, [c])
@@ -98,8 +98,9 @@ def test_a_session_leaves_one_record_with_ids_and_counts_in_the_commit_of_its_re
     assert (before, place.tend()) == ("", 1)
     assert place.lab.git(place.repo, "rev-list", "--count", "refs/notes/mem/private").strip() == "1"
     (found,) = place.records()
-    assert found | {"id": "", "n": "", "at": ""} == {"v": 1, "op": "feedback", "id": "", "n": "", "at": "", "session": UUID, "shown": {"start": [a, b], "prompt": [c]},
-                                                    "cited": {a: 1, c: 2}, "touched": {a: 2, b: 2}, "answers": 2}
+    said = {"shown": {"start": short.pack([a, b]), "prompt": short.pack([c])}, "answers": 2, "files": 2,
+            "use": {short.pack([a]): [1, 1, 2], short.pack([b]): [0, 1, 2], short.pack([c]): [2]}}
+    assert {name: found[name] for name in said} == said and "open" not in found
     assert "secret" not in "".join(place.lab.lines(place.repo, "mem/private"))
 
 
@@ -267,7 +268,7 @@ def test_a_purged_memory_leaves_neither_table_and_a_forgotten_one_comes_back_as_
     place.lab.mem(place.repo, "purge", a, "--force")
     assert [row[0] for row in place.table()] == [b]
     store = place.store()
-    assert store.with_cache(lambda cache: cache.db.execute("SELECT count(*) FROM heed WHERE id = ?", (a,)).fetchone())[0] == (0,)
+    assert store.with_cache(lambda cache: cache.db.execute("SELECT count(*) FROM heed WHERE id = ?", (short.of(a),)).fetchone())[0] == (0,)
     store.close()
     shutil.rmtree(place.mem)
     assert [row[0] for row in place.table()] == [b]

@@ -9,6 +9,8 @@ import pytest
 from conftest import Lab
 from test_feedback import UUID, Place
 
+from gitmem.core import credit, short
+
 
 @pytest.fixture
 def place(lab: Lab) -> Place:
@@ -40,7 +42,8 @@ class Moved:
         self.place.session(UUID, [self.id, self.place.ids[2]], touched=touched)
         self.place.tend()
         (found,) = self.place.records()
-        return {"used": self.id in found.get("touched", {}), "told": self.id in found["shown"]["prompt"]}
+        said = [how for name, _, how, _ in credit.rows(found) if name == short.of(self.id)]
+        return {"used": "touched" in said, "told": "prompt" in said}
 
 
 @pytest.mark.parametrize("kept", [True, False])

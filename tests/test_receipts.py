@@ -13,7 +13,7 @@ from conftest import Lab
 
 from gitmem import worker
 from gitmem.agents import receipts, session
-from gitmem.core import fold, record, redact
+from gitmem.core import fold, record, redact, short
 from gitmem.hooks import spool
 from gitmem.store import Store, open_store
 
@@ -70,10 +70,12 @@ def test_a_session_that_ended_gets_one_private_record_with_ids_tips_head_and_cou
     assert place.tend() == 1
     (found,) = place.records()
     assert record.object_id(found["head"]) == place.head
-    assert found | {"id": "", "n": "", "at": "", "started": "", "ended": ""} == {
-        "v": 1, "op": "receipt", "id": "", "n": "", "at": "", "started": "", "ended": "", "session": UUID, "agent": "claude", "source": "startup",
-        "end": "prompt_input_exit", "head": place.head, "tips": {"refs/notes/mem/team": place.tip}, "shown": {"prompt": [b], "start": [a]},
-        "files": 3, "used": {a: 2}}
+    assert found | {"id": "", "at": "", "started": ""} == {
+        "v": 1, "op": "receipt", "id": "", "at": "", "started": "", "session": UUID, "agent": "claude", "source": "startup",
+        "end": "prompt_input_exit", "head": place.head, "tips": {"refs/notes/mem/team": place.tip},
+        "shown": {"prompt": short.pack([b]), "start": short.pack([a])}, "files": 3, "use": {short.pack([a]): [0, 2, 1]}}
+    (said,) = place.listed()
+    assert (said["shown"], said["used"]) == ({"prompt": [b], "start": [a]}, {a: 2})
     assert place.lab.git(place.repo, "log", "--notes=mem/private", "-1").count("receipt") == 0
 
 
@@ -144,7 +146,7 @@ def test_a_session_without_an_end_gets_its_receipt_after_a_day_and_another_one_w
     place.shown("s1", [b])
     session.note(place.mem, "s1", "end", ["other"])
     assert place.tend() == 1
-    assert sorted(r["shown"]["prompt"] for r in place.records()) == sorted([[a], [b]])
+    assert sorted(r["shown"]["prompt"] for r in place.listed()) == sorted([[a], [b]])
 
 
 def test_a_worker_killed_before_it_marked_the_file_makes_no_second_receipt(place: Place) -> None:
@@ -226,7 +228,7 @@ def test_after_a_purge_the_receipt_may_keep_the_id_and_the_session_file_does_not
     assert session.shown(place.mem, "s1") == {b}
     session.note(place.mem, "s1", "end", ["other"])
     assert place.tend() == 1
-    assert sorted(r["shown"]["prompt"] for r in place.records()) == sorted([[a], [b]])
+    assert sorted(r["shown"]["prompt"] for r in place.listed()) == sorted([[short.of(a)], [b]])
     assert "(no longer here)" in place.lab.mem(place.repo, "receipts", "--session", "s1")
 
 
@@ -261,7 +263,8 @@ def test_hooks_of_a_session_leave_what_its_receipt_tells(place: Place) -> None:
         time.sleep(0.1)
     (found,) = place.records()
     assert (found["session"], found["agent"], found["source"], found["end"]) == (UUID, "claude", "startup", "logout")
-    assert sorted(found["shown"]["start"]) == sorted(place.ids) and found["used"] == {place.ids[1]: 1}
+    assert sorted(short.unpack(found["shown"]["start"])) == sorted(map(short.of, place.ids))
+    assert place.listed()[0]["used"] == {place.ids[1]: 1}
     assert (found["head"], found["tips"]) == (place.head, {"refs/notes/mem/team": place.tip})
 
 

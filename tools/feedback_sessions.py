@@ -8,7 +8,7 @@ from collections import defaultdict
 from feedback_worlds import Hits, World
 
 from gitmem.agents import inject
-from gitmem.core import credit, rank
+from gitmem.core import credit, rank, short
 
 SESSIONS, PROMPTS = 20, 8  # 115 real sessions (capture_turns) have 8.5 prompts of a user on average
 
@@ -23,13 +23,13 @@ class Learnt:
         self.helped: set[int] = set()  # memories that were used where they were relevant
 
     def take(self, number: int, shown: set[int], cited: set[int], touched: dict[int, int]) -> None:
-        ids = {row: f"{row:032x}" for row in shown}
+        ids = {row: f"{row:012x}" + 20 * "0" for row in shown}
         record = {"op": "feedback", "id": "", "session": f"{number:032x}", "shown": {"prompt": [ids[row] for row in sorted(shown)]},
                   "cited": {ids[row]: 1 for row in cited}, "touched": {ids[row]: n for row, n in touched.items()}}
         for id, name, how, n in credit.rows(record):
             self.rows[id][name, how] = n
         for row in shown:
-            found = self.rows[ids[row]]
+            found = self.rows[short.of(ids[row])]
             self.counted[row] = credit.count([(s, h, n) for (s, h), n in found.items()])
             used = {s for s, h in found if h in (credit.CITED, credit.TOUCHED)}
             self.told[row] = {s: s in used for s, h in found if h in credit.MEANT}

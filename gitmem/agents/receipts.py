@@ -3,14 +3,16 @@
 Hooks only append to the session's file (`session`); the worker makes one
 record of op `receipt` for each part of a session that ended, or was idle for
 a day (Codex tells no end, and a client may crash), all in one commit of the
-private notes; beside each goes one of op `feedback` (`heed`). `docs/format.md`
-has the fields: ids, object ids, times and counts, no text of a memory, a prompt
-or a path. A receipt is no memory.
+private notes. It also says which of them were used (`usage`, `heed`); `credit`
+says what follows. `docs/format.md` has the fields: short names of memories
+(`core/short`), object ids, times and counts, no text of a memory, a prompt or
+a path. A receipt is no memory.
 
 Promise: nothing is written twice. A part is named by its session and its
 first line, so a worker that was killed before it marked the file names it
 again as it did, and of records with one name the fullest counts. A session
-that is resumed after its end gets another receipt, for what came then.
+that is resumed after its end gets another receipt, for what was new then, and
+none where nothing was.
 
 What cannot be known: a session that was forked, or resumed under a new id,
 has its predecessor's memories before it; its receipts name only what it was
@@ -21,11 +23,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from typing import Any
 
-from ..core import record
+from ..core import credit, record, short
 from ..core.digest import sha256
 from ..core.errors import MemError
+from ..engine import learned
 from ..engine.cache import Cache
 from ..engine.document import PRIVATE
 from ..feedback import heed, usage
@@ -44,19 +48,18 @@ def tend(store: Store, now: float | None = None) -> int:
     """Writes the receipts of all sessions that ended or are idle, then removes old session files; returns how many receipts."""
     now = time.time() if now is None else now
     made: dict[str, dict[str, Any]] = {}
-    told: dict[str, dict[str, Any]] = {}
     covered: list[tuple[str, Entry]] = []
     for path, parts in due(store.repo.mem_dir, now):
-        for receipt, said in _drafts(store, path, parts):
-            made.update({receipt["id"]: receipt} if receipt else {})
-            told.update({said["id"]: said} if said else {})
+        made.update({receipt["id"]: receipt for receipt in _drafts(store, path, parts) if receipt})
         covered.append((path, parts[-1][-1]))
-    if made or told:
-        known = store.with_cache(lambda cache: {line for id in (*made, *told) for line in _lines(cache, id)})[0]
+    if made:
+        known = store.with_cache(lambda cache: {line for id in made for line in _lines(cache, id)})
+        written = known[0]
         # Not signed: they are this clone's own, and a worker can ask nobody for a passphrase.
-        lines = [line for line in map(record.dump, (*made.values(), *told.values())) if line not in known]
+        lines = [line for line in map(record.dump, made.values()) if line not in written]
         if lines:
-            store.append("private", [("", line) for line in lines], f"git mem: {len(made)} receipt{'s' * (len(made) != 1)}" if made else "git mem: feedback")
+            message = f"git mem: {len(made)} receipt{'s' * (len(made) != 1)}"
+            store.append("private", [("", line) for line in lines], message)
     for path, entry in covered:
         session.mark(path, entry)
     session.evict(store.repo.mem_dir, now)
@@ -87,8 +90,8 @@ def _parts(entries: list[Entry]) -> list[list[Entry]]:
     return [part for part in parts if part]
 
 
-def _drafts(store: Store, path: str, parts: list[list[Entry]]) -> list[tuple[dict[str, Any] | None, dict[str, Any] | None]]:
-    """(receipt, feedback) of each part of a session's file; of the lines before them it takes what was shown and the session's id."""
+def _drafts(store: Store, path: str, parts: list[list[Entry]]) -> list[dict[str, Any] | None]:
+    """The receipt of each part of a session's file."""
     entries = session.entries(path)
     first = next((i for i, entry in enumerate(entries) if parts and entry[3] == parts[0][0][3]), 0)
     name = next((values[0] for kind, _, values, _ in entries if kind == "id" and values), "")
@@ -106,51 +109,77 @@ def _ids(part: list[Entry]) -> set[str]:
     return {v for kind, _, values, _ in part if kind == "shown" for v in values if _is_id(v)}
 
 
-def _draft(store: Store, name: str, before: list[Entry], part: list[Entry]) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """The two records of one part, each None where it would say nothing. `before`: the session's lines before it."""
-    routes: dict[str, dict[str, None]] = {}
+def _routes(entries: list[Entry]) -> dict[str, dict[str, None]]:
+    """{route: ids that were told by it}"""
+    out: dict[str, dict[str, None]] = {}
+    for kind, _, values, _ in entries:
+        if kind == "shown":
+            said = next((v[len("route=") :] for v in values if v.startswith("route=")), "")
+            route = said if said in session.ROUTES else "prompt"
+            out.setdefault(route, {}).update(dict.fromkeys(v for v in values if _is_id(v)))
+    return out
+
+
+def _draft(
+    store: Store, name: str, before: list[Entry], part: list[Entry]
+) -> dict[str, Any] | None:
+    """The receipt of one part, None where it would say nothing new.
+
+    `before`: the session's lines before it.
+    """
     about: dict[str, str] = {}
     touched: dict[str, None] = {}
-    cited: list[list[str]] = []
+    cited: list[set[str]] = []
     said: dict[str, str] = {}
+    known = _ids(before) | _ids(part)
     for kind, _, values, _ in part:
         if kind == "shown":
-            here = dict(v.split("=", 1) for v in values if "=" in v)
-            for word, value in here.items():
+            for word, value in dict(v.split("=", 1) for v in values if "=" in v).items():
                 about.setdefault(word, value)
-            ids = [v for v in values if _is_id(v)]
-            route = here.get("route", "")
-            routes.setdefault(route if route in session.ROUTES else "prompt", {}).update(dict.fromkeys(ids))
         elif kind == "touched":
             touched.update(dict.fromkeys(values))
         elif kind == "cited":
-            cited.append([v for v in values if _is_id(v)])
+            cited.append(known.intersection(values))
         elif kind == "start":
             said.setdefault(kind, values[0] if values else "")
         elif kind == "end":
             said[kind] = values[0] if values else ""
-    shown = {route: list(ids) for route, ids in sorted(routes.items()) if ids}
-    known = _ids(before) | _ids(part)
+    earlier = _routes(before)
+    # A prompt or a file weighs more than what everybody is told (`credit.NEGLECT`).
+    old = {route: earlier.get(route, {}).keys() for route in credit.MEANT}
+    ever = _ids(before)
+    new = {
+        route: [id for id in ids if id not in old.get(route, ever)]
+        for route, ids in sorted(_routes(part).items())
+    }
     heads = {v for kind, _, values, _ in (*before, *part) if kind == "shown" for v in values if v.startswith("head=")}
     named, open_ = heed.naming(store, touched, known, {v[len("head=") :] for v in heads})
     told = usage.stretches([*before, *part])
     used = usage.changed_after(told, named, len(before)) if named else {}
     unsure = usage.changed_after(told, open_, len(before)).keys() - used.keys() if open_ else set()
-    # Of what may have been used and may not, nothing is said: neither use nor neglect.
-    heeded = {route: left for route, ids in shown.items() if (left := [id for id in ids if id not in unsure])}
-    feedback = heed.draft(name, part[0][3], _when(part[-1][1]), heeded, [[id for id in ids if id in known] for ids in cited], used)
-    if not shown and not used:
-        return None, feedback
-    id = sha256(b"git mem receipt\n" + name.encode() + b"\n" + part[0][3]).hexdigest()
-    head = record.object_id(about.get("head"))
+    answers = Counter(id for ids in cited for id in ids)
+    shares = usage.shares(used)
+    use = {
+        id: [answers[id], *([len(used[id]), shares[id]] if id in used else [])]
+        for id in sorted({*answers, *used})
+    }
     fields = {
         "session": name,
         "agent": _word(about.get("agent", "")), "source": _word(said.get("start", "")), "end": _word(said.get("end", "idle")),
-        "started": _when(part[0][1]), "ended": _when(part[-1][1]), "head": head,
+        "started": _when(part[0][1]), "head": record.object_id(about.get("head")),
         "tips": {ref: tip for ref, tip in sorted(about.items()) if ref.startswith("refs/notes/") and record.object_id(tip)},
-        "shown": shown, "files": len(touched), "used": {id: len(paths) for id, paths in sorted(used.items())},
+        "shown": {route: short.pack(ids) for route, ids in new.items() if ids},
+        # Of what may have been used and may not: neither use nor neglect.
+        "open": short.pack(sorted({id for ids in new.values() for id in ids if id in unsure})),
+        "files": len(touched),
+        "use": {short.pack([id]): counts for id, counts in use.items()},
+        "answers": sum(1 for ids in cited if ids),
     }
-    return {"v": record.FORMAT, "op": "receipt", "id": id[:32], "n": id[32:48], "at": fields["ended"], **{k: v for k, v in fields.items() if v}}, feedback
+    if not fields["shown"] and not use:
+        return None
+    id = sha256(b"git mem receipt\n" + name.encode() + b"\n" + part[0][3]).hexdigest()
+    head = {"v": record.FORMAT, "op": "receipt", "id": id[:32], "at": _when(part[-1][1])}
+    return {**head, **{k: v for k, v in fields.items() if v}}
 
 
 def _is_id(value: str) -> bool:
@@ -170,7 +199,8 @@ def _when(at: float) -> str:
 
 
 def _lines(cache: Cache, id: str) -> list[bytes]:
-    return [raw for (raw,) in cache.db.execute("SELECT raw FROM line WHERE memory = CAST(? AS BLOB) AND op IN ('receipt', 'feedback')", (id,))]
+    sql = "SELECT raw FROM line WHERE memory = CAST(? AS BLOB) AND op = 'receipt'"
+    return [raw for (raw,) in cache.db.execute(sql, (id,))]
 
 
 def stored(cache: Cache) -> list[dict[str, Any]]:
@@ -180,11 +210,21 @@ def stored(cache: Cache) -> list[dict[str, Any]]:
         parsed = record.parse(raw)
         if parsed is None:
             continue
-        order = (_text(parsed.data, "ended"), len(raw), parsed.version)
+        order = (_ended(parsed.data), len(raw), parsed.version)
         if parsed.id not in found or found[parsed.id][0] < order:
             found[parsed.id] = order, parsed.data
     out = [_public(data, "stored") for _, data in found.values()]
+    _name(cache, out)
     return sorted(out, key=_newest, reverse=True)
+
+
+def _name(cache: Cache, receipts: list[dict[str, Any]]) -> None:
+    """Puts ids for the short names that stand for one memory here."""
+    names = {id for r in receipts for ids in (*r["shown"].values(), r["used"]) for id in ids}
+    full = learned.full(cache, [name for name in names if len(name) == short.DIGITS])
+    for r in receipts:
+        r["shown"] = {route: [full.get(id, id) for id in ids] for route, ids in r["shown"].items()}
+        r["used"] = {full.get(id, id): n for id, n in r["used"].items()}
 
 
 def _newest(receipt: dict[str, Any]) -> tuple[str, str, str]:
@@ -200,11 +240,17 @@ def listed(store: Store, wanted: str = "", limit: int | None = None) -> list[dic
     found: dict[str, dict[str, Any]] = {}
     for path, last in session.files(store.repo.mem_dir):
         parts = [] if session.settled(path) else _parts(session.pending(path))
-        for part, (data, _) in zip(parts, _drafts(store, path, parts), strict=True):
+        for part, data in zip(parts, _drafts(store, path, parts), strict=True):
             if data:
                 over = part[-1][0] == "end" or now - last > IDLE
-                found[data["id"]] = _public(data if over else {**data, "ended": None, "end": None}, "waiting" if over else "open")
-    for receipt in store.with_cache(stored)[0]:
+                here = _public(data, "waiting" if over else "open")
+                found[data["id"]] = here if over else {**here, "ended": None, "end": None}
+
+    def read(cache: Cache) -> list[dict[str, Any]]:
+        _name(cache, list(found.values()))
+        return stored(cache)
+
+    for receipt in store.with_cache(read)[0]:
         if found.get(receipt["id"], receipt)["ended"] == receipt["ended"]:
             found[receipt["id"]] = receipt
     everything = sorted(found.values(), key=_newest, reverse=True)
@@ -220,14 +266,29 @@ def _public(data: dict[str, Any], state: str) -> dict[str, Any]:
     shown = data.get("shown")
     tips, used = data.get("tips"), data.get("used")
     files = data.get("files")
+    if isinstance(used, dict):  # of a receipt with whole ids
+        use = {str(k): v for k, v in used.items() if type(v) is int}
+    else:
+        use = {id: n for id, (_, n, _) in credit.uses(data).items() if n > 0}
     return {
         "id": _text(data, "id"), "state": state, "session": _text(data, "session"), "agent": _text(data, "agent"), "source": _text(data, "source"),
-        "started": _text(data, "started"), "ended": _text(data, "ended") or None, "end": _text(data, "end") or None, "head": _text(data, "head") or None,
+        "started": _text(data, "started"), "ended": _ended(data) or None, "end": _text(data, "end") or None, "head": _text(data, "head") or None,
         "tips": {str(k): v for k, v in tips.items() if isinstance(v, str)} if isinstance(tips, dict) else {},
-        "shown": {str(k): [i for i in v if isinstance(i, str)] for k, v in shown.items() if isinstance(v, list)} if isinstance(shown, dict) else {},
+        "shown": {str(k): _told(v) for k, v in shown.items() if isinstance(v, (list, str))} if isinstance(shown, dict) else {},
         "files": files if type(files) is int else 0,
-        "used": {str(k): v for k, v in used.items() if type(v) is int} if isinstance(used, dict) else {},
+        "used": use,
     }
+
+
+def _told(value: list[Any] | str) -> list[str]:
+    """Whole ids of a list, short names of a text."""
+    if isinstance(value, str):
+        return short.unpack(value)
+    return [i for i in value if isinstance(i, str)]
+
+
+def _ended(data: dict[str, Any]) -> str:
+    return _text(data, "ended") or _text(data, "at")
 
 
 def _text(data: dict[str, Any], name: str) -> str:

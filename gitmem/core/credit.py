@@ -23,14 +23,16 @@ as it was told the other things that are found now, and not otherwise.
 
 from __future__ import annotations
 
+from . import short
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    Row = tuple[str, str, str, int]  # id of a memory, session, how, number
+    Row = tuple[str, str, str, int]  # name of a memory, session, how, number
 
-OPS = ("feedback", "verdict")  # of the records that say something about use
+OPS = ("receipt", "feedback", "verdict")  # of the records that say something about use
 SHOWN = ("start", "prompt", "subagent", "compact", "tool")  # how a memory was told: the routes of `session`
 CITED, TOUCHED, ACCEPTED, REJECTED, AGAINST = "cited", "touched", "accepted", "rejected", "against"
 
@@ -158,9 +160,14 @@ def count(rows: Iterable[tuple[str, str, int]], versions: Iterable[str] = ()) ->
 
 
 def rows(data: Mapping[str, Any]) -> list[Row]:
-    """What one record says of use; empty for any other record. Shapes that no git mem writes are left out."""
+    """What one record says of use; empty for any other record. Shapes that no git mem writes are left out.
+
+    What a session did goes by the memory's short name (`short`), what a person said by its id.
+    """
     if data.get("op") == "verdict":
         return _verdict(data)
+    if data.get("op") == "receipt":
+        return _receipt(data)
     if data.get("op") != "feedback":
         return []
     session = data.get("session")
@@ -169,16 +176,44 @@ def rows(data: Mapping[str, Any]) -> list[Row]:
         shown = data.get("shown")
         for route, ids in shown.items() if isinstance(shown, dict) else ():
             if route in SHOWN and isinstance(ids, list):
-                out += [(id, str(session), route, 1) for id in ids if is_id(id)]
+                out += [(short.of(id), str(session), route, 1) for id in ids if is_id(id)]
         for how in (CITED, TOUCHED):
             found = data.get(how)
             for id, number in found.items() if isinstance(found, dict) else ():
                 if is_id(id) and type(number) is int and number > 0:
-                    out.append((id, str(session), how, min(number, _MOST)))
+                    out.append((short.of(id), str(session), how, min(number, _MOST)))
     found = data.get("contradicted")
     for id, versions in found.items() if isinstance(found, dict) else ():
         if is_id(id) and isinstance(versions, list):
             out += [(id, version, AGAINST, 1) for version in versions or [""] if version == "" or is_id(version)]
+    return out
+
+
+def _receipt(data: Mapping[str, Any]) -> list[Row]:
+    """What a session was told and used; nothing of a receipt with whole ids, which has a `feedback`."""
+    session, shown = data.get("session"), data.get("shown")
+    open_ = set(short.unpack(data.get("open")))
+    out: list[Row] = []
+    if _is_name(session):
+        for route, text in shown.items() if isinstance(shown, dict) else ():
+            if route in SHOWN:
+                told = dict.fromkeys(short.unpack(text))
+                out += [(id, str(session), route, 1) for id in told if id not in open_]
+        for id, (named, _, share) in uses(data).items():
+            counts = ((CITED, named), (TOUCHED, share))
+            out += [(id, str(session), how, min(n, _MOST)) for how, n in counts if n > 0]
+    return out
+
+
+def uses(data: Mapping[str, Any]) -> dict[str, tuple[int, int, int]]:
+    """{short name: (answers that named it, its files changed, memories that share that)}."""
+    found = data.get("use")
+    out: dict[str, tuple[int, int, int]] = {}
+    for text, said in found.items() if isinstance(found, dict) else ():
+        names = short.unpack(text)
+        if len(names) == 1 and isinstance(said, list) and all(type(n) is int for n in said):
+            named, files, share = [*said, 0, 0, 0][:3]
+            out[names[0]] = (named, files, share)
     return out
 
 

@@ -4,14 +4,16 @@ Promise: `heed` is what the private feedback and verdict records say, each
 thing once, and `credit` what `credit.count` makes of it for the memories that
 are here; so an update leaves what a rebuild would, in whatever order lines
 came. Only private records count: what a teammate's notes say of use moves
-nothing here. An id that was purged is in neither table.
+nothing here. An id that was purged is in neither table. What sessions did
+stands in `heed` under short names; one that two memories here share counts
+for neither.
 
 Standard library only: every prompt reads `lifts`.
 """
 
 from __future__ import annotations
 
-from ..core import credit, record
+from ..core import credit, record, short
 from .stored import LINES
 
 TYPE_CHECKING = False
@@ -31,7 +33,8 @@ _ADD = ("INSERT INTO heed(id, session, how, number) VALUES(?, ?, ?, ?) ON CONFLI
 
 def take(db: Connection, records: Iterable[Record], changed: Iterable[str], purged: set[str]) -> None:
     """Takes records in whose lines are private, and counts anew for the memories they name and for those that `changed`. `purged`: ids that may not be here."""
-    rows = [row for r in records if r.op in credit.OPS for row in credit.rows(r.data) if row[0] not in purged]
+    gone = _named(purged)
+    rows = [row for r in records if r.op in credit.OPS for row in credit.rows(r.data) if row[0] not in gone]
     db.executemany(_ADD, rows)
     if rows or db.execute("SELECT 1 FROM heed LIMIT 1").fetchone():
         _count(db, {*changed, *(row[0] for row in rows)})
@@ -52,17 +55,48 @@ def stored(db: Connection) -> list[Record]:
     return out
 
 
-def _count(db: Connection, ids: set[str]) -> None:
-    ordered = sorted(ids)
+def _named(ids: Iterable[str]) -> set[str]:
+    """Ids and their short names."""
+    return {name for id in ids for name in (id, short.of(id))}
+
+
+def _count(db: Connection, names: set[str]) -> None:
+    """`names`: ids and short names of memories."""
+    groups: dict[str, set[str]] = {}
+    for name in names:
+        groups.setdefault(short.of(name), set()).add(name)
+    ordered = sorted(groups)
     for at in range(0, len(ordered), _PART):
-        part = ordered[at : at + _PART]
+        part = sorted(_named(name for first in ordered[at : at + _PART] for name in groups[first]))
         marks = ",".join("?" * len(part))
         found: dict[str, list[tuple[str, str, int]]] = {}
-        for id, session, how, number in db.execute(f"SELECT id, session, how, number FROM heed WHERE id IN ({marks})", part):
-            found.setdefault(id, []).append((session, how, number))
+        spoken = db.execute(f"SELECT DISTINCT id FROM heed WHERE id IN ({marks})", part).fetchall()
         db.execute(f"DELETE FROM credit WHERE id IN ({marks})", part)
+        for first in sorted({short.of(id) for (id,) in spoken}):
+            db.execute("DELETE FROM credit WHERE id >= ? AND id < ?", (first, first + "g"))
+            found.update(_said(db, first))
         if found:
             db.executemany("INSERT INTO credit(id, value, used, ignored, against, vain) VALUES(?, ?, ?, ?, ?, ?)", made(found, _versions(db, list(found))))
+
+
+def _here(db: Connection, first: str) -> list[str]:
+    """Ids of the memories here that begin so."""
+    rows = db.execute("SELECT DISTINCT id FROM memory WHERE id >= ? AND id < ?", (first, first + "g"))
+    return [id for (id,) in rows]
+
+
+def _said(db: Connection, first: str) -> dict[str, list[tuple[str, str, int]]]:
+    """{id of a memory here with this short name: its rows of `heed`}."""
+    ids = _here(db, first)
+    sql = "SELECT session, how, number FROM heed WHERE id IN (?, ?)"
+    out = {id: db.execute(sql, (id, first if len(ids) == 1 else id)).fetchall() for id in ids}
+    return {id: rows for id, rows in out.items() if rows and credit.is_id(id)}
+
+
+def full(cache: Cache, names: Iterable[str]) -> dict[str, str]:
+    """{short name: id} of those that stand for one memory here."""
+    found = {name: _here(cache.db, name) for name in names}
+    return {name: ids[0] for name, ids in found.items() if len(ids) == 1 and credit.is_id(ids[0])}
 
 
 def _versions(db: Connection, ids: Sequence[str]) -> dict[str, list[str]]:
@@ -87,16 +121,17 @@ def made(found: dict[str, list[tuple[str, str, int]]], versions: dict[str, list[
 def wrong(cache: Cache, purged: set[str]) -> str:
     """What is wrong with the two tables, "" for nothing: for the full check."""
     wanted: dict[tuple[str, str, str], int] = {}
+    gone = _named(purged)
     for r in stored(cache.db):
         for id, session, how, number in credit.rows(r.data):
-            if id not in purged:
+            if id not in gone:
                 old = wanted.get((id, session, how), number)
                 wanted[id, session, how] = min(old, number) if how == credit.TOUCHED else max(old, number)
     if wanted != {(id, session, how): number for id, session, how, number in cache.db.execute("SELECT id, session, how, number FROM heed")}:
         return "what is known of use differs from the feedback records"
     found: dict[str, list[tuple[str, str, int]]] = {}
-    for (id, session, how), number in wanted.items():
-        found.setdefault(id, []).append((session, how, number))
+    for first in {short.of(id) for id, _, _ in wanted}:
+        found.update(_said(cache.db, first))
     versions: dict[str, list[str]] = {}
     ids = list(found)
     for at in range(0, len(ids), _PART):
@@ -121,15 +156,25 @@ def values(cache: Cache, rows: Iterable[int]) -> dict[int, float]:
 
 def lifts(cache: Cache, near: Mapping[int, float]) -> dict[int, float]:
     """{memory row: what its score as an answer is multiplied with}; rows of which nothing was counted are left out. `near`: what was found, with its score."""
-    sql = f"SELECT m.row, m.id, c.used, c.against FROM memory m JOIN credit c ON c.id = m.id WHERE m.row IN ({','.join(map(str, near))})"
-    counted = {row: (id, used, against) for row, id, used, against in cache.db.execute(sql)}
+    # The rows of a short name that another memory shares are nobody's.
+    alone = (
+        "NOT EXISTS (SELECT 1 FROM memory o WHERE o.id >= substr(m.id, 1, ?1)"
+        " AND o.id < substr(m.id, 1, ?1) || 'g' AND o.id <> m.id)"
+    )
+    sql = (
+        f"SELECT m.row, CASE WHEN {alone} THEN m.id ELSE '' END, c.used, c.against"
+        f" FROM memory m JOIN credit c ON c.id = m.id WHERE m.row IN ({','.join(map(str, near))})"
+    )
+    found = cache.db.execute(sql, (short.DIGITS,))
+    counted = {row: (id, used, against) for row, id, used, against in found}
     vain = credit.in_vain(near, {row: _told(cache, counted[row][0]) for row in near if row in counted})
     return {row: credit.lift(used, vain[row], against) for row, (_, used, against) in counted.items()}
 
 
 def _told(cache: Cache, id: str) -> dict[str, bool]:
     """{session that was told a memory for a prompt or a file: whether it used it}; of many sessions the first ones by name, which says nothing about them."""
-    rows = cache.db.execute("SELECT session, how FROM heed WHERE id = ? ORDER BY session LIMIT ?", (id, LOOKED_AT)).fetchall()
+    sql = "SELECT session, how FROM heed WHERE id = ? ORDER BY session LIMIT ?"
+    rows = cache.db.execute(sql, (short.of(id), LOOKED_AT)).fetchall()
     if len(rows) == LOOKED_AT:  # the last session may have more
         rows = [row for row in rows if row[0] != rows[-1][0]]
     used = {session for session, how in rows if how in (credit.CITED, credit.TOUCHED)}

@@ -78,7 +78,7 @@ CREATE INDEX edge_b ON edge(b);
 CREATE TABLE sketch(row INTEGER PRIMARY KEY, grams BLOB NOT NULL, session INTEGER NOT NULL);
 CREATE INDEX sketch_session ON sketch(session) WHERE session > 0;
 CREATE TABLE rank(row INTEGER PRIMARY KEY, value REAL NOT NULL, community INTEGER NOT NULL);
--- What private records say of use: what a session did with a memory (`credit.rows`); and what that adds up to (`learned`).
+-- What private records say of use: what a session did with a memory (`credit.rows`; id: its short name, but the id where a person said it); and what that adds up to (`learned`).
 CREATE TABLE heed(id TEXT NOT NULL, session TEXT NOT NULL, how TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY(id, session, how)) WITHOUT ROWID;
 CREATE TABLE credit(id TEXT PRIMARY KEY, value REAL NOT NULL, used REAL NOT NULL, ignored REAL NOT NULL, against INTEGER NOT NULL, vain INTEGER NOT NULL) WITHOUT ROWID;
 -- Whether the signature of line n holds, and whose it is.

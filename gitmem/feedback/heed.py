@@ -1,21 +1,14 @@
-"""Feedback: what became of the memories that were told, as private records of op `feedback`.
+"""Feedback: which of the memories that were told the changed files speak for, and contradictions.
 
-One for each part of a session, made by the worker beside its receipt, in the
-same commit (`receipts.tend`): no commit a prompt. It has the ids of what was
-told by which route, how many answers named each, and what the files changed
-afterwards speak for. `docs/format.md` has the fields: ids and counts, no text,
-no path. `credit` says what follows from them.
-
-Promise: a repeat adds nothing. A record is named as its receipt is, by its
-session and its first line, and a session counts once however many records
-speak of it.
+What a session used stands in its receipt (`agents/receipts`), what a person
+found to be wrong in a record of op `feedback`. `docs/format.md` has the
+fields: ids and counts, no text, no path. `credit` says what follows from them.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any
 
 from ..anchors import drift, marks
 from ..core import credit, record
@@ -25,26 +18,9 @@ from ..engine.cache import Cache
 from ..engine.document import ACTIVE
 from ..engine.filters import above
 from ..store import Store
-from . import usage
 
 _Places = tuple[str, list[tuple[str, str, str]]]  # (commit a memory is about, its paths as `stored.places` gives them)
 _PART = 500  # values in one SQL condition
-_MOST = 2_000  # memories named in one record: a note's line stays far below its bound
-
-
-def draft(session: str, first: bytes, at: str, shown: dict[str, list[str]], cited: Iterable[Iterable[str]], touched: dict[str, set[str]]) -> dict[str, Any] | None:
-    """The record of one part of a session, None where nothing was told or used. `cited`: the ids each answer named; `touched`: what `usage.changed_after` gives."""
-    answers = [set(ids) for ids in cited if ids]
-    named: dict[str, int] = {}
-    for ids in answers:
-        for id in ids:
-            named[id] = named.get(id, 0) + 1
-    if not shown and not named and not touched:
-        return None
-    digest = sha256(b"git mem feedback\n" + session.encode() + b"\n" + first).hexdigest()
-    fields = {"session": session, "shown": {route: ids[:_MOST] for route, ids in shown.items()}, "cited": dict(sorted(named.items())),
-              "touched": dict(sorted(usage.shares(touched).items())), "answers": len(answers)}
-    return {"v": record.FORMAT, "op": "feedback", "id": digest[:32], "n": digest[32:48], "at": at, **{k: v for k, v in fields.items() if v}}
 
 
 def naming(store: Store, paths: Iterable[str], told: set[str], heads: set[str]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core import credit
+from ..core import credit, short
 from ..engine import learned
 from ..engine.cache import Cache
 
@@ -33,7 +33,7 @@ class _Row:
 
 
 def counts(cache: Cache, receipted: int = 0) -> dict[str, Any]:
-    """The numbers. `receipted`: sessions that have a receipt; those without feedback were never looked at for use, and are in no other number here."""
+    """The numbers. `receipted`: sessions that have a receipt; those of which no record speaks of use were never looked at for use, and are in no other number here."""
     told: dict[tuple[str, str], set[str]] = {}
     used: dict[tuple[str, str], set[str]] = {}
     accepted = rejected = 0
@@ -48,7 +48,8 @@ def counts(cache: Cache, receipted: int = 0) -> dict[str, Any]:
         else:
             accepted += how == credit.ACCEPTED
             rejected += how == credit.REJECTED
-    types = dict(cache.db.execute("SELECT id, type FROM memory"))
+    named = "SELECT substr(id, 1, ?), max(type) FROM memory GROUP BY 1 HAVING min(id) = max(id)"
+    types = dict(cache.db.execute(named, (short.DIGITS,)))
     whole = _Row()
     by_type: dict[str, _Row] = {}
     by_route: dict[str, _Row] = {}
@@ -76,7 +77,7 @@ def _answers(cache: Cache) -> int:
     found: dict[str, int] = {}
     for r in learned.stored(cache.db):
         number = r.data.get("answers")
-        if r.op == "feedback" and type(number) is int and 0 < number < 1_000_000:
+        if r.op != "verdict" and type(number) is int and 0 < number < 1_000_000:
             found[r.id] = max(found.get(r.id, 0), number)
     return sum(found.values())
 
