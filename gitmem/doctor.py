@@ -120,8 +120,7 @@ def _derived(store: Store) -> list[Finding]:
 def _files(store: Store) -> list[Finding]:
     """What others may read or have planted in the directory of the cache."""
     common_dir = store.repo.common_dir
-    found = list(memfile.odd(common_dir))
-    if not found:
+    if not (found := list(memfile.odd(common_dir))):
         return []
 
     def close() -> str:
@@ -130,11 +129,9 @@ def _files(store: Store) -> list[Finding]:
 
     path, why = found[0]
     rest = f", and {len(found) - 1} more like it" if len(found) > 1 else ""
-    if store.repo.mem_dir == memfile.NOWHERE:
-        return [Finding(WARN, f"'{path}' {why}: answers come without a cache", "move it away")]
-    if why == memfile.CLOSED:
-        return [Finding(OFF, f"'{path}' {why}: answers come without a cache",
-                        "nothing is lost; a clone of your own has a cache of its own")]
+    if store.repo.mem_dir == memfile.NOWHERE or why == memfile.CLOSED:
+        hint = "work in a clone of your own" if why == memfile.CLOSED else "move it away"
+        return [Finding(WARN, f"'{path}' {why}: answers come without a cache", hint)]
     if store.repo.git.text("config", "--type=bool", "core.fileMode", ok=(0, 1)) == "false":
         return []  # a file system without modes
     return [Finding(WARN, f"'{path}' {why}{rest}", f"the next worker mends it; {_REPAIRS}", close)]
