@@ -51,10 +51,10 @@ umask 077
         done
         ;;
     pre-push)
-        grep -F @PRIVATE@ | while read -r from id to _; do # the shell alone reads byte by byte
+        grep -F -e @PRIVATE@ -e @BACKUP@ | while read -r from id to _; do # the shell alone reads byte by byte
             case $id in *[!0]*) ;; *) continue ;; esac # a deletion publishes nothing
             case " $from $to" in
-            *" "@PRIVATE@*)
+            *" "@PRIVATE@* | *" "@BACKUP@*)
                 printf 'warning: this push publishes private memories (%s)\n' "$to" >&3
                 break
                 ;;

@@ -217,7 +217,7 @@ def hub(lab: Lab, installed: pathlib.Path) -> pathlib.Path:
     return lab.root / "hub.git"
 
 
-@pytest.mark.parametrize("what", [["refs/notes/*"], ["--mirror"], ["refs/notes/mem/private"], ["refs/notes/mem/private:refs/heads/x"]])
+@pytest.mark.parametrize("what", [["refs/notes/*"], ["--mirror"], ["refs/notes/mem/private"], ["refs/notes/mem/private:refs/heads/x"], ["refs/git-mem/*:refs/git-mem/*"]])
 def test_a_push_of_private_memories_is_warned_about_and_not_stopped(lab: Lab, installed: pathlib.Path, hub: pathlib.Path, what: list[str]) -> None:
     done = lab.run(installed, "git", "push", "-q", "--mirror", "origin") if what == ["--mirror"] else lab.run(installed, "git", "push", "-q", "origin", *what)
     assert done.returncode == 0

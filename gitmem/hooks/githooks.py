@@ -257,7 +257,10 @@ def _script(store: Store, name: str, events: list[str]) -> bytes:
     python, package = _program(changes.read(os.path.join(_own(store.repo), "event.sh")))
     if not (os.access(python, os.X_OK) and os.path.realpath(package) == os.path.realpath(_package())):
         python, package = sys.executable, _package()  # else another name of the same installation: nothing changes
-    values = {"PYTHON": python, "PACKAGE": package, "REFS": f"refs/notes/{store.settings['ref']}/", "BACKUPS": config.BACKUPS, "PRIVATE": store.settings.private_ref, "EVENTS": " ".join(events)}
+    private = store.settings.private_ref
+    values = {"PYTHON": python, "PACKAGE": package, "REFS": f"refs/notes/{store.settings['ref']}/",
+              "BACKUPS": config.BACKUPS, "PRIVATE": private, "BACKUP": config.backup_of(private),
+              "EVENTS": " ".join(events)}
     text = re.sub(r"@([A-Z]+)@", lambda m: "'" + values[m[1]].replace("'", "'\\''") + "'", _source(name))
     return text.encode("utf-8", "surrogateescape")
 
