@@ -358,6 +358,25 @@ def newest_object(lab: Lab, repo: pathlib.Path, what: str) -> pathlib.Path:
     return repo / ".git/objects" / id[:2] / id[2:]
 
 
+@pytest.mark.parametrize("purged", [False, True])
+@pytest.mark.parametrize("names", [[TEAM], [TEAM, backup_of(TEAM)]])
+def test_an_older_packed_value_does_not_take_the_place_of_an_emptied_file(
+        lab: Lab, names: list[str], purged: bool) -> None:
+    """`packed-refs` keeps what the ref held when it was packed; a purge deletes that commit."""
+    repo = made(lab)
+    gone = lab.json(repo, "remember", "a word that goes")["id"]
+    lab.git(repo, "pack-refs", "--all")
+    if purged:
+        lab.mem(repo, "purge", "--force", gone)
+    lab.mem(repo, "remember", "the newest")
+    tip = lab.git(repo, "rev-parse", TEAM)
+    for name in names:
+        (repo / ".git" / name).write_bytes(b"")
+    assert "the newest" in lab.mem(repo, "list")
+    assert lab.git(repo, "rev-parse", TEAM) == tip
+    lab.git(repo, "gc", "-q")
+
+
 @pytest.mark.parametrize("what", ["", "^{tree}"])
 @pytest.mark.parametrize("cache", ["with the cache", "without it"])
 def test_a_power_cut_that_took_the_newest_objects_leaves_what_was_before_and_says_so(lab: Lab, what: str, cache: str) -> None:

@@ -135,10 +135,13 @@ def move(git: Git, ref: str, new: str, old: str, why: str) -> tuple[int, bytes, 
 
 def put_back(git: Git, ref: str, commit: str, backup: str, why: str) -> bool:
     """Gives a ref that is missing, or a file without an id, to a commit, unless somebody else was faster. `backup`: what its backup held before the commit was chosen, "" for none."""
-    for name in (ref, config.backup_of(ref)):
-        drop_broken(git.common_dir, name)
-    same = f"verify {config.backup_of(ref)} {backup if backup.strip('0') else '0' * len(commit)}\n"
-    return _update(git, ref, f"{same}create {ref} {commit}\n", commit, why)[0] == 0
+    spare, before = config.backup_of(ref), backup if backup.strip("0") else "0" * len(commit)
+    dropped = [name for name in (ref, spare) if drop_broken(git.common_dir, name)]
+    # `packed-refs` may have an older value, which stands again where the file is gone.
+    packed = {name: git.text("rev-parse", "-q", "--verify", name, ok=(0, 1, 128)) for name in dropped}
+    kept = f"update {spare} {commit} {packed[spare]}\n" if packed.get(spare) else f"verify {spare} {before}\n"
+    moved = f"update {ref} {commit} {packed[ref]}\n" if packed.get(ref) else f"create {ref} {commit}\n"
+    return _update(git, ref, kept + moved, commit, why)[0] == 0
 
 
 def take_back(git: Git, ref: str, to: str, held: str, backup: str) -> bool:
