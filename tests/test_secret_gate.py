@@ -205,15 +205,16 @@ HELD = "the vault is at the " + "old mill"
 
 @pytest.mark.parametrize(("text", "left"), [
     (f"keep this <private>{HELD}</private> and this", "keep this and this"),
-    (f"keep this <private>{HELD}", "keep this"),
-    (f"{HELD}</private> keep this", "keep this"),
     (f"keep <PRIVATE>{HELD}</Private>", "keep"),
     (f"keep < private >{HELD}</ private >", "keep"),
     (f"keep &lt;private&gt;{HELD}&lt;/private&gt; it", "keep it"),
-    (f"keep \\u003cprivate\\u003e{HELD}", "keep"),
+    (f"keep \\u003cprivate\\u003e{HELD}\\u003c/private\\u003e", "keep"),
     (f"keep ＜private＞{HELD}＜/private＞", "keep"),
     (f"a <private>x <private>{HELD}</private> {HELD}</private> b", "a b"),
-    (f"a <private reason='x'>{HELD}</private> b", "a b"),
+    ("the empty <private/> holds nothing", "the empty holds nothing"),
+    ("use ssh -i <private key file> host, never password auth", "use ssh -i <private key file> host, never password auth"),
+    ("the macro <private.h> must come last", "the macro <private.h> must come last"),
+    ("<private-network> and <Private Bytes> and </private/etc> stay", "<private-network> and <Private Bytes> and </private/etc> stay"),
     ("`List<PrivateKey>` and <privates> are code", "`List<PrivateKey>` and <privates> are code"),
     ("a private note", "a private note"),
 ])  # fmt: skip
@@ -222,9 +223,36 @@ def test_what_stands_in_private_is_cut(store: Store, text: str, left: str) -> No
 
 
 def test_a_text_that_is_private_as_a_whole_is_refused(store: Store) -> None:
-    for given in ({"body": f"<private>{HELD}</private>"}, {"title": f" <private>{HELD}"}, {"tags": [f"<private>{HELD}</private>"]}):
+    for given in ({"body": f"<private>{HELD}</private>"}, {"title": f" <private>{HELD}</private>"}, {"tags": [f"<private>{HELD}</private>"]}):
         with pytest.raises(Refused, match="stands in <private>"):
             write_gate.admit(store, given, allow_secret=True)
+
+
+HALVES = (
+    (f"keep this <private>{HELD}", "opens", "line 1, column 11"),
+    (f"{HELD}</private> keep this", "closes", "line 1, column 29"),
+    ("one\ngit mem cuts <private> parts", "opens", "line 2, column 14"),
+    (f"a <private>x <private>{HELD}</private> b", "opens", "line 1, column 3"),
+    (f"a <private reason='x'>{HELD}</private> b", "closes", "line 1, column 51"),
+    (f"a <private>{HELD}<private/> b", "opens", "line 1, column 3"),
+)
+
+
+@pytest.mark.parametrize(("text", "does", "place"), HALVES)
+def test_half_of_a_private_tag_is_refused_with_its_place(store: Store, text: str, does: str, place: str) -> None:
+    for given in ({"body": text}, {"title": text}, {"tags": [text]}):
+        with pytest.raises(Refused, match=f"{does} <private> where nothing .* \\({place}\\)") as refused:
+            write_gate.admit(store, given, allow_secret=True)
+        assert HELD not in str(refused.value)
+
+
+@pytest.mark.parametrize("argv", [("remember", "--jsonl", "-"), ("import", "-")])
+def test_half_of_a_private_tag_costs_its_own_line_alone(lab: Lab, repo: pathlib.Path, argv: tuple[str, ...]) -> None:
+    texts = ("use a queue", f"retry twice <private>{HELD}", "the macro <private.h> must come last")
+    done = lab.run(repo, "git-mem", *argv, stdin="".join(json.dumps({"body": t}) + "\n" for t in texts))
+    assert " 2: " in done.stderr and "opens <private> where nothing closes it" in done.stderr, done.stderr
+    said = "".join(lab.lines(repo))
+    assert texts[0] in said and texts[2] in said and "retry twice" not in said
 
 
 @pytest.mark.parametrize("way", ["remember", "stdin", "jsonl", "title", "edit", "supersede", "import", "forget"])

@@ -2,8 +2,9 @@
 
 Promise (P5): whatever is written to the notes passed `admit` as its author gave it, before
 anything normalised it, lowered its case or gave it defaults; and passed `stored` where what is
-stored differs. What stands in `<private>` is cut where something is left, else refused. Nothing is
-stored when either raises, and no refusal repeats what it refuses.
+stored differs. What stands between `<private>` and `</private>` is cut where something is left, else
+refused, as is a tag without its other half: no text is lost unsaid. Nothing is stored when either
+raises, and no refusal repeats what it refuses.
 
 Records that a program writes (moves, receipts, feedback, verdicts) hold ids, numbers and the
 author's name: `Store.author` leaves that out where it looks like a secret.
@@ -19,9 +20,10 @@ from ..core import record, redact
 from ..core.errors import Refused
 from ..store import Store
 
-# as in what capture reads (`capture.strip`): also escaped for HTML or JSON, spaced, in wide letters
+# the tag alone: `<private key file>` and `<private.h>` are words of the text; also escaped for HTML
+# or JSON, spaced, in wide letters
 _TAG = re.compile(
-    r"(?:<|&lt;|\\u003c|\uff1c)\s{0,9}(/?)\s{0,9}private\b[^<>&\uff1e]{0,80}?(/?)"
+    r"(?:<|&lt;|\\u003c|\uff1c)\s{0,9}(/?)\s{0,9}private\s{0,9}(/?)\s{0,9}"
     r"(?:>|&gt;|\\u003e|\uff1e)",
     re.IGNORECASE,
 )
@@ -90,24 +92,28 @@ def _cut(name: str, value: Any) -> Any:
 
 
 def _without(name: str, text: str) -> str:
-    """`text` without its private parts: one that nothing closes goes to the end, and what stands
-    before a closing tag that nothing opened goes too."""
+    """`text` without what stands between `<private>` and `</private>`.
+
+    A tag without its other half is refused: nobody knows which words it means.
+    """
     pieces: list[str] = []
-    depth = done = 0
+    opened: list[int] = []
+    done = 0
     for tag in _TAG.finditer(text):
+        if not opened:
+            pieces.append(text[done : tag.start()])
         if tag[1]:
-            if depth == 0:
-                pieces.clear()
-            depth = max(0, depth - 1)
-        else:
-            if depth == 0:
-                pieces.append(text[done : tag.start()])
-            depth += not tag[2]
+            if not opened:
+                raise _half(name, text, tag.start(), "closes", "opens")
+            opened.pop()
+        elif not tag[2]:
+            opened.append(tag.start())
         done = tag.end()
-    if not pieces and not done:
+    if opened:
+        raise _half(name, text, opened[0], "opens", "closes")
+    if not done:
         return text
-    if depth == 0:
-        pieces.append(text[done:])
+    pieces.append(text[done:])
     left = " ".join(part for piece in pieces if (part := piece.strip(" \t")))
     if not left.strip():
         raise Refused(
@@ -115,3 +121,12 @@ def _without(name: str, text: str) -> str:
             hint="what stands in <private> is never stored; write what may be kept outside of it",
         )
     return left
+
+
+def _half(name: str, text: str, at: int, does: str, other: str) -> Refused:
+    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    return Refused(
+        f"'{name}' {does} <private> where nothing {other} it (line {line}, column {column})",
+        hint="put <private> before and </private> behind what is to be left out, or name the tag"
+        " without its brackets; nothing was stored",
+    )
