@@ -391,7 +391,7 @@ def _policy(top: str) -> list[Finding]:
     for name, value in table.items():
         if name in config.SETTINGS and config.SETTINGS[name][2]:
             try:
-                config.check(name, config.SETTINGS[name][0], str(value))
+                config.check_policy(name, value)
             except UsageError as e:
                 out.append(Finding(WARN, f".gitmem.toml: {e.message}; ignored"))
     ignored = [k for k in table if k not in config.SETTINGS or not config.SETTINGS[k][2]]

@@ -48,8 +48,9 @@ FIELDS: dict[str, dict[str, Any]] = {
     "SessionEnd": {"reason": "other"},
 }
 # Files of the repository and the machine that an event opens at most. A file that is looked for and not there counts.
-FILES = {"SessionStart": 21, "UserPromptSubmit": 14, "PreToolUse": 14, "PostToolUse": 10, "PostToolUseFailure": 10, "Stop": 8, "SubagentStart": 14, "SubagentStop": 8, "PreCompact": 12,
-         "SessionEnd": 13}
+# Two of them are the backup and the reflog of a notes ref that is not there (private memories, mostly).
+FILES = {"SessionStart": 23, "UserPromptSubmit": 16, "PreToolUse": 16, "PostToolUse": 12, "PostToolUseFailure": 12,
+         "Stop": 10, "SubagentStart": 16, "SubagentStop": 10, "PreCompact": 14, "SessionEnd": 15}
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_a_hook_starts_no_process_opens_few_files_and_loads_nothing_slow(lab: La
     assert bool(out) == (event in ("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart", "PreCompact"))
     assert [line for line in lines if line.startswith("process")] == []
     opened = [line for line in lines if not line.startswith(("process", "modules")) and not line.partition(" ")[2].startswith((str(PACKAGE), sys.prefix, sys.base_prefix))]
-    assert len(opened) <= FILES[event], opened
+    assert len(opened) <= FILES[event], "\n".join([str(len(opened)), *opened])
     assert not [line for line in opened if str(repo) in line and str(repo / ".git") not in line and not line.endswith("/.git") and "/.claude/settings" not in line], opened
     loaded = {name.partition(".")[0] for line in lines if line.startswith("modules ") for name in line.split()[1:]}
     assert loaded & (SLOW_MODULES | {"json", "re", "datetime", "sqlite3", "contextlib", "enum", "threading", "typer", "traceback", "tokenize"}) == set()

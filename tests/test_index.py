@@ -44,7 +44,7 @@ class FakeNotes:
         self.unread: dict[str, int] = {}
         self.listed = False
 
-    def tip(self) -> str:
+    def tip(self, former: str = "") -> str:
         return str(len(self.items) or "")
 
     def reflog_size(self) -> str:

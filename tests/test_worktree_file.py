@@ -241,3 +241,14 @@ def test_why_of_a_file_that_became_something_else_answers_from_head(lab: Lab, ki
     assert [m["title"] for m in lab.json(repo, "why", "f0.txt:1")] == [
         "The first line is read by the installer"
     ]
+
+
+@pytest.mark.parametrize("line", ["contextBudget = 1", "maxBody = 1", "limit = 1"])
+def test_a_policy_file_cannot_make_limits_so_small_that_nothing_works(lab: Lab, line: str) -> None:
+    repo = lab.repo()
+    (repo / ".gitmem.toml").write_text(line + "\n")
+    lab.mem(repo, "remember", "Blocked: the staging certificate expires on Friday", "--type", "blocker")
+    assert "certificate" in lab.mem(repo, "context")
+    name = line.split()[0]
+    assert f"mem.{name}" in lab.mem(repo, "doctor", rc=(0, 1))
+    assert lab.json(repo, "config", name)

@@ -215,6 +215,9 @@ def is_true(value: str) -> bool:
 
 POLICY = ".gitmem.toml"
 _POLICY_MOST, _DOTS = 8192, 8  # bytes of the file, dots in one line
+# Anybody's pull request may bring the file: a session that is told nothing, or a memory that may have
+# one byte, is git mem switched off.
+_POLICY_LEAST = {"contextBudget": 500, "maxBody": 4096, "limit": 3}
 
 
 def policy(top: str) -> dict[str, str]:
@@ -223,8 +226,23 @@ def policy(top: str) -> dict[str, str]:
         table = policy_table(top)
     except MemError:
         return {}
-    return {k: str(v).lower() if isinstance(v, bool) else str(v)
-            for k, v in table.items() if k in SETTINGS and SETTINGS[k][2]}
+    out = {}
+    for name, value in table.items():
+        if name in SETTINGS and SETTINGS[name][2]:
+            try:
+                out[name] = check_policy(name, value)
+            except UsageError:
+                continue
+    return out
+
+
+def check_policy(name: str, value: Any) -> str:
+    """The normal form of a value that `.gitmem.toml` sets. Raises UsageError where it may not."""
+    word = check(name, SETTINGS[name][0], str(value))
+    least = _POLICY_LEAST.get(name, 0)
+    if word.isdigit() and int(word) < least:
+        raise UsageError(f"setting 'mem.{name}' is {word}, a policy file may not go below {least}")
+    return word
 
 
 def policy_table(top: str) -> dict[str, Any]:
