@@ -100,6 +100,8 @@ def _worker(common_dir: str) -> int:
             os.environ["GIT_AUTHOR_" + part] = os.environ["GIT_COMMITTER_" + part]
     os.environ["GIT_TERMINAL_PROMPT"] = "0"
     from . import worker
+    from .git import layout
+    from .hooks import spool
 
     if hasattr(signal, "alarm"):
         signal.alarm(worker.LIMIT)
@@ -110,6 +112,9 @@ def _worker(common_dir: str) -> int:
     except (ImportError, OSError, ValueError):
         pass  # Windows, or a lower limit of the user's
     common_dir = os.path.realpath(common_dir)
+    if not named and layout.found_inside_tree(common_dir, os.getcwd()):
+        spool.refuse(common_dir)  # a commit may have brought it
+        return 0
     os.chdir(worker.home(common_dir))
     if named and worker.home(common_dir) == common_dir:
         os.environ["GIT_DIR"] = common_dir  # it may be bare: then it has to be named

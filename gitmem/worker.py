@@ -27,7 +27,7 @@ from .agents import facts, receipts, takein, writeback
 from .anchors import reanchor
 from .capture import harvest, sources
 from .engine import check, guard
-from .git import layout, memfile
+from .git import memfile
 from .graph import graphing
 from .hooks import announce, githooks, spool
 from .memory import proposals
@@ -48,8 +48,6 @@ _LOG_BOUND = 64 * 1024
 def run(common_dir: str, environ: Mapping[str, str], linger: float = _LINGER, wait: float = 0.0) -> None:
     """Works off the spool of a repository; returns where another worker is at it for `wait` seconds, or where the cache directory is gone. Raises nothing."""
     mem_dir = memfile.directory(common_dir)
-    if layout.tree_around(common_dir) and not environ.get("GIT_DIR"):
-        return  # a bare repository that a commit may have brought
     try:
         _run(common_dir, mem_dir, environ, linger, wait)
     except Exception as e:

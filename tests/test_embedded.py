@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 import sys
 
 import pytest
@@ -12,6 +13,7 @@ from conftest import Lab
 from signers import fail, rewrite
 
 from gitmem.git import config, here, layout
+from gitmem.hooks import spool
 
 PGP = "-----BEGIN PGP SIGNATURE-----\n\nabc\n-----END PGP SIGNATURE-----"
 PROGRAMS = (
@@ -228,6 +230,73 @@ def test_whose_git_directory_it_is_that_a_directory_lies_in(lab: Lab) -> None:
     ):
         lab.mem(place, "status")
     assert fail(lab, own / "main" / "inner.git", "status")[0] == 128
+
+
+OLD_GIT = """#!/bin/sh
+if [ "$1 $2" = "-c safe.bareRepository=explicit" ]; then shift 2; fi
+exec {git} "$@"
+"""
+
+
+@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("second", ["refs", "commondir"])
+def test_files_that_look_like_a_bare_repository_switch_no_hook_off(
+    lab: Lab, old: bool, second: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "init", "--offline")
+    lab.mem(repo, "remember", "Blocked: run the tests with --slow", "--type", "blocker")
+    (repo / "src" / "deep").mkdir(parents=True)
+    for name in ("HEAD", second):
+        (repo / "src" / name).write_text("words\n")
+    lab.git(repo, "clone", "-q", "--mirror", str(lab.repo("other")), "src/deep/bare")
+    if old:  # git before 2.38 does not know the setting
+        (lab.root / "old").mkdir()
+        (lab.root / "old" / "git").write_text(OLD_GIT.format(git=shutil.which("git")))
+        (lab.root / "old" / "git").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{lab.root / 'old'}:{os.environ['PATH']}")
+    for place in (repo / "src", repo / "src" / "deep"):
+        found = here.find(str(place), os.environ)
+        assert found is not None and found.top == str(repo)
+        assert found.git_dir == str(repo / ".git")
+    for place in (repo / "src" / "deep" / "bare", repo / "src" / "deep" / "bare" / "objects"):
+        assert here.find(str(place), os.environ) is None
+
+
+def test_a_session_below_files_that_look_like_a_bare_repository_is_told_all(trap: Trap) -> None:
+    repo = trap.lab.repo("honest")
+    trap.lab.mem(repo, "remember", "Blocked: run the tests with --slow", "--type", "blocker")
+    (repo / "src" / "refs").mkdir(parents=True)
+    (repo / "src" / "HEAD").write_text("ref: refs/heads/main\n")
+    assert "--slow" in trap.hook("SessionStart", repo / "src", source="startup")
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_the_worker_serves_an_honest_repository_in_a_working_tree(lab: Lab, inside: bool) -> None:
+    home, other = lab.repo("home"), lab.repo("other")
+    bare = home / "src" / "foo.git"
+    tree = bare / "tree" if inside else lab.root / "tree"
+    lab.git(home, "clone", "-q", "--bare", str(other), str(bare))
+    lab.git(bare, "worktree", "add", "-q", str(tree), "main")
+    apart = lab.root / "apart"
+    lab.git(lab.root, "init", "-q", f"--separate-git-dir={home / 'store'}", str(apart))
+    for place, common in ((tree, bare), (apart, home / "store")):
+        (common / "mem").mkdir(mode=0o700)
+        (common / "mem" / "spool").write_text('{"event":"behind"}\n')
+        lab.mem(place, "worker", str(common))
+        left = {p.name for p in (common / "mem").iterdir()}
+        assert not left & {"spool", "worker.pid"} and "checked" in left
+
+
+def test_a_worker_that_refuses_takes_its_number_away(
+    trap: Trap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (trap.bare / "mem").mkdir(mode=0o700)
+    monkeypatch.chdir(trap.bare)
+    for number, left in ((os.getpid(), False), (1, True)):
+        spool.claim(str(trap.bare / "mem"), number)
+        spool.refuse(str(trap.bare))
+        assert (trap.bare / "mem" / "worker.pid").exists() == left
 
 
 @pytest.mark.skipif(

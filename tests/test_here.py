@@ -313,8 +313,9 @@ def test_a_bare_repository_or_a_git_directory_counts_only_where_it_is_named(
     repo = lab.repo()
     lab.git(lab.root, "clone", "-q", "--bare", str(repo), "hub.git")
     for place in (lab.root / "hub.git", lab.root / "hub.git" / "refs", repo / ".git"):
-        assert here.look(str(place), os.environ) is None
-        assert here.ask(str(place), os.environ) is None
+        with pytest.raises(here.Unsure):
+            here.look(str(place), os.environ)
+        assert here.find(str(place), os.environ) is None
     monkeypatch.setenv("GIT_DIR", str(lab.root / "hub.git"))
     found = here.find(str(lab.root), os.environ)
     assert found is not None and found.bare and found.top == ""

@@ -5,7 +5,8 @@ raises Unsure; it starts no process and writes nothing. `ask` has git say it.
 `find` looks, and asks where looking does not do. `None` means that git would
 find no repository here, or would refuse this one (`safe.directory`), or that
 it is a bare one that nobody named: a commit can bring such a directory, and
-its configuration could name programs (see `layout`).
+its configuration could name programs (see `layout`). Git alone says what is
+one: plain files with the same names do not hide the repository around them.
 
 What files cannot tell is Unsure: variables that bend git's search, reftable,
 unknown extensions, another owner, another file
@@ -173,7 +174,7 @@ def _discover(cwd: str) -> tuple[str, str, str, bool] | None:
                     raise Unsure("the repository belongs to somebody else")
                 return place[0], place[1], here, place[2]
         if _may_be_bare(here):
-            return None
+            raise Unsure("git decides whether this is a bare repository")
         above = os.path.dirname(here)
         if above == here:
             return None

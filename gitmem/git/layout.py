@@ -109,6 +109,7 @@ def open_repo(cwd: str | None = None, *, git_dir: str = "", hook: bool = False) 
     Raises NotARepository with git's reason.
     `hook`: nobody has asked for this repository, so a bare one counts only where GIT_DIR names it.
     """
+    given = bool(git_dir)  # by a caller who knows it; it may be a bare one, and is no more ours by that
     outside = Git(git_dir or None, cwd=cwd)
     named = bool(outside.env.get("GIT_DIR"))
     asked = ("--is-bare-repository", "--show-object-format", "--is-inside-work-tree", "--git-dir",
@@ -131,7 +132,7 @@ def open_repo(cwd: str | None = None, *, git_dir: str = "", hook: bool = False) 
         raise NotARepository(f"'{git_dir}' is no git directory", hint="git 2.31 or newer is needed")
     here = os.path.realpath(cwd or os.getcwd())
     found_from_inside = not named and _holds(os.path.realpath(git_dir), here)
-    if found_from_inside:
+    if found_from_inside and not given:
         around = tree_around(os.path.realpath(git_dir))
         if hook or around:
             why = (f"lies in the working tree '{around}', so a commit may have brought it" if around
@@ -148,6 +149,19 @@ def open_repo(cwd: str | None = None, *, git_dir: str = "", hook: bool = False) 
             top = os.path.dirname(top)
     own = not found_from_inside and all(map(_is_mine, {git_dir, common, top or git_dir}))
     return Repo(git, git_dir, common, prefix, bare == "true", hash_name, top, own)
+
+
+def found_inside_tree(git_dir: str, cwd: str) -> bool:
+    """Whether git finds this directory only because `cwd` lies in it, and it lies in a working tree.
+
+    A `.git` on the way up is what git takes first, and no commit brings one.
+    """
+    git_dir, at = os.path.realpath(git_dir), os.path.realpath(cwd)
+    if not _holds(git_dir, at) or not tree_around(git_dir):
+        return False
+    while at != git_dir and not os.path.lexists(os.path.join(at, ".git")):
+        at = os.path.dirname(at)
+    return not os.path.lexists(os.path.join(at, ".git"))
 
 
 def tree_around(git_dir: str) -> str:

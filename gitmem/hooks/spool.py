@@ -199,6 +199,16 @@ def claim(mem_dir: str, pid: int) -> None:
         os.close(fd)
 
 
+def refuse(common_dir: str) -> None:
+    """Says that this process is no worker, where whoever started it said so."""
+    path = os.path.join(memfile.directory(common_dir), _PID)
+    try:
+        if int(memfile.read(path, 20)) == os.getpid():
+            _unlink(path)
+    except (OSError, ValueError):
+        pass
+
+
 def _read(path: str, handle: Callable[[list[bytes]], list[bytes] | None], lost: list[int]) -> int:
     """Hands out the lines of a renamed file, also those that come while it is read, keeps those that failed, and removes it."""
     renamed = time.monotonic()
