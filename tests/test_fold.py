@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -251,6 +252,49 @@ def test_more_versions_than_people_write_are_shown_as_they_are() -> None:
     base = tagged("db")
     many = [changed(base, tags=[f"t{n}"]) for n in range(unite.MOST + 1)]
     assert len(shown(base, *many)) == unite.MOST + 1
+
+
+def test_a_path_noted_again_before_the_last_edit_is_new_to_the_others() -> None:
+    base = tagged("db", paths=[{"path": "db/", "blob": "1" * 40}])
+    again = changed(base, paths=[{"path": "db/", "blob": "2" * 40}])
+    last = changed(again, title="Postgres")
+    other = changed(base, tags=["db", "x"], at="2026-02-01T00:00:00Z")
+    assert [item["paths"] for item in shown(base, again, last, other)] == [[{"path": "db/", "blob": "2" * 40}]]
+
+
+@pytest.mark.parametrize("entries", [8, 40])
+def test_what_a_history_costs_to_unite_is_reading_it(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
+    """16 versions that all had seen 100 texts: no work for each pair and each of those texts."""
+    def texts(n: int) -> dict[str, object]:
+        return {"facts": [f"fact {n} {k}" for k in range(entries)], "title": f"Title {n}"}
+
+    base = tagged("db")
+    seen = [changed(base, **texts(n)) for n in range(100)]
+    records = [base, *seen, *(changed(base, after=seen, **texts(0), tags=[f"t{n}"]) for n in range(unite.MOST))]
+    calls = {"repr": 0, "after": 0}
+    after = Record.after.fget
+    assert after
+
+    def counted(value: object) -> str:
+        calls["repr"] += 1
+        return repr(value)
+
+    def read(self: Record) -> list[str]:
+        calls["after"] += 1
+        return list(after(self))
+
+    monkeypatch.setattr(unite, "repr", counted, raising=False)
+    monkeypatch.setattr(Record, "after", property(read))
+    assert len(shown(*records)) == 1
+    assert calls["after"] <= 2 * unite.MOST * len(records)
+    assert calls["repr"] <= 4 * len(records) * (entries + len(unite.FIELDS))
+
+
+def test_sets_of_more_entries_than_a_record_may_have_are_not_united() -> None:
+    base = made({**tagged("db").data, "tags": [f"t{n}" for n in range(record.MAX_ITEMS + 1)]})
+    whole = made({**changed(tagged("db")).data, "after": [base.version], "tags": base.data["tags"]})
+    gone = changed(tagged("db"), after=[base], tags=[])
+    assert len(shown(base, whole, gone)) == 2  # also where few of them would be left
 
 
 @settings(max_examples=150, deadline=None)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
+    Bases = list[tuple[Record, int]]
+
 SETS = ("tags", "paths", "facts", "concepts", "supersedes")
 FIELDS = ("title", "subtitle", "body", "type", "source", "phase", "provenance", "confidence", *SETS)
 MOST = 16  # versions beside each other; more are no work of people, and are shown as they are
@@ -47,9 +49,9 @@ def united(versions: Sequence[Record], records: Iterable[Record]) -> list[Record
     """The versions to show, in the order of `versions`; `records` are all of this memory."""
     if len(versions) < 2 or len(versions) > MOST:
         return list(versions)
-    known = {r.version: r for r in records if r.op in COVER_OPS}
-    seen = [_seen(v, known) for v in versions]
-    bases = [[_newest(a & b, known) for b in seen] for a in seen]
+    if any(len(_list(v.data.get(name))) > MAX_ITEMS for v in versions for name in SETS):
+        return list(versions)
+    bases = _bases(versions, {r.version: r for r in records if r.op in COVER_OPS})
     fields: dict[str, Any] = {}
     disputed: dict[str, set[int]] = {}  # {field: places of the versions whose value counts}
     for name in FIELDS:
@@ -94,20 +96,43 @@ def _seen(version: Record, known: dict[str, Record]) -> set[str]:
     return out
 
 
-def _newest(both: set[str], known: dict[str, Record]) -> list[Record]:
-    """Of what two versions had seen the texts that no other of them replaced."""
-    texts = [known[v] for v in both if known[v].op in CONTENT_OPS]
-    replaced = {v for r in texts for v in r.after}
-    return [r for r in texts if r.version not in replaced]
+def _bases(versions: Sequence[Record], known: dict[str, Record]) -> Bases:
+    """What two of n versions had seen: [(text, pairs)]. Bit `i * n + j` of `pairs`: of the versions
+    i and j the text is a base, that is, both had seen it and no other text that replaced it.
+
+    Bits, since 16 versions are 120 pairs, and a history can be as long as a writer likes:
+    the work is that of reading each record a few times, whatever pairs it is a base of.
+    """
+    n = len(versions)
+    seers: dict[str, int] = {}  # {version: bits of the versions that had seen it}
+    for i, one in enumerate(versions):
+        for v in _seen(one, known):
+            seers[v] = seers.get(v, 0) | 1 << i
+    pairs = {of: sum((of & ~(1 << i)) << i * n for i in range(n) if of >> i & 1)
+             for of in set(seers.values())}
+    texts = [(known[v], pairs[of]) for v, of in seers.items() if known[v].op in CONTENT_OPS]
+    replaced: dict[str, int] = {}
+    for r, both in texts:
+        for v in r.after:
+            replaced[v] = replaced.get(v, 0) | both
+    return [(r, left) for r, both in texts if (left := both & ~replaced.get(r.version, 0))]
 
 
-def _counting(name: str, values: list[str], bases: list[list[list[Record]]]) -> set[int]:
+def _counting(name: str, values: list[str], bases: Bases) -> set[int]:
     """Places of the values that count: no other version changed them. All, where none does."""
-    def changed(i: int) -> bool:
-        return any(value != values[i] and values[i] in [repr(b.data.get(name)) for b in bases[i][j]]
-                   for j, value in enumerate(values))
+    n = len(values)
+    before = dict.fromkeys(values, 0)  # {value: pairs that have a base with it}
+    for base, pairs in bases:
+        value = repr(base.data.get(name))
+        if value in before:
+            before[value] |= pairs
+    others = {value: sum(1 << j for j in range(n) if values[j] != value) for value in before}
+    changed = {i for i, value in enumerate(values) if before[value] >> i * n & others[value]}
+    return set(range(n)) - changed or set(range(n))
 
-    return {i for i in range(len(values)) if not changed(i)} or set(range(len(values)))
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _key(name: str, entry: Any) -> str:
@@ -117,22 +142,32 @@ def _key(name: str, entry: Any) -> str:
 
 
 def _keyed(name: str, value: Any) -> dict[str, Any]:
-    return {_key(name, e): e for e in value} if isinstance(value, list) else {}
+    return {_key(name, e): e for e in _list(value)}
 
 
-def _entries(name: str, values: list[Any], bases: list[list[list[Record]]]) -> list[Any]:
+def _entries(name: str, values: list[Any], bases: Bases) -> list[Any]:
     """The entries of a set that stay: one version has it, and none that lacks it took it out."""
+    n = len(values)
     held = [_keyed(name, v) for v in values]
-    before = [[[_keyed(name, b.data.get(name)) for b in some] for some in row] for row in bases]
-    places = range(len(held))
+    lack = {key: sum(1 << j for j in range(n) if key not in held[j])
+            for some in held for key in some}
+    before = dict.fromkeys(lack, 0)  # {entry: pairs that have a base with it}
+    noted: dict[tuple[str, str], int] = {}  # the same of each note of a path
+    for base, pairs in bases:
+        for key, entry in _keyed(name, base.data.get(name)).items():
+            if key in before:
+                before[key] |= pairs
+                note = key, repr(entry)
+                noted[note] = noted.get(note, 0) | pairs
     out: dict[str, Any] = {}
-    for i in places:
+    for i in range(n):
         for key, entry in held[i].items():
-            if any(key not in held[j] and any(key in b for b in before[i][j]) for j in places):
+            if before[key] >> i * n & lack[key]:
                 continue
             # Of a path that was noted again the new note counts.
-            old = any(repr(b.get(key)) == repr(entry) for row in before[i] for b in row)
-            if key not in out or (repr(out[key][0]) != repr(entry) and out[key][1] and not old):
+            said = repr(entry)
+            old = bool(noted.get((key, said), 0) >> i * n & (1 << n) - 1)
+            if key not in out or (repr(out[key][0]) != said and out[key][1] and not old):
                 out[key] = entry, old
     entries = [entry for entry, _ in out.values()]
     plain = name == "tags" and all(isinstance(e, str) for e in entries)
