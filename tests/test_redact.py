@@ -219,7 +219,7 @@ SHA = "3f786850e387550fdab836ed7e6dc881de23001b"
     "integrity sha512-" + "b8Zr2LmX0vT5nB7yHs4K" * 4 + "abcdef==", "password=None", "token: str", "secret = os.environ['API_SECRET']", "api_key=settings.API_KEY_2",
     "password: ${DB_PASSWORD}", "password: $DB_PASS1", "token=<your-token>", "password = 'xxxxxxxx1'", "secret: {{ vault_secret_1 }}", "password=get_password1()",
     "the secret is to keep it small", "tokens: 12345678", "token = next_token2(stream)", "password: 'must have at least 8 characters'",
-    'password="password123"', "tokenizer: bert-base-uncased-v2", "secretName: my-app-tls-secret-v2", "postgres://user:password@localhost/db",
+    'password="password"', "tokenizer: bert-base-uncased-v2", "secretName: my-app-tls-secret-v2", "postgres://user:password@localhost/db",
     "postgresql://scott:tiger@localhost/test", "https://user:${TOKEN}@host/x", "git@github.com:a/b.git", "ssh://git@github.com/a/b",
     "Basic authentication", "bearer authentication is required", "Authorization: Bearer <token>", "Authorization: Bearer $TOKEN",
     "we look for -----BEGIN RSA PRIVATE KEY----- in the text", "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----",

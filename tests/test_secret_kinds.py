@@ -591,7 +591,51 @@ def kinds(block: str) -> list[str]:
     return [line.replace("⏎", "\n").replace("{{", "{").replace("}}", "}") for line in lines]
 
 
-KINDS = [k for block in (COMMANDS, NAMED, MARKUP) for k in kinds(block)]
+MORE = r"""
+data:⏎  password: c3VwZXJzZWNyZXQ=
+apiVersion: v1⏎data:⏎  db-password: {B}⏎  user: Ym9i
+sk.eyJ{K}{K}7a.{K}
+PuTTY-User-Key-File-3: ssh-rsa⏎Private-Lines: 14⏎{K}
+0x{H64} private key
+0x{H64} (hex) is the private key of the faucet
+heroku api key is {U}
+The token is {H40}
+the secret key was {U}
+Authorization: Token abcdef12345
+Authorization: Bearer abc12345
+chpasswd <<< 'bob:{P}'
+sudo chpasswd <<< "root:{P}"
+runas /user:corp\bob {P}
+impacket-psexec dom/bob:{P}@10.0.0.9
+impacket-secretsdump 'corp.local/adm:{P}@dc1'
+psexec.py dom/bob:{P}@h
+winrm -p {P}
+winrm -u bob -p {W} enumerate
+"""
+
+# where only a password can stand, and the words that people choose
+ONLY = r"""
+mysql -u root -p{X} shop
+sshpass -p {X} ssh h
+docker login -u bob -p {X} registry.corp
+redis-cli -a {X} ping
+ldapsearch -x -D cn=admin -w {X} -b dc=corp
+smbclient //nas/share -U u%{X}
+7z a -p{X} x.7z dir
+htpasswd -b .htpasswd bob {X}
+net use \\nas\share /user:bob {X}
+echo {X} | sudo -S true
+sudo -S <<< '{X}' true
+chpasswd <<< 'bob:{X}'
+impacket-psexec dom/bob:{X}@h
+ConvertTo-SecureString '{X}' -AsPlainText -Force
+<password>{X}</password>
+pgpass: db.corp:5432:shop:app:{X}
+"""
+CHOSEN = ["password" + "1", "let" + "mein", "changeme" + "123", "sec" + "ret", "qwe" + "rty", "mon" + "key"]
+
+
+KINDS = [k for block in (COMMANDS, NAMED, MARKUP, MORE) for k in kinds(block)]
 
 
 def places(text: str) -> list[str]:
@@ -612,7 +656,43 @@ def test_kind_is_refused_wherever_it_stands(kind: str) -> None:
             assert redact.find(redact.mask(text, found)) == [], text
 
 
+@pytest.mark.parametrize("word", CHOSEN)
+def test_a_common_word_is_refused_where_only_a_password_can_stand(word: str) -> None:
+    for kind in kinds(ONLY):
+        for text in places(kind.replace("{X}", word)):
+            found = redact.find(text)
+            assert found, text
+            assert redact.find(redact.mask(text, found)) == [], text
+
+
+@pytest.mark.parametrize("name", ["<password>", "$X", "${X}", "***", "xxxx", "password", "pass", "PASSWORD", "your-password",
+                                  "yourpassword", "my_secret_key", "dbPassword", "MY_PASS", "changeme", "{{ pw }}"])  # fmt: skip
+def test_a_placeholder_passes_where_only_a_password_can_stand(name: str) -> None:
+    for kind in kinds(ONLY):
+        assert redact.find(kind.replace("{X}", name)) == [], kind
+
+
+@pytest.mark.parametrize("form", ["password = {X}", "password={X}", "password: {X}", 'password = "{X}"', "PGPASSWORD={X} psql"])
+def test_a_word_with_digits_is_a_password_by_its_name(form: str) -> None:
+    for word in ("password" + "1", "letmein" + "1", "changeme" + "123", "admin" + "123", "secret" + "12"):
+        assert redact.find(form.replace("{X}", word)), word
+    for word in ("password", "changeme", "letmein", "secret"):
+        assert redact.find(form.replace("{X}", word)) == [], word
+
+
 INNOCENT = r"""
+7z x -pretty
+mysql -proxy
+mysql -print-defaults
+runas /user:Administrator cmd
+runas /user:corp\adm notepad2.exe
+impacket-psexec dom/bob@h
+data:⏎  mode: cHJvZHVjdGlvbg==
+data:⏎  password: cGFzc3dvcmQ=
+token hash is {H40}
+the commit is {H40}
+0x{H64} is the hash of the block
+Authorization: Token auth of v2
 mysql -u root -p shop
 mysql -u root -p
 mysql -u root -p < dump.sql
@@ -829,6 +909,7 @@ BAITS = [
     "kind secret\ndata:\n", "kind: secret\ndata:\n a: b\n", " a: YWJj\n", "password for a b c ", "password of ", "token for a at b ",
     "keykeykey", "apikeytoken=", "contraseña: ", "密码:", "парол", "creds a/", "login a:", "00D" + "a" * 14 + "!", "$6$a$", "$argon2id$m=1,t=1,p=1$",
     ":1:" + "a" * 32 + ":", "a" * 32 + "-", "a" * 32 + ".", "5K" + "a" * 30, "eyJ", "_secret_", "pi_" + "a" * 24 + "_secret_", "<private>", "AKIA",
+    "runas /user:a ", "impacket-psexec a/a:", "data:\n password: ", "0x" + "a" * 64 + " ", "sudo chpasswd <<< a:", "mysql -pyour_",
 ]  # fmt: skip
 
 

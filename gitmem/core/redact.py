@@ -170,7 +170,7 @@ def _scan(text: str) -> list[tuple[str, int, int]]:
         from gitmem.core import redact_context
 
         redact_context.read(text, low, telling, found)
-    if "`" in text or " -" in text or " /" in text or not NAMES.isdisjoint(words):
+    if "`" in text or " -" in text or " /" in text or ".py " in text or not NAMES.isdisjoint(words):
         redact_commands.read(text, low, found)
     if (
         telling or login or "<<<" in text or ":5432:" in text or ":*:" in text or "psk" in low

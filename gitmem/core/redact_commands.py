@@ -16,20 +16,28 @@ if TYPE_CHECKING:
 
 # a word of a shell, in quotes or bare
 V = r"(?:\"([^\"\n]{3,256})\"|'([^'\n]{3,256})'|([^\s\"'`|;<>()]{3,256}))"
+# glued to `-p`; `-pretty` and `-proxy` are options of their own
+_GLUED = rf"p(?!r(?:etty|oxy|int|ogress|otocol|ofile)\b|(?:ort|ath|arallel|lugin)\b){V}"
 _P = rf"\s-p[ =]?{V}"
 _LONG = rf"\s--?pass(?:word|wd)?[ =]{V}"
 _TOKEN = r"[\"']?([\w+/=~.-]{16,400})"
 
+_TOOLS = (
+    "psexec smbexec wmiexec atexec dcomexec secretsdump mssqlclient getuserspns getnpusers gettgt "  # noqa: SIM905
+    "getst smbclient lookupsid samrdump rpcdump reg services addcomputer dacledit".split()
+)
+_IMPACKET = " ".join([f"impacket-{t}" for t in _TOOLS] + _TOOLS[:10])
+
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlcheck mysqlbinlog mysqlpump mysqlslap "
      "mysql_upgrade mysqlsh mycli mariadb mariadb-dump mariadb-admin mariadb-backup mariadb-check",
-     "", rf"\s-p{V}|{_LONG}"),
-    ("7z 7za 7zr 7zz rar unrar", "", rf"\s-h?p{V}"),
+     "", rf"\s-{_GLUED}|{_LONG}"),
+    ("7z 7za 7zr 7zz rar unrar", "", rf"\s-h?{_GLUED}"),
     ("docker podman nerdctl buildah skopeo helm oras crane oc az ibmcloud cf argocd", "login",
      rf"{_P}|{_LONG}"),
     ("sshpass mongo mongosh mongodump mongorestore mongoimport mongoexport cypher-shell cqlsh twine "
      "rabbitmqadmin psexec psexec64 ncftp ncftpput ncftpget evil-winrm crackmapexec netexec nxc "
-     "smbmap rdesktop usermod useradd clickhouse-client svn influx ipa", "", rf"{_P}|{_LONG}"),
+     "smbmap rdesktop usermod useradd clickhouse-client svn influx ipa winrm winrs", "", rf"{_P}|{_LONG}"),
     ("plink pscp psftp", "", rf"\s-pw\s+{V}"),
     ("redis-cli valkey-cli keydb-cli", "", rf"\s-a[ =]?{V}|\s--pass[ =]{V}"),
     ("ldapsearch ldapadd ldapmodify ldapdelete ldappasswd ldapwhoami ldapcompare", "",
@@ -50,6 +58,10 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("keytool jarsigner", "", rf"\s-(?:store|key|deststore|srcstore|destkey)pass\s{V}"),
     ("snmpget snmpwalk snmpset snmpbulkwalk", "", rf"\s-[AX]\s{V}"),
     ("xfreerdp xfreerdp3 wlfreerdp sdl-freerdp cmdkey wmic", "", rf"\s/p(?:ass|assword)?:{V}"),
+    # a program may stand there as well: it has no digit and no sign
+    ("runas", "", r"\s/user:\S{1,64}\s+(?!/|\S*(?:\\|\.(?:exe|msc|bat|cmd|ps1)\b))"
+                  rf"(?=\S*[\d!@#$%^&*?+~]){V}"),
+    (_IMPACKET, "", r"\s[\"']?(?:[\w.-]{1,64}/)?[\w.$-]{1,64}:([^\s\"'`@]{3,128})@[\w.-]"),
     ("schtasks", "", rf"\s/rp\s{V}"),
     ("net", "use", rf"\s/user:\S{{1,64}}\s+(?!/){V}|\s\\\\\S{{1,200}}\s+(?![/*]){V}(?=\s+/user)"),
     ("net", "user", r"\suser\s+\S{1,64}\s+(?![/*])([^\s\"'`|;<>()]{4,128})(?=\s+/add|\s*$)"),
@@ -59,7 +71,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("wpa_passphrase", "", rf"^\s+\S{{1,64}}\s+{V}"),
     ("nmcli", "", rf"\spassword\s{V}"),
     ("sqlplus rman expdp impdp sqlldr sqlcl", "",
-     r"\s[\"']?[A-Za-z]\w{0,30}/[\"']?([^\s\"'`@/$]{3,64})[\"']?(?:@|\s|$)"),
+     # `scott/tiger` is the account of everybody's examples
+     r"\s[\"']?[A-Za-z]\w{0,30}/(?!tiger\b)[\"']?([^\s\"'`@/$]{3,64})[\"']?(?:@|\s|$)"),
     ("kubectl oc", "secret", r"--from-literal[ =][\"']?[\w.-]{1,64}=[\"']?([^\s\"'`]{4,256})"),
     ("aws", "configure", r"\sset\s+\S{0,64}(?:secret|token)\S{0,64}\s+(\S{8,2048})"),
     ("mc mcli", "", rf"\s(?:alias\s+set|config\s+host\s+add)(?:\s+\S{{1,200}}){{3}}\s+{V}"),
@@ -99,7 +112,7 @@ def read(text: str, low: str, found: "Found") -> None:
     from gitmem.core.redact_values import given, key
 
     for name in sorted(n.decode() for n in names):
-        word = regex(rf"{name}(?<![\w.-]{name})(?:\.exe)?(?=\s)")
+        word = regex(rf"{name}(?<![\w.-]{name})(?:\.exe|\.py)?(?=\s)")
         for m in word.finditer(low):
             rest = text[m.end() : m.end() + 400]
             if end := regex(_END).search(rest):

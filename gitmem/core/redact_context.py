@@ -186,7 +186,8 @@ def _judge(text: str, name: "re.Match[str]", got: "re.Match[str]") -> tuple[int,
     named_so = "secret" in name[0] or "aws" in text[max(0, name.start() - 8) : name.start()].lower()
     if named_so and aws_secret(value):
         return start, end
-    if not prose and identifier(value) and _telling(text, name, quoted):
+    said = name["prose"] is not None or (not prose and _telling(text, name, quoted))
+    if identifier(value) and said and not _other(name):
         return start, end
     if name[1] in ("_auth", "auth") and ":" in encoded(value):
         return start, end
@@ -213,10 +214,12 @@ def _judge(text: str, name: "re.Match[str]", got: "re.Match[str]") -> tuple[int,
     return None
 
 
+def _other(name: "re.Match[str]") -> bool:
+    return regex(_OTHER).search(name[0]) is not None
+
+
 def _telling(text: str, name: "re.Match[str]", quoted: bool) -> bool:
     """May a UUID or a hash behind this name be its secret? `token: 3f78...` in prose is none."""
-    if regex(_OTHER).search(name[0]):
-        return False
     if name[1] not in ("token", "credential"):
         return True
     before = text[max(0, name.start() - 1) : name.start()]
@@ -291,7 +294,12 @@ _SESSION = r"(?i)(?:sess|sid$|auth|token|jwt|login|remember|csrf|xsrf|ticket|\.s
 def headers(text: str, low: str, found: "Found") -> None:
     for m in regex(_AUTH).finditer(low):
         got = regex(r"[A-Za-z0-9._~+/:-]{8,4096}+={0,2}").match(text, m.end())
-        if got and (random_looking(got[0]) or ("basic" in m[0] and _basic(got[0]))):
+        if got and (
+            random_looking(got[0])
+            or ("basic" in m[0] and _basic(got[0]))
+            # `Authorization: Token abcdef12345`
+            or ("authorization" in m[0] and m[0][-1:] in " \t" and _short(got[0]))
+        ):
             found.append(("authorization", got.start(), got.end()))
     for m in regex(_SCHEME).finditer(low):
         line = regex(r"[^\n]{0,600}").match(text, m.end())
@@ -299,6 +307,11 @@ def headers(text: str, low: str, found: "Found") -> None:
             called = line is not None and line[0][piece.end() : piece.end() + 1] == "("
             if not called and (random_looking(piece[0].lstrip("/")) or identifier(piece[0])):
                 found.append(("authorization", m.end() + piece.start(), m.end() + piece.end()))
+
+
+def _short(value: str) -> bool:
+    digits = sum(c.isdigit() for c in value)
+    return digits > 2 and value.isalnum() and any(c.isalpha() for c in value) and given(value)
 
 
 def _basic(value: str) -> bool:

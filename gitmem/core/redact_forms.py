@@ -43,7 +43,7 @@ _READER = (
 FORMS: tuple[tuple[tuple[str, ...], str, "Test"], ...] = (
     (("|",),
      rf"\b(?:echo|printf)\s+(?:-\w+\s+){{0,2}}(?:{_Q}%s\S{{0,8}}\s+)?{V}\s*\|\s*{_READER}", given),
-    (("<<<",), rf"\b(?:sudo|cryptsetup|docker|gpg|kinit)\b[^\n|<]{{0,120}}<<<\s*{V}", given),
+    (("<<<",), rf"\b(?:sudo|cryptsetup|docker|gpg|kinit|(?:ch|smb|vnc)?passwd)\b[^\n|<]{{0,120}}<<<\s*{V}", given),
     (("securestring",),
      rf"(?i)convertto-securestring\s+(?:-(?:string|asplaintext|force)\s+){{0,3}}{V}", given),
     (("credential", "basicauth", ".login(", "auth=(", "auth = (", ".auth("),
@@ -69,7 +69,7 @@ FORMS: tuple[tuple[tuple[str, ...], str, "Test"], ...] = (
      rf"\s{{0,4}},?\s{{0,40}}(?<=[\s,]){_Q}value{_Q}\s{{0,4}}[:=]\s{{0,4}}"
      r"(?:\"([^\"\n]{4,256})\"|'([^'\n]{4,256})'|([^\s\"'`,}<>]{4,256}))", likely),
     (("client-key-data",), rf"client-key-data{_Q}\s*:\s*{_Q}([A-Za-z0-9+/]{{40,}}={{0,2}})", _any),
-    (("private-lines",), r"(?i)private-lines:\s*\d+\s+([A-Za-z0-9+/]{20,}={0,2})", _any),
+    (("private-lines",), r"(?i)private-lines:\s*\d+\s+([A-Za-z0-9+/]{12,}={0,2})", _any),
     (("\"kty\"",), r"\"[dk]\"\s*:\s*\"([\w-]{22,})\"", _any),
     # files of one line each
     (("pgpass", ":5432:", ":*:"),
@@ -89,6 +89,7 @@ FORMS: tuple[tuple[tuple[str, ...], str, "Test"], ...] = (
     # keys of wallets
     (("priv",), r"(?i)priv(?:ate)?[ _-]?key\b[^\n]{0,24}?(?<![0-9a-f])((?:0x)?[0-9a-f]{64})"
      r"(?![0-9a-f])", _any),
+    (("priv",), r"(?i)\b(0x[0-9a-f]{64})(?![0-9a-f])[^\n]{0,24}?\bpriv(?:ate)?[ _-]?key\b", _any),
     (("mnemonic", "phrase"),
      r"(?:mnemonic|phrase|seed|words)\b[\"'`]?(?:\s+(?:is|was))?\s{0,4}[:=]?\s{0,4}[\"'`]?"
      r"((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})\b", _words),
@@ -108,23 +109,25 @@ def read(text: str, low: str, found: "Found") -> None:
         rows += [row for mark, rows in _passing.items() if mark in low for row in rows]
     for row in set(rows):
         collect(FORMS[row][1], text, 0, FORMS[row][2], found)
-    if "kind" in low and "secret" in low and "data" in low:
-        _manifest(text, found)
+    if "data:" in low or "data\":" in low or "data':" in low:
+        _manifest(text, "kind" in low and "secret" in low, found)
 
 
-def _manifest(text: str, found: "Found") -> None:
-    """The values of a Kubernetes Secret, whatever their keys are called."""
+def _manifest(text: str, secret: bool, found: "Found") -> None:
+    """The values of a Kubernetes Secret: all where its kind is in the text, else by their keys."""
     block = (
         r"(?m)^[ \t\"']{0,40}+(stringD|d)ata[\"']?:[ \t]*\{?[ \t]*\n"
         r"((?:[ \t]++[^\n]{1,4096}+(?:\n|$)){1,99}+)"
     )
-    pair = r"(?m)^[ \t]++[\"']?[\w.-]{1,128}[\"']?:[ \t]*[\"']?([^\s\"',]{4,4096})[\"']?,?[ \t]*$"
+    pair = r"(?m)^[ \t]++[\"']?([\w.-]{1,128})[\"']?:[ \t]*[\"']?([^\s\"',]{4,4096})[\"']?,?[ \t]*$"
     for m in regex(block).finditer(text):
         for got in regex(pair).finditer(m[2]):
-            value = got[1]
+            if not secret and not regex(f"(?i){_NAME}").search(got[1]):
+                continue
+            value = got[2]
             if m[1] == "d":
                 value, kept = encoded(value), key(value)
             else:
                 kept = likely(value)
             if kept or (m[1] == "d" and given(value)):
-                found.append(("password", m.start(2) + got.start(1), m.start(2) + got.end(1)))
+                found.append(("password", m.start(2) + got.start(2), m.start(2) + got.end(2)))

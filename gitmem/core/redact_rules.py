@@ -137,7 +137,7 @@ PREFIXED = (
     ("render-key", "rnd_", f"[A-Za-z0-9]{{28,36}}{END}"),
     ("ionic-token", "ion_", f"[A-Za-z0-9]{{42}}{END}"),
     ("fireworks-key", "fw_", f"[A-Za-z0-9]{{22,48}}{END}"),
-    ("mapbox-token", "sk.eyJ tk.eyJ pk.eyJ", "[\\w-]{50,}\\.[\\w-]{20,}"),
+    ("mapbox-token", "sk.eyJ tk.eyJ pk.eyJ", "[\\w-]{40,}\\.[\\w-]{10,}"),
     ("jfrog-token", "cmVmdGtu", f"[A-Za-z0-9]{{56}}{END}"),
     ("apify-token", "apify_api_", "[A-Za-z0-9-]{34,}"),
     ("bitbucket-token", "BBDC-", "[A-Za-z0-9+/@_-]{40,50}"),

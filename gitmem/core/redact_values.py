@@ -11,7 +11,7 @@ import re
 from math import log2
 
 _STAND_IN = re.compile(
-    r"example|placeholder|change.?me|^my[-_ .]|(?:^|[^a-z])your[-_ .]|"
+    r"example|placeholder|change.?me(?!\d)|^my[-_ .]|(?:^|[^a-z])your[-_ .]|"
     r"your.?(?:token|key|secret|pass|api|uuid)|redacted|dummy|(?:^|[^a-z])fake|sample|"
     r"(?-i:xxxx|XXXX)|\*\*\*|\.\.\.|…|replace.?(?:me|with)|insert.?|not.?(?:a|the).?real|"
     # the UUIDs that everybody's documentation has
@@ -50,9 +50,14 @@ _PIECE = re.compile(r"[a-z]+|[A-Z][a-z]+|[A-Z]+|v?\d{1,4}")
 _HEX = re.compile(r"(?:0x)?[0-9a-fA-F]+")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _DIGESTED = re.compile(r"(?:sha\d{1,3}|md5|blake\w{1,3})[-:]", re.IGNORECASE)
-# the name of a secret, where its value is meant to stand: `-pMY_PASSWORD`, `-p yourPass`
+# the name of a secret, where its value is meant to stand: `-pMY_PASSWORD`, `-p yourPass`; not
+# `secret` or `monkey`, which people choose, and nothing with a digit behind it
+_PASS = "pass|password|passwd|passphrase|passcode|passwort|pwd|pw|token|apikey|user|username|name"
 _NAMED = re.compile(
-    r"[A-Z][A-Z_]*|(?i:[a-z_.-]*(?:pass|pwd|secret|token|key|user|name)[a-z_.-]*)\d?"
+    rf"[A-Z][A-Z_]*|(?i:(?:my|your|the|new|old|db|user|admin|root|some)?(?:{_PASS})|"
+    rf"(?=[a-z]*[_.-])(?:[a-z]*[_.-]+)*(?:{_PASS}|secret|key)(?:[_.-][a-z]*)*)|"
+    r"[A-Za-z]?[a-z]+(?:[A-Z][a-z]+)*(?:Pass(?:word|wd|phrase)?|Pwd|Secret|Token|Key|User|Name)|"
+    r"(?i:string|text|value|null|none|true|false|undefined|empty|required|optional|hidden)"
 )
 
 
@@ -126,7 +131,7 @@ def password_like(value: str, quoted: bool, tight: bool) -> bool:
     `tight` says that the value stood as `key=value` without spaces, or ended its line: there a
     bare word is a literal more often.
     """
-    if len(value) < 6 or stand_in(value) or _CODE.match(value) or weak(value):
+    if len(value) < 6 or stand_in(value) or _CODE.match(value) or value.lower() in _WEAK:
         return False
     digits = sum(c.isdigit() for c in value)
     special = sum(c in "!@#$%^&*?+~" for c in value[1:])
@@ -155,7 +160,7 @@ def weak(value: str) -> bool:
 
 def given(value: str) -> bool:
     """Is this more than a placeholder, where only a secret can stand? Plain words count."""
-    if len(value) < 4 or stand_in(value) or _CODE.match(value) or weak(value):
+    if len(value) < 4 or stand_in(value) or _CODE.match(value):
         return False
     if _NAMED.fullmatch(value) or value.startswith(("-", "/", "./", "../", "~/")):
         return False
