@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -329,3 +330,17 @@ def test_three_clones_that_edit_and_sync_in_any_order_show_the_same(
     assert len(set(lines)) == len(lines) and all(record.parse(line) for line in lines)
     tags = {t for r in memory.apart for t in r.data.get("tags", [])}
     assert all(set(r.data.get("tags", [])) <= tags for r in memory.versions)
+
+
+_SHAPES: tuple[object, ...] = (5, True, 1e308, -1, {}, {"a": [1]}, "x", "", [], [5], [{}], [None], [[1]], None)
+
+
+@pytest.mark.parametrize("field", ["tags", "paths", "facts", "concepts", "supersedes", "title", "type", "confidence"])
+def test_no_shape_of_a_field_in_two_edits_ends_the_fold(field: str) -> None:
+    """One memory of a teammate ended every command when two edits of it had a number for tags."""
+    first = made(record.create(record.content({"body": "honest words", "tags": ["a"]})))
+    for ours, theirs in itertools.product(_SHAPES, _SHAPES):
+        edits = [made(record.edit(first.id, {**record.content({"body": body}), field: value}, [first.version]))
+                 for body, value in (("one", ours), ("two", theirs))]
+        shown = fold.fold([first, *edits])[first.id].versions
+        assert {str(v.data["body"]) for v in shown} == {"one", "two"}, (ours, theirs)

@@ -64,7 +64,7 @@ def united(versions: Sequence[Record], records: Iterable[Record]) -> list[Record
             disputed[name] = counting
         else:
             fields[name] = values[min(counting)]
-    if any(len(fields.get(name) or ()) > MAX_ITEMS for name in SETS):
+    if any(len(_list(fields.get(name))) > MAX_ITEMS for name in SETS):
         return list(versions)
     parts = tuple(sorted(v.version for v in versions))
     sides = set().union(*disputed.values()) if disputed else {0}
