@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import pathlib
 import shutil
+import time
 
 import hook_world
 import pytest
 from conftest import Lab
+from places import opened
 
 from gitmem.agents.briefing import Places, shared
 from gitmem.core import fold, record
+from gitmem.engine import check
 
 MALFORMED = ["9999", "~", "zzzz-zz-zzTzz:zz:zzZ", "2026-13-41T99:99:99Z", "2099-01-01", "2099-01-01T00:00:00+00:00", "", 7, None, [], {"at": 1}, "9" * 5000]
 HONEST = ["Orders live in PostgreSQL because invoices share a transaction", "Dates travel as UTC and are shown local",
@@ -136,18 +139,37 @@ def test_stats_count_no_month_that_cannot_be(hooks: hook_world.Hooks) -> None:
     assert sum(hooks.lab.json(hooks.repo, "stats")["months"].values()) == len(HONEST)
 
 
-def test_of_two_edits_the_one_with_an_impossible_time_is_shown_last() -> None:
+def test_of_edits_beside_each_other_the_one_with_a_malformed_time_is_shown_last() -> None:
     made = record.create(record.content({"body": "the first text of all"}))
     seen = record.version_of(record.dump(made))
-    texts = {"honest": record.now(), "forged": "9999-12-31T23:59:59Z", "malformed": "~"}
+    texts = {"honest": record.now(), "malformed": "~"}
     lines = [record.dump(record.edit(made["id"], record.content({"body": body}), [seen], at=at)) for body, at in texts.items()]
     (memory,) = fold.fold(r for line in (record.dump(made), *lines) if (r := record.parse(line))).values()
     assert memory.versions[0].data["body"] == "honest"
 
 
-def test_a_clock_may_be_a_day_ahead() -> None:
-    import time
+def test_the_order_of_versions_depends_on_no_clock(
+        hooks: hook_world.Hooks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two edits is dated 36 hours ahead; the cache that was built today is read in a year."""
+    made = record.create(record.content({"body": "the first text of all"}))
+    seen = record.version_of(record.dump(made))
+    now = time.time()
+    times = [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now + h * 3600)) for h in (0, 36)]
+    edits = [record.edit(made["id"], record.content({"body": f"text {n}"}), [seen], at=at)
+             for n, at in enumerate(times)]
+    lines = [record.dump(one) for one in (made, *edits)]
+    plant(hooks.lab, hooks.repo, lines)
+    known = [r for line in lines if (r := record.parse(line))]
+    with opened(hooks.repo) as store:
+        cache = store.with_cache(lambda cache: cache)[0]
+        for later in (0, 366 * 24 * 3600):
+            monkeypatch.setattr(time, "time", lambda later=later: now + later)
+            shown = fold.fold(known)[made["id"]].versions
+            assert [r.data["body"] for r in shown] == ["text 1", "text 0"]
+            assert check.check_all(cache, store.table) == ""
 
+
+def test_a_clock_may_be_a_day_ahead() -> None:
     def ahead(hours: float) -> str:
         return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + hours * 3600))
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .record import APART_OPS, COMMIT_OPS, CONTENT_OPS, COVER_OPS, Record, newer, parse, version_of, when
+from .record import APART_OPS, COMMIT_OPS, CONTENT_OPS, COVER_OPS, Record, moment, newer, parse, version_of
 
 ACTIVE, SUPERSEDED, FORGOTTEN = "active", "superseded", "forgotten"
 
@@ -131,4 +131,5 @@ def _memory(id: str, records: list[Record], covered: dict[str, list[Record]]) ->
 
 
 def _by_time(record: Record) -> tuple[str, str]:
-    return when(record.data.get("at")), record.version
+    """By the time that a record claims, with no look at a clock: two clones show one order."""
+    return moment(record.data.get("at")), record.version
