@@ -140,6 +140,18 @@ def test_a_private_text_is_not_united_with_one_of_the_team_alone(lab: Lab, team:
     assert len(whole(one)) == 1
 
 
+def test_a_private_text_that_says_all_of_it_does_not_take_the_teams_place(
+        lab: Lab, team: tuple[list[pathlib.Path], str]) -> None:
+    (one, two, _), id = team
+    lab.mem(one, "edit", id, "--tag", "db", "--tag", "a")
+    lab.mem(two, "edit", id, "--tag", "db", "--tag", "a", "--tag", "b")
+    line = next(x for x in lab.lines(two) if '"b"' in x)
+    lab.git(one, "notes", "--ref=mem/private", "append", "-m", line)
+    for scope, tags in ("team", ["a", "db"]), ("private", ["a", "b", "db"]):
+        assert [m["tags"] for m in lab.json(one, "list", "--scope", scope)] == [tags]
+    assert len(whole(one)) == 1
+
+
 def test_a_damaged_united_text_is_never_shown(lab: Lab, team: tuple[list[pathlib.Path], str]) -> None:
     clones, id = team
     for n, clone in enumerate(clones):

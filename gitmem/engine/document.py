@@ -125,8 +125,7 @@ class Ahead:
 def kept_apart(memory: fold.Memory, scopes: Mapping[str, int]) -> bool:
     """Whether versions stay as they are although they could be united: some are the team's,
     others private. `scopes`: {version: bits}."""
-    parts = {v for r in memory.versions for v in getattr(r, "parts", ())}
-    return len({scopes.get(v, 0) & TEAM for v in parts}) > 1
+    return len({scopes.get(r.version, 0) & TEAM for r in memory.apart}) > 1
 
 
 def union_of(r: Record) -> tuple[tuple[str, ...], bytes]:
