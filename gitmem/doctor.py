@@ -23,7 +23,7 @@ from .engine.filters import Filter
 from .erasure import graves, purge
 from .git import config, memfile, reflock
 from .hooks import githooks
-from .models import chosen, llamaproc, registry
+from .models import usable
 from .signing import trust
 from .store import Store
 from .truth import notetree, rescue
@@ -83,7 +83,8 @@ def examine(store: Store) -> list[Finding]:
     out += _programs()
     out += _hooks(store)
     out += _agents(store)
-    out += _models(store)
+    wrong = usable.remarks(store.settings, os.environ, store.repo.mem_dir)
+    out += [Finding(WARN, text, hint) for text, hint in wrong]
     out += [Finding(OK if good else WARN, text, hint) for good, text, hint in trust.remarks(store.settings, store.home)]
     out += [Finding(*remark) for remark in audit.remarks(store)]
     out += _locks(store)
@@ -174,22 +175,6 @@ def _hooks(store: Store) -> list[Finding]:
     if passed:
         out.append(Finding(WARN, f"capture passes over {_many(len(passed), 'commit')}, the first is {passed[0][:12]}: keeping what it says failed {commitlog.TRIES} times",
                            "the worker's log says why; `git mem remember --commit ID TEXT` keeps it by hand"))
-    return out
-
-
-def _models(store: Store) -> list[Finding]:
-    """Models that a setting names and that cannot be used."""
-    out = []
-    for kind, name, instead in ((registry.LANGUAGE, "model", "capture goes on with rules alone"), (registry.EMBEDDING, "embedModel", "recall goes on with the packaged table")):
-        try:
-            found = chosen.choice(kind, store.settings[name], os.environ)
-        except (MemError, OSError, KeyError) as e:
-            out.append(Finding(WARN, f"mem.{name} cannot be used: {e}", instead))
-            continue
-        if found.reason:
-            out.append(Finding(WARN, f"mem.{name}: {found.reason}", f"{instead}; `git mem model list` names what is here"))
-        elif found.path and not llamaproc.available():
-            out.append(Finding(WARN, f"mem.{name}: the model '{found.name}' is here, but not llama.cpp", f"{instead}; `pip install 'git-mem[llm]'` adds it"))
     return out
 
 

@@ -14,10 +14,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from ..core.errors import MemError
 from ..git import memfile
 from ..hooks import announce
-from ..models import chosen, llamaproc
+from ..models import chosen, llamaproc, registry, usable
 from ..store import Store
 from . import calibrate, closed, commitlog, keeper, linear, sources, stages, transcript
 from .keeper import Outcome
@@ -151,17 +150,24 @@ class Model:
     def __init__(self, store: Store, environ: Mapping[str, str], until: float = float("inf")) -> None:
         self.ask: stages.Ask | None = None
         self._asker: llamaproc.Asker | None = None
-        try:
-            found = chosen.choice("language", store.settings["model"], environ)
-        except (MemError, OSError, KeyError):
-            return
-        if found.path and llamaproc.available():
+        self._answered = False
+        self._mem_dir = store.repo.mem_dir
+        found, problem, _ = usable.state(registry.LANGUAGE, store.settings["model"], environ, "")
+        self._choice, self._problem = found, problem
+        if found.path and not problem:
             self._asker = llamaproc.Asker(found.path, chosen.cache_directory(environ), until=until)
             self.ask = self._opinion
 
     def _opinion(self, role: str, text: str) -> stages.Opinion | None:
         found = self._asker.opinion(role, text) if self._asker else None
+        self._answered = self._answered or found is not None
         return stages.Opinion(*found) if found else None
+
+    @property
+    def problem(self) -> str:
+        """Why the model that is wanted judged nothing so far, "" where no question failed."""
+        why = self._asker.reason if self._asker and not self._answered else ""
+        return usable.failure(self._choice.name, why) if why else self._problem
 
     def __enter__(self) -> Model:
         return self
@@ -169,3 +175,6 @@ class Model:
     def __exit__(self, *_: object) -> None:
         if self._asker:
             self._asker.close()
+            if self._answered or self._asker.reason:
+                why = "" if self._answered else self._asker.reason
+                usable.note(self._mem_dir, self._choice.path, why)

@@ -15,9 +15,10 @@ from ..core import redact
 from ..core.errors import MemError, UsageError
 from ..engine.cache import Cache
 from ..hooks import spool
+from ..models import registry, usable
 from ..store import Store
 from . import app
-from .common import opened, print_error, read_file, write, write_json
+from .common import opened, print_error, read_file, warn, write, write_json
 
 
 @app.command("capture")
@@ -52,9 +53,12 @@ def _judge(store: Store, jsonl: str, asked: harvest.Model, as_json: bool) -> int
         if said.keep and redact.check({"body": turn["text"]}):
             said = said._replace(keep=False, tier=stages.SKIP, stage="rules")  # whatever it says, a secret is not kept
         if as_json:
-            write_json({"id": turn["id"], "keep": said.keep, "type": said.type, "confidence": round(said.confidence, 4), "tier": said.tier, "stage": said.stage})
+            write_json({"id": turn["id"], "keep": said.keep, "type": said.type, "confidence": round(said.confidence, 4), "tier": said.tier, "stage": said.stage,
+                        **({"degraded": True} if asked.problem else {})})
         else:
             write(f"{said.tier:7} {said.confidence:.2f} {said.type:10} {said.stage:6} {turn['id']}")
+    if asked.problem:
+        warn(f"warning: {asked.problem}; rules alone judged")
     return 1 if bad else 0
 
 
@@ -71,8 +75,12 @@ def _now(store: Store, as_json: bool) -> int:
         raise MemError("not all could be worked off: a worker is still at it, or nothing can be written", hint="`git mem capture --now` tries it again")
     for line in failed:
         print_error("error", line if "given up" in line else f"{line} (what it was about waits for the next run)")
+    model = usable.state(registry.LANGUAGE, store.settings["model"], os.environ, mem_dir)
+    if model.problem:
+        warn(f"warning: {model.problem}; rules alone judge")
     if as_json:
-        write_json({"kept": kept, "suggested": suggested, "capture": store.settings["capture"], "failed": failed})
+        write_json({"kept": kept, "suggested": suggested, "capture": store.settings["capture"], "failed": failed,
+                    "degraded": bool(model.problem), "degraded_reason": model.problem})
         return 1 if failed else 0
     write(f"{len(kept)} kept in private notes, {len(suggested)} suggested" + ("; `git mem review` shows them" if suggested else ""))
     if store.settings["capture"] == "false":

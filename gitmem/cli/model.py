@@ -13,7 +13,7 @@ from .. import render
 from ..core.errors import MemError, NotARepository, UsageError
 from ..git import config as settings
 from ..git import gitcmd
-from ..models import chosen, fetch, llamaproc, registry
+from ..models import chosen, fetch, llamaproc, registry, usable
 from ..store import open_store
 from . import app
 from .common import warn, write, write_json
@@ -24,7 +24,7 @@ app.add_typer(_model, name="model")
 
 _Json = typer.Option(False, "--json", help="Print JSON.")
 _Name = typer.Argument(..., help="A name of `git mem model list`.")
-_SETTING = {registry.LANGUAGE: "model", registry.EMBEDDING: "embedModel"}
+_SETTING = usable.SETTING
 
 
 @_model.command("list")
@@ -32,26 +32,28 @@ def list_command(as_json: bool = _Json) -> int:
     """Show the models known by name and those that are here."""
     where = chosen.directory(os.environ)
     here = {m.name: m for m in chosen.installed(where)}
-    used = {kind: _choice(kind) for kind in _SETTING}
+    used = {kind: _state(kind) for kind in _SETTING}
     rows: list[dict[str, Any]] = []
     for known in registry.MODELS:
         found = here.pop(known.name, None)
         rows.append({"name": known.name, "kind": known.kind, "size": found.size if found else known.size or None, "licence": known.licence, "repository": known.repository,
                      "revision": known.revision, "file": known.file, "sha256": known.sha256 or (found.sha256 if found else "") or None,
-                     "path": found.path if found else None, "used": used[known.kind].name == known.name, "about": known.about})
+                     "path": found.path if found else None, "used": used[known.kind].choice.name == known.name, "about": known.about})
     rows += [{"name": m.name, "kind": m.kind or None, "size": m.size, "licence": None, "repository": None, "revision": None, "file": os.path.basename(m.path),
-              "sha256": m.sha256, "path": m.path, "used": m.name in {c.name for c in used.values()}, "about": "added by you"} for m in here.values()]
+              "sha256": m.sha256, "path": m.path, "used": m.name in {s.choice.name for s in used.values()}, "about": "added by you"} for m in here.values()]
+    names = {row["name"] for row in rows}
+    rows += [_by_path(kind, s.choice) for kind, s in used.items() if s.choice.name and s.choice.name not in names]
+    problems = {s.choice.name: s.problem for s in used.values() if s.problem}
+    for row in rows:
+        row["problem"] = problems.get(row["name"])
     if as_json:
-        write_json({"directory": where, "llama": llamaproc.available(), "models": rows, "problems": [c.reason for c in used.values() if c.reason]})
+        write_json({"directory": where, "llama": llamaproc.available(), "models": rows, "problems": list(problems.values())})
         return 0
     for row in rows:
-        state = "in use" if row["used"] and row["path"] else "here" if row["path"] else ""
+        state = "fails" if row["problem"] else "in use" if row["used"] and row["path"] else "here" if row["path"] else ""
         write(f"{row['name']:<20} {row['kind'] or 'any':<9} {_mb(row['size']):>8}  {row['licence'] or '':<10} {state:<6} {row['about']}")
-    for c in used.values():
-        if c.reason:
-            warn(f"warning: {c.reason}")
-        elif c.path and c.name == c.path:
-            write(f"in use: {c.path}")
+    for problem in problems.values():
+        warn(f"warning: {problem}")
     if not llamaproc.available():
         write("llama-cpp-python is not installed, so no model is asked; `pip install 'git-mem[llm]'` compiles it: a C++ compiler and some four minutes")
     return 0
@@ -192,18 +194,30 @@ def path_command(
     return 0 if path else 1
 
 
+def _by_path(kind: str, choice: chosen.Choice) -> dict[str, Any]:
+    """The row of a model that is chosen and not on the list."""
+    size = os.path.getsize(choice.path) if choice.path else None
+    return {"name": choice.name, "kind": kind, "size": size, "licence": None, "repository": None, "revision": None,
+            "file": os.path.basename(choice.name), "sha256": None, "path": choice.path or None, "used": True,
+            "about": "chosen, not on the list"}
+
+
 def _choice(kind: str) -> chosen.Choice:
+    return _state(kind).choice
+
+
+def _state(kind: str) -> usable.State:
     """What is in use here; outside of a repository, what the environment and git's own settings say."""
     key = _SETTING[kind]
     try:
         store = open_store(os.environ, warn=lambda line: None, strict=False)
         try:
-            return chosen.choice(kind, store.settings[key], os.environ)
+            return usable.state(kind, store.settings[key], os.environ, store.repo.mem_dir)
         finally:
             store.close()
     except NotARepository:
         raw = gitcmd.Git(os.devnull).run("config", "--get", "mem." + key, ok=(0, 1, 5))
-        return chosen.choice(kind, raw.decode("utf-8", "replace").strip(), os.environ)
+        return usable.state(kind, raw.decode("utf-8", "replace").strip(), os.environ, "")
 
 
 def _repository() -> gitcmd.Git:
