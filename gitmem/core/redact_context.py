@@ -120,16 +120,16 @@ FOREIGN = (
 # quotes and brackets after the name; an annotation (`: str =`); or prose and command lines, held to more
 _BETWEEN = (
     r"[\w-]{0,24}(?:(?:[ \t](?:for|of|on|at|in)(?:[ \t][\w.@/-]{1,30}){1,3}?)?"
-    r"(?:[\"'`\])]{0,3}[ \t]{0,8}(?::[ \t]{0,4}[a-z][\w.\[\]|, ]{0,40}+=(?!=)|:=|=>|={1,3}|:)"
+    r"(?:\\?[\"'`\])]{0,3}[ \t]{0,8}(?::[ \t]{0,4}[a-z][\w.\[\]|, ]{0,40}+=(?!=)|:=|=>|={1,3}|:)"
     r"[ \t]{0,8}|[\"'`][ \t]{0,2},[ \t]{0,4}(?=[\"'`])|"
-    r"(?P<prose>[\"'`]?[ \t]{1,4}(?:is|was|to|es|ist|lautet|est)"
+    r"(?P<prose>[\"'`]?[ \t]{1,4}(?:is|was|to|es|ist|lautet|est|è|é)"
     r"(?:[ \t]{1,4}|[ \t]{0,2}:[ \t]{0,4})))|"
     r"(?P<blank>[ \t]{1,4}))"
 )
 # a bare value ends before `=` and `:`, else a run of `token=token=` would be judged once a link, each to its end
 _VALUE = (
-    r"(?P<quote>\\?[\"'`])(?P<quoted>[^\n\"'`\\]{4,512})(?P=quote)|"
-    r"(?P<bare>(?:base64:)?(?:[^\s\"'`,;&=:]|&(?!\w{1,40}=)){6,2048}+={0,2})"
+    r"(?:[>|][-+]?\n[ \t]{1,16})?(?:(?P<quote>\\?(?:'{3}|\"{3}|[\"'`]))(?P<quoted>[^\n\"'`\\]{4,512})(?P=quote)|"
+    r"(?P<bare>(?:base64:)?(?:[^\s\"'`,;&=:]|&(?!\w{1,40}=)){6,2048}+={0,2}))"
 )
 # behind a name, what names something else: `secret_id`, `token_hash`, `key_name`
 _OTHER = (
