@@ -128,7 +128,10 @@ class Count:
         start = Git.start
 
         def counting(git: Git, args: Any, *rest: Any, **pipes: Any) -> Any:
-            self.words.append(next(iter(args)))
+            words = list(args)
+            while words[0] == "-c":  # a setting and its value
+                words = words[2:]
+            self.words.append(words[0])
             return start(git, args, *rest, **pipes)
 
         monkeypatch.setattr(Git, "start", counting)

@@ -17,6 +17,7 @@ from shops import QUERIES, Shop, change, drafts, left_log
 
 from gitmem.engine import cache as cache_file
 from gitmem.engine.filters import Filter
+from gitmem.git import config
 from gitmem.memory import recall, remember
 from gitmem.store import open_store
 
@@ -209,7 +210,8 @@ def test_full_disk_stores_the_note_and_answers(shop: Shop, disk: Callable[[str],
         assert result.status == remember.STORED
         assert recall.recall(shop.store, "stored on a full disk", Filter(), limit=1)["hits"][0]["id"] == result.id
     finally:
-        shop.store.repo.git.run("update-ref", shop.store.team.ref, before)
+        for ref in (shop.store.team.ref, config.backup_of(shop.store.team.ref)):
+            shop.store.repo.git.run("update-ref", ref, before)
         reflog = shop.repo / ".git" / "logs" / shop.store.team.ref
         reflog.write_text("".join(line for line in reflog.read_text().splitlines(True)[:1]) if reflog.exists() else "")
         reflog.unlink()
