@@ -51,7 +51,7 @@ def test_no_module_writes_a_line_around_the_signature() -> None:
     makers = {path.stem for path in PACKAGE.rglob("*.py") for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
               if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "dump"
               and isinstance(node.func.value, ast.Name) and node.func.value.id == "record"}
-    assert makers == {"store", "sign", "signature", "reanchor", "remember", "suggestions", "calibrate", "heed", "proposals", "verdicts"}
+    assert makers == {"store", "sign", "signature", "reanchor", "remember", "suggestions", "calibrate", "heed", "memories", "proposals", "verdicts"}
 
 
 def test_the_signature_covers_the_line_and_the_version_covers_the_signature(ring: Ring, lab: Lab) -> None:
