@@ -197,3 +197,23 @@ def test_a_file_of_another_user_is_made_anew_and_a_directory_of_one_is_not_used(
     assert f"'{mem}' belongs to another user" in lab.mem(repo, "doctor")
     os.chown(repo / ".git", 12345, 12345)  # root in a container, in the clone of a user
     assert memfile.directory(str(repo / ".git")) == str(mem)
+
+
+def test_a_file_with_a_second_name_keeps_what_waits_in_it(lab: Lab) -> None:
+    repo = lab.repo()
+    lab.mem(repo, "init")
+    mem, copy = repo / ".git" / "mem", lab.root / "copy"
+    for way in ("append", "mend"):
+        (mem / "spool").unlink(missing_ok=True)
+        copy.unlink(missing_ok=True)
+        spool.append(str(mem), b'{"event":"first"}')
+        os.link(mem / "spool", copy)
+        before = copy.read_bytes()
+        if way == "append":
+            spool.append(str(mem), b'{"event":"second"}')
+            assert b"second" in (mem / "spool").read_bytes()
+        else:
+            memfile.mend(str(repo / ".git"))
+        assert b"first" in (mem / "spool").read_bytes() and copy.read_bytes() == before
+        assert (mem / "spool").stat().st_nlink == 1
+        assert stat.S_IMODE((mem / "spool").stat().st_mode) == 0o600

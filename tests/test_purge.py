@@ -188,6 +188,16 @@ def test_files_beside_the_cache_lose_the_lines_that_speak_of_it_and_keep_the_oth
     assert (mem / "untouched").stat().st_ino == before
 
 
+def test_a_file_with_a_second_name_loses_the_text_too(clone: Clone) -> None:
+    id = clone.remember(LONG)
+    notes, other = clone.path / ".git/mem/notes.txt", clone.lab.root / "other"
+    other.write_text(f"mine\n{json.dumps(LONG)}\n")
+    os.link(other, notes)
+    clone.purge(id)
+    clone.clean()
+    assert notes.read_text() == "mine\n" and LONG in json.loads(other.read_text().splitlines()[1])
+
+
 def test_a_line_kept_in_a_file_goes_where_the_tombstone_names_only_its_version(lab: Lab) -> None:
     a, b = two(lab)
     id = a.remember(TEXT, "--source", "crm:17")

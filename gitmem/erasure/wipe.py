@@ -116,6 +116,10 @@ def files(mem_dir: str, words: list[bytes], doom: Callable[[bytes], bool]) -> li
             if _FAMILY.match(name) or os.path.islink(path):
                 continue
             with contextlib.suppress(FileNotFoundError):
+                if memfile.wrong(path):  # not to be read as it is: a copy of ours, or nothing
+                    memfile.clear(path)
+                if not os.path.lexists(path):
+                    continue
                 lines = memfile.read(path).split(b"\n")
                 kept = [line for line in lines if not goes(line)]
                 if len(kept) < len(lines):

@@ -6,7 +6,8 @@ named pipe would have us wait for ever.
 
 Promise: `opened` gives a regular file of ours, with one name and mode 0600, or raises
 OSError. Where a writer finds anything else, it removes that name, never what the
-name leads to, and makes the file anew: all of `mem/` is disposable. `mem/` itself
+name leads to, and makes the file anew. A file of the user's that has another name, as
+`cp -al` gives it, is replaced by a copy: what waits in the spool stands nowhere else. `mem/` itself
 must be a directory of ours and no link. Else nothing in it is used, answers come
 without a cache, and `git mem doctor` says why.
 
@@ -27,6 +28,7 @@ _WRITES = os.O_WRONLY | os.O_RDWR
 _SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
 _KIND, _FILE, _DIRECTORY, _LINK = 0o170000, 0o100000, 0o040000, 0o120000  # `stat` is an import
 _OTHERS = 0o077
+MOST = 8_000_000  # bytes of a file that is copied; a spool has at most five million
 _MODE = "has mode"
 CLOSED = "is another user's and closed to you"  # in a repository that a group shares
 
@@ -102,7 +104,29 @@ def clear(path: str) -> None:
     if not _unfit(path, found, _FILE):
         _close_to_others(path, found)
     elif found.st_mode & _KIND != _DIRECTORY:  # what is in one is somebody's
-        os.unlink(path)
+        _part(path, found)
+
+
+def _part(path: str, found: os.stat_result) -> None:
+    """Removes a name. A file of ours that has another one is replaced by a copy.
+
+    What waits in the spool stands nowhere else. Parts of a cache go: they fit only each other.
+    """
+    new = f"{path}.{os.getpid()}.own"
+    cache = os.path.basename(path).startswith("index-")
+    mine = found.st_mode & _KIND == _FILE and found.st_uid == _user(found)
+    if mine and not cache and found.st_size <= MOST:
+        fd = os.open(path, os.O_RDONLY | _SAFE)
+        with open(fd, "rb") as f:
+            same = os.fstat(fd).st_ino == found.st_ino
+            content = f.read(MOST) if same else b""
+        if same:
+            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE, 0o600), "wb") as f:
+                f.write(content)
+            os.utime(new, ns=(found.st_atime_ns, found.st_mtime_ns))  # no younger by that
+            os.replace(new, path)
+            return
+    os.unlink(path)
 
 
 def wrong(path: str, kind: int = _FILE) -> str:
@@ -120,10 +144,13 @@ def _unfit(path: str, found: os.stat_result, kind: int) -> str:
         return "is no directory" if kind == _DIRECTORY else "is no regular file"
     if kind == _FILE and found.st_nlink > 1:
         return "has another name"  # what we write would appear there, too
-    user = os.geteuid() if hasattr(os, "geteuid") else found.st_uid
-    if found.st_uid not in (user, os.stat(os.path.dirname(path)).st_uid):
+    if found.st_uid not in (_user(found), os.stat(os.path.dirname(path)).st_uid):
         return "belongs to another user"
     return ""
+
+
+def _user(found: os.stat_result) -> int:
+    return os.geteuid() if hasattr(os, "geteuid") else found.st_uid
 
 
 def _close_to_others(path: str, found: os.stat_result) -> None:
@@ -174,6 +201,6 @@ def mend(common_dir: str) -> None:
             if why.startswith(_MODE):
                 os.chmod(path, os.lstat(path).st_mode & 0o700)
             else:
-                os.unlink(path)
+                _part(path, os.lstat(path))
         except OSError:
             continue
