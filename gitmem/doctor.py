@@ -243,7 +243,7 @@ def _mend(store: Store, scope: str) -> Callable[[], str]:
         before = notes.git.text("rev-parse", "-q", "--verify", notes.ref, ok=(0, 1, 128))
         rescue.mend(notes.git, notes.ref, asked=True)
         notes.git.close()  # it has read the ref as it was
-        notes.settle("git mem: mend", store.settings.author)
+        notes.settle("git mem: mend", store.identity)
         tip = notes.tip()
         gone = rescue.missing(notes.git, tip) if tip else []
         if gone:
@@ -282,7 +282,7 @@ def _notes(store: Store, scope: str, tip: str) -> list[Finding]:
 
     def tidy() -> str:
         before = notes.tip()
-        written = notes.tidy("git mem: tidy notes", store.settings.author)
+        written = notes.tidy("git mem: tidy notes", store.identity)
         return f"{scope}: each note has one path, {_many(written.lines, 'line')} put back" if notes.tip() != before else f"{scope}: nothing was left to mend; nothing was written"
 
     doubled = len(notes.doubled(tip))

@@ -66,6 +66,11 @@ class Store:
             self._author = "" if refused else self.settings.author
         return self._author
 
+    @property
+    def identity(self) -> str:
+        """Who commits notes: every notes commit is made with it."""
+        return self.author or "git mem <>"
+
     def lines(self, records: list[dict[str, Any]]) -> list[bytes]:
         """The lines of new records, signed where the settings say so: every writer's records pass here. Raises CannotSign."""
         if not self.settings.signing:
@@ -87,16 +92,16 @@ class Store:
     def append(self, scope: str, items: list[tuple[str, bytes]], message: str) -> None:
         """Adds (anchor, line) items to a scope's notes."""
         notes = self.notes(scope)
-        notes.append(items, message, self.author or "git mem <>", self._former(notes))
+        notes.append(items, message, self.identity, self._former(notes))
 
     def unite(self, theirs: str, message: str, scope: str = "team") -> Written:
         """Brings the lines of another clone's notes commit into a scope's notes."""
         notes = self.notes(scope)
-        return notes.unite(theirs, message, self.settings.author, self._former(notes))
+        return notes.unite(theirs, message, self.identity, self._former(notes))
 
     def settle(self, message: str) -> Written:
         """Puts the team's notes in order where stock git left them otherwise: lost lines back, purged ones out."""
-        return self.team.settle(message, self.settings.author, self._former(self.team))
+        return self.team.settle(message, self.identity, self._former(self.team))
 
     def _former(self, notes: Notes) -> str:
         """The tip the cache remembers: it helps where the ref was deleted since."""

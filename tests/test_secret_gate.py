@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -286,3 +287,24 @@ def test_every_way_to_write_is_in_this_file() -> None:
     for name in records:
         assert "settings.author" not in (root / name).read_text(encoding="utf-8"), name
     assert adr and reanchor and proposals and verdicts
+
+
+def test_a_secret_in_the_name_is_in_no_notes_commit(lab: Lab, repo: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    remote = tmp_path / "remote.git"
+    lab.git(repo, "init", "-q", "--bare", str(remote))
+    lab.git(repo, "remote", "add", "origin", str(remote))
+    ids = {scope: lab.json(repo, "remember", f"use a queue {scope}", f"--{scope}")["id"] for scope in ("team", "private")}
+    for argv in (["sync"], ["purge", ids["team"], "--force"], ["purge", ids["private"], "--force"], ["sync"], ["doctor", "--repair"]):
+        done = lab.run(repo, "git-mem", *argv, env={"GIT_AUTHOR_NAME": KEY, "GIT_COMMITTER_NAME": KEY})
+        assert done.returncode in (0, 1), (argv, done.stderr)
+    for scope in ids:
+        said = lab.git(repo, "log", "--format=%an%ae%cn%ce", f"refs/notes/mem/{scope}")
+        assert said.strip() and KEY not in said, scope
+
+
+def test_every_notes_commit_is_made_with_the_cleaned_name() -> None:
+    root = pathlib.Path(__file__).parent.parent / "gitmem"
+    for path in root.rglob("*.py"):
+        for line in path.read_text(encoding="utf-8").split("\n"):
+            call = re.search(r"(?<!remarks)\.(?:append|unite|settle|tidy|replant)\(.*settings\.author", line)
+            assert not call, (path, line)

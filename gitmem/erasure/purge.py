@@ -142,7 +142,7 @@ def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda
     graves.forget(store)
     (line,) = store.lines([tombstone(target, store.author)])
     # A private memory's tombstone stays private: it names its id.
-    store.notes(target.scope).replant([(PURGED, line)], MESSAGE, store.settings.author)
+    store.notes(target.scope).replant([(PURGED, line)], MESSAGE, store.identity)
     report = _carry_through(store, target, settled, progress)
     report.lines = len(target.records) or 1
     report.tombstones = [record.version_of(line)]
@@ -311,7 +311,7 @@ def _let_go(store: Store, names: list[str]) -> bool:
     for name in names:
         if name in backups:
             changed = True
-            ours[backups[name]].append([], MESSAGE, store.settings.author)  # that moves the backup, too
+            ours[backups[name]].append([], MESSAGE, store.identity)  # that moves the backup, too
             continue
         ref = name.removeprefix(_LOG)
         if ref not in ours:
@@ -323,13 +323,13 @@ def _let_go(store: Store, names: list[str]) -> bool:
             doomed = [line for _, line in notes.lines(tip)]
             there = {r.version for r in notes.purges()}
             missing = [r for r in graves.purges(store) if r.version not in there and any(map(Tombstones([r]).doom, doomed))]
-            notes.replant([(PURGED, r.line) for r in missing], MESSAGE, store.settings.author)
+            notes.replant([(PURGED, r.line) for r in missing], MESSAGE, store.identity)
         elif name == ref:
             # The remote is as it is; its next fetch brings what it has by then.
             reflock.delete(store.repo.git, ref)
         else:
             if ref in own:
-                ours[ref].append([], MESSAGE, store.settings.author)  # what only the reflog knows of, less what is doomed
+                ours[ref].append([], MESSAGE, store.identity)  # what only the reflog knows of, less what is doomed
             History(store.repo.git, ref, store.repo.hex_len).drop_reflog()
     store.repo.git.close()
     return changed
