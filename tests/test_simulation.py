@@ -111,12 +111,27 @@ class Simulation(RuleBasedStateMachine):
         self.did("stock_damage", c, kind)
         self.world.stock_damage(self.world.clones[c], kind)
 
+    @rule(c=clones, kind=st.integers(0, 3), private=st.booleans())
+    def ref_damage(self, c: int, kind: int, private: bool) -> None:
+        self.did("ref_damage", c, kind, private)
+        self.world.ref_damage(self.world.clones[c], kind, private)
+
+    @rule(c=clones)
+    def look(self, c: int) -> None:
+        self.did("look", c)
+        self.world.look(self.world.clones[c])
+
+    @rule(c=clones)
+    def lose_mem(self, c: int) -> None:
+        self.did("lose_mem", c)
+        self.world.lose_mem(self.world.clones[c])
+
     @rule(kind=st.integers(0, 2))
     def hub_damage(self, kind: int) -> None:
         self.did("hub_damage", kind)
         self.world.hub_damage(kind)
 
-    @rule(c=clones, kind=st.integers(0, 3))
+    @rule(c=clones, kind=st.integers(0, 4))
     def rewrite(self, c: int, kind: int) -> None:
         self.did("rewrite", c, kind)
         self.world.rewrite(self.world.clones[c], kind)
