@@ -58,7 +58,7 @@ def test_commands_answer_without_waiting_for_a_lock(lab: Lab, shim: str, kept: b
 
 
 def test_a_lock_that_another_holds_is_no_file_system_without_locks(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fcntl = pytest.importorskip("fcntl")
+    import fcntl
     assert guard.lockable(str(tmp_path))
     for error, said in ((errno.EAGAIN, True), (errno.EACCES, True), (errno.ENOLCK, False), (errno.ENOSYS, False)):
         def refuse(*_: object, error: int = error) -> None:

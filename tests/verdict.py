@@ -20,6 +20,7 @@ MACHINE = (
     r"no (Claude Code|client) \S+( here)?: (sh )?tools/fetch_clients\.sh",
     r"no (named pipes|/proc/locks|gpg|gpgsm|ssh-keygen|ssh-agent|man|sha256sum|shellcheck) here",
     r"no (bash|dash|busybox|ksh|mksh) here",
+    r"no C compiler here|cc makes no preloaded library here",
     r"no strace|strace may not trace here",
     r"only root (can|may) |needs root to change the owner",
     r"devices cannot be made here|cannot mount a tmpfs here|no file system may be mounted here",
