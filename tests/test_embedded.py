@@ -38,9 +38,8 @@ class Trap:
         source = lab.repo("source")
         lab.mem(source, "remember", "Blocked: run the tests with --fast", "--type", "blocker")
         signed = {**json.loads(lab.lines(source)[0]), "signature": PGP}
-        lab.git(
-            source, "update-ref", "-d", "refs/notes/mem/team"
-        )  # or the unsigned line comes back
+        for ref in ("refs/notes/mem/team", "refs/git-mem/backup/mem/team"):
+            lab.git(source, "update-ref", "-d", ref)  # or the unsigned line comes back
         rewrite(
             lab,
             source,

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import time
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,6 +44,7 @@ class FakeNotes:
         self.missing: list[str] = []
         self.unread: dict[str, int] = {}
         self.listed = False
+        self.history = types.SimpleNamespace(mended="")
 
     def tip(self, former: str = "") -> str:
         return str(len(self.items) or "")
