@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SOURCES = {"start": "SessionStart", "subagent": "SubagentStart", "compact": "SessionStart:compact", "cli": "git mem context"}
 NEWEST, OF_A_KIND, BY_WORDS, BY_PATHS = 300, 20, 100, 300  # candidates of each route
-BEHIND = 1_000  # memories behind which others than those of one author are looked for
+AUTHORS, OF_EACH = 32, 100  # where one author has most of the newest: others that are asked, and the newest of each
 PATHS, COMMON, HELD = 120, 1_000, 8_000  # paths asked for; memories from which a path says nothing; memories they bring at most
 LOADED = 60  # candidates whose text is read
 TERMS, POSTINGS = 12, 6_000  # of one question to the lexical index: about 5 ms
@@ -143,16 +143,28 @@ class _Candidates:
         for _, _, author in rows:
             counts[author] = counts.get(author, 0) + 1
         most = max(counts, key=lambda author: counts[author]) if 1 < len(rows) == limit else None
-        if most is not None and 2 * counts[most] > limit and self._several():
-            beside = f"SELECT * FROM ({by_time} at DESC, id LIMIT {BEHIND}) WHERE author <> ? LIMIT ?"
-            rows += execute(beside, (*values, most, limit // 2)).fetchall()
+        if most is not None and 2 * counts[most] > limit:
+            rows += self._others(condition + only, values, most, limit // 2)
         self._know(rows)
-        return [row for row, _, _ in rows]
+        return list(dict.fromkeys(row for row, _, _ in rows))
 
-    def _several(self) -> bool:
-        """Whether there is more than one author at all: two looks at an index."""
-        ends = [self.cache.db.execute(f"SELECT {end}(author) FROM memory WHERE status = 0").fetchone() for end in ("min", "max")]
-        return bool(ends[0] != ends[1])
+    def _others(self, condition: str, args: tuple[object, ...], most: str, limit: int) -> list[tuple[int, str, str]]:
+        """The newest rows of other authors than `most`, by an index: it may have any number before them."""
+        execute = self.cache.db.execute
+        rows: list[tuple[str, str, int, str]] = []
+        (author,) = execute("SELECT min(author) FROM memory WHERE status = 0").fetchone()
+        for _ in range(AUTHORS):
+            if author is None:
+                break
+            if author != most:
+                newest = (f"SELECT * FROM memory WHERE status = 0 AND author = ? AND at <= '{self.latest}' "
+                          f"ORDER BY at DESC, id LIMIT {OF_EACH}")
+                rows += execute(f"SELECT at, id, row, author FROM ({newest}) WHERE status = 0{condition} LIMIT ?",
+                                (author, *args, limit)).fetchall()
+            (author,) = execute("SELECT min(author) FROM memory WHERE status = 0 AND author > ?", (author,)).fetchone()
+        rows.sort(key=lambda found: found[1])
+        rows.sort(key=lambda found: found[0], reverse=True)
+        return [(row, at, author) for at, _, row, author in rows[:limit]]
 
     def _know(self, rows: Iterable[tuple[int, str, str]]) -> None:
         for row, at, author in rows:

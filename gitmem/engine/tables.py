@@ -100,7 +100,7 @@ CREATE INDEX memory_digest ON memory(digest);
 -- The newest of all and of a kind. With the id, which orders memories of one second: an import makes thousands of them.
 CREATE INDEX memory_at ON memory(at DESC, id) WHERE status = 0;
 CREATE INDEX memory_type ON memory(type, at DESC, id) WHERE status = 0;
-CREATE INDEX memory_author ON memory(author) WHERE status = 0;
+CREATE INDEX memory_author ON memory(author, at DESC, id) WHERE status = 0;
 CREATE INDEX memory_hidden ON memory(status) WHERE status > 0;
 CREATE TABLE label(kind TEXT NOT NULL, value TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY(kind, value, row)) WITHOUT ROWID;
 CREATE VIRTUAL TABLE fts USING fts5(title, body, extra, content='', tokenize='ascii');
