@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pathlib
+import shutil
 
 import pytest
 from conftest import EVAL, Lab
@@ -113,3 +114,20 @@ def test_hot_answers_as_the_rest(lab: Lab) -> None:
         plain, hot = (recall.recall(store, query, Filter(), limit=8, hot=hot) for hot in (False, True))
         assert hot == plain
     store.close()
+
+
+def test_of_more_equal_memories_than_a_search_looks_at_a_rebuilt_cache_finds_the_same(lab: Lab) -> None:
+    """Row numbers settled ties, and they are others in a cache that took the memories in another order."""
+    repo = lab.repo(commits=6)
+    for n in range(6):  # the newest commit first: a rebuilt cache reads notes in the order of their commits' ids
+        lines = [json.dumps({"body": f"the retry budget is three {'abcdef'[n]}{i:03}", "commit": f"HEAD~{n}"}) for i in range(60)]
+        lab.mem(repo, "remember", "--jsonl", "-", stdin="\n".join(lines))
+        lab.mem(repo, "index")
+
+    def answers() -> list[object]:
+        found = [lab.json(repo, "recall", query, "-n", "20", "--explain") for query in ("retry budget", "retry")]
+        return [[(h["id"], h["score"], h["explain"]) for h in answer["hits"]] for answer in found]
+
+    kept = answers()
+    shutil.rmtree(repo / ".git/mem")
+    assert answers() == kept

@@ -33,8 +33,9 @@ _EACH = int.from_bytes(bytes([1]) * 256, "little")
 _FROM_128 = bytes(range(128, 256))
 
 
-def nearest(codes: Buffer, query_code: bytes, k: int, rows: Sequence[int] | None = None) -> list[tuple[int, int]]:
-    """The `k` codes nearest to `query_code` as (distance, row), best first.
+def nearest(codes: Buffer, query_code: bytes, k: int, rows: Sequence[int] | None = None,
+            ties: bool = False) -> list[tuple[int, int]]:
+    """The `k` codes nearest to `query_code` as (distance, row), best first; with `ties` also those as near as the last.
 
     `codes` is n codes of the question's length end to end. With `rows`
     (ascending) only those take part, and the answer still names them by
@@ -52,6 +53,7 @@ def nearest(codes: Buffer, query_code: bytes, k: int, rows: Sequence[int] | None
         return []
     distances = _distances(data, query_code)
     found = _select(distances, k) if distances is not None else _select_wide(_distances_wide(data, query_code), k)
+    found = found if ties else found[:k]
     return found if rows is None else [(distance, rows[row]) for distance, row in found]
 
 
@@ -88,7 +90,7 @@ def _distances_wide(data: bytes, query: bytes) -> list[int]:
 
 
 def _select(distances: bytes, k: int) -> list[tuple[int, int]]:
-    """The k smallest with their index: halve towards the distance of the k-th,
+    """The k smallest, and those like the last, with their index: halve towards the distance of the k-th,
     then find the codes up to it; eight passes in C instead of a sort."""
     low, high, count = 0, 255, len(distances)
     while low < high:
@@ -104,11 +106,13 @@ def _select(distances: bytes, k: int) -> list[tuple[int, int]]:
         found.append((distances[row], row))
         row = marks.find(1, row + 1)
     found.sort()
-    return found[:k]
+    return found
 
 
 def _select_wide(distances: list[int], k: int) -> list[tuple[int, int]]:
-    return [(distances[i], i) for i in sorted(range(len(distances)), key=distances.__getitem__)[:k]]
+    order = sorted(range(len(distances)), key=distances.__getitem__)
+    last = distances[order[min(k, len(order)) - 1]]
+    return [(distances[i], i) for i in order if distances[i] <= last]
 
 
 def rescore(

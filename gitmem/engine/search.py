@@ -2,7 +2,7 @@
 
 Hooks, `recall` and `recall --batch` all ask `Search`, so they answer alike.
 Promises. Filters come before candidates. The answer is the same with and
-without numpy, on a fresh and on a rebuilt cache. A prior reorders what was
+without numpy, on a kept and on a rebuilt cache: ids settle ties. A prior reorders what was
 hit and never admits anything.
 
 Plain Python over SQLite, because importing numpy costs more than the whole
@@ -67,13 +67,14 @@ class Search:
         # Content words count double: "how do we store times" is about times, not about how.
         vector = self.table.vector(f"{text.ends(query)} {text.content(query)}")
         nearest, cosines = self._near(vector, [row for row, _ in lexical], rows_sql, rows_args)
-        hits = rank.fuse(lexical, nearest, cosines, rank.ceiling(terms, df, count))
+        hits = self._settled(rank.fuse(lexical, nearest, cosines, rank.ceiling(terms, df, count)))
         held = [self._terms(hit.row) for hit in hits[: rank.LOOKED_AT]]
         verdict, probability = rank.verdict(terms, df, count, hits, held, [c for _, c in nearest])
         asked = self.better(query) if self.better else None
         if asked is not None:
             near = self._better(asked, rows_sql, rows_args)
-            hits = rank.fuse(lexical, list(near.items())[:CANDIDATES], {row: near[row] for row, _ in lexical if row in near}, rank.ceiling(terms, df, count))
+            of_lexical = {row: near[row] for row, _ in lexical if row in near}
+            hits = self._settled(rank.fuse(lexical, list(near.items())[:CANDIDATES], of_lexical, rank.ceiling(terms, df, count)))
         seen = hits[: limit * _SEEN]
         near = {hit.row: hit.fused for hit in seen}
         self.parts = priors.parts(cache, near, self.stand, self.company, self.aged(list(near)) if self.aged else None)
@@ -92,12 +93,31 @@ class Search:
         code = sign_code(vector)
         zero, width = bytes(len(code)), len(code)
         codes = self.codes[: total * width]
-        found = scan.nearest(codes, code, CANDIDATES + int(self.cache.meta("dead", "0")), allowed)
-        near = [row for _, row in found if codes[row * width : (row + 1) * width] != zero][:CANDIDATES]
+        found = scan.nearest(codes, code, CANDIDATES + int(self.cache.meta("dead", "0")), allowed, ties=True)
+        near = self._nearest([pair for pair in found if codes[pair[1] * width : (pair[1] + 1) * width] != zero])
         vectors = self.cache.vectors({*near, *lexical})
         scored = {row: cosine for cosine, row in scan.rescore(vectors, vector, sorted(vectors))}
         nearest = sorted(((row, scored[row]) for row in near if row in scored), key=lambda item: (-item[1], item[0]))[:CANDIDATES]
         return nearest, {row: scored[row] for row in lexical if row in scored}
+
+    def _nearest(self, found: list[tuple[int, int]]) -> list[int]:
+        """The rows of the first CANDIDATES of (distance, row); of those as far as the last, the lowest ids."""
+        if len(found) <= CANDIDATES:
+            return [row for _, row in found]
+        last = found[CANDIDATES - 1][0]
+        near = [row for distance, row in found if distance < last]
+        return near + self.cache.by_id([row for distance, row in found if distance == last])[: CANDIDATES - len(near)]
+
+    def _settled(self, hits: list[rank.Hit]) -> list[rank.Hit]:
+        """The same order, hits of equal score by their ids: row numbers differ in a rebuilt cache."""
+        equal: dict[float, list[rank.Hit]] = {}
+        for hit in hits:
+            equal.setdefault(hit.fused, []).append(hit)
+        tied = [hit.row for group in equal.values() if len(group) > 1 for hit in group]
+        if not tied:
+            return hits
+        place = {row: n for n, row in enumerate(self.cache.by_id(tied))}
+        return sorted(hits, key=lambda hit: (-hit.fused, place.get(hit.row, 0)))
 
     def _better(self, asked: tuple[str, bytes], rows_sql: str, rows_args: list[object]) -> dict[int, float]:
         """{row: cosine}, best first, in the space of the chosen model."""
