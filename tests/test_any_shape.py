@@ -14,7 +14,7 @@ from test_foreign_records import put
 from gitmem.cli import run
 from gitmem.core import plain
 from gitmem.core.errors import MemError
-from gitmem.git.gitcmd import LARGEST
+from gitmem.git.object_reader import LARGEST
 
 HOSTILE = "start\x1b]0;x\x07\x1b[2J\u202ebidi\u2066\u200bzero\U000e0041tag\x9b1m\x7f\u2028end"
 SHAPES: list[Any] = ["", 0, -1, 10**30, 1.5, float("nan"), float("inf"), True, None, [], {}, [[]], [{}], [None], ["", "a"], {"a": {"b": []}}, "\ud800", "\0", "NaN", "x" * 10_000,

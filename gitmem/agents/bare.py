@@ -71,7 +71,7 @@ def newest(git: Git, tip: str, until: float, large: dict[str, int]) -> list[byte
 
     `large` gets the sizes of notes that are too large to be read, by key.
     """
-    from ..git.gitcmd import TooLarge
+    from ..git.object_reader import TooLarge
 
     words = ["log", "--first-parent", "--diff-merges=first-parent", f"-n{COMMITS}", "--format=", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=AM", tip, "--"]
     blobs: dict[str, str] = {}  # {blob: path}

@@ -1,4 +1,4 @@
-"""Notes that were too large to be read (`gitcmd.LARGEST`), as the cache knows them: what answers say of them.
+"""Notes that were too large to be read (`object_reader.LARGEST`), as the cache knows them: what answers say of them.
 
 Promise: a note that is not read is named wherever memories are shown, from the
 update that met it to the one that finds it gone or small enough. Its lines stay
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .cache import Cache
 
 _KEY = "unread:"
-_MOST = 100  # that are named
+_MOST = 100  # of one ref that are kept: the largest
 
 
 def keep(cache: Cache, ref: str, sizes: Mapping[str, int], *, all: bool = True) -> None:
@@ -25,8 +25,8 @@ def keep(cache: Cache, ref: str, sizes: Mapping[str, int], *, all: bool = True) 
     `all`: there are no others; else those that were known stay.
     """
     known = {**({} if all else of(cache, ref)), **sizes}
-    left = {key: size for key, size in sorted(known.items()) if size}
-    cache.set_meta(_KEY + ref, fastjson.dumps(dict(list(left.items())[:_MOST])) if left else "")
+    left = sorted(((size, key) for key, size in known.items() if size), reverse=True)[:_MOST]
+    cache.set_meta(_KEY + ref, fastjson.dumps({key: size for size, key in left}) if left else "")
 
 
 def of(cache: Cache, ref: str) -> dict[str, int]:
@@ -43,7 +43,8 @@ def remark(cache: Cache) -> str:
     if not found:
         return ""
     size, key = max(found)
-    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    least = "at least " if len(found) >= _MOST else ""
+    more = f", and {least}{len(found) - 1} more" if len(found) > 1 else ""
     return f"the note of {key[:12]} has {megabytes(size)}{more}: too large to be read; git mem doctor names it"
 
 

@@ -17,6 +17,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..core.errors import GitFailed, MemError
+from .object_reader import LARGEST, REQUESTS, Objects
+from .object_reader import NO_FETCH as NO_FETCH
 
 try:
     import fcntl
@@ -38,22 +40,8 @@ def clean_env() -> dict[str, str]:
     return env
 
 
-# Makes a partial clone ask its remote for nothing: git listens to the first since 2.39.4 and 2.44, in an older one its `git fetch` is refused by the second.
-NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
-# Bytes of requests sent before answers are read: both pipes must hold them, since git echoes the name of what is missing.
-_REQUESTS = 16 * 1024
 _PORTION = 1 << 20  # bytes in a pipe, the most that Linux gives without asking
-LARGEST = 4 << 20  # bytes of a note that is read: our own ones have 32 KiB and one line, which has 1 MiB at most
-_TOGETHER = 8 << 20  # bytes of answers that are held at a time where the caller bounds the single one
-_ENDED = 32  # objects that may end `git cat-file` before we give up
 _AT_ONCE = 500  # ids on one command line
-_HEX = frozenset("0123456789abcdef")
-
-
-class TooLarge(bytes):
-    """The content of an object that was not read: empty, and it knows how long the object is."""
-
-    size = 0
 
 
 class Git:
@@ -81,6 +69,10 @@ class Git:
                 raise MemError(f"no directory '{self.cwd}'") from e
             raise MemError("git is not installed or not on PATH", hint="install git 2.31 or newer") from e
 
+    def dialog(self, args: Iterable[str], env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
+        """A git process that answers what it is asked on its stdin."""
+        return self.start(args, env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
     def run(self, *args: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,), env: dict[str, str] | None = None) -> bytes:
         """stdout of one git call; `env` is added to its environment. Raises GitFailed unless the exit status is in `ok`."""
         out, _ = self.run_status(*args, stdin=stdin, ok=ok, env=env)
@@ -104,16 +96,22 @@ class Git:
         """What a call prints, cut at NULs, while it prints; whoever stops asking ends it. `stdin`: at most what a pipe holds."""
         process = self.start(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert process.stdin and process.stdout and process.stderr
-        rest = text = b""
+        text = b""
         try:
             try:
                 process.stdin.write(stdin)
                 process.stdin.close()
             except BrokenPipeError:
                 pass  # its own words follow
-            while block := process.stdout.read(_REQUESTS):
-                *parts, rest = (rest + block).split(b"\0")
-                yield from parts
+            open_end: list[bytes] = []  # of a name that goes on: joined once, however long it is
+            while block := process.stdout.read(REQUESTS):
+                first, *more = block.split(b"\0")
+                open_end.append(first)
+                if more:
+                    yield b"".join(open_end)
+                    yield from more[:-1]
+                    open_end = [more[-1]]
+            rest = b"".join(open_end)
             text = process.stderr.read()
             process.wait()
         finally:
@@ -172,10 +170,14 @@ class Git:
 
     def ids(self, names: list[str]) -> list[str]:
         """The object id of each revision expression, "" where there is none; no content is read."""
+        return [found[0] if found else "" for found in self.names.get_many(names)]
+
+    @property
+    def names(self) -> Objects:
+        """A reader of ids, types and sizes; a partial clone must not ask its remote whether an object exists."""
         if self._names is None:
-            # A partial clone must not ask its remote whether a commit exists.
             self._names = Objects(self, "--batch-check", NO_FETCH)
-        return [found[0] if found else "" for found in self._names.get_many(names)]
+        return self._names
 
     def withheld(self, revision: str, name: str) -> bool:
         """Whether `entries`, asked about it, could not tell what lies there: a partial clone has the commit and not its directories."""
@@ -249,139 +251,3 @@ def _rows(tree: bytes, size: int) -> dict[bytes, str]:
         at = end + 1 + size
         out[tree[begin:end]] = tree[end + 1 : at].hex()
     return out
-
-
-class Objects:
-    """Reads objects by any revision expression through one `git cat-file --batch`."""
-
-    def __init__(self, git: Git, mode: str = "--batch", env: dict[str, str] | None = None) -> None:
-        self._git, self._mode, self._env = git, mode, env
-        self._content = mode == "--batch"
-        self._ended = 0  # how many names have ended git
-        self._here: dict[str, bool] | None = None  # in a partial clone that lacks something: whether an id is here, so that no other ends git
-        self._trees: dict[str, str] = {}  # {commit: its tree}
-        self._process = self._start()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        # Of a larger object git reads as much as it prints, where it can: whoever does not want it has its size by then.
-        args = ["-c", f"core.bigFileThreshold={LARGEST}", "cat-file", self._mode]
-        return self._git.start(args, self._env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-
-    def get(self, name: str, most: int = 0) -> tuple[str, str, bytes] | None:
-        """(object id, type, content) of a revision expression; None where there is no such object."""
-        return next(iter(self.get_many([name], most)))
-
-    def get_many(self, names: Iterable[str], most: int = 0) -> Iterator[tuple[str, str, bytes] | None]:
-        """The same for many names, in order; requests go out in blocks so that no pipe fills up.
-
-        `most`: bytes of the longest content that is read, if not 0; of others it is `TooLarge`.
-        """
-        block: list[str] = []
-        size = 0
-        for name in names:
-            # An empty or torn request line would shift every answer after it.
-            block.append(name if 0 < len(name) < _REQUESTS and "\n" not in name else "no such object")
-            size += len(block[-1]) * 4
-            if size >= _REQUESTS:
-                yield from self._ask(block, most)
-                block, size = [], 0
-        if block:
-            yield from self._ask(block, most)
-
-    def _ask(self, names: list[str], most: int) -> Iterator[tuple[str, str, bytes] | None]:
-        """The answers of one block, in parts that are read whole: whoever takes them may ask for other objects meanwhile.
-
-        A damaged object, or one that a partial clone cannot fetch, ends git: it is asked for once more, then it counts as missing.
-        """
-        again = ""
-        while names:
-            answers, stopped = self._round(names if self._here is None else self._served(names, self._here), most)
-            names = names[len(answers) :]
-            if not names and not stopped:
-                yield from answers
-                return
-            if stopped:
-                self._process.kill()  # else it prints on what nobody wants
-                if self._git.until is not None and time.monotonic() > self._git.until:
-                    raise GitFailed("git cat-file took too long")
-            self.close()
-            self._process = self._start()
-            if not stopped:
-                if names[0] == again:
-                    self._ended += 1
-                    if self._ended > _ENDED:
-                        raise GitFailed("git cat-file ended early", hint="`git fsck` shows whether the repository is damaged")
-                    answers.append(None)
-                    del names[0]
-                    if self._here is None and self._git.partial:
-                        self._here = {}
-                else:
-                    again = names[0]
-            yield from answers
-
-    def _served(self, names: list[str], here: dict[str, bool]) -> list[str]:
-        """The names; in place of those that need an object which is not here, one that nothing has."""
-        roots = {name: root for name in names if len(root := name.partition(":")[0].partition("^")[0]) >= 40 and _HEX.issuperset(root)}
-        self._look(roots.values(), here)
-        commits = {root for name, root in roots.items() if name != root and here[root] and root not in self._trees}
-        if commits:  # their trees: git ends where it has to look into one that is not here
-            stdin = "".join(f"{id}\n" for id in sorted(commits)).encode()
-            rows = self._git.run("log", "--no-walk=unsorted", "--no-show-signature", "--format=%H %T", "--stdin", stdin=stdin, ok=(0, 128), env=NO_FETCH).decode().split()
-            self._trees.update({**dict.fromkeys(commits, ""), **dict(zip(rows[::2], rows[1::2], strict=True))})
-        self._look((tree for root in roots.values() if (tree := self._trees.get(root))), here)
-        out = []
-        for name in names:
-            root = roots.get(name, "")
-            tree = self._trees.get(root, "") if ":" in name or name.endswith("^{tree}") else ""
-            out.append(name if not root or (here[root] and (not tree or here[tree])) else "no such object")
-        return out
-
-    def _look(self, ids: Iterable[str], here: dict[str, bool]) -> None:
-        """Adds to `here` whether each id is here; what was not may have come since."""
-        asked = {id for id in ids if not here.get(id)}
-        found = self._git.here(asked)
-        here.update((id, id in found) for id in asked)
-
-    def _round(self, names: list[str], most: int) -> tuple[list[tuple[str, str, bytes] | None], bool]:
-        """(the answers for names up to one that ends git, or after which we do; whether it was us)."""
-        answers: list[tuple[str, str, bytes] | None] = []
-        together = 0
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None and stdout is not None
-        try:
-            stdin.write(b"".join(n.encode("utf-8", "surrogateescape") + b"\n" for n in names))
-            stdin.flush()
-        except BrokenPipeError:
-            pass  # what was answered before is still in the other pipe
-        for _ in names:
-            head = stdout.readline()
-            if not head.endswith(b"\n"):
-                break
-            parts = head.rsplit(b" ", 2)
-            if len(parts) != 3 or not parts[2].strip().isdigit():
-                answers.append(None)  # "<name> missing" or "<name> ambiguous"
-                continue
-            content = b""
-            size = int(parts[2])
-            large = 0 < most < size
-            if large:
-                content = TooLarge()
-                content.size = size
-            elif self._content:
-                content = stdout.read(size)
-                if stdout.read(1) != b"\n":
-                    break
-            answers.append((parts[0].decode(), parts[1].decode(), content))
-            together += len(content)
-            if self._content and (large or (most and together > _TOGETHER and len(answers) < len(names))):
-                return answers, True
-        return answers, False
-
-    def close(self) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                try:
-                    pipe.close()
-                except BrokenPipeError:
-                    pass
-        self._process.wait()

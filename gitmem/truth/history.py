@@ -12,7 +12,7 @@ import os
 
 from ..core.errors import GitFailed
 from ..git import config, reflock
-from ..git.gitcmd import TooLarge
+from ..git.object_reader import TooLarge
 from . import notetree, rescue
 
 TYPE_CHECKING = False

@@ -16,7 +16,8 @@ from itertools import tee
 
 from ..core.digest import sha1, sha256
 from ..core.errors import GitFailed
-from ..git.gitcmd import Git, TooLarge
+from ..git.gitcmd import Git
+from ..git.object_reader import TooLarge
 
 _PAIRS = 500  # pairs of trees that one process compares: what it is asked has to fit into a pipe
 SPLIT = 256  # git itself starts to fan out at about 70 to 250 notes

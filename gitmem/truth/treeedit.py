@@ -8,7 +8,8 @@ there are kept byte for byte; two paths of one note become one.
 
 from __future__ import annotations
 
-from ..git.gitcmd import Git, TooLarge
+from ..git.gitcmd import Git
+from ..git.object_reader import TooLarge
 from . import notetree
 from .notetree import PURGED, split_lines
 
