@@ -50,7 +50,7 @@ FIELDS: dict[str, dict[str, Any]] = {
 # Files of the repository and the machine that an event opens at most. A file that is looked for and not there counts.
 # Two of them are the backup and the reflog of a notes ref that is not there (private memories, mostly).
 FILES = {"SessionStart": 23, "UserPromptSubmit": 16, "PreToolUse": 16, "PostToolUse": 12, "PostToolUseFailure": 12,
-         "Stop": 10, "SubagentStart": 16, "SubagentStop": 10, "PreCompact": 14, "SessionEnd": 15}
+         "Stop": 10, "SubagentStart": 16, "SubagentStop": 10, "PreCompact": 15, "SessionEnd": 15}
 
 
 @pytest.fixture

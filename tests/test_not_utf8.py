@@ -104,6 +104,11 @@ def test_as_a_process_it_is_one_line_and_exit_2(lab: Lab, argv: list[str]) -> No
     assert lab.lines(repo) == []
 
 
+@pytest.mark.parametrize("argv", [["why", "--json", ODD], ["log", "--", ODD], ["why", ODD, "--json"]])
+def test_a_path_behind_a_flag_is_a_path(place: pathlib.Path, argv: list[str]) -> None:
+    assert "is not UTF-8" not in answer(argv)[1]
+
+
 def test_a_path_that_is_not_utf8_is_found_where_a_memory_names_it(lab: Lab) -> None:
     repo = lab.repo()
     (repo / "plain").write_text("x\n")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -120,14 +121,15 @@ def _text(data: bytes, name: str) -> str:
 
 # Words after which a path stands, and commands whose own words are paths: a file may have any name.
 _PATH_OPTIONS = ("--path", "--paths", "--jsonl", "--batch", "--map", "--output", "-o", "--report", "--from")
-_PATH_COMMANDS = ("why", "blame", "import", "model")
+_PATH_COMMANDS = ("why", "blame", "import", "model", "log")
+_FLAGS = ("--json", "--all", "--dry-run", "--")  # a word behind one of them is no value of it
 
 
 def check_arguments(argv: list[str]) -> None:
     """Raises UsageError for a word that is no UTF-8, unless it is a path."""
     for before, word in zip(["", *argv], argv, strict=False):
         option = word.partition("=")[0] if word.startswith("-") else before
-        operand = argv[0] in _PATH_COMMANDS and not option.startswith("-")
+        operand = argv[0] in _PATH_COMMANDS and (option in _FLAGS or not option.startswith("-"))
         if not operand and option not in _PATH_OPTIONS and (why := record.no_text(os.fsencode(word))):
             raise UsageError(f"the argument '{word}' {why}")
 
@@ -202,7 +204,7 @@ def when(store: Store, text: str, option: str) -> str:
     seconds = answer.rpartition("=")[2]
     # git takes words that it cannot read for the present moment.
     now = seconds.isdigit() and int(seconds) >= time.time() - 2
-    if not seconds.isdigit() or (now and not any(word in text.lower() for word in ("now", "today", "0 "))):
+    if not seconds.isdigit() or (now and not re.search(r"\b(now|today|0 \w+|(one|1) second)\b", text.lower())):
         raise UsageError(f"cannot read '{option} {text}'", hint="write it like 2026-08-22 or '2 weeks ago'")
     return _iso(datetime.datetime.fromtimestamp(int(seconds), datetime.UTC))
 
