@@ -366,19 +366,22 @@ class World:
         try:
             records = [r for r in (record.parse(line) for _, line in store.team.lines(store.team.tip(), deep=True)) if r]
             folded = {id: (m.status, tuple(sorted(v.version for v in m.versions))) for id, m in fold.fold(records).items() if m.records}
+            # Here one's own private records count as well: one of them may supersede what was shared since.
+            own = [r for r in (record.parse(line) for _, line in store.private.lines(store.private.tip(), deep=True)) if r]
+            here = {id: m for id, m in fold.fold([*records, *own]).items() if id in folded}
             known = [m for m in self.known(store) if m["scope"] == "team"]
 
             def said(m: dict[str, object]) -> tuple[str, str, list[str]]:
                 return str(m["id"]), str(m["body"]), [a["body"] for a in m.get("alternatives", ())]  # type: ignore[attr-defined]
 
             shown = sorted(said(m) for m in known if "superseded_by" not in m)
-            active = sorted(id for id, (status, _) in folded.items() if status == fold.ACTIVE)
+            active = sorted(id for id, m in here.items() if m.status == fold.ACTIVE)
             assert [id for id, *_ in shown] == active, ("cache and fold differ", set(active) ^ {id for id, *_ in shown}, self.trace)
             beside = {id: 1 + len(others) for id, _, others in shown}
-            assert all(beside[id] == len(folded[id][1]) for id in active), ("alternatives differ", self.trace)
+            assert all(beside[id] == len(here[id].versions) for id in active), ("alternatives differ", self.trace)
             # What was superseded by a commit that a rewrite took away, or that lies on another branch, is still there, and says so.
             back = {str(m["id"]) for m in known if "superseded_by" in m}
-            assert all(folded[id][0] == fold.SUPERSEDED for id in back), ("came back, but nothing took its place", back, self.trace)
+            assert all(here[id].status == fold.SUPERSEDED for id in back), ("came back, but nothing took its place", back, self.trace)
             reanchor.finish(store)
             reanchor.state(store)
             stands = {str(m["id"]): m["anchor"] for m in self.known(store)}
