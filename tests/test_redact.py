@@ -231,9 +231,10 @@ def test_what_only_resembles_a_secret_is_let_through(text: str) -> None:
     assert redact.find(text) == []
 
 
-def test_invisible_and_wide_characters_do_not_hide_a_token() -> None:
+def test_invisible_and_wide_characters_and_continued_lines_do_not_hide_a_token() -> None:
     token = build("'ghp_ b36", 3)
-    for hidden in (token[:2] + "\u200b" + token[2:], "\u00ad".join(token), "".join(chr(ord(c) + 0xFEE0) for c in token)):
+    continued = (token[:20] + "\\\n" + token[20:], token[:9] + "\\\r\n    " + token[9:])
+    for hidden in (*continued, token[:2] + "\u200b" + token[2:], "\u00ad".join(token), "".join(chr(ord(c) + 0xFEE0) for c in token)):
         text = f"naïve \U0001f468\u200d\U0001f469 key {hidden} end"
         (found,) = redact.find(text)
         assert text[found.start : found.end] == hidden

@@ -135,6 +135,11 @@ BAITS = [
     "keykeykey", "apikeytoken=", "contraseña: ", "密码:", "парол", "creds a/", "login a:", "00D" + "a" * 14 + "!", "$6$a$", "$argon2id$m=1,t=1,p=1$",
     ":1:" + "a" * 32 + ":", "a" * 32 + "-", "a" * 32 + ".", "5K" + "a" * 30, "eyJ", "_secret_", "pi_" + "a" * 24 + "_secret_", "<private>", "AKIA",
     "runas /user:a ", "impacket-psexec a/a:", "data:\n password: ", "0x" + "a" * 64 + " ", "sudo chpasswd <<< a:", "mysql -pyour_",
+    "set_password('", "setset_", "a:b@tcp(", "enable secret 0 ", "username a privilege 1 ",
+    "snmp-server community ", "send \"", "expect assword: send ", "app password ",
+    "abcd efgh ijkl ", "uokb xrtz wmod atfe app password ", "|password|", "| a | b |\n",
+    "|password\n|", "\\\n", "a\\\n ", "A_PASSWORD=", "PASSWORD → ",
+    "senha do ", "密码是", "密码是a", "password=ab-cd-",
 ]  # fmt: skip
 
 

@@ -67,7 +67,7 @@ class Finding(tuple[str, int, int]):
 def find(text: str) -> list[Finding]:
     """Every secret in `text`, in order, none overlapping; an empty list for a clean text."""
     found = _scan(text)
-    if not text.isascii():
+    if not text.isascii() or "\\\n" in text or "\\\r\n" in text:
         plain, origin = _see_through(text)
         if origin:
             # both are read: dropping a character can also glue a token to the word before it
@@ -176,7 +176,8 @@ def _scan(text: str) -> list[tuple[str, int, int]]:
         telling or login or "<<<" in text or ":5432:" in text or ":*:" in text or "psk" in low
         or "phrase" in low or "mnemonic" in low or "\"kty\"" in text or "identified by" in low
         or ("|" in text and ("echo " in low or "printf " in low)) or "securestring" in low
-        or "private-lines" in low
+        or "private-lines" in low or ")/" in text
+        or "assword" in low or ("send " in low and "\\" in text)
     ):  # fmt: skip
         from gitmem.core import redact_forms
 
@@ -228,22 +229,26 @@ def _genuine(token: str, literal: str) -> bool:
 # ---- what hides a token from the eye, not from a reader ------------------------------------------
 
 _FORMAT = "\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef"
+# a word that goes on in the next line, as shells and YAML read it
+_BREAK = r"\\(?<=[\w-]\\)\r?\n[ \t]{0,40}(?=[\w-])"
 _LETTERS = "\uff01-\uff5e\u2460-\u24ff\U0001d400-\U0001d7ff"
 
 
 def _see_through(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """The text without format characters, wide letters made plain, and where each stretch came from.
+    """The text without format characters and continued lines, wide letters made plain, and where
+    each stretch came from.
 
     The second value is empty where nothing had to change.
     """
     pieces: list[str] = []
     origin: list[tuple[int, int]] = []
     done = length = 0
-    if not regex(f"[{_FORMAT}{_LETTERS}]").search(text):
+    hidden = _BREAK if text.isascii() else f"{_BREAK}|[{_FORMAT}{_LETTERS}]"
+    if not regex(hidden).search(text):
         return text, origin
     origin.append((0, 0))
-    for m in regex(f"[{_FORMAT}]+|[{_LETTERS}]+").finditer(text):
-        plain = "" if regex(f"[{_FORMAT}]").match(m[0]) else _plain(m[0])
+    for m in regex(f"(?:{_BREAK}|[{_FORMAT}])+|[{_LETTERS}]+").finditer(text):
+        plain = "" if m[0][0] == "\\" or regex(f"[{_FORMAT}]").match(m[0]) else _plain(m[0])
         pieces += [text[done : m.start()], plain]
         length += m.start() - done + len(plain)
         done = m.end()

@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     Found = list[tuple[str, int, int]]
     Test = Callable[[str], bool]
 
-# a word of a shell, in quotes or bare
-V = r"(?:\"([^\"\n]{3,256})\"|'([^'\n]{3,256})'|([^\s\"'`|;<>()]{3,256}))"
+# a word of a shell, in quotes or bare; `-P wants a password` is prose
+V = (
+    r"(?:\"([^\"\n]{3,256})\"|'([^'\n]{3,256})'|"
+    r"(?![a-z]{2,20}\s(?:an?|the|no|its|your)\s)([^\s\"'`|;<>()]{3,256}))"
+)
 # glued to `-p`; `-pretty` and `-proxy` are options of their own
 _GLUED = rf"p(?!r(?:etty|oxy|int|ogress|otocol|ofile)\b|(?:ort|ath|arallel|lugin)\b){V}"
 _P = rf"\s-p[ =]?{V}"
@@ -51,12 +54,13 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("http https ab xh", "", r"\s-[aA][ =]?[\"']?[^\s:\"'$<{]{1,64}:([^\s\"'`]{4,128})"),
     ("wget aria2c", "", rf"\s--(?:http-|ftp-|proxy-)?passw(?:or)?d[ =]{V}"),
     ("sqlcmd bcp isql osql tsql sqsh ipmitool mosquitto_pub mosquitto_sub zip zipcloak unzip", "",
-     rf"\s-P\s?{V}"),
+     rf"\s-P\s?(?!\S{{1,200}}\.zip\b){V}"),
     ("ssh-keygen", "", rf"\s-[NP]\s{V}"),
     ("openssl", "", r"\s-pass(?:in|out)?\s[\"']?pass:([^\s\"'`|;<>()]{4,128})" rf"|\s-k\s{V}"),
     ("gpg gpg2 borg duplicity", "", rf"\s--passphrase[ =]{V}"),
     ("keytool jarsigner", "", rf"\s-(?:store|key|deststore|srcstore|destkey)pass\s{V}"),
-    ("snmpget snmpwalk snmpset snmpbulkwalk", "", rf"\s-[AX]\s{V}"),
+    ("snmpget snmpwalk snmpset snmpbulkwalk", "", rf"\s-[AXc]\s(?!(?:public|private)\b){V}"),
+    ("snmp-server", "community", rf"\scommunity\s+(?!(?:public|private)\b){V}"),
     ("xfreerdp xfreerdp3 wlfreerdp sdl-freerdp cmdkey wmic", "", rf"\s/p(?:ass|assword)?:{V}"),
     # a program may stand there as well: it has no digit and no sign
     ("runas", "", r"\s/user:\S{1,64}\s+(?!/|\S*(?:\\|\.(?:exe|msc|bat|cmd|ps1)\b))"

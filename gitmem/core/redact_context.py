@@ -10,6 +10,7 @@ from gitmem.core.redact_values import (
     _WEAK,
     ABOUT,
     aws_secret,
+    chosen,
     encoded,
     given,
     identifier,
@@ -40,6 +41,8 @@ def read(text: str, low: str, telling: bool, found: "Found") -> None:
             headers(text, low, found)
         if "passphrase" in low or "password" in low or "passcode" in low:
             phrases(text, low, found)
+        if "|" in text and "pass" in low:
+            tables(text, found)
     if "cookie" in low:
         cookies(text, low, found)
     if "login" in low or "cred" in low or "logon" in low:
@@ -73,7 +76,8 @@ def urls(text: str, found: "Found") -> None:
     for m in regex(pattern).finditer(text):
         user, password, host = m[1], m[2], m[3].lower()
         if password is None:
-            if random_looking(user):
+            # the user of a Sentry address is public: it stands in every page that reports errors
+            if random_looking(user) and not regex(r"(?:.*\.)?sentry\.io$").match(host):
                 found.append(("url-credentials", m.start(1), m.end(1)))
         elif user.lower() != password.lower() and (
             password_like(password, quoted=True, tight=True)
@@ -110,7 +114,7 @@ _KEY_OF = (
     r"(?:api|access|account|private|auth|sign|signing|encrypt|encryption|crypt|master|service|"
     r"shared|license|deploy|storage|client|app|application|subscription|integration|preshared|psk|"
     r"consumer|session|admin|root|publish|webhook|functions|secret|project|server|write|"
-    r"ingest)[ _.-]?$"
+    r"ingest|fastly)[ _.-]?$"
 )
 # the word for it in other languages: as telling as ours, and no prose
 FOREIGN = (
@@ -119,11 +123,13 @@ FOREIGN = (
 )
 # quotes and brackets after the name; an annotation (`: str =`); or prose and command lines, held to more
 _BETWEEN = (
-    r"[\w-]{0,24}(?:(?:[ \t](?:for|of|on|at|in)(?:[ \t][\w.@/-]{1,30}){1,3}?)?"
-    r"(?:\\?[\"'`\])]{0,3}[ \t]{0,8}(?::[ \t]{0,4}[a-z][\w.\[\]|, ]{0,40}+=(?!=)|:=|=>|={1,3}|:)"
+    r"[\w-]{0,24}(?:(?:[ \t](?:for|of|on|at|in|d[aeou]s?|del|für|от|для)"
+    r"(?:[ \t][\w.@/-]{1,30}){1,3}?)?"
+    r"(?:\\?[\"'`\])]{0,3}[ \t]{0,8}(?::[ \t]{0,4}[a-z][\w.\[\]|, ]{0,40}+=(?!=)|:=|=>|={1,3}|:|[→⇒➜]|"
+    r"(?<=[ \t])->(?=[ \t]))"
     r"[ \t]{0,8}|[\"'`][ \t]{0,2},[ \t]{0,4}(?=[\"'`])|"
     r"(?P<prose>[\"'`]?[ \t]{1,4}(?:is|was|to|es|ist|lautet|est|è|é)"
-    r"(?:[ \t]{1,4}|[ \t]{0,2}:[ \t]{0,4})))|"
+    r"(?:[ \t]{1,4}|[ \t]{0,2}:[ \t]{0,4})|[ \t]{0,4}[是为為は는은][ \t]{0,4}(?=[!-~]{6})))|"
     r"(?P<blank>[ \t]{1,4}))"
 )
 # a bare value ends before `=` and `:`, else a run of `token=token=` would be judged once a link, each to its end
@@ -138,6 +144,9 @@ _OTHER = (
 )
 
 
+_SIGNS = tuple(":=>→⇒➜")
+# "is", written without a space
+_IS = tuple("是为為は는은")
 _KEYS = ("token", "credential", "secret", "key", "_auth", "auth")
 
 
@@ -174,19 +183,31 @@ def _judge(text: str, name: "re.Match[str]", got: "re.Match[str]") -> tuple[int,
         end = start + len(got[group].rstrip(".:)]}>!?&\\" if not word else ".:)]}>&\\"))
         if text[end : end + 1] in ("(", "["):
             return None
+    if not name[1].isascii() and (run := regex(r"[!-~]{6,}+(?=[^!-~])").match(text, start, end)):
+        end = run.end()  # `密码是X的`: letters of that script go on behind it
     value = text[start:end]
+    # `password=x1` of an environment, or `password: x1` and `password = x1` at the end of a
+    # line: a literal more likely than a variable
+    tight = text[name.end() - 1] == "=" and text[name.end() - 2] not in " =!<>:"
+    sign = name[0].rstrip()[-1:]
+    tight = tight or (sign in _SIGNS and text[got.end() : got.end() + 1] in ("", "\n"))
+    if word and (quoted or tight) and _setting(text, name, value):
+        return start, end
     # most names are followed by a plain word: no test below would take one this short
     short = len(value) < 16 and value.rstrip("=").isalpha() and not value.endswith("=")
     if short or (quoted and (" " in value or "\t" in value)):
         return None
     prose = name["prose"] is not None or name["blank"] is not None
-    if name["blank"] is not None and not quoted and not _flagged(text, name.start()):
+    said = name["prose"] is not None or sign in _IS
+    if not said and name["blank"] is not None and not quoted and not _flagged(text, name.start()):
         # `the token abc`: only an option (`--token abc`) or netrc has no sign between
         return (start, end) if _unmistakable(name[1], value) else None
     named_so = "secret" in name[0] or "aws" in text[max(0, name.start() - 8) : name.start()].lower()
+    if value.startswith("Ag") and "encryptedData" in text:  # a SealedSecret, made to be public
+        return None
     if named_so and aws_secret(value):
         return start, end
-    said = name["prose"] is not None or (not prose and _telling(text, name, quoted))
+    said = said or (not prose and _telling(text, name, quoted))
     if identifier(value) and said and not _other(name):
         return start, end
     if name[1] in ("_auth", "auth") and ":" in encoded(value):
@@ -198,12 +219,6 @@ def _judge(text: str, name: "re.Match[str]", got: "re.Match[str]") -> tuple[int,
             return start, end
         if prose and not quoted and not any(c in "!@#$%^&*?" for c in value):
             return (start, end) if spoken(value) else None
-        # `password=x1` of an environment, or `password: x1` and `password = x1` at the end of a
-        # line: a literal more likely than a variable
-        tight = text[name.end() - 1] == "=" and text[name.end() - 2] not in " =!<>:"
-        tight = tight or (
-            name[0].rstrip()[-1:] in (":", "=") and text[got.end() : got.end() + 1] in ("", "\n")
-        )
         if password_like(value, quoted, tight):
             return start, end
     elif (
@@ -212,6 +227,18 @@ def _judge(text: str, name: "re.Match[str]", got: "re.Match[str]") -> tuple[int,
     ):  # fmt: skip
         return start, end
     return None
+
+
+def _setting(text: str, name: "re.Match[str]", value: str) -> bool:
+    """`EMAIL_HOST_PASSWORD="wonderland"`: behind a name in capitals a plain word counts as well."""
+    start, end = name.span(1)
+    return (
+        text[start:end].isupper()
+        and regex(r"[\"'`\])]{0,2}[ \t]{0,4}[:=]").match(text, end) is not None
+        and chosen(value)
+        # `GRAFANA_PASSWORD=grafana`, `DB_USER=odoo DB_PASSWORD=odoo`: everybody's examples
+        and value.lower() not in text[max(0, start - 40) : start].lower()
+    )
 
 
 def _other(name: "re.Match[str]") -> bool:
@@ -263,7 +290,7 @@ def phrases(text: str, low: str, found: "Found") -> None:
 
     between = (
         r"(?:passwords?|passphrases?|passcodes?)[\"'`]?"
-        r"(?:[ \t]{1,4}(?:is|was)[ \t:]{1,4}|[ \t]{0,4}(?::=|=>|[:=])[ \t]{0,4})"
+        r"(?:[ \t]{1,4}(?:is|was)[ \t:]{1,4}|[ \t]{0,4}(?::=|[=-]>|[:=→⇒➜])[ \t]{0,4})"
     )
     value = (
         r"(?:\\?([\"'`])(?P<a>(?:[a-z]{3,12}[ -]){3,9}[a-z]{3,12})\\?\1|"
@@ -277,6 +304,16 @@ def phrases(text: str, low: str, found: "Found") -> None:
         # in its own letters: a title is no phrase of this kind
         if text[m.start(group) : m.end(group)] == m[group] and not stand_in(m[group]):
             found.append(("password", *m.span(group)))
+
+
+def tables(text: str, found: "Found") -> None:
+    """The cells of a table that tells of passwords: letters, digits and signs in one word."""
+    for table in regex(r"(?m)(?:^[ \t]{0,20}+\|[^\n]*+(?:\n|\Z))++").finditer(text):
+        if regex(r"(?i)\|[^|\n]{0,60}(?:passw|passphrase|pwd)").search(table[0]):
+            for cell in regex(r"\|[ \t`*]*+([^\s|`*]{6,64})(?=[ \t`*]*+\|)").finditer(table[0]):
+                if _unmistakable("password", cell[1]):
+                    at = table.start() + cell.start(1)
+                    found.append(("password", at, at + len(cell[1])))
 
 
 # ---- headers -----------------------------------------------------------------------------------

@@ -7,7 +7,16 @@ substrings of PLAIN are looked for in every text, the others only in texts with 
 
 from gitmem.core.redact_commands import V, collect
 from gitmem.core.redact_rules import regex
-from gitmem.core.redact_values import encoded, given, key, likely, password_like, stand_in
+from gitmem.core.redact_values import (
+    ABOUT,
+    chosen,
+    encoded,
+    given,
+    key,
+    likely,
+    password_like,
+    stand_in,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,9 +38,16 @@ def _words(value: str) -> bool:
     return len(set(words)) > 9 and len(STOP_WORDS.intersection(words)) < 3
 
 
+def _letters(value: str) -> bool:
+    from gitmem.core.text import STOP_WORDS
+
+    return (STOP_WORDS | ABOUT).isdisjoint(value.replace("-", " ").split())
+
+
 _NAME = (
     r"(?:password|passwd|passphrase|pwd|secret|token|api[_.-]?key|access[_.-]?key|private[_.-]?key)"
 )
+_FOURS = r"(?<![\w-])((?:[a-z]{4}[ \xa0-]){3}[a-z]{4})(?![\w-])"
 _TAG = r"(?:\s[^<>]{0,120})?>\s{0,40}"
 _Q = r"[\"']?"
 # behind a pipe, what reads a password from it
@@ -49,9 +65,23 @@ FORMS: tuple[tuple[tuple[str, ...], str, "Test"], ...] = (
     (("credential", "basicauth", ".login(", "auth=(", "auth = (", ".auth("),
      r"(?i)(?:networkcredential|pscredential|basicauth|\.login|\.auth|auth ?= ?)(?:\]::new)?\(\s*"
      r"[\"'][^\"'\n]{1,64}[\"']\s*,\s*[\"']([^\"'\n]{4,128})[\"']", likely),
-    (("password",),
-     r"assword[^\n]{0,60}\n?[^\n]{0,10}send\s+(?:--\s+)?\"([^\"\n]{4,64})\\[rn]\"", given),
+    (("assword",),
+     r"assword[^\n]{0,60}\n?[^\n]{0,20}send(?:line\(|\s+(?:--\s+)?)"
+     r"[\"']([^\"'\n]{4,64}?)(?:\\[rn])?[\"']", given),
+    (("send ",), r"\bsend\s+(?:--\s+)?\"([^\"\s]{4,64})\\[rn]\"", likely),
     (("password(",), r"(?i)\bpassword\(\s*['\"]([^'\"\n]{4,64})['\"]", likely),
+    (("password(", "passphrase("),
+     r"(?i)\bset_?\w{0,30}pass(?:word|phrase)\(\s*\\?['\"]([^'\"\s\\]{4,64})\\?['\"]", chosen),
+    (("@tcp(", "@unix("),
+     r"(?<![\w.-])[\w.-]{1,64}+:([^\s:@\"'`]{3,128})@(?:tcp|unix)\(", chosen),
+    # the configuration of a Cisco router: 0 stands before plain text, 7 before what can be undone
+    (("secret 0 ", "secret 7 ", "password 0 ", "password 7 "),
+     r"(?i)\b(?:enable|username\s+\S{1,64}(?:\s+privilege\s+\d+)?)\s+"
+     rf"(?:secret|password)\s+[07]\s+{V}", given),
+    # what Google makes, four times four letters
+    (("app password", "app-password", "specific password"),
+     rf"\b(?i:app(?:-specific)?[ -]password)s?\b[\s\S]{{0,40}}?{_FOURS}", _letters),
+    (("app password", "app-password"), rf"{_FOURS}[\s\S]{{0,20}}?\b(?i:app[ -]password)", _letters),
     (("-pass", "pass "), rf"\s--?[\w.-]{{0,30}}pass[= ]{V}", likely),
     (("env ", "arg "),
      r"(?mi)^[ \t]{0,40}+(?:env|arg)[ \t]{1,8}\w{0,40}(?:pass|password|pwd|secret|token|key)\s+"
@@ -78,7 +108,7 @@ FORMS: tuple[tuple[tuple[str, ...], str, "Test"], ...] = (
     (("machine", "default login"), r"\b(?:machine\s+\S{1,200}|default)\s+login\s+\S{1,80}\s+"
      r"(?:account\s+\S{1,80}\s+)?password\s+([^\s\"'`]{4,128})", given),
     (("password ", "passwd ", "requirepass", "masterauth"),
-     r"(?mi)^[ \t]{0,40}+(?:password|passwd|requirepass|masterauth)[ \t]+"
+     r"(?mi)^[ \t]{0,40}+(?:password|passwd|requirepass|masterauth)[ \t]+(?:[07][ \t]+)?"
      r"[\"']?([^\s\"'=:]{6,128})[\"']?[ \t]*$", _line),
     (("identified by", "psk"), r"(?i)(?:identified\s+by|\bpsk\s?=)\s*(?:password\s*)?"
      r"(?:'([^'\n]{3,64})'|\"([^\"\n]{3,64})\")", given),

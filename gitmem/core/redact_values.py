@@ -41,9 +41,9 @@ _FORMATS = re.compile(
     r"(?:argon|b?crypt|scrypt|pbkdf|blake|whirlpool|ripemd|crc|kdf|rot|gpg|x|ssl|tls|ldap|ntlm|krb|"
     r"kerberos|radius|smtp|imap|http|oauth|saml|otp|totp|hotp|fido|unicode|ucs|ebcdic|win|windows|"
     r"mac|rfc|step|page|line|field|item|option|column|level|version|ver|phase|type|part|section|"
-    r"chapter|issue|ticket|bug|case|user|admin|node|host|server|python|java|php|postgres|mysql|"
-    r"\w+ed|\w+ing|must|min|max|minimum|maximum|exactly|only|about|over|under|pwd|pass|passwd|"
-    r"password|reset|set|sent)\d+$",
+    r"chapter|issue|ticket|bug|case|user|node|host|server|python|java|php|postgres|mysql|"
+    r"\w+ed|\w+ing|must|min|max|minimum|maximum|exactly|only|about|over|under|reset|set|sent)"
+    r"\d+$",
     re.IGNORECASE,
 )
 _PIECE = re.compile(r"[a-z]+|[A-Z][a-z]+|[A-Z]+|v?\d{1,4}")
@@ -140,7 +140,7 @@ def password_like(value: str, quoted: bool, tight: bool) -> bool:
     if re.fullmatch(r"[\w.+-]+@[\w-]+\.[\w.]+", value) or _DIGESTED.match(value):
         return False
     if wordy(value) and (digits == 0 or re.search(r"[-_./:]", value)):
-        return False
+        return joined(value)
     if quoted:
         return digits > 0 or special > 0
     if re.search(r"[()\[\]{}<>|]|::|->|//|^\.?/", value):
@@ -149,8 +149,13 @@ def password_like(value: str, quoted: bool, tight: bool) -> bool:
         return True
     if re.fullmatch(r"\w+", value):
         mixed = tight or mixing(value) >= 0.3
-        return "_" not in value and digits > 0 and len(value) >= 7 and mixed
+        return "_" not in value and digits > 0 and mixed
     return digits >= 2 and len(value) >= 10 and mixing(value) >= 0.2
+
+
+def joined(value: str) -> bool:
+    """`blaubeere-kuchen-77`: words and a number, none of which is about passwords."""
+    return bool(re.fullmatch(r"[A-Za-z]{3,}(?:-[A-Za-z]{3,})+-\d{2,4}", value)) and chosen(value)
 
 
 def weak(value: str) -> bool:
@@ -167,6 +172,12 @@ def given(value: str) -> bool:
     if value.isdigit():  # a port, a count; `123456` protects nothing
         return len(value) > 5 and value not in "01234567890123456789"
     return any(c.isalnum() for c in value)
+
+
+def chosen(value: str) -> bool:
+    """As `given`, where a word about passwords may stand as well: `setPassword("invalid")`."""
+    words = re.findall(r"[a-z]{3,}", value.lower())
+    return given(value) and "pass" not in value.lower() and ABOUT.isdisjoint(words)
 
 
 def encoded(value: str) -> str:
@@ -203,7 +214,7 @@ def aws_secret(value: str) -> bool:
 
 def spoken(value: str) -> bool:
     """Said to be a password (`it is hunter2`), and no algorithm, version or place in a list."""
-    if stand_in(value) or weak(value) or _CODE.match(value) or _FORMATS.match(value):
+    if stand_in(value) or _CODE.match(value) or _FORMATS.match(value):
         return False
     if not re.fullmatch(r"(?=[A-Za-z0-9])[\w.!@#$%^&*+~?-]{6,64}", value):
         return False
@@ -211,7 +222,8 @@ def spoken(value: str) -> bool:
     if first != value and (first.isdigit() or _CODE.match(first) or _FORMATS.match(first)):
         return False
     letters = any(c.isalpha() for c in value)
-    return letters and any(c.isdigit() for c in value) and not wordy(value.replace(".", "-"))
+    named = wordy(value.replace(".", "-")) and not joined(value)
+    return letters and any(c.isdigit() for c in value) and not named
 
 
 ABOUT = frozenset(
