@@ -123,7 +123,7 @@ def test_an_edited_memory_is_embedded_anew(store: Store, lab: Lab) -> None:
         id = recall.recall(store, "invoices", Filter(), limit=1)["hits"][0]["id"]
         lab.mem(store.repo.top, "edit", id, "-m", "the dog keeps the invoices")
         assert fill(store, model) == (1, 0)
-        assert recall.recall(store, "hound", Filter(), limit=3, vectors=model)["hits"][1]["id"] == id, "behind the cat, which is as near and was there before"
+        assert id in [hit["id"] for hit in recall.recall(store, "hound", Filter(), limit=3, vectors=model)["hits"][:2]], "beside the cat, which is as near"
 
 
 def test_the_full_check_sees_a_damaged_vector(store: Store) -> None:
