@@ -10,10 +10,12 @@ from conftest import Lab
 from places import opened
 
 from gitmem.agents import inject
+from gitmem.core import record
 from gitmem.engine import check
+from gitmem.engine.document import TEAM
 from gitmem.engine.filters import Filter
 from gitmem.engine.search import Search
-from gitmem.memory import listing, recall
+from gitmem.memory import listing, memories, recall
 
 TEXT = "Orders and invoices are kept in Postgres"
 HERE, THERE = "Orders are kept in Postgres 16", "The ledger is kept in SQLite"
@@ -150,6 +152,42 @@ def test_a_private_text_that_says_all_of_it_does_not_take_the_teams_place(
     for scope, tags in ("team", ["a", "db"]), ("private", ["a", "b", "db"]):
         assert [m["tags"] for m in lab.json(one, "list", "--scope", scope)] == [tags]
     assert len(whole(one)) == 1
+
+
+@pytest.mark.parametrize("private_first", [False, True])
+@pytest.mark.parametrize("how", ["twin", "twin of one of two", "forgotten"])
+def test_a_private_twin_does_not_hide_the_teams_text(
+        lab: Lab, team: tuple[list[pathlib.Path], str], private_first: bool, how: str) -> None:
+    """Two lines of one content, by time and by version in either order."""
+    (one, two, _), id = team
+    (created,) = [record.parse(x.encode()) for x in lab.lines(one)]
+    assert created
+    lines = [record.dump({**record.edit(id, {"body": TEXT, "tags": ["a", "db"]}, [created.version]),
+                          "at": f"2026-01-02T03:04:0{n}Z", "n": f"{n:016x}"}) for n in range(2)]
+    lines.sort(key=record.version_of if how == "forgotten" else None)
+    mine, theirs = lines if private_first else lines[::-1]
+    lab.git(one, "notes", "--ref=mem/private", "append", "-m", mine.decode())
+    lab.git(one, "notes", "--ref=mem/team", "append", "-m", theirs.decode())
+    if how == "forgotten":
+        seen = [created.version, *map(record.version_of, lines)]
+        line = record.dump(record.forget(id, seen)).decode()
+        lab.git(one, "notes", "--ref=mem/team", "append", "-m", line)
+        with opened(one) as store:
+            cache = store.with_cache(lambda cache: cache)[0]
+            assert cache.db.execute("SELECT scope FROM memory").fetchall() == [(TEAM,)]
+        return
+    tags = ["a", "db"]
+    if how != "twin":
+        lab.mem(two, "edit", id, "--tag", "db", "--tag", "b")
+        line = next(x for x in lab.lines(two) if '"b"' in x)
+        lab.git(one, "notes", "--ref=mem/team", "append", "-m", line)
+        tags = ["a", "b", "db"]  # the two of the team are united
+    assert [m["tags"] for m in lab.json(one, "list", "--scope", "team")] == [tags]
+    (item,) = whole(one)
+    assert (item["scope"], item["tags"]) == ("team", tags) and "alternatives" not in item
+    with opened(one) as store:
+        found = memories.find(store, id)
+        assert (found.scope, [v.data["tags"] for v in found.memory.versions]) == ("team", [tags])
 
 
 def test_a_damaged_united_text_is_never_shown(lab: Lab, team: tuple[list[pathlib.Path], str]) -> None:

@@ -27,8 +27,8 @@ class Memory:
 
     `versions`: visible content records (for a superseded memory the last ones),
     the one to show first, united where they do not contradict each other (`unite`);
-    more than one means alternatives. `apart`: the same, none united. `heads`: every
-    version an edit or forget of this memory must name in `after`.
+    more than one means alternatives. `apart`: all of them as their lines say them, the
+    oldest first. `heads`: every version an edit or forget of this memory must name in `after`.
     """
 
     __slots__ = ("apart", "heads", "id", "records", "status", "superseded_by", "versions")
@@ -121,13 +121,20 @@ def _memory(id: str, records: list[Record], covered: dict[str, list[Record]]) ->
     if len(visible) > 1:
         from . import unite  # of few memories there are several
 
-        shown: dict[tuple[object, ...], Record] = {}
-        for r in sorted(visible, key=_by_time):
-            shown.setdefault(unite.same_content(r), r)
-        # The newest by its own claim first, where that can be; time only orders the display.
-        memory.apart = sorted(shown.values(), key=_by_time, reverse=True)
-        memory.versions = unite.united(memory.apart, records)
+        memory.apart = sorted(visible, key=_by_time)
+        memory.versions = unite.united(once(memory.apart), records)
     return memory
+
+
+def once(versions: Iterable[Record]) -> list[Record]:
+    """Of versions that look alike the first. The newest by its own claim stands first, where that
+    can be; time only orders the display."""
+    from . import unite
+
+    shown: dict[tuple[object, ...], Record] = {}
+    for r in versions:
+        shown.setdefault(unite.same_content(r), r)
+    return sorted(shown.values(), key=_by_time, reverse=True)
 
 
 def _by_time(record: Record) -> tuple[str, str]:

@@ -122,10 +122,19 @@ class Ahead:
             self._begun = None
 
 
-def kept_apart(memory: fold.Memory, scopes: Mapping[str, int]) -> bool:
-    """Whether versions stay as they are although they could be united: some are the team's,
-    others private. `scopes`: {version: bits}."""
-    return len({scopes.get(r.version, 0) & TEAM for r in memory.apart}) > 1
+def versions_shown(memory: fold.Memory, scopes: Mapping[str, int]) -> list[Record]:
+    """The versions to show; `scopes`: {version: bits}. The fold knows no scopes: where some are
+    the team's and others private, the team's stands for a private one that looks like it, and
+    none is united with one of the other scope."""
+    private = [not scopes.get(r.version, 0) & TEAM for r in memory.apart]
+    if all(private) or not any(private):
+        return memory.versions
+    found = fold.once(sorted(memory.apart, key=lambda r: not scopes.get(r.version, 0) & TEAM))
+    if any(not scopes.get(r.version, 0) & TEAM for r in found):
+        return found
+    from ..core.unite import united
+
+    return united(found, memory.records)
 
 
 def union_of(r: Record) -> tuple[tuple[str, ...], bytes]:
@@ -141,8 +150,8 @@ def shown_rows(memory: fold.Memory, scopes: Mapping[str, int]) -> list[tuple[Rec
     status = _STATUS[memory.status]
     if memory.status == fold.FORGOTTEN:
         contents = [r for r in memory.records if r.op in CONTENT_OPS]
-        return [(contents[0], status)] if contents else []
-    return [(r, status) for r in (memory.apart if kept_apart(memory, scopes) else memory.versions)]
+        return [(max(contents, key=lambda r: scopes.get(r.version, 0) & TEAM), status)] if contents else []
+    return [(r, status) for r in versions_shown(memory, scopes)]
 
 
 def columns(data: dict[str, object]) -> tuple[object, ...]:

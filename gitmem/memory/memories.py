@@ -15,7 +15,7 @@ from ..anchors import marks, revive, where
 from ..core import fold, record
 from ..core.errors import Ambiguous, MemError, Refused, UsageError
 from ..engine.cache import Cache
-from ..engine.document import kept_apart, scope_name
+from ..engine.document import scope_name, versions_shown
 from ..store import Store
 from ..truth.notetree import is_hex
 from . import pathnotes, write_gate
@@ -97,8 +97,7 @@ def load(cache: Cache, id: str, without: Container[str] = ()) -> Found:
     for scope in scopes.values():
         bits |= scope
     memory = fold.fold(records)[id]
-    if kept_apart(memory, scopes):
-        memory.versions = memory.apart
+    memory.versions = versions_shown(memory, scopes)
     return Found(memory, scope_name(bits))
 
 
