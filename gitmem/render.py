@@ -247,7 +247,7 @@ def memory(item: dict[str, Any], history: list[dict[str, Any]]) -> None:
     if len(history) > 1:
         sys.stdout.write("\n")
         for h in history:
-            sys.stdout.write(f"{h['version'][:8]} {safe(str(h['at']))} {safe(h['op'])} {safe(str(h.get('author') or ''))}" + (f": {safe(h['reason'])}" if h.get("reason") else "") + "\n")
+            sys.stdout.write(f"{h['version'][:8]} {safe(h['at'] or 'undated')} {safe(h['op'])} {safe(str(h.get('author') or ''))}" + (f": {safe(h['reason'])}" if h.get("reason") else "") + "\n")
 
 
 def _indented(body: str) -> None:

@@ -251,7 +251,7 @@ class _Candidates:
             self.unaged = self.unaged or any(s.reason == staleness.WAITING for s in ages)
             stand = stands.get(stored.commit_of(data)) or standing.Stand(standing.UNKNOWN, "")
             item = Item(record.clean(data["id"]), stored.word(data.get("type")) or record.DEFAULT_TYPE, record.clean(data["body"]), title=stored.word(data.get("title")) or "",
-                        at=stored.word(data.get("at")) or "", author=stored.word(data.get("author")) or "", branch=stored.word(data.get("branch")) or "",
+                        at=record.moment(data.get("at")), author=stored.word(data.get("author")) or "", branch=stored.word(data.get("branch")) or "",
                         commit=stand.commit, state=stand.state, reason=stand.reason, into=stand.into, paths=[path for path, _ in named],
                         private=scope == PRIVATE, why=self._why(row), aged=ages)
             item.when = self.at[row]

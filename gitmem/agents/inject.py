@@ -203,7 +203,7 @@ def _tags(item: Found) -> str:
     def word(name: str) -> str:
         return stored.word(data.get(name)) or ""
 
-    names = [("id", str(data["id"])[: block.ID]), ("type", word("type") or record.DEFAULT_TYPE), ("date", (word("created") or word("at"))[:10]),
+    names = [("id", str(data["id"])[: block.ID]), ("type", word("type") or record.DEFAULT_TYPE), ("date", stored.made_at(data)[:10]),
              ("state", item.stand.state if item.stand and item.stand.state != "reachable" else ""),
              ("branch", word("branch") if item.stand and item.stand.state == "unmerged" else ""),
              ("reason", item.stand.reason if item.stand and item.stand.reason == standing.ABANDONED else ""), ("superseded_on", item.replaced), ("stale", block.ending(staleness.remark(item.aged), 72)), ("contradicted_by", block.opponents(item.against)),

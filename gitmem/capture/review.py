@@ -174,7 +174,7 @@ def public(suggestion: Suggestion, like: list[dict[str, Any]] | None = None) -> 
     out: dict[str, Any] = {
         "id": suggestion.id, "state": suggestion.state, "queued": suggestion.queued, "title": suggestion.title, "body": suggestion.body, "type": suggestion.text("type"),
         "confidence": suggestion.number("confidence"), "stage": suggestion.text("stage"), "role": suggestion.text("role"), "source": suggestion.text("source"),
-        "session": suggestion.text("session") or None, "agent": suggestion.text("agent") or None, "created_at": suggestion.text("at"),
+        "session": suggestion.text("session") or None, "agent": suggestion.text("agent") or None, "created_at": record.moment(suggestion.data.get("at")),
         "commit": record.object_id(suggestion.data.get("head")) or None, "paths": suggestion.paths, "tags": suggestion.words("tags"),
         "supersedes": suggestion.words("supersedes"), "memory": suggestion.memory or None,
     }

@@ -84,6 +84,12 @@ def words(value: Any) -> list[str]:
     return [record.clean(v) for v in value[: record.MAX_ITEMS] if isinstance(v, str)] if isinstance(value, list) else []
 
 
+def made_at(data: Mapping[str, Any]) -> str:
+    """When a memory was made, "" where its record has no time in the stored form: what others
+    wrote there instead, of any length, is shown nowhere."""
+    return record.moment(data.get("created")) or record.moment(data.get("at"))
+
+
 def entries(value: Any) -> list[dict[str, Any]]:
     """The entries of a record's `paths` that have a name, whoever wrote them; of very many the first ones."""
     found = value[: record.MAX_ITEMS] if isinstance(value, list) else []

@@ -85,7 +85,8 @@ def show(store: Store, prefix: str) -> tuple[dict[str, Any], list[dict[str, Any]
         return first
 
     item = store.with_cache(read)[0]
-    history = [{"version": r.version, "op": r.op, **{k: v if isinstance(v := r.data.get(k), str) else None for k in ("at", "author", "reason")}, "after": r.after}
+    history = [{"version": r.version, "op": r.op, "at": record.moment(r.data.get("at")) or None,
+                **{k: stored.word(r.data.get(k)) for k in ("author", "reason")}, "after": r.after}
                for r in found.memory.records]
     after = {r.version: r.after for r in found.memory.records}
     return item, sorted(history, key=lambda h: (_depth(h["version"], after), str(h["at"]), h["version"]))

@@ -20,6 +20,7 @@ from ..core.digest import sha256
 from ..core.errors import Ambiguous
 from ..engine.cache import Cache
 from ..engine.document import PRIVATE
+from ..engine.stored import made_at
 from ..graph import alike
 from ..hooks import announce
 from ..store import Store
@@ -274,7 +275,7 @@ def both(versions: list[record.Record]) -> dict[str, Any]:
 
 def public(p: Proposal) -> dict[str, Any]:
     """A proposal as `git mem review --json` prints it."""
-    return {"id": p.id, "state": p.state, "kind": p.kind, "title": _SAID.get(p.why, ""), "why": p.why, "near": p.near, "keep": p.keep or None, "memory": p.memory or None, "created_at": record.clean(str(p.data.get("at", ""))),
+    return {"id": p.id, "state": p.state, "kind": p.kind, "title": _SAID.get(p.why, ""), "why": p.why, "near": p.near, "keep": p.keep or None, "memory": p.memory or None, "created_at": record.moment(p.data.get("at")),
             "memories": [_member(p, i) for i in p.ids], "team": bool(p.found) and p.team}
 
 
@@ -289,9 +290,9 @@ def _member(p: Proposal, id: str) -> dict[str, Any]:
         return {"id": record.clean(id)}
     data = found.record.data
     shown = {"id": id, "title": record.clean(record.title_of(data)), "body": record.clean(str(data["body"])), "type": record.clean(str(data.get("type", ""))), "scope": found.scope,
-             "status": found.memory.status, "author": record.clean(str(data.get("author", ""))), "created_at": record.clean(str(data.get("created") or data.get("at") or "")), **both([found.record])}
+             "status": found.memory.status, "author": record.clean(str(data.get("author", ""))), "created_at": made_at(data), **both([found.record])}
     shown["paths"] = [record.clean(str(x["path"])) for x in shown["paths"]]
     if p.kind == VERSIONS:
         shown["versions"] = [{"version": r.version, "title": record.clean(record.title_of(r.data)), "body": record.clean(str(r.data["body"])), "author": record.clean(str(r.data.get("author", ""))),
-                              "created_at": record.clean(str(r.data.get("at", "")))} for r in found.memory.versions]
+                              "created_at": record.moment(r.data.get("at"))} for r in found.memory.versions]
     return shown

@@ -77,7 +77,7 @@ def _object(policy: trust.Trust, r: record.Record, verdict: Verdict, scope: str,
     title = record.title_of(r.data) if r.op in record.CONTENT_OPS else ""
     out: dict[str, Any] = {
         "id": record.clean(r.id), "version": r.version, "op": record.clean(r.op), "scope": scope, "title": record.clean(title),
-        "at": _text(r.data.get("at")), "author": _text(r.data.get("author")), "state": verdict.state, "signer": verdict.signer or None,
+        "at": record.moment(r.data.get("at")) or None, "author": _text(r.data.get("author")), "state": verdict.state, "signer": verdict.signer or None,
         "key": verdict.key or None, "reason": verdict.reason, "author_matches": _matches(r.data.get("author"), verdict.signer),
         "id_holds": r.op != "create" or record.id_holds(r.data), "secrets": [{"field": field, "rule": rule} for _, _, field, rule in trust.secrets([r.line])],
         # A record without a signature can hide one that has it: shown, so that somebody asks why.

@@ -62,7 +62,7 @@ def _alternatives(cache: Cache, rows: list[int]) -> list[dict[str, Any]]:
     return [{"title": record.clean(record.title_of(data)), "body": record.clean(data["body"]),
              "type": word(data.get("type")) or record.DEFAULT_TYPE, "tags": words(data.get("tags")),
              "paths": [path for path, _ in stored.paths(data)], "author": word(data.get("author")),
-             "created_at": word(data.get("at")),
+             "created_at": record.moment(data.get("at")) or None,
              **{name: data[name] for name in ("subtitle", "source", "phase", "provenance", "confidence")
                 if isinstance(data.get(name), (str, int, float))}} for data, _, _ in load(cache, rows)]
 
@@ -121,7 +121,7 @@ def _object(data: dict[str, Any], scope: int, status: int, stand: where.Stand | 
         "type": word(data.get("type")) or record.DEFAULT_TYPE, "tags": words(data.get("tags")), "source": word(data.get("source")),
         "provenance": word(data.get("provenance")),
         "confidence": _confidence(data, sound, found, status), "stated_confidence": sound,
-        "created_at": word(data.get("created")) or word(data.get("at")), "author": word(data.get("author")), "scope": scope_name(scope),
+        "created_at": stored.made_at(data) or None, "author": word(data.get("author")), "scope": scope_name(scope),
         "status": _STATUS[status], "anchor": _anchor(stand, data.get("branch")), "paths": states,
     }
     for name in ("phase", "subtitle", "agent", "session"):
