@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 from typing import Any
 
@@ -15,7 +16,7 @@ from gitmem.engine import check
 from gitmem.engine.document import TEAM
 from gitmem.engine.filters import Filter
 from gitmem.engine.search import Search
-from gitmem.memory import listing, memories, recall
+from gitmem.memory import listing, memories, recall, view
 
 TEXT = "Orders and invoices are kept in Postgres"
 HERE, THERE = "Orders are kept in Postgres 16", "The ledger is kept in SQLite"
@@ -152,6 +153,69 @@ def test_a_private_text_that_says_all_of_it_does_not_take_the_teams_place(
     for scope, tags in ("team", ["a", "db"]), ("private", ["a", "b", "db"]):
         assert [m["tags"] for m in lab.json(one, "list", "--scope", scope)] == [tags]
     assert len(whole(one)) == 1
+
+
+@pytest.fixture
+def disputed(lab: Lab, team: tuple[list[pathlib.Path], str]) -> tuple[pathlib.Path, str]:
+    """A clone where one memory has two texts."""
+    (one, two, _), id = team
+    lab.mem(one, "edit", id, "-m", HERE)
+    lab.mem(two, "edit", id, "-m", THERE)
+    for line in (x for x in lab.lines(two) if THERE in x):
+        lab.git(one, "notes", "--ref=mem/team", "append", "-m", line)
+    return one, id
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_edit_that_settles_a_dispute_says_so_and_what_it_replaced(
+        lab: Lab, disputed: tuple[pathlib.Path, str], as_json: bool) -> None:
+    repo, id = disputed
+    done = lab.run(repo, "git-mem", "edit", id, "--tag", "db", "--tag", "new", *["--json"] * as_json)
+    assert done.returncode == 0
+    (item,) = lab.json(repo, "list")
+    assert "alternatives" not in item and item["tags"] == ["db", "new"]
+    other = ({HERE, THERE} - {item["body"]}).pop()
+    assert f"note: settled: 2 versions stood beside each other, and this one takes the place of '{other}'" in done.stderr
+    if as_json:
+        (settled,) = json.loads(done.stdout)["settled"]
+        assert settled["body"] == other and len(settled["version"]) == 32
+    done = lab.run(repo, "git-mem", "edit", id, "--tag", "db", "--json")
+    assert "settled" not in done.stdout and "settled" not in done.stderr
+
+
+def test_what_is_read_for_the_versions_of_a_memory_grows_with_their_number(
+        lab: Lab, disputed: tuple[pathlib.Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    repo, id = disputed
+    (created,) = [r for x in lab.lines(repo) if (r := record.parse(x.encode())) and r.op == "create"]
+    lines = [record.dump(record.edit(id, {"body": f"text {n}"}, [created.version])) for n in range(20)]
+    lab.git(repo, "notes", "--ref=mem/team", "append", "-m", b"\n".join(lines).decode())
+    asked: list[int] = []
+    read = view.load
+    monkeypatch.setattr(view, "load", lambda cache, rows: (asked.extend(rows), read(cache, rows))[1])
+    with opened(repo) as store:
+        item, _ = listing.show(store, id)
+    assert len(item["versions"]) == 22 and len(asked) <= 3 * 22
+    for n, version in enumerate(item["versions"]):
+        others = [v["body"] for v in item["versions"][:n] + item["versions"][n + 1:]]
+        assert [a["body"] for a in version["alternatives"]] == others
+
+
+def test_verify_judges_every_line_behind_what_is_shown(
+        lab: Lab, team: tuple[list[pathlib.Path], str]) -> None:
+    """Two lines of one content are shown once, and so are two that are united."""
+    (one, *_), id = team
+    (created,) = [r for x in lab.lines(one) if (r := record.parse(x.encode()))]
+    alike = [record.dump(record.edit(id, {"body": TEXT, "tags": ["db", t]}, [created.version]))
+             for t in ("a", "a", "b")]
+    lab.git(one, "notes", "--ref=mem/team", "append", "-m", b"\n".join(alike).decode())
+    lab.mem(one, "remember", "Another memory of the team")
+    assert len(whole(one)) == 2
+    wanted = {record.version_of(line) for line in alike}
+    assert {i["version"] for i in lab.json(one, "verify", id)} == wanted
+    items = lab.json(one, "verify")
+    assert {i["version"] for i in items} > wanted and len(items) == 4
+    lab.mem(one, "forget", id)
+    assert len(lab.json(one, "verify", id)) == 1 and len(lab.json(one, "verify")) == 1
 
 
 @pytest.mark.parametrize("private_first", [False, True])

@@ -196,10 +196,17 @@ def edit_command(
             changes["body"] = from_editor(str(memories.find(store, id).record.data["body"]))
         changes = _admitted(store, changes, allow_secret)
         found = memories.edit(store, id, changes, allow_secret=allow_secret)
+        settled = [{"version": r.version, "title": record.clean(record.title_of(r.data)),
+                    "body": record.clean(r.data["body"])} for r in found.settled]
         if as_json:
-            write_json({"id": found.memory.id, "status": "edited", "title": record.title_of(found.record.data)})
+            write_json({"id": found.memory.id, "status": "edited", "title": record.title_of(found.record.data),
+                        **({"settled": settled} if settled else {})})
         else:
             write(f"edited {found.memory.id[:8]} {record.title_of(found.record.data)}")
+        if settled:
+            titles = ", ".join(f"'{r['title']}'" for r in settled)
+            warn(f"note: settled: {1 + len(settled)} versions stood beside each other,"
+                 f" and this one takes the place of {titles}")
         return 0
 
 

@@ -30,7 +30,10 @@ SHORTEST = 4  # characters of an id prefix
 
 
 class Found:
-    """A memory with its scope; `record` is the version to show. `counts`: it is active, or was superseded where HEAD is not (`revive`)."""
+    """A memory with its scope; `record` is the version to show. `counts`: it is active, or was superseded where HEAD is not (`revive`).
+
+    `settled`: the versions that stood beside it until the edit that this is the answer to.
+    """
 
     def __init__(self, memory: fold.Memory, scope: str) -> None:
         self.memory = memory
@@ -38,6 +41,7 @@ class Found:
         self.counts = memory.status == fold.ACTIVE
         contents = memory.versions or [r for r in memory.records if r.op in record.CONTENT_OPS]
         self.record = contents[0]
+        self.settled: list[record.Record] = []
 
     @property
     def seen(self) -> list[str]:
@@ -118,7 +122,9 @@ def edit(store: Store, prefix: str, changes: dict[str, Any], *, allow_secret: bo
     changes = write_gate.admit(store, {"author": store.settings.author, **changes}, allow_secret)
     found = find(store, prefix)
     _append(store, found.scope, _edited(store, found, changes, allow_secret, same), "edit")
-    return find(store, found.memory.id)
+    done = find(store, found.memory.id)
+    done.settled = found.memory.versions[1:]
+    return done
 
 
 def edit_many(store: Store, changes: Iterable[tuple[Found, dict[str, Any]]], *, allow_secret: bool = False) -> list[MemError | None]:

@@ -46,16 +46,24 @@ def failed(item: dict[str, Any]) -> bool:
     return item["state"] in (BAD, REVOKED) or not item["id_holds"] or item.get("accepted") is False
 
 
+# The lines behind what is shown: the one of each row, and each text that nothing covers. Of lines
+# of one content, and of united ones, a single row is shown: the others are judged all the same.
+_SHOWN = ("WITH seen AS (SELECT m.line AS n, m.row AS row FROM memory m WHERE {0} UNION"
+          " SELECT l.n, m.row FROM memory m CROSS JOIN line l ON l.memory = CAST(m.id AS BLOB)"
+          f" WHERE {{0}} AND m.status = {ACTIVE} AND l.op IN ('create', 'edit')"
+          " AND l.version NOT IN (SELECT version FROM cover))"
+          " SELECT l.n, l.version, l.raw, l.scope FROM seen s JOIN line l ON l.n = s.n"
+          f" JOIN memory m ON m.row = s.row ORDER BY {newest_first('m')}, m.row, l.version")
+
+
 def _lines(cache: Cache, ids: list[str], everything: bool) -> list[tuple[int, bytes, bytes, int]]:
     if everything:
-        sql, where = "SELECT l.n, l.version, l.raw, l.scope FROM line l", "l.memory = CAST(? AS BLOB)"
+        sql = "SELECT l.n, l.version, l.raw, l.scope FROM line l{} ORDER BY l.n DESC"
+        all, one = sql.format(""), sql.format(" WHERE l.memory = CAST(?1 AS BLOB)")
     else:
-        sql, where = "SELECT l.n, l.version, l.raw, m.scope FROM memory m JOIN line l ON l.n = m.line", "m.id = ?"
-    order = " ORDER BY l.n DESC" if everything else f" ORDER BY {newest_first('m')}, m.row"
-    if ids:
-        found = [row for id in ids for row in cache.db.execute(f"{sql} WHERE {where}{order}", (id,))]
-    else:
-        found = cache.db.execute(sql + (order if everything else f" WHERE m.status = {ACTIVE}{order}")).fetchall()
+        all, one = _SHOWN.format(f"m.status = {ACTIVE}"), _SHOWN.format("m.id = ?1")
+    found = [row for id in ids for row in cache.db.execute(one, (id,))] if ids else cache.db.execute(all).fetchall()
+    found = list({row[0]: row for row in found}.values())
     for _, version, raw, _ in found:
         if record.version_of(raw) != version.hex():
             raise Damaged("a stored record has changed")

@@ -47,10 +47,12 @@ def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD", stand
     for item in items:
         if item["id"] in against:
             item["contradicts"] = against[item["id"]]
-    for id, others in stored.beside(cache, [item["id"] for item in items]).items():
-        for row, item in zip(rows, items, strict=True):
-            if item["id"] == id and row in others:
-                item["alternatives"] = _alternatives(cache, [other for other in others if other != row])
+    disputed = stored.beside(cache, [item["id"] for item in items])
+    texts = {id: _alternatives(cache, others) for id, others in disputed.items()}
+    for row, item in zip(rows, items, strict=True):
+        others = disputed.get(item["id"], [])
+        if row in others:
+            item["alternatives"] = [text for other, text in zip(others, texts[item["id"]], strict=True) if other != row]
     for item, said in zip(items, store.trust.public(cache, rows, ["signature" in data for data, _, _ in loaded]), strict=True):
         if said:
             item["signature"] = said
@@ -58,7 +60,7 @@ def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD", stand
 
 
 def _alternatives(cache: Cache, rows: list[int]) -> list[dict[str, Any]]:
-    """The other versions of a memory that was edited in two places, the newest first: what each says."""
+    """What each version says of a memory that was edited in two places, the newest first."""
     return [{"title": record.clean(record.title_of(data)), "body": record.clean(data["body"]),
              "type": word(data.get("type")) or record.DEFAULT_TYPE, "tags": words(data.get("tags")),
              "paths": [path for path, _ in stored.paths(data)], "author": word(data.get("author")),
