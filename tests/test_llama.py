@@ -14,10 +14,10 @@ pytest.importorskip("gguf", reason="the PyPI package `gguf` is not installed")
 
 import gguf_tiny
 from conftest import Lab
+from verdict import CACHE
 
 from gitmem.models import llama, llamaproc, promptform
 
-CACHE = pathlib.Path(os.environ.get("GIT_MEM_TEST_CACHE") or os.path.expanduser("~/.cache/git-mem-test"))
 CODER = CACHE / "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
 SMOL = CACHE / "SmolLM2-135M-Instruct.Q4_1.gguf"
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import pathlib
+import re
 
+import pytest
 import verdict
 
 HERE = pathlib.Path(__file__).parent
@@ -40,5 +42,34 @@ def test_an_unknown_reason_or_a_promise_that_waits_for_data_elsewhere_is_no_pass
     assert verdict.judged(away, set()) == [] and verdict.judged(away, {"test_a"})
 
 
+NEEDS = {
+    "llama-cpp-python is not installed: tools/fetch_llama.sh builds it": "llama_cpp_python-9.whl",
+    "no /a/place/coder.gguf: tools/fetch_models.sh brings it": "coder.gguf",
+    "no Claude Code 2.1.197 here: sh tools/fetch_clients.sh": "claude-2.1.197/claude",
+}
+
+
+@pytest.mark.parametrize("reason", NEEDS)
+@pytest.mark.parametrize("test", ["tests/test_x.py::test_a[1]", "tests/test_x.py"])
+def test_a_promise_does_not_wait_for_what_lies_in_the_cache(
+    tmp_path: pathlib.Path, reason: str, test: str
+) -> None:
+    skipped = [(test, f"Skipped: {reason}")]
+    promised = {"test_x.py"} if test.endswith("py") else {"test_a"}
+    assert verdict.judged(skipped, promised, tmp_path) == []
+    path = tmp_path / NEEDS[reason]
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("")
+    assert len(verdict.judged(skipped, promised, tmp_path)) == 1
+    assert verdict.judged(skipped, {"test_b", "test_y.py"}, tmp_path) == []
+
+
+def test_every_fetched_thing_is_looked_for_by_a_reason_that_tests_give() -> None:
+    said = [one for path in HERE.glob("*.py") for one in reasons(path)]
+    for pattern, _ in verdict.IN_CACHE:
+        assert any(re.match(pattern, one) for one in said), pattern
+
+
 def test_tests_that_documents_name_are_found() -> None:
     assert "test_no_real_text_of_the_sample_is_refused" in verdict.held()
+    assert {"test_llama.py", "test_simulation.py"} < verdict.held()
