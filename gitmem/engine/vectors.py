@@ -1,4 +1,4 @@
-"""Vectors in bulk: the one home of numpy.
+"""Vectors in bulk: the home of numpy.
 
 Owns: embedding thousands of texts, pairs that lie near each other, and writing
 table files. Promise: a text's vector is the one that `embed` makes in plain
@@ -8,24 +8,16 @@ import, so no hook comes here.
 
 from __future__ import annotations
 
-import os
 from binascii import crc32
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any
 
+from ..embedding.numpy_core import OneThread
 from .embed import HEADER, HEADS, MAGIC, ROW_BITS, StaticTable, space_id
 
-# Two BLAS threads on a busy machine took 700 ms for what one does in 31, and
-# numpy reads the setting only while it is imported. The variables are put back
-# at once, so a child process (a model, say) still sees what the user set.
-_unset = [n for n in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS") if n not in os.environ]
-os.environ.update(dict.fromkeys(_unset, "1"))
-try:
+with OneThread():
     import numpy as np
-finally:
-    for _name in _unset:
-        os.environ.pop(_name, None)
 
 Array = np.ndarray[Any, Any]
 

@@ -1,0 +1,1 @@
+"""Sentence vectors from the packaged encoder: its file, its tokenizer, its arithmetic."""

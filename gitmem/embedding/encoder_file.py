@@ -1,0 +1,220 @@
+"""The encoder's file: vocabulary and int8 weights in one mapped file.
+
+Owns: the file format, reading and writing. Promise: opening reads the header
+only, so it costs no more than a page; what is used later is paged in by the
+system and shared between processes. Standard library only: numpy is in `encoder`.
+
+File format 1, little-endian: the header; the end of each token's text, after
+one zero, as u32; the texts in UTF-8, sorted by their bytes, so a token's number
+is its place in this order; then the arrays of `arrays`, one after the other.
+Every part begins at a multiple of 64 bytes.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from binascii import crc32
+from itertools import accumulate, pairwise
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+ENCODER_PATH = os.path.join(os.path.dirname(os.path.dirname(__file__)), "data", "encoder.bin")
+
+# magic; tokens, dims, layers, heads, inner dims, positions, letters of the longest
+# token without "##", bytes of text, bytes in all; name; SHA-256 of what follows the
+# header; CRC-32 of the header before it.
+HEADER = struct.Struct("<8s9I32s32sI")
+MAGIC = b"gmemenc\x01"
+ALIGN = 64
+
+# Raise when the code turns the same text and file into other vectors.
+ENCODING = 1
+
+# Tokens looked up by bisection, 4 µs each, before the whole vocabulary is read
+# (8 ms and 5 MB): a question never needs it.
+_LOOKUPS = 2000
+
+
+class EncoderDamaged(Exception):
+    """The encoder's file is missing, cut short or not an encoder."""
+
+    hint = "reinstall git mem; memories are not affected"
+
+
+def arrays(
+    tokens: int, dims: int, layers: int, inner: int, positions: int
+) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+    """Name, kind (f: float32, b: int8) and shape of every array, in the order of the file.
+
+    Linear layers are stored as (inputs, outputs), with a scale and a bias for
+    each output: y = (x @ weights) * scale + bias. Query, key and value are one
+    matrix. A word's vector is its row times the row's scale.
+    """
+    yield "words.scale", "f", (tokens,)
+    yield "positions", "f", (positions, dims)  # with the embedding of token type 0
+    yield "norm.weight", "f", (dims,)
+    yield "norm.bias", "f", (dims,)
+    matrices = {
+        "qkv": (dims, 3 * dims),
+        "out": (dims, dims),
+        "up": (dims, inner),
+        "down": (inner, dims),
+    }
+    for layer in range(layers):
+        for name, shape in matrices.items():
+            yield f"{layer}.{name}.scale", "f", shape[1:]
+            yield f"{layer}.{name}.bias", "f", shape[1:]
+            if name in ("out", "down"):
+                yield f"{layer}.{name}.norm.weight", "f", (dims,)
+                yield f"{layer}.{name}.norm.bias", "f", (dims,)
+    for layer in range(layers):
+        for name, shape in matrices.items():
+            yield f"{layer}.{name}", "b", shape
+    yield "words", "b", (tokens, dims)
+
+
+def _bytes_of(kind: str, shape: tuple[int, ...]) -> int:
+    size = 4 if kind == "f" else 1
+    for length in shape:
+        size *= length
+    return size
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGN) * ALIGN
+
+
+class EncoderFile:
+    """An open file: sizes, `space`, tokens by text, arrays by name.
+
+    Safe to share between threads.
+    """
+
+    def __init__(self, path: str = ENCODER_PATH) -> None:
+        """Raises `EncoderDamaged`."""
+        try:
+            with open(path, "rb") as file:
+                self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:  # ValueError: an empty file
+            raise EncoderDamaged(f"cannot open encoder '{path}': {error}") from None
+        self.path = path
+        try:
+            self._read_header()
+        except EncoderDamaged:
+            self.map.close()
+            raise
+        self._vocabulary: dict[str, int] | None = None
+        self._lookups = 0
+
+    def _read_header(self) -> None:
+        size = len(self.map)
+        if size < HEADER.size:
+            raise EncoderDamaged(f"encoder '{self.path}' is cut short: {size} bytes")
+        magic, *sizes, name, self.digest, crc = HEADER.unpack_from(self.map)
+        if magic != MAGIC:
+            raise EncoderDamaged(f"'{self.path}' is not an encoder of format 1")
+        if crc != crc32(self.map[: HEADER.size - 4]):
+            raise EncoderDamaged(f"encoder '{self.path}' has a damaged header")
+        self.tokens, self.dims, self.layers, self.heads, inner, self.positions, *sizes = sizes
+        self.longest, text, total = sizes
+        self._ends = _aligned(HEADER.size)
+        self._text = self._ends + _aligned(4 * self.tokens + 4)
+        at = self._text + _aligned(text)
+        self.places: dict[str, tuple[str, tuple[int, ...], int]] = {}
+        known = (self.tokens, self.dims, self.layers, inner, self.positions)
+        for part, kind, shape in arrays(*known):
+            self.places[part] = (kind, shape, at)
+            at += _aligned(_bytes_of(kind, shape))
+        if not at == total == size:
+            raise EncoderDamaged(f"encoder '{self.path}' has {size} bytes, not {total}")
+        self.space = space_id(name.rstrip(b"\0").decode("ascii", "replace"), self.digest)
+
+    def find(self, token: str) -> int:
+        """A token's number, or -1."""
+        if self._vocabulary is not None:
+            return self._vocabulary.get(token, -1)
+        self._lookups += 1
+        if self._lookups > _LOOKUPS:
+            return self.vocabulary().get(token, -1)
+        wanted = token.encode("utf-8", "surrogatepass")
+        low, high = 0, self.tokens
+        while low < high:
+            middle = (low + high) // 2
+            start, end = _TWO_U32(self.map, self._ends + 4 * middle)
+            found = self.map[self._text + start : self._text + end]
+            if found == wanted:
+                return int(middle)
+            if found < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        return -1
+
+    def vocabulary(self) -> dict[str, int]:
+        """Every token and its number; read once, used for lookups from then on."""
+        if self._vocabulary is None:
+            ends = struct.unpack_from(f"<{self.tokens + 1}I", self.map, self._ends)
+            text = self.map[self._text : self._text + ends[-1]]
+            try:
+                tokens = [text[a:b].decode("utf-8") for a, b in pairwise(ends)]
+            except UnicodeDecodeError:
+                raise EncoderDamaged(f"encoder '{self.path}' has damaged tokens") from None
+            self._vocabulary = {token: number for number, token in enumerate(tokens)}
+        return self._vocabulary
+
+    def verify(self) -> None:
+        """Read the whole file (20 ms) and raise `EncoderDamaged` if a bit has changed."""
+        from hashlib import sha256
+
+        with memoryview(self.map) as whole, whole[HEADER.size :] as body:
+            digest = sha256(body).digest()
+        if digest != self.digest:
+            raise EncoderDamaged(f"encoder '{self.path}' does not match its checksum")
+
+
+def space_id(name: str, digest: bytes) -> str:
+    """The name of a space: the encoder, its content, and how the code uses it."""
+    return f"{name}-{digest[:4].hex()}-e{ENCODING}"
+
+
+def write(
+    path: str, name: str, vocabulary: Sequence[str], heads: int, parts: Mapping[str, bytes]
+) -> str:
+    """Write an encoder's file and return its space id.
+
+    `vocabulary` is sorted by UTF-8 bytes. `parts` has every array of `arrays`, as
+    little-endian bytes; their sizes say how many dimensions and layers there are.
+    """
+    from hashlib import sha256
+
+    texts = [token.encode("utf-8") for token in vocabulary]
+    if texts != sorted(set(texts)):
+        raise ValueError("the vocabulary is not sorted, or has a token twice")
+    dims = len(parts["norm.bias"]) // 4
+    inner = len(parts["0.up.bias"]) // 4
+    layers = sum(part.endswith(".qkv") for part in parts)
+    positions = len(parts["positions"]) // (4 * dims)
+    places = list(arrays(len(texts), dims, layers, inner, positions))
+    for part, kind, shape in places:
+        if len(parts[part]) != _bytes_of(kind, shape):
+            raise ValueError(f"'{part}' has {len(parts[part])} bytes, not {_bytes_of(kind, shape)}")
+    ends = list(accumulate(map(len, texts), initial=0))
+    pieces = [struct.pack(f"<{len(ends)}I", *ends), b"".join(texts)]
+    pieces += [parts[part] for part, _, _ in places]
+    body = bytes(_aligned(HEADER.size) - HEADER.size)
+    body += b"".join([piece.ljust(_aligned(len(piece)), b"\0") for piece in pieces])
+    digest = sha256(body).digest()
+    longest = max(len(token.removeprefix("##")) for token in vocabulary)
+    sizes = (len(texts), dims, layers, heads, inner, positions, longest)
+    total = HEADER.size + len(body)
+    head = HEADER.pack(MAGIC, *sizes, ends[-1], total, name.encode("ascii"), digest, 0)[:-4]
+    with open(path, "wb") as file:
+        file.write(head + crc32(head).to_bytes(4, "little") + body)
+    return space_id(name, digest)
+
+
+_TWO_U32 = struct.Struct("<2I").unpack_from

@@ -1,0 +1,99 @@
+"""numpy's compiled core, without the Python that lies around it.
+
+Owns: how numpy is loaded where one question waits for it. `import numpy` takes
+as long as five processes that import sqlite3, nine tenths of it for Python
+modules (linear algebra, typing, documentation); the compiled core alone takes
+as long as half of one, and has arrays, arithmetic and matrix products.
+
+Promises:
+
+* `load()` returns the core, or all of numpy where the core does not come alone
+  or numpy is loaded already. Both have the same objects under the same names.
+* `import numpy` works as ever afterwards: the packages `numpy` and `numpy._core`
+  are there, and each runs its own code as soon as anything is asked of it. (That
+  first time belongs to one thread.)
+* One BLAS thread, unless the environment says otherwise.
+
+Of the core's names only those may be used that need no Python: types as
+`dtype("f4")` and not "float32", `add.reduce` and not `sum`. Others work, but
+bring in all of numpy first; a test counts the modules.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import ModuleType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# Two BLAS threads on a busy machine took 700 ms for what one does in 31, and
+# numpy reads the setting only while it is loaded. The variables are put back at
+# once, so a child process (a model, say) still sees what the user set.
+_THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+class OneThread:
+    """Within it, numpy loads with one BLAS thread."""
+
+    def __enter__(self) -> None:
+        self._unset = [name for name in _THREADS if name not in os.environ]
+        os.environ.update({name: _THREADS[name] for name in self._unset})
+
+    def __exit__(self, *_: object) -> None:
+        for name in self._unset:
+            os.environ.pop(name, None)
+
+
+class _Package(ModuleType):
+    """A package whose own code runs when the first name is asked of it that it lacks."""
+
+    def __getattr__(self, name: str) -> Any:
+        _complete(self)
+        return getattr(self, name)
+
+
+def _complete(package: ModuleType) -> None:
+    if type(package) is _Package:
+        package.__class__ = ModuleType  # type: ignore[assignment]
+        spec = package.__spec__
+        assert spec and spec.loader
+        with OneThread():
+            spec.loader.exec_module(package)
+
+
+def load() -> Any:
+    """The core, or numpy. Raises `ImportError` where numpy is not installed."""
+    if "numpy" not in sys.modules:
+        _prepare()
+    with OneThread():
+        try:
+            import numpy._core._multiarray_umath as core  # type: ignore[import-not-found]
+
+            return core
+        except Exception:  # another numpy, whose core wants more
+            import numpy
+
+            _complete(numpy)
+            return numpy
+
+
+def _prepare() -> None:
+    from importlib.machinery import PathFinder
+
+    numpy = None
+    path = None
+    for name in ("numpy", "numpy._core"):
+        spec = PathFinder.find_spec(name, path)
+        if spec is None:
+            return
+        package = _Package(name)
+        package.__spec__, package.__loader__ = spec, spec.loader
+        package.__file__, package.__package__ = spec.origin, name
+        path = package.__path__ = spec.submodule_search_locations or []
+        sys.modules[name] = package
+        if numpy:
+            numpy._core = package  # type: ignore[attr-defined]
+        numpy = package
