@@ -334,7 +334,7 @@ def test_loading_numpy_leaves_the_environment_as_it_was() -> None:
     assert loaded(before + ASK + after) == "True\n"
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="reads Linux's /proc")
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="no /proc here")
 def test_a_question_takes_less_than_90_mib() -> None:
     lines = loaded(ASK + "print(open('/proc/self/status').read())").splitlines()
     peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
