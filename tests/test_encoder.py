@@ -334,6 +334,8 @@ def test_loading_numpy_leaves_the_environment_as_it_was() -> None:
     assert loaded(before + ASK + after) == "True\n"
 
 
+# Only Linux's /proc gives the peak of this program alone: getrusage counts what the process had before exec, which is
+# pytest's own size. CI has it, so the test runs there.
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="no /proc here")
 def test_a_question_takes_less_than_90_mib() -> None:
     lines = loaded(ASK + "print(open('/proc/self/status').read())").splitlines()
