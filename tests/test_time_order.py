@@ -15,6 +15,7 @@ from places import opened
 from gitmem.agents.briefing import Places, shared
 from gitmem.core import fold, record
 from gitmem.engine import check
+from gitmem.truth import history
 
 MALFORMED = ["9999", "~", "zzzz-zz-zzTzz:zz:zzZ", "2026-13-41T99:99:99Z", "2099-01-01", "2099-01-01T00:00:00+00:00", "", 7, None, [], {"at": 1}, "9" * 5000]
 HONEST = ["Orders live in PostgreSQL because invoices share a transaction", "Dates travel as UTC and are shown local",
@@ -203,12 +204,47 @@ def test_the_order_of_versions_depends_on_no_clock(
             assert check.check_all(cache, store.table) == ""
 
 
-def test_a_clock_may_be_a_day_ahead() -> None:
-    def ahead(hours: float) -> str:
-        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + hours * 3600))
+def ahead(hours: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + hours * 3600))
 
-    assert record.when(ahead(23)) and not record.when(ahead(25))
-    assert all(record.when(at) == "" for at in MALFORMED)
+
+def test_a_time_counts_up_to_now_or_the_newest_commit_of_the_notes() -> None:
+    assert record.when(ahead(-1), record.latest()) and not record.when(ahead(1), record.latest())
+    assert record.when(ahead(1), record.latest(ahead(2))) and not record.when(ahead(3), record.latest(ahead(2)))
+    assert record.when(ahead(1), record.latest("2020-01-01T00:00:00Z")) == ""
+    # A commit's time is written by who pushes it.
+    assert record.when(ahead(23), record.latest(ahead(1000))) and not record.when(ahead(25), record.latest(ahead(1000)))
+    assert all(record.when(at, record.latest()) == "" for at in MALFORMED)
+
+
+@pytest.mark.parametrize("seconds", ["0", "1767323045", "253402300799", "253402300800", "9" * 30, "-5", "soon", ""])
+def test_the_time_of_a_commit_is_read_from_whatever_stands_there(seconds: str) -> None:
+    made = history.Commit("0" * 40, f"tree {'1' * 40}\ncommitter A <a@example.org> {seconds} +0000\n\nnotes\n".encode())
+    assert made.tree == "1" * 40
+    assert made.time == {"0": "1970-01-01T00:00:00Z", "1767323045": "2026-01-02T03:04:05Z", "253402300799": "9999-12-31T23:59:59Z"}.get(seconds, "")
+    assert history.Commit("0" * 40, b"committer").time == ""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_record_dated_twenty_hours_ahead_stands_behind_the_honest_ones(hooks: hook_world.Hooks, way: str) -> None:
+    hooks.lab.mem(hooks.repo, "index")
+    plant(hooks.lab, hooks.repo, [planted(n, ahead(20), f"Mallory {n} <m{n}@evil>") for n in range(60)])
+    told = start(hooks, way)
+    assert all(text in told for text in HONEST), told
+    first = told.index("Forged rule") if "Forged rule" in told else len(told)
+    assert all(told.index(text) < first for text in HONEST), told
+    assert ["Forged" in m["body"] for m in hooks.lab.json(hooks.repo, "list")] == [False] * 4 + [True] * 60
+
+
+@pytest.mark.parametrize("rebuilt", [False, True])
+def test_where_this_clock_is_behind_the_newest_commit_of_the_notes_says_what_may_be(
+        hooks: hook_world.Hooks, rebuilt: bool) -> None:
+    """A teammate's machine is two hours ahead of ours, in its records and in its commits."""
+    hooks.lab.mem(hooks.repo, "index")
+    plant(hooks.lab, hooks.repo, [planted(1, ahead(2))], f"@{int(time.time()) + 2 * 3600} +0000")
+    if rebuilt:
+        shutil.rmtree(hooks.mem_dir)
+    assert "Forged" in hooks.lab.json(hooks.repo, "list")[0]["body"]
 
 
 @pytest.mark.parametrize("authors", ["aaaaaaaaab", "ab" * 5, "aaabbbccc", "aaaaaabcaaa", "baaaaaaaaaaaaaa"])

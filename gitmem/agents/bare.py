@@ -153,6 +153,7 @@ def _chosen(small: Lines, long: Lines, until: float) -> Lines | None:
     gone.update(v for found in away if found.op in record.COVER_OPS for v in found.after)
     ranked: list[tuple[str | None, tuple[str, bytes, int]]] = []
     count = others = 0
+    latest = record.latest()
     for part in small, long:
         contents: list[tuple[bool, str, str, tuple[str, bytes, int]]] = []
         for item in part:
@@ -172,7 +173,7 @@ def _chosen(small: Lines, long: Lines, until: float) -> Lines | None:
                 continue
             if found.version not in gone and found.id not in ids:
                 data = found.data
-                contents.append((data.get("type") in _FIRST, record.when(data.get("at")), str(data.get("author")), item))
+                contents.append((data.get("type") in _FIRST, record.when(data.get("at"), latest), str(data.get("author")), item))
         contents.sort(key=lambda entry: entry[:2], reverse=True)
         ranked += [(author if at else None, item) for _, at, author, item in contents]
     return [item for _, item in shared(ranked, lambda entry: entry[0], MEMORIES)]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 
 from ..core import record, text
-from ..engine import comeback, disputes, learned, staleness, standing, stored, unread
+from ..engine import comeback, disputes, filters, learned, staleness, standing, stored, unread
 from ..engine.document import PRIVATE
 from ..engine.filters import Filter
 from ..signing import trust
@@ -115,7 +115,7 @@ class _Candidates:
         self.cache = cache
         self.aged = aged
         self.only, self.args = ("", []) if wanted.plain else wanted.sql()
-        self.latest = record.latest()
+        self.latest = filters.latest(cache)
         self.at: dict[int, str] = {}  # the time that counts, "" for none
         self.author: dict[int, str] = {}
         self.paths: dict[int, float] = {}

@@ -115,7 +115,7 @@ def for_files(call: Call, paths: Sequence[str]) -> None:
         # By the name a memory has, and by the one that its file has now.
         sql = (f"SELECT m.row, m.anchor FROM memory m WHERE m.row IN (SELECT row FROM label WHERE kind = 'path' AND value IN ({marks})"
                f" UNION SELECT row FROM pathstate JOIN place USING(spot) WHERE slot = ? AND now <> '' AND now IN ({marks})) AND m.status = 0"
-               + (f" AND m.row IN ({only})" if only else "") + f" ORDER BY {newest_first('m')} LIMIT ?")
+               + (f" AND m.row IN ({only})" if only else "") + f" ORDER BY {newest_first(cache, 'm')} LIMIT ?")
         rows = cache.db.execute(sql, (*names, staleness.slot_of(cache, here.head), *names, *args, SEEN)).fetchall()
         states = standing.read(cache, [anchor for _, anchor in rows if anchor], here.head)
         gone = {row for row, kind in staleness.worsts(cache, [row for row, _ in rows], here.head).items() if kind == staleness.GONE}

@@ -58,7 +58,7 @@ def choose(store: Store, most: int = MOST, *, team_only: bool = False, only: set
         first, last = (",".join(f"'{t}'" for t in types) for types in _ORDER)
         rows = [row for row, id in cache.db.execute(
             f"SELECT row, id FROM memory WHERE row IN ({sql}) AND (source IS NULL OR source NOT GLOB ?) "
-            f"ORDER BY CASE WHEN type IN ({first}) THEN 0 WHEN type IN ({last}) THEN 2 ELSE 1 END, {newest_first()}, row LIMIT {_LOOKED_AT}", (*args, SOURCE + "*"))
+            f"ORDER BY CASE WHEN type IN ({first}) THEN 0 WHEN type IN ({last}) THEN 2 ELSE 1 END, {newest_first(cache)}, row LIMIT {_LOOKED_AT}", (*args, SOURCE + "*"))
             if only is None or id in only]
         stands: dict[str, where.Stand] = {}
         for at in range(0, len(rows), _AT_ONCE):

@@ -20,6 +20,7 @@ from .errors import Refused
 from .record_time import STORED
 from .record_time import latest as latest
 from .record_time import moment as moment
+from .record_time import stored as stored
 from .record_time import when as when
 
 TYPE_CHECKING = False

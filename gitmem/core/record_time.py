@@ -11,16 +11,26 @@ if TYPE_CHECKING:
 STORED = "%Y-%m-%dT%H:%M:%SZ"
 _SHAPE = "0000-00-00T00:00:00Z"
 _RANGES = ((5, "01", "12"), (8, "01", "31"), (11, "00", "23"), (14, "00", "59"), (17, "00", "60"))
-AHEAD = 24 * 3600  # seconds by which another machine's clock may be ahead of this one's
+AHEAD = 24 * 3600  # seconds by which the clock of whoever made a commit may be ahead of this one
 
 
-def latest() -> str:
-    """The latest time that a record can truly have: clocks of two machines differ by AHEAD at most.
+def stored(seconds: float) -> str:
+    """A moment (seconds since 1970) as records and the cache hold it; "" for one that no calendar has."""
+    try:
+        return moment(time.strftime(STORED, time.gmtime(seconds)))
+    except (OverflowError, ValueError, OSError):
+        return ""
 
-    The clock of this machine, and no commit's time: who writes a record also
-    writes the time of the commit that brings it.
+
+def latest(newest: str = "") -> str:
+    """The latest time that counts: now, or that of the newest commit of the notes where it is later.
+
+    A record is written before the commit that brings it, so a true one is
+    never later than both. Who forges a record also writes that commit's time:
+    no commit is taken to be more than AHEAD later than now.
     """
-    return time.strftime(STORED, time.gmtime(time.time() + AHEAD))
+    now = time.time()
+    return min(max(stored(now), newest), stored(now + AHEAD))
 
 
 def moment(value: Any) -> str:
@@ -33,7 +43,7 @@ def moment(value: Any) -> str:
     return value if all(low <= value[at : at + 2] <= high for at, low, high in _RANGES) else ""
 
 
-def when(value: Any) -> str:
-    """The time by which memories are put in order: "", the oldest, for a malformed or an impossible one."""
+def when(value: Any, latest: str) -> str:
+    """The time by which memories are put in order: "", the oldest, for a malformed one and one after `latest`."""
     at = moment(value)
-    return at if at and at <= latest() else ""
+    return at if at <= latest else ""

@@ -23,9 +23,15 @@ def above(path: str) -> list[str]:
     return ["/".join(parts[:i]) + end for i in range(1, len(parts) + 1) for end in ("", "/")]
 
 
-def newest_first(table: str = "memory") -> str:
-    """Terms of an ORDER BY: the newest first, last the malformed times and those that cannot be (`record.latest`); ties by id."""
-    return f"{table}.at > '{record.latest()}', {table}.at DESC, {table}.id"
+def latest(cache: Cache) -> str:
+    """The latest time of a record that counts (`record.latest`), by the commits of the notes that the cache was made from."""
+    (newest,) = cache.db.execute("SELECT max(value) FROM meta WHERE key > 'time:' AND key < 'time;'").fetchone()
+    return record.latest(newest or "")
+
+
+def newest_first(cache: Cache, table: str = "memory") -> str:
+    """Terms of an ORDER BY: the newest first, last the malformed times and those that cannot be (`latest`); ties by id."""
+    return f"{table}.at > '{latest(cache)}', {table}.at DESC, {table}.id"
 
 
 class Filter:

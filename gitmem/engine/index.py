@@ -138,6 +138,7 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
                 continue  # what is away may come back: the next call looks again
             cache.set_meta("tip:" + notes.ref, tip)
             cache.set_meta("log:" + notes.ref, sizes[notes.ref])
+            cache.set_meta("time:" + notes.ref, notes.time(tip))
             unread.keep(cache, notes.ref, notes.unread, all=notes.listed)
         scrub = update.finish() or scrub
     cache.blind = False

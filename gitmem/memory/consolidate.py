@@ -26,7 +26,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ..core import cite, record
-from ..engine import disputes, stored
+from ..engine import disputes, filters, stored
 from ..engine.cache import Cache
 from ..engine.document import SUPERSEDED, TEAM
 from ..graph import alike, kin
@@ -47,11 +47,11 @@ _EVENTS = frozenset(["bugfix", "feature", "refactor", "change", "progress", "han
 
 
 class Memory:
-    """One visible version, as far as comparing needs it."""
+    """One visible version, as far as comparing needs it. `latest`: the latest time that counts."""
 
     __slots__ = ("anchor", "at", "author", "id", "paths", "row", "scope", "session", "text", "type")
 
-    def __init__(self, row: int, data: dict[str, Any], scope: int) -> None:
+    def __init__(self, row: int, data: dict[str, Any], scope: int, latest: str) -> None:
         self.row = row
         self.id = str(data["id"])
         self.scope = scope
@@ -60,7 +60,7 @@ class Memory:
         made = "title-by-model" in stored.words(data.get("tags"))
         self.text = body if made or not title or body.lstrip().startswith(title) else f"{title}\n{body}"
         self.type = stored.word(data.get("type")) or record.DEFAULT_TYPE
-        self.at = record.when(data.get("created")) or record.when(data.get("at"))
+        self.at = record.when(data.get("created"), latest) or record.when(data.get("at"), latest)
         self.paths = frozenset(p for p, _ in stored.paths(data))
         self.anchor = stored.commit_of(data)
         self.session = stored.word(data.get("session")) or ""
@@ -205,13 +205,14 @@ class _Pool:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._have: dict[int, Memory] = {}
+        self._latest = filters.latest(cache)
 
     def get(self, row: int) -> Memory:
         if row not in self._have:
             if len(self._have) >= _KEPT:
                 self._have.clear()
             data, scope, _ = stored.load(self._cache, [row])[0]
-            self._have[row] = Memory(row, data, scope)
+            self._have[row] = Memory(row, data, scope, self._latest)
         return self._have[row]
 
 

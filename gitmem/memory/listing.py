@@ -13,7 +13,7 @@ from typing import Any
 from ..anchors import asof, names, reanchor, revive, then, where
 from ..core import record
 from ..core.errors import GitFailed, MemError
-from ..engine import comeback, staleness, stored
+from ..engine import comeback, filters, staleness, stored
 from ..engine.cache import Cache
 from ..engine.document import ACTIVE, FORGOTTEN, SUPERSEDED
 from ..engine.filters import Filter, newest_first
@@ -24,7 +24,7 @@ from . import memories, view
 def rows_of(cache: Cache, wanted: Filter) -> list[int]:
     """One row of each memory that passes the filter, newest first."""
     sql, args = wanted.sql()
-    rows = cache.db.execute(f"SELECT row FROM memory WHERE row IN ({sql}) ORDER BY {newest_first()}, nth, row", args)
+    rows = cache.db.execute(f"SELECT row FROM memory WHERE row IN ({sql}) ORDER BY {newest_first(cache)}, nth, row", args)
     return stored.firsts(cache, [row for (row,) in rows])
 
 
@@ -119,13 +119,14 @@ def log(store: Store, revisions: list[str], limit: int | None, paths: Sequence[s
         stands = where.stands(store.repo, cache, elsewhere, store.repo.head()) if elsewhere else {}  # finds what was squashed into this range
         stood = where.places(cache, anchors)
         placed: dict[int, tuple[int, str, str]] = {}
+        latest = filters.latest(cache)
         revive.settle(store.repo, cache, store.table)
         wanted = comeback.seen_from(cache, Filter(paths=[name for path in paths if path != "." for name in names.at(store.repo, cache, store.repo.head(), path).labels]), store.repo.head())
         sql, args = wanted.sql()
         for row, anchor, at, id in cache.db.execute(f"SELECT row, anchor, at, id FROM memory WHERE row IN ({sql})", args):
             found = [order[a] for a in stood.get(anchor, ()) if a in order]
             if found:
-                placed[row] = (min(found), record.when(at), id)
+                placed[row] = (min(found), record.when(at, latest), id)
         newest_first = sorted(placed, key=lambda row: placed[row][1], reverse=True)
         chosen = stored.firsts(cache, sorted(newest_first, key=lambda row: placed[row][0]))[:limit]
         return view.objects(store, cache, chosen, stands=stands)
@@ -161,7 +162,7 @@ def counts(store: Store, cache: Cache) -> dict[str, Any]:
         "authors": table("author, count(DISTINCT id) FROM memory WHERE 1", "GROUP BY author ORDER BY 2 DESC, 1 LIMIT 20"),
         "tags": table("value, count(DISTINCT id) FROM label JOIN memory USING(row) WHERE kind = 'tag'", "GROUP BY value ORDER BY 2 DESC, 1 LIMIT 20"),
         # Of those whose time is one and can be.
-        "months": table(f"substr(at, 1, 7), count(DISTINCT id) FROM memory WHERE at BETWEEN '0' AND '{record.latest()}'",
+        "months": table(f"substr(at, 1, 7), count(DISTINCT id) FROM memory WHERE at BETWEEN '0' AND '{filters.latest(cache)}'",
                         "GROUP BY 1 ORDER BY 1 DESC LIMIT 24"),
         "records": db.execute("SELECT count(*) FROM line").fetchone()[0],
         "vectors": db.execute("SELECT count(*) FROM vector").fetchone()[0],

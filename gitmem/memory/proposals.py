@@ -191,7 +191,7 @@ def _holds(store: Store, p: Proposal, found: dict[str, Found]) -> bool:
         return False
     if p.data.get("seen") == [one.record.version, other.record.version]:
         return True
-    a, b = (consolidate.Memory(n, f.record.data, f.scope == "team") for n, f in enumerate((one, other)))
+    a, b = (consolidate.Memory(n, f.record.data, f.scope == "team", record.latest()) for n, f in enumerate((one, other)))
     return consolidate.judge(a, b, alike.near(store.table, a.text, b.text)) is not None
 
 

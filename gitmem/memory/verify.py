@@ -53,7 +53,7 @@ _SHOWN = ("WITH seen AS (SELECT m.line AS n, m.row AS row FROM memory m WHERE {0
           f" WHERE {{0}} AND m.status = {ACTIVE} AND l.op IN ('create', 'edit')"
           " AND l.version NOT IN (SELECT version FROM cover))"
           " SELECT l.n, l.version, l.raw, l.scope FROM seen s JOIN line l ON l.n = s.n"
-          f" JOIN memory m ON m.row = s.row ORDER BY {newest_first('m')}, m.row, l.version")
+          f" JOIN memory m ON m.row = s.row ORDER BY {{1}}, m.row, l.version")
 
 
 def _lines(cache: Cache, ids: list[str], everything: bool) -> list[tuple[int, bytes, bytes, int]]:
@@ -61,7 +61,7 @@ def _lines(cache: Cache, ids: list[str], everything: bool) -> list[tuple[int, by
         sql = "SELECT l.n, l.version, l.raw, l.scope FROM line l{} ORDER BY l.n DESC"
         all, one = sql.format(""), sql.format(" WHERE l.memory = CAST(?1 AS BLOB)")
     else:
-        all, one = _SHOWN.format(f"m.status = {ACTIVE}"), _SHOWN.format("m.id = ?1")
+        all, one = (_SHOWN.format(of, newest_first(cache, "m")) for of in (f"m.status = {ACTIVE}", "m.id = ?1"))
     found = [row for id in ids for row in cache.db.execute(one, (id,))] if ids else cache.db.execute(all).fetchall()
     found = list({row[0]: row for row in found}.values())
     for _, version, raw, _ in found:

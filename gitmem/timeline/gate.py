@@ -19,7 +19,7 @@ from typing import Any
 
 from ..anchors import aging, asof, drift, then, where
 from ..core import record
-from ..engine import staleness, standing, stored
+from ..engine import filters, staleness, standing, stored
 from ..engine.cache import Cache
 from ..memory import view
 from ..store import Store
@@ -102,8 +102,8 @@ def _since(store: Store, cache: Cache, stale: list[tuple[int, drift.Wanted]], be
 
 
 def _objects(store: Store, cache: Cache, rows: set[int], stands: dict[str, where.Stand]) -> list[dict[str, Any]]:
-    order = sorted(rows)
+    order, latest = sorted(rows), filters.latest(cache)
     items = view.objects(store, cache, order, stands=stands)
-    return sorted(items, key=lambda m: (record.when(m["created_at"]), m["id"]), reverse=True)
+    return sorted(items, key=lambda m: (record.when(m["created_at"], latest), m["id"]), reverse=True)
 
 

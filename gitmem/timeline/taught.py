@@ -23,7 +23,7 @@ from typing import Any
 
 from ..anchors import asof, drift, marks, then, where
 from ..core.errors import MemError, UsageError
-from ..engine import stored
+from ..engine import filters, stored
 from ..engine.cache import Cache
 from ..engine.document import embed_texts, vector_text
 from ..engine.filters import newest_first
@@ -126,12 +126,13 @@ class _Before:
 
 def _rows(past: then.Then, column: str, values: set[str]) -> list[int]:
     """Active rows with one of the values, the newest first."""
-    sql = f"SELECT row FROM memory WHERE status = 0 AND {column} IN (SELECT value FROM json_each(?)) ORDER BY {newest_first()}, row"
+    sql = f"SELECT row FROM memory WHERE status = 0 AND {column} IN (SELECT value FROM json_each(?)) ORDER BY {newest_first(past)}, row"
     return stored.firsts(past, [row for (row,) in past.db.execute(sql, (json.dumps(sorted(values)),))])
 
 
 def _loaded(past: then.Then, rows: list[int]) -> list[consolidate.Memory]:
-    return [consolidate.Memory(row, data, scope) for row, (data, scope, _) in zip(rows, stored.load(past, rows), strict=True)]
+    latest = filters.latest(past)
+    return [consolidate.Memory(row, data, scope, latest) for row, (data, scope, _) in zip(rows, stored.load(past, rows), strict=True)]
 
 
 # Contradictions
@@ -204,7 +205,7 @@ def _stale(store: Store, past: then.Then, span: Range, before: _Before) -> list[
     was, now = (drift.states(store.repo, past, wanted, commit) for commit in (span.base, span.tip))
     hit = {row for row, a, b in zip(whose, was, now, strict=True) if a.state in (drift.SAME, drift.RENAMED)
            and (b.state in drift.STALE or (b.state == drift.RENAMED and (a.state, a.now) != (b.state, b.now)))}
-    sql = f"SELECT row FROM memory WHERE row IN (SELECT value FROM json_each(?)) ORDER BY {newest_first()}, row"
+    sql = f"SELECT row FROM memory WHERE row IN (SELECT value FROM json_each(?)) ORDER BY {newest_first(past)}, row"
     chosen = [row for (row,) in past.db.execute(sql, (json.dumps(sorted(hit)),))]
     chosen = stored.firsts(past, chosen)
     return past.tell(chosen, view.objects(store, past, chosen, span.tip, past.stands))

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from ..anchors import drift, marks, names, reanchor, revive, then, where
 from ..core import lineanchor, record
 from ..core.errors import GitFailed, MemError, UsageError
-from ..engine import comeback, standing, stored
+from ..engine import comeback, filters, standing, stored
 from ..engine.cache import Cache
 from ..engine.filters import Filter, above
 from ..git import worktree_file
@@ -277,7 +277,8 @@ class _Found:
         """The surest first, then the newest."""
         asked = json.dumps(sorted(self.why))
         sql = "SELECT row, anchor, at, id FROM memory WHERE row IN (SELECT value FROM json_each(?))"
-        facts = {row: (anchor, record.when(at), id) for row, anchor, at, id in self.cache.db.execute(sql, (asked,))}
+        latest = filters.latest(self.cache)
+        facts = {row: (anchor, record.when(at, latest), id) for row, anchor, at, id in self.cache.db.execute(sql, (asked,))}
         newest = sorted(self.why, key=lambda row: (facts[row][1], facts[row][2]), reverse=True)
 
         def place(row: int) -> tuple[bool, int, int]:

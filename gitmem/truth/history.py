@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 
+from ..core import record
 from ..core.errors import GitFailed
 from ..git import config, reflock
 from ..git.object_reader import TooLarge
@@ -27,20 +28,23 @@ MOVED = "git mem"  # begins the reflog message of a ref we moved by `update-ref`
 
 
 class Commit:
-    """What we need of a notes commit."""
+    """What we need of a notes commit. `time`: of its committer, as records hold times, "" for none that is one."""
 
-    __slots__ = ("complete", "id", "parents", "tree")
+    __slots__ = ("complete", "id", "parents", "time", "tree")
 
     def __init__(self, id: str, content: bytes) -> None:
         head, _, message = content.partition(b"\n\n")
         self.id = id
         self.tree = ""
         self.parents: list[str] = []
+        self.time = ""
         for row in head.split(b"\n"):
             if row.startswith(b"tree "):
                 self.tree = row[5:].decode()
             elif row.startswith(b"parent "):
                 self.parents.append(row[7:].decode())
+            elif row.startswith(b"committer ") and (seconds := row.split(b" ")[-2]).isdigit():
+                self.time = record.stored(int(seconds))
         self.complete = COMPLETE in message.split(b"\n")
 
 

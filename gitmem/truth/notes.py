@@ -57,6 +57,11 @@ class Notes:
         commit = self.history.tip([former] if former else [])
         return commit.id if commit else ""
 
+    def time(self, tip: str) -> str:
+        """When a commit of the ref was made, by its committer; "" where that cannot be said."""
+        commit = self.history.commit(tip)
+        return commit.time if commit else ""
+
     def back_up(self) -> None:
         """Notes where others took the ref, if that goes on from what the backup holds."""
         tip, noted = self.history.tip(), self.history.commit(self.history.backed_up())
