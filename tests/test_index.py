@@ -49,6 +49,9 @@ class FakeNotes:
     def tip(self, former: str = "") -> str:
         return str(len(self.items) or "")
 
+    def time(self, tip: str) -> str:
+        return ""
+
     def reflog_size(self) -> str:
         return self.tip()
 
