@@ -8,7 +8,7 @@ as visible marks.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -108,8 +108,15 @@ def _meta(hit: dict[str, Any]) -> str:
     return " · ".join(safe(p) for p in parts if p)
 
 
-def hits(answer: dict[str, Any], explain: bool = False, narrowed: bool = False) -> None:
-    """The answer of recall. `narrowed`: whether it was asked about some of the memories only."""
+def hits(answer: dict[str, Any], explain: bool = False, narrowed: bool = False, nearest: bool = False) -> None:
+    """The answer of recall. `narrowed`: whether it was asked about some of the memories only. `nearest`: also hits of which none fits."""
+    if answer["verdict"] == "MISS" and answer["hits"] and not nearest:
+        line = _nothing({**answer, "hits": []}, narrowed) + "; --all-hits shows the nearest, none of which fits"
+        if is_terminal():
+            _console().print(line, style="dim", soft_wrap=True, highlight=False, markup=False)
+        else:
+            sys.stdout.write(line + "\n")
+        return
     if not is_terminal():
         for hit in answer["hits"]:
             _hit_plain(hit, explain)
@@ -267,6 +274,26 @@ def pairs(rows: list[tuple[str, Any]]) -> None:
     """Name and value, one pair a line."""
     for name, value in rows:
         _labelled(name, safe(str(value)))
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Rows below a head: the first column to the left, figures to the right."""
+    if is_terminal():
+        from rich.table import Table
+        from rich.text import Text
+
+        shown = Table(box=None, pad_edge=False)
+        for n, name in enumerate(head):
+            shown.add_column(name, justify="right" if n else "left", no_wrap=True)
+        for row in rows:
+            shown.add_row(*[Text(safe(cell)) for cell in row])
+        _console().print(shown)
+        return
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    for row in (head, *rows):
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        cells[0] = cells[0].strip().ljust(widths[0])
+        sys.stdout.write(safe("  ".join(cells)).rstrip() + "\n")
 
 
 def suggestion(item: dict[str, Any], place: str = "") -> None:

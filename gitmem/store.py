@@ -44,6 +44,7 @@ class Store:
         self._cache: Cache | None = None
         self._told = False  # that notes cannot be read
         self._table: embed.StaticTable | None = None
+        self.wrote = False  # whether lines were added
         self._trust: trust.Trust | None = None
         self._author: str | None = None
 
@@ -92,11 +93,13 @@ class Store:
     def append(self, scope: str, items: list[tuple[str, bytes]], message: str) -> None:
         """Adds (anchor, line) items to a scope's notes."""
         notes = self.notes(scope)
+        self.wrote = True
         notes.append(items, message, self.identity, self._former(notes))
 
     def unite(self, theirs: str, message: str, scope: str = "team") -> Written:
         """Brings the lines of another clone's notes commit into a scope's notes."""
         notes = self.notes(scope)
+        self.wrote = True
         return notes.unite(theirs, message, self.identity, self._former(notes))
 
     def settle(self, message: str) -> Written:

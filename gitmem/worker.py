@@ -26,7 +26,7 @@ from . import sync
 from .agents import facts, receipts, takein, writeback
 from .anchors import reanchor
 from .capture import harvest, sources
-from .engine import check, guard
+from .engine import check, encoding, guard
 from .git import memfile
 from .graph import graphing
 from .hooks import announce, githooks, spool
@@ -40,6 +40,7 @@ MEMORY = 3 << 30  # bytes of data it may have: three times the budget of the lar
 _BUSY = 300.0  # seconds after which it takes no more events in
 _LINGER = 1.0  # seconds it waits for another event
 _ALONE = 30.0  # seconds for events of a kind that failed together and are tried one by one
+_ENCODE = 60.0  # seconds at a time for the encoder's vectors: other events wait for no more
 _EVERY = 24 * 3600.0  # seconds between two full checks of the cache
 LOG = "worker.log"
 _LOG_BOUND = 64 * 1024
@@ -73,7 +74,10 @@ def _run(common_dir: str, mem_dir: str, environ: Mapping[str, str], linger: floa
             finally:
                 spool.claim(mem_dir, 0)
         # Whoever came while we still had the lock has gone away again.
-        if not spool.waiting(mem_dir) or time.monotonic() > end:
+        if not spool.waiting(mem_dir):
+            return
+        if time.monotonic() > end:
+            spool.wake(common_dir)  # one after us, with limits of its own
             return
 
 
@@ -246,6 +250,15 @@ def _facts(store: Store) -> None:
         facts.learn(store)
 
 
+def _encode(store: Store) -> None:
+    """Memories get the encoder's vectors: a portion now, the rest by the workers that follow this one."""
+    if store.settings["embedModel"] or not store.settings.flag("encoder") or not os.path.isdir(store.repo.mem_dir):
+        return
+    until = time.monotonic() + _ENCODE
+    if store.with_cache(lambda cache: encoding.fill(cache, until=until) and encoding.missing(cache), refresh=False)[0]:
+        spool.append(store.repo.mem_dir, spool.BEHIND)
+
+
 def _check(store: Store) -> None:
     """Once a day everything in the cache is made again from its lines and compared."""
     stamp = os.path.join(store.repo.mem_dir, "checked")
@@ -282,7 +295,7 @@ def _announced(store: Store) -> None:
         announce.fill(store)
 
 
-_AFTER: tuple[Callable[[Store], None], ...] = (_backups, _sessions, _commits, _refresh, _signatures, _anchors, _facts, _tend, _given, _announced, _graph, _check)
+_AFTER: tuple[Callable[[Store], None], ...] = (_backups, _sessions, _commits, _refresh, _signatures, _anchors, _facts, _tend, _given, _announced, _graph, _encode, _check)
 
 
 # --- plumbing ---------------------------------------------------------------

@@ -43,7 +43,8 @@ def clean_env(home: pathlib.Path) -> dict[str, str]:
            if k in FORMATS or not k.startswith(("GIT_", "CLAUDE", "ANTHROPIC", "CODEX", "PYTHONPATH"))}
     env.update(HOME=str(home), XDG_CONFIG_HOME=f"{home}/.config", XDG_CACHE_HOME=f"{home}/.cache", XDG_STATE_HOME=f"{home}/.local/state", GIT_CONFIG_NOSYSTEM="1", GIT_TERMINAL_PROMPT="0",
                GIT_AUTHOR_NAME="Ada", GIT_AUTHOR_EMAIL="ada@example.org", GIT_COMMITTER_NAME="Ada", GIT_COMMITTER_EMAIL="ada@example.org",
-               PATH=_one_git_mem(env["PATH"]), GIT_AUTHOR_DATE="2026-01-02T03:04:05Z", GIT_COMMITTER_DATE="2026-01-02T03:04:05Z", LANG="C.UTF-8", NO_COLOR="1", TZ="UTC")
+               PATH=_one_git_mem(env["PATH"]), GIT_AUTHOR_DATE="2026-01-02T03:04:05Z", GIT_COMMITTER_DATE="2026-01-02T03:04:05Z", LANG="C.UTF-8", NO_COLOR="1", TZ="UTC",
+               GIT_MEM_ENCODER="false")  # else scores change while a worker makes vectors: test_encoding turns it on
     return env
 
 

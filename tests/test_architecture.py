@@ -15,10 +15,10 @@ PACKAGE = pathlib.Path(gitmem.__file__).parent
 
 # From the core up to the doors: rooms, and modules beside them. What is in one imports from it and from those before it, so no two import each other;
 # imports inside of functions count, and those for types.
-ORDER = ["core", "git", "truth", "embedding", "engine", "signing", "models", "graph", "store", "hooks", "anchors", "feedback", "memory", "capture", "timeline", "agents", "erasure",
+ORDER = ["core", "git", "truth", "embedding", "engine", "signing", "models", "graph", "store", "hooks", "anchors", "feedback", "memory", "capture", "timeline", "agents", "bench", "erasure",
          "setup", "sync", "carry", "worker", "doctor", "render", "cli", "__main__"]
 HOMES = {"numpy": {"vectors", "numpy_core"}, "pygit2": set(), "typer": {"cli"}, "rich": {"render"}, "llama_cpp": {"llama"}, "mcp": {"mcp_server"},
-         "subprocess": {"gitcmd", "keys", "llamaproc", "marks", "remote", "cli"}, "sqlite3": {"cache", "faults", "guard", "store", "doctor"}}
+         "subprocess": {"gitcmd", "keys", "llamaproc", "marks", "remote", "sandbox", "cli"}, "sqlite3": {"cache", "faults", "guard", "store", "doctor"}}
 HEAVY = {"numpy", "pygit2", "typer", "rich", "llama_cpp", "mcp", "sklearn", "scipy"}
 
 # What a prompt waits for: standard library only, and none of its slow parts.

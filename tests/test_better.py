@@ -141,10 +141,10 @@ def test_a_broken_answer_is_told(answer: str, tmp_path: pathlib.Path) -> None:
         model.embed(["one"])
 
 
-def test_index_all_without_a_model_says_so(lab: Lab) -> None:
+def test_index_all_without_the_encoder_says_so(lab: Lab) -> None:
     repo = lab.repo()
     lab.mem(repo, "remember", "one")
-    assert "no embedding model is in use" in lab.mem(repo, "index", "--all")
+    assert "the encoder is off" in lab.mem(repo, "index", "--all")
     assert lab.json(repo, "status")["without_better_vectors"] is None
     said = lab.run(repo, "git-mem", "recall", "one", env={"GIT_MEM_EMBED_MODEL": "all-minilm-l6-v2"})
     assert said.returncode == 0 and "was not fetched; using the packaged table" in said.stderr

@@ -109,7 +109,8 @@ def test_the_name_of_an_event_is_understood_however_it_is_written(hooks: Hooks) 
 def test_a_prompt_brings_the_memory_that_answers_it_once_in_a_session(hooks: Hooks) -> None:
     first = hooks.call("UserPromptSubmit", prompt=PROMPT)
     assert "UTC" in first and "certificate" not in first and 'type="decision"' in first
-    assert hooks.call("UserPromptSubmit", prompt=PROMPT) == ""
+    again = hooks.call("UserPromptSubmit", prompt=PROMPT)
+    assert "UTC" not in again and hooks.noted()["shown"][0][:8] in again, "its id, not its text"
     assert "UTC" in hooks.call("UserPromptSubmit", prompt=PROMPT, session_id="s2")
     (id,) = hooks.noted()["shown"]
     assert id[:8] in first
@@ -117,13 +118,13 @@ def test_a_prompt_brings_the_memory_that_answers_it_once_in_a_session(hooks: Hoo
 
 def test_what_the_session_was_told_at_its_start_is_not_told_again(hooks: Hooks) -> None:
     assert "UTC" in hooks.call("SessionStart", source="startup")
-    assert hooks.call("UserPromptSubmit", prompt=PROMPT) == ""
+    assert "UTC" not in hooks.call("UserPromptSubmit", prompt=PROMPT)
 
 
 def test_after_compaction_everything_may_be_told_again(hooks: Hooks) -> None:
     hooks.call("SessionStart", source="startup")
     assert "UTC" in hooks.call("SessionStart", source="compact")
-    assert hooks.call("UserPromptSubmit", prompt=PROMPT) == ""
+    assert "UTC" not in hooks.call("UserPromptSubmit", prompt=PROMPT)
     session.note(hooks.mem_dir, "s1", "context", ["clear"])
     assert "UTC" in hooks.call("UserPromptSubmit", prompt=PROMPT)
 
@@ -146,9 +147,9 @@ def test_a_prompt_that_no_memory_answers_is_left_alone(hooks: Hooks, prompt: str
 
 def test_prompts_are_answered_only_where_the_setting_says_so(hooks: Hooks) -> None:
     hooks.lab.git(hooks.repo, "config", "mem.promptContext", "false")
-    assert hooks.call("UserPromptSubmit", prompt=PROMPT) == ""
+    assert "UTC" not in hooks.call("UserPromptSubmit", prompt=PROMPT)
     hooks.lab.git(hooks.repo, "config", "--unset", "mem.promptContext")
-    assert hooks.call("UserPromptSubmit", prompt=PROMPT) == ""
+    assert "UTC" not in hooks.call("UserPromptSubmit", prompt=PROMPT)
     assert "UTC" in hooks.call("UserPromptSubmit", prompt=PROMPT, env={"GIT_MEM_PROMPTCONTEXT": "true"})
 
 
@@ -226,7 +227,7 @@ def test_what_the_policy_keeps_from_agents_is_not_injected(hooks: Hooks) -> None
 
 
 def test_a_memory_that_arrived_a_second_ago_is_found(hooks: Hooks) -> None:
-    lines = [json.dumps({"body": f"Fact {n} about the walrus: it eats {n} clams on the ice floe"}) for n in range(50)]
+    lines = [json.dumps({"body": body}) for body in ["The walrus eats clams on the ice floe", *(f"Rule {n}: the parser keeps token {n}" for n in range(50))]]
     hooks.lab.mem(hooks.repo, "remember", "--jsonl", "-", stdin="\n".join(lines))
     assert "walrus" in hooks.call("UserPromptSubmit", prompt="what does the walrus eat on the ice floe?")
 

@@ -62,7 +62,7 @@ def test_no_value_of_any_field_makes_a_hook_fail(hooks: Hooks, seed: int) -> Non
 def test_a_name_of_a_session_is_never_a_path(hooks: Hooks) -> None:
     for name in ("../../../../x", "/abs", "..", "a" * 10_000, "\0", "\ud800"):
         assert "UTC" in hooks.call("UserPromptSubmit", prompt=PROMPT, session_id=name)
-        assert hooks.call("UserPromptSubmit", prompt=PROMPT, session_id=name) == ""
+        assert "UTC" not in hooks.call("UserPromptSubmit", prompt=PROMPT, session_id=name)
     names = os.listdir(os.path.join(hooks.mem_dir, session.DIR))
     assert len(names) == 6 and all(len(name) == 32 and name.isalnum() for name in names)
 
@@ -340,7 +340,8 @@ def test_records_of_any_shape_are_told_well_formed_or_not_at_all(hooks: Hooks, s
     env = {"GIT_MEM_READCONTEXT": "true"}
     told = [hooks.call("SessionStart", env=env, session_id="a"), hooks.call("UserPromptSubmit", env=env, session_id="b", prompt=PROMPT), hooks.call("SubagentStart", env=env, session_id="c", agent_id="x"),
             hooks.call("PreToolUse", env=env, session_id="d", tool_name="Read", tool_input={"file_path": "f0.txt"}), hooks.call("PreCompact", env=env, session_id="e")]
-    for text in told[:4]:
+    assert told[0] and told[2] and told[3]
+    for text in filter(None, told[:4]):  # a prompt may be told nothing: among such records nothing is sure
         assert ET.fromstring(text).tag == "memory_context" and text.count("</memory_context>") == 1 and "<system>" not in text
         assert len(text.encode("utf-16-le")) // 2 <= 9000
     assert not hooks.failures(), log(hooks)

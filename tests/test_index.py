@@ -366,7 +366,7 @@ def test_another_embedding_table_replaces_every_vector(lab: Lab) -> None:
 
 def test_vectors_of_another_space_take_no_part_where_they_cannot_be_replaced(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     repo = lab.repo()
-    store = open_store({}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
     remember.remember(store, [json.loads(line) for line in drafts(30).splitlines()])
     listing.list_memories(store, Filter())
     assert store._cache

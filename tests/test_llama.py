@@ -219,6 +219,19 @@ def test_a_real_model_knows_a_decision_from_a_nod(coder: llama.Language) -> None
 
 
 @real
+def test_a_model_of_several_languages_finds_by_a_german_question_what_was_written_in_english(lab: Lab) -> None:
+    """The packaged encoder knows English; what is chosen with `model use --embed` ranks in its place."""
+    repo = lab.repo()
+    for text in ("All timestamps are stored in UTC, the interface converts them", "The build needs Python 3.11",
+                 "The parser is written by hand", "Tests run in parallel with two workers"):
+        lab.mem(repo, "remember", text)
+    lab.env["GIT_MEM_EMBED_MODEL"] = str(CODER)
+    lab.mem(repo, "index", "--all")
+    found = lab.json(repo, "recall", "Wie speichern wir Uhrzeiten?", rc=(0, 1))
+    assert found["hits"][0]["body"].startswith("All timestamps") and found["degraded"] is False
+
+
+@real
 def test_a_real_title_is_one_short_line(coder: llama.Language) -> None:
     title = coder.title("user", "We decided to use SQLite instead of DuckDB because the wheel is smaller.", "decision")
     assert "SQLite" in title and len(title) <= promptform.LONGEST_TITLE

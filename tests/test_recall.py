@@ -25,7 +25,7 @@ PAIRS = [  # hardly a word in common
 
 
 def store_with(lab: Lab, drafts: list[dict[str, object]], name: str = "repo") -> Store:
-    store = open_store({}, str(lab.repo(name)))
+    store = open_store({"GIT_MEM_ENCODER": "false"}, str(lab.repo(name)))
     assert all(r.status == remember.STORED for r in remember.remember(store, drafts))
     return store
 
@@ -57,7 +57,7 @@ def test_on_real_commits_the_hybrid_beats_words_alone(lab: Lab, monkeypatch: pyt
     if not folder.is_dir():
         pytest.skip("no evaluation texts here (GIT_MEM_EVAL_ROOT names them)")
     drafts = [{"body": d["text"], "title": d.get("title") or "", "source": d["_id"]} for d in map(json.loads, (folder / "corpus.jsonl").open(encoding="utf-8"))]
-    store = open_store({}, str(lab.repo()))
+    store = open_store({"GIT_MEM_ENCODER": "false"}, str(lab.repo()))
     remember.remember(store, drafts)
     relevant: dict[str, dict[str, int]] = {}
     for row in (folder / "qrels.tsv").read_text().splitlines()[1:]:

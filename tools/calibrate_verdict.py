@@ -1,133 +1,233 @@
 #!/usr/bin/env python3
-"""Fits the verdict: prints COEFFICIENTS for `gitmem/core/rank.py` and how they do on sets they have not seen.
+"""Fits the verdict: prints the coefficients of `gitmem/core/verdict.py` and how they do on questions they have not seen.
 
-Positives: a set's own questions with an answer among the first eight hits.
-Negatives: questions of another set (not between commits and topics, which
-share repositories), also against stores of 1 to 300 memories. Own questions
-whose answer was not found, and questions whose answer was taken out of the
-store, count 0.3: they look alike, and the verdict is about what is there.
-Newton's method with a small ridge in numpy; fixed seed; about a minute.
+Stores of 20, 500 and 3,000 documents of a set, and many of 2 to 9, are asked their own questions, those of the other
+sets (not between commits and topics, which share repositories) and everyday prompts that
+nothing can answer; memories among commits are asked for in other words and by orders of work. Right is an answer among the first five hits. Own questions whose answer was not
+found, or is not in the store, count a third: they look alike, and the verdict is about what
+is there. Logistic regression with a small ridge; what speaks for an answer may not weigh
+against it. Five parts, each judged by the other four; no question in two of them.
 
-    python tools/calibrate_verdict.py [--eval ../shared/eval]
+    python tools/calibrate_verdict.py table|encoder [--eval ../shared/eval] [--vectors DIR]
+
+`--vectors` keeps the encoder's vectors between runs: a text takes it some 40 ms.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
+import pickle
 import random
+import sqlite3
 import sys
+from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from eval_retrieval import ROOT, SETS, Store, dev_folder, group_of, load, stores
+from eval_retrieval import ROOT, SETS, dev_folder, load
+from scipy.optimize import minimize  # type: ignore[import-untyped]
 
-from gitmem.core import rank, text
-from gitmem.engine import embed
+from gitmem.core import rank, text, verdict
+from gitmem.engine import embed, encoding, nearness, vectors
+from gitmem.engine.search import CANDIDATES, WEIGHTS, fused
 
 Array = np.ndarray[Any, Any]
-AMBIGUOUS = 0.3
+SIZES = (20, 500, 3000)
+SMALL, STORES = (2, 4, 9), 60
+DOUBTFUL = 1.0
+KINDS = ("own", "near", "foreign", "everyday", "reworded", "order")
 SIBLINGS = {"commits", "topics"}
+AGAINST = ("bias", "length", "size", "unknown")  # the other features may only speak for an answer
 
 
-def far(query: dict[str, Any], relevant: dict[str, dict[str, int]], by_id: dict[str, dict[str, Any]]) -> bool:
-    """The question's first answer holds at most a third of its terms."""
-    wanted = text.query_terms(query["text"])
-    answer = by_id.get(next(iter(relevant.get(query["_id"], {})), ""))
-    if answer is None or not wanted:
-        return False
-    held = set(text.terms(f"{answer.get('title') or ''}\n{answer['text']}"))
-    return sum(term in held for term in wanted) <= len(wanted) / 3
+class Table:
+    """Cosines of the packaged table."""
+
+    space, coefficients = rank.TABLE, verdict.TABLE
+
+    def __init__(self) -> None:
+        self.table = embed.StaticTable()
+
+    def documents(self, texts: list[str]) -> bytes:
+        return b"".join(vectors.embed_many(self.table, texts))
+
+    def near(self, data: bytes, query: str, lexical: list[int]) -> tuple[dict[int, float], dict[int, float]]:
+        asked = self.table.vector(f"{text.ends(query)} {text.content(query)}")
+        matrix, (one,) = (nearness._units(np.frombuffer(d, np.int8).reshape(-1, len(asked))) for d in (data, asked))
+        cosines = matrix @ one
+        rows = [*np.argsort(-cosines, kind="stable")[:CANDIDATES].tolist(), *lexical]
+        near = dict(sorted(((row, float(cosines[row])) for row in rows), key=lambda pair: -pair[1]))
+        return near, near
 
 
-def sample(folder: Any, seed: int) -> list[tuple[str, str, list[float], int, float]]:
-    """(kind, set, features, answered, weight) of every question that got hits."""
-    table, rnd = embed.StaticTable(), random.Random(seed)
+class Encoder:
+    """Nearness by the encoder; vectors are kept in a folder."""
+
+    space, coefficients = rank.ENCODER, verdict.ENCODER
+
+    def __init__(self, folder: Path) -> None:
+        found = encoding.embedder()
+        if found is None:
+            sys.exit("error: there is no encoder")
+        self.encoder = found
+        self.path = folder / f"{found.space}.pickle"
+        self.known: dict[bytes, bytes] = pickle.loads(self.path.read_bytes()) if self.path.exists() else {}
+
+    def of(self, texts: list[str]) -> list[bytes]:
+        keys = [hashlib.md5(t.encode("utf-8", "replace")).digest() for t in texts]
+        missing = list({key: t for key, t in zip(keys, texts, strict=True) if key not in self.known}.items())
+        for start in range(0, len(missing), 64):
+            part = missing[start : start + 64]
+            self.known.update(zip([key for key, _ in part], self.encoder.embed([t for _, t in part]), strict=True))
+        if missing:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.write_bytes(pickle.dumps(self.known))
+        return [self.known[key] for key in keys]
+
+    def documents(self, texts: list[str]) -> bytes:
+        return b"".join(self.of(texts))
+
+    def near(self, data: bytes, query: str, lexical: list[int]) -> tuple[dict[int, float], dict[int, float]]:
+        (asked,) = self.of([query])
+        return nearness.nearest(range(len(data) // len(asked)), data, asked, None, lexical, CANDIDATES)
+
+
+class Store:
+    """Documents with both indexes in memory, searched as `engine.search` does."""
+
+    def __init__(self, space: Table | Encoder, docs: list[dict[str, Any]]) -> None:
+        self.space, self.docs = space, docs
+        full = [f"{d.get('title') or ''}\n{d['text']}".strip() for d in docs]
+        self.data = space.documents(full)
+        self.held = [set(text.terms(t)) for t in full]
+        self.db = sqlite3.connect(":memory:")
+        self.db.execute("CREATE VIRTUAL TABLE fts USING fts5(title, body, content='', tokenize='ascii')")
+        self.db.executemany("INSERT INTO fts(rowid, title, body) VALUES (?, ?, ?)", [
+            (i, " ".join(text.terms(d.get("title") or "")), " ".join(text.terms(d["text"]))) for i, d in enumerate(docs)])
+        self.db.execute("CREATE VIRTUAL TABLE vocabulary USING fts5vocab(fts, 'row')")
+        self.df: dict[str, int] = dict(self.db.execute("SELECT term, doc FROM vocabulary"))
+
+    def ask(self, query: str) -> tuple[list[rank.Hit], list[float]] | None:
+        """(hits, features); None where nothing was found."""
+        n = len(self.docs)
+        wanted = text.query_terms(query)
+        rare = text.rare(wanted, self.df, n)
+        sql = "SELECT rowid, bm25(fts, ?, ?) AS b FROM fts WHERE fts MATCH ? ORDER BY b, rowid LIMIT ?"
+        lexical = self.db.execute(sql, (*WEIGHTS[:2], text.match_expression(rare), CANDIDATES)).fetchall() if rare else []
+        near, cosines = self.space.near(self.data, query, [row for row, _ in lexical])
+        cover = max([verdict.cover(wanted, self.held[row], self.df, n) for row, _ in lexical[: verdict.LOOKED_AT]], default=0.0)
+        hits = fused(lexical, near, rank.ceiling(wanted, self.df, n), self.space.space, cover)
+        held = [self.held[hit.row] for hit in hits[: verdict.LOOKED_AT]]
+        return (hits, verdict.features(wanted, self.df, n, hits, held, list(near.values())[:CANDIDATES], cosines)) if hits else None
+
+
+def sample(folder: Path, space: Table | Encoder, seed: int) -> list[tuple[str, str, str, list[float], int, float]]:
+    """(kind, set and size, question, features, right, weight) of every question that got hits."""
+    rnd = random.Random(seed)
+    everyday = [json.loads(line)["text"] for line in (folder / "everyday.jsonl").read_text(encoding="utf-8").splitlines()]
     data = {name: load(folder, name) for name in SETS}
-    out: list[tuple[str, str, list[float], int, float]] = []
+    asked = {name: rnd.sample([q for q in data[name][1] if q["_id"] in data[name][2]], 150) for name in SETS}
+    out: list[tuple[str, str, str, list[float], int, float]] = []
 
-    def ask(kind: str, name: str, store: Store, query: dict[str, Any], relevant: dict[str, int]) -> None:
-        found = store.search(query["text"])
-        if found["features"] is None:
-            return
-        answered = any(store.docs[hit.row]["_id"] in relevant for hit in found["hits"][:8])
-        doubtful = kind.endswith(("own", "near")) and not answered
-        out.append((kind, name, found["features"], int(answered), AMBIGUOUS if doubtful else 1.0))
+    def ask(name: str, store: Store, questions: list[tuple[str, str, Collection[str]]]) -> None:
+        for kind, query, right in questions:
+            if found := store.ask(query):
+                hits, values = found
+                good = int(any(store.docs[hit.row]["_id"] in right for hit in hits[:5]))
+                weight = DOUBTFUL if kind == "near" or (right and not good) else 1.0
+                out.append((kind, f"{name} {len(store.docs)}", query, values, good, weight))
+        if len(store.docs) > SMALL[-1]:
+            print(f"  {name} {len(store.docs)}", file=sys.stderr, flush=True)
 
     for name in SETS:
-        docs, queries, relevant = data[name]
-        whole = stores(table, docs)
-        foreign = [other for other in SETS if other != name and {other, name} != SIBLINGS]
-        for query in rnd.sample(queries, min(400, len(queries))):
-            if query["_id"] in relevant:
-                ask("own", name, whole[group_of(query)], query, relevant[query["_id"]])
-        for other in foreign:
-            for query in rnd.sample(data[other][1], 100):
-                ask(f"{other} questions", name, rnd.choice(list(whole.values())), query, {})
-        by_id = {doc["_id"]: doc for doc in docs}
-        for n in (1, 3, 20, 50, 300):
-            for _ in range(30 if n == 1 else 10):
-                store = Store(table, rnd.sample(docs, n))
-                for _ in range(3 if n == 1 else 6):
-                    ask(f"{n} memories, foreign", name, store, rnd.choice(data[rnd.choice(foreign)][1]), {})
-            # a third of them share at most a third of their words with the answer: meaning alone must count
-            chosen = rnd.sample(queries, 40) + rnd.sample([q for q in queries if far(q, relevant, by_id)], 20)
-            for query in chosen:
-                answers = [by_id[d] for d in relevant.get(query["_id"], {}) if d in by_id]
-                others = [doc for doc in rnd.sample(docs, n + 5) if doc not in answers]
-                if answers:
-                    mine = relevant[query["_id"]]
-                    ask(f"{n} memories, own", name, Store(table, answers[:1] + others[: n - 1]), query, mine)
-                    if n > 1:
-                        ask(f"{n} memories, near", name, Store(table, others[:n]), query, {})
+        docs, _, relevant = data[name]
+        by_id = {d["_id"]: d for d in docs}
+        foreign = [("foreign", q["text"], ()) for other in SETS if other != name and {other, name} != SIBLINGS for q in asked[other][:30]]
+        for size in SIZES:
+            answers = sorted({d for q in asked[name][: max(5, size // 10)] for d in relevant[q["_id"]] if d in by_id})[:size]
+            others = [d["_id"] for d in rnd.sample(docs, min(len(docs), 2 * size)) if d["_id"] not in answers]
+            store = Store(space, [by_id[d] for d in answers + others[: size - len(answers)]])
+            there = {d["_id"] for d in store.docs}
+            own = [("own" if there & set(relevant[q["_id"]]) else "near", q["text"], relevant[q["_id"]]) for q in asked[name]]
+            ask(name, store, [*own, *foreign, *(("everyday", prompt, ()) for prompt in everyday)])
+    # Memories of fourteen projects among commits of others, asked for in other words and by orders of work.
+    pairs = [json.loads(line) for line in (folder / "paraphrases.jsonl").read_text(encoding="utf-8").splitlines()]
+    crowd = rnd.sample(data["commits"][0], SIZES[-1])
+    for size in SIZES[1:]:
+        store = Store(space, [{"_id": f"p{i}", "text": pair["memory"]} for i, pair in enumerate(pairs)] + crowd[: size - len(pairs)])
+        reworded = [(kind, pair[field], {f"p{i}"}) for i, pair in enumerate(pairs) for kind, field in (("reworded", "query"), ("order", "prompt"))]
+        ask("memories", store, [*reworded, *(("everyday", prompt, ()) for prompt in everyday)])
+    # The first days: a few memories, each asked for by its own question, and by others.
+    for size in SMALL:
+        for _ in range(STORES):
+            some = rnd.sample(range(len(pairs)), size)
+            name = rnd.choice(SETS[:3] + SETS[4:])
+            docs, questions, relevant = data[name]
+            by_id = {d["_id"]: d for d in docs}
+            known = rnd.sample([q for q in questions if any(d in by_id for d in relevant.get(q["_id"], ()))], size)
+            strange = [("foreign", rnd.choice(data["locomo"][1])["text"], ()) for _ in range(3)]
+            strange += [("everyday", prompt, ()) for prompt in rnd.sample(everyday, 8)]
+            memories = Store(space, [{"_id": f"p{i}", "text": pairs[i]["memory"]} for i in some])
+            ask("memories", memories, [("reworded", pairs[i]["query"], {f"p{i}"}) for i in some[:3]] + strange)
+            answers = [by_id[next(d for d in relevant[q["_id"]] if d in by_id)] for q in known]
+            ask(name, Store(space, answers), [("own", q["text"], relevant[q["_id"]]) for q in known[:3]] + strange)
     return out
 
 
 def fit(x: Array, y: Array, weight: Array) -> Array:
-    """Logistic regression: ridge 1 on all but the bias."""
-    ridge = np.array([1e-6] + [1.0] * (x.shape[1] - 1))
-    beta = np.zeros(x.shape[1])
-    for _ in range(50):
-        p = 1 / (1 + np.exp(-x @ beta))
-        slope = x.T @ (weight * (p - y)) + ridge * beta
-        curve = (x * (weight * p * (1 - p))[:, None]).T @ x + np.diag(ridge)
-        step = np.linalg.solve(curve, slope)
-        beta -= step
-        if np.abs(step).max() < 1e-9:
-            break
-    return beta
+    """Ridge 1 on all but the bias."""
+    ridge = np.array([0.0] + [1.0] * (x.shape[1] - 1))
+
+    def loss(beta: Array) -> tuple[float, Array]:
+        z = x @ beta
+        value = float((weight * (np.logaddexp(0, z) - y * z)).sum() + (ridge * beta**2).sum() / 2)
+        return value, x.T @ (weight * (1 / (1 + np.exp(-z)) - y)) + ridge * beta
+
+    bounds = [(None, None) if name in AGAINST else (0, None) for name in verdict.FEATURES]
+    found: Array = minimize(loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B", bounds=bounds).x
+    return found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("space", choices=("table", "encoder"))
     parser.add_argument("--eval", default=str(ROOT.parent / "shared" / "eval"))
-    parser.add_argument("--double", action="store_true", help="as in eval_retrieval")
+    parser.add_argument("--vectors", default=str(Path.home() / ".cache" / "git-mem-vectors"))
     parser.add_argument("--seed", type=int, default=7)
     args = parser.parse_args()
-    Store.double = args.double
     folder = dev_folder(args.eval)
     if folder is None:
         return 0
-    rows = sample(folder, args.seed)
-    kinds, names = np.array([r[0] for r in rows]), np.array([r[1] for r in rows])
-    x, y, weight = (np.array([r[i] for r in rows], float) for i in (2, 3, 4))
+    rows = sample(folder, Table() if args.space == "table" else Encoder(Path(args.vectors)), args.seed)
+    kinds = np.array([r[0] for r in rows])
+    names = np.array([r[1] for r in rows])
+    x, y, weight = (np.array([r[i] for r in rows], float) for i in (3, 4, 5))
+    part = np.array([random.Random(r[2]).randrange(5) for r in rows])
     p = np.zeros(len(y))
-    for name in SETS:  # each set is judged by coefficients fitted on the four others
-        seen = names != name
-        p[~seen] = 1 / (1 + np.exp(-x[~seen] @ fit(x[seen], y[seen], weight[seen])))
-    print(f"{len(rows)} questions; fitted on four sets, reported on the fifth: share HIT, share MISS")
-    for name in SETS:
-        for kind in sorted(set(kinds[names == name])):
-            q = p[(names == name) & (kinds == kind)]
-            print(f"  {name:10} {kind:24} n {len(q):4}  HIT {(q >= rank.HIT_FROM).mean():.2f}"
-                  f"  MISS {(q < rank.MISS_BELOW).mean():.2f}")  # fmt: skip
-    print("calibration, own questions of unseen sets: predicted -> answered among the first eight")
-    own = kinds == "own"
+    for i in range(5):
+        p[part == i] = 1 / (1 + np.exp(-x[part == i] @ fit(x[part != i], y[part != i], weight[part != i])))
+    print(f"{len(rows)} questions, each judged by coefficients that have not seen it")
+    for floor in (0.15, 0.25, 0.36, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9):
+        line = f"  from {floor:.2f}:"
+        for kind in KINDS:
+            line += f"  {kind} {(p[kinds == kind] >= floor).mean():.3f}"
+        told = (kinds == "own") & (p >= floor)
+        print(line + f"  own, right among the first five {y[told].mean():.3f}")
+    for kind in ("reworded", "order"):
+        print(f"  {kind}: right among the first five {y[kinds == kind].mean():.3f}, of what is told {y[(kinds == kind) & (p >= verdict.TELL_FROM)].mean():.3f}")
+    for name in sorted(set(names)):
+        here = names == name
+        line = "".join(f"  {kind} {(p[here & (kinds == kind)] >= verdict.TELL_FROM).mean():.3f}" for kind in KINDS if (here & (kinds == kind)).any())
+        print(f"  {name:16} told{line}")
+    print("calibration, own questions: predicted -> right")
     for low in (0.0, 0.2, 0.4, 0.6, 0.8):
-        band = own & (p >= low) & (p < low + 0.2)
+        band = (kinds == "own") & (p >= low) & (p < low + 0.2)
         if band.any():
             print(f"  {p[band].mean():.2f} -> {y[band].mean():.2f}  ({band.sum()})")
-    print(f"FEATURES = {rank.FEATURES}")
-    print(f"COEFFICIENTS = ({', '.join(f'{b:.2f}' for b in fit(x, y, weight))})")
+    print(f"{args.space.upper()} = ({', '.join(f'{b:.2f}' for b in fit(x, y, weight))})")
     return 0
 
 

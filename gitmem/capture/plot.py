@@ -1,4 +1,7 @@
-"""How far confidences can be believed: bins, the error over them, and the picture of both, as text and as SVG. Pure.
+"""Pictures of figures. Pure.
+
+How far confidences can be believed: bins, the error over them, and the picture of both, as
+text and as SVG. And shares as bars with their intervals.
 
 A reliability plot has, for each bin of confidence, the share of what was
 right. What is calibrated lies on the diagonal. ECE is the mean distance
@@ -65,8 +68,7 @@ def svg(curves: Sequence[tuple[str, Sequence[Pair]]], title: str, n: int = BINS)
     def y(v: float) -> float:
         return round(_EDGE + (1 - v) * _SIDE, 1)
 
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{size}" height="{size + 20 * len(curves)}" viewBox="0 0 {size} {size + 20 * len(curves)}" font-family="sans-serif" font-size="11">',
-           f"<title>{_escaped(title)}</title>", f'<rect width="{size}" height="{size + 20 * len(curves)}" fill="white"/>', f'<text x="{_EDGE}" y="24" font-size="14">{_escaped(title)}</text>']
+    out = _page(size, size + 20 * len(curves), title)
     for i in range(0, 11, 2):
         v = i / 10
         out.append(f'<path d="M{x(v)} {y(0)}V{y(1)}M{x(0)} {y(v)}H{x(1)}" stroke="#e5e5e5"/><text x="{x(v)}" y="{y(0) + 14}" text-anchor="middle">{v:.1f}</text>'
@@ -81,6 +83,45 @@ def svg(curves: Sequence[tuple[str, Sequence[Pair]]], title: str, n: int = BINS)
         out += [f'<circle cx="{x(b.confidence)}" cy="{y(b.share)}" r="{2 + 6 * (b.n / len(pairs)) ** 0.5:.1f}" fill="{colour}"><title>{b.n}: {b.share:.2f} right at {b.confidence:.2f}</title></circle>' for b in found]
         out.append(f'<circle cx="{_EDGE + 5}" cy="{size + 20 * k}" r="4" fill="{colour}"/><text x="{_EDGE + 15}" y="{size + 4 + 20 * k}">{_escaped(name)}: ECE {error(pairs, n):.3f}, n = {len(pairs)}</text>')
     return "\n".join([*out, "</svg>", ""])
+
+
+Bar = tuple[str, float, float, float]  # name, value and the interval around it, each 0 to 1
+
+_NAME, _ROW = 200, 34
+
+
+def bars(rows: Sequence[Bar], title: str) -> str:
+    """A picture of shares: a bar a row, its interval as a whisker, the figures beside it."""
+    left, top, bottom = _NAME + 10, 44, 44 + _ROW * len(rows)
+
+    def x(v: float) -> float:
+        return round(left + v * _SIDE, 1)
+
+    out = _page(left + _SIDE + 150, bottom + 30, title)
+    for i in range(0, 11, 2):
+        v = i / 10
+        out.append(f'<path d="M{x(v)} {top}V{bottom}" stroke="#e5e5e5"/>'
+                   f'<text x="{x(v)}" y="{bottom + 16}" text-anchor="middle">{v:.1f}</text>')
+    for k, (name, value, low, high) in enumerate(rows):
+        y = top + _ROW * k + _ROW // 2
+        said = f"{value:.3f} ({low:.3f} to {high:.3f})"
+        whisker = f"M{x(low)} {y}H{x(high)}M{x(low)} {y - 5}v10M{x(high)} {y - 5}v10"
+        bar = f'x="{x(0)}" y="{y - 9}" width="{round(value * _SIDE, 1)}" height="18"'
+        out += [f'<text x="{_NAME}" y="{y + 4}" text-anchor="end">{_escaped(name)}</text>',
+                f'<rect {bar} fill="{_COLOURS[1]}">'
+                f"<title>{_escaped(name)}: {said}</title></rect>",
+                f'<path d="{whisker}" stroke="#24292f" stroke-width="1.5" fill="none"/>',
+                f'<text x="{x(1) + 10}" y="{y + 4}">{said}</text>']
+    return "\n".join([*out, "</svg>", ""])
+
+
+def _page(width: int, height: int, title: str) -> list[str]:
+    """The begin of a picture that needs no other file: white, with its title."""
+    return [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
+            f' viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
+            f"<title>{_escaped(title)}</title>",
+            f'<rect width="{width}" height="{height}" fill="white"/>',
+            f'<text x="{_EDGE}" y="24" font-size="14">{_escaped(title)}</text>']
 
 
 def _escaped(text: str) -> str:

@@ -49,6 +49,7 @@ _COMMANDS = {
     "review": ("review",),
     "consolidate": ("consolidate",),
     "calibrate": ("calibrate",),
+    "bench": ("bench",),
     "model": ("model",),
     "admin": ("status", "index", "stats", "doctor", "config", "export", "import", "help"),
 }

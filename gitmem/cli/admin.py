@@ -14,7 +14,7 @@ from ..agents import audit
 from ..anchors import reanchor
 from ..capture import suggestions
 from ..core.errors import MemError, UsageError
-from ..engine import better
+from ..engine import better, encoding
 from ..engine import cache as cache_file
 from ..engine.filters import Filter
 from ..feedback import tally
@@ -89,23 +89,25 @@ def status_command(as_json: bool = _Json) -> int:
 
 
 def _without_better(store: Store) -> int | None:
-    """Memories without a vector of the chosen embedding model; None where none is in use. Starts no model: the newest space is its own."""
+    """Memories without a vector of the encoder, or of the embedding model that was chosen instead; None where both are off. Starts no model: the newest space is its own."""
     from ..models import chosen, registry
 
     choice = chosen.choice(registry.EMBEDDING, store.settings["embedModel"], os.environ)
     if not choice.path:
-        return None
+        if not store.settings.flag("encoder"):
+            return None
+        return store.with_cache(encoding.missing)[0]
     start = llamavec.prefix(choice.path, choice.name, choice.sha256)
     return store.with_cache(lambda cache: better.missing_by_prefix(cache, start))[0]
 
 
 def _of_model(missing: int | None) -> str:
-    return "" if missing is None else f", {missing} without one of the chosen model"
+    return "" if missing is None else f", {missing} without one of the encoder"
 
 
 @app.command("index")
 def index_command(
-    all: bool = typer.Option(False, "--all", help="Also make the vectors of the chosen embedding model (`git mem model use NAME --embed`) that are missing; goes on where it was broken off."),
+    all: bool = typer.Option(False, "--all", help="Also make the encoder's vectors that are missing (or those of the model that `git mem model use NAME --embed` chose); goes on where it was broken off."),
     rebuild: bool = typer.Option(False, "--rebuild", help="Build the cache anew from the whole history of the notes."),
     as_json: bool = _Json,
 ) -> int:
@@ -136,13 +138,14 @@ def index_command(
             if made:
                 write(f"{made['made']} vectors made in the space {made['better']}, {made['missing']} missing")
             elif all:
-                write("no embedding model is in use; `git mem model list` names some")
+                write("the encoder is off: `git config mem.encoder true` turns it on")
         return 0
 
 
 def _better_vectors(store: Store) -> dict[str, Any] | None:
-    """Makes what is missing of the chosen model's vectors; None where no model is in use."""
-    with chosen_vectors(store) as vectors:
+    """Makes what is missing of the encoder's vectors, or of the chosen model's; None where both are off."""
+    with chosen_vectors(store) as chosen:
+        vectors = chosen or (encoding.embedder() if store.settings.flag("encoder") else None)
         if vectors is None:
             return None
         space = vectors.space

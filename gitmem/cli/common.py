@@ -43,6 +43,8 @@ def opened(*, needs_enabled: bool = True) -> Iterator[Store]:
         yield store
         if remark := store.unread():
             warn(f"warning: {remark}")
+        if store.wrote and store.settings.flag("encoder") and not store.settings["embedModel"]:
+            spool.ask(store.repo.common_dir)  # the worker makes the encoder's vectors
     finally:
         store.close()
 
@@ -120,8 +122,9 @@ def _text(data: bytes, name: str) -> str:
 
 
 # Words after which a path stands, and commands whose own words are paths: a file may have any name.
-_PATH_OPTIONS = ("--path", "--paths", "--jsonl", "--batch", "--map", "--output", "-o", "--report", "--from")
-_PATH_COMMANDS = ("why", "blame", "import", "model", "log")
+_PATH_OPTIONS = ("--path", "--paths", "--jsonl", "--batch", "--map", "--output", "-o", "--report",
+                 "--from", "--plot")
+_PATH_COMMANDS = ("why", "blame", "import", "model", "log", "bench")
 _FLAGS = ("--json", "--all", "--dry-run", "--")  # a word behind one of them is no value of it
 
 

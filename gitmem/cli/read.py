@@ -51,6 +51,7 @@ def recall_command(
     all: bool = typer.Option(False, "--all", help="All branches count alike."),
     hot: bool = typer.Option(False, "--hot", help="Take in at most 200 new memories before answering; more are indexed in the background."),
     explain: bool = typer.Option(False, "--explain", help="Show how each score came about."),
+    all_hits: bool = typer.Option(False, "--all-hits", help="Also the nearest hits of an answer that none fits (MISS)."),
     batch: str = typer.Option("", "--batch", metavar="FILE", help='Answer many: one {"_id","text"} object a line (`-`: standard input).'),
     as_json: bool = _Json,
 ) -> int:
@@ -75,7 +76,7 @@ def recall_command(
                     del hit["explain"]
             write_json(answer)
         else:
-            render.hits(answer, explain, narrowed=bool(type or tag or path or phase or since or until or author or scope or at))
+            render.hits(answer, explain, nearest=all_hits or explain, narrowed=bool(type or tag or path or phase or since or until or author or scope or at))
         return 1 if answer["verdict"] == "MISS" else 0
 
 

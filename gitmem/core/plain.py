@@ -63,6 +63,11 @@ def quoted(text: str, *, lines: bool = True) -> str:
     return text
 
 
+def content(text: str, *, lines: bool = True) -> str:
+    """`inert` text as XML content: it can open and close nothing. Quotation marks stay, so that it reads as it was written."""
+    return inert(text, lines=lines).replace("&", "&amp;").replace("<", "&lt;")
+
+
 def json_text(encoded: str) -> str:
     """JSON with hidden characters as \\u escapes: it says the same and can be looked at. `encoded` is one line, as json.dumps makes it."""
     if encoded.isascii() and encoded.isprintable():

@@ -1,13 +1,11 @@
-"""A second space of vectors in the cache: made by a model the user chose, beside those of the packaged table.
+"""A second space of vectors in the cache, beside those of the packaged table: the encoder's, or those of a model the user chose.
 
 Owns the table `better`. Promises: a vector is found only by the name of its space,
-so switching models never mixes two; a space takes part in a search only when
-every memory has a vector in it, since cosines of two spaces cannot be ranked
-together (until then the packaged table answers for all). `fill` is resumable:
+so switching models never mixes two. `fill` is resumable:
 what a batch has made stays, and a row that changed meanwhile gets none. Vectors
 go with their memory's row, so forgetting and purging take them too.
 
-No numpy: exact cosines of all rows are one pass of `scan.rescore`.
+No numpy for a chosen model: exact cosines of all rows are one pass of `scan.rescore`.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from .cache import Cache, Connection
     from .embed import Embedder
 
-BATCH = 16  # texts the model gets at a time
+BATCH = 32  # texts the model gets at a time
 _EVERY = 5.0  # seconds of work between two writes: each costs a pass over the page sums
 _WAIT = 30.0
 
@@ -47,8 +45,10 @@ def missing_by_prefix(cache: Cache, start: str) -> int:
     return cache.count()
 
 
-def fill(cache: Cache, embedder: Embedder, progress: Callable[[int], None] = lambda n: None, most: int | None = None) -> int:
-    """Makes the vectors that are missing, the newest memories first, at most `most`; returns how many were made.
+def fill(cache: Cache, embedder: Embedder, progress: Callable[[int], None] = lambda n: None, most: int | None = None,
+         until: float | None = None) -> int:
+    """Makes the vectors that are missing, the newest memories first, at most `most` and up to `until`
+    (monotonic); returns how many were made.
 
     When none is missing any more, vectors of other spaces are dropped. Raises
     what the embedder raises; what was made before is kept.
@@ -64,6 +64,8 @@ def fill(cache: Cache, embedder: Embedder, progress: Callable[[int], None] = lam
             vectors = embedder.embed([text for _, _, text in part])
             made += [(row, line, vector) for (row, line, _), vector in zip(part, vectors, strict=True)]
             progress(len(part))
+            if until is not None and time.monotonic() > until:
+                break
             if time.monotonic() - since > _EVERY:
                 done += _keep(cache, space, made)
                 made, since = [], time.monotonic()
@@ -96,11 +98,21 @@ def _keep(cache: Cache, space: str, made: Sequence[tuple[int, int, bytes]]) -> i
 
 def cosines(cache: Cache, space: str, question: bytes, rows: Sequence[int] | None = None) -> list[tuple[float, int]]:
     """Exact cosines of all memories, or of `rows`, as (cosine, row), best first. Raises Damaged on a checksum that fails."""
-    allowed = None if rows is None else set(rows)
-    found: dict[int, bytes] = {}
+    numbers, data = read(cache, space, len(question))
+    width = len(question)
+    place = {row: at * width for at, row in enumerate(numbers)}
+    wanted = sorted(place if rows is None else place.keys() & set(rows))
+    return scan.rescore(lambda row: bytes(data[place[row] : place[row] + width]), question, wanted)
+
+
+def read(cache: Cache, space: str, dims: int) -> tuple[list[int], bytearray]:
+    """(rows, their vectors end to end) of a space. Raises Damaged on a checksum that fails."""
+    rows: list[int] = []
+    data = bytearray()
+    crc32 = zlib.crc32
     for row, v, crc in cache.db.execute("SELECT row, v, crc FROM better WHERE space = ?", (space,)):
-        if allowed is None or row in allowed:
-            if zlib.crc32(v, row) != crc or len(v) != len(question):
-                raise Damaged("a vector fails its checksum")
-            found[row] = v
-    return scan.rescore(found, question, sorted(found))
+        if crc32(v, row) != crc or len(v) != dims:
+            raise Damaged("a vector fails its checksum")
+        rows.append(row)
+        data += v
+    return rows, data

@@ -11,14 +11,15 @@ search. Starts no process: where memories stand is what the caller's `stand` say
 
 from __future__ import annotations
 
-from ..core import rank, text
+from ..core import rank, text, verdict
 from . import priors, scan, stored
-from .document import lexical_fields
+from .document import lexical_fields, vector_text
 from .embed import sign_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
 
     from .cache import Cache
     from .embed import StaticTable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 CANDIDATES = 200  # of each route, before fusion
 WEIGHTS = (1.5, 1.0, 1.0)  # BM25 of title, body, extra; title measured on eval/dev: 1 to 3 are close, 1.5 is best
+READ = 5  # of the first hits get a vector of the encoder while the question waits, where the background has made none yet
 _SEEN = 3  # times the asked number of hits that priors may reorder
 
 
@@ -42,8 +44,10 @@ class Search:
         self.cache = cache
         self.table = table
         self.stand = stand
-        # (space, the question's vector there) of the model the user chose; it ranks, the packaged table judges: the verdict is calibrated to that.
-        self.better: Callable[[str], tuple[str, bytes] | None] | None = None
+        self.encoder = False  # whether the encoder is asked where words and table leave the answer open
+        # Gives the space of the model that the user chose, and the question's vector there. It is always asked,
+        # and ranks only: the verdict is calibrated to the cosines of table and encoder.
+        self.chosen: Callable[[str], tuple[str, bytes] | None] | None = None
         self.company = False  # whether the graph of memories counts: the setting `mem.graph`
         self.aged: Callable[[Sequence[int]], Mapping[int, str]] | None = None  # what became of the paths of memories: {row: `staleness.worst`}
         self.parts: dict[int, dict[str, float]] = {}  # the priors of the last answer's hits
@@ -67,21 +71,35 @@ class Search:
         # Content words count double: "how do we store times" is about times, not about how.
         vector = self.table.vector(f"{text.ends(query)} {text.content(query)}")
         nearest, cosines = self._near(vector, [row for row, _ in lexical], rows_sql, rows_args)
-        hits = self._settled(rank.fuse(lexical, nearest, cosines, rank.ceiling(terms, df, count)))
-        held = [self._terms(hit.row) for hit in hits[: rank.LOOKED_AT]]
-        verdict, probability = rank.verdict(terms, df, count, hits, held, [c for _, c in nearest])
-        asked = self.better(query) if self.better else None
+        ceiling = rank.ceiling(terms, df, count)
+        hits = self._settled(rank.fuse(lexical, nearest, cosines, ceiling))
+
+        def judged(coefficients: Sequence[float], near: Sequence[float], cosines: Mapping[int, float]) -> tuple[float, bool]:
+            """(probability that the answer is among the first hits, whether one of them holds every term)."""
+            held = [self._terms(hit.row) for hit in hits[: verdict.LOOKED_AT]]
+            values = verdict.features(terms, df, count, hits, held, near, cosines)
+            sure = verdict.probability(values, coefficients) if hits else 0.0
+            return sure, bool(terms) and any(holds.issuperset(terms) for holds in held)
+
+        sure, covered = judged(verdict.TABLE, [c for _, c in nearest], {**cosines, **dict(nearest)})
+        asked = self.chosen(query) if self.chosen else None
         if asked is not None:
             near = self._better(asked, rows_sql, rows_args)
-            of_lexical = {row: near[row] for row, _ in lexical if row in near}
-            hits = self._settled(rank.fuse(lexical, list(near.items())[:CANDIDATES], of_lexical, rank.ceiling(terms, df, count)))
+            hits = self._settled(fused(lexical, near, ceiling))
+        elif self.encoder and not verdict.settled(sure, terms):
+            near, cosines = self._encoded(query, [hit.row for hit in hits[:READ]], [row for row, _ in lexical], rows_sql, rows_args)
+            if near:
+                best = [set(self._terms(row)) for row, _ in lexical[: verdict.LOOKED_AT]]
+                cover = max([verdict.cover(terms, held, df, count) for held in best], default=0.0)
+                hits = self._settled(fused(lexical, near, ceiling, rank.ENCODER, cover))
+                sure, covered = judged(verdict.ENCODER, list(near.values())[:CANDIDATES], cosines)
         seen = hits[: limit * _SEEN]
         near = {hit.row: hit.fused for hit in seen}
         self.parts = priors.parts(cache, near, self.stand, self.company, self.aged(list(near)) if self.aged else None)
         hits = rank.apply_priors(seen, priors.factors(self.parts))
         # Of the alternatives of one memory the one that answers best stands for it.
         first = set(stored.firsts(cache, [hit.row for hit in hits]))
-        return [hit for hit in hits if hit.row in first][:limit], verdict, probability
+        return [hit for hit in hits if hit.row in first][:limit], verdict.name(sure, covered) if hits else "MISS", sure
 
     def _near(self, vector: bytes, lexical: list[int], rows_sql: str, rows_args: list[object]) -> tuple[list[tuple[int, float]], dict[int, float]]:
         """([(row, cosine)] of the nearest rows, {row: cosine} of the lexical ones)."""
@@ -126,7 +144,35 @@ class Search:
         allowed = [row for (row,) in self.cache.db.execute(rows_sql, rows_args)] if rows_sql else None
         return {row: cosine for cosine, row in better.cosines(self.cache, *asked, allowed)}
 
+    def _encoded(self, query: str, first: list[int], lexical: list[int], rows_sql: str,
+                 rows_args: list[object]) -> tuple[dict[int, float], dict[int, float]]:
+        """({row: nearness}, best first, {row: cosine}) of the nearest rows and of the lexical ones, in the encoder's space.
+
+        `first`: the rows that words and table found first; they take part in any case. Empty where the encoder cannot be used.
+        """
+        from . import encoding
+
+        rows, data = encoding.known(self.cache)
+        unread = [row for row in first if row not in set(rows)]
+        question, *read = encoding.read([query, *(vector_text(self._data(row)) for row in unread)]) or [b""]
+        if not any(question):
+            return {}, {}
+        from . import nearness
+
+        allowed = {row for (row,) in self.cache.db.execute(rows_sql, rows_args)} if rows_sql else None
+        data += b"".join(read)
+        return nearness.nearest([*rows, *unread], data, question, allowed, lexical, CANDIDATES, self.cache.count())
+
+    def _data(self, row: int) -> dict[str, Any]:
+        return stored.load(self.cache, [row])[0][0]
+
     def _terms(self, row: int) -> set[str]:
-        data = stored.load(self.cache, [row])[0][0]
-        title, body, _ = lexical_fields(data)
+        title, body, _ = lexical_fields(self._data(row))
         return set(text.terms(f"{title}\n{body}"))
+
+
+def fused(lexical: list[tuple[int, float]], near: dict[int, float], ceiling: float,
+           space: rank.Space = rank.TABLE, cover: float = 0.0) -> list[rank.Hit]:
+    """Both routes, `near` with the cosine of every row, best first."""
+    of_lexical = {row: near[row] for row, _ in lexical if row in near}
+    return rank.fuse(lexical, list(near.items())[:CANDIDATES], of_lexical, ceiling, space, cover)

@@ -106,7 +106,7 @@ CREATE TABLE label(kind TEXT NOT NULL, value TEXT NOT NULL, row INTEGER NOT NULL
 CREATE VIRTUAL TABLE fts USING fts5(title, body, extra, content='', tokenize='ascii');
 CREATE TABLE term(word TEXT PRIMARY KEY, df INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE vector(row INTEGER PRIMARY KEY, v BLOB NOT NULL, crc INTEGER NOT NULL);
--- Vectors of the model a user chose, each under the name of its space (`better`).
+-- Vectors of the encoder, or of the model a user chose, each under the name of its space (`better`).
 CREATE TABLE better(row INTEGER NOT NULL, space TEXT NOT NULL, v BLOB NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY(row, space)) WITHOUT ROWID;
 CREATE TABLE code(chunk INTEGER PRIMARY KEY, codes BLOB NOT NULL, crc INTEGER NOT NULL);
 """

@@ -42,6 +42,7 @@ class Searcher(Search):
         self.stands: dict[str, where.Stand] = {}
         self.ages: dict[int, list[staleness.State]] = {}
         self.aged = self._aged
+        self.encoder = store.settings.flag("encoder")
 
     def stands_of(self, anchors: Iterable[str]) -> dict[str, where.Stand]:
         """States of all anchors seen so far, these among them."""
@@ -81,7 +82,7 @@ def _with_model(searcher: Searcher, vectors: LlamaVectors | None, failed: list[s
             failed.append(e.message)
             return None
 
-    searcher.better = ask
+    searcher.chosen = ask
 
 
 def _prepared(searcher: Searcher, past: then.Then | None, vectors: LlamaVectors | None) -> list[str]:

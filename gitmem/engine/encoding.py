@@ -1,0 +1,104 @@
+"""The packaged encoder, opened once a process, and the vectors that it has made of memories.
+
+Promises. Nothing is loaded before the first question that needs it: numpy costs
+five times what a process with SQLite costs. Nobody waits for the background: of the
+memories that have no vector of the encoder yet, those that words and table find first
+are read with the question. Where the encoder cannot be used
+(numpy or its file is broken) the table answers alone.
+"""
+
+from __future__ import annotations
+
+from . import better
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..embedding.encoder import Encoder
+    from .cache import Cache
+
+THREADS = 2  # processors that the background takes at most
+AT_ONCE = 200  # characters of a memory that are read while a question waits: 10 ms
+
+_opened: list[Encoder | None] = []
+
+
+def encoder() -> Encoder | None:
+    """The packaged encoder; None where it cannot be used."""
+    if not _opened:
+        try:
+            from ..embedding.encoder import Encoder
+            from ..embedding.encoder_file import EncoderDamaged
+        except ImportError:  # numpy does not fit this Python
+            _opened.append(None)
+            return None
+        try:
+            _opened.append(Encoder())
+        except EncoderDamaged:
+            _opened.append(None)
+    return _opened[0]
+
+
+def read(texts: Sequence[str]) -> list[bytes]:
+    """The vector of a question and of what it waits for, each by its first AT_ONCE characters but the question; [] where there is no encoder."""
+    found = encoder()
+    return found.embed([texts[0], *(text[:AT_ONCE] for text in texts[1:])]) if found else []
+
+
+def space() -> tuple[str, int]:
+    """Name and dimensions of the encoder's space, read from the head of its file; ("", 0) where there is none."""
+    from ..embedding.encoder_file import EncoderDamaged, EncoderFile
+
+    try:
+        file = EncoderFile()
+    except EncoderDamaged:
+        return "", 0
+    return file.space, file.dims
+
+
+def known(cache: Cache) -> tuple[list[int], bytearray]:
+    """(rows, their vectors end to end) of memories that have one."""
+    name, dims = space()
+    return better.read(cache, name, dims) if name else ([], bytearray())
+
+
+def missing(cache: Cache) -> int:
+    """How many memories wait for their vector."""
+    name, _ = space()
+    return better.missing(cache, name) if name else 0
+
+
+def embedder() -> _Threads | None:
+    """The encoder on all the processors that it may take; None where it cannot be used."""
+    found = encoder()
+    return _Threads(found) if found else None
+
+
+def fill(cache: Cache, progress: Callable[[int], None] = lambda n: None, until: float | None = None) -> int:
+    """Makes vectors of memories that have none, the newest first, up to `until` (monotonic); returns how many."""
+    found = embedder()
+    return better.fill(cache, found, progress, until=until) if found else 0
+
+
+class _Threads:
+    """The encoder on THREADS processors: numpy holds no lock while it multiplies."""
+
+    def __init__(self, one: Encoder) -> None:
+        self._one = one
+        self.space, self.dims = one.space, one.dims
+
+    def embed(self, texts: Sequence[str]) -> list[bytes]:
+        from threading import Thread
+
+        parts: list[list[bytes]] = [[] for _ in range(THREADS)]
+        # By turns, since texts beside each other are often of one length.
+        threads = [Thread(target=lambda i=i: parts[i].extend(self._one.embed(texts[i::THREADS]))) for i in range(1, THREADS)]
+        for thread in threads:
+            thread.start()
+        parts[0].extend(self._one.embed(texts[::THREADS]))
+        for thread in threads:
+            thread.join()
+        if sum(map(len, parts)) != len(texts):
+            raise MemoryError("a thread of the encoder failed")
+        return [parts[i % THREADS][i // THREADS] for i in range(len(texts))]

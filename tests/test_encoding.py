@@ -1,0 +1,169 @@
+"""The encoder in the search: asked where words do not settle it, filled in behind, gone with a memory, never waited for."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+
+import pytest
+from conftest import Lab, until
+from hook_world import Hooks, make
+
+from gitmem import worker
+from gitmem.core import verdict
+from gitmem.embedding.encoder_file import EncoderFile
+from gitmem.engine import better, check, encoding
+from gitmem.store import Store, open_store
+
+BODY = "Uploads are retried three times with growing pauses, because the object store drops connections"
+QUESTION = "what happens when sending a large file breaks off halfway"
+OTHERS = [f"The {thing} of the {place} is painted {colour}" for thing in ("door", "fence", "roof")
+          for place in ("barn", "mill", "inn") for colour in ("red", "white", "green")]
+
+
+@pytest.fixture(autouse=True)
+def on(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    del lab.env["GIT_MEM_ENCODER"]
+    monkeypatch.delenv("GIT_MEM_ENCODER", raising=False)
+
+
+@pytest.fixture
+def hooks(lab: Lab) -> Hooks:
+    return make(lab)
+
+
+@pytest.fixture
+def repo(lab: Lab) -> pathlib.Path:
+    path = lab.repo()
+    lines = "".join(json.dumps({"body": body}) + "\n" for body in [BODY, *OTHERS])
+    lab.mem(path, "remember", "--jsonl", "-", stdin=lines, env={"GIT_MEM_ENCODER": "false"})  # no worker beside the tests
+    return path
+
+
+def first(lab: Lab, repo: pathlib.Path) -> tuple[str, float]:
+    """The first hit's text, and how much words counted: half where the encoder was not asked, next to nothing where it was."""
+    hit = lab.json(repo, "recall", "--hot", "--explain", QUESTION, rc=(0, 1))["hits"][0]
+    return hit["body"], hit["explain"]["weight"]
+
+
+def missing(lab: Lab, repo: pathlib.Path) -> int:
+    return int(lab.json(repo, "status")["without_better_vectors"])
+
+
+def opened(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.chdir(repo)
+    return open_store(lab.env)
+
+
+def test_a_question_in_other_words_finds_what_words_and_table_do_not(lab: Lab, repo: pathlib.Path) -> None:
+    made = lab.json(repo, "index", "--all")
+    assert (made["made"], made["missing"]) == (len(OTHERS) + 1, 0) and missing(lab, repo) == 0
+    body, weight = first(lab, repo)
+    assert body == BODY and weight < 0.1
+    answer = lab.json(repo, "recall", QUESTION, rc=(0, 1))
+    assert answer["hits"][0]["body"] == BODY and answer["hits"][0]["retrieval"] == "vector" and not answer["degraded"]
+
+
+def test_what_words_and_table_find_first_is_read_before_there_are_vectors(lab: Lab, repo: pathlib.Path) -> None:
+    """Among 500 others that the table takes for no nearer, and which have no vector yet either."""
+    others = "".join(json.dumps({"body": f"Note {n}: {OTHERS[n % len(OTHERS)]} in year {n}"}) + "\n" for n in range(500))
+    lab.mem(repo, "remember", "--jsonl", "-", stdin=others, env={"GIT_MEM_ENCODER": "false"})
+    body, weight = first(lab, repo)
+    assert body == BODY and weight < 0.1 and missing(lab, repo) == len(OTHERS) + 501
+    with_table = lab.json(repo, "recall", "--hot", QUESTION, rc=(0, 1), env={"GIT_MEM_ENCODER": "false"})
+    with_encoder = lab.json(repo, "recall", "--hot", QUESTION, rc=(0, 1))
+    assert (with_table["verdict"], with_encoder["verdict"]) == ("MISS", "HIT")
+
+
+def test_a_new_memory_without_a_vector_is_in_the_answer(lab: Lab, repo: pathlib.Path) -> None:
+    lab.mem(repo, "index", "--all")
+    lab.mem(repo, "remember", "Broken transfers of big files are continued where they broke off", env={"GIT_MEM_ENCODER": "false"})
+    assert missing(lab, repo) == 1
+    hits = lab.json(repo, "recall", "--hot", QUESTION, "-n", "9", rc=(0, 1))["hits"]
+    assert "Broken transfers of big files are continued where they broke off" in {hit["body"] for hit in hits}
+
+
+def test_a_ticket_half_in_german_finds_what_was_learned_in_english(lab: Lab) -> None:
+    """The pair of texts that a search by words and fingerprints was seen to miss."""
+    path = lab.repo()
+    for body in ("Filament Resource policy registration", *OTHERS, "The admin password is in the vault", "Resources are freed on exit"):
+        lab.mem(path, "remember", body, env={"GIT_MEM_ENCODER": "false"})
+    lab.mem(path, "index", "--all")
+    found = lab.json(path, "recall", "Resource autorisierung in admin panel", rc=(0, 1))["hits"]
+    assert found[0]["body"] == "Filament Resource policy registration"
+
+
+def test_the_worker_fills_them_in(lab: Lab, repo: pathlib.Path) -> None:
+    assert missing(lab, repo) == len(OTHERS) + 1
+    worker.run(str(repo / ".git"), lab.env, linger=0.0)
+    assert missing(lab, repo) == 0
+    assert worker.failures(str(repo / ".git" / "mem")) == []
+
+
+def test_who_writes_asks_for_vectors(lab: Lab) -> None:
+    path = lab.repo()
+    lab.mem(path, "remember", BODY)
+    until(lambda: missing(lab, path) == 0)
+
+
+def test_the_setting_turns_all_of_it_off(lab: Lab, repo: pathlib.Path) -> None:
+    lab.mem(repo, "index", "--all")
+    lab.git(repo, "config", "mem.encoder", "false")
+    assert first(lab, repo)[1] == 0.5
+    lab.mem(repo, "remember", "one more")
+    worker.run(str(repo / ".git"), lab.env, linger=0.0)
+    assert lab.json(repo, "status")["without_better_vectors"] is None
+    lab.git(repo, "config", "mem.encoder", "true")
+    assert missing(lab, repo) == 1
+
+
+def test_a_vector_goes_with_its_memory_and_the_full_check_knows_it(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.mem(repo, "index", "--all")
+    id = next(m["id"] for m in lab.json(repo, "list") if m["body"] == BODY)
+    lab.mem(repo, "purge", id, "--force")
+    store = opened(lab, repo, monkeypatch)
+    left, wrong = store.with_cache(lambda cache: (cache.db.execute("SELECT count(*) FROM better").fetchone()[0], check.check_all(cache, store.table)))[0]
+    store.close()
+    assert (left, wrong) == (len(OTHERS), "")
+
+
+def test_a_portion_ends_in_time_and_the_next_one_goes_on(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(better, "BATCH", 4)
+    store = opened(lab, repo, monkeypatch)
+    made = store.with_cache(lambda cache: encoding.fill(cache, until=0.0))[0]
+    assert made == 4, "one batch, whatever the clock says"
+    assert store.with_cache(encoding.fill)[0] == len(OTHERS) + 1 - 4
+    store.close()
+
+
+def test_a_damaged_encoder_costs_quality_and_no_answer(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "_opened", [])
+    monkeypatch.setattr("gitmem.embedding.encoder.ENCODER_PATH", "/nonexistent")
+    monkeypatch.setattr("gitmem.embedding.encoder.Encoder.__init__.__defaults__", ("/nonexistent",))
+    assert encoding.read(["x"]) == [] and encoding.embedder() is None
+    store = opened(lab, repo, monkeypatch)
+    assert store.with_cache(encoding.fill)[0] == 0
+    store.close()
+
+
+def test_what_is_settled_and_what_says_too_little_is_not_asked() -> None:
+    assert verdict.settled(verdict.SETTLED, ["a"] * 9) and verdict.settled(0.1, ["go"] * (verdict.FEWEST - 1))
+    assert not verdict.settled(0.1, ["upload", "retri", "paus"])
+
+
+PROBE = "import sys\nfrom gitmem.__main__ import main\nimport os\nleave = os._exit\ndef end(s):\n    print(sorted(m for m in sys.modules if m.split('.')[0] == 'numpy' or 'encoder' in m), file=sys.stderr)\n    leave(s)\nos._exit = end\nmain()\n"
+
+
+def test_a_prompt_that_words_settle_loads_neither_numpy_nor_the_encoder(hooks: Hooks) -> None:
+    def loaded(prompt: str) -> str:
+        payload = json.dumps({"session_id": prompt, "cwd": str(hooks.repo), "hook_event_name": "UserPromptSubmit", "prompt": prompt})
+        return hooks.lab.run(hooks.repo, sys.executable, "-P", "-c", PROBE, "hook", "UserPromptSubmit", stdin=payload).stderr
+
+    hooks.lab.mem(hooks.repo, "index", "--all")
+    assert "numpy" not in loaded("go on") and "encoder" not in loaded("go on")
+    assert "gitmem.embedding.encoder" in loaded("clocks in other countries: who turns them into what the reader sees?")
+
+
+def test_the_file_names_its_space_without_numpy() -> None:
+    assert EncoderFile().space.endswith("-e1") and EncoderFile().dims == 384

@@ -1,0 +1,86 @@
+"""Nearness by the encoder's vectors: exact, hubs put back, the same in a rebuilt cache, and with numpy's core alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from gitmem.engine import nearness, scan
+
+
+def some(count: int, dims: int = 32, seed: int = 1) -> dict[int, bytes]:
+    made = np.random.default_rng(seed).integers(-127, 128, (count, dims), np.int8)
+    return {row: vector.tobytes() for row, vector in enumerate(made, 5)}
+
+
+def ask(store: dict[int, bytes], question: bytes, allowed: set[int] | None, always: tuple[int, ...] | list[int], most: int) -> dict[int, float]:
+    return nearness.nearest(sorted(store), b"".join(store[row] for row in sorted(store)), question, allowed, always, most)[0]
+
+
+def test_nearest_of_a_small_store_are_plain_cosines() -> None:
+    store, question = some(40), some(1, seed=2)[5]
+    found = ask(store, question, None, (), 10)
+    exact = scan.rescore(store, question, sorted(store))[: len(found)]
+    assert len(found) == 20 and [row for _, row in exact] == list(found)
+    assert all(abs(found[row] - cosine) < 1e-6 for cosine, row in exact)
+
+
+def test_nearest_takes_off_what_a_hub_has_with_everything() -> None:
+    """A vector in the middle of many others goes behind one that is as near to the question and to nothing else."""
+    rng = np.random.default_rng(3)
+    middle = rng.normal(size=64)
+    crowd = [middle + rng.normal(size=64) * 0.5 for _ in range(200)]
+    question = middle + 0.3 * rng.normal(size=64)
+    question /= np.linalg.norm(question)
+    side = rng.normal(size=64)
+    side -= question * (side @ question)
+    near = float(middle @ question / np.linalg.norm(middle))
+    alone = near * question + (1 - near**2) ** 0.5 * side / np.linalg.norm(side)
+
+    def packed(vector: np.ndarray) -> bytes:
+        return bytes(np.round(vector * 127 / np.abs(vector).max()).astype(np.int8))
+
+    store = {row: packed(v) for row, v in enumerate([middle, alone, *crowd])}
+    assert next(iter(ask(store, packed(question), None, (), 10))) == 1
+    plain = {row: cosine for cosine, row in scan.rescore(store, packed(question), [0, 1])}
+    assert abs(plain[0] - plain[1]) < 0.02, "only what they have with the others sets them apart"
+
+
+def test_nearest_keeps_to_the_rows_that_are_allowed_and_names_those_asked_for() -> None:
+    store, question = some(150), some(1, seed=2)[5]
+    found = ask(store, question, {5, 6, 7, 150}, [7, 9], 1)
+    assert set(found) <= {5, 6, 7, 150} and 7 in found
+
+
+def test_nearest_is_the_same_whatever_the_rows_are_called() -> None:
+    store, question = some(300), some(1, seed=2)[5]
+    turned = {1000 - row: store[row] for row in sorted(store, reverse=True)}
+    one, two = (ask(s, question, None, (), 20) for s in (store, turned))
+    assert {1000 - row: score for row, score in two.items()} == pytest.approx(one, abs=1e-6)
+
+
+def test_nearest_says_the_cosines_before_hubs_are_put_back_too() -> None:
+    store, question = some(150), some(1, seed=2)[5]
+    near, cosines = nearness.nearest(sorted(store), b"".join(store[row] for row in sorted(store)), question, None, (), 10)
+    exact = {row: cosine for cosine, row in scan.rescore(store, question, list(near))}
+    assert cosines == pytest.approx(exact, abs=1e-6) and near != pytest.approx(exact, abs=1e-3)
+
+
+def test_nearest_of_few_vectors_of_a_large_store_are_as_near_as_among_all() -> None:
+    """Their neighbours have no vector yet: what most memories have with theirs is taken off."""
+    store, question = some(5), some(1, seed=2)[5]
+    rows, data = sorted(store), b"".join(store[row] for row in sorted(store))
+    small, large = (nearness.nearest(rows, data, question, None, (), 5, count)[0] for count in (5, 3000))
+    taken = nearness.HUB * nearness.COMPANY
+    assert large == pytest.approx({row: near - taken for row, near in small.items()}, abs=1e-6)
+
+
+def test_it_needs_no_more_than_the_core_of_numpy() -> None:
+    code = ("import sys, random; from gitmem.engine import nearness; r = random.Random(1); d = r.randbytes(384 * 300).replace(b'\\x80', b'a');"
+            "found = nearness.nearest(range(300), d, d[:384], {1, 2, 3}, [7], 5); assert all(found);"
+            "print(len([m for m in sys.modules if m.startswith('numpy')]))")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 20
