@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from conftest import Lab
 
 from gitmem.engine import better, check
+from gitmem.engine.cache import Cache, Damaged
 from gitmem.engine.filters import Filter
 from gitmem.memory import memories, recall
 from gitmem.models import llamavec
@@ -44,6 +47,11 @@ def store(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
 
 def fill(store: Store, model: llamavec.LlamaVectors, most: int | None = None) -> tuple[int, int]:
     return store.with_cache(lambda cache: (better.fill(cache, model, most=most), better.missing(cache, model.space)))[0]
+
+
+def held(store: Store) -> dict[str, int]:
+    """How many vectors each space has."""
+    return store.with_cache(lambda cache: dict(cache.db.execute("SELECT space, sum(length(replace(hex(held), '00', '')) / 2) FROM better GROUP BY space").fetchall()))[0]
 
 
 def test_the_backfill_goes_on_where_it_ended(store: Store) -> None:
@@ -100,12 +108,11 @@ def test_switching_models_never_mixes_vectors(store: Store) -> None:
         fill(store, one)
         assert store.with_cache(lambda cache: better.missing(cache, two.space))[0] == 3
         fill(store, two, most=1)
-        spaces = lambda: store.with_cache(lambda cache: dict(cache.db.execute("SELECT space, count(*) FROM better GROUP BY space").fetchall()))[0]  # noqa: E731
-        assert spaces() == {one.space: 3, two.space: 1}
+        assert held(store) == {one.space: 3, two.space: 1}
         question = one.question("cat")
         assert len(store.with_cache(lambda cache: better.cosines(cache, two.space, question))[0]) == 1
         fill(store, two)
-        assert spaces() == {two.space: 3}, "a finished space replaces the others"
+        assert held(store) == {two.space: 3}, "a finished space replaces the others"
 
 
 def test_a_vector_goes_with_its_memory(store: Store) -> None:
@@ -113,8 +120,105 @@ def test_a_vector_goes_with_its_memory(store: Store) -> None:
         fill(store, model)
         ids = [m["id"] for m in recall.recall(store, "cat", Filter(), limit=1)["hits"]]
         memories.forget(store, ids[0], "")
-        left = store.with_cache(lambda cache: (cache.db.execute("SELECT count(*) FROM better").fetchone()[0], better.missing(cache, model.space)))[0]
-    assert left == (2, 0)
+        left = store.with_cache(lambda cache: better.missing(cache, model.space))[0]
+    assert (held(store), left) == ({model.space: 2}, 0)
+
+
+class Numbered:
+    """An embedder in this process: each text's vector is one of its own, which the test can look for in files."""
+
+    space, dims = "numbered", 16
+
+    def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self.texts: list[str] = []
+        self.meanwhile = meanwhile
+
+    def embed(self, texts: Sequence[str]) -> list[bytes]:
+        self.texts += texts
+        self.meanwhile()
+        return [hashlib.md5(text.encode()).digest() for text in texts]
+
+
+def lines(count: int) -> str:
+    return "".join(json.dumps({"body": f"the number {n} is drawn"}) + "\n" for n in range(count))
+
+
+@pytest.fixture
+def many(lab: Lab, store: Store) -> Store:
+    """Memories in three chunks."""
+    lab.mem(store.repo.top, "remember", "--jsonl", "-", stdin=lines(2 * better.CHUNK + 5))
+    return store
+
+
+def test_vectors_lie_in_chunks_and_portions_fill_them_from_the_newest(many: Store) -> None:
+    model, count = Numbered(), 2 * better.CHUNK + 8
+
+    def rows() -> list[int]:
+        return [first + n for first, held, _ in many.with_cache(lambda cache: list(better.read(cache, model.space, model.dims)))[0]
+                for n, there in enumerate(held) if there]
+
+    assert many.with_cache(lambda cache: better.fill(cache, model, most=10))[0] == 10
+    assert rows() == list(range(count - 10, count))
+    assert many.with_cache(lambda cache: better.without(cache, model.space, [count - 11, count - 10, 0]))[0] == [count - 11, 0]
+    assert many.with_cache(lambda cache: (better.fill(cache, model), better.missing(cache, model.space)))[0] == (count - 10, 0)
+    assert rows() == list(range(count)) and len(model.texts) == count
+    assert many.with_cache(lambda cache: cache.db.execute("SELECT count(*) FROM better").fetchone())[0] == (3,), "reading is three rows"
+    best = many.with_cache(lambda cache: better.cosines(cache, model.space, hashlib.md5(model.texts[70].encode()).digest()))[0][0]
+    assert best == (pytest.approx(1.0), rows()[-71])
+
+
+def test_what_was_forgotten_while_the_model_worked_gets_no_vector(many: Store, lab: Lab) -> None:
+    ids = {m["body"]: m["id"] for m in lab.json(many.repo.top, "list")}
+
+    def meanwhile() -> None:
+        if len(model.texts) == better.BATCH:
+            lab.mem(many.repo.top, "forget", next(id for body, id in ids.items() if body in model.texts[3]))
+
+    model = Numbered(meanwhile)
+    many.with_cache(lambda cache: better.fill(cache, model))
+    assert len(model.texts) == 2 * better.CHUNK + 8
+    assert held(many) == {model.space: 2 * better.CHUNK + 7}
+    assert many.with_cache(lambda cache: check.check_all(cache, many.table))[0] == ""
+
+
+def test_no_byte_of_a_purged_memorys_vector_stays(many: Store, lab: Lab) -> None:
+    model = Numbered()
+    many.with_cache(lambda cache: better.fill(cache, model))
+    doomed = next(m["id"] for m in lab.json(many.repo.top, "list") if "number 100 " in m["body"])
+    vector, beside = (hashlib.md5(text.encode()).digest() for number in (100, 101) for text in model.texts if f"number {number} " in text)
+    many.close()
+
+    def files() -> bytes:
+        return b"".join(f.read_bytes() for f in pathlib.Path(many.repo.top, ".git/mem").glob("index-*"))
+
+    assert vector in files() and beside in files()
+    lab.mem(many.repo.top, "purge", doomed, "--force")
+    assert vector not in files() and beside in files()
+
+
+def test_a_space_that_lost_its_last_vector_leaves_nothing(store: Store, lab: Lab) -> None:
+    store.with_cache(lambda cache: better.fill(cache, Numbered()))
+    for memory in lab.json(store.repo.top, "list"):
+        lab.mem(store.repo.top, "forget", memory["id"])
+    assert held(store) == {}
+
+
+@pytest.mark.parametrize("sql", ["UPDATE better SET v = CAST(x'01' || substr(v, 2) AS BLOB)", "UPDATE better SET held = CAST(x'00' || substr(held, 2) AS BLOB)",
+                                 "UPDATE better SET v = x'', held = x''", "UPDATE better SET chunk = chunk + 1"])
+def test_damage_is_never_read_and_never_signed_anew(store: Store, sql: str) -> None:
+    model = Numbered()
+    store.with_cache(lambda cache: better.fill(cache, model))
+
+    def damaged(cache: Cache) -> None:
+        assert cache.keep(5, lambda db: db.execute(sql))
+        with pytest.raises(Damaged):
+            better.cosines(cache, model.space, bytes(range(16)))
+        if "chunk" not in sql:
+            with pytest.raises(Damaged):
+                cache.keep(5, lambda db: better.leave(db, [0]))
+        assert "vector" in check.check_all(cache, store.table)
+
+    store.with_cache(damaged)
 
 
 def test_an_edited_memory_is_embedded_anew(store: Store, lab: Lab) -> None:
@@ -130,8 +234,8 @@ def test_the_full_check_sees_a_damaged_vector(store: Store) -> None:
     with vectors() as model:
         fill(store, model)
     assert store.with_cache(lambda cache: check.check_all(cache, store.table))[0] == ""
-    store.with_cache(lambda cache: cache.keep(5, lambda db: db.execute("UPDATE better SET v = zeroblob(8) WHERE row = 0")))
-    assert "chosen model" in store.with_cache(lambda cache: check.check_all(cache, store.table))[0]
+    store.with_cache(lambda cache: cache.keep(5, lambda db: db.execute("UPDATE better SET v = zeroblob(length(v))")))
+    assert "damaged" in store.with_cache(lambda cache: check.check_all(cache, store.table))[0]
 
 
 @pytest.mark.parametrize("answer", ['{"vectors": []}', '{"vectors": [[1, 2]]}', '{"vectors": [[1,2,3,4,5,6,7,"x"]]}', '{"vectors": [[1,2,3,4,5,6,7,NaN]]}', "{}"])

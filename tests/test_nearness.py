@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-from gitmem.engine import nearness, scan
+from gitmem.engine import better, nearness, scan
 
 
 def some(count: int, dims: int = 32, seed: int = 1) -> dict[int, bytes]:
@@ -17,7 +18,15 @@ def some(count: int, dims: int = 32, seed: int = 1) -> dict[int, bytes]:
 
 
 def ask(store: dict[int, bytes], question: bytes, allowed: set[int] | None, always: tuple[int, ...] | list[int], most: int) -> dict[int, float]:
-    return nearness.nearest(sorted(store), b"".join(store[row] for row in sorted(store)), question, allowed, always, most)[0]
+    return nearness.nearest(chunks(store), question, allowed, always, most)[0]
+
+
+def chunks(store: dict[int, bytes]) -> Iterator[tuple[int, bytes, bytes]]:
+    """As the cache has them, with places that are empty."""
+    zeros = bytes(len(next(iter(store.values()))))
+    for first in range(0, max(store) + 1, better.CHUNK):
+        rows = range(first, first + better.CHUNK)
+        yield first, bytes(row in store for row in rows), b"".join(store.get(row, zeros) for row in rows)
 
 
 def test_nearest_of_a_small_store_are_plain_cosines() -> None:
@@ -64,7 +73,7 @@ def test_nearest_is_the_same_whatever_the_rows_are_called() -> None:
 
 def test_nearest_says_the_cosines_before_hubs_are_put_back_too() -> None:
     store, question = some(150), some(1, seed=2)[5]
-    near, cosines = nearness.nearest(sorted(store), b"".join(store[row] for row in sorted(store)), question, None, (), 10)
+    near, cosines = nearness.nearest(chunks(store), question, None, (), 10)
     exact = {row: cosine for cosine, row in scan.rescore(store, question, list(near))}
     assert cosines == pytest.approx(exact, abs=1e-6) and near != pytest.approx(exact, abs=1e-3)
 
@@ -72,15 +81,58 @@ def test_nearest_says_the_cosines_before_hubs_are_put_back_too() -> None:
 def test_nearest_of_few_vectors_of_a_large_store_are_as_near_as_among_all() -> None:
     """Their neighbours have no vector yet: what most memories have with theirs is taken off."""
     store, question = some(5), some(1, seed=2)[5]
-    rows, data = sorted(store), b"".join(store[row] for row in sorted(store))
-    small, large = (nearness.nearest(rows, data, question, None, (), 5, count)[0] for count in (5, 3000))
+    small, large = (nearness.nearest(chunks(store), question, None, (), 5, count=count)[0] for count in (5, 3000))
     taken = nearness.HUB * nearness.COMPANY
     assert large == pytest.approx({row: near - taken for row, near in small.items()}, abs=1e-6)
 
 
+def all_at_once(store: dict[int, bytes], question: bytes, allowed: set[int] | None, always: list[int], most: int) -> tuple[dict[int, float], dict[int, float]]:
+    """The definition, with all vectors in one array."""
+    rows = sorted(store)
+    raw = np.frombuffer(b"".join(store[row] for row in rows), np.int8).reshape(len(rows), -1)
+    units = raw / np.linalg.norm(raw.astype(float), axis=1, keepdims=True)
+    asked = np.frombuffer(question, np.int8).astype(float)
+    cosines = units @ (asked / np.linalg.norm(asked))
+    order = [at for at in np.argsort(-cosines, kind="stable") if allowed is None or rows[at] in allowed]
+    chosen = order[: 2 * most] + [at for at in order[2 * most :] if rows[at] in always]
+    sample = sorted(range(len(rows)), key=lambda at: store[rows[at]][:8])[: nearness.SAMPLE]
+    near = {}
+    for at in chosen:
+        beside = sorted((units[at] @ units[other] for other in sample if other != at), reverse=True)
+        near[rows[at]] = cosines[at] - nearness.HUB * sum(beside[: nearness.NEIGHBOURS]) / nearness.NEIGHBOURS
+    return near, {rows[at]: cosines[at] for at in chosen}
+
+
+@pytest.mark.parametrize("part", [1, nearness._PART])
+@pytest.mark.parametrize("few", [False, True])
+def test_nearest_by_chunks_is_what_all_at_once_would_be(part: int, few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over many chunks, some places empty, some vectors beside the store's, a sample smaller than the store."""
+    monkeypatch.setattr(nearness, "_PART", part)
+    monkeypatch.setattr(nearness, "SAMPLE", 300)
+    store, question = some(2600), some(1, seed=2)[5]
+    for row in [*range(700, 1100), 5, 9, 2000]:
+        del store[row]
+    beside = {row: some(1, seed=row)[5] for row in (800, 9)}
+    allowed = {row for row in {**store, **beside} if row % 7 < 3 or row == 9} if few else None
+    always = [row for row in (6, 9, 800, 2100) if allowed is None or row in allowed] + [100_000]
+    found = nearness.nearest(chunks(store), question, allowed, always, 15, beside)
+    wanted = all_at_once({**store, **beside}, question, allowed, always, 15)
+    for one, two in zip(found, wanted, strict=True):
+        assert one == pytest.approx(two, abs=1e-5)
+    assert list(found[0].values()) == sorted(found[0].values(), reverse=True)
+    assert set(always) - {100_000} <= set(found[0])
+
+
+def test_nearest_of_equal_cosines_takes_the_lower_rows() -> None:
+    one = some(1)[5]
+    store = dict.fromkeys(range(2000), one)
+    _, cosines = nearness.nearest(chunks(store), one, None, (), 10)
+    assert list(cosines) == list(range(20)) and len(set(cosines.values())) == 1
+
+
 def test_it_needs_no_more_than_the_core_of_numpy() -> None:
     code = ("import sys, random; from gitmem.engine import nearness; r = random.Random(1); d = r.randbytes(384 * 300).replace(b'\\x80', b'a');"
-            "found = nearness.nearest(range(300), d, d[:384], {1, 2, 3}, [7], 5); assert all(found);"
+            "found = nearness.nearest([(0, b'\\1' * 300, d)], d[:384], {1, 2, 3}, [7], 5, {400: d[:384]}); assert all(found);"
             "print(len([m for m in sys.modules if m.startswith('numpy')]))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 20

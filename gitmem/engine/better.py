@@ -1,9 +1,13 @@
 """A second space of vectors in the cache, beside those of the packaged table: the encoder's, or those of a model the user chose.
 
-Owns the table `better`. Promises: a vector is found only by the name of its space,
+Owns the table `better`: CHUNK vectors a row, the one of memory row n at n % CHUNK; `held` says
+which places have one, the others are zeros. Reading is a few blobs, not a row a memory.
+
+Promises. A vector is found only by the name of its space,
 so switching models never mixes two. `fill` is resumable:
 what a batch has made stays, and a row that changed meanwhile gets none. Vectors
-go with their memory's row, so forgetting and purging take them too.
+go with their memory's row (`leave`), so forgetting and purging take them too. What is read is
+checked by its chunk's checksum, also before a chunk is written anew.
 
 No numpy for a chosen model: exact cosines of all rows are one pass of `scan.rescore`.
 """
@@ -12,6 +16,7 @@ from __future__ import annotations
 
 import time
 import zlib
+from itertools import islice
 
 from ..core import record
 from . import scan
@@ -21,7 +26,7 @@ from .stored import TEXT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from .cache import Cache, Connection
     from .embed import Embedder
@@ -29,12 +34,37 @@ if TYPE_CHECKING:
 BATCH = 32  # texts the model gets at a time
 _EVERY = 5.0  # seconds of work between two writes: each costs a pass over the page sums
 _WAIT = 30.0
+CHUNK = 128  # vectors a row: 48 KiB of the encoder's, which is what writing or forgetting one costs
 
 
 def missing(cache: Cache, space: str) -> int:
     """How many memories have no vector in the space."""
-    row = cache.db.execute("SELECT count(*) FROM memory WHERE status = 0 AND row NOT IN (SELECT row FROM better WHERE space = ?)", (space,)).fetchone()
-    return int(row[0])
+    return sum(1 for _ in _lacking(cache, space))
+
+
+def _lacking(cache: Cache, space: str) -> Iterator[tuple[int, int]]:
+    """(row, line) of the memories that have no vector in the space, the newest first."""
+    held = _held(cache, space)
+    none = bytes(CHUNK)
+    for row, line in cache.db.execute("SELECT row, line FROM memory WHERE status = 0"
+                                      " ORDER BY row DESC"):
+        if not held.get(row // CHUNK, none)[row % CHUNK]:
+            yield row, line
+
+
+def without(cache: Cache, space: str, rows: Iterable[int]) -> list[int]:
+    """Those of the rows that have no vector in the space."""
+    held = _held(cache, space)
+    none = bytes(CHUNK)
+    return [row for row in rows if not held.get(row // CHUNK, none)[row % CHUNK]]
+
+
+def _held(cache: Cache, space: str) -> dict[int, bytes]:
+    """{chunk: for each of its places 1 where it has a vector}. No vector is read for it."""
+    found = dict(cache.db.execute("SELECT chunk, held FROM better WHERE space = ?", (space,)))
+    if any(len(held) != CHUNK for held in found.values()):
+        raise Damaged("vectors fail their checksum")
+    return found
 
 
 def missing_by_prefix(cache: Cache, start: str) -> int:
@@ -55,8 +85,7 @@ def fill(cache: Cache, embedder: Embedder, progress: Callable[[int], None] = lam
     """
     space, done = embedder.space, 0
     made: list[tuple[int, int, bytes]] = []
-    wanted = cache.db.execute("SELECT row, line FROM memory WHERE status = 0 AND row NOT IN (SELECT row FROM better WHERE space = ?) ORDER BY row DESC LIMIT ?",
-                              (space, -1 if most is None else most)).fetchall()
+    wanted = list(islice(_lacking(cache, space), most))
     since = time.monotonic()
     try:
         for i in range(0, len(wanted), BATCH):
@@ -90,29 +119,96 @@ def _text(cache: Cache, row: int, line: int) -> str | None:
 def _keep(cache: Cache, space: str, made: Sequence[tuple[int, int, bytes]]) -> int:
     """Stores vectors of rows that are still what was embedded."""
     def write(db: Connection) -> None:
-        db.executemany("INSERT OR REPLACE INTO better(row, space, v, crc) SELECT row, ?2, ?3, ?4 FROM memory WHERE row = ?1 AND line = ?5 AND status = 0",
-                       [(row, space, v, zlib.crc32(v, row), line) for row, line, v in made])
+        same = "SELECT 1 FROM memory WHERE row = ? AND line = ? AND status = 0"
+        new: dict[int, dict[int, bytes]] = {}
+        for row, line, v in made:
+            if db.execute(same, (row, line)).fetchone():
+                new.setdefault(row // CHUNK, {})[row % CHUNK] = v
+        for chunk, vectors in new.items():
+            sql = "SELECT held, v, crc FROM better WHERE space = ? AND chunk = ?"
+            found = db.execute(sql, (space, chunk)).fetchone()
+            dims = len(next(iter(vectors.values())))
+            empty = bytes(CHUNK), bytes(CHUNK * dims)
+            stored = _checked(chunk, found, dims) if found else empty
+            _put(db, space, chunk, stored, vectors)
 
     return len(made) if made and cache.keep(_WAIT, write) else 0
 
 
+def leave(db: Connection, rows: Iterable[int]) -> None:
+    """Takes the vectors of these rows out of all spaces. Raises Damaged."""
+    gone: dict[int, dict[int, bytes]] = {}
+    for row in rows:
+        gone.setdefault(row // CHUNK, {})[row % CHUNK] = b""
+    for chunk, places in gone.items():
+        sql = "SELECT space, held, v, crc FROM better WHERE chunk = ?"
+        for space, held, data, crc in db.execute(sql, (chunk,)).fetchall():
+            _put(db, space, chunk, _checked(chunk, (held, data, crc)), places)
+
+
+def _put(db: Connection, space: str, chunk: int, stored: tuple[bytes, bytes],
+         vectors: dict[int, bytes]) -> None:
+    """Writes (held, vectors) of a chunk with those of some places anew; an empty one takes a vector away."""
+    held, data = map(bytearray, stored)
+    dims = len(data) // CHUNK
+    for place, v in vectors.items():
+        held[place] = bool(v)
+        data[place * dims : (place + 1) * dims] = v or bytes(dims)
+    if (bytes(held), bytes(data)) == stored:
+        return
+    if any(held):
+        db.execute("INSERT OR REPLACE INTO better(space, chunk, held, v, crc) VALUES(?, ?, ?, ?, ?)",
+                   (space, chunk, bytes(held), bytes(data), _crc(chunk, held, data)))
+    else:
+        db.execute("DELETE FROM better WHERE space = ? AND chunk = ?", (space, chunk))
+
+
+def _crc(chunk: int, held: bytes | bytearray, data: bytes | bytearray) -> int:
+    return zlib.crc32(data, zlib.crc32(held, chunk))
+
+
+def _checked(chunk: int, stored: tuple[bytes, bytes, int], dims: int = 0) -> tuple[bytes, bytes]:
+    """(held, vectors) of a chunk as `stored` with its checksum; `dims`: of a vector, 0 for any. Raises Damaged."""
+    held, data, crc = stored
+    wide = len(data) == CHUNK * (dims or len(data) // CHUNK)
+    if not wide or len(held) != CHUNK or _crc(chunk, held, data) != crc:
+        raise Damaged("vectors fail their checksum")
+    return held, data
+
+
+def read(cache: Cache, space: str, dims: int) -> Iterator[tuple[int, bytes, bytes]]:
+    """(row of its first place, which places have a vector, all places end to end) of each chunk, by row. Raises Damaged."""
+    sql = "SELECT chunk, held, v, crc FROM better WHERE space = ? ORDER BY chunk"
+    for chunk, held, data, crc in cache.db.execute(sql, (space,)):
+        yield (chunk * CHUNK, *_checked(chunk, (held, data, crc), dims))
+
+
 def cosines(cache: Cache, space: str, question: bytes, rows: Sequence[int] | None = None) -> list[tuple[float, int]]:
     """Exact cosines of all memories, or of `rows`, as (cosine, row), best first. Raises Damaged on a checksum that fails."""
-    numbers, data = read(cache, space, len(question))
     width = len(question)
-    place = {row: at * width for at, row in enumerate(numbers)}
-    wanted = sorted(place if rows is None else place.keys() & set(rows))
-    return scan.rescore(lambda row: bytes(data[place[row] : place[row] + width]), question, wanted)
+    places: dict[int, tuple[bytes, int]] = {}
+    for first, held, data in read(cache, space, width):
+        places.update({first + n: (data, n * width) for n, there in enumerate(held) if there})
+
+    def vector(row: int) -> bytes:
+        data, at = places[row]
+        return data[at : at + width]
+
+    wanted = sorted(places if rows is None else places.keys() & set(rows))
+    return scan.rescore(vector, question, wanted)
 
 
-def read(cache: Cache, space: str, dims: int) -> tuple[list[int], bytearray]:
-    """(rows, their vectors end to end) of a space. Raises Damaged on a checksum that fails."""
-    rows: list[int] = []
-    data = bytearray()
-    crc32 = zlib.crc32
-    for row, v, crc in cache.db.execute("SELECT row, v, crc FROM better WHERE space = ?", (space,)):
-        if crc32(v, row) != crc or len(v) != dims:
-            raise Damaged("a vector fails its checksum")
-        rows.append(row)
-        data += v
-    return rows, data
+def wrong(cache: Cache, active: Iterable[int]) -> str:
+    """What the full check finds wrong: a checksum, or a vector of no memory; "" where nothing is."""
+    rows = set(active)
+    for chunk, held, data, crc in cache.db.execute("SELECT chunk, held, v, crc FROM better"):
+        try:
+            _checked(chunk, (held, data, crc))
+        except Damaged:
+            return "vectors of the encoder or of the chosen model are damaged"
+        dims = len(data) // CHUNK
+        for place, there in enumerate(held):
+            mine = data[place * dims : (place + 1) * dims]
+            if chunk * CHUNK + place not in rows if there else any(mine):
+                return "a vector of the encoder or of the chosen model is of no memory"
+    return ""

@@ -13,11 +13,10 @@ Of the graph it looks whether the memories are here, not whether they are alike.
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 
 from ..core import fastjson, fold, record
-from . import document, embed, guard, learned, spots
+from . import better, document, embed, guard, learned, spots
 from .cache import CODE, Cache, Moved
 
 _PATIENCE = 10.0  # seconds to wait for a writer
@@ -173,8 +172,8 @@ def _vectors(cache: Cache, active: dict[int, record.Record], table: embed.Static
     vectors = cache.vectors(active)
     if set(vectors) != set(active) or cache.db.execute("SELECT count(*) FROM vector").fetchone()[0] != len(active):
         return "memories and vectors do not match"
-    if any(row not in active or zlib.crc32(v, row) != crc for row, v, crc in cache.db.execute("SELECT row, v, crc FROM better")):
-        return "a vector of the chosen model is damaged, or of no memory"
+    if found := better.wrong(cache, active):
+        return found
     for at in range(0, len(codes), CODE):
         v = vectors.get(at // CODE)
         if codes[at : at + CODE] != (embed.sign_code(v) if v and any(v) else bytes(CODE)):

@@ -13,7 +13,7 @@ from . import better
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ..embedding.encoder import Encoder
     from .cache import Cache
@@ -57,10 +57,15 @@ def space() -> tuple[str, int]:
     return file.space, file.dims
 
 
-def known(cache: Cache) -> tuple[list[int], bytearray]:
-    """(rows, their vectors end to end) of memories that have one."""
+def vectors(cache: Cache) -> Iterator[tuple[int, bytes, bytes]]:
+    """The vectors of the memories that have one, chunk by chunk, as `better.read` has them."""
     name, dims = space()
-    return better.read(cache, name, dims) if name else ([], bytearray())
+    return better.read(cache, name, dims)
+
+
+def without(cache: Cache, rows: Sequence[int]) -> list[int]:
+    """Those of the rows that have no vector yet."""
+    return better.without(cache, space()[0], rows)
 
 
 def missing(cache: Cache) -> int:

@@ -10,14 +10,17 @@ are compared, a part at a time.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from ..embedding import numpy_core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from typing import Any
 
 np = numpy_core.load()
+_I1, _I8, _U8, _F4 = np.dtype("i1"), np.dtype("i8"), np.dtype("u8"), np.dtype("f4")
 
 # With the encoder before it was tuned, reworded questions among 3,000 others, found in the first three by vectors
 # alone: 0.23 without, 0.28 with 0.25, 0.30 with 0.4 and 0.5; commits by subject 0.535, 0.535, 0.537, 0.527 nDCG@10.
@@ -27,57 +30,114 @@ NEIGHBOURS = 10
 SAMPLE = 1000
 COMPANY = 0.45  # what most memories have with their neighbours: of 3,000 commits nine of ten have 0.34 to 0.58
 FEW = 100  # vectors from which a store has neighbours to speak of
-_PART = 8192  # vectors at a time: float32 of 100,000 would be 150 MB
+_PART = 8  # chunks at a time: what is widened of them stays in the processor's cache
 
 
-def nearest(rows: Sequence[int], data: bytes | bytearray, question: bytes, allowed: Collection[int] | None,
-            always: Iterable[int], most: int, count: int = 0) -> tuple[dict[int, float], dict[int, float]]:
+def nearest(parts: Iterable[tuple[int, bytes, bytes]], question: bytes,
+            allowed: Collection[int] | None, always: Iterable[int], most: int,
+            beside: Mapping[int, bytes] | None = None,
+            count: int = 0) -> tuple[dict[int, float], dict[int, float]]:
     """({row: nearness}, {row: cosine}) of the `most` nearest rows and of those `always` asked for, best first.
 
-    `rows` ascend; `data`: their vectors, end to end, of the question's dimensions. `allowed`: the rows that take
-    part, None for all. Neighbours are looked for among SAMPLE vectors of the store, chosen by their bytes, so that
-    a rebuilt cache chooses the same; in a store of few, where every neighbour is far, nothing is taken off.
+    `parts`: the store's vectors as `better.read` gives them; they are read once, and no more of them than
+    _PART chunks is held at a time. `beside`: vectors of rows that the store has none of. `allowed`: the rows
+    that take part, None for all. Neighbours are looked for among SAMPLE vectors of the store, chosen by their bytes,
+    so that a rebuilt cache chooses the same; in a store of few, where every neighbour is far, nothing is taken off.
     `count`: of the memories, where fewer than FEW have a vector yet; COMPANY stands for their neighbours.
     """
-    if not rows or not any(question):
+    if not any(question):
         return {}, {}
-    raw = np.frombuffer(data, np.dtype("i1")).reshape(len(rows), len(question))
-    asked = _units(np.frombuffer(question, np.dtype("i1")).reshape(1, -1))[0]
-    cosines = np.concatenate([_units(raw[at : at + _PART]) @ asked for at in range(0, len(rows), _PART)])
-    order = (-cosines).argsort(kind="stable").tolist()
-    wanted = frozenset(always)
-    if allowed is not None:
-        order = [at for at in order if rows[at] in allowed]
-    chosen = sorted({*order[: 2 * most], *(at for at in order[2 * most :] if rows[at] in wanted)})
-    if not chosen:
-        return {}, {}
-    scores = cosines[chosen]
-    found = dict(zip([rows[at] for at in chosen], scores.tolist(), strict=True))
-    if len(rows) >= FEW:
-        scores = scores - HUB * _company(raw, chosen)
+    width = len(question)
+    asked = _units(np.frombuffer(question, _I1).reshape(1, -1))[0]
+    wanted = _numbers(always)
+    of = None if allowed is None else _numbers(allowed)
+    none = _numbers(())
+    best = sample = np.zeros(0, _I8), np.zeros(0, _F4), np.zeros((0, width), _I1)
+    known = 0
+    for rows, raw in _grouped(parts, beside or {}, width):
+        known += len(rows)
+        keys = raw[:, :8].copy().view(np.dtype(">u8")).reshape(-1).astype(_U8)
+        sample = _least(sample, (rows, keys, raw), SAMPLE, none)
+        cosines = _cosines(raw, asked)
+        if of is not None:
+            part = _among(rows, of)
+            rows, cosines, raw = rows[part], cosines[part], raw[part]
+        best = _least(best, (rows, -cosines, raw), 2 * most, wanted)
+    rows, scores, raw = best
+    scores = -scores
+    numbers = rows.tolist()
+    found = dict(zip(numbers, scores.tolist(), strict=True))
+    if known >= FEW and numbers:
+        scores = scores - HUB * _company(rows, raw, sample[0], sample[2])
     elif count >= FEW:
         scores = scores - HUB * COMPANY
-    near = zip(found, scores.tolist(), strict=True)
-    return dict(sorted(near, key=lambda pair: (-pair[1], pair[0]))), found
+    near = dict(zip(numbers, scores.tolist(), strict=True))
+    return dict(sorted(near.items(), key=lambda pair: (-pair[1], pair[0]))), found
 
 
-def _company(raw: Any, chosen: list[int]) -> Any:
+def _grouped(parts: Iterable[tuple[int, bytes, bytes]], beside: Mapping[int, bytes],
+             width: int) -> Iterator[tuple[Any, Any]]:
+    """(rows, vectors) of some chunks at a time, those `beside` the last."""
+    left = iter(parts)
+    while some := list(islice(left, _PART)):
+        held = np.frombuffer(b"".join([held for _, held, _ in some]), np.dtype("?"))
+        rows = np.concatenate([np.arange(first, first + len(held)) for first, held, _ in some])
+        raw = np.frombuffer(b"".join([data for _, _, data in some]), _I1).reshape(-1, width)
+        yield rows[held], raw[held]
+    if beside:
+        yield _numbers(beside), np.frombuffer(b"".join([beside[row] for row in sorted(beside)]),
+                                              _I1).reshape(-1, width)
+
+
+def _least(kept: Any, new: Any, most: int, always: Any) -> Any:
+    """Of (rows, keys, vectors) the `most` of the lowest keys, lowest first, and those of the rows `always`; of equal keys the earlier."""
+    if len(kept[0]) >= most:
+        low = (new[1] < kept[1][most - 1]) | _among(new[0], always)
+        new = tuple(column[low] for column in new)
+    if not len(kept[0]):
+        both = new  # keys of another type than those of nothing
+    else:
+        both = tuple(np.concatenate(pair) for pair in zip(kept, new, strict=True))
+    order = both[1].argsort(kind="stable")
+    stays = _among(both[0][order], always)
+    stays[:most] = True
+    return tuple(column[order[stays]] for column in both)
+
+
+def _numbers(rows: Iterable[int]) -> Any:
+    """Row numbers, ascending."""
+    return np.array(sorted(rows), _I8)
+
+
+def _among(rows: Any, of: Any) -> Any:
+    """For each row whether it is among those of `of`, which ascend."""
+    if not len(of):
+        return np.zeros(len(rows), np.dtype("?"))
+    return of[np.minimum(of.searchsorted(rows), len(of) - 1)] == rows
+
+
+def _company(rows: Any, chosen: Any, others: Any, sample: Any) -> Any:
     """The mean cosine of each chosen vector with its NEIGHBOURS of the sample."""
-    keys = raw[:, :8].copy().view(np.dtype(">u8")).reshape(-1)
-    sample = keys.argsort(kind="stable")[:SAMPLE].tolist()
-    near = _units(raw[chosen]) @ _units(raw[sample]).T
-    column = {at: number for number, at in enumerate(sample)}
-    for number, at in enumerate(chosen):
-        if at in column:
-            near[number, column[at]] = -1.0  # it is no neighbour of its own
-    near.partition(len(sample) - NEIGHBOURS, axis=1)
+    near = _units(chosen) @ _units(sample).T
+    near[rows.reshape(-1, 1) == others] = -1.0  # it is no neighbour of its own
+    near.partition(len(others) - NEIGHBOURS, axis=1)
     return np.add.reduce(near[:, -NEIGHBOURS:], 1) / NEIGHBOURS
+
+
+def _cosines(raw: Any, asked: Any) -> Any:
+    """Those of rows of signed bytes with a float32 vector of length 1; of a row the same wherever it stands."""
+    wide = raw.astype(_F4)
+    return np.vecdot(wide, asked) / _lengths(wide)
 
 
 def _units(raw: Any) -> Any:
     """Rows of signed bytes as float32 of length 1; of zeros as zeros."""
-    units = raw.astype(np.dtype("f4"))
-    lengths = np.sqrt(np.add.reduce(units * units, 1))
-    lengths[lengths == 0] = 1.0
-    units /= lengths.reshape(-1, 1)
+    units = raw.astype(_F4)
+    units /= _lengths(units).reshape(-1, 1)
     return units
+
+
+def _lengths(wide: Any) -> Any:
+    lengths = np.sqrt(np.vecdot(wide, wide))
+    lengths[lengths == 0] = 1.0
+    return lengths

@@ -152,16 +152,16 @@ class Search:
         """
         from . import encoding
 
-        rows, data = encoding.known(self.cache)
-        unread = [row for row in first if row not in set(rows)]
+        unread = encoding.without(self.cache, first)
         question, *read = encoding.read([query, *(vector_text(self._data(row)) for row in unread)]) or [b""]
         if not any(question):
             return {}, {}
         from . import nearness
 
         allowed = {row for (row,) in self.cache.db.execute(rows_sql, rows_args)} if rows_sql else None
-        data += b"".join(read)
-        return nearness.nearest([*rows, *unread], data, question, allowed, lexical, CANDIDATES, self.cache.count())
+        known = encoding.vectors(self.cache)
+        return nearness.nearest(known, question, allowed, lexical, CANDIDATES,
+                                dict(zip(unread, read, strict=True)), self.cache.count())
 
     def _data(self, row: int) -> dict[str, Any]:
         return stored.load(self.cache, [row])[0][0]
