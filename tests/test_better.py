@@ -51,7 +51,11 @@ def fill(store: Store, model: llamavec.LlamaVectors, most: int | None = None) ->
 
 def held(store: Store) -> dict[str, int]:
     """How many vectors each space has."""
-    return store.with_cache(lambda cache: dict(cache.db.execute("SELECT space, sum(length(replace(hex(held), '00', '')) / 2) FROM better GROUP BY space").fetchall()))[0]
+    sql = "SELECT space, held FROM better"
+    out: dict[str, int] = {}
+    for space, marks in store.with_cache(lambda cache: cache.db.execute(sql).fetchall())[0]:
+        out[space] = out.get(space, 0) + sum(marks)
+    return out
 
 
 def test_the_backfill_goes_on_where_it_ended(store: Store) -> None:
@@ -125,7 +129,7 @@ def test_a_vector_goes_with_its_memory(store: Store) -> None:
 
 
 class Numbered:
-    """An embedder in this process: each text's vector is one of its own, which the test can look for in files."""
+    """An embedder in this process. Each text has a vector of its own, to be looked for in files."""
 
     space, dims = "numbered", 16
 
@@ -154,16 +158,32 @@ def test_vectors_lie_in_chunks_and_portions_fill_them_from_the_newest(many: Stor
     model, count = Numbered(), 2 * better.CHUNK + 8
 
     def rows() -> list[int]:
-        return [first + n for first, held, _ in many.with_cache(lambda cache: list(better.read(cache, model.space, model.dims)))[0]
-                for n, there in enumerate(held) if there]
+        return [
+            first + n
+            for first, held, _ in many.with_cache(
+                lambda cache: list(better.read(cache, model.space, model.dims))
+            )[0]
+            for n, there in enumerate(held)
+            if there
+        ]
 
     assert many.with_cache(lambda cache: better.fill(cache, model, most=10))[0] == 10
     assert rows() == list(range(count - 10, count))
-    assert many.with_cache(lambda cache: better.without(cache, model.space, [count - 11, count - 10, 0]))[0] == [count - 11, 0]
-    assert many.with_cache(lambda cache: (better.fill(cache, model), better.missing(cache, model.space)))[0] == (count - 10, 0)
+    assert many.with_cache(
+        lambda cache: better.without(cache, model.space, [count - 11, count - 10, 0])
+    )[0] == [count - 11, 0]
+    assert many.with_cache(
+        lambda cache: (better.fill(cache, model), better.missing(cache, model.space))
+    )[0] == (count - 10, 0)
     assert rows() == list(range(count)) and len(model.texts) == count
-    assert many.with_cache(lambda cache: cache.db.execute("SELECT count(*) FROM better").fetchone())[0] == (3,), "reading is three rows"
-    best = many.with_cache(lambda cache: better.cosines(cache, model.space, hashlib.md5(model.texts[70].encode()).digest()))[0][0]
+    assert many.with_cache(
+        lambda cache: cache.db.execute("SELECT count(*) FROM better").fetchone()
+    )[0] == (3,), "reading is three rows"
+    best = many.with_cache(
+        lambda cache: better.cosines(
+            cache, model.space, hashlib.md5(model.texts[70].encode()).digest()
+        )
+    )[0][0]
     assert best == (pytest.approx(1.0), rows()[-71])
 
 
@@ -172,7 +192,9 @@ def test_what_was_forgotten_while_the_model_worked_gets_no_vector(many: Store, l
 
     def meanwhile() -> None:
         if len(model.texts) == better.BATCH:
-            lab.mem(many.repo.top, "forget", next(id for body, id in ids.items() if body in model.texts[3]))
+            id = next(id for body, id in ids.items() if body in model.texts[3])
+            lab.mem(many.repo.top, "forget", id)
+            lab.mem(many.repo.top, "index")  # the cache knows it before the vectors are written
 
     model = Numbered(meanwhile)
     many.with_cache(lambda cache: better.fill(cache, model))
@@ -185,11 +207,18 @@ def test_no_byte_of_a_purged_memorys_vector_stays(many: Store, lab: Lab) -> None
     model = Numbered()
     many.with_cache(lambda cache: better.fill(cache, model))
     doomed = next(m["id"] for m in lab.json(many.repo.top, "list") if "number 100 " in m["body"])
-    vector, beside = (hashlib.md5(text.encode()).digest() for number in (100, 101) for text in model.texts if f"number {number} " in text)
+    vector, beside = (
+        hashlib.md5(text.encode()).digest()
+        for number in (100, 101)
+        for text in model.texts
+        if f"number {number} " in text
+    )
     many.close()
 
     def files() -> bytes:
-        return b"".join(f.read_bytes() for f in pathlib.Path(many.repo.top, ".git/mem").glob("index-*"))
+        return b"".join(
+            f.read_bytes() for f in pathlib.Path(many.repo.top, ".git/mem").glob("index-*")
+        )
 
     assert vector in files() and beside in files()
     lab.mem(many.repo.top, "purge", doomed, "--force")
@@ -203,8 +232,15 @@ def test_a_space_that_lost_its_last_vector_leaves_nothing(store: Store, lab: Lab
     assert held(store) == {}
 
 
-@pytest.mark.parametrize("sql", ["UPDATE better SET v = CAST(x'01' || substr(v, 2) AS BLOB)", "UPDATE better SET held = CAST(x'00' || substr(held, 2) AS BLOB)",
-                                 "UPDATE better SET v = x'', held = x''", "UPDATE better SET chunk = chunk + 1"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE better SET v = CAST(x'01' || substr(v, 2) AS BLOB)",
+        "UPDATE better SET held = CAST(x'00' || substr(held, 2) AS BLOB)",
+        "UPDATE better SET v = x'', held = x''",
+        "UPDATE better SET chunk = chunk + 1",
+    ],
+)
 def test_damage_is_never_read_and_never_signed_anew(store: Store, sql: str) -> None:
     model = Numbered()
     store.with_cache(lambda cache: better.fill(cache, model))
@@ -217,6 +253,30 @@ def test_damage_is_never_read_and_never_signed_anew(store: Store, sql: str) -> N
             with pytest.raises(Damaged):
                 cache.keep(5, lambda db: better.leave(db, [0]))
         assert "vector" in check.check_all(cache, store.table)
+
+    store.with_cache(damaged)
+
+
+def test_a_damaged_sign_code_is_never_read_and_a_wrong_one_is_found(store: Store) -> None:
+    model = Numbered()
+    store.with_cache(lambda cache: better.fill(cache, model))
+
+    def damaged(cache: Cache) -> None:
+        assert [held.count(1) for _, held, _ in better.codes(cache, model.space, model.dims)] == [3]
+        assert cache.keep(
+            5, lambda db: db.execute("UPDATE better SET codes = zeroblob(length(codes))")
+        )
+        with pytest.raises(Damaged):
+            list(better.codes(cache, model.space, model.dims))
+        assert "damaged" in check.check_all(cache, store.table)
+        chunk, held, codes = cache.db.execute("SELECT chunk, held, codes FROM better").fetchone()
+        assert cache.keep(
+            5,
+            lambda db: db.execute(
+                "UPDATE better SET signs = ?", (better._crc(chunk, held, codes),)
+            ),
+        )
+        assert "sign code" in check.check_all(cache, store.table)
 
     store.with_cache(damaged)
 
@@ -234,7 +294,8 @@ def test_the_full_check_sees_a_damaged_vector(store: Store) -> None:
     with vectors() as model:
         fill(store, model)
     assert store.with_cache(lambda cache: check.check_all(cache, store.table))[0] == ""
-    store.with_cache(lambda cache: cache.keep(5, lambda db: db.execute("UPDATE better SET v = zeroblob(length(v))")))
+    sql = "UPDATE better SET v = zeroblob(length(v))"
+    store.with_cache(lambda cache: cache.keep(5, lambda db: db.execute(sql)))
     assert "damaged" in store.with_cache(lambda cache: check.check_all(cache, store.table))[0]
 
 

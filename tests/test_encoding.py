@@ -14,6 +14,7 @@ from gitmem import worker
 from gitmem.core import verdict
 from gitmem.embedding.encoder_file import EncoderFile
 from gitmem.engine import better, check, encoding
+from gitmem.engine.cache import Cache
 from gitmem.store import Store, open_store
 
 BODY = "Uploads are retried three times with growing pauses, because the object store drops connections"
@@ -123,7 +124,12 @@ def test_a_vector_goes_with_its_memory_and_the_full_check_knows_it(lab: Lab, rep
     id = next(m["id"] for m in lab.json(repo, "list") if m["body"] == BODY)
     lab.mem(repo, "purge", id, "--force")
     store = opened(lab, repo, monkeypatch)
-    left, wrong = store.with_cache(lambda cache: (sum(sum(held) for _, held, _ in encoding.vectors(cache)), check.check_all(cache, store.table)))[0]
+
+    def look(cache: Cache) -> tuple[int, str]:
+        left = sum(sum(held) for _, held, _ in better.read(cache, *encoding.space()))
+        return left, check.check_all(cache, store.table)
+
+    left, wrong = store.with_cache(look)[0]
     store.close()
     assert (left, wrong) == (len(OTHERS), "")
 

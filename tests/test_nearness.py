@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from gitmem.engine import better, nearness, scan
+from gitmem.engine import better, encoding, nearness, scan
+from gitmem.engine.cache import Cache, open_in_memory
 
 
 def some(count: int, dims: int = 32, seed: int = 1) -> dict[int, bytes]:
@@ -26,7 +27,11 @@ def chunks(store: dict[int, bytes]) -> Iterator[tuple[int, bytes, bytes]]:
     zeros = bytes(len(next(iter(store.values()))))
     for first in range(0, max(store) + 1, better.CHUNK):
         rows = range(first, first + better.CHUNK)
-        yield first, bytes(row in store for row in rows), b"".join(store.get(row, zeros) for row in rows)
+        yield (
+            first,
+            bytes(row in store for row in rows),
+            b"".join(store.get(row, zeros) for row in rows),
+        )
 
 
 def test_nearest_of_a_small_store_are_plain_cosines() -> None:
@@ -81,32 +86,43 @@ def test_nearest_says_the_cosines_before_hubs_are_put_back_too() -> None:
 def test_nearest_of_few_vectors_of_a_large_store_are_as_near_as_among_all() -> None:
     """Their neighbours have no vector yet: what most memories have with theirs is taken off."""
     store, question = some(5), some(1, seed=2)[5]
-    small, large = (nearness.nearest(chunks(store), question, None, (), 5, count=count)[0] for count in (5, 3000))
+    small, large = (
+        nearness.nearest(chunks(store), question, None, (), 5, count=count)[0]
+        for count in (5, 3000)
+    )
     taken = nearness.HUB * nearness.COMPANY
     assert large == pytest.approx({row: near - taken for row, near in small.items()}, abs=1e-6)
 
 
-def all_at_once(store: dict[int, bytes], question: bytes, allowed: set[int] | None, always: list[int], most: int) -> tuple[dict[int, float], dict[int, float]]:
+def all_at_once(
+    store: dict[int, bytes], question: bytes, allowed: set[int] | None, always: list[int], most: int
+) -> tuple[dict[int, float], dict[int, float]]:
     """The definition, with all vectors in one array."""
     rows = sorted(store)
     raw = np.frombuffer(b"".join(store[row] for row in rows), np.int8).reshape(len(rows), -1)
     units = raw / np.linalg.norm(raw.astype(float), axis=1, keepdims=True)
     asked = np.frombuffer(question, np.int8).astype(float)
     cosines = units @ (asked / np.linalg.norm(asked))
-    order = [at for at in np.argsort(-cosines, kind="stable") if allowed is None or rows[at] in allowed]
+    order = [
+        at for at in np.argsort(-cosines, kind="stable") if allowed is None or rows[at] in allowed
+    ]
     chosen = order[: 2 * most] + [at for at in order[2 * most :] if rows[at] in always]
     sample = sorted(range(len(rows)), key=lambda at: store[rows[at]][:8])[: nearness.SAMPLE]
     near = {}
     for at in chosen:
         beside = sorted((units[at] @ units[other] for other in sample if other != at), reverse=True)
-        near[rows[at]] = cosines[at] - nearness.HUB * sum(beside[: nearness.NEIGHBOURS]) / nearness.NEIGHBOURS
+        near[rows[at]] = (
+            cosines[at] - nearness.HUB * sum(beside[: nearness.NEIGHBOURS]) / nearness.NEIGHBOURS
+        )
     return near, {rows[at]: cosines[at] for at in chosen}
 
 
 @pytest.mark.parametrize("part", [1, nearness._PART])
 @pytest.mark.parametrize("few", [False, True])
-def test_nearest_by_chunks_is_what_all_at_once_would_be(part: int, few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over many chunks, some places empty, some vectors beside the store's, a sample smaller than the store."""
+def test_nearest_by_chunks_is_what_all_at_once_would_be(
+    part: int, few: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many chunks, some places empty, some vectors beside the store's, a sample of the store."""
     monkeypatch.setattr(nearness, "_PART", part)
     monkeypatch.setattr(nearness, "SAMPLE", 300)
     store, question = some(2600), some(1, seed=2)[5]
@@ -130,9 +146,75 @@ def test_nearest_of_equal_cosines_takes_the_lower_rows() -> None:
     assert list(cosines) == list(range(20)) and len(set(cosines.values())) == 1
 
 
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> tuple[Cache, np.ndarray]:
+    """A cache that counts as too large for all vectors to be compared, and these: forty crowds."""
+    rng = np.random.default_rng(7)
+    made = rng.normal(size=(40, 384))[rng.integers(0, 40, 3000)] + 0.9 * rng.normal(
+        size=(3000, 384)
+    )
+    packed = np.round(made * 127 / np.abs(made).max(axis=1, keepdims=True)).astype(np.int8)
+    cache = open_in_memory()
+    for first in range(0, len(packed), better.CHUNK):
+        vectors = [vector.tobytes() for vector in packed[first : first + better.CHUNK]]
+        better.put(cache.db, encoding.space()[0], first // better.CHUNK, dict(enumerate(vectors)))
+    monkeypatch.setattr(encoding, "EXACT", 2999)
+    monkeypatch.setattr(nearness, "SAMPLE", 200)
+    monkeypatch.setattr(nearness, "CLOSEST", 300)
+    cache.set_meta("count", "3000")
+    return cache, packed
+
+
+def test_in_a_very_large_store_sign_codes_choose_and_cosines_rank(
+    large: tuple[Cache, np.ndarray],
+) -> None:
+    cache, packed = large
+    company: dict[int, float] = {}
+    seen = 0
+    for of in range(0, 3000, 100):
+        question = packed[of].tobytes()
+        near, cosines = encoding.nearest(cache, question, None, (), 50, {})
+        scored = scan.rescore(lambda row: packed[row].tobytes(), question, range(3000))
+        exact = {row: cosine for cosine, row in scored}
+        no_guess = {row: exact[row] for row in cosines}
+        assert cosines == pytest.approx(no_guess, abs=1e-6)
+        assert set(list(exact)[:10]) <= set(cosines)
+        assert set(near) == set(cosines) and len(near) == 100
+        for row, cosine in cosines.items():
+            seen += row in company
+            same = company.setdefault(row, cosine - near[row])
+            assert cosine - near[row] == pytest.approx(same, abs=1e-5), "told by one sample"
+    assert seen > 100
+
+
+def test_in_a_very_large_store_conditions_hold_and_lexical_hits_are_scored(
+    large: tuple[Cache, np.ndarray],
+) -> None:
+    cache, packed = large
+    question = packed[5].tobytes()
+    allowed = set(range(0, 3000, 3))
+    near, cosines = encoding.nearest(
+        cache, question, allowed, [9, 10, 2997], 20, {3001: question, 3003: question}
+    )
+    assert set(near) <= allowed and {9, 2997} <= set(near)
+    near, cosines = encoding.nearest(
+        cache, question, allowed | {3003}, [9, 10, 2997], 20, {3001: question, 3003: question}
+    )
+    assert next(iter(cosines)) == 3003 and 3001 not in near
+    exact = {
+        row: cosine
+        for cosine, row in scan.rescore(
+            lambda row: packed[row].tobytes(), question, sorted(allowed)
+        )
+    }
+    assert set(list(exact)[:10]) <= set(near)
+
+
 def test_it_needs_no_more_than_the_core_of_numpy() -> None:
     code = ("import sys, random; from gitmem.engine import nearness; r = random.Random(1); d = r.randbytes(384 * 300).replace(b'\\x80', b'a');"
-            "found = nearness.nearest([(0, b'\\1' * 300, d)], d[:384], {1, 2, 3}, [7], 5, {400: d[:384]}); assert all(found);"
+            "q = d[:384]; parts = [(0, b'\\1' * 300, d)];"
+            "assert all(nearness.nearest(parts, q, {1, 2}, [7], 5, {400: q}));"
+            "assert nearness.sifted([(0, b'\\1' * 128, d[:48 * 128])], d[:48], {1, 2, 3}, [7])[1];"
             "print(len([m for m in sys.modules if m.startswith('numpy')]))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 20

@@ -1,13 +1,13 @@
-"""A second space of vectors in the cache, beside those of the packaged table: the encoder's, or those of a model the user chose.
+"""A second space of vectors in the cache: the encoder's, or those of a model the user chose.
 
 Owns the table `better`: CHUNK vectors a row, the one of memory row n at n % CHUNK; `held` says
-which places have one, the others are zeros. Reading is a few blobs, not a row a memory.
+which places have one, the others are zeros. `codes` has their sign codes, for stores so large that
+not all vectors are read. Each of the two has a checksum of its own.
 
-Promises. A vector is found only by the name of its space,
-so switching models never mixes two. `fill` is resumable:
-what a batch has made stays, and a row that changed meanwhile gets none. Vectors
-go with their memory's row (`leave`), so forgetting and purging take them too. What is read is
-checked by its chunk's checksum, also before a chunk is written anew.
+Promises. A vector is found only by the name of its space, so switching models never mixes two.
+`fill` is resumable: what a batch has made stays, and a row that changed meanwhile gets none.
+Vectors go with their memory's row (`leave`), so forgetting and purging take them too. What is read
+is checked by its checksum, also before a chunk is written anew.
 
 No numpy for a chosen model: exact cosines of all rows are one pass of `scan.rescore`.
 """
@@ -22,6 +22,7 @@ from ..core import record
 from . import scan
 from .cache import Damaged
 from .document import vector_text
+from .embed import sign_code
 from .stored import TEXT
 
 TYPE_CHECKING = False
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 BATCH = 32  # texts the model gets at a time
 _EVERY = 5.0  # seconds of work between two writes: each costs a pass over the page sums
 _WAIT = 30.0
-CHUNK = 128  # vectors a row: 48 KiB of the encoder's, which is what writing or forgetting one costs
+CHUNK = 128  # vectors a row: 54 KiB of the encoder's, written anew when one comes or goes
 
 
 def missing(cache: Cache, space: str) -> int:
@@ -125,12 +126,7 @@ def _keep(cache: Cache, space: str, made: Sequence[tuple[int, int, bytes]]) -> i
             if db.execute(same, (row, line)).fetchone():
                 new.setdefault(row // CHUNK, {})[row % CHUNK] = v
         for chunk, vectors in new.items():
-            sql = "SELECT held, v, crc FROM better WHERE space = ? AND chunk = ?"
-            found = db.execute(sql, (space, chunk)).fetchone()
-            dims = len(next(iter(vectors.values())))
-            empty = bytes(CHUNK), bytes(CHUNK * dims)
-            stored = _checked(chunk, found, dims) if found else empty
-            _put(db, space, chunk, stored, vectors)
+            put(db, space, chunk, vectors)
 
     return len(made) if made and cache.keep(_WAIT, write) else 0
 
@@ -141,46 +137,79 @@ def leave(db: Connection, rows: Iterable[int]) -> None:
     for row in rows:
         gone.setdefault(row // CHUNK, {})[row % CHUNK] = b""
     for chunk, places in gone.items():
-        sql = "SELECT space, held, v, crc FROM better WHERE chunk = ?"
-        for space, held, data, crc in db.execute(sql, (chunk,)).fetchall():
-            _put(db, space, chunk, _checked(chunk, (held, data, crc)), places)
+        sql = "SELECT space FROM better WHERE chunk = ?"
+        for (space,) in db.execute(sql, (chunk,)).fetchall():
+            put(db, space, chunk, places)
 
 
-def _put(db: Connection, space: str, chunk: int, stored: tuple[bytes, bytes],
-         vectors: dict[int, bytes]) -> None:
-    """Writes (held, vectors) of a chunk with those of some places anew; an empty one takes a vector away."""
-    held, data = map(bytearray, stored)
-    dims = len(data) // CHUNK
+def put(db: Connection, space: str, chunk: int, vectors: dict[int, bytes]) -> None:
+    """Writes a chunk with the vectors of some places anew; an empty one takes a vector away.
+
+    Raises Damaged.
+    """
+    sql = "SELECT held, codes, signs, v, crc FROM better WHERE space = ? AND chunk = ?"
+    found = db.execute(sql, (space, chunk)).fetchone()
+    if found:
+        held, codes, signs, data, crc = found
+        _check(chunk, held, codes, signs)
+        _check(chunk, held, data, crc)
+    else:
+        dims = len(next(iter(vectors.values())))
+        held, codes, data = (bytes(CHUNK * width) for width in (1, (dims + 7) // 8, dims))
+    new = bytearray(held), bytearray(codes), bytearray(data)
     for place, v in vectors.items():
-        held[place] = bool(v)
-        data[place * dims : (place + 1) * dims] = v or bytes(dims)
-    if (bytes(held), bytes(data)) == stored:
+        for block, value in zip(new, (bytes([bool(v)]), sign_code(v), v), strict=True):
+            width = len(block) // CHUNK
+            block[place * width : (place + 1) * width] = value or bytes(width)
+    if new == (held, codes, data):
         return
-    if any(held):
-        db.execute("INSERT OR REPLACE INTO better(space, chunk, held, v, crc) VALUES(?, ?, ?, ?, ?)",
-                   (space, chunk, bytes(held), bytes(data), _crc(chunk, held, data)))
+    if any(new[0]):
+        held, codes, data = map(bytes, new)
+        signs, crc = _crc(chunk, held, codes), _crc(chunk, held, data)
+        db.execute("INSERT OR REPLACE INTO better(space, chunk, held, codes, signs, v, crc)"
+                   " VALUES(?, ?, ?, ?, ?, ?, ?)", (space, chunk, held, codes, signs, data, crc))
     else:
         db.execute("DELETE FROM better WHERE space = ? AND chunk = ?", (space, chunk))
 
 
-def _crc(chunk: int, held: bytes | bytearray, data: bytes | bytearray) -> int:
+def _crc(chunk: int, held: bytes, data: bytes) -> int:
     return zlib.crc32(data, zlib.crc32(held, chunk))
 
 
-def _checked(chunk: int, stored: tuple[bytes, bytes, int], dims: int = 0) -> tuple[bytes, bytes]:
-    """(held, vectors) of a chunk as `stored` with its checksum; `dims`: of a vector, 0 for any. Raises Damaged."""
-    held, data, crc = stored
-    wide = len(data) == CHUNK * (dims or len(data) // CHUNK)
+def _check(chunk: int, held: bytes, data: bytes, crc: int, width: int = 0) -> None:
+    """Raises Damaged where vectors or codes are not as stored; `width`: of one, 0 for any."""
+    wide = len(data) == CHUNK * (width or len(data) // CHUNK)
     if not wide or len(held) != CHUNK or _crc(chunk, held, data) != crc:
         raise Damaged("vectors fail their checksum")
-    return held, data
 
 
-def read(cache: Cache, space: str, dims: int) -> Iterator[tuple[int, bytes, bytes]]:
-    """(row of its first place, which places have a vector, all places end to end) of each chunk, by row. Raises Damaged."""
-    sql = "SELECT chunk, held, v, crc FROM better WHERE space = ? ORDER BY chunk"
-    for chunk, held, data, crc in cache.db.execute(sql, (space,)):
-        yield (chunk * CHUNK, *_checked(chunk, (held, data, crc), dims))
+def read(cache: Cache, space: str, dims: int,
+         chunks: Iterable[int] | None = None) -> Iterator[tuple[int, bytes, bytes]]:
+    """(row of its first place, which places have a vector, all places end to end) of each chunk.
+
+    By row, all of them or those of `chunks`, which ascend. Raises Damaged.
+    """
+    sql = "SELECT chunk, held, v, crc FROM better WHERE space = ?"
+    return _read(cache, sql, space, dims, chunks)
+
+
+def codes(cache: Cache, space: str, dims: int) -> Iterator[tuple[int, bytes, bytes]]:
+    """The same with the sign codes of the vectors."""
+    sql = "SELECT chunk, held, codes, signs FROM better WHERE space = ?"
+    return _read(cache, sql, space, (dims + 7) // 8)
+
+
+def _read(cache: Cache, sql: str, space: str, width: int,
+          chunks: Iterable[int] | None = None) -> Iterator[tuple[int, bytes, bytes]]:
+    left = None if chunks is None else iter(chunks)
+    only = ""
+    while left is None or (only := ",".join(map(str, islice(left, 500)))):
+        some = f" AND chunk IN ({only})" if only else ""
+        for chunk, held, data, crc in cache.db.execute(f"{sql}{some} ORDER BY chunk", (space,)):
+            _check(chunk, held, data, crc, width)
+            yield chunk * CHUNK, held, data
+        if left is None:
+            return
 
 
 def cosines(cache: Cache, space: str, question: bytes, rows: Sequence[int] | None = None) -> list[tuple[float, int]]:
@@ -199,16 +228,23 @@ def cosines(cache: Cache, space: str, question: bytes, rows: Sequence[int] | Non
 
 
 def wrong(cache: Cache, active: Iterable[int]) -> str:
-    """What the full check finds wrong: a checksum, or a vector of no memory; "" where nothing is."""
+    """What the full check finds wrong, "" for nothing.
+
+    A checksum, a vector of no memory, a code that is not its vector's.
+    """
     rows = set(active)
-    for chunk, held, data, crc in cache.db.execute("SELECT chunk, held, v, crc FROM better"):
+    sql = "SELECT chunk, held, codes, signs, v, crc FROM better"
+    for chunk, held, codes, signs, data, crc in cache.db.execute(sql):
         try:
-            _checked(chunk, (held, data, crc))
+            _check(chunk, held, codes, signs)
+            _check(chunk, held, data, crc)
         except Damaged:
             return "vectors of the encoder or of the chosen model are damaged"
-        dims = len(data) // CHUNK
+        dims, width = len(data) // CHUNK, len(codes) // CHUNK
         for place, there in enumerate(held):
             mine = data[place * dims : (place + 1) * dims]
             if chunk * CHUNK + place not in rows if there else any(mine):
                 return "a vector of the encoder or of the chosen model is of no memory"
+            if codes[place * width : (place + 1) * width] != sign_code(mine):
+                return "a sign code of the encoder or of the chosen model is not its vector's"
     return ""

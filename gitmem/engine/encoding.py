@@ -10,16 +10,18 @@ are read with the question. Where the encoder cannot be used
 from __future__ import annotations
 
 from . import better
+from .embed import sign_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from ..embedding.encoder import Encoder
     from .cache import Cache
 
 THREADS = 2  # processors that the background takes at most
 AT_ONCE = 200  # characters of a memory that are read while a question waits: 10 ms
+EXACT = 100_000  # memories up to which every vector is compared
 
 _opened: list[Encoder | None] = []
 
@@ -57,10 +59,23 @@ def space() -> tuple[str, int]:
     return file.space, file.dims
 
 
-def vectors(cache: Cache) -> Iterator[tuple[int, bytes, bytes]]:
-    """The vectors of the memories that have one, chunk by chunk, as `better.read` has them."""
+def nearest(cache: Cache, question: bytes, allowed: Collection[int] | None, always: Iterable[int],
+            most: int, beside: Mapping[int, bytes]) -> tuple[dict[int, float], dict[int, float]]:
+    """What `nearness.nearest` finds among the vectors of the memories.
+
+    Exact up to EXACT memories. In larger stores sign codes choose the vectors that are read.
+    """
+    from . import nearness
+
     name, dims = space()
-    return better.read(cache, name, dims)
+    count = cache.count()
+    if count <= EXACT:
+        parts = better.read(cache, name, dims)
+        return nearness.nearest(parts, question, allowed, always, most, beside, count)
+    codes = better.codes(cache, name, dims)
+    places, sample = nearness.sifted(codes, sign_code(question), allowed, always)
+    parts = nearness.only(better.read(cache, name, dims, sorted(places)), places)
+    return nearness.nearest(parts, question, allowed, always, most, beside, count, sample)
 
 
 def without(cache: Cache, rows: Sequence[int]) -> list[int]:

@@ -156,12 +156,9 @@ class Search:
         question, *read = encoding.read([query, *(vector_text(self._data(row)) for row in unread)]) or [b""]
         if not any(question):
             return {}, {}
-        from . import nearness
-
         allowed = {row for (row,) in self.cache.db.execute(rows_sql, rows_args)} if rows_sql else None
-        known = encoding.vectors(self.cache)
-        return nearness.nearest(known, question, allowed, lexical, CANDIDATES,
-                                dict(zip(unread, read, strict=True)), self.cache.count())
+        beside = dict(zip(unread, read, strict=True))
+        return encoding.nearest(self.cache, question, allowed, lexical, CANDIDATES, beside)
 
     def _data(self, row: int) -> dict[str, Any]:
         return stored.load(self.cache, [row])[0][0]

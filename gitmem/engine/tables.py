@@ -106,9 +106,12 @@ CREATE TABLE label(kind TEXT NOT NULL, value TEXT NOT NULL, row INTEGER NOT NULL
 CREATE VIRTUAL TABLE fts USING fts5(title, body, extra, content='', tokenize='ascii');
 CREATE TABLE term(word TEXT PRIMARY KEY, df INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE vector(row INTEGER PRIMARY KEY, v BLOB NOT NULL, crc INTEGER NOT NULL);
--- Vectors of the encoder, or of the model a user chose, in chunks under the name of their space (`better`).
-CREATE TABLE better(space TEXT NOT NULL, chunk INTEGER NOT NULL, held BLOB NOT NULL, v BLOB NOT NULL,
-  crc INTEGER NOT NULL, PRIMARY KEY(chunk, space));
+-- Vectors of the encoder, or of the model a user chose, in chunks under the name of their space
+-- (`better`). held: which places of a chunk have one. Sign codes stand before vectors, so that
+-- reading them alone does not pass over these. signs, crc: the checksums of codes and vectors.
+CREATE TABLE better(space TEXT NOT NULL, chunk INTEGER NOT NULL, held BLOB NOT NULL,
+  codes BLOB NOT NULL, signs INTEGER NOT NULL, v BLOB NOT NULL, crc INTEGER NOT NULL,
+  PRIMARY KEY(chunk, space));
 CREATE TABLE code(chunk INTEGER PRIMARY KEY, codes BLOB NOT NULL, crc INTEGER NOT NULL);
 """
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ..core import fold, record
 from ..core.record import Record
-from . import better, learned, spots
+from . import learned, spots
 from .cache import CODE, Damaged
 from .document import ACTIVE, columns, embed_texts, fts_fields, labels, prepare, shown_rows, union_of, vector_text
 from .stored import TEXT
@@ -264,7 +264,10 @@ class Update:
         self.db.executemany("UPDATE term SET df = df - 1 WHERE word = ?", words)
         self.db.executemany("DELETE FROM term WHERE word = ? AND df <= 0", words)
         self.db.executemany("DELETE FROM vector WHERE row = ?", [(row,) for row, _ in shown])
-        better.leave(self.db, rows)
+        if rows:
+            from . import better  # only where rows go: hooks that take in new ones wait for it
+
+            better.leave(self.db, rows)
         self.cache.set_codes({row: bytes(CODE) for row, _ in shown})
         self.count -= len(shown)
         for part in _parts(rows):

@@ -1,0 +1,201 @@
+"""What the encoder's vectors cost a prompt: whole cold hook processes, and the vectors alone.
+
+    python perf/vectors.py                          # hooks at 1,000, 10,000 and 100,000 memories
+    python perf/vectors.py --alone 1000000          # reading and comparing alone
+
+F, the hook without the encoder and the hook with it run in turn, a prompt each; "asked" are the
+prompts in which the encoder was loaded. Memories and prompts are real texts (`data.py`), the
+memories' vectors are generated: making 100,000 takes an hour, and their direction changes no cost.
+Peak memory is VmHWM of the hook's own process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import data
+import numpy as np
+from bench import Bench
+
+from gitmem.embedding.encoder_file import EncoderFile
+from gitmem.engine import better, cache, encoding
+from gitmem.store import open_store
+
+PROBE = """
+import os, sys
+from gitmem.__main__ import main
+leave = os._exit
+def end(status):
+    peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+    print("PROBE", "gitmem.embedding.encoder" in sys.modules, peak.split()[1], file=sys.stderr)
+    leave(status)
+os._exit = end
+main()
+"""
+ASK = """
+import sys, time
+from gitmem.engine import cache, encoding
+found = cache.open_cache(sys.argv[1])
+question = bytes.fromhex(sys.argv[2])
+encoding.EXACT = int(sys.argv[3])
+from gitmem.engine import nearness
+start = time.perf_counter()
+encoding.nearest(found, question, None, (), 200, {})
+taken = time.perf_counter() - start
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(taken, peak.split()[1])
+"""
+OFF = {"GIT_MEM_ENCODER": "false"}
+PATIENT = {"GIT_MEM_PATIENCE": "100"}  # a busy machine must not cut short what is measured
+
+
+class Generated:
+    """An embedder whose vectors stand around a few hundred middles, as those of texts do."""
+
+    def __init__(self, seed: int = 1) -> None:
+        file = EncoderFile()
+        self.space, self.dims = file.space, file.dims
+        self.rng = np.random.default_rng(seed)
+        self.middles = self.rng.standard_normal((300, self.dims), np.float32)
+
+    def embed(self, texts: list[str]) -> list[bytes]:
+        near = self.middles[self.rng.integers(0, len(self.middles), len(texts))]
+        made = near + 0.8 * self.rng.standard_normal(near.shape, np.float32)
+        made *= 127 / np.abs(made).max(axis=1, keepdims=True)
+        return [vector.tobytes() for vector in np.floor(made + 0.5).astype(np.int8)]
+
+
+def store_of(bench: Bench, size: int) -> pathlib.Path:
+    path = bench.repo(f"store-{size}", 1000)
+    lines = "".join(json.dumps(m) + "\n" for m in data.memories(size, commits=bench.commits(path)))
+    git_mem = [sys.executable, "-m", "gitmem"]
+    bench.env.update(OFF)  # no worker that makes vectors beside
+    bench.once([*git_mem, "remember", "--jsonl", "-"], path, lines)
+    bench.once([*git_mem, "index"], path)
+    del bench.env["GIT_MEM_ENCODER"]
+    subprocess.run(["git", "config", "mem.promptContext", "true"], cwd=path, check=True)
+    os.chdir(path)
+    store = open_store(bench.env)
+    store.with_cache(lambda found: better.fill(found, Generated()))
+    store.close()
+    return path
+
+
+def hook(
+    bench: Bench,
+    path: pathlib.Path,
+    prompt: str,
+    session: str,
+    code: list[str],
+    extra: dict[str, str],
+) -> tuple[float, str]:
+    """(seconds, what it said on stderr) of one cold hook."""
+    payload = json.dumps(
+        {
+            "session_id": session,
+            "cwd": str(path),
+            "prompt": prompt,
+            "hook_event_name": "UserPromptSubmit",
+        }
+    )
+    argv = [sys.executable, "-P", *code, "hook", "UserPromptSubmit"]
+    start = time.perf_counter()
+    done = subprocess.run(
+        argv,
+        cwd=path,
+        env={**bench.env, **PATIENT, **extra},
+        input=payload,
+        text=True,
+        capture_output=True,
+        check=True,
+    )
+    return time.perf_counter() - start, done.stderr
+
+
+def hooks(bench: Bench, size: int, prompts: list[str], path: pathlib.Path) -> str:
+    floor, off, on, peaks = [], [], [], []
+    for n, prompt in enumerate(prompts):
+        floor.append(bench.once([sys.executable, "-c", "import sqlite3"], path))
+        off.append(hook(bench, path, prompt, f"off{n}", ["-m", "gitmem"], OFF)[0])
+        taken = hook(bench, path, prompt, f"on{n}", ["-m", "gitmem"], {})[0]
+        said = hook(bench, path, prompt, f"probe{n}", ["-c", PROBE], {})[1]
+        asked, peak = said.rsplit("PROBE ", 1)[1].split()
+        peaks.append(int(peak) / 1024)
+        if asked == "True":
+            on.append(taken)
+    f = statistics.median(floor)
+    low, high = (statistics.quantiles(times, n=20, method="inclusive") for times in (off, on))
+    return (
+        f"| {size:,} | {low[9] / f:.1f} F | {low[18] / f:.1f} F | {len(on)} of {len(prompts)} |"
+        f" {high[9] / f:.1f} F | {high[18] / f:.1f} F | {max(peaks):.0f} MiB | {f * 1e3:.0f} ms |"
+    )
+
+
+def alone(size: int, root: pathlib.Path, exact: int) -> str:
+    """A cache with vectors alone, a process for each question; its start is not counted."""
+    model, place = Generated(), str(root / f"alone-{size}")
+    made = cache.open_cache(place)
+    assert made
+    with made.writing(5) as held:
+        assert held
+        for first in range(0, size, better.CHUNK):
+            vectors = model.embed([""] * min(better.CHUNK, size - first))
+            better.put(made.db, model.space, first // better.CHUNK, dict(enumerate(vectors)))
+        made.set_meta("count", str(size))
+    made.close()
+    floor, taken, peaks = [], [], []
+    for question in model.embed([""] * 21):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", "import sqlite3"], check=True)
+        floor.append(time.perf_counter() - start)
+        argv = [sys.executable, "-P", "-c", ASK, place, question.hex(), str(exact)]
+        said = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split()
+        taken.append(float(said[0]))
+        peaks.append(int(said[1]) / 1024)
+    f = statistics.median(floor)
+    middle, high = statistics.median(taken), statistics.quantiles(taken, n=10)[-1]
+    return (
+        f"| {size:,} | {middle * 1e3:.0f} ms = {middle / f:.1f} F | {high / f:.1f} F |"
+        f" {max(peaks):.0f} MiB | {f * 1e3:.0f} ms |"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sizes", nargs="*", type=int, default=[1_000, 10_000, 100_000])
+    parser.add_argument("--alone", nargs="*", type=int, default=[])
+    parser.add_argument(
+        "--exact",
+        type=int,
+        default=encoding.EXACT,
+        help="memories up to which every vector is compared, with --alone",
+    )
+    parser.add_argument("--prompts", type=int, default=60)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        root = pathlib.Path(directory)
+        bench = Bench({}, root)
+        if not given.alone:
+            print(
+                "| memories | off: median | 95th percentile | asked | median | 95th percentile"
+                " | peak memory | F |\n|---|---|---|---|---|---|---|---|"
+            )
+            prompts = data.questions(given.prompts)
+            for size in given.sizes:
+                print(hooks(bench, size, prompts, store_of(bench, size)), flush=True)
+        for size in given.alone:
+            print(alone(size, root, given.exact), flush=True)
+
+
+if __name__ == "__main__":
+    main()
