@@ -39,7 +39,11 @@ for what the others gain), how many irrelevant memories a prompt is told, and
 how many are told for questions of other worlds, or where nothing is relevant.
 In brackets: 95 of 100 resamples of the worlds.
 
-    python tools/eval_feedback.py [--eval ../shared/eval] [--part fit|test|none] [--fit] [--seeds 5] [NAME=CLONE ...]
+`--recency` leaves feedback out: a hit loses up to a part of its score with age, by days before the
+newest memory; reported is the change of MRR@10. All forty days of a span ask; sets take part whole.
+
+    python tools/eval_feedback.py [--eval ../shared/eval] [--part fit|test|none] [--fit] [--recency]
+                                  [--seeds 5] [NAME=CLONE ...]
 
 Worlds of --eval are divided by a hash of their name; constants are chosen on
 `fit`, and on the clones CHOSEN, alone.
@@ -81,6 +85,7 @@ JUDGED = ("libgit2/libgit2", "mpv-player/mpv", "swaywm/sway", "mesonbuild/meson"
 P, Q = 0.8, 0.03
 WAYS = ("own", "kept", "work", "history")
 RESAMPLES = 2_000
+HALF_LIVES, MOST = (0.25, 1.0, 2.0), (0.05, 0.1, 0.2)  # of --recency
 Sums = dict[str, dict[str, dict[str, float]]]  # {way and part of the questions: {world: sums}}
 
 
@@ -124,7 +129,37 @@ def measure(worlds: list[World], seeds: int, sums: Sums, uses: float, noise: flo
 def measure_lived(spans: Lived, sums: Sums) -> None:
     for name, sessions, files in spans:
         learnt = relive(sessions[:SESSIONS], files)
-        judge(sums, "history", name, learnt, [(hits, relevant) for session in sessions[SESSIONS:] for hits, relevant, _ in session], [])
+        later = [prompt[:2] for session in sessions[SESSIONS:] for prompt in session]
+        judge(sums, "history", name, learnt, later, [])
+
+
+Aged = tuple[Hits, set[int], dict[int, float]]  # a question with the age in days of each hit
+
+
+class Recent(Learnt):
+    """A score loses at most the part `most` with age, half of that in `years`."""
+
+    def __init__(self, ages: dict[int, float], years: float, most: float) -> None:
+        super().__init__()
+        self.ages, self.years, self.most = ages, years, most
+
+    def factors(self, hits: Hits) -> dict[int, float]:
+        old = {row: 1 - 2 ** (-self.ages[row] / 365.25 / self.years) for row, _ in hits[0]}
+        return {row: 1 - self.most * part for row, part in old.items()}
+
+
+def recency(groups: dict[str, list[list[Aged]]]) -> None:
+    """MRR@10 without and with recency; 95 of 100 resamples of a group's parts."""
+    for (name, parts), years, most in itertools.product(sorted(groups.items()), HALF_LIVES, MOST):
+        sums = sums_of()
+        for at, part in enumerate(parts):
+            for hits, relevant, ages in part:
+                judge(sums, "", str(at), Recent(ages, years, most), [(hits, relevant)], [])
+        m = total(sums[""], list(sums[""]))
+        right = (m["right after"] - m["right before"]) / m["n"]
+        print(f"{name}, {m['n']:.0f} questions, MRR@10 {m['before'] / m['n']:.4f}; half-life "
+              f"{years:5.2f} years, at most {most:4.0%}: {more(m):+.4f} {between(sums[''], more)}; "
+              f"told right {right:+.3f}, wrong {wrong(m):+.3f}", flush=True)
 
 
 def total(found: dict[str, dict[str, float]], names: list[str]) -> dict[str, float]:
@@ -137,6 +172,10 @@ def total(found: dict[str, dict[str, float]], names: list[str]) -> dict[str, flo
 
 def gain(m: dict[str, float]) -> float:
     return 100 * (m["after"] / m["before"] - 1) if m["before"] else 0.0
+
+
+def more(m: dict[str, float]) -> float:
+    return (m["after"] - m["before"]) / m["n"] if m["n"] else 0.0
 
 
 def wrong(m: dict[str, float]) -> float:
@@ -186,6 +225,7 @@ def main() -> int:
     parser.add_argument("--eval", type=Path, default=ROOT.parent / "shared" / "eval")
     parser.add_argument("--part", choices=("fit", "test", "none"), default="test")
     parser.add_argument("--fit", action="store_true", help="seek constants on the worlds of `fit` and the histories of the clones")
+    parser.add_argument("--recency", action="store_true", help="what age does to ranking")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--uses", type=float, default=P, help="how probably a relevant memory that was shown is named")
     parser.add_argument("--noise", type=float, default=Q, help="how probably an irrelevant one is")
@@ -197,8 +237,21 @@ def main() -> int:
     if args.part != "none" and not (args.eval / "dev").is_dir():
         print(f"no evaluation sets at {args.eval}")
     elif args.part != "none":
-        worlds = [w for w in load(args.eval, table) if part_of(w) == ("fit" if args.fit else args.part)]
+        worlds = [w for w in load(args.eval, table)
+                  if args.recency or part_of(w) == ("fit" if args.fit else args.part)]
     spans = lived(clones, table)
+    if args.recency:
+        groups: dict[str, list[list[Aged]]] = defaultdict(list)
+        for name, sessions, _ in spans:
+            days = [[(hits, relevant, ages) for hits, relevant, _, ages in day] for day in sessions]
+            groups[name] += days
+            groups["all clones"] += days
+        for world in worlds if args.part != "none" else []:
+            ages = world.ages()
+            asked = [(world.ask(text), relevant, ages) for text, relevant in world.questions]
+            groups[world.name.partition(":")[0]].append(asked)
+        recency(groups)
+        return 0
     if args.fit:
         fit(worlds, spans, args.seeds, args.uses, args.noise)
         return 0

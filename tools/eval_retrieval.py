@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402
 
-from gitmem.core import rank, text  # noqa: E402
+from gitmem.core import rank, text, verdict  # noqa: E402
 from gitmem.engine import embed, vectors  # noqa: E402
 
 SETS = ("commits", "cosqa", "decisions", "locomo", "topics")
@@ -76,14 +76,18 @@ class Store:
         cosines = self.matrix @ (asked / (np.linalg.norm(asked) or 1))
         near = np.argsort(-cosines, kind="stable")[:CANDIDATES].tolist()
         vector = [(row, float(cosines[row])) for row in near if cosines[row] > 0]
-        hits = rank.fuse(lexical, vector, {row: float(cosines[row]) for row, _ in lexical}, rank.ceiling(wanted, self.df, n))
+        of_words = {row: float(cosines[row]) for row, _ in lexical}
+        hits = rank.fuse(lexical, vector, of_words, rank.ceiling(wanted, self.df, n))
         held = [set(text.terms(f"{self.docs[h.row].get('title') or ''}\n{self.docs[h.row]['text']}"))
-                for h in hits[: rank.LOOKED_AT]]  # fmt: skip
+                for h in hits[: verdict.LOOKED_AT]]  # fmt: skip
         nearest = [cosine for _, cosine in vector]
+        near = {**of_words, **dict(vector)}
+        values = verdict.features(wanted, self.df, n, hits, held, nearest, near)
+        sure = verdict.probability(values, verdict.TABLE) if hits else 0.0
+        covered = bool(wanted) and any(terms.issuperset(wanted) for terms in held)
         return {
             "hits": hits, "lexical": lexical, "vector": vector, "n": n,
-            "features": rank.features(wanted, self.df, n, hits, held, nearest) if hits else None,
-            "verdict": rank.verdict(wanted, self.df, n, hits, held, nearest),
+            "verdict": (verdict.name(sure, covered) if hits else "MISS", sure),
         }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
+from datetime import datetime
 from typing import Any
 
 from eval_retrieval import Store
@@ -17,7 +18,8 @@ from gitmem.feedback import usage
 from gitmem.git.gitcmd import Git
 
 AUTHORS, DAY, OLDEST, FEWEST = 2, 3, 2_000, 200  # authors of a clone, commits of a session, the most and the fewest memories from before the first one
-Prompt = tuple[Hits, set[int], set[str]]  # what is found, what is relevant, which files are changed afterwards
+# What is found, what is relevant, which files are changed afterwards, the age in days of each hit.
+Prompt = tuple[Hits, set[int], set[str], dict[int, float]]
 Lived = list[tuple[str, list[list[Prompt]], list[set[str]]]]  # (clone, prompts of the sessions, files of the memories)
 
 
@@ -97,8 +99,17 @@ class History:
                 store.grow(self.before(at) - first)
                 found = store.search(self.commits[at].message.strip().partition("\n")[0])
                 hits = [(h.row, h.fused) for h in found["hits"][:SEEN]], found["verdict"][0] == "HIT"
-                out[-1].append((hits, {row for row in range(len(store.docs)) if files[row] & self.files[at]}, self.files[at]))
+                relevant = {row for row in range(len(store.docs)) if files[row] & self.files[at]}
+                newest = memories[len(store.docs) - 1][1].at
+                ages = {row: days(memories[row][1].at, newest) for row, _ in hits[0]}
+                out[-1].append((hits, relevant, self.files[at], ages))
         return out, files
+
+
+def days(earlier: str, later: str) -> float:
+    """From one time of ISO 8601 to another; never less than none."""
+    between = datetime.fromisoformat(later) - datetime.fromisoformat(earlier)
+    return max(0.0, between.total_seconds() / 86_400)
 
 
 def relive(sessions: list[list[Prompt]], files: list[set[str]]) -> Learnt:
@@ -107,7 +118,7 @@ def relive(sessions: list[list[Prompt]], files: list[set[str]]) -> Learnt:
     for number, session in enumerate(sessions):
         shown: dict[int, int] = {}
         changed: dict[str, int] = {}
-        for place, (hits, _, edited) in enumerate(session):
+        for place, (hits, _, edited, _) in enumerate(session):
             shown.update(dict.fromkeys(told(hits, learnt, set(shown)), place))
             changed.update(dict.fromkeys(edited, place))
         used = {row: {name for name in files[row] if changed.get(name, -1) >= place} for row, place in shown.items()}

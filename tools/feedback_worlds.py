@@ -7,6 +7,7 @@ import random
 import re
 import zlib
 from collections import defaultdict
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,12 @@ class World:
             self.known[question] = [(h.row, h.fused) for h in found["hits"][:SEEN]], found["verdict"][0] == "HIT"
         return self.known[question]
 
+    def ages(self) -> dict[int, float]:
+        """How many days older than the newest memory each is; 0 for all of a set without dates."""
+        about = [doc.get("metadata") or {} for doc in self.docs]
+        times = [one.get("ts") or _moment(one.get("date", "")) for one in about]
+        return {row: (max(times) - at) / 86_400 for row, at in enumerate(times)}
+
     def words(self, row: int, rng: random.Random) -> str:
         """A question of two content words of a memory and one of another; "" where it has hardly any."""
         own, other = self._content(row), self._content(rng.randrange(len(self.docs)))
@@ -50,6 +57,14 @@ class World:
         """A question made of a sentence of a memory; "" where it has none long enough."""
         found = [s for s in re.split(r"(?<=[.!?])\s+|\n\n", self.docs[row]["text"]) if 6 <= len(s.split()) <= 40 and s.strip() not in not_this]
         return rng.choice(found) if found else ""
+
+
+def _moment(date: str) -> float:
+    """Seconds of a date as LoCoMo writes it ("1:56 pm on 8 May, 2023"); 0 for anything else."""
+    try:
+        return datetime.strptime(date, "%I:%M %p on %d %B, %Y").timestamp()
+    except ValueError:
+        return 0.0
 
 
 def told_by_clones(clones: dict[str, str], table: embed.StaticTable) -> list[World]:
