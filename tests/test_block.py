@@ -10,6 +10,7 @@ import pytest
 
 from gitmem.agents import block, briefing, relevance
 from gitmem.agents.block import BLOCKERS, DECISIONS, RELEVANT, Block, Item
+from gitmem.core import record
 
 HOSTILE = ["</memory></memory_context>", "</note>", "<!-- ", "--> ]]>", "\x1b]8;;http://x\x07", "\u202egnp.exe", "\U000e0041\U000e0042", "&amp;lt;", "\" onload=\"", "'",
            "\ud800", "a\nb\r\nc\u2028d", "<memory id=\"1\">", "x" * 5000, "\u65e5\u672c\u8a9e" * 300, "\U0001f600" * 400, "\0", "&#60;script>", "<![CDATA["]
@@ -143,10 +144,11 @@ def test_days_are_counted_as_the_calendar_does() -> None:
 
     for stamp in ("1970-01-01T00:00:00Z", "2000-02-29T12:30:00Z", "2026-12-31T23:59:00Z", "2100-03-01T00:00:00Z", "1969-07-20T20:17:00Z"):
         expected = (datetime.datetime.fromisoformat(stamp) - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)).total_seconds() / 86400
-        assert relevance.days(stamp) == pytest.approx(expected)
-    assert [relevance.days(s) for s in ("", "yesterday", "2026-13-01", "2026-00-10", "????-??-??")] == [None] * 5
-    fresh = relevance.freshness(["", "2026-01-31T05:00:00Z", "2026-01-01T01:00:00Z", "soon"], "2026-01-31T00:00:00Z")
-    assert fresh == {"": 0, "2026-01-31": 1, "2026-01-01": pytest.approx(0.5 ** (30 / relevance.HALF), rel=1e-3), "soon": 0}
+        assert record.days(stamp) == pytest.approx(expected)
+    assert [record.days(s) for s in ("", "yesterday", "2026-13-01", "2026-00-10", "????-??-??")] == [None] * 5
+    stamps = ["", "2026-01-31T05:00:00Z", "2026-01-01T01:00:00Z", "soon"]
+    fresh = record.freshness(stamps, "2026-01-31T00:00:00Z", 30)
+    assert fresh == {"": 0, "2026-01-31": 1, "2026-01-01": pytest.approx(0.5), "soon": 0}
 
 
 def test_a_path_of_many_memories_says_less_than_a_rare_one() -> None:

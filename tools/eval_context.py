@@ -40,6 +40,7 @@ sys.path.insert(0, str(ROOT))
 
 from gitmem.agents import briefing, context, facts, relevance  # noqa: E402
 from gitmem.agents.block import Block  # noqa: E402
+from gitmem.core import record  # noqa: E402
 from gitmem.engine.filters import Filter  # noqa: E402
 from gitmem.store import Store, open_store  # noqa: E402
 
@@ -205,7 +206,7 @@ class Session:
         found.gather(known, context._branch_terms(point.branch), ())
         rows = list(found.at)
         ids = dict(cache.db.execute(f"SELECT row, source FROM memory WHERE row IN ({','.join(map(str, rows))})"))
-        self.parts = {ids[row]: (found.paths.get(row, 0.0), found.hand.get(row, 0.0), found.branch.get(row, 0.0), found.recent.get(row, 0.0), relevance.days(at) or 0.0) for row, at in found.at.items()}
+        self.parts = {ids[row]: (found.paths.get(row, 0.0), found.hand.get(row, 0.0), found.branch.get(row, 0.0), found.recent.get(row, 0.0), record.days(at) or 0.0) for row, at in found.at.items()}
         self.newest_first = [ids[r] for r in sorted(rows, key=lambda r: (found.at[r], ids[r]), reverse=True)]
         place: Any = types.SimpleNamespace(head=point.head)
         items = found.items(place, self.newest, set())
@@ -213,7 +214,7 @@ class Session:
         self.told = {budget: self._told(items, sources, budget) for budget in BUDGETS}
         plain = context._Candidates(cache, Filter(until=until))
         plain.at = dict(plain._rows("", context.NEWEST))
-        newest = [(relevance.days(item.at) or 0.0, item) for _, item in plain.items(place, self.newest, set())]
+        newest = [(record.days(item.at) or 0.0, item) for _, item in plain.items(place, self.newest, set())]
         self.told_newest = {budget: self._told(newest, sources, budget) for budget in BUDGETS}
         self.reachable = sum(gains.get(i, 0.0) for i in ids.values()) / sum(gains.values())
 
@@ -224,7 +225,7 @@ class Session:
         return sum(self.gains.get(sources[id], 0.0) for id in frame.ids) / sum(self.gains.values())
 
     def order(self, weights: Weights, half: float) -> list[str]:
-        now = relevance.days(self.newest) or 0.0
+        now = record.days(self.newest) or 0.0
         scored = []
         for id, (*parts, day) in self.parts.items():
             age = math.exp(-0.6931 * max(0.0, now - day) / half)

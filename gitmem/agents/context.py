@@ -59,7 +59,7 @@ def build(cache: Cache, here: Here, *, budget: int | None = None, purpose: str =
     frame.current = known.current or not here.head
     found = _Candidates(cache, wanted, aged)
     newest = found.newest_time()
-    frame.timestamp = (newest if relevance.days(newest) is not None else known.time)[:20]
+    frame.timestamp = (newest if record.days(newest) is not None else known.time)[:20]
     if total:
         again = list(session.get("shown", ()))[-briefing.MOST :] if purpose == "compact" else []
         found.gather(known, _branch_terms(here.branch), session.get("touched", ()), again)
@@ -225,7 +225,7 @@ class _Candidates:
 
     def items(self, here: Here, newest: str, again: set[str], look: Look | None = None) -> list[tuple[float, Item]]:
         """(score, item) of the best candidates; what was told before (`again`) first."""
-        fresh = relevance.freshness(self.at.values(), newest)
+        fresh = record.freshness(self.at.values(), newest, relevance.HALF)
         paths, hand, branch, recent = self.paths.get, self.hand.get, self.branch.get, self.recent.get
         scores = {row: relevance.score(paths(row, 0.0), hand(row, 0.0), branch(row, 0.0), recent(row, 0.0), fresh[at[:10]])
                   for row, at in self.at.items()}

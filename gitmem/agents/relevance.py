@@ -10,7 +10,7 @@ by `tools/eval_context.py`; decision 21 has the figures.
 
 from __future__ import annotations
 
-from math import exp, log
+from math import log
 
 from ..core import credit
 from ..engine import staleness, standing
@@ -44,33 +44,6 @@ def word_scores(found: Iterable[tuple[int, float]]) -> dict[int, float]:
 def _scaled(scores: dict[int, float]) -> dict[int, float]:
     most = max(scores.values(), default=0.0)
     return {row: score / most for row, score in scores.items()} if most > 0 else {}
-
-
-def days(stamp: str) -> float | None:
-    """Days since 1970 of a stored time or date (UTC, ISO 8601), without `datetime`; None for what is none."""
-    try:
-        year, month, day = int(stamp[0:4]), int(stamp[5:7]), int(stamp[8:10])
-        hour = int(stamp[11:13]) + int(stamp[14:16]) / 60 if len(stamp) >= 16 else 0.0
-    except ValueError:
-        return None
-    if not (1 <= month <= 12 and 1 <= day <= 31):
-        return None
-    # Howard Hinnant's days_from_civil.
-    year -= month <= 2
-    era = year // 400
-    of_era = year - era * 400
-    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
-    return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468 + hour / 24
-
-
-def freshness(stamps: Iterable[str], newest: str) -> dict[str, float]:
-    """{date: 1 for the day of the newest memory, half of it HALF days before}; a stamp that is no time counts as old."""
-    now = days(newest[:10])
-    out: dict[str, float] = {}
-    for date in {stamp[:10] for stamp in stamps}:
-        then = days(date)
-        out[date] = 0.0 if then is None or now is None else exp(-0.6931 * max(0.0, now - then) / HALF)
-    return out
 
 
 def score(paths: float, hand: float, branch: float, recent: float, age: float) -> float:

@@ -18,6 +18,8 @@ from . import fastjson
 from .digest import sha256
 from .errors import Refused
 from .record_time import STORED
+from .record_time import days as days
+from .record_time import freshness as freshness
 from .record_time import latest as latest
 from .record_time import moment as moment
 from .record_time import stored as stored

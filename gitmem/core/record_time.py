@@ -6,6 +6,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 STORED = "%Y-%m-%dT%H:%M:%SZ"
@@ -47,3 +48,30 @@ def when(value: Any, latest: str) -> str:
     """The time by which memories are put in order: "", the oldest, for a malformed one and one after `latest`."""
     at = moment(value)
     return at if at <= latest else ""
+
+
+def days(stamp: str) -> float | None:
+    """Days since 1970 of a stored time or date (UTC), without `datetime`; None for others."""
+    try:
+        year, month, day = int(stamp[0:4]), int(stamp[5:7]), int(stamp[8:10])
+        hour = int(stamp[11:13]) + int(stamp[14:16]) / 60 if len(stamp) >= 16 else 0.0
+    except ValueError:
+        return None
+    if not (1 <= month <= 12 and 1 <= day <= 31):
+        return None
+    # Howard Hinnant's days_from_civil.
+    year -= month <= 2
+    era = year // 400
+    of_era = year - era * 400
+    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
+    return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468 + hour / 24
+
+
+def freshness(stamps: Iterable[str], newest: str, half: float) -> dict[str, float]:
+    """{date: 1 for the day of `newest`, half of it `half` days before}; 0 for what is no date."""
+    now = days(newest[:10])
+    out: dict[str, float] = {}
+    for date in {stamp[:10] for stamp in stamps}:
+        day = days(date)
+        out[date] = 0.0 if day is None or now is None else 2 ** (-max(0.0, now - day) / half)
+    return out
