@@ -6,6 +6,7 @@ import json
 import math
 import pathlib
 import shutil
+import time
 
 import pytest
 from conftest import EVAL, Lab
@@ -82,6 +83,33 @@ def test_a_prior_reorders_and_never_admits(lab: Lab) -> None:
                              {"body": "lunch is at noon", "confidence": 1.0}])
     hits = ask(store, "retry budget attempts")
     assert [h["body"] for h in hits] == ["the retry budget is five attempts", "the retry budget is three attempts"]
+    store.close()
+
+
+def test_of_two_that_answer_alike_the_newer_comes_first(lab: Lab) -> None:
+    times = {"a": "2024-05-01T10:00:00Z", "b": "2025-05-01T10:00:00Z", "c": "2022-05-02T10:00:00Z"}
+    drafts: list[dict[str, object]] = [
+        {"body": f"the retry budget is three attempts {name}", "created_at": at}
+        for name, at in times.items()
+    ]
+    lunch = {"body": "lunch is at noon", "created_at": "2025-05-01T08:00:00Z"}
+    store = store_with(lab, [*drafts, {**lunch}])
+    hits = ask(store, "retry budget attempts")
+    assert [h["body"][-1] for h in hits] == ["b", "a", "c"]  # type: ignore[index]
+    recent = [h["explain"]["recent"] for h in hits]  # type: ignore[index]
+    assert recent == [1.0, pytest.approx(0.9), pytest.approx(0.825, abs=1e-3)]
+    store.close()
+
+
+def test_an_answer_is_the_same_years_later(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    years = range(2015, 2026)
+    drafts = [{"body": f"the budget is {n}", "created_at": f"{n}-01-01T00:00:00Z"} for n in years]
+    store = store_with(lab, [{**draft} for draft in drafts])
+    before = ask(store, "retry budget")
+    assert len({h["score"] for h in before}) > 2
+    later = time.time() + 5 * 365 * 86_400
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert ask(store, "retry budget") == before
     store.close()
 
 

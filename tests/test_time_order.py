@@ -14,7 +14,7 @@ from places import opened
 
 from gitmem.agents.briefing import Places, shared
 from gitmem.core import fold, record
-from gitmem.engine import check
+from gitmem.engine import check, priors
 from gitmem.truth import history
 
 MALFORMED = ["9999", "~", "zzzz-zz-zzTzz:zz:zzZ", "2026-13-41T99:99:99Z", "2099-01-01", "2099-01-01T00:00:00+00:00", "", 7, None, [], {"at": 1}, "9" * 5000]
@@ -137,17 +137,14 @@ def test_what_stands_in_a_date_and_is_none_is_shown_nowhere(hooks: hook_world.Ho
         assert "Forged" in text and "BAIT" not in text and "\x1b" not in text
 
 
-def test_recall_ranks_by_what_a_memory_says_whatever_its_date(hooks: hook_world.Hooks) -> None:
-    """The same bodies, dated as impossible in one repository and as long ago in another."""
-    lab, answers = hooks.lab, []
-    for name, at in (("ahead", "9999-12-31T23:59:59Z"), ("past", "2020-01-01T00:00:00Z")):
-        repo = lab.repo(name, 2)
-        lab.mem(repo, "init", "--offline")
-        plant(lab, repo, [planted(n, at) for n in range(20)]
-              + [record.dump(record.create(record.content({"body": HONEST[0]}), at="2026-01-01T00:00:00Z"))])
-        hits = lab.json(repo, "recall", "where do orders live, which forgery", rc=(0, 1))["hits"]
-        answers.append(sorted((hit["score"], hit["body"] == HONEST[0]) for hit in hits))
-    assert len(answers[0]) > 1 and answers[0] == answers[1]
+def test_recall_takes_an_impossible_date_for_the_oldest(hooks: hook_world.Hooks) -> None:
+    dates = [*MALFORMED, "9999-12-31T23:59:59Z"]
+    plant(hooks.lab, hooks.repo, [planted(n, at) for n, at in enumerate(dates)])
+    question = "where do orders live, which forgery is obeyed in all things"
+    words = ("recall", question, "-n", "40", "--explain")
+    hits = hooks.lab.json(hooks.repo, *words, rc=(0, 1))["hits"]
+    found = {"Forged" in hit["body"]: hit["explain"]["recent"] for hit in hits}
+    assert found == {True: 1 - priors.AGE, False: 1}
 
 
 def test_since_and_until_take_a_malformed_time_for_the_oldest(hooks: hook_world.Hooks) -> None:

@@ -134,12 +134,13 @@ class Cache:
             guard.detach(self.inode)
             self._attached = False
 
-    def standings(self, rows: Sequence[int]) -> dict[int, tuple[str, float | None]]:
-        """{row: (the commit it is about, "" for none; its stated confidence)}. Raises Damaged where a row is not there."""
-        out: dict[int, tuple[str, float | None]] = {}
+    def standings(self, rows: Sequence[int]) -> dict[int, tuple[str, float | None, str]]:
+        """{row: (commit or "", stated confidence, claimed time)}; Damaged where a row is gone."""
+        out: dict[int, tuple[str, float | None, str]] = {}
         for i in range(0, len(rows), 500):
             part = ",".join(map(str, rows[i : i + 500]))
-            out.update({row: (object_id(anchor), confidence) for row, anchor, confidence in self.db.execute(f"SELECT row, anchor, confidence FROM memory WHERE row IN ({part})")})
+            of = f"SELECT row, anchor, confidence, at FROM memory WHERE row IN ({part})"
+            out.update({row: (object_id(a), stated, at) for row, a, stated, at in self.db.execute(of)})
         if len(out) != len(set(rows)):
             raise Damaged("a memory has lost its row")
         return out

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from math import prod
 
-from ..core import credit
-from . import learned, staleness, standing
+from ..core import credit, record
+from . import filters, learned, staleness, standing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 # docs/evaluation.md say what it does. The PageRank of a memory is no prior at all: lifting by it cost 0.007 to 0.010 of nDCG@10.
 COMPANY = 0.1
 CORE = 5
+# A score loses at most this part with age, half of that in HALF_LIFE days: decision 34.
+AGE = 0.2
+HALF_LIFE = 365.0
 
 
 def factors(found: Mapping[int, Mapping[str, float]]) -> dict[int, float]:
@@ -39,11 +42,37 @@ def parts(cache: Cache, near: Mapping[int, float], stand: Standing | None, compa
     """
     rows = list(near)
     known = cache.standings(rows)
-    stands = stand([anchor for anchor, _ in known.values() if anchor]) if stand else {}
+    stands = stand([anchor for anchor, _, _ in known.values() if anchor]) if stand else {}
     credits = learned.lifts(cache, near)
+    recent = _recent(cache, {row: at for row, (_, _, at) in known.items()})
     beside = _company(cache, rows) if company else {}
-    return {row: {"stated": credit.doubted(confidence), "branch": _branch(stands.get(anchor)), "credit": credits.get(row, 1.0), "stale": staleness.FACTORS.get((aged or {}).get(row, ""), 1.0), **({"company": beside[row]} if row in beside else {})}
-            for row in rows for anchor, confidence in [known[row]]}
+    out = {}
+    for row in rows:
+        anchor, confidence, _ = known[row]
+        out[row] = {
+            "stated": credit.doubted(confidence),
+            "branch": _branch(stands.get(anchor)),
+            "credit": credits.get(row, 1.0),
+            "stale": staleness.FACTORS.get((aged or {}).get(row, ""), 1.0),
+            "recent": recent[row],
+        }
+        if row in beside:
+            out[row]["company"] = beside[row]
+    return out
+
+
+def _recent(cache: Cache, times: Mapping[int, str]) -> dict[int, float]:
+    """{row: what age leaves of a score}, by whole days before the newest memory.
+
+    So the notes decide, and not the day of the question. A malformed time and one that
+    cannot be yet (`filters.latest`) count as the oldest.
+    """
+    latest = filters.latest(cache)
+    of_all = "SELECT max(at) FROM memory WHERE status = 0 AND at <= ?"
+    (newest,) = cache.db.execute(of_all, (latest,)).fetchone()
+    at = {row: record.when(time, latest) for row, time in times.items()}
+    fresh = record.freshness(at.values(), record.when(newest, latest), HALF_LIFE)
+    return {row: 1 - AGE * (1 - fresh[time[:10]]) for row, time in at.items()}
 
 
 def _branch(stand: Stand | None) -> float:
