@@ -194,10 +194,10 @@ def ranked(found: list[tuple[int, float]], priors: dict[int, float]) -> list[int
 
 
 def test_a_prompt_is_told_no_more_because_of_what_was_used_or_neglected() -> None:
-    found = [(1, 0.9), (2, 0.6), (3, 0.5), (4, 0.3)]
+    found = [(1, 0.9), (2, 0.6), (3, 0.42), (4, 0.3)]
     assert ranked(found, {}) == [1, 2]
-    assert ranked(found, {3: 1.3, 4: 1.3}) == [1, 2]  # 0.5 * 1.3 would be near enough
-    assert ranked(found, {1: 0.7}) == [1, 2]  # and so would 0.5 beside 0.63
+    assert ranked(found, {3: 1.3, 4: 1.3}) == [1, 2]  # 0.42 * 1.3 would be near enough
+    assert ranked(found, {1: 0.7}) == [1, 2]  # and so would 0.42 beside 0.63
     assert ranked(found, {2: 1.3}) == [1, 2]
     assert ranked(found, {2: 0.7}) == [1]
     assert ranked(found, dict.fromkeys((1, 2, 3, 4), 0.8)) == [1, 2]  # all of an unmerged branch

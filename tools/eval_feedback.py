@@ -4,7 +4,7 @@
 A world is one LoCoMo conversation, one repository of the sets `commits`,
 `topics` and `decisions`, or the commit messages of a clone. Twenty sessions ask
 its questions: each prompt is answered as the prompt hook does (only a HIT; at
-most five memories of at least 0.6 of the best; none twice a session). What was
+most five memories of at least 0.5 of the best; none twice a session). What was
 used becomes feedback records, and these go through `credit.rows`,
 `credit.count`, `credit.in_vain` and `credit.lift`, as the cache does it. Then
 later questions are ranked without and with what was learned.
