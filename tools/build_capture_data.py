@@ -71,7 +71,6 @@ SOURCES = (
     Source("robin-collins/Roo-Cline", "b21edece2756bc8e3e8ddf1c3f845b278d73bc82", "Apache-2.0"),
     Source("robin-collins/gpt-crawler", "9fc8ae15139dc9958bf705c5d63a06f6d8fbf45d", "ISC"),
     Source("sabelosimelane/prompt_sail_2", "528668e9f78f4e1bd2e94ab0d008191c0be8c2d7", "MIT"),
-    Source("specstoryai/getspecstory", "0b8042483301c1e9884c419113bfc636d2fccb17", "Apache-2.0", ("belucid", "Iacopo")),
     Source("twardoch/pdf22png", "936c7e9477587308b5677684de16d3028ed1683a", "MIT"),
     Source("twardoch/twat-cache", "78d738c5edccc89355260f42d58eb51bd1fc924e", "MIT"),
     Source("twardoch/twat-fs", "92e3ed522b935677946b2db84b00c1a9df75909c", "MIT"),
