@@ -87,7 +87,7 @@ def foreign(path: Path) -> linear.Model:
     import train_capture as train
 
     data = train.Data(train.turns(path))
-    return measure.trained_without(data, None, train.np.ones(len(data.rows), bool))
+    return measure.trained_without(data, train.np.ones(len(data.rows), bool))
 
 
 def turns(items: list[dict[str, Any]], model: linear.Model) -> None:

@@ -172,7 +172,7 @@ def main() -> None:
     told = answers(args.answers, dev, args.model, args.threads, args.most)
     rows = train.turns(args.turns)
     data = train.Data(rows)
-    model = measure.trained_without(data, None, np.ones(len(rows), bool))
+    model = measure.trained_without(data, np.ones(len(rows), bool))
     keep_or_not(dev, model, told)
     types(dev, model, told)
 

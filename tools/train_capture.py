@@ -2,12 +2,13 @@
 """Trains the capture classifier: writes `gitmem/data/capture.json` from labelled turns of chats.
 
 Two logistic regressions on the numbers of `gitmem.capture.features` are added up: one on n-grams and the forms
-of sentences, one on those forms and the vector of the packaged table. Calibration: a curve through scores of turns
-whose repository took no part in the training of the model that scored them. Types: a softmax over the turns
-worth keeping, and texts whose authors filed them under a type. scikit-learn is needed here and nowhere else.
+of sentences, one on those forms and a vector: that of the packaged table, and for turns that the packaged encoder reads
+that of the encoder. Calibration: a curve through scores of turns whose repository took no part in the training of the
+model that scored them. Types: a softmax over the turns worth keeping, each type weighing as much as another.
+scikit-learn is needed here and nowhere else. The evaluation's turns take no part.
 
     python tools/build_capture_data.py --out turns.jsonl OWNER/NAME=CLONE ...
-    python tools/train_capture.py --turns turns.jsonl [--eval ../shared/eval]
+    python tools/train_capture.py --turns turns.jsonl
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from sklearn.model_selection import GroupKFold
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from gitmem.capture import features, linear, signals, strip
-from gitmem.engine import embed
+from gitmem.engine import embed, encoding
 
 Array = np.ndarray[Any, Any]
 FOLDS = 8
 # Strength of the dense blocks against the n-grams, and share of the second model: chosen on pooled folds, flat around these.
 NUMBERS, MEANING, SECOND = 0.5, 4.0, 0.5
+ENCODED, THIRD = 1.0, 0.8  # strength of the encoder's vector, and share of the model that has it
 TYPE_BUCKETS = 4096
-TYPED = 0.1  # weight of a text that is no turn
 # A turn kept for nothing costs more than one that is missed, so what is not worth keeping weighs more; a borderline turn is so much of a label on either side. Both, like the
 # form of the calibration and features that differ for users and others, were chosen on the 26 repositories without a look at how the evaluation's two come out.
 AGAINST, BORDERLINE = 4.0, 0.25
@@ -68,6 +69,12 @@ class Data:
         self.even = sp.diags(1 / np.sqrt(np.maximum(1, np.diff(ends))))
         self.numbers = np.array([s.numbers for s in seen])
         self.vectors = np.array([s.vector for s in seen])
+        self.user = np.array([r.role == "user" for r in rows])
+        encoder = encoding.encoder()
+        if encoder is None:
+            raise SystemExit("the packaged encoder cannot be used")
+        encoded = np.array([s.read(encoder) for s in seen]) * ENCODED
+        self.encoded = np.hstack([encoded, encoded * self.user[:, None]])
         self.repo = np.array([r.repo for r in rows])
         self.keep = np.array([-1 if r.keep is None else r.keep for r in rows])
         self.rule = [signals.read(r.role, r.text) for r in rows]
@@ -91,15 +98,18 @@ def dev_turns(root: Path) -> list[Row]:
     return [Row(r["id"], r["repo"], r["role"], strip.cleaned(r["text"]), {"keep": 1, "none": 0}.get(r["keep"]), r["label"] if r["keep"] == "keep" and r["label"] else "") for r in rows]
 
 
-def typed(root: Path) -> list[Row]:
-    """Texts whose authors chose the type: for the types alone."""
-    path = root / "dev" / "capture_typed" / "items.jsonl"
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
-    return [Row(r["id"], r["repo"], "commit", r["text"], None, r["label"]) for r in rows if r["label"] in linear.TYPES]
+class Weights(NamedTuple):
+    """One logistic model: of buckets, numbers, dimensions; `encoded` where these are the encoder's."""
+
+    hashed: Array
+    numbers: Array
+    vector: Array
+    bias: float
+    encoded: bool = False
 
 
-def fit(data: Data, train: Array) -> tuple[Array, Array, Array, float]:
-    """(weight of each bucket, of each number, of each dimension, bias) from the rows in the mask; a borderline one counts a little on both sides."""
+def fit(data: Data, train: Array) -> tuple[Weights, Weights]:
+    """(without, with the encoder) from the rows in the mask; a borderline one is a little of both."""
     sure, unsure = np.flatnonzero(train & (data.keep >= 0)), np.flatnonzero(train & (data.keep < 0))
     rows = np.concatenate([sure, unsure, unsure])
     wanted = np.repeat([0, 1, 0], [len(sure), len(unsure), len(unsure)])
@@ -108,17 +118,25 @@ def fit(data: Data, train: Array) -> tuple[Array, Array, Array, float]:
     often = np.asarray(data.hashed[train].sum(0)).ravel()
     rarity = np.where(often < 2, 0.0, np.log((train.sum() + 1) / (often + 1)))
     first = LogisticRegression(C=1.0, max_iter=400)
-    first.fit(sp.hstack([data.even @ data.hashed @ sp.diags(rarity), sp.csr_matrix(data.numbers * NUMBERS)]).tocsr()[rows], wanted, sample_weight=weight)
-    second = LogisticRegression(C=1.0, max_iter=600)
-    second.fit(np.hstack([data.numbers, data.vectors * MEANING])[rows], wanted, sample_weight=weight)
-    a, b, n = first.coef_[0], second.coef_[0], features.NUMBERS
-    return (a[: features.HASHED] * rarity, a[features.HASHED :] * NUMBERS + SECOND * b[:n], b[n:] * MEANING * SECOND,
-            float(first.intercept_[0] + SECOND * second.intercept_[0]))
+    grams = sp.hstack([data.even @ data.hashed @ sp.diags(rarity), sp.csr_matrix(data.numbers * NUMBERS)])
+    first.fit(grams.tocsr()[rows], wanted, sample_weight=weight)
+    a, n = first.coef_[0], features.NUMBERS
+
+    def added(vectors: Array, strength: float, share: float, encoded: bool) -> Weights:
+        other = LogisticRegression(C=1.0, max_iter=600)
+        other.fit(np.hstack([data.numbers, vectors * strength])[rows], wanted, sample_weight=weight)
+        b = other.coef_[0] * share
+        bias = float(first.intercept_[0] + share * other.intercept_[0])
+        numbers = a[features.HASHED :] * NUMBERS + b[:n]
+        return Weights(a[: features.HASHED] * rarity, numbers, b[n:] * strength, bias, encoded)
+
+    return added(data.vectors, MEANING, SECOND, False), added(data.encoded, 1.0, THIRD, True)
 
 
-def score(data: Data, model: tuple[Array, Array, Array, float]) -> Array:
-    hashed, numbers, vector, bias = model
-    return np.asarray(data.even @ data.hashed @ hashed + data.numbers @ numbers + data.vectors @ vector + bias)
+def score(data: Data, model: Weights) -> Array:
+    vectors = data.encoded if model.encoded else data.vectors
+    dense = data.numbers @ model.numbers + vectors @ model.vector
+    return np.asarray(data.even @ data.hashed @ model.hashed + dense + model.bias)
 
 
 def folds(data: Data, mask: Array, count: int = FOLDS) -> list[Array]:
@@ -128,12 +146,13 @@ def folds(data: Data, mask: Array, count: int = FOLDS) -> list[Array]:
 
 
 def unseen(data: Data, mask: Array) -> Array:
-    """The score of every row in the mask from a model that saw nothing of its repository."""
-    out = np.full(len(data.rows), np.nan)
+    """Scores (without, with the encoder) of the mask's rows by models that saw nothing of the repository."""
+    out = np.full((2, len(data.rows)), np.nan)
     for part in folds(data, mask):
         rest = mask.copy()
         rest[part] = False
-        out[part] = score(data, fit(data, rest))[part]
+        for i, model in enumerate(fit(data, rest)):
+            out[i, part] = score(data, model)[part]
     return out
 
 
@@ -156,58 +175,70 @@ def calibrate(scores: Array, wanted: Array, users: Array) -> dict[str, list[tupl
     return out
 
 
-def fit_types(data: Data, more: Data | None, train: Array) -> dict[str, tuple[Array, Array, Array, float]]:
-    """The softmax of types; `more` are texts that are no turns."""
-    parts = [(data, np.flatnonzero(train & (data.keep == 1) & np.array([r.type in linear.TYPES for r in data.rows])), 1.0)]
-    if more is not None:
-        parts.append((more, np.arange(len(more.rows)), TYPED))
+def fit_types(data: Data, train: Array) -> dict[str, Weights]:
+    """The softmax of types."""
+    typed = np.array([r.type in linear.TYPES for r in data.rows])
+    rows = np.flatnonzero(train & (data.keep == 1) & typed)
     fold = sp.csr_matrix((np.ones(features.HASHED), (np.arange(features.HASHED), np.arange(features.HASHED) % TYPE_BUCKETS)))
-    many = sp.vstack([(d.even @ d.hashed)[i] @ fold for d, i, _ in parts]).tocsr()
+    many = ((data.even @ data.hashed)[rows] @ fold).tocsr()
     often = np.asarray((many > 0).sum(0)).ravel()
-    rarity = np.where(often < 2, 0.0, np.log((many.shape[0] + 1) / (often + 1)))
-    dense = np.vstack([np.hstack([d.numbers[i] * NUMBERS, d.vectors[i] * 2]) for d, i, _ in parts])
-    names = [d.rows[j].type for d, i, _ in parts for j in i]
-    model = LogisticRegression(C=2.0, max_iter=400)
-    model.fit(sp.hstack([many @ sp.diags(rarity), sp.csr_matrix(dense)]).tocsr(), names, sample_weight=np.concatenate([np.full(len(i), w) for _, i, w in parts]))
+    rarity = np.where(often < 2, 0.0, np.log((len(rows) + 1) / (often + 1)))
+    dense = sp.csr_matrix(np.hstack([data.numbers[rows] * NUMBERS, data.vectors[rows] * 2]))
+    model = LogisticRegression(C=2.0, max_iter=400, class_weight="balanced")
+    model.fit(sp.hstack([many @ sp.diags(rarity), dense]).tocsr(), [data.rows[i].type for i in rows])
     n = TYPE_BUCKETS + features.NUMBERS
-    return {str(name): (c[:TYPE_BUCKETS] * rarity, c[TYPE_BUCKETS:n] * NUMBERS, c[n:] * 2, float(b)) for name, c, b in zip(model.classes_, model.coef_, model.intercept_, strict=True)}
+    return {str(name): Weights(c[:TYPE_BUCKETS] * rarity, c[TYPE_BUCKETS:n] * NUMBERS, c[n:] * 2, float(b))
+            for name, c, b in zip(model.classes_, model.coef_, model.intercept_, strict=True)}
 
 
-def packed(model: tuple[Array, Array, Array, float]) -> dict[str, Any]:
-    """As `linear` reads it: eight bits a weight."""
-    out: dict[str, Any] = {"bias": round(model[3], 5), "numbers": [round(float(v), 4) for v in model[1]]}
-    for name, block in (("hashed", model[0]), ("vector", model[2])):
-        scale = float(np.abs(block).max()) / 127 or 1.0
-        out[name] = base64.b64encode(np.clip(np.round(block / scale), -127, 127).astype(np.int8).tobytes()).decode()
-        out[name + "_scale"] = float(f"{scale:.6g}")
-    return out
+def block(name: str, values: Array) -> dict[str, Any]:
+    """Eight bits a weight."""
+    scale = float(np.abs(values).max()) / 127 or 1.0
+    bits = np.clip(np.round(values / scale), -127, 127).astype(np.int8).tobytes()
+    return {name: base64.b64encode(bits).decode(), name + "_scale": float(f"{scale:.6g}")}
 
 
-def build(data: Data, more: Data | None, mask: Array) -> dict[str, Any]:
+def plain(model: Weights) -> dict[str, Any]:
+    return {"bias": round(model.bias, 5), "numbers": [round(float(v), 4) for v in model.numbers]}
+
+
+def packed(model: Weights) -> dict[str, Any]:
+    """As `linear` reads it."""
+    return {**plain(model), **block("hashed", model.hashed), **block("vector", model.vector)}
+
+
+def packed_encoded(model: Weights) -> dict[str, Any]:
+    """What differs from the model without the encoder; the second half of the vector is of users alone."""
+    whole, more = np.split(model.vector, 2)
+    vectors = {"user": block("vector", whole + more), "other": block("vector", whole)}
+    return {"space": encoding.space()[0], "keep": plain(model), "vectors": vectors}
+
+
+def build(data: Data, mask: Array) -> dict[str, Any]:
     """Everything that `linear.Model` needs, from the rows in the mask."""
     scores = unseen(data, mask)
-    told, users = mask & (data.keep >= 0) & data.open, np.array([r.role == "user" for r in data.rows])
+    told = mask & (data.keep >= 0) & data.open
+    curves = [calibrate(one[told], data.keep[told], data.user[told]) for one in scores]
+    without, encoded = fit(data, mask)
     return {"features": features.VERSION, "trained": f"{int((mask & (data.keep >= 0)).sum())} turns of {len(set(data.repo[mask]))} repositories",
-            "calibration": calibrate(scores[told], data.keep[told], users[told]), "keep": packed(fit(data, mask)),
-            "types": {name: packed(m) for name, m in fit_types(data, more, mask).items()}}
+            "calibration": curves[0], "keep": packed(without), "encoded": {**packed_encoded(encoded), "calibration": curves[1]},
+            "types": {name: packed(m) for name, m in fit_types(data, mask).items()}}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=Path, required=True, help="what tools/build_capture_data.py wrote")
-    parser.add_argument("--eval", type=Path, default=os.environ.get("GIT_MEM_EVAL_ROOT"), help="the evaluation's folder: its turns and typed texts take part too")
     parser.add_argument("--out", type=Path, default=Path(linear.PATH))
     args = parser.parse_args()
-    rows = turns(args.turns) + (dev_turns(args.eval) if args.eval else [])
-    data = Data(rows)
-    extra = typed(args.eval) if args.eval else []
-    made = build(data, Data(extra) if extra else None, np.ones(len(rows), bool))
+    rows = turns(args.turns)
+    made = build(Data(rows), np.ones(len(rows), bool))
     if args.out.exists() and "llm" in (before := json.loads(args.out.read_text(encoding="utf-8"))):
         made["llm"] = before["llm"]  # measured elsewhere
     args.out.write_text(json.dumps(made, separators=(",", ":")) + "\n", encoding="utf-8")
     print(f"{args.out}: {args.out.stat().st_size} bytes, {made['trained']}")
-    for who, knots in made["calibration"].items():
-        print(f"calibration, {who}:", *[f"{a:+.2f}:{b:.3f}" for a, b in knots])
+    for name, curves in (("", made["calibration"]), (", encoder", made["encoded"]["calibration"])):
+        for who, knots in curves.items():
+            print(f"calibration, {who}{name}:", *[f"{a:+.2f}:{b:.3f}" for a, b in knots])
 
 
 if __name__ == "__main__":

@@ -157,7 +157,7 @@ def _sane(value: object) -> bool:
 def model(store: Store) -> linear.Model:
     """The packaged linear model as adjusted to this repository: what `keeper.keep` judges with."""
     fit, weights = load(store).learned
-    packaged = linear.load()
+    packaged = linear.load(store.settings.flag("encoder"))
     return packaged if (fit, weights) == PACKAGED else packaged.adjusted(fit.slope, fit.offset, weights)
 
 

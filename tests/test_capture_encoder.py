@@ -1,0 +1,154 @@
+"""Capture with the packaged encoder: one judgement in dry run and worker, the table's without a usable encoder."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from conftest import Lab
+
+from gitmem.capture import features, linear, sources, stages
+from gitmem.embedding.encoder_file import EncoderFile
+from gitmem.engine import encoding
+from gitmem.hooks import spool
+
+TURN = "The retries of uploads ought to wait longer each time, otherwise the object store shuts us out"
+
+
+@pytest.fixture
+def repo(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    del lab.env["GIT_MEM_ENCODER"]
+    monkeypatch.delenv("GIT_MEM_ENCODER", raising=False)
+    path = lab.repo()
+    lab.mem(path, "init", "--offline")
+    for name, value in (("capture", "all"), ("captureAuto", "0.001"), ("captureSuggest", "0.001")):
+        lab.git(path, "config", f"mem.{name}", value)
+    return path
+
+
+class Spy:
+    """An encoder that counts what it reads."""
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+        self._encoder = encoding.encoder()
+        self.space = EncoderFile().space
+
+    def vector(self, text: str) -> object:
+        assert self._encoder is not None
+        self.read.append(text)
+        return self._encoder.vector(text)
+
+
+@pytest.fixture
+def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
+    found = Spy()
+    monkeypatch.setattr(encoding, "_opened", [found])
+    return found
+
+
+def dry(lab: Lab, repo: pathlib.Path) -> float:
+    turn = json.dumps({"id": "a", "role": "user", "text": TURN})
+    said = lab.mem(repo, "capture", "--dry-run", "--jsonl", "-", "--json", stdin=turn)
+    return float(json.loads(said)["confidence"])
+
+
+def own(encoder: bool) -> float:
+    model = linear.load(encoder)
+    return model.confidence(model.score("user", TURN), "user")
+
+
+def test_the_two_ways_differ() -> None:
+    assert abs(own(True) - own(False)) > 0.01, "or the tests below could not fail"
+
+
+def test_a_dry_run_and_the_worker_judge_a_turn_the_same(lab: Lab, repo: pathlib.Path) -> None:
+    said = dry(lab, repo)
+    assert said == pytest.approx(own(True), abs=1e-3)
+    spool.append(str(repo / ".git" / "mem"), sources.heard("user", TURN, "s1", "claude", ""))
+    lab.mem(repo, "capture", "--now")
+    stored = [m["stated_confidence"] for m in lab.json(repo, "list", "--all")]
+    assert stored == [pytest.approx(said, abs=1e-3)]
+
+
+def test_with_the_setting_off_the_table_judges(lab: Lab, repo: pathlib.Path) -> None:
+    lab.git(repo, "config", "mem.encoder", "false")
+    assert dry(lab, repo) == pytest.approx(own(False), abs=1e-3)
+
+
+def test_without_a_usable_encoder_the_table_judges(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = own(False)
+    monkeypatch.setattr(encoding, "_opened", [None])
+    assert own(True) == expected
+
+
+def test_weights_for_another_encoder_are_not_used(spy: Spy) -> None:
+    spy.space = "another"
+    assert own(True) == own(False)
+
+
+def test_without_a_numpy_that_fits_the_table_judges() -> None:
+    code = ("import sys; sys.path.insert(0, sys.argv[1])\n"
+            "sys.modules['gitmem.embedding.numpy_core'] = None\n"
+            "from gitmem.capture import linear\nm = linear.load(True)\n"
+            "print(m.confidence(m.score('user', sys.argv[2]), 'user'))")
+    root = str(pathlib.Path(linear.__file__).parents[2])
+    done = subprocess.run([sys.executable, "-I", "-c", code, root, TURN], capture_output=True, text=True, check=True)
+    assert float(done.stdout) == pytest.approx(own(False))
+
+
+def test_a_turn_is_read_once_and_what_a_rule_ends_not_at_all(spy: Spy) -> None:
+    data = json.loads(pathlib.Path(linear.PATH).read_text(encoding="utf-8"))
+    model = linear.Model(data, encoder=True)
+    for text in ("yes", "ls -la", "Remember this: the staging database is wiped every Sunday."):
+        stages.judge("user", text, model=model)
+    assert spy.read == []
+    stages.judge("user", TURN, model=model)
+    assert spy.read == [TURN]
+
+
+@pytest.mark.parametrize("role", ["commit", "tool"])
+def test_commits_and_tools_stay_with_the_table(spy: Spy, role: str) -> None:
+    model, plain = linear.load(True), linear.load()
+    score = model.score(role, TURN)
+    assert score == plain.score(role, TURN)
+    assert model.confidence(score, role) == plain.confidence(score, role)
+    assert spy.read == []
+
+
+def test_the_encoder_reads_a_bounded_part_of_a_turn(spy: Spy) -> None:
+    linear.load(True).score("assistant", "what the cache holds is made of the notes alone. " * 500)
+    assert [len(text) for text in spy.read] == [features.ENCODED]
+
+
+@pytest.mark.parametrize("text", ["", "\0", "\ud800 x", "💥" * 3000, "日本語の文。" * 500])
+def test_any_text_can_be_read(text: str) -> None:
+    stages.judge("assistant", text, model=linear.load(True))
+
+
+def test_what_a_user_taught_moves_this_way_of_judging_too() -> None:
+    packaged = linear.load(True)
+    score = packaged.score("user", TURN)
+    lower = packaged.adjusted(offset=-2.0)
+    assert lower.confidence(lower.score("user", TURN)) < packaged.confidence(score)
+    taught = packaged.adjusted(weights=dict.fromkeys(features.features("user", TURN)[0], -1.0))
+    assert taught.confidence(taught.score("user", TURN)) < packaged.confidence(score)
+
+
+def test_weights_fit_the_features_and_the_encoder() -> None:
+    data = json.loads(pathlib.Path(linear.PATH).read_text(encoding="utf-8"))
+    model = linear.Model(data)
+    for weights in model._encoded.values():
+        assert len(weights.hashed) == features.HASHED
+        assert (len(weights.numbers), len(weights.vector)) == (features.NUMBERS, EncoderFile().dims)
+    assert data["encoded"]["space"] == EncoderFile().space
+
+
+def test_confidence_never_falls_as_the_score_rises() -> None:
+    model = linear.load(True)
+    for role in linear.TURNS:
+        shares = [model.confidence(s / 10, role) for s in range(-200, 200)]
+        assert shares == sorted(shares)
