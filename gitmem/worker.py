@@ -27,7 +27,7 @@ from .agents import facts, receipts, takein, writeback
 from .anchors import reanchor
 from .capture import harvest, sources
 from .engine import check, encoding, guard
-from .git import memfile
+from .git import config, memfile
 from .graph import graphing
 from .hooks import announce, githooks, spool
 from .memory import proposals
@@ -68,7 +68,7 @@ def _run(common_dir: str, mem_dir: str, environ: Mapping[str, str], linger: floa
                 store = open_store(environ, place, lambda line: _log(mem_dir, line), strict=False,
                                    git_dir=common_dir if place == common_dir else "")
                 try:
-                    _work(store, end, linger)
+                    _work(store, environ, end, linger)
                 finally:
                     store.close()
             finally:
@@ -87,19 +87,23 @@ def home(common_dir: str) -> str:
     return top if os.path.basename(common_dir) == ".git" else common_dir
 
 
-def _work(store: Store, end: float, linger: float) -> None:
+def _work(store: Store, environ: Mapping[str, str], end: float, linger: float) -> None:
     mem_dir = store.repo.mem_dir
     if not store.settings.flag("enabled"):
         spool.drain(mem_dir, lambda lines: None)
         return
     with harvest.run(store):
-        _rounds(store, end, linger)
+        _rounds(store, environ, end, linger)
 
 
-def _rounds(store: Store, end: float, linger: float) -> None:
+def _rounds(store: Store, environ: Mapping[str, str], end: float, linger: float) -> None:
     mem_dir = store.repo.mem_dir
     first = True
     while (spool.waiting(mem_dir) or first) and time.monotonic() < end:
+        if not first:  # whoever turned capture on a moment ago means the events that wait now
+            store.settings = config.load(store.repo, environ, store.warn, strict=False)
+            if not store.settings.flag("enabled"):
+                return
         spool.drain(mem_dir, lambda lines: _handle(store, lines), first, lambda count: _log(mem_dir, f"{count} events given up: a worker was killed twice at each"),
                     lambda count: _log(mem_dir, f"{count} events given up: too many that failed wait for another try"))
         first = False

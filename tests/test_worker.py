@@ -80,6 +80,25 @@ def test_one_worker_serves_what_follows_at_once(lab: Lab, monkeypatch: pytest.Mo
     assert handled == [1, 2]
 
 
+def test_a_setting_counts_for_the_events_that_come_after_it(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Capture is turned on, or git mem off, while a worker of before is still at it."""
+    repo = lab.repo()
+    mem = str(repo / ".git/mem")
+    os.mkdir(mem)
+    handled: list[object] = []
+
+    def said(store: Store, events: list[dict[str, object]]) -> None:
+        handled.append(store.settings["capture"])
+        if len(handled) < 3:
+            lab.git(repo, "config", *(("mem.capture", "all") if len(handled) == 1 else ("mem.enabled", "false")))
+            spool.append(mem, b'{"event":"test"}')
+
+    monkeypatch.setitem(worker.HANDLERS, "test", said)
+    spool.append(mem, b'{"event":"test"}')
+    worker.run(store_of(repo), lab.env, linger=0)
+    assert handled == ["false", "all"] and not spool.waiting(mem)
+
+
 def test_lines_that_are_no_event_are_skipped(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     repo = lab.repo()
     mem = str(repo / ".git/mem")
