@@ -307,7 +307,9 @@ def test_numpy_works_as_ever_after_its_core_was_loaded() -> None:
 def test_a_numpy_whose_core_does_not_come_alone_is_loaded_whole(tmp_path: pathlib.Path) -> None:
     core = tmp_path / "numpy" / "_core"
     core.mkdir(parents=True)
-    (tmp_path / "numpy" / "__init__.py").write_text("from . import _core\nwhole = _core.part\n")
+    (tmp_path / "numpy" / "__init__.py").write_text(
+        "from . import _core\nwhole, vecdot = _core.part, None\n"
+    )
     (core / "__init__.py").write_text("part = 7\n")
     code = (
         f"sys.path.insert(0, {str(tmp_path)!r})\n"
@@ -327,6 +329,47 @@ def test_without_numpy_loading_it_is_an_import_error(tmp_path: pathlib.Path) -> 
         "except ImportError as error: print(error.name)"
     )
     assert loaded(code) == "numpy\n"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},  # a directory that was left behind
+        {"__init__.py": "raise AttributeError('half installed')\n"},
+        {
+            "__init__.py": "",
+            "_core/__init__.py": "",
+            "_core/_multiarray_umath.py": "ndarray = dtype = None\n",  # numpy 1.26
+        },
+    ],
+)
+def test_a_numpy_that_does_not_fit_is_an_import_error(
+    tmp_path: pathlib.Path, files: dict[str, str]
+) -> None:
+    (tmp_path / "numpy" / "_core").mkdir(parents=True)
+    for name, text in files.items():
+        (tmp_path / "numpy" / name).write_text(text)
+    code = (
+        f"sys.path[:] = [p for p in sys.path if 'packages' not in p] + [{str(tmp_path)!r}]\n"
+        "from gitmem.engine import encoding\n"
+        "print(encoding.read(['why']))"
+    )
+    assert loaded(code) == "[]\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="no /proc here")
+@pytest.mark.parametrize("room", [60, 100])
+def test_without_memory_for_a_product_the_encoder_is_not_used(room: int) -> None:
+    """OpenBLAS ends the process with status 1: a hook ends with 0."""
+    code = (
+        "import re, resource\n"
+        "from gitmem.engine import encoding\n"
+        "taken = re.search(r'VmSize:\\s+(\\d+)', open('/proc/self/status').read())[1]\n"
+        f"most = (int(taken) << 10) + ({room} << 20)\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (most, most))\n"
+        "print(encoding.read(['why']))"
+    )
+    assert loaded(code) == "[]\n"
 
 
 def test_loading_numpy_leaves_the_environment_as_it_was() -> None:

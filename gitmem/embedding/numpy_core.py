@@ -13,6 +13,8 @@ Promises:
   are there, and each runs its own code as soon as anything is asked of it. (That
   first time belongs to one thread.)
 * One BLAS thread, unless the environment says otherwise.
+* Whatever is wrong with numpy is one `ImportError`: it is not installed, older than 2.0,
+  broken, or has no memory to multiply in (there OpenBLAS would end the process).
 
 Of the core's names only those may be used that need no Python: types as
 `dtype("f4")` and not "float32", `add.reduce` and not `sum`. Others work, but
@@ -21,6 +23,7 @@ bring in all of numpy first; a test counts the modules.
 
 from __future__ import annotations
 
+import mmap
 import os
 import sys
 from types import ModuleType
@@ -33,6 +36,10 @@ if TYPE_CHECKING:
 # numpy reads the setting only while it is loaded. The variables are put back at
 # once, so a child process (a model, say) still sees what the user set.
 _THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+# OpenBLAS maps some 100 MB, 32 of it at the first product, and calls exit(1) where it gets none.
+_ROOM = 128 << 20
 
 
 class OneThread:
@@ -65,7 +72,21 @@ def _complete(package: ModuleType) -> None:
 
 
 def load() -> Any:
-    """The core, or numpy. Raises `ImportError` where numpy is not installed."""
+    """The core, or numpy. Raises `ImportError` where neither can be used."""
+    try:
+        if "numpy._core._multiarray_umath" not in sys.modules:
+            mmap.mmap(-1, _ROOM).close()
+        core = _loaded()
+        if not hasattr(core, "vecdot"):
+            raise ImportError("numpy is older than 2.0")
+    except ImportError:
+        raise
+    except Exception as error:  # a broken installation fails anyhow
+        raise ImportError(f"cannot use numpy: {error}") from error
+    return core
+
+
+def _loaded() -> Any:
     if "numpy" not in sys.modules:
         _prepare()
     with OneThread():
