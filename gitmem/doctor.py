@@ -105,7 +105,21 @@ def examine(store: Store) -> list[Finding]:
         out.append(Finding(OK, f"embedding table {store.table.space}"))
     except Exception as e:
         out.append(Finding(BAD, str(e), "install git mem again"))
-    return out + _policy(store.repo.top)
+    return out + _encoder(store) + _policy(store.repo.top)
+
+
+def _encoder(store: Store) -> list[Finding]:
+    """Whether questions and memories can be read by the packaged encoder."""
+    if not store.settings.flag("encoder"):
+        return []
+    try:
+        from .embedding.encoder import Encoder
+
+        encoder = Encoder()
+        encoder.file.verify()
+    except Exception as e:
+        return [Finding(BAD, f"the encoder cannot be used: {e}", "install git mem again")]
+    return [Finding(OK, f"encoder {encoder.space}")]
 
 
 def _derived(store: Store) -> list[Finding]:

@@ -10,11 +10,16 @@ import pytest
 from conftest import Lab, until
 from hook_world import Hooks, make
 
-from gitmem import worker
+from gitmem import doctor, worker
+from gitmem.cli import admin
 from gitmem.core import verdict
-from gitmem.embedding.encoder_file import EncoderFile
+from gitmem.core.errors import MemError
+from gitmem.embedding import encoder, encoder_file
+from gitmem.embedding.encoder_file import ENCODER_PATH, EncoderFile
 from gitmem.engine import better, check, encoding
 from gitmem.engine.cache import Cache
+from gitmem.engine.filters import Filter
+from gitmem.memory import recall
 from gitmem.store import Store, open_store
 
 BODY = "Uploads are retried three times with growing pauses, because the object store drops connections"
@@ -143,13 +148,50 @@ def test_a_portion_ends_in_time_and_the_next_one_goes_on(lab: Lab, repo: pathlib
     store.close()
 
 
-def test_a_damaged_encoder_costs_quality_and_no_answer(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def damaged(lab: Lab, monkeypatch: pytest.MonkeyPatch, change: bytes) -> str:
+    """The path of an encoder whose weights were overwritten, in use for the rest of the test; "" for none at all."""
+    path = lab.root / "encoder.bin"
+    if change:
+        data = bytearray(pathlib.Path(ENCODER_PATH).read_bytes())
+        data[900_000:1_200_000] = change * (300_000 // len(change))
+        path.write_bytes(data)
     monkeypatch.setattr(encoding, "_opened", [])
-    monkeypatch.setattr("gitmem.embedding.encoder.ENCODER_PATH", "/nonexistent")
-    monkeypatch.setattr("gitmem.embedding.encoder.Encoder.__init__.__defaults__", ("/nonexistent",))
-    assert encoding.read(["x"]) == [] and encoding.embedder() is None
+    for module, name in ((encoder, "Encoder"), (encoder_file, "EncoderFile")):
+        monkeypatch.setattr(getattr(module, name).__init__, "__defaults__", (str(path),))
+    return str(path)
+
+
+@pytest.mark.parametrize("change", [b"", b"\xff", b"\x7f"], ids=["none", "nan", "overflow"])
+def test_a_damaged_encoder_costs_quality_and_no_answer(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch, change: bytes,
+                                                       capfd: pytest.CaptureFixture[str]) -> None:
+    lab.mem(repo, "index", "--all")
+    with_table = lab.json(repo, "recall", QUESTION, rc=(0, 1), env={"GIT_MEM_ENCODER": "false"})["hits"]
+    path = damaged(lab, monkeypatch, change)
+    store = opened(lab, repo, monkeypatch)
+    answer = recall.recall(store, QUESTION, Filter(), limit=8)
+    assert [hit["id"] for hit in answer["hits"]] == [hit["id"] for hit in with_table]
+    assert answer["degraded"] and "encoder" in answer["degraded_reason"] and capfd.readouterr().err == ""
+    assert [f.level for f in doctor.examine(store) if path in f.text] == [doctor.BAD]
+    store.close()
+
+
+def test_without_an_encoder_index_says_so_and_not_that_it_is_off(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    damaged(lab, monkeypatch, b"")
     store = opened(lab, repo, monkeypatch)
     assert store.with_cache(encoding.fill)[0] == 0
+    with pytest.raises(MemError, match="cannot be used"):
+        admin._better_vectors(store)
+    store.close()
+
+
+def test_a_question_that_finds_no_memory_to_think_in_is_answered_by_the_table(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(texts: list[str]) -> list[bytes]:
+        raise MemoryError
+
+    monkeypatch.setattr(encoding, "read", full)
+    store = opened(lab, repo, monkeypatch)
+    answer = recall.recall(store, QUESTION, Filter(), limit=8, hot=True)
+    assert answer["hits"] and answer["degraded"]
     store.close()
 
 

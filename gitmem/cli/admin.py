@@ -102,7 +102,7 @@ def _without_better(store: Store) -> int | None:
 
 
 def _of_model(missing: int | None) -> str:
-    return "" if missing is None else f", {missing} without one of the encoder"
+    return "" if missing is None else f", {missing} without one of the encoder or chosen model"
 
 
 @app.command("index")
@@ -145,9 +145,12 @@ def index_command(
 def _better_vectors(store: Store) -> dict[str, Any] | None:
     """Makes what is missing of the encoder's vectors, or of the chosen model's; None where both are off."""
     with chosen_vectors(store) as chosen:
-        vectors = chosen or (encoding.embedder() if store.settings.flag("encoder") else None)
-        if vectors is None:
+        if not chosen and not store.settings.flag("encoder"):
             return None
+        vectors = chosen or encoding.embedder()
+        if vectors is None:
+            raise MemError("the encoder cannot be used; no vectors were made",
+                           hint="`git mem doctor` says why; words and the packaged table go on")
         space = vectors.space
         left = store.with_cache(lambda cache: better.missing(cache, space))[0]
         with render.progress("embedding", total=left or None) as advance:

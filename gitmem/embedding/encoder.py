@@ -14,11 +14,15 @@ Promises:
   is widened to float32.
 * Any `str` is accepted, and the work is bounded: a text counts up to
   `MAX_TOKENS` tokens.
+* A damaged file gives wrong vectors, or `EncoderDamaged` where no number comes out,
+  and nothing on stderr. `EncoderFile.verify` notices any changed bit.
 * One BLAS thread. Whoever wants two processors calls `embed` from two threads:
   numpy holds no lock while it multiplies.
 """
 
 from __future__ import annotations
+
+import warnings  # numpy's core loads it anyhow
 
 from .encoder_file import ENCODER_PATH, EncoderDamaged, EncoderFile
 from .numpy_core import load
@@ -53,12 +57,14 @@ class Encoder:
             name: np.ndarray(shape, F4 if kind == "f" else I1, self.file.map, at)
             for name, (kind, shape, at) in self.file.places.items()
         }
+        warnings.simplefilter("ignore", RuntimeWarning)  # `vector` looks at what comes out
         self._largest = max(self._array[f"0.{name}"].size for name in ("qkv", "up", "down"))
 
     def embed(self, texts: Iterable[str]) -> list[bytes]:
         """One vector a text, as `embed.quantise` makes them: signed bytes, the largest 127.
 
-        A text without any known token has the zero vector, which matches nothing.
+        A text without any known token has the zero vector, which matches nothing. Raises
+        `EncoderDamaged`.
         """
         return [quantise(self.vector(text)) for text in texts]
 
@@ -80,7 +86,10 @@ class Encoder:
             x += self._linear(inner, f"{layer}.down", buffer)
             self._norm(x, f"{layer}.down.norm")
         mean = np.add.reduce(x, 0)
-        return mean / np.sqrt(mean @ mean)
+        length = np.sqrt(mean @ mean)
+        if not 0 < length < float("inf"):
+            raise EncoderDamaged(f"encoder '{self.file.path}' has damaged weights")
+        return mean / length
 
     def _linear(self, x: Array, name: str, buffer: Array) -> Array:
         """A linear layer. The scales are applied to what comes out, which is the smaller side."""

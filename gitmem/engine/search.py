@@ -1,12 +1,12 @@
 """One question to one cache: candidates of both routes, fusion, verdict, priors.
 
 Hooks, `recall` and `recall --batch` all ask `Search`, so they answer alike.
-Promises. Filters come before candidates. The answer is the same with and
-without numpy, on a kept and on a rebuilt cache: ids settle ties. A prior reorders what was
-hit and never admits anything.
+Promises. Filters come before candidates. The answer is the same on a kept and on a
+rebuilt cache: ids settle ties. A prior reorders what was hit and never admits anything.
+An encoder that cannot be used costs no answer: that of words and table stands.
 
-Plain Python over SQLite, because importing numpy costs more than the whole
-search. Starts no process: where memories stand is what the caller's `stand` says.
+Plain Python over SQLite up to the encoder, because numpy costs more than all the rest.
+Starts no process: where memories stand is what the caller's `stand` says.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class Search:
         self.table = table
         self.stand = stand
         self.encoder = False  # whether the encoder is asked where words and table leave the answer open
+        self.reduced = False  # whether the encoder was to be asked and could not be
         # Gives the space of the model that the user chose, and the question's vector there. It is always asked,
         # and ranks only: the verdict is calibrated to the cosines of table and encoder.
         self.chosen: Callable[[str], tuple[str, bytes] | None] | None = None
@@ -87,7 +88,7 @@ class Search:
             near = self._better(asked, rows_sql, rows_args)
             hits = self._settled(fused(lexical, near, ceiling))
         elif self.encoder and not verdict.settled(sure, terms):
-            near, cosines = self._encoded(query, [hit.row for hit in hits[:READ]], [row for row, _ in lexical], rows_sql, rows_args)
+            near, cosines = self._if_usable(query, [hit.row for hit in hits[:READ]], [row for row, _ in lexical], rows_sql, rows_args)
             if near:
                 best = [set(self._terms(row)) for row, _ in lexical[: verdict.LOOKED_AT]]
                 cover = max([verdict.cover(terms, held, df, count) for held in best], default=0.0)
@@ -143,6 +144,19 @@ class Search:
 
         allowed = [row for (row,) in self.cache.db.execute(rows_sql, rows_args)] if rows_sql else None
         return {row: cosine for cosine, row in better.cosines(self.cache, *asked, allowed)}
+
+    def _if_usable(self, *asked: Any) -> tuple[dict[int, float], dict[int, float]]:
+        """As `_encoded`; where the encoder's file is damaged or memory is short nothing, and `reduced` says so."""
+        from ..embedding.encoder_file import EncoderDamaged
+        from . import encoding
+
+        try:
+            found = self._encoded(*asked)
+        except (EncoderDamaged, MemoryError):
+            self.reduced = True
+            return {}, {}
+        self.reduced = encoding.encoder() is None
+        return found
 
     def _encoded(self, query: str, first: list[int], lexical: list[int], rows_sql: str,
                  rows_args: list[object]) -> tuple[dict[int, float], dict[int, float]]:

@@ -1,12 +1,9 @@
 """Answering a question: filters, both routes, fusion, priors, verdict.
 
-Promises. Filters come before candidates. The answer is the same with and
-without numpy, on a fresh and on a rebuilt cache. It says how each hit was
-found and where it stands, and `degraded` when not everything was searched.
+Promises. Filters come before candidates. The answer is the same on a fresh and
+on a rebuilt cache. It says how each hit was found and where it stands, and
+`degraded` when not everything was searched, or the encoder could not be asked.
 A prior reorders what was hit and never admits anything.
-
-The path is plain Python over SQLite: no numpy, because importing it costs more
-than the whole search (10,000 memories: 1 ms for the vectors).
 """
 
 from __future__ import annotations
@@ -56,6 +53,7 @@ class Searcher(Search):
         return {row: staleness.worst(self.ages[row]) for row in rows}
 
 
+_NO_ENCODER = "the encoder cannot be used: `git mem doctor` says why"
 _AT_ONCE = 32  # memories that get their vector of the chosen model while a question waits
 
 
@@ -133,6 +131,7 @@ def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = ""
             store.trust.most = 0
             chosen = store.trust.injectable(cache, chosen)
         hits, verdict, probability = searcher.ask(query, chosen, limit)
+        without += [_NO_ENCODER] * searcher.reduced
         rows = [hit.row for hit in hits]
         searcher.stands_of(stored.commit_of(data) for data, _, _ in stored.load(cache, rows))
         objects = view.objects(store, cache, rows, at or "HEAD", searcher.stands, aged=searcher.ages)
@@ -168,12 +167,14 @@ def batch(store: Store, queries: list[tuple[str, str]], wanted: Filter, *, limit
         searcher = Searcher(store, cache, at, all_branches)
         without = _prepared(searcher, past, vectors)
         out = []
+        reduced = False
         for id, query in queries:
             hits, _, _ = searcher.ask(query, chosen, limit)
+            reduced = reduced or searcher.reduced
             found = stored.load(cache, [hit.row for hit in hits])
             out.append((id, [{"id": data["id"], "source": data.get("source"), "score": round(hit.score, 4), "retrieval": hit.retrieval}
                              for hit, (data, _, _) in zip(hits, found, strict=True)]))
-        for reason in without[:1]:
+        for reason in [*without, *[_NO_ENCODER] * reduced][:1]:
             store.warn(f"warning: {reason}")
         return out
 
