@@ -113,6 +113,18 @@ def test_who_writes_asks_for_vectors(lab: Lab) -> None:
     until(lambda: missing(lab, path) == 0)
 
 
+@pytest.mark.parametrize("asks", ["recall", "prompt"])
+def test_who_asks_after_the_cache_was_made_anew_gets_vectors_made(hooks: Hooks, asks: str) -> None:
+    lab, path = hooks.lab, hooks.repo
+    lab.mem(path, "index", "--rebuild")
+    assert missing(lab, path) > 0
+    if asks == "recall":
+        lab.mem(path, "recall", QUESTION, rc=(0, 1))
+    else:
+        hooks.call("UserPromptSubmit", prompt=QUESTION)
+    until(lambda: missing(lab, path) == 0)
+
+
 def test_the_setting_turns_all_of_it_off(lab: Lab, repo: pathlib.Path) -> None:
     lab.mem(repo, "index", "--all")
     lab.git(repo, "config", "mem.encoder", "false")

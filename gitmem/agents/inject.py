@@ -90,6 +90,8 @@ def for_prompt(call: Call, prompt: str) -> None:
         search.encoder = here.settings.flag("encoder")
         search.aged = lambda rows: staleness.worsts(cache, rows, here.head)
         hits = sure_hits(search, question, wanted, here.settings.number("limit"))
+        if search.behind and not here.settings["embedModel"]:
+            call.behind()
         if not hits:
             return []
         worth = [(hit.row, hit.retrieval) for hit in worth_telling(hits)]

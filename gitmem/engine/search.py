@@ -46,6 +46,7 @@ class Search:
         self.stand = stand
         self.encoder = False  # whether the encoder is asked where words and table leave the answer open
         self.reduced = False  # whether the encoder was to be asked and could not be
+        self.behind = False  # whether memories had to be read with a question: the worker has not made their vectors
         # Gives the space of the model that the user chose, and the question's vector there. It is always asked,
         # and ranks only: the verdict is calibrated to the cosines of table and encoder.
         self.chosen: Callable[[str], tuple[str, bytes] | None] | None = None
@@ -170,6 +171,7 @@ class Search:
         question, *read = encoding.read([query, *(vector_text(self._data(row)) for row in unread)]) or [b""]
         if not any(question):
             return {}, {}
+        self.behind = self.behind or bool(unread)
         allowed = {row for (row,) in self.cache.db.execute(rows_sql, rows_args)} if rows_sql else None
         beside = dict(zip(unread, read, strict=True))
         return encoding.nearest(self.cache, question, allowed, lexical, CANDIDATES, beside)
