@@ -220,6 +220,7 @@ def test_a_sample_is_chosen_by_the_seed(lab: Lab) -> None:
     ("corpus.jsonl", b'{"_id": "d1", "text": "x", "metadata": "y"}\n', "line 1 of"),
     ("corpus.jsonl", b'{"_id": "d1", "text": "x"}\n{"_id": "d1"}\n', "repeats the id 'd1'"),
     ("qrels.tsv", b"query-id\tcorpus-id\tscore\nq1\td1\tmuch\n", "is no judgement"),
+    ("qrels.tsv", b"q1\td1\t2000\n", "is no judgement"),  # 2^grade is no float any more
     ("qrels.tsv", b"q9\td1\t1\n", "judges the question 'q9'"),
     ("qrels.tsv", b"q1\td1\t0\n", "judges no question"),
 ])  # fmt: skip

@@ -147,9 +147,9 @@ def test_a_prompt_that_no_memory_answers_is_left_alone(hooks: Hooks, prompt: str
 
 def test_prompts_are_answered_only_where_the_setting_says_so(hooks: Hooks) -> None:
     hooks.lab.git(hooks.repo, "config", "mem.promptContext", "false")
-    assert "UTC" not in hooks.call("UserPromptSubmit", prompt=PROMPT)
+    assert hooks.call("UserPromptSubmit", prompt=PROMPT) == ""
     hooks.lab.git(hooks.repo, "config", "--unset", "mem.promptContext")
-    assert "UTC" not in hooks.call("UserPromptSubmit", prompt=PROMPT)
+    assert hooks.call("UserPromptSubmit", prompt=PROMPT) == ""
     assert "UTC" in hooks.call("UserPromptSubmit", prompt=PROMPT, env={"GIT_MEM_PROMPTCONTEXT": "true"})
 
 

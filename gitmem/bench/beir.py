@@ -24,6 +24,7 @@ Grades = dict[str, dict[str, int]]  # {question: {document: grade}}, grades abov
 Ranked = dict[str, list[str]]  # {question: documents in the order they were found}
 
 _QRELS = ("qrels.tsv", os.path.join("qrels", "test.tsv"))
+_MOST = 100  # of a grade: its gain is 2^grade - 1
 _SHAPE = "a BEIR folder has corpus.jsonl, queries.jsonl and qrels.tsv or qrels/test.tsv"
 
 
@@ -107,12 +108,14 @@ def _grades(path: str) -> Grades:
             continue
         try:
             question, document, grade = fields
+            if int(grade) > _MOST:
+                raise ValueError
             if int(grade) > 0:
                 out.setdefault(question, {})[document] = int(grade)
         except ValueError as e:
             raise MemError(
                 f"line {number} of '{path}' is no judgement",
-                hint="each line has a question, a document and a whole number",
+                hint=f"each line has a question, a document and a whole number up to {_MOST}",
             ) from e
     return out
 
