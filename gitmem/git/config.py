@@ -39,7 +39,7 @@ SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
                 "what git mem keeps by itself, in private notes: commits (messages that state a decision, a lesson, a cause), all (also what is said in agents' sessions), or nothing"),
     "consolidate": ("bool", "true", False, "false: where capture is on, the end of a session does not look for memories that repeat or contradict each other; `git mem consolidate` still does"),
     "model": ("text", "", False, "the language model that capture asks: a name of `git mem model list`, a path, or none; empty: the default one, if it was fetched"),
-    "embedModel": ("text", "", False, "the model that makes better vectors for `recall`: a name or a path; empty: the packaged table alone"),
+    "embedModel": ("text", "", False, "the model that makes better vectors for `recall`: a name or a path; empty: the packaged table and encoder"),
     "encoder": ("bool", "true", False, "false: the packaged encoder makes no vectors of memories, is asked no question and reads no captured turn; words and the packaged table answer alone"),
     "captureAuto": ("share", "0.95", False, "captured by itself from this confidence on, 0 to 1"),
     "captureSuggest": ("share", "0.5", False, "offered to `git mem review` from this confidence on, 0 to 1"),
