@@ -256,7 +256,7 @@ def _facts(store: Store) -> None:
 
 def _encode(store: Store) -> None:
     """Memories get the encoder's vectors: a portion now, the rest by the workers that follow this one."""
-    if store.settings["embedModel"] or not store.settings.flag("encoder") or not os.path.isdir(store.repo.mem_dir):
+    if not store.settings.encodes or not os.path.isdir(store.repo.mem_dir):
         return
     until = time.monotonic() + _ENCODE
     if store.with_cache(lambda cache: encoding.fill(cache, until=until) and encoding.missing(cache), refresh=False)[0]:

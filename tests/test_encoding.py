@@ -107,8 +107,11 @@ def test_the_worker_fills_them_in(lab: Lab, repo: pathlib.Path) -> None:
     assert worker.failures(str(repo / ".git" / "mem")) == []
 
 
-def test_who_writes_asks_for_vectors(lab: Lab) -> None:
+@pytest.mark.parametrize("back", [False, True], ids=["no model chosen", "gone back from one"])
+def test_who_writes_asks_for_vectors(lab: Lab, back: bool) -> None:
     path = lab.repo()
+    if back:
+        lab.mem(path, "model", "use", "none", "--embed")
     lab.mem(path, "remember", BODY)
     until(lambda: missing(lab, path) == 0)
 

@@ -90,7 +90,7 @@ def for_prompt(call: Call, prompt: str) -> None:
         search.encoder = here.settings.flag("encoder")
         search.aged = lambda rows: staleness.worsts(cache, rows, here.head)
         hits = sure_hits(search, question, wanted, here.settings.number("limit"))
-        if search.behind and not here.settings["embedModel"]:
+        if search.behind and here.settings.encodes:
             call.behind()
         if not hits:
             return []

@@ -43,7 +43,7 @@ def opened(*, needs_enabled: bool = True) -> Iterator[Store]:
         yield store
         if remark := store.unread():
             warn(f"warning: {remark}")
-        if store.wrote and store.settings.flag("encoder") and not store.settings["embedModel"]:
+        if store.wrote and store.settings.encodes:
             spool.ask(store.repo.common_dir)  # the worker makes the encoder's vectors
     finally:
         store.close()

@@ -66,6 +66,11 @@ class Config:
     def flag(self, key: str) -> bool:
         return self._values[key] == "true"
 
+    @property
+    def encodes(self) -> bool:
+        """Whether the worker makes the encoder's vectors: it is on, and no model was chosen in its place."""
+        return self.flag("encoder") and self["embedModel"].lower() in ("", "none")
+
     def number(self, key: str) -> int:
         return int(self._values[key])
 

@@ -132,7 +132,7 @@ def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = ""
             chosen = store.trust.injectable(cache, chosen)
         hits, verdict, probability = searcher.ask(query, chosen, limit)
         without += [_NO_ENCODER] * searcher.reduced
-        if searcher.behind and not past and not store.settings["embedModel"]:
+        if searcher.behind and not past and store.settings.encodes:
             spool.ask(store.repo.common_dir)
         rows = [hit.row for hit in hits]
         searcher.stands_of(stored.commit_of(data) for data, _, _ in stored.load(cache, rows))
