@@ -99,8 +99,9 @@ class Store:
     def unite(self, theirs: str, message: str, scope: str = "team") -> Written:
         """Brings the lines of another clone's notes commit into a scope's notes."""
         notes = self.notes(scope)
-        self.wrote = True
-        return notes.unite(theirs, message, self.identity, self._former(notes))
+        done = notes.unite(theirs, message, self.identity, self._former(notes))
+        self.wrote = self.wrote or done.lines > 0
+        return done
 
     def settle(self, message: str) -> Written:
         """Puts the team's notes in order where stock git left them otherwise: lost lines back, purged ones out."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import sys
+import types
 
 import pytest
 from conftest import Lab, until
@@ -188,6 +189,27 @@ def test_a_damaged_encoder_costs_quality_and_no_answer(lab: Lab, repo: pathlib.P
     assert answer["degraded"] and "encoder" in answer["degraded_reason"] and capfd.readouterr().err == ""
     assert [f.level for f in doctor.examine(store) if path in f.text] == [doctor.BAD]
     store.close()
+
+
+def test_no_vector_is_stored_that_a_changed_encoder_made(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights that are finite and wrong give no error: the checksum of the file is asked before the first vector that stays."""
+    damaged(lab, monkeypatch, b"\x3c")
+    store = opened(lab, repo, monkeypatch)
+    assert encoding.read(["a question"])[0] and store.with_cache(encoding.fill)[0] == 0
+    assert missing(lab, repo) == len(OTHERS) + 1
+    store.close()
+
+
+def test_two_threads_that_fail_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = encoding.embedder()
+    assert found
+
+    def fail(texts: list[str]) -> list[bytes]:
+        raise ValueError("no such layer")
+
+    monkeypatch.setattr(found, "_one", types.SimpleNamespace(embed=fail))
+    with pytest.raises(ValueError, match="no such layer"):
+        found.embed(["one", "two"])
 
 
 def test_without_an_encoder_index_says_so_and_not_that_it_is_off(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,19 @@ def test_two_clones_converge_and_hear_of_each_others_work(team: Team, lab: Lab) 
     assert lab.git(a, "rev-parse", REF) == lab.git(b, "rev-parse", REF) == lab.git(team.hub, "rev-parse", REF)
 
 
+def test_a_sync_that_brings_nothing_new_wakes_nobody(team: Team, lab: Lab) -> None:
+    a, b = team.clone("a"), team.clone("b")
+    lab.mem(a, "remember", "retries need jitter")
+    lab.mem(a, "sync")
+    brought = []
+    for _ in range(2):
+        store = store_of(b)
+        sync.pull(store)
+        brought.append(store.wrote)
+        store.close()
+    assert brought == [True, False]
+
+
 def test_pull_sends_nothing_and_push_takes_in_only_what_it_must(team: Team, lab: Lab) -> None:
     a, b = team.clone("a"), team.clone("b")
     lab.mem(a, "remember", "from a")

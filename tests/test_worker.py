@@ -18,7 +18,7 @@ from gitmem import worker
 from gitmem.anchors import reanchor
 from gitmem.engine import cache, guard
 from gitmem.hooks import spool
-from gitmem.store import open_store
+from gitmem.store import Store, open_store
 
 
 def store_of(repo: pathlib.Path) -> str:

@@ -76,6 +76,7 @@ def for_prompt(call: Call, prompt: str) -> None:
         from ..engine.search import Search
         from ..signing import trust
 
+        before.clear()  # a damaged cache is asked twice
         wanted = comeback.seen_from(cache, trust.Trust(here.settings, here.home).injectable(cache, Filter()), here.head)
         states: dict[str, Stand] = {}
 
@@ -87,7 +88,8 @@ def for_prompt(call: Call, prompt: str) -> None:
 
         search = Search(cache, ready.table(), stand)
         search.company = here.settings.flag("graph")
-        search.encoder = here.settings.flag("encoder")
+        # A cache of this call alone has no vectors: there is no time to make them.
+        search.encoder = here.settings.flag("encoder") and cache.how != "memory"
         search.aged = lambda rows: staleness.worsts(cache, rows, here.head)
         hits = sure_hits(search, question, wanted, here.settings.number("limit"))
         if search.behind and here.settings.encodes:

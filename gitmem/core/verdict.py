@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 LOOKED_AT = 3  # hits whose text counts: the answer is among them or the verdict hardly matters
 
-FEATURES = ("bias", "cover", "rare", "cosine", "first", "gap", "matched", "rarest", "length", "lexical",
-            "semantic", "agree", "size", "unknown", "score", "lead")
-TABLE = (-5.52, 0.61, 0.78, 0.00, 2.29, 5.16, 3.67, 0.12, -3.14, 0.00, 0.00, 0.42, 0.08, 1.74, 0.00, 0.79)
-ENCODER = (-7.44, 0.60, 1.50, 4.88, 4.22, 0.00, 0.00, 0.09, -1.55, 0.00, 0.00, 0.00, 0.11, 2.47, 2.12, 0.36)
+FEATURES = ("bias", "cover", "rare", "cosine", "first", "gap", "matched", "rarest", "length",
+            "agree", "size", "unknown", "score", "lead")
+TABLE = (-5.52, 0.61, 0.78, 0.00, 2.29, 5.16, 3.67, 0.12, -3.14, 0.42, 0.08, 1.74, 0.00, 0.79)
+ENCODER = (-7.44, 0.60, 1.50, 4.88, 4.22, 0.00, 0.00, 0.09, -1.55, 0.00, 0.11, 2.47, 2.12, 0.36)
 # On questions that the coefficients have not seen, with the encoder: from 0.3 on 84 of 100 questions that have an answer
 # are a HIT and 2 of other projects; below 0.12 are 5 and 90.
 HIT_FROM = 0.3
@@ -92,8 +92,6 @@ def features(wanted: Sequence[str], df: Mapping[str, int], n: int, hits: Sequenc
         min(max(map(len, shared)), 6) / 6,
         max([rarities[term] for terms in shared for term in terms], default=0.0) / size,
         min(len(wanted), 20) / 20,
-        max([hit.lexical for hit in first], default=0.0),
-        max([hit.semantic for hit in first], default=0.0),
         max([min(hit.lexical, hit.semantic) for hit in first], default=0.0),
         size / 10,
         sum([not df.get(term) for term in wanted]) / max(1, len(wanted)),

@@ -90,8 +90,18 @@ def missing(cache: Cache) -> int:
 
 
 def embedder() -> _Threads | None:
-    """The encoder on all the processors that it may take; None where it cannot be used."""
+    """The encoder on all the processors that it may take; None where it cannot be used.
+
+    What it makes is stored, so the whole file must match its checksum; a question alone does not wait for that.
+    """
+    from ..embedding.encoder_file import EncoderDamaged
+
     found = encoder()
+    try:
+        if found:
+            found.file.verify()
+    except EncoderDamaged:
+        return None
     return _Threads(found) if found else None
 
 
@@ -111,14 +121,22 @@ class _Threads:
     def embed(self, texts: Sequence[str]) -> list[bytes]:
         from threading import Thread
 
+        failed: list[Exception] = []
+
+        def make(part: int) -> None:
+            try:
+                parts[part].extend(self._one.embed(texts[part::THREADS]))
+            except Exception as e:
+                failed.append(e)
+
         parts: list[list[bytes]] = [[] for _ in range(THREADS)]
         # By turns, since texts beside each other are often of one length.
-        threads = [Thread(target=lambda i=i: parts[i].extend(self._one.embed(texts[i::THREADS]))) for i in range(1, THREADS)]
+        threads = [Thread(target=make, args=(part,)) for part in range(1, THREADS)]
         for thread in threads:
             thread.start()
-        parts[0].extend(self._one.embed(texts[::THREADS]))
+        make(0)
         for thread in threads:
             thread.join()
-        if sum(map(len, parts)) != len(texts):
-            raise MemoryError("a thread of the encoder failed")
+        if failed:
+            raise failed[0]
         return [parts[i % THREADS][i // THREADS] for i in range(len(texts))]
