@@ -13,7 +13,7 @@ from hook_world import Hooks, make
 
 from gitmem import doctor, worker
 from gitmem.cli import admin
-from gitmem.core import verdict
+from gitmem.core import text, verdict
 from gitmem.core.errors import MemError
 from gitmem.embedding import encoder, encoder_file
 from gitmem.embedding.encoder_file import ENCODER_PATH, EncoderFile
@@ -235,6 +235,10 @@ def test_a_question_that_finds_no_memory_to_think_in_is_answered_by_the_table(la
 def test_what_is_settled_and_what_says_too_little_is_not_asked() -> None:
     assert verdict.settled(verdict.SETTLED, ["a"] * 9) and verdict.settled(0.1, ["go"] * (verdict.FEWEST - 1))
     assert not verdict.settled(0.1, ["upload", "retri", "paus"])
+    assert verdict.settled(0.1, text.query_terms("Great, ok, let's move on to 3.2"))
+    assert not verdict.settled(0.1, text.query_terms("Let's go: which uploads retry, and why the pauses?"))
+    for word in ["alright", "cool", "continue", "get", "go", "good", "great", "hello", "hi", "let", "next", "nice", "ok", "okay", "perfect", "please", "proceed", "sure", "thanks", "yes", "yeah", "yep", "yup"]:
+        assert set(text.query_terms(word)) <= verdict.SMALL_TALK, word
 
 
 PROBE = "import sys\nfrom gitmem.__main__ import main\nimport os\nleave = os._exit\ndef end(s):\n    print(sorted(m for m in sys.modules if m.split('.')[0] == 'numpy' or 'encoder' in m), file=sys.stderr)\n    leave(s)\nos._exit = end\nmain()\n"

@@ -36,9 +36,10 @@ MISS_BELOW = 0.12
 # have the right memory among the first five. At 0.3: 37, 84 and 90; at 0.5: 10, 70 and 93.
 TELL_FROM = 0.38
 # Words and table that are this sure need no encoder: a process that asks it takes about twice as long. Nor do
-# prompts of fewer terms: there is nothing to ask about.
+# prompts of fewer terms beside small talk: there is nothing to ask about.
 SETTLED = 0.45
 FEWEST = 3
+SMALL_TALK = frozenset(["alright", "cool", "continu", "get", "go", "good", "great", "hello", "hi", "let", "next", "nice", "ok", "okai", "perfect", "please", "proce", "sure", "thank", "ye", "yeah", "yep", "yup"])
 
 
 def cover(wanted: Collection[str], held: Collection[str], df: Mapping[str, int], n: int) -> float:
@@ -113,4 +114,4 @@ def name(sure: float, covered: bool = False) -> str:
 
 def settled(sure: float, wanted: Sequence[str]) -> bool:
     """Whether words and table alone say enough, or there is too little to ask about."""
-    return sure >= SETTLED or len(wanted) < FEWEST
+    return sure >= SETTLED or sum([term not in SMALL_TALK for term in wanted]) < FEWEST
