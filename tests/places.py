@@ -20,7 +20,7 @@ from gitmem.store import Store, open_store
 
 @contextlib.contextmanager
 def opened(repo: pathlib.Path) -> Iterator[Store]:
-    store = open_store({}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
     try:
         yield store
     finally:

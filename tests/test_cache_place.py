@@ -61,7 +61,7 @@ def test_another_file_in_the_place_of_the_cache(shop: Shop, what: str, tmp_path:
             shop.db.symlink_to(tmp_path / "nowhere.db")
         else:
             other = shop.lab.repo(f"other-{tmp_path.name}")
-            store = open_store({}, str(other))
+            store = open_store({"GIT_MEM_ENCODER": "false"}, str(other))
             remember.remember(store, drafts(5, 99))
             store.with_cache(lambda cache: None)
             store.close()

@@ -155,7 +155,7 @@ def die(): os.kill(os.getpid(), signal.SIGKILL)
 if step == "sums":
     real = guard._write
     guard._write = lambda *a: (real(*a), die())
-store = open_store({{}}, ".")
+store = open_store({{"GIT_MEM_ENCODER": "false"}}, ".")
 class Db:
     def __init__(self, db): self.db = db
     def execute(self, sql, *args):
@@ -209,7 +209,7 @@ def test_a_reader_keeps_its_answer_while_a_writer_updates(shop: Shop) -> None:
 
 def test_readers_and_writers_together_never_call_the_cache_damaged(lab: Lab) -> None:
     repo = lab.repo()
-    store = open_store({}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
     remember.remember(store, drafts(10))
     store.close()
     said: list[str] = []
@@ -218,7 +218,7 @@ def test_readers_and_writers_together_never_call_the_cache_damaged(lab: Lab) -> 
     def work(seed: int) -> None:
         try:
             for i in range(8):
-                s = open_store({}, str(repo), said.append)
+                s = open_store({"GIT_MEM_ENCODER": "false"}, str(repo), said.append)
                 if seed % 2:
                     remember.remember(s, [{"body": f"writer {seed} says {i} about invoices", "source": f"{seed}:{i}"}])
                 assert recall.recall(s, "invoices", Filter(), limit=3)["hits"]
@@ -232,7 +232,7 @@ def test_readers_and_writers_together_never_call_the_cache_damaged(lab: Lab) -> 
     for t in threads:
         t.join()
     assert wrong == [] and said == []
-    store = open_store({}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
     assert len(listing.list_memories(store, Filter(), all_branches=True)[0]) == 26
     assert store._cache and check.check_all(store._cache, store.table) == ""
     store.close()

@@ -45,7 +45,7 @@ def beside(repo: pathlib.Path, *work: Callable[[Store, int], list[str]], until: 
         try:
             n = 0
             while n < ROUNDS if at < until or not until else not done.is_set():
-                store = open_store({}, str(repo), said.append)
+                store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo), said.append)
                 said += work[at](store, n)
                 store.close()
                 n += 1
@@ -79,7 +79,7 @@ def reader(store: Store, n: int) -> list[str]:
 
 def sound(repo: pathlib.Path, texts: int) -> None:
     """All is there, and the cache that is left is what one made anew would be."""
-    store = open_store({}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
     assert len(listing.list_memories(store, Filter(), all_branches=True)[0]) == texts
     assert store._cache and check.check_all(store._cache, store.table) == ""
     store.close()
@@ -108,7 +108,7 @@ def test_the_full_check_sees_one_state_while_another_process_writes(repo: pathli
     real = check._words
 
     def words(*args: object) -> str:
-        other = open_store({}, str(repo))
+        other = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
         write(other, "other", 1)
         other.close()
         return real(*args)  # type: ignore[arg-type]
@@ -121,7 +121,7 @@ def test_the_full_check_sees_one_state_while_another_process_writes(repo: pathli
 
 def test_a_writer_that_holds_the_lock_is_no_damage(repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "_PATIENCE", 0.1)
-    store = open_store({}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
     opened = cache_file.open_cache(str(repo / ".git" / "mem"))
     assert opened
     with opened.writing(1.0) as held:
@@ -166,7 +166,7 @@ def test_a_writer_whose_file_was_replaced_leaves_the_sums_of_the_new_one_alone(r
         assert held
         old.set_meta("filler", "x" * 40_000)
         shutil.rmtree(mem)
-        other = open_store({}, str(repo))
+        other = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
         other.with_cache(lambda cache: None)
         other.close()
         sums = (mem / (os.path.basename(old.path) + ".sums")).read_bytes()
@@ -199,7 +199,7 @@ def test_a_lock_on_a_removed_file_counts_for_nothing(tmp_path: pathlib.Path) -> 
 @pytest.mark.parametrize("what", ["directory", "lock"])
 def test_who_makes_a_cache_while_it_is_removed_leaves_that_of_another_whole(repo: pathlib.Path, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mem = repo / ".git" / "mem"
-    real, other = tables._make_file, open_store({}, str(repo))
+    real, other = tables._make_file, open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
 
     def make(new: str) -> None:
         monkeypatch.setattr(tables, "_make_file", real)
@@ -213,7 +213,7 @@ def test_who_makes_a_cache_while_it_is_removed_leaves_that_of_another_whole(repo
     shutil.rmtree(mem)
     monkeypatch.setattr(tables, "_make_file", make)
     said: list[str] = []
-    store = open_store({}, str(repo), said.append)
+    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo), said.append)
     assert store.with_cache(lambda cache: (cache.how, cache.count())) == (("file", 1), True)
     assert other.with_cache(lambda cache: cache.moved()) == (False, True) and said == []
     store.close()
@@ -285,7 +285,7 @@ def test_row_numbers_are_given_out_once_while_many_write(repo: pathlib.Path) -> 
 
 
 def test_what_another_process_took_in_meanwhile_is_not_taken_in_again(repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = open_store({}, str(repo)), open_store({}, str(repo))
+    first, second = open_store({"GIT_MEM_ENCODER": "false"}, str(repo)), open_store({}, str(repo))
     remember.remember(first, [{"body": "a second word about invoices"}])
     cache = first._open()
     real = cache.writing

@@ -97,7 +97,7 @@ def sound(lab: Lab, run: Run, kept: list[str], new: list[str], *, acknowledged: 
     assert fsck.returncode == 0 and "error" not in fsck.stderr, fsck.stderr + fsck.stdout
     pass_time(run.repo, rebooted=rebooted)
     said: list[str] = []
-    store = open_store({}, str(run.repo), said.append)
+    store = open_store({"GIT_MEM_ENCODER": "false"}, str(run.repo), said.append)
     try:
         assert remember.remember(store, [{"body": AFTER}])[0].status == remember.STORED
         found = {str(r.data["body"]) for r in records(lab, run.repo) if r.op in record.CONTENT_OPS}

@@ -146,7 +146,7 @@ def test_what_is_kept_after_each_move_is_what_git_says(steps: list[tuple[Any, ..
         patched.setattr(ancestry, "FAR", far)
         world = History(pathlib.Path(directory))
         reference = _reference()(world.repo, world.env)
-        store = open_store({}, str(world.repo))
+        store = open_store({"GIT_MEM_ENCODER": "false"}, str(world.repo))
         try:
             remember.remember(store, [{"body": "the first"}])
             for n, step in enumerate([*steps, ("worker",)]):

@@ -67,7 +67,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         for name in [n for n in os.environ if n.startswith("GIT_")]:
             patch.delenv(name)
         patch.setenv("HOME", lab.env["HOME"])
-        store = open_store({}, str(repo))
+        store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
         yield store
         store.close()
 
@@ -300,7 +300,7 @@ def test_exactly_two_hundred_are_taken_in_on_the_spot(lab: Lab) -> None:
     repo = lab.repo()
     lab.mem(repo, "remember", "the retry worker uses a monotonic clock")
     lab.mem(repo, "list")
-    store = open_store({}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
     remember.remember(store, [json.loads(line) for line in drafts(200).splitlines()])
     store.close()
     answer = lab.json(repo, "recall", "invoice cents", "--hot", rc=(0, 1))
@@ -313,7 +313,7 @@ def files_with(repo: pathlib.Path, *needles: bytes) -> list[str]:
 
 def test_after_a_purge_record_the_text_is_in_no_file_of_the_cache(lab: Lab) -> None:
     repo = lab.repo()
-    store = open_store({}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
     secret = "xylophone zanzibar quetzalcoatl"
     id = remember.remember(store, [{"body": secret + " is the codename", "tags": ["wolpertinger"], "paths": ["vault/kryptonite.txt"]}])[0].id
     remember.remember(store, [json.loads(line) for line in drafts(120).splitlines()])
@@ -337,7 +337,7 @@ def test_after_a_purge_record_the_text_is_in_no_file_of_the_cache(lab: Lab) -> N
 
 def test_a_purge_whose_scrub_failed_is_scrubbed_by_the_next_call(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     repo = lab.repo()
-    store = open_store({}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
     id = remember.remember(store, [{"body": "xylophone zanzibar"}, {"body": "something else"}])[0].id
     listing.list_memories(store, Filter())
     store.team.append([("", record.dump({"v": 1, "op": "purge", "id": id, "at": record.now(), "n": "0"}))], "purge", "A <a@b>")
@@ -351,7 +351,7 @@ def test_a_purge_whose_scrub_failed_is_scrubbed_by_the_next_call(lab: Lab, monke
 
 def test_another_embedding_table_replaces_every_vector(lab: Lab) -> None:
     repo = lab.repo()
-    store = open_store({}, str(repo))
+    store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
     remember.remember(store, [json.loads(line) for line in drafts(30).splitlines()])
     listing.list_memories(store, Filter())
     assert store._cache

@@ -329,7 +329,7 @@ def test_where_memories_stand_is_in_the_notes_alone(steps: list[tuple[Any, ...]]
         root = pathlib.Path(directory)
         world = Rewritten(root)
         tell(world.repo, "the first")
-        store = open_store({}, str(world.repo))
+        store = open_store({"GIT_MEM_ENCODER": "false"}, str(world.repo))
         try:
             for step in [*steps, ("tell", 0), ("look",)]:
                 if step[0] == "worker":
