@@ -115,6 +115,15 @@ def lab(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     return made
 
 
+def alive(pid: int) -> bool:
+    """Whether there is such a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def until(holds: Callable[[], object]) -> None:
     """Waits for what a detached process does."""
     end = time.monotonic() + 60

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import pathlib
 import signal
 import subprocess
@@ -14,7 +13,7 @@ import xml.etree.ElementTree as ET
 from typing import Any
 
 import pytest
-from conftest import Lab, until
+from conftest import Lab, alive, until
 from hook_world import SLOW
 
 from gitmem.bench import beir, everyday, known_item, scores
@@ -302,14 +301,6 @@ def children(pid: int) -> list[int]:
             ["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True
         ).stdout.split()
     ]
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 # --- the user's own memories ----------------------------------------------------

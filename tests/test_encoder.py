@@ -357,7 +357,12 @@ def test_a_numpy_that_does_not_fit_is_an_import_error(
     assert loaded(code) == "[]\n"
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="no /proc here")
+# Only Linux's /proc gives the size and the peak of this program alone: getrusage counts what the process had before exec,
+# which is pytest's own size. CI has it, so both tests run there.
+needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="no /proc here")
+
+
+@needs_proc
 @pytest.mark.parametrize("room", [60, 100])
 def test_without_memory_for_a_product_the_encoder_is_not_used(room: int) -> None:
     """OpenBLAS ends the process with status 1: a hook ends with 0."""
@@ -377,9 +382,7 @@ def test_loading_numpy_leaves_the_environment_as_it_was() -> None:
     assert loaded(before + ASK + after) == "True\n"
 
 
-# Only Linux's /proc gives the peak of this program alone: getrusage counts what the process had before exec, which is
-# pytest's own size. CI has it, so the test runs there.
-@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="no /proc here")
+@needs_proc
 def test_a_question_takes_less_than_90_mib() -> None:
     lines = loaded(ASK + "print(open('/proc/self/status').read())").splitlines()
     peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import pathlib
 import re
 from collections.abc import Iterator
 
 import pytest
-from conftest import Lab
+from conftest import Lab, alive
 from test_model_fetch import DATA, SUM, Server, half, send, whole
 
 from gitmem.core.errors import MemError
@@ -285,14 +284,6 @@ PYTHON = __import__("sys").executable
 
 def child(code: str) -> llamaproc.Child:
     return llamaproc.Child([PYTHON, "-c", code])
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    return True
 
 
 def test_a_hanging_model_is_killed_at_its_deadline() -> None:

@@ -7,9 +7,9 @@ output, and the same in other languages. A memory told for one of them is noise.
 from __future__ import annotations
 
 _TRACE = """Traceback (most recent call last):
-  File "/home/me/work/main.py", line 12, in <module>
+  File "main.py", line 12, in <module>
     main()
-  File "/home/me/work/main.py", line 8, in main
+  File "main.py", line 8, in main
     print(values[3])
 IndexError: list index out of range"""
 
