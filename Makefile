@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: help setup test quick lint types docs docs-check bench demo clean
+.PHONY: help setup test quick lint format types docs docs-check bench demo clean
 
 help:           ## show these lines
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -e 's/:[^#]*## /\t/' | expand -t 14
@@ -21,8 +21,12 @@ test:           ## what CI runs: lint, types, and all tests on the installed whe
 quick: setup    ## the tests alone, on the checkout; `make quick ARGS="-k fold"` for some of them
 	$(BIN)/python -m pytest -q $(ARGS)
 
-lint: setup     ## ruff
+lint: setup     ## ruff: rules and format
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: setup   ## write the code as ruff formats it
+	$(BIN)/ruff format .
 
 types: setup    ## mypy, strict
 	$(BIN)/mypy --strict gitmem

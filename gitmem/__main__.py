@@ -15,22 +15,31 @@ import sys
 def _isolate() -> None:
     """Drops what PYTHONPATH and the script's directory put before the standard library."""
     library = os.path.dirname(os.__file__)
-    archive = os.path.join(sys.prefix, "lib", f"python{sys.version_info[0]}{sys.version_info[1]}.zip")
+    archive = os.path.join(
+        sys.prefix, "lib", f"python{sys.version_info[0]}{sys.version_info[1]}.zip"
+    )
     for i, entry in enumerate(sys.path):
         if entry == library or entry.endswith(os.path.basename(archive)):
             own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-            # Where the package itself runs from a path entry (a checkout), that one entry stays, behind the library.
-            kept = [p for p in sys.path[:i] if p and os.path.abspath(p) == own and own not in sys.path[i:]]
+            # Where the package itself runs from a path entry (a checkout), that one entry stays,
+            # behind the library.
+            kept = [
+                p
+                for p in sys.path[:i]
+                if p and os.path.abspath(p) == own and own not in sys.path[i:]
+            ]
             sys.path[:] = [*sys.path[i:], *kept]
             return
 
 
 def main() -> int:
     _isolate()
-    # A process of a second makes no garbage worth collecting; looking for it cost a bulk import a fifth of its time.
+    # A process of a second makes no garbage worth collecting; looking for it cost a bulk import a
+    # fifth of its time.
     gc.disable()
     if sys.argv[1:2] == ["hook"] and not {"--help", "-h"}.intersection(sys.argv):
-        # An agent waits: nothing else is loaded, and no mistake of ours may block what it is about to do.
+        # An agent waits: nothing else is loaded, and no mistake of ours may block what it is about
+        # to do.
         try:
             from .agents import hook
 
@@ -56,7 +65,8 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader (head, less) has seen enough; Python must not complain while it flushes at exit.
+        # The reader (head, less) has seen enough; Python must not complain while it flushes at
+        # exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as e:
@@ -70,14 +80,38 @@ def main() -> int:
         return _bug(e)
 
 
-# Of the git command whose hook started the worker: they name its index and its author, not our work.
-_FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-            "GIT_QUARANTINE_PATH", "GIT_NAMESPACE", "GIT_CONFIG_PARAMETERS", "GIT_REFLOG_ACTION", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_EXEC_PATH",
-            "GIT_CHERRY_PICK_HELP", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE", "GIT_MEM_STDIN")
+# Of the git command whose hook started the worker: they name its index and its author, not our
+# work.
+_FOREIGN = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_COMMON_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_PREFIX",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_QUARANTINE_PATH",
+    "GIT_NAMESPACE",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_REFLOG_ACTION",
+    "GIT_EDITOR",
+    "GIT_SEQUENCE_EDITOR",
+    "GIT_EXEC_PATH",
+    "GIT_CHERRY_PICK_HELP",
+    "GIT_AUTHOR_NAME",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_AUTHOR_DATE",
+    "GIT_COMMITTER_DATE",
+    "GIT_MEM_STDIN",
+)
 
 
-def _worker(common_dir: str) -> int:
-    """The process that a hook started. It cuts every tie to the hook: `git commit | cat` must not wait for it, nor a closed terminal end it."""
+def _worker(common_dir: str) -> int:  # noqa: C901
+    """The process that a hook started.
+
+    It cuts every tie to the hook: `git commit | cat` must not wait for it, nor a closed terminal
+    end it.
+    """
     import signal
 
     for name in os.listdir("/dev/fd") if os.path.isdir("/dev/fd") else []:
@@ -108,7 +142,9 @@ def _worker(common_dir: str) -> int:
     try:
         import resource
 
-        resource.setrlimit(resource.RLIMIT_DATA, (worker.MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+        resource.setrlimit(
+            resource.RLIMIT_DATA, (worker.MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1])
+        )
     except (ImportError, OSError, ValueError):
         pass  # Windows, or a lower limit of the user's
     common_dir = os.path.realpath(common_dir)
@@ -133,7 +169,9 @@ def _open_streams() -> None:
 
 
 def _bug(error: Exception) -> int:
-    """One line for the user, the traceback in a private file; neither repeats the message, which may hold the text of a memory."""
+    """One line for the user, the traceback in a private file; neither repeats the message, which
+    may hold the text of a memory.
+    """
     import tempfile
     import traceback
 
@@ -141,8 +179,14 @@ def _bug(error: Exception) -> int:
     last = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "start"
     print(f"bug: {type(error).__name__} in {last}", file=sys.stderr)
     try:
-        with tempfile.NamedTemporaryFile("w", prefix="git-mem-crash-", suffix=".log", delete=False, encoding="utf-8") as f:
-            f.write(f"git-mem {' '.join(sys.argv[1:2])}\nPython {sys.version}\n\n{type(error).__name__}\n" + "".join(traceback.format_list(frames)))
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="git-mem-crash-", suffix=".log", delete=False, encoding="utf-8"
+        ) as f:
+            f.write(
+                f"git-mem {' '.join(sys.argv[1:2])}\nPython"
+                f" {sys.version}\n\n{type(error).__name__}\n"
+                + "".join(traceback.format_list(frames))
+            )
         os.chmod(f.name, 0o600)
         print(f"details: '{f.name}'", file=sys.stderr)
     except OSError:

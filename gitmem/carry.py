@@ -1,4 +1,5 @@
-"""`push --private-to`, `pull --private-from`: one person's private notes in another clone of theirs, over one remote they name.
+"""`push --private-to`, `pull --private-from`: one person's private notes in another clone of
+theirs, over one remote they name.
 
 Everything private goes along: memories, suggestions and verdicts, receipts and
 feedback, calibration, tombstones. It is the only way that git mem ever takes
@@ -31,15 +32,20 @@ def ref_of(store: Store) -> str:
     """The ref of this person's private notes in a remote."""
     address = store.settings.author.rpartition("<")[2].rstrip(">").strip().lower()
     if "@" not in address:
-        raise MemError("git does not know your address, so nobody could tell whose private notes these are", hint="`git config user.email` sets it")
-    return f"refs/git-mem/private/{sha256(address.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"
+        raise MemError(
+            "git does not know your address, so nobody could tell whose private notes these are",
+            hint="`git config user.email` sets it",
+        )
+    return f"refs/git-mem/private/{sha256(address.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"  # noqa: E501
 
 
 _GIVEN = "git-mem-given"  # in the common directory: not in `mem/`, which may be deleted
 
 
 def given(common_dir: str) -> list[str]:
-    """Names of the remotes that were given private notes from here: a purge has to be told to them, too."""
+    """Names of the remotes that were given private notes from here: a purge has to be told to them,
+    too.
+    """
     try:
         with open(os.path.join(common_dir, _GIVEN), encoding="utf-8", errors="replace") as f:
             return sorted({row for row in f.read().splitlines() if row.strip()})
@@ -49,14 +55,28 @@ def given(common_dir: str) -> list[str]:
 
 def _remember(common_dir: str, name: str) -> None:
     if name not in given(common_dir):
-        with open(os.open(os.path.join(common_dir, _GIVEN), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", encoding="utf-8") as f:
+        with open(
+            os.open(
+                os.path.join(common_dir, _GIVEN), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
+            ),
+            "a",
+            encoding="utf-8",
+        ) as f:
             f.write(name + "\n")
 
 
 def _remote(store: Store, name: str) -> Remote:
     known = [n for n in remote.names(store.repo) if n]
     if name not in known:
-        raise MemError(f"no remote '{name}'", hint="`git remote add` gives an address a name; private notes go only to a remote that you name" if not known else f"there are: {', '.join(known)}")
+        raise MemError(
+            f"no remote '{name}'",
+            hint=(
+                "`git remote add` gives an address a name; private notes go only to a remote that"
+                " you name"
+                if not known
+                else f"there are: {', '.join(known)}"
+            ),
+        )
     return Remote(store.repo, name, ref_of(store), tracked=False)
 
 
@@ -69,18 +89,27 @@ def take(store: Store, name: str) -> Report:
         if theirs:
             _unite(store, theirs, report)
         else:
-            report.remarks.append(f"'{name}' has no private notes of {store.settings.author.rpartition('<')[2].rstrip('>')}")
+            report.remarks.append(
+                f"'{name}' has no private notes of"
+                f" {store.settings.author.rpartition('<')[2].rstrip('>')}"
+            )
     _settle(store, report)
     return report
 
 
 def give(store: Store, name: str, *, dry: bool = False, allow_secret: bool = False) -> Report:
-    """Unites with what the remote has of this person, and gives it what is here. `dry`: only says what would leave; nothing is united, written or sent."""
+    """Unites with what the remote has of this person, and gives it what is here.
+
+    `dry`: only says what would leave; nothing is united, written or sent.
+    """
     there = _remote(store, name)
     report = Report(there.name)
     report.ref, report.dry = there.ref, dry
     if Remote(store.repo, name, store.team.ref).tracked():
-        report.remarks.append(f"'{name}' is where the team's memories are: whoever may fetch any ref there can read these, too")
+        report.remarks.append(
+            f"'{name}' is where the team's memories are: whoever may fetch any ref there can read"
+            " these, too"
+        )
     pause = 0.05
     for attempt in range(sync.ATTEMPTS):
         with there.peek() as theirs:
@@ -96,12 +125,17 @@ def give(store: Store, name: str, *, dry: bool = False, allow_secret: bool = Fal
             if not tip or tip == theirs or (not report.sent and not refused):
                 break
             sync.refuse_secrets(store, report.sent, allow_secret)
-            _remember(store.repo.common_dir, name)  # before: a push whose answer is lost may have arrived
+            _remember(
+                store.repo.common_dir, name
+            )  # before: a push whose answer is lost may have arrived
             pushed = there.push(tip, refused)
         if pushed.ok:
             break
         if not pushed.faster or attempt + 1 == sync.ATTEMPTS:
-            raise MemError(f"'{name}' refused {there.ref}: {pushed.reason}", hint="what is here stays; another remote may take such a ref")
+            raise MemError(
+                f"'{name}' refused {there.ref}: {pushed.reason}",
+                hint="what is here stays; another remote may take such a ref",
+            )
         time.sleep(pause * random.uniform(0.5, 1.5))
         pause = min(pause * 2, 2.0)
     _settle(store, report)
@@ -109,7 +143,9 @@ def give(store: Store, name: str, *, dry: bool = False, allow_secret: bool = Fal
 
 
 def _unite(store: Store, theirs: str, report: Report) -> str:
-    """Takes in a commit of theirs; returns it where its history holds what was purged here, and must be left behind there."""
+    """Takes in a commit of theirs; returns it where its history holds what was purged here, and
+    must be left behind there.
+    """
     written = store.unite(theirs, f"git mem: private notes from {report.remote}", "private")
     report.received += written.lines
     report.purged = report.purged or written.replaced
@@ -124,6 +160,8 @@ def _settle(store: Store, report: Report) -> None:
         try:
             purge.scrub(store, sure=report.purged)
         except MemError as e:  # what was sent is sent
-            report.remarks.append(f"purged text is still here: {e.message}; the next pull or sync goes on")
+            report.remarks.append(
+                f"purged text is still here: {e.message}; the next pull or sync goes on"
+            )
     if store.private.tip() and not report.dry:
         store.with_cache(lambda cache: None)

@@ -1,9 +1,8 @@
 """`git mem doctor`: what is wrong or off, each with a safe next step.
 
-Promise: it reads everything it judges (every note line, the whole cache), and
-changes nothing but that a notes ref which is gone is put back, as by every reader. `repair` does what can be done without a decision of the
-user's: nothing is guessed, no line is ever dropped.
-"""
+Promise: it reads everything it judges (every note line, the whole cache), and changes nothing but
+that a notes ref which is gone is put back, as by every reader. `repair` does what can be done
+without a decision of the user's: nothing is guessed, no line is ever dropped."""
 
 from __future__ import annotations
 
@@ -37,7 +36,9 @@ class Finding:
 
     __slots__ = ("hint", "level", "repair", "text")
 
-    def __init__(self, level: str, text: str, hint: str = "", repair: Callable[[], str] | None = None) -> None:
+    def __init__(
+        self, level: str, text: str, hint: str = "", repair: Callable[[], str] | None = None
+    ) -> None:
         self.level = level
         self.text = text
         self.hint = hint
@@ -48,7 +49,10 @@ _REPAIRS = "`git mem doctor --repair` does it"
 
 
 def repair(found: list[Finding]) -> list[str]:
-    """Mends what can be mended; one line for each thing done or failed. A repair that fails stops no other."""
+    """Mends what can be mended; one line for each thing done or failed.
+
+    A repair that fails stops no other.
+    """
     done = []
     for what in dict.fromkeys(f.repair for f in found if f.repair):
         try:
@@ -62,16 +66,29 @@ def examine(store: Store) -> list[Finding]:
     """Every finding, good ones included."""
     out: list[Finding] = []
     version = store.repo.git.text("version").removeprefix("git version ")
-    out.append(Finding(OK, f"git mem {__version__}, git {version}, SQLite {sqlite3.sqlite_version}"))
+    out.append(
+        Finding(OK, f"git mem {__version__}, git {version}, SQLite {sqlite3.sqlite_version}")
+    )
     if not store.settings.flag("enabled"):
         out.append(Finding(OFF, f"git mem is switched off by {store.settings.origins['enabled']}"))
     if not store.repo.own:
-        out.append(Finding(OFF, "no program is run that this repository's configuration names: "
-                           "it is another user's, or bare and not named by GIT_DIR",
-                           "your global git configuration can name one"))
+        out.append(
+            Finding(
+                OFF,
+                "no program is run that this repository's configuration names: "
+                "it is another user's, or bare and not named by GIT_DIR",
+                "your global git configuration can name one",
+            )
+        )
     blocked = setup.blocked(store)
     if blocked:
-        out.append(Finding(BAD, f"'{blocked}' stands where memories are to be stored", "choose another namespace, for example `git config mem.ref memory`"))
+        out.append(
+            Finding(
+                BAD,
+                f"'{blocked}' stands where memories are to be stored",
+                "choose another namespace, for example `git config mem.ref memory`",
+            )
+        )
 
     def set_up() -> str:
         return "; ".join(setup.init(store)) or "nothing was missing any more"
@@ -85,7 +102,10 @@ def examine(store: Store) -> list[Finding]:
     out += _agents(store)
     wrong = usable.remarks(store.settings, os.environ, store.repo.mem_dir)
     out += [Finding(WARN, text, hint) for text, hint in wrong]
-    out += [Finding(OK if good else WARN, text, hint) for good, text, hint in trust.remarks(store.settings, store.home)]
+    out += [
+        Finding(OK if good else WARN, text, hint)
+        for good, text, hint in trust.remarks(store.settings, store.home)
+    ]
     out += [Finding(*remark) for remark in audit.remarks(store)]
     out += _locks(store)
     unreadable: list[Finding] = []
@@ -94,8 +114,15 @@ def examine(store: Store) -> list[Finding]:
             former, known = index.known(store.repo.mem_dir, scope, notes.ref)
             tip = notes.tip(former)
             out += _mended(store, scope)
-            gone = f"{scope}: '{notes.ref}' is gone, and its commits are not here; the cache still has {known} of its memories"
-            none = Finding(BAD, gone, "`git mem export` prints them, before the cache is lost, too") if known else Finding(OK, f"{scope}: no memories yet")
+            gone = (
+                f"{scope}: '{notes.ref}' is gone, and its commits are not here; the cache still has"
+                f" {known} of its memories"
+            )
+            none = (
+                Finding(BAD, gone, "`git mem export` prints them, before the cache is lost, too")
+                if known
+                else Finding(OK, f"{scope}: no memories yet")
+            )
             out += _notes(store, scope, tip) if tip else [none]
         except GitFailed as e:
             unreadable.append(_unreadable(store, scope, e))
@@ -127,7 +154,9 @@ def _derived(store: Store) -> list[Finding]:
     out = _purged(store)
     of_cache = _cache(store)
     out += of_cache
-    if os.path.exists(cache.path_of(store.repo.mem_dir)) and not any(f.level == BAD for f in of_cache):
+    if os.path.exists(cache.path_of(store.repo.mem_dir)) and not any(
+        f.level == BAD for f in of_cache
+    ):
         out += _anchors(store)
     return out
 
@@ -161,7 +190,13 @@ def _programs() -> list[Finding]:
             found.setdefault(os.path.realpath(path), path)
     if len(found) < 2:
         return []
-    return [Finding(WARN, f"{len(found)} git mem are on PATH: {', '.join(found.values())}", "keep one; the first is the one that git starts")]
+    return [
+        Finding(
+            WARN,
+            f"{len(found)} git mem are on PATH: {', '.join(found.values())}",
+            "keep one; the first is the one that git starts",
+        )
+    ]
 
 
 def _hooks(store: Store) -> list[Finding]:
@@ -170,43 +205,114 @@ def _hooks(store: Store) -> list[Finding]:
     def install() -> str:
         return "; ".join(githooks.install(store)) or "the hooks were as they should be"
 
-    out = [Finding(WARN, what, hint, install if "git mem install git" in hint else None) for what, hint in found.problems]
+    out = [
+        Finding(WARN, what, hint, install if "git mem install git" in hint else None)
+        for what, hint in found.problems
+    ]
     if found.on:
         out.append(Finding(OK, f"git hooks: {', '.join(found.on)}"))
     elif not found.problems:
-        out.append(Finding(OFF, "git hooks are off: each search looks for what is new itself", "`git mem install git` turns them on"))
+        out.append(
+            Finding(
+                OFF,
+                "git hooks are off: each search looks for what is new itself",
+                "`git mem install git` turns them on",
+            )
+        )
     if githooks.PRE_PUSH not in found.on:
-        out.append(Finding(OFF, "no warning before a push that would publish private memories", "`git mem install git --pre-push` turns it on"))
+        out.append(
+            Finding(
+                OFF,
+                "no warning before a push that would publish private memories",
+                "`git mem install git --pre-push` turns it on",
+            )
+        )
     silent, last = failures.count(store.repo.mem_dir)
     if silent:
-        out.append(Finding(WARN, f"{silent} call{'s' * (silent != 1)} of agents' hooks failed, the last: {last}",
-                           f"the agent was told nothing; the log is '{os.path.join(store.repo.mem_dir, failures.LOG)}'; delete it when it is read"))
+        out.append(
+            Finding(
+                WARN,
+                f"{silent} call{'s' * (silent != 1)} of agents' hooks failed, the last: {last}",
+                "the agent was told nothing; the log is"
+                f" '{os.path.join(store.repo.mem_dir, failures.LOG)}'; delete it when it is read",
+            )
+        )
     failed = worker.failures(store.repo.mem_dir)
     if failed:
-        out.append(Finding(WARN, f"the worker has written {len(failed)} line{'s' * (len(failed) != 1)} to its log, the last: {failed[-1]}",
-                           f"the log is '{os.path.join(store.repo.mem_dir, worker.LOG)}'; delete it when it is read"))
+        out.append(
+            Finding(
+                WARN,
+                f"the worker has written {len(failed)} line{'s' * (len(failed) != 1)} to its log,"
+                f" the last: {failed[-1]}",
+                f"the log is '{os.path.join(store.repo.mem_dir, worker.LOG)}'; delete it when it is"
+                " read",
+            )
+        )
     passed = commitlog.given_up(store.repo.mem_dir)
     if passed:
-        out.append(Finding(WARN, f"capture passes over {_many(len(passed), 'commit')}, the first is {passed[0][:12]}: keeping what it says failed {commitlog.TRIES} times",
-                           "the worker's log says why; `git mem remember --commit ID TEXT` keeps it by hand"))
+        out.append(
+            Finding(
+                WARN,
+                f"capture passes over {_many(len(passed), 'commit')}, the first is"
+                f" {passed[0][:12]}: keeping what it says failed {commitlog.TRIES} times",
+                "the worker's log says why; `git mem remember --commit ID TEXT` keeps it by hand",
+            )
+        )
     return out
 
 
 def _agents(store: Store) -> list[Finding]:
     """Which agents get memories by themselves, and what stands in their way."""
     found = installed.state(os.environ, store.repo)
-    out = [Finding(WARN, what, hint) for what, hint in installed.problems(os.environ, store.repo, found)]
+    out = [
+        Finding(WARN, what, hint)
+        for what, hint in installed.problems(os.environ, store.repo, found)
+    ]
     for one in [one for one in found if not one.problem]:
-        title = targets.AGENTS[one.target].title if one.target in targets.AGENTS else targets.SECTIONS[one.target]
-        out.append(Finding(OK, f"{title}: {'plugin, by' if one.scope == installed.PLUGIN else 'in'} '{one.path}'"))
+        title = (
+            targets.AGENTS[one.target].title
+            if one.target in targets.AGENTS
+            else targets.SECTIONS[one.target]
+        )
+        out.append(
+            Finding(
+                OK,
+                f"{title}: {'plugin, by' if one.scope == installed.PLUGIN else 'in'} '{one.path}'",
+            )
+        )
     if not any(one.target in targets.AGENTS for one in found):
-        out.append(Finding(OFF, "no agent gets memories by itself", "`git mem install claude` turns it on; also codex, gemini, cursor, copilot"))
+        out.append(
+            Finding(
+                OFF,
+                "no agent gets memories by itself",
+                "`git mem install claude` turns it on; also codex, gemini, cursor, copilot",
+            )
+        )
     elif not store.settings.flag("promptContext"):
-        out.append(Finding(OFF, "prompts get no memories, a session's start alone does", "`git mem config promptContext true` turns it on"))
+        out.append(
+            Finding(
+                OFF,
+                "prompts get no memories, a session's start alone does",
+                "`git mem config promptContext true` turns it on",
+            )
+        )
     if any(one.target == "claude" for one in found) and not store.settings.flag("readContext"):
-        out.append(Finding(OFF, "a file that is read or edited brings no memories", "`git mem config readContext true` turns it on, for Claude Code"))
+        out.append(
+            Finding(
+                OFF,
+                "a file that is read or edited brings no memories",
+                "`git mem config readContext true` turns it on, for Claude Code",
+            )
+        )
     if store.settings["capture"] == "false":
-        out.append(Finding(OFF, "nothing is kept by itself", "`git mem config capture commits` keeps what commit messages decide and explain, `all` also what is said in sessions, in private notes"))
+        out.append(
+            Finding(
+                OFF,
+                "nothing is kept by itself",
+                "`git mem config capture commits` keeps what commit messages decide and explain,"
+                " `all` also what is said in sessions, in private notes",
+            )
+        )
     return out
 
 
@@ -221,7 +327,14 @@ def _purged(store: Store) -> list[Finding]:
 
     if graves.settled(store, Tombstones(graves.purges(store)), note=False):
         return []
-    return [Finding(WARN, "text that was purged may still be in objects here", "`git mem sync` looks, and takes it out", finish)]
+    return [
+        Finding(
+            WARN,
+            "text that was purged may still be in objects here",
+            "`git mem sync` looks, and takes it out",
+            finish,
+        )
+    ]
 
 
 def _locks(store: Store) -> list[Finding]:
@@ -236,15 +349,31 @@ def _locks(store: Store) -> list[Finding]:
             raise MemError(f"'{left[0]}' may be the lock of another program")
         return "removed the lock that a dead writer left"
 
-    return [Finding(BAD, f"'{path}' stops every write", reflock.LEFT, remove)
-            for path in reflock.standing(store.repo.common_dir, refs)]
+    return [
+        Finding(BAD, f"'{path}' stops every write", reflock.LEFT, remove)
+        for path in reflock.standing(store.repo.common_dir, refs)
+    ]
 
 
 def _mended(store: Store, scope: str) -> list[Finding]:
     history = store.notes(scope).history
     at, history.mended = history.mended[:12], ""
-    hint = f"something deleted it (`git fetch --prune`?), or a power cut emptied it; what came after {at} and can be read comes back with the next write; {_REPAIRS}"
-    return [Finding(WARN, f"{scope}: '{history.ref}' was gone or could not be read; it is at {at} again", hint, _mend(store, scope))] if at else []
+    hint = (
+        "something deleted it (`git fetch --prune`?), or a power cut emptied it; what came after"
+        f" {at} and can be read comes back with the next write; {_REPAIRS}"
+    )
+    return (
+        [
+            Finding(
+                WARN,
+                f"{scope}: '{history.ref}' was gone or could not be read; it is at {at} again",
+                hint,
+                _mend(store, scope),
+            )
+        ]
+        if at
+        else []
+    )
 
 
 def _unreadable(store: Store, scope: str, e: GitFailed) -> Finding:
@@ -261,13 +390,20 @@ def _mend(store: Store, scope: str) -> Callable[[], str]:
         tip = notes.tip()
         gone = rescue.missing(notes.git, tip) if tip else []
         if gone:
-            raise MemError(f"{scope}: {_many(len(gone), 'object')} of '{notes.ref}' cannot be read, the first is {gone[0][:12]}; nothing was written")
-        return f"{scope}: " + (f"the ref is whole again, at {tip[:12] or 'nothing'}" if tip != before else "the ref is whole; nothing was written")
+            raise MemError(
+                f"{scope}: {_many(len(gone), 'object')} of '{notes.ref}' cannot be read, the first"
+                f" is {gone[0][:12]}; nothing was written"
+            )
+        return f"{scope}: " + (
+            f"the ref is whole again, at {tip[:12] or 'nothing'}"
+            if tip != before
+            else "the ref is whole; nothing was written"
+        )
 
     return mend
 
 
-def _notes(store: Store, scope: str, tip: str) -> list[Finding]:
+def _notes(store: Store, scope: str, tip: str) -> list[Finding]:  # noqa: C901
     """Every line of a ref, read through git."""
     notes = store.notes(scope)
     count = dict.fromkeys(("records", "foreign", "broken", "newer", "forged"), 0)
@@ -278,46 +414,121 @@ def _notes(store: Store, scope: str, tip: str) -> list[Finding]:
             continue
         seen.add(line)
         parsed = record.parse(line)
-        kind = "records" if parsed else "newer" if record.newer(line) else "broken" if line.startswith(b'{"') else "foreign"
+        kind = (
+            "records"
+            if parsed
+            else (
+                "newer" if record.newer(line) else "broken" if line.startswith(b'{"') else "foreign"
+            )
+        )
         count[kind] += 1
-        count["forged"] += bool(parsed and parsed.op == "create" and not record.id_holds(parsed.data))
+        count["forged"] += bool(
+            parsed and parsed.op == "create" and not record.id_holds(parsed.data)
+        )
         if kind == "broken":
             broken.append(f"{key[:12]} (line {record.version_of(line)[:8]})")
     gone = list(dict.fromkeys(notes.missing))
     keys = sum(1 for _ in notetree.all_notes(store.repo.git, tip, store.repo.hex_len))
     out = [Finding(OK, f"{scope}: {_many(count['records'], 'record')} in {_many(keys, 'note')}")]
 
-    out += [Finding(WARN, f"{scope}: the note of {key} has {unread.megabytes(size)}, more than {unread.megabytes(store.repo.git.largest)}: it is not read",
-                    f"its lines are kept, and shown to nobody; `git notes --ref={store.settings['ref']}/{scope} list {key[:12]}` names its object")
-            for key, size in notes.unread.items() if size]
+    out += [
+        Finding(
+            WARN,
+            f"{scope}: the note of {key} has {unread.megabytes(size)}, more than"
+            f" {unread.megabytes(store.repo.git.largest)}: it is not read",
+            "its lines are kept, and shown to nobody; `git notes"
+            f" --ref={store.settings['ref']}/{scope} list {key[:12]}` names its object",
+        )
+        for key, size in notes.unread.items()
+        if size
+    ]
     if gone:
-        out.append(Finding(BAD, f"{scope}: {_many(len(gone), 'note')} of the ref cannot be read, the first is {gone[0][:12]}",
-                           "`git fsck` names what is missing; where a disk is away, that comes first", _mend(store, scope)))
+        out.append(
+            Finding(
+                BAD,
+                f"{scope}: {_many(len(gone), 'note')} of the ref cannot be read, the first is"
+                f" {gone[0][:12]}",
+                "`git fsck` names what is missing; where a disk is away, that comes first",
+                _mend(store, scope),
+            )
+        )
 
     def tidy() -> str:
         before = notes.tip()
         written = notes.tidy("git mem: tidy notes", store.identity)
-        return f"{scope}: each note has one path, {_many(written.lines, 'line')} put back" if notes.tip() != before else f"{scope}: nothing was left to mend; nothing was written"
+        return (
+            f"{scope}: each note has one path, {_many(written.lines, 'line')} put back"
+            if notes.tip() != before
+            else f"{scope}: nothing was left to mend; nothing was written"
+        )
 
     doubled = len(notes.doubled(tip))
     if doubled:
-        out.append(Finding(WARN, f"{scope}: {_many(doubled, 'commit')} annotated twice, under two paths of the tree (mixed fan-out)", f"nothing is lost: git mem reads both; {_REPAIRS}", tidy))
+        out.append(
+            Finding(
+                WARN,
+                f"{scope}: {_many(doubled, 'commit')} annotated twice, under two paths of the tree"
+                " (mixed fan-out)",
+                f"nothing is lost: git mem reads both; {_REPAIRS}",
+                tidy,
+            )
+        )
     if broken:
-        out.append(Finding(WARN, f"{scope}: {_many(len(broken), 'line')} that began as a record and cannot be read, at {', '.join(broken[:_LISTED])}",
-                           f"they are kept; `git notes --ref={store.settings['ref']}/{scope} show COMMIT` prints them"))
+        out.append(
+            Finding(
+                WARN,
+                f"{scope}: {_many(len(broken), 'line')} that began as a record and cannot be read,"
+                f" at {', '.join(broken[:_LISTED])}",
+                f"they are kept; `git notes --ref={store.settings['ref']}/{scope} show COMMIT`"
+                " prints them",
+            )
+        )
     if count["newer"]:
-        out.append(Finding(WARN, f"{scope}: {_many(count['newer'], 'record')} of a newer format kept, not shown", "update git mem"))
+        out.append(
+            Finding(
+                WARN,
+                f"{scope}: {_many(count['newer'], 'record')} of a newer format kept, not shown",
+                "update git mem",
+            )
+        )
     if count["forged"]:
-        out.append(Finding(WARN, f"{scope}: {_many(count['forged'], 'record')} without the id of the text (a note edited by hand?)", "`git mem edit` makes a proper new version"))
+        out.append(
+            Finding(
+                WARN,
+                f"{scope}: {_many(count['forged'], 'record')} without the id of the text (a note"
+                " edited by hand?)",
+                "`git mem edit` makes a proper new version",
+            )
+        )
     if count["foreign"]:
-        out.append(Finding(OK, f"{scope}: {_many(count['foreign'], 'line')} of others kept, not shown"))
+        out.append(
+            Finding(OK, f"{scope}: {_many(count['foreign'], 'line')} of others kept, not shown")
+        )
     lost = notes.lost_lines(deep=True)
     if lost:
-        out.append(Finding(WARN, f"{scope}: {_many(lost, 'line')} taken out of the notes by another tool; recall still finds them", f"the next write puts them back; {_REPAIRS}", tidy))
+        out.append(
+            Finding(
+                WARN,
+                f"{scope}: {_many(lost, 'line')} taken out of the notes by another tool; recall"
+                " still finds them",
+                f"the next write puts them back; {_REPAIRS}",
+                tidy,
+            )
+        )
     secrets = trust.secrets(seen)
     if secrets:
-        listed = ", ".join(f"{id[:8] or 'line ' + version[:8]} ({rule})" for version, id, _, rule in secrets[:_LISTED])
-        out.append(Finding(WARN, f"{scope}: {_many(len(secrets), 'text')} that may hold a secret: {listed}", "`git mem show` shows a memory; `git mem purge` takes a memory or a line out for good"))
+        listed = ", ".join(
+            f"{id[:8] or 'line ' + version[:8]} ({rule})"
+            for version, id, _, rule in secrets[:_LISTED]
+        )
+        out.append(
+            Finding(
+                WARN,
+                f"{scope}: {_many(len(secrets), 'text')} that may hold a secret: {listed}",
+                "`git mem show` shows a memory; `git mem purge` takes a memory or a line out for"
+                " good",
+            )
+        )
     return out
 
 
@@ -352,7 +563,14 @@ def _cache(store: Store) -> list[Finding]:
             count, _ = store.with_cache(lambda opened: opened.count())
             return f"the cache was built anew: {_many(count, 'text')}"
 
-        return [Finding(BAD, f"the cache is damaged: {wrong}", "run `git mem index --rebuild`; nothing is lost", rebuild)]
+        return [
+            Finding(
+                BAD,
+                f"the cache is damaged: {wrong}",
+                "run `git mem index --rebuild`; nothing is lost",
+                rebuild,
+            )
+        ]
     out = [Finding(OK, f"cache: {count} memories, {size:.1f} MB")]
     if waiting:
         out.append(Finding(OK, "the notes moved since; the next recall catches up"))
@@ -360,23 +578,43 @@ def _cache(store: Store) -> list[Finding]:
 
 
 def _anchors(store: Store) -> list[Finding]:
-    """Commits with memories that nothing holds any more, and what other clones are not told of yet."""
+    """Commits with memories that nothing holds any more, and what other clones are not told of
+    yet."""
     found = reanchor.lost(store)
     out = []
     if found:
         memories = sum(item.memories for item in found)
-        listed = [f"{item.commit[:12]}{'' if item.here else ' (not here)'}: {item.memories}" + "".join(f", same change as {c[:12]}" for c in item.same[:3])
-                  for item in found[:_LISTED]]
+        listed = [
+            f"{item.commit[:12]}{'' if item.here else ' (not here)'}: {item.memories}"
+            + "".join(f", same change as {c[:12]}" for c in item.same[:3])
+            for item in found[:_LISTED]
+        ]
         more = f"; and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
-        out.append(Finding(WARN, f"{memories} {'memory is' if memories == 1 else 'memories are'} about {len(found)} commit{'s' * (len(found) != 1)} that no branch holds: {'; '.join(listed)}{more}",
-                           "`git mem list --all` shows them; `git mem reanchor OLD NEW` says which commit took the place of one"))
-    waiting = sum(len(reanchor.missing(store, scope)) for scope, notes in store.sources if notes.tip())
+        out.append(
+            Finding(
+                WARN,
+                f"{memories} {'memory is' if memories == 1 else 'memories are'} about {len(found)}"
+                f" commit{'s' * (len(found) != 1)} that no branch holds: {'; '.join(listed)}{more}",
+                "`git mem list --all` shows them; `git mem reanchor OLD NEW` says which commit took"
+                " the place of one",
+            )
+        )
+    waiting = sum(
+        len(reanchor.missing(store, scope)) for scope, notes in store.sources if notes.tip()
+    )
 
     def publish() -> str:
         return f"{_many(reanchor.publish(store), 'mark')} written"
 
     if waiting:
-        out.append(Finding(OK, f"{waiting} mark{'s' * (waiting != 1)} of commits {'are' if waiting != 1 else 'is'} not in the notes yet; `git mem sync` writes them", repair=publish))
+        out.append(
+            Finding(
+                OK,
+                f"{waiting} mark{'s' * (waiting != 1)} of commits {'are' if waiting != 1 else 'is'}"
+                " not in the notes yet; `git mem sync` writes them",
+                repair=publish,
+            )
+        )
     return out
 
 
@@ -384,8 +622,13 @@ def _policy(top: str) -> list[Finding]:
     try:
         table = config.policy_table(top)
     except MemError as e:
-        return [Finding(WARN, f"{e.message}, so it counts as absent",
-                        "a policy file has at most 8 KB and 8 dots a line")]
+        return [
+            Finding(
+                WARN,
+                f"{e.message}, so it counts as absent",
+                "a policy file has at most 8 KB and 8 dots a line",
+            )
+        ]
     out = []
     for name, value in table.items():
         if name in config.SETTINGS and config.SETTINGS[name][2]:
@@ -395,5 +638,11 @@ def _policy(top: str) -> list[Finding]:
                 out.append(Finding(WARN, f".gitmem.toml: {e.message}; ignored"))
     ignored = [k for k in table if k not in config.SETTINGS or not config.SETTINGS[k][2]]
     if ignored:
-        out.append(Finding(WARN, f".gitmem.toml may not set {', '.join(sorted(ignored))}; ignored", "use `git config` for it"))
+        out.append(
+            Finding(
+                WARN,
+                f".gitmem.toml may not set {', '.join(sorted(ignored))}; ignored",
+                "use `git config` for it",
+            )
+        )
     return out

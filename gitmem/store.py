@@ -33,7 +33,9 @@ _ATTEMPTS = 6  # others may replace the cache while we open it
 class Store:
     """Everything a use case needs. `warn` takes one line for the user."""
 
-    def __init__(self, repo: layout.Repo, settings: config.Config, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, repo: layout.Repo, settings: config.Config, warn: Callable[[str], None]
+    ) -> None:
         self.repo = repo
         self.settings = settings
         self.warn = warn
@@ -73,7 +75,9 @@ class Store:
         return self.author or "git mem <>"
 
     def lines(self, records: list[dict[str, Any]]) -> list[bytes]:
-        """The lines of new records, signed where the settings say so: every writer's records pass here. Raises CannotSign."""
+        """The lines of new records, signed where the settings say so: every writer's records pass
+        here. Raises CannotSign.
+        """
         if not self.settings.signing:
             return [record.dump(data) for data in records]
         from .signing import sign
@@ -83,9 +87,13 @@ class Store:
 
     @property
     def home(self) -> str:
-        """Where git resolves relative file names of its settings: the top of the working tree, also for a worker that runs in the git directory."""
+        """Where git resolves relative file names of its settings: the top of the working tree, also
+        for a worker that runs in the git directory.
+        """
         top = self.repo.top
-        if top and top != os.path.realpath(self.repo.git_dir):  # git takes a worker's directory for the working tree
+        if top and top != os.path.realpath(
+            self.repo.git_dir
+        ):  # git takes a worker's directory for the working tree
             return top
         beside, name = os.path.split(self.repo.common_dir)
         return beside if name == ".git" and not self.repo.bare else self.repo.git_dir
@@ -104,7 +112,9 @@ class Store:
         return done
 
     def settle(self, message: str) -> Written:
-        """Puts the team's notes in order where stock git left them otherwise: lost lines back, purged ones out."""
+        """Puts the team's notes in order where stock git left them otherwise: lost lines back,
+        purged ones out.
+        """
         return self.team.settle(message, self.identity, self._former(self.team))
 
     def _former(self, notes: Notes) -> str:
@@ -120,11 +130,21 @@ class Store:
             try:
                 self._table = embed.StaticTable()
             except embed.TableDamaged as e:
-                raise MemError(f"the packaged embedding table is unusable: {e}", hint="install git mem again") from e
+                raise MemError(
+                    f"the packaged embedding table is unusable: {e}", hint="install git mem again"
+                ) from e
         return self._table
 
-    def with_cache(self, action: Callable[[Cache], T], *, most: int | None = None, progress: Callable[[int], None] | None = None,
-                   deep: bool = False, refresh: bool = True, ahead: Ahead | None = None) -> tuple[T, bool]:
+    def with_cache(
+        self,
+        action: Callable[[Cache], T],
+        *,
+        most: int | None = None,
+        progress: Callable[[int], None] | None = None,
+        deep: bool = False,
+        refresh: bool = True,
+        ahead: Ahead | None = None,
+    ) -> tuple[T, bool]:
         """(action's answer on a cache brought up to date, whether the cache was fresh).
 
         Not fresh: more than `most` new records wait, the disk is read-only, another
@@ -136,7 +156,19 @@ class Store:
             tried = cache_file.inode_of(self.repo.mem_dir)
             try:
                 cache = self._open()
-                added = index.refresh(cache, self.sources, self.table, most=most, progress=progress, deep=deep, ahead=ahead) if refresh else None
+                added = (
+                    index.refresh(
+                        cache,
+                        self.sources,
+                        self.table,
+                        most=most,
+                        progress=progress,
+                        deep=deep,
+                        ahead=ahead,
+                    )
+                    if refresh
+                    else None
+                )
                 self._tell_missing()
                 return action(cache), added is not None
             except MemError:
@@ -144,7 +176,9 @@ class Store:
             except Exception as e:
                 kind = faults.kind(e, self._cache)
                 if kind == "full":
-                    return self._in_memory(action, f"the memory cache cannot be written ({_words(e)})", most)
+                    return self._in_memory(
+                        action, f"the memory cache cannot be written ({_words(e)})", most
+                    )
                 if kind == "busy":
                     refresh = False
                 elif kind == "damaged":
@@ -152,31 +186,53 @@ class Store:
                     if damaged > 1:
                         break
                     if not os.access(self.repo.mem_dir, os.W_OK):
-                        return self._in_memory(action, f"the memory cache is damaged ({_words(e)})", most)
+                        return self._in_memory(
+                            action, f"the memory cache is damaged ({_words(e)})", most
+                        )
                     if not isinstance(e, cache_file.Unsummed):
-                        self.warn(f"warning: the memory cache was damaged ({_words(e)}), rebuilding it from the notes")
+                        self.warn(
+                            f"warning: the memory cache was damaged ({_words(e)}), rebuilding it"
+                            " from the notes"
+                        )
                     inode = self._cache.inode if self._cache else tried
                     self.close_cache()
                     cache_file.discard(self.repo.mem_dir, inode)
                 elif kind != "moved":
                     raise
                 self.close_cache()
-        return self._in_memory(action, "the memory cache cannot be " + ("rebuilt" if damaged else "read while others write it"), most)
+        return self._in_memory(
+            action,
+            "the memory cache cannot be "
+            + ("rebuilt" if damaged else "read while others write it"),
+            most,
+        )
 
     def _tell_missing(self) -> None:
         """Says once that a ref was mended, and why memories may be missing from an answer."""
         for _, notes in self.sources:
             if notes.history.mended:
-                self.warn(f"warning: '{notes.ref}' was gone or could not be read; it is at {notes.history.mended[:12]} again")
+                self.warn(
+                    f"warning: '{notes.ref}' was gone or could not be read; it is at"
+                    f" {notes.history.mended[:12]} again"
+                )
                 notes.history.mended = ""
         gone = {id for _, notes in self.sources for id in notes.missing}
         if gone and not self._told:
             self._told = True
-            why = "this is a partial clone, and its remote does not give them" if self.repo.git.partial else "`git fsck` names what is missing"
-            self.warn(f"warning: {len(gone)} object{'s' * (len(gone) != 1)} of the notes cannot be read, so memories may be missing: {why}")
+            why = (
+                "this is a partial clone, and its remote does not give them"
+                if self.repo.git.partial
+                else "`git fsck` names what is missing"
+            )
+            self.warn(
+                f"warning: {len(gone)} object{'s' * (len(gone) != 1)} of the notes cannot be read,"
+                f" so memories may be missing: {why}"
+            )
 
     def unread(self) -> str:
-        """Which note was too large to be read, in one line, "" for none: as far as this call has asked the cache."""
+        """Which note was too large to be read, in one line, "" for none: as far as this call has
+        asked the cache.
+        """
         with contextlib.suppress(sqlite3.Error):
             return unread.remark(self._cache) if self._cache else ""
         return ""
@@ -190,8 +246,12 @@ class Store:
             self._cache = opened
         return self._cache
 
-    def _in_memory(self, action: Callable[[Cache], T], reason: str, most: int | None) -> tuple[T, bool]:
-        """The answer from a cache that lives in memory for this process only; not fresh where `most` forbids to fill it."""
+    def _in_memory(
+        self, action: Callable[[Cache], T], reason: str, most: int | None
+    ) -> tuple[T, bool]:
+        """The answer from a cache that lives in memory for this process only; not fresh where
+        `most` forbids to fill it.
+        """
         self.warn(f"warning: {reason}, answering without it")
         self.close_cache()
         self._cache = cache_file.open_in_memory()
@@ -204,7 +264,9 @@ class Store:
             self._cache = None
 
     def discard(self, inode: int = 0) -> None:
-        """Removes the cache, if it is still the file `inode` where that is given; the next call builds it anew."""
+        """Removes the cache, if it is still the file `inode` where that is given; the next call
+        builds it anew.
+        """
         self.close_cache()
         cache_file.discard(self.repo.mem_dir, inode)
 
@@ -217,9 +279,13 @@ def _words(e: Exception) -> str:
     return e.strerror or str(e) if isinstance(e, OSError) else str(e)
 
 
-def open_store(environ: Mapping[str, str], cwd: str | None = None,
-               warn: Callable[[str], None] = lambda line: None, strict: bool = True,
-               git_dir: str = "") -> Store:
+def open_store(
+    environ: Mapping[str, str],
+    cwd: str | None = None,
+    warn: Callable[[str], None] = lambda line: None,
+    strict: bool = True,
+    git_dir: str = "",
+) -> Store:
     """The store of the repository around `cwd`, or of that `git_dir`.
 
     Raises NotARepository; UsageError for an impossible setting, or only warns if not `strict`.

@@ -30,7 +30,8 @@ _PAUSE = 0.05  # seconds, doubled each time, at most two
 
 
 class Report:
-    """What a sync did. `sent`: the records that left (or would leave), `received`: how many lines came in.
+    """What a sync did. `sent`: the records that left (or would leave), `received`: how many lines
+    came in.
 
     `branch` and `commits`: what goes along with them. `secret`: why a dry run
     would have been refused.
@@ -50,20 +51,33 @@ class Report:
 
 
 def remote_of(store: Store, name: str = "") -> Remote:
-    """The remote to talk to: `name`, else `setup.default_remote`. Raises MemError where there is none."""
+    """The remote to talk to: `name`, else `setup.default_remote`.
+
+    Raises MemError where there is none.
+    """
     known = remote.names(store.repo)
     chosen = name or default_remote(store)
     if not chosen:
         some = [n for n in known if n]
-        hint = f"name one with --remote: {', '.join(some)}" if some else "`git remote add` names the place the team shares"
+        hint = (
+            f"name one with --remote: {', '.join(some)}"
+            if some
+            else "`git remote add` names the place the team shares"
+        )
         raise MemError("no remote to sync with", hint=hint)
     if chosen not in known:
-        raise MemError(f"no remote '{chosen}'", hint="`git remote -v` lists them; addresses get a name by `git remote add`")
+        raise MemError(
+            f"no remote '{chosen}'",
+            hint="`git remote -v` lists them; addresses get a name by `git remote add`",
+        )
     return Remote(store.repo, chosen, store.team.ref)
 
 
 def offers(store: Store, name: str) -> bool:
-    """Whether a remote has memories that are not here. Asks it, for a few seconds at most, unless there are some here already."""
+    """Whether a remote has memories that are not here.
+
+    Asks it, for a few seconds at most, unless there are some here already.
+    """
     return bool(name) and not store.team.tip() and Remote(store.repo, name, store.team.ref).offers()
 
 
@@ -77,8 +91,16 @@ def pull(store: Store, name: str = "") -> Report:
     return report
 
 
-def push(store: Store, name: str = "", *, branch: bool = False, allow_secret: bool = False, take_in: bool = True) -> Report:
-    """Gives the remote what is here: with `take_in` (sync) after taking in what it has, else only where it has what we have not seen.
+def push(
+    store: Store,
+    name: str = "",
+    *,
+    branch: bool = False,
+    allow_secret: bool = False,
+    take_in: bool = True,
+) -> Report:
+    """Gives the remote what is here: with `take_in` (sync) after taking in what it has, else only
+    where it has what we have not seen.
 
     `branch`: the branch that is checked out goes along, both or none.
     """
@@ -101,7 +123,9 @@ def push(store: Store, name: str = "", *, branch: bool = False, allow_secret: bo
     return report
 
 
-def preview(store: Store, name: str = "", *, branch: bool = False, allow_secret: bool = False) -> Report:
+def preview(
+    store: Store, name: str = "", *, branch: bool = False, allow_secret: bool = False
+) -> Report:
     """What `push` would send, to the last line. Nothing is united, written to a ref or sent."""
     there = remote_of(store, name)
     report = Report(there.name)
@@ -126,12 +150,17 @@ def preview(store: Store, name: str = "", *, branch: bool = False, allow_secret:
 def _branch(store: Store) -> str:
     name = store.repo.branch()
     if not name:
-        raise MemError("HEAD is detached: there is no branch to push along", hint="`git switch` to the branch, or leave --atomic out")
+        raise MemError(
+            "HEAD is detached: there is no branch to push along",
+            hint="`git switch` to the branch, or leave --atomic out",
+        )
     return f"refs/heads/{name}"
 
 
 def _send(store: Store, there: Remote, report: Report, refused: str, allow_secret: bool) -> str:
-    """Pushes until it goes through; returns the commit whose history the remote still holds although it was refused here, "" for none."""
+    """Pushes until it goes through; returns the commit whose history the remote still holds
+    although it was refused here, "" for none.
+    """
     pause, unmoved = _PAUSE, 0
     for attempt in range(1, ATTEMPTS + 1):
         tip, theirs = store.team.tip(), refused or there.tracked()
@@ -146,15 +175,27 @@ def _send(store: Store, there: Remote, report: Report, refused: str, allow_secre
             report.purged = report.purged or bool(refused)
             return ""
         if pushed.branch:
-            raise MemError(f"'{there.name}' refused the branch '{report.branch.removeprefix('refs/heads/')}': {pushed.branch}", hint="`git pull` first; nothing was pushed")
+            raise MemError(
+                f"'{there.name}' refused the branch '{report.branch.removeprefix('refs/heads/')}':"
+                f" {pushed.branch}",
+                hint="`git pull` first; nothing was pushed",
+            )
         # A remote that says it has moved, and has not, is locked or means something else.
         unmoved += there.tip() == theirs
         if not pushed.faster or unmoved > _PATIENCE or attempt == ATTEMPTS:
             others = "; others kept pushing" if pushed.faster and unmoved <= _PATIENCE else ""
-            hint = "what is here stays; run the command again, or name another remote with --remote if the hosting takes no notes"
+            hint = (
+                "what is here stays; run the command again, or name another remote with --remote if"
+                " the hosting takes no notes"
+            )
             if "shallow update not allowed" in pushed.reason:
-                hint = f"the history of the notes is cut off here: `git fetch --unshallow REMOTE {store.team.ref}`, from the remote they came from, brings it whole"
-            raise MemError(f"'{there.name}' refused {store.team.ref}: {pushed.reason}{others}", hint=hint)
+                hint = (
+                    "the history of the notes is cut off here: `git fetch --unshallow REMOTE"
+                    f" {store.team.ref}`, from the remote they came from, brings it whole"
+                )
+            raise MemError(
+                f"'{there.name}' refused {store.team.ref}: {pushed.reason}{others}", hint=hint
+            )
         time.sleep(pause * random.uniform(0.5, 1.5))
         pause = min(pause * 2, 2.0)
         refused = _take_in(store, there, report)
@@ -162,22 +203,37 @@ def _send(store: Store, there: Remote, report: Report, refused: str, allow_secre
 
 
 def _contains(store: Store, commit: str, other: str) -> bool:
-    return bool(commit) and store.repo.git.run_status("merge-base", "--is-ancestor", other, commit, ok=(0, 1, 128))[1] == 0
+    return (
+        bool(commit)
+        and store.repo.git.run_status("merge-base", "--is-ancestor", other, commit, ok=(0, 1, 128))[
+            1
+        ]
+        == 0
+    )
 
 
 def _prepare(store: Store, report: Report) -> None:
-    """Puts our notes in order: what stock git took out would leave with the history, unseen; what it merged in may have been purged."""
+    """Puts our notes in order: what stock git took out would leave with the history, unseen; what
+    it merged in may have been purged.
+    """
     report.purged = store.settle("git mem: sync").replaced or report.purged
 
 
 def _take_in(store: Store, there: Remote, report: Report) -> str:
-    """Unites the tracking copy, fetches, unites again; returns the remote's commit if its history holds purged text, else ""."""
+    """Unites the tracking copy, fetches, unites again; returns the remote's commit if its history
+    holds purged text, else "".
+    """
     before, had = store.team.tip(), report.received
     refused = _unite(store, there, report)
     if report.received > had and store.settings["secrets"] == "refuse":
-        for version, id, field, rule in trust.secrets(line for _, line in store.team.gained(store.team.tip(), before)):
+        for version, id, field, rule in trust.secrets(
+            line for _, line in store.team.gained(store.team.tip(), before)
+        ):
             what = f"memory '{id[:8]}'" if id else f"line '{version[:8]}'"
-            report.remarks.append(f"{what} that came in looks like it holds a secret ({field + ': ' if field else ''}{rule}); `git mem purge` takes it out for good")
+            report.remarks.append(
+                f"{what} that came in looks like it holds a secret"
+                f" ({field + ': ' if field else ''}{rule}); `git mem purge` takes it out for good"
+            )
     return refused
 
 
@@ -186,13 +242,16 @@ def _unite(store: Store, there: Remote, report: Report) -> str:
     before = there.tracked()
     written = None
     if before and not _contains(store, store.team.tip(), before):
-        # The fetch may replace it (a remote that was force-pushed): what it holds is taken in first.
+        # The fetch may replace it (a remote that was force-pushed): what it holds is taken in
+        # first.
         try:
             written = store.unite(before, message)
         except GitFailed:
             # Objects of it are gone: git would believe that it has them, and not fetch them again.
             there.forget_tracking()
-            report.remarks.append(f"objects of '{there.tracking}' ({before[:12]}) are not here; it was fetched anew")
+            report.remarks.append(
+                f"objects of '{there.tracking}' ({before[:12]}) are not here; it was fetched anew"
+            )
         else:
             report.received += written.lines
             report.purged = report.purged or written.replaced
@@ -212,7 +271,10 @@ def _settle(store: Store, there: Remote, report: Report, refused: str) -> None:
     """Leaves no purged text behind, and a cache that knows what came in."""
     if refused:
         there.forget_tracking()
-        report.remarks.append(f"'{there.name}' still holds text that was purged here; `git mem sync` replaces it there")
+        report.remarks.append(
+            f"'{there.name}' still holds text that was purged here; `git mem sync` replaces it"
+            " there"
+        )
     touched = report.purged or bool(refused)
     if touched or any(notes.purges() for _, notes in store.sources):
         from .erasure import purge
@@ -224,27 +286,46 @@ def _settle(store: Store, there: Remote, report: Report, refused: str) -> None:
             report.remarks.append(f"purged text is still here: {e.message}; the next sync goes on")
         else:
             if done and done.held:
-                report.remarks.append(f"purged text is still here: {', '.join(done.held)} leads to it")
+                report.remarks.append(
+                    f"purged text is still here: {', '.join(done.held)} leads to it"
+                )
     if store.team.tip():
         store.with_cache(lambda cache: None)
 
 
 def leaving(notes: Notes, theirs: str, more: Iterable[bytes] = ()) -> list[dict[str, Any]]:
-    """What a push would give to a remote that has the notes commit `theirs` ("" for none): [{"id", "version", "op", "title", "body", ..., "text"}].
+    """What a push would give to a remote that has the notes commit `theirs` ("" for none): [{"id",
+    "version", "op", "title", "body", ..., "text"}].
 
     `text` is the very line. Lines of others have `op` None. `more`: lines that
     will be written before. What stock git took out of our notes goes along too.
     """
     out = []
     seen = set()
-    for line in [*(line for _, line in notes.gained(notes.tip(), theirs)), *notes.owed(theirs), *more]:
+    for line in [
+        *(line for _, line in notes.gained(notes.tip(), theirs)),
+        *notes.owed(theirs),
+        *more,
+    ]:
         if line in seen:
             continue
         seen.add(line)
         parsed = record.parse(line)
-        data = {k: v for k, v in parsed.data.items() if isinstance(v, str)} if parsed else {}  # others write any shape, also what JSON does not know
-        out.append({"id": parsed.id if parsed else None, "version": record.version_of(line), "op": parsed.op if parsed else None, "title": record.title_of(data),
-                    "body": data.get("body"), "type": data.get("type"), "author": data.get("author"), "text": line.decode("utf-8", "replace")})
+        data = (
+            {k: v for k, v in parsed.data.items() if isinstance(v, str)} if parsed else {}
+        )  # others write any shape, also what JSON does not know
+        out.append(
+            {
+                "id": parsed.id if parsed else None,
+                "version": record.version_of(line),
+                "op": parsed.op if parsed else None,
+                "title": record.title_of(data),
+                "body": data.get("body"),
+                "type": data.get("type"),
+                "author": data.get("author"),
+                "text": line.decode("utf-8", "replace"),
+            }
+        )
     return out
 
 
@@ -254,6 +335,13 @@ def refuse_secrets(store: Store, sent: list[dict[str, Any]], allow: bool) -> Non
         return
     for item in sent:
         for _, id, field, rule in trust.secrets([str(item["text"]).encode()]):
-            what = f"memory '{id[:8]}'" if id else f"line '{item['version'][:8]}', which is no memory,"
-            raise Refused(f"{what} looks like it holds a secret ({field + ': ' if field else ''}{rule})",
-                          hint="`git mem purge` takes it out for good, --allow-secret sends it if it is none; nothing was sent")
+            what = (
+                f"memory '{id[:8]}'" if id else f"line '{item['version'][:8]}', which is no memory,"
+            )
+            raise Refused(
+                f"{what} looks like it holds a secret ({field + ': ' if field else ''}{rule})",
+                hint=(
+                    "`git mem purge` takes it out for good, --allow-secret sends it if it is none;"
+                    " nothing was sent"
+                ),
+            )

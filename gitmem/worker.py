@@ -36,7 +36,9 @@ from .store import Store, open_store
 Event = dict[str, Any]
 
 LIMIT = 600  # seconds after which the kernel ends a worker
-MEMORY = 3 << 30  # bytes of data it may have: three times the budget of the largest thing it does, an index of 100,000 memories from nothing
+# bytes of data it may have: three times the budget of the largest thing it does, an index of
+# 100,000 memories from nothing
+MEMORY = 3 << 30
 _BUSY = 300.0  # seconds after which it takes no more events in
 _LINGER = 1.0  # seconds it waits for another event
 _ALONE = 30.0  # seconds for events of a kind that failed together and are tried one by one
@@ -46,8 +48,12 @@ LOG = "worker.log"
 _LOG_BOUND = 64 * 1024
 
 
-def run(common_dir: str, environ: Mapping[str, str], linger: float = _LINGER, wait: float = 0.0) -> None:
-    """Works off the spool of a repository; returns where another worker is at it for `wait` seconds, or where the cache directory is gone. Raises nothing."""
+def run(
+    common_dir: str, environ: Mapping[str, str], linger: float = _LINGER, wait: float = 0.0
+) -> None:
+    """Works off the spool of a repository; returns where another worker is at it for `wait`
+    seconds, or where the cache directory is gone. Raises nothing.
+    """
     mem_dir = memfile.directory(common_dir)
     try:
         _run(common_dir, mem_dir, environ, linger, wait)
@@ -55,7 +61,9 @@ def run(common_dir: str, environ: Mapping[str, str], linger: float = _LINGER, wa
         _log(mem_dir, _words("worker", e))
 
 
-def _run(common_dir: str, mem_dir: str, environ: Mapping[str, str], linger: float, wait: float) -> None:
+def _run(
+    common_dir: str, mem_dir: str, environ: Mapping[str, str], linger: float, wait: float
+) -> None:
     end = time.monotonic() + _BUSY + wait
     while os.path.isdir(mem_dir):
         with guard.locked(spool.lock(mem_dir), wait) as held:
@@ -65,8 +73,13 @@ def _run(common_dir: str, mem_dir: str, environ: Mapping[str, str], linger: floa
             spool.claim(mem_dir, os.getpid())
             try:
                 place = home(common_dir)
-                store = open_store(environ, place, lambda line: _log(mem_dir, line), strict=False,
-                                   git_dir=common_dir if place == common_dir else "")
+                store = open_store(
+                    environ,
+                    place,
+                    lambda line: _log(mem_dir, line),
+                    strict=False,
+                    git_dir=common_dir if place == common_dir else "",
+                )
                 try:
                     _work(store, environ, end, linger)
                 finally:
@@ -82,7 +95,9 @@ def _run(common_dir: str, mem_dir: str, environ: Mapping[str, str], linger: floa
 
 
 def home(common_dir: str) -> str:
-    """The main working tree, where relative remotes and `.gitmem.toml` are found; the repository itself where there is none."""
+    """The main working tree, where relative remotes and `.gitmem.toml` are found; the repository
+    itself where there is none.
+    """
     top = os.path.dirname(common_dir)
     return top if os.path.basename(common_dir) == ".git" else common_dir
 
@@ -104,8 +119,17 @@ def _rounds(store: Store, environ: Mapping[str, str], end: float, linger: float)
             store.settings = config.load(store.repo, environ, store.warn, strict=False)
             if not store.settings.flag("enabled"):
                 return
-        spool.drain(mem_dir, lambda lines: _handle(store, lines), first, lambda count: _log(mem_dir, f"{count} events given up: a worker was killed twice at each"),
-                    lambda count: _log(mem_dir, f"{count} events given up: too many that failed wait for another try"))
+        spool.drain(
+            mem_dir,
+            lambda lines: _handle(store, lines),
+            first,
+            lambda count: _log(
+                mem_dir, f"{count} events given up: a worker was killed twice at each"
+            ),
+            lambda count: _log(
+                mem_dir, f"{count} events given up: too many that failed wait for another try"
+            ),
+        )
         first = False
         for step in _AFTER:
             _guarded(store, step.__name__.strip("_"), step, store)
@@ -115,21 +139,31 @@ def _rounds(store: Store, environ: Mapping[str, str], end: float, linger: float)
 
 
 def _handle(store: Store, lines: list[bytes]) -> list[bytes]:
-    """Gives each handler its events, in their order; returns those to be tried again. Lines that are no event are skipped: torn ones, and those of a newer git mem."""
+    """Gives each handler its events, in their order; returns those to be tried again.
+
+    Lines that are no event are skipped: torn ones, and those of a newer git mem.
+    """
     events: dict[str, list[Event]] = {}
     for line in lines:
         try:
-            event = json.loads(line.decode("utf-8", "surrogateescape"))  # a directory may have any name
+            event = json.loads(
+                line.decode("utf-8", "surrogateescape")
+            )  # a directory may have any name
         except (ValueError, RecursionError):
             continue
         kind = event.get("event") if isinstance(event, dict) else None
         if isinstance(kind, str) and kind in HANDLERS:
             events.setdefault(kind, []).append(event)
-    return _again(store, [event for kind, found in events.items() for event in _failing(store, kind, found)])
+    return _again(
+        store, [event for kind, found in events.items() for event in _failing(store, kind, found)]
+    )
 
 
 def _failing(store: Store, kind: str, events: list[Event]) -> list[Event]:
-    """Those of these events that their handler fails at: a broken one takes no other along. The log says each reason once."""
+    """Those of these events that their handler fails at: a broken one takes no other along.
+
+    The log says each reason once.
+    """
     together = _tried(HANDLERS[kind], store, events)
     if not together:
         return []
@@ -148,13 +182,20 @@ def _failing(store: Store, kind: str, events: list[Event]) -> list[Event]:
 
 
 def _again(store: Store, failed: list[Event]) -> list[bytes]:
-    """The lines of events that failed, with how often and since when; without those that are given up."""
+    """The lines of events that failed, with how often and since when; without those that are given
+    up.
+    """
     now = int(time.time())
     lines = []
     for event in failed:
-        tried, since = (v if isinstance(v := event.get(k), int) and v > 0 else default for k, default in (("tried", 0), ("since", now)))
+        tried, since = (
+            v if isinstance(v := event.get(k), int) and v > 0 else default
+            for k, default in (("tried", 0), ("since", now))
+        )
         if tried + 1 < spool.TRIES and now - since < spool.OLDEST:
-            lines.append(json.dumps({**event, "tried": tried + 1, "since": since}).encode("ascii", "replace"))
+            lines.append(
+                json.dumps({**event, "tried": tried + 1, "since": since}).encode("ascii", "replace")
+            )
     if len(lines) < len(failed):
         _log(store.repo.mem_dir, f"{len(failed) - len(lines)} events given up")
     return lines
@@ -164,8 +205,14 @@ def _again(store: Store, failed: list[Event]) -> list[bytes]:
 
 
 def _rewritten(store: Store, events: list[Event]) -> None:
-    """git amended or rebased: memories that `notes.rewriteRef` did not take along are told where their commit went."""
-    went = {old: new for e in events if isinstance(old := e.get("old"), str) and isinstance(new := e.get("new"), str)}
+    """git amended or rebased: memories that `notes.rewriteRef` did not take along are told where
+    their commit went.
+    """
+    went = {
+        old: new
+        for e in events
+        if isinstance(old := e.get("old"), str) and isinstance(new := e.get("new"), str)
+    }
     pairs = []
     for old, new in went.items():
         seen = {old}
@@ -185,7 +232,10 @@ def _pushed(store: Store, events: list[Event]) -> None:
 
 
 def _behind(store: Store, events: list[Event]) -> None:
-    """A hook found the cache behind: what follows an event brings it up to date. A file it could not read is made anew, unless somebody did since."""
+    """A hook found the cache behind: what follows an event brings it up to date.
+
+    A file it could not read is made anew, unless somebody did since.
+    """
     for inode in {event.get("damaged") for event in events}:
         if isinstance(inode, int) and not isinstance(inode, bool) and inode > 0:
             _log(store.repo.mem_dir, "a hook found the cache damaged; it is made anew")
@@ -193,14 +243,24 @@ def _behind(store: Store, events: list[Event]) -> None:
 
 
 def _ended(store: Store, events: list[Event]) -> None:
-    """Agents' sessions ended: what was said in them, and then what of all that is stored could become one."""
+    """Agents' sessions ended: what was said in them, and then what of all that is stored could
+    become one.
+    """
     harvest.from_sessions(store, events)
     proposals.tend(store)
 
 
-# What is done about an event. Kinds that are not here only wake us: what they mean is seen in the repository itself.
-HANDLERS: dict[str, Callable[[Store, list[Event]], object]] = {"post-rewrite": _rewritten, "pre-push": _pushed, "behind": _behind, "auto-memory": takein.from_events,
-                                                              sources.EVENT: harvest.from_events, "session-end": _ended, "post-commit": harvest.from_hooks}
+# What is done about an event. Kinds that are not here only wake us: what they mean is seen in the
+# repository itself.
+HANDLERS: dict[str, Callable[[Store, list[Event]], object]] = {
+    "post-rewrite": _rewritten,
+    "pre-push": _pushed,
+    "behind": _behind,
+    "auto-memory": takein.from_events,
+    sources.EVENT: harvest.from_events,
+    "session-end": _ended,
+    "post-commit": harvest.from_hooks,
+}
 _TOGETHER = ("pre-push",)  # a remote that cannot be reached is not asked once more for each event
 
 
@@ -208,7 +268,9 @@ _TOGETHER = ("pre-push",)  # a remote that cannot be reached is not asked once m
 
 
 def _sessions(store: Store) -> None:
-    """Receipts of agents' sessions that ended: the event only wakes us, the sessions' files say what there is to do, also of a client that crashed."""
+    """Receipts of agents' sessions that ended: the event only wakes us, the sessions' files say
+    what there is to do, also of a client that crashed.
+    """
     receipts.tend(store)
 
 
@@ -236,7 +298,9 @@ def _signatures(store: Store) -> None:
 
 
 def _anchors(store: Store) -> None:
-    """Where memories stand is known for the present HEAD before anybody asks; what else than the notes it rests on is written there."""
+    """Where memories stand is known for the present HEAD before anybody asks; what else than the
+    notes it rests on is written there.
+    """
     reanchor.finish(store)
     if os.path.isdir(store.repo.mem_dir):
         reanchor.state(store)
@@ -245,7 +309,9 @@ def _anchors(store: Store) -> None:
 def _graph(store: Store) -> None:
     """What belongs together, where somebody looks at it."""
     if os.path.isdir(store.repo.mem_dir):
-        store.with_cache(lambda cache: graphing.tend(cache, store.settings.flag("graph")), refresh=False)
+        store.with_cache(
+            lambda cache: graphing.tend(cache, store.settings.flag("graph")), refresh=False
+        )
 
 
 def _facts(store: Store) -> None:
@@ -255,11 +321,15 @@ def _facts(store: Store) -> None:
 
 
 def _encode(store: Store) -> None:
-    """Memories get the encoder's vectors: a portion now, the rest by the workers that follow this one."""
+    """Memories get the encoder's vectors: a portion now, the rest by the workers that follow this
+    one.
+    """
     if not store.settings.encodes or not os.path.isdir(store.repo.mem_dir):
         return
     until = time.monotonic() + _ENCODE
-    if store.with_cache(lambda cache: encoding.fill(cache, until=until) and encoding.missing(cache), refresh=False)[0]:
+    if store.with_cache(
+        lambda cache: encoding.fill(cache, until=until) and encoding.missing(cache), refresh=False
+    )[0]:
         spool.append(store.repo.mem_dir, spool.BEHIND)
 
 
@@ -275,7 +345,9 @@ def _check(store: Store) -> None:
     os.close(memfile.opened(stamp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
     os.utime(stamp)
     try:
-        wrong, _ = store.with_cache(lambda cache: check.check_all(cache, store.table) if cache.how == "file" else "")
+        wrong, _ = store.with_cache(
+            lambda cache: check.check_all(cache, store.table) if cache.how == "file" else ""
+        )
     except check.Busy:
         return  # others write and write; what they write they check themselves
     if wrong:
@@ -294,12 +366,28 @@ def _given(store: Store) -> None:
 
 
 def _announced(store: Store) -> None:
-    """What was captured can be told at the next session's start, also after this directory was deleted."""
+    """What was captured can be told at the next session's start, also after this directory was
+    deleted.
+    """
     if store.settings["capture"] != "false":
         announce.fill(store)
 
 
-_AFTER: tuple[Callable[[Store], None], ...] = (_backups, _sessions, _commits, _refresh, _signatures, _anchors, _facts, _tend, _given, _announced, _graph, _encode, _check)
+_AFTER: tuple[Callable[[Store], None], ...] = (
+    _backups,
+    _sessions,
+    _commits,
+    _refresh,
+    _signatures,
+    _anchors,
+    _facts,
+    _tend,
+    _given,
+    _announced,
+    _graph,
+    _encode,
+    _check,
+)
 
 
 # --- plumbing ---------------------------------------------------------------
@@ -338,7 +426,9 @@ def _log(mem_dir: str, text: str) -> None:
         how = os.O_TRUNC if old else os.O_APPEND
         fd = memfile.opened(path, os.O_WRONLY | os.O_CREAT | how)
         with open(fd, "a", encoding="utf-8", errors="replace") as f:
-            f.write(time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime()) + " ".join(text.split()) + "\n")
+            f.write(
+                time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime()) + " ".join(text.split()) + "\n"
+            )
     except OSError:
         return  # where nothing can be written, nobody can be told
 

@@ -33,28 +33,57 @@ from typing import Any
 
 import data
 
-BUDGETS = {"UserPromptSubmit": {10_000: 3.0, 100_000: 8.0}, "SessionStart": {10_000: 4.0, 100_000: 8.0}, "PostToolUse": 2.0, "Stop": 2.0}
+BUDGETS = {
+    "UserPromptSubmit": {10_000: 3.0, 100_000: 8.0},
+    "SessionStart": {10_000: 4.0, 100_000: 8.0},
+    "PostToolUse": 2.0,
+    "Stop": 2.0,
+}
 # git-notes-memory 0.12.0: git notes, sqlite-vec, sentence-transformers. Seconds.
-PEER = {"SessionStart": "4.6-5.3", "UserPromptSubmit": "0.09-0.20", "Stop": "0.62", "PostToolUse": "4.42"}
+PEER = {
+    "SessionStart": "4.6-5.3",
+    "UserPromptSubmit": "0.09-0.20",
+    "Stop": "0.62",
+    "PostToolUse": "4.42",
+}
 EVENTS: dict[str, dict[str, Any]] = {
     "UserPromptSubmit": {},
     "SessionStart": {"source": "startup"},
     "SubagentStart": {"agent_id": "a1", "agent_type": "general-purpose"},
     "PreCompact": {"trigger": "auto", "custom_instructions": ""},
     "PreToolUse": {"tool_name": "Read", "tool_input": {"file_path": "f0.txt"}, "tool_use_id": "t"},
-    "PostToolUse": {"tool_name": "Edit", "tool_input": {"file_path": "f0.txt", "old_string": "a", "new_string": "b"}, "tool_response": {"filePath": "f0.txt"}, "tool_use_id": "t"},
-    "PostToolUseFailure": {"tool_name": "Bash", "tool_input": {"command": "make"}, "error": "Exit code 2", "tool_use_id": "t"},
+    "PostToolUse": {
+        "tool_name": "Edit",
+        "tool_input": {"file_path": "f0.txt", "old_string": "a", "new_string": "b"},
+        "tool_response": {"filePath": "f0.txt"},
+        "tool_use_id": "t",
+    },
+    "PostToolUseFailure": {
+        "tool_name": "Bash",
+        "tool_input": {"command": "make"},
+        "error": "Exit code 2",
+        "tool_use_id": "t",
+    },
     "Stop": {"stop_hook_active": False, "last_assistant_message": "Done."},
     "SessionEnd": {"reason": "other"},
 }
 # What each event loads, so that the probe can load it first.
 _ALWAYS = "agents.hook agents.events git.here"
-_SEARCH = f"{_ALWAYS} agents.inject agents.ready engine.standing engine.filters engine.stored signing.trust"
-MODULES = {"UserPromptSubmit": f"{_SEARCH} engine.search", "PreToolUse": _SEARCH, "SessionStart": f"{_ALWAYS} agents.context agents.ready agents.automemory",
-           "SubagentStart": f"{_ALWAYS} agents.context agents.ready", "PreCompact": f"{_ALWAYS} agents.context agents.ready"}
+_SEARCH = (
+    f"{_ALWAYS} agents.inject agents.ready engine.standing engine.filters engine.stored"
+    " signing.trust"
+)
+MODULES = {
+    "UserPromptSubmit": f"{_SEARCH} engine.search",
+    "PreToolUse": _SEARCH,
+    "SessionStart": f"{_ALWAYS} agents.context agents.ready agents.automemory",
+    "SubagentStart": f"{_ALWAYS} agents.context agents.ready",
+    "PreCompact": f"{_ALWAYS} agents.context agents.ready",
+}
 PARTS = ("interpreter", "imports", "reading", "query", "answer", "end")
 
-# One hook in a process that says on a file how long each part took. Times are CLOCK_MONOTONIC, which the parent shares.
+# One hook in a process that says on a file how long each part took. Times are CLOCK_MONOTONIC,
+# which the parent shares.
 PROBE = """
 import os, sys, time
 born, log = float(sys.argv[1]), sys.argv[2]
@@ -91,26 +120,45 @@ def end(status):
     leave(status)
 os._exit = end
 hook.main(sys.argv[2:], os.environ)
-"""
+"""  # noqa: E501
 
 
 class Bench:
     def __init__(self, program: str, root: pathlib.Path) -> None:
         self.program = program
         self.root = root
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("GIT_", "PYTHON", "CLAUDE"))}
-        self.env.update(HOME=str(root), GIT_CONFIG_NOSYSTEM="1", GIT_AUTHOR_NAME="Ada", GIT_AUTHOR_EMAIL="ada@example.org", GIT_COMMITTER_NAME="Ada",
-                        GIT_COMMITTER_EMAIL="ada@example.org", LANG="C.UTF-8")
+        self.env = {
+            k: v for k, v in os.environ.items() if not k.startswith(("GIT_", "PYTHON", "CLAUDE"))
+        }
+        self.env.update(
+            HOME=str(root),
+            GIT_CONFIG_NOSYSTEM="1",
+            GIT_AUTHOR_NAME="Ada",
+            GIT_AUTHOR_EMAIL="ada@example.org",
+            GIT_COMMITTER_NAME="Ada",
+            GIT_COMMITTER_EMAIL="ada@example.org",
+            LANG="C.UTF-8",
+        )
         with open(program, encoding="utf-8") as f:
             self.python = f.readline().removeprefix("#!").strip() or sys.executable
         self.floors: list[float] = []
 
     def git(self, cwd: pathlib.Path, *argv: str, stdin: str | None = None) -> str:
-        return subprocess.run(["git", *argv], cwd=cwd, env=self.env, input=stdin, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            ["git", *argv],
+            cwd=cwd,
+            env=self.env,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
 
     def once(self, argv: list[str], cwd: pathlib.Path, stdin: str = "") -> tuple[float, str]:
         start = time.perf_counter()
-        done = subprocess.run(argv, cwd=cwd, env=self.env, input=stdin, text=True, capture_output=True, check=False)
+        done = subprocess.run(
+            argv, cwd=cwd, env=self.env, input=stdin, text=True, capture_output=True, check=False
+        )
         taken = time.perf_counter() - start
         if done.returncode not in (0, 1):
             raise SystemExit(f"{argv[:3]} failed: {done.stderr[-300:]}")
@@ -124,30 +172,50 @@ class Bench:
         return taken, processor() - before
 
     def store(self, size: int) -> pathlib.Path:
-        """A repository of 1,000 commits with so many memories about them, indexed, its states known."""
+        """A repository of 1,000 commits with so many memories about them, indexed, its states
+        known.
+        """
         path = self.root / f"store-{size}"
         self.git(self.root, "init", "-q", "-b", "main", str(path))
-        stream = "".join(f"commit refs/heads/main\ncommitter Ada <ada@example.org> {1700000000 + i} +0000\ndata 1\n{i % 10}\nM 100644 inline f{i % 7}.txt\ndata 4\n{i:04d}\n" for i in range(1000))
+        stream = "".join(
+            f"commit refs/heads/main\ncommitter Ada <ada@example.org> {1700000000 + i} +0000\ndata"
+            f" 1\n{i % 10}\nM 100644 inline f{i % 7}.txt\ndata 4\n{i:04d}\n"
+            for i in range(1000)
+        )
         self.git(path, "fast-import", "--quiet", stdin=stream)
         self.git(path, "reset", "-q", "--hard")
         commits = self.git(path, "rev-list", "main").split()
         self.once([self.program, "init", "--offline"], path)
         self.git(path, "config", "mem.promptContext", "true")
         self.git(path, "config", "mem.readContext", "true")
-        self.once([self.program, "remember", "--jsonl", "-"], path, "".join(json.dumps(m) + "\n" for m in data.memories(size, commits=commits)))
+        self.once(
+            [self.program, "remember", "--jsonl", "-"],
+            path,
+            "".join(json.dumps(m) + "\n" for m in data.memories(size, commits=commits)),
+        )
         self.once([self.program, "index"], path)
         self.once([self.program, "worker", str(path / ".git")], path)
         self.hook(path, "SessionStart", "warm")  # settings are kept from here on
         return path
 
     def payload(self, path: pathlib.Path, event: str, session: str, prompt: str) -> str:
-        fields = {"session_id": session, "transcript_path": "/nonexistent.jsonl", "cwd": str(path), "hook_event_name": event, **EVENTS[event]}
+        fields = {
+            "session_id": session,
+            "transcript_path": "/nonexistent.jsonl",
+            "cwd": str(path),
+            "hook_event_name": event,
+            **EVENTS[event],
+        }
         return json.dumps({**fields, "prompt": prompt} if event == "UserPromptSubmit" else fields)
 
-    def hook(self, path: pathlib.Path, event: str, session: str, prompt: str = "") -> tuple[float, float, bool]:
+    def hook(
+        self, path: pathlib.Path, event: str, session: str, prompt: str = ""
+    ) -> tuple[float, float, bool]:
         """(wall, processor) seconds, and whether it gave context."""
         before = processor()
-        taken, out = self.once([self.program, "hook", event], path, self.payload(path, event, session, prompt))
+        taken, out = self.once(
+            [self.program, "hook", event], path, self.payload(path, event, session, prompt)
+        )
         return taken, processor() - before, bool(out)
 
     def parts(self, path: pathlib.Path, event: str, session: str, prompt: str) -> list[float]:
@@ -155,7 +223,11 @@ class Bench:
         log = self.root / "parts"
         start = time.monotonic()
         self.env["PROBE_MODULES"] = MODULES.get(event, _ALWAYS)
-        self.once([self.python, "-P", "-c", PROBE, str(start), str(log), "hook", event], path, self.payload(path, event, session, prompt))
+        self.once(
+            [self.python, "-P", "-c", PROBE, str(start), str(log), "hook", event],
+            path,
+            self.payload(path, event, session, prompt),
+        )
         ended = time.monotonic()
         *parts, done = map(float, log.read_text().split())
         return [*parts, ended - done]
@@ -168,12 +240,15 @@ class Bench:
 
 
 def processor() -> float:
-    """Processor seconds of all processes that were waited for; a detached worker is none of them."""
+    """Processor seconds of all processes that were waited for; a detached worker is none of
+    them."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
-def measure(bench: Bench, path: pathlib.Path, size: int, prompts: list[str], events: list[str]) -> tuple[list[str], list[str]]:
+def measure(
+    bench: Bench, path: pathlib.Path, size: int, prompts: list[str], events: list[str]
+) -> tuple[list[str], list[str]]:
     rows: list[str] = []
     shares: list[str] = []
     for event in events:
@@ -193,28 +268,48 @@ def measure(bench: Bench, path: pathlib.Path, size: int, prompts: list[str], eve
             split.append(bench.parts(path, event, f"parts-{event}-{i}", prompt))
             if event == "SessionEnd":
                 bench.quiet(path)
-        floor, middle, high = statistics.median(w for w, _ in floors), statistics.median(w for w, _ in taken), statistics.quantiles([w for w, _ in taken], n=10)[-1]
+        floor, middle, high = (
+            statistics.median(w for w, _ in floors),
+            statistics.median(w for w, _ in taken),
+            statistics.quantiles([w for w, _ in taken], n=10)[-1],
+        )
         busy = statistics.median(c for _, c in taken) / statistics.median(c for _, c in floors)
         found = BUDGETS.get(event, "")
         budget = found.get(size, "") if isinstance(found, dict) else found
         peer = f"{PEER[event]} s" if event in PEER else ""
-        rows.append(f"| {event} | {size:,} | {middle * 1e3:.0f} ms = {middle / floor:.1f} F | {high * 1e3:.0f} ms = {high / floor:.1f} F | {busy:.1f} F | {f'{budget:g} F' if budget else ''} | {answered} of {len(prompts)} | {peer} |")
+        rows.append(
+            f"| {event} | {size:,} | {middle * 1e3:.0f} ms = {middle / floor:.1f} F |"
+            f" {high * 1e3:.0f} ms = {high / floor:.1f} F | {busy:.1f} F |"
+            f" {f'{budget:g} F' if budget else ''} | {answered} of {len(prompts)} | {peer} |"
+        )
         whole = [statistics.median(column) for column in zip(*split, strict=True)]
-        shares.append(f"| {event} | {size:,} | " + " | ".join(f"{part * 1e3:.1f}" for part in whole) + f" | {sum(whole) * 1e3:.1f} |")
+        shares.append(
+            f"| {event} | {size:,} | "
+            + " | ".join(f"{part * 1e3:.1f}" for part in whole)
+            + f" | {sum(whole) * 1e3:.1f} |"
+        )
         print(rows[-1], shares[-1], sep="\n", flush=True)
     return rows, shares
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sizes", default="10000,100000")
-    parser.add_argument("--runs", type=int, default=50, help="different prompts, and calls of each other event")
+    parser.add_argument(
+        "--runs", type=int, default=50, help="different prompts, and calls of each other event"
+    )
     parser.add_argument("--events", default=",".join(EVENTS))
     parser.add_argument("--program", default=shutil.which("git-mem"))
-    parser.add_argument("--write", metavar="FILE", help="replace what is between the agents markers of a document")
+    parser.add_argument(
+        "--write", metavar="FILE", help="replace what is between the agents markers of a document"
+    )
     args = parser.parse_args()
     if not data.ROOT.is_dir():
-        raise SystemExit(f"skipped: no evaluation texts at '{data.ROOT}' (GIT_MEM_EVAL_ROOT names the folder)")
+        raise SystemExit(
+            f"skipped: no evaluation texts at '{data.ROOT}' (GIT_MEM_EVAL_ROOT names the folder)"
+        )
     if not args.program:
         raise SystemExit("no git-mem on PATH")
     events = [event for event in EVENTS if event in args.events.split(",")]
@@ -229,19 +324,38 @@ def main() -> None:
             rows += more
             shares += parts
             log = path / ".git" / "mem" / "hooks.log"
-            failed.append(f"{len(log.read_text().splitlines()) if log.exists() else 0} of {2 * args.runs * len(events)} calls failed or were silent at the deadline with {size:,} memories")
+            failed.append(
+                f"{len(log.read_text().splitlines()) if log.exists() else 0} of"
+                f" {2 * args.runs * len(events)} calls failed or were silent at the deadline with"
+                f" {size:,} memories"
+            )
         floor = statistics.median(bench.floors)
-    revision = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    text = (f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}, commit {revision}, F = {floor * 1e3:.1f} ms, {time.strftime('%Y-%m-%d')}; "
-            f"{args.runs} calls of each event, prompts all different. {'; '.join(failed)}.\n\n"
-            "| event | memories | median | 90th percentile | processor time | budget | gave context | git-notes-memory 0.12.0 |\n|---|---|---|---|---|---|---|---|\n" + "\n".join(rows)
-            + "\n\nWhere the time of one process goes, milliseconds, medians of each part:\n\n| event | memories | " + " | ".join(PARTS) + " | sum |\n|---|---|" + "---|" * (len(PARTS) + 1) + "\n"
-            + "\n".join(shares) + "\n")
+    revision = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    text = (
+        f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, Python"
+        f" {platform.python_version()}, commit {revision}, F = {floor * 1e3:.1f} ms,"
+        f" {time.strftime('%Y-%m-%d')}; {args.runs} calls of each event, prompts all different."
+        f" {'; '.join(failed)}.\n\n| event | memories | median | 90th percentile | processor time |"
+        " budget | gave context | git-notes-memory 0.12.0 |\n|---|---|---|---|---|---|---|---|\n"
+        + "\n".join(rows)
+        + "\n\nWhere the time of one process goes, milliseconds, medians of each part:\n\n| event |"
+        " memories | "
+        + " | ".join(PARTS)
+        + " | sum |\n|---|---|"
+        + "---|" * (len(PARTS) + 1)
+        + "\n"
+        + "\n".join(shares)
+        + "\n"
+    )
     if args.write:
         page = pathlib.Path(args.write).read_text(encoding="utf-8")
         begin, end = "<!-- agents:begin -->", "<!-- agents:end -->"
         head, _, rest = page.partition(begin)
-        pathlib.Path(args.write).write_text(f"{head}{begin}\n{text}{end}{rest.partition(end)[2]}", encoding="utf-8")
+        pathlib.Path(args.write).write_text(
+            f"{head}{begin}\n{text}{end}{rest.partition(end)[2]}", encoding="utf-8"
+        )
     print("\n" + text)
 
 

@@ -14,7 +14,15 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 
-ROOT = pathlib.Path(os.environ.get("GIT_MEM_EVAL_ROOT", pathlib.Path(__file__).resolve().parent.parent.parent / "shared" / "eval")) / "dev"
+ROOT = (
+    pathlib.Path(
+        os.environ.get(
+            "GIT_MEM_EVAL_ROOT",
+            pathlib.Path(__file__).resolve().parent.parent.parent / "shared" / "eval",
+        )
+    )
+    / "dev"
+)
 SETS = ("commits", "topics", "decisions", "cosqa", "locomo")
 TYPES = ("decision", "bugfix", "gotcha", "discovery", "learning", "convention")
 
@@ -27,16 +35,31 @@ def _rows(path: pathlib.Path) -> Iterator[dict[str, str]]:
 def memories(n: int, seed: int = 1, commits: Sequence[str] = ()) -> Iterator[dict[str, object]]:
     """n drafts for `remember --jsonl`, each about one of the commits; every third names a path."""
     rng = random.Random(seed)
-    texts = [(d.get("title") or "", d["text"] or d["title"]) for name in SETS for d in _rows(ROOT / name / "corpus.jsonl")]
+    texts = [
+        (d.get("title") or "", d["text"] or d["title"])
+        for name in SETS
+        for d in _rows(ROOT / name / "corpus.jsonl")
+    ]
     rng.shuffle(texts)
     for i in range(n):
         title, body = texts[i % len(texts)]
         if i >= len(texts):
             other = rng.choice(texts)[1]
             ours, theirs = (re.split(r"(?<=[.!?])\s+|\n+", t) for t in (body, other))
-            body = "\n".join(rng.sample(ours, (len(ours) + 1) // 2) + rng.sample(theirs, (len(theirs) + 1) // 2)) + f"\n({i})"
+            body = (
+                "\n".join(
+                    rng.sample(ours, (len(ours) + 1) // 2)
+                    + rng.sample(theirs, (len(theirs) + 1) // 2)
+                )
+                + f"\n({i})"
+            )
             title = ""
-        draft: dict[str, object] = {"body": body[:8000], "title": title[:200], "type": rng.choice(TYPES), "source": f"perf:{seed}:{i}"}
+        draft: dict[str, object] = {
+            "body": body[:8000],
+            "title": title[:200],
+            "type": rng.choice(TYPES),
+            "source": f"perf:{seed}:{i}",
+        }
         if commits:
             draft["commit"] = rng.choice(commits)
         if i % 3 == 0:

@@ -2,13 +2,12 @@
 
     python perf/hooks.py [--runs 200]
 
-Each round commits once in every repository, in an order that changes; what is
-printed is the difference to a repository without hooks: of medians, of minima,
-and of the processor time of all processes that the commit waits for, which
-other load on the machine changes least. "starts the worker" is the first commit of a series, "worker is there"
-each one that follows; through a pipe is `git commit | cat`, which ends when
-nobody has the pipe open any more. The worker itself runs beside, niced.
-"""
+Each round commits once in every repository, in an order that changes; what is printed is the
+difference to a repository without hooks: of medians, of minima, and of the processor time of all
+processes that the commit waits for, which other load on the machine changes least. "starts the
+worker" is the first commit of a series, "worker is there" each one that follows; through a pipe is
+`git commit | cat`, which ends when nobody has the pipe open any more. The worker itself runs
+beside, niced."""
 
 from __future__ import annotations
 
@@ -28,11 +27,25 @@ class Bench:
     def __init__(self, root: pathlib.Path) -> None:
         self.root = root
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("GIT_", "PYTHON"))}
-        self.env.update(HOME=str(root), GIT_CONFIG_NOSYSTEM="1", GIT_AUTHOR_NAME="Ada", GIT_AUTHOR_EMAIL="ada@example.org", GIT_COMMITTER_NAME="Ada",
-                        GIT_COMMITTER_EMAIL="ada@example.org", LANG="C.UTF-8")
+        self.env.update(
+            HOME=str(root),
+            GIT_CONFIG_NOSYSTEM="1",
+            GIT_AUTHOR_NAME="Ada",
+            GIT_AUTHOR_EMAIL="ada@example.org",
+            GIT_COMMITTER_NAME="Ada",
+            GIT_COMMITTER_EMAIL="ada@example.org",
+            LANG="C.UTF-8",
+        )
 
     def run(self, cwd: pathlib.Path, *argv: str) -> None:
-        subprocess.run(argv, cwd=cwd, env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+        subprocess.run(
+            argv,
+            cwd=cwd,
+            env=self.env,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=True,
+        )
 
     def repo(self, name: str, hooks: str) -> pathlib.Path:
         path = self.root / name
@@ -62,7 +75,9 @@ class Bench:
         """(wall, processor) milliseconds."""
         line = f"git commit -q --allow-empty -m x {options}" + (" | cat" if pipe else "")
         start = time.perf_counter()
-        process = subprocess.Popen(["sh", "-c", line], cwd=repo, env=self.env, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            ["sh", "-c", line], cwd=repo, env=self.env, stdout=subprocess.DEVNULL
+        )
         _, status, used = os.wait4(process.pid, 0)
         taken = time.perf_counter() - start
         if status:
@@ -73,24 +88,43 @@ class Bench:
 
 def figures(values: list[tuple[float, float]]) -> tuple[float, float, float]:
     """(median, minimum) of the wall time and the median of the processor time."""
-    return statistics.median(w for w, _ in values), min(w for w, _ in values), statistics.median(c for _, c in values)
+    return (
+        statistics.median(w for w, _ in values),
+        min(w for w, _ in values),
+        statistics.median(c for _, c in values),
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=200)
     runs = parser.parse_args().runs
     with tempfile.TemporaryDirectory() as directory:
         bench = Bench(pathlib.Path(directory))
         # label: (what is installed, whether a worker is there)
-        cases = {"no hook": ("none", True), "an empty hook in sh": ("theirs", True), "ours, worker is there": ("ours", True), "ours, starts the worker": ("ours", False),
-                 "forwarded, worker is there": ("forwarded", True), "forwarded, starts the worker": ("forwarded", False)}
+        cases = {
+            "no hook": ("none", True),
+            "an empty hook in sh": ("theirs", True),
+            "ours, worker is there": ("ours", True),
+            "ours, starts the worker": ("ours", False),
+            "forwarded, worker is there": ("forwarded", True),
+            "forwarded, starts the worker": ("forwarded", False),
+        }
         repos = {label: bench.repo(label, hooks) for label, (hooks, _) in cases.items()}
         for label, (_, there) in cases.items():
             if there:  # a living process, as far as hooks can see
                 (repos[label] / ".git/mem/worker.pid").write_text(str(os.getpid()))
-        print("| `git commit` | | median | more than without: median | minimum | processor |\n|---|---|---|---|---|---|")
-        for how, pipe, options in (("", False, ""), ("through a pipe", True, ""), ("--amend", False, "--amend")):
+        print(
+            "| `git commit` | | median | more than without: median | minimum | processor"
+            " |\n|---|---|---|---|---|---|"
+        )
+        for how, pipe, options in (
+            ("", False, ""),
+            ("through a pipe", True, ""),
+            ("--amend", False, "--amend"),
+        ):
             taken: dict[str, list[tuple[float, float]]] = {label: [] for label in cases}
             for _ in range(runs):
                 for label in random.sample(list(cases), len(cases)):
@@ -100,7 +134,11 @@ def main() -> None:
             floor = figures(taken["no hook"])
             for label, values in taken.items():
                 found = figures(values)
-                print(f"| {how} | {label} | {found[0]:.2f} ms | " + " | ".join(f"{a - b:+.2f} ms" for a, b in zip(found, floor, strict=True)) + " |")
+                print(
+                    f"| {how} | {label} | {found[0]:.2f} ms | "
+                    + " | ".join(f"{a - b:+.2f} ms" for a, b in zip(found, floor, strict=True))
+                    + " |"
+                )
 
 
 if __name__ == "__main__":

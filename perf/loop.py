@@ -1,4 +1,5 @@
-"""Seed 002's five functions as they are here: our own work in each, against the budgets of that design.
+"""Seed 002's five functions as they are here: our own work in each, against the budgets of that
+design.
 
     python perf/loop.py                       # 10,000 memories
     python perf/loop.py --sizes 10000,100000 --runs 50
@@ -28,14 +29,41 @@ import agents
 import data
 
 from gitmem import worker
-from gitmem.agents import automemory, block, context, events, failures, hook, inject, ready, receipts, session
+from gitmem.agents import (
+    automemory,
+    block,
+    context,
+    events,
+    failures,
+    hook,
+    inject,
+    ready,
+    receipts,
+    session,
+)
 from gitmem.engine import search
 from gitmem.feedback import usage
 from gitmem.git import here, kept
 from gitmem.store import open_store
 
-LOADED = (automemory, block, context, events, failures, here, hook, inject, kept, ready, search, usage)
-WORDS = "The orders and the invoices share one transaction, so the importer must not commit between them. "
+LOADED = (
+    automemory,
+    block,
+    context,
+    events,
+    failures,
+    here,
+    hook,
+    inject,
+    kept,
+    ready,
+    search,
+    usage,
+)
+WORDS = (
+    "The orders and the invoices share one transaction, so the importer must not commit between"
+    " them. "
+)
 
 
 def forked(action: Callable[[], None]) -> tuple[float, float]:
@@ -57,7 +85,9 @@ def forked(action: Callable[[], None]) -> tuple[float, float]:
     return float(said[0]), float(said[1])
 
 
-def called(repo: pathlib.Path, env: dict[str, str], event: str, name: str, **fields: object) -> tuple[float, float]:
+def called(
+    repo: pathlib.Path, env: dict[str, str], event: str, name: str, **fields: object
+) -> tuple[float, float]:
     payload = json.dumps({"session_id": name, "cwd": str(repo), "hook_event_name": event, **fields})
 
     def action() -> None:
@@ -68,18 +98,29 @@ def called(repo: pathlib.Path, env: dict[str, str], event: str, name: str, **fie
             os._exit(0)
         os.close(filling)
         # The deadline would end this process before it has said its time.
-        hook.run([event], {**env, "GIT_MEM_PATIENCE": "1000"}, time.monotonic(), given, os.open(os.devnull, os.O_WRONLY))
+        hook.run(
+            [event],
+            {**env, "GIT_MEM_PATIENCE": "1000"},
+            time.monotonic(),
+            given,
+            os.open(os.devnull, os.O_WRONLY),
+        )
 
     return forked(action)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sizes", default="10000")
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--program", default=shutil.which("git-mem") or "git-mem")
     args = parser.parse_args()
-    print("| function of the seed | here | memories | wall: median, 90th | processor: median | budget |\n|---|---|---|---|---|---|")
+    print(
+        "| function of the seed | here | memories | wall: median, 90th | processor: median | budget"
+        " |\n|---|---|---|---|---|---|"
+    )
     for size in map(int, args.sizes.split(",")):
         with tempfile.TemporaryDirectory() as root:
             measure(agents.Bench(args.program, pathlib.Path(root)), size, args.runs)
@@ -90,7 +131,14 @@ def measure(bench: agents.Bench, size: int, runs: int) -> None:
     repo = bench.store(size)
     mem = str(repo / ".git" / "mem")
     store = open_store(bench.env, str(repo))
-    ids = [id for (id,) in store.with_cache(lambda cache: cache.db.execute("SELECT id FROM memory WHERE status = 0 LIMIT 400").fetchall())[0]]
+    ids = [
+        id
+        for (id,) in store.with_cache(
+            lambda cache: cache.db.execute(
+                "SELECT id FROM memory WHERE status = 0 LIMIT 400"
+            ).fetchall()
+        )[0]
+    ]
     store.close()
     found: dict[str, list[tuple[float, float]]] = {}
     answer = WORDS * 200 + f"So it was decided in {ids[7][:8]}. " + WORDS * 10
@@ -98,11 +146,27 @@ def measure(bench: agents.Bench, size: int, runs: int) -> None:
         name = f"s{i}"
         note = found.setdefault
         note("init", []).append(called(repo, bench.env, "SessionStart", name, source="startup"))
-        note("getContext", []).append(called(repo, bench.env, "UserPromptSubmit", name, prompt=question))
+        note("getContext", []).append(
+            called(repo, bench.env, "UserPromptSubmit", name, prompt=question)
+        )
         note("nothing", []).append(called(repo, bench.env, "SubagentStop", name))
-        note("recordEdit", []).append(called(repo, bench.env, "PostToolUse", name, tool_name="Edit", tool_input={"file_path": "f0.txt"}, tool_response={}))
-        session.injected(mem, name, ids[(i % 9) * 40 : (i % 9) * 40 + 40] + ids[:40], "prompt", "claude", "", {})
-        note("feedback", []).append(called(repo, bench.env, "Stop", name, last_assistant_message=answer))
+        note("recordEdit", []).append(
+            called(
+                repo,
+                bench.env,
+                "PostToolUse",
+                name,
+                tool_name="Edit",
+                tool_input={"file_path": "f0.txt"},
+                tool_response={},
+            )
+        )
+        session.injected(
+            mem, name, ids[(i % 9) * 40 : (i % 9) * 40 + 40] + ids[:40], "prompt", "claude", "", {}
+        )
+        note("feedback", []).append(
+            called(repo, bench.env, "Stop", name, last_assistant_message=answer)
+        )
         session.note(mem, name, "end", ["other"])
 
         def tend() -> None:
@@ -113,12 +177,25 @@ def measure(bench: agents.Bench, size: int, runs: int) -> None:
         if i % 2:
             note("consolidate, feedback alone", []).append(forked(tend))
         else:
-            note("consolidate", []).append(forked(lambda: worker.run(str(repo / ".git"), bench.env, linger=0.0, wait=60.0)))
-    known = {"nothing": ("SubagentStop without an answer", 2), "init": ("SessionStart", 200), "getContext": ("UserPromptSubmit", 15), "recordEdit": ("PostToolUse", 2), "feedback": ("Stop", 10),
-            "consolidate": ("worker after SessionEnd", 500), "consolidate, feedback alone": ("receipt, record, commit, credit", 500)}
+            note("consolidate", []).append(
+                forked(lambda: worker.run(str(repo / ".git"), bench.env, linger=0.0, wait=60.0))
+            )
+    known = {
+        "nothing": ("SubagentStop without an answer", 2),
+        "init": ("SessionStart", 200),
+        "getContext": ("UserPromptSubmit", 15),
+        "recordEdit": ("PostToolUse", 2),
+        "feedback": ("Stop", 10),
+        "consolidate": ("worker after SessionEnd", 500),
+        "consolidate, feedback alone": ("receipt, record, commit, credit", 500),
+    }
     for name, (event, budget) in known.items():
         wall, cpu = sorted(w for w, _ in found[name]), [c for _, c in found[name]]
-        print(f"| {name} | {event} | {size:,} | {statistics.median(wall) * 1000:.1f}, {wall[int(len(wall) * 0.9)] * 1000:.1f} ms | {statistics.median(cpu) * 1000:.1f} ms | {budget} ms |")
+        print(
+            f"| {name} | {event} | {size:,} | {statistics.median(wall) * 1000:.1f},"
+            f" {wall[int(len(wall) * 0.9)] * 1000:.1f} ms | {statistics.median(cpu) * 1000:.1f} ms"
+            f" | {budget} ms |"
+        )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 """What a move of HEAD costs the worker, and what it costs a hook: nothing.
 
-    python perf/where.py [--commits 100000] [--memories 100000] [--anchors 20000] [--keep DIR] [--write]
+    python perf/where.py [--commits 100000] [--memories 100000] [--anchors 20000] [--keep DIR]
+    [--write]
 
-The history comes from a seed through one `git fast-import`: a main line with a
-merged side branch in every ten commits, open branches with memories on each
-commit, branches that were squashed, and a release branch that left the main
-line long ago. In every 300 commits a file is renamed, in every 500 one is
-deleted and another one begun. Memories are made with `remember --jsonl`, each about the file its commit changed. Without
---graph the repository has no commit-graph, as a clone that was never packed again.
+The history comes from a seed through one `git fast-import`: a main line with a merged side branch
+in every ten commits, open branches with memories on each commit, branches that were squashed, and a
+release branch that left the main line long ago. In every 300 commits a file is renamed, in every
+500 one is deleted and another one begun. Memories are made with `remember --jsonl`, each about the
+file its commit changed. Without --graph the repository has no commit-graph, as a clone that was
+never packed again.
 
 Each row is one move made with git, then one worker as a hook would start it,
 without its pause at the end: the step that looks where memories stand
@@ -83,14 +84,31 @@ class World:
     def __init__(self, root: pathlib.Path) -> None:
         self.root = root
         self.repo = root / "repo"
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("GIT_", "PYTHON"))} | {"GIT_MEM_EVAL_ROOT": os.environ.get("GIT_MEM_EVAL_ROOT", "")}
-        self.env.update(HOME=str(root), GIT_CONFIG_NOSYSTEM="1", GIT_AUTHOR_NAME="Ada", GIT_AUTHOR_EMAIL="ada@example.org", GIT_COMMITTER_NAME="Ada",
-                        GIT_COMMITTER_EMAIL="ada@example.org", LANG="C.UTF-8", GIT_EDITOR="true")
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("GIT_", "PYTHON"))} | {
+            "GIT_MEM_EVAL_ROOT": os.environ.get("GIT_MEM_EVAL_ROOT", "")
+        }
+        self.env.update(
+            HOME=str(root),
+            GIT_CONFIG_NOSYSTEM="1",
+            GIT_AUTHOR_NAME="Ada",
+            GIT_AUTHOR_EMAIL="ada@example.org",
+            GIT_COMMITTER_NAME="Ada",
+            GIT_COMMITTER_EMAIL="ada@example.org",
+            LANG="C.UTF-8",
+            GIT_EDITOR="true",
+        )
         self.options: list[str] = []
         self.package: list[str] = []  # of another checkout, to be measured instead
 
     def git(self, *argv: str, stdin: bytes = b"", cwd: pathlib.Path | None = None) -> str:
-        done = subprocess.run(["git", *argv], cwd=cwd or self.repo, env=self.env, input=stdin, capture_output=True, check=False)
+        done = subprocess.run(
+            ["git", *argv],
+            cwd=cwd or self.repo,
+            env=self.env,
+            input=stdin,
+            capture_output=True,
+            check=False,
+        )
         if done.returncode:
             raise SystemExit(f"git {argv}: {done.stderr.decode()}")
         return done.stdout.decode()
@@ -99,23 +117,52 @@ class World:
         """The cache is made, and nobody has looked where memories stand."""
         (self.repo / ".git" / "mem").mkdir()
         (self.repo / ".git" / "mem" / "checked").touch()
-        code = "import os, sys; sys.path[:0] = sys.argv[1:]; from gitmem.store import open_store; open_store(os.environ).with_cache(lambda cache: None)"
-        subprocess.run([sys.executable, "-I", "-c", code, *self.package], cwd=self.repo, env=self.env, check=True)
+        code = (
+            "import os, sys; sys.path[:0] = sys.argv[1:]; from gitmem.store import open_store;"
+            " open_store(os.environ).with_cache(lambda cache: None)"
+        )
+        subprocess.run(
+            [sys.executable, "-I", "-c", code, *self.package],
+            cwd=self.repo,
+            env=self.env,
+            check=True,
+        )
 
     def worker(self) -> dict[str, float]:
         """Seconds of one worker: the step and the whole, of processors and of the clock."""
         start = time.perf_counter()
-        process = subprocess.Popen([sys.executable, "-I", "-c", _WORKER, str(self.repo / ".git"), *self.package, *self.options], cwd=self.repo, env=self.env, stdout=subprocess.PIPE)
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                "-I",
+                "-c",
+                _WORKER,
+                str(self.repo / ".git"),
+                *self.package,
+                *self.options,
+            ],
+            cwd=self.repo,
+            env=self.env,
+            stdout=subprocess.PIPE,
+        )
         assert process.stdout is not None
         said = process.stdout.read()
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = status
         spent = json.loads(said)
-        return {"step": spent["_anchors"][0], "paths": spent.get("paths", (0, 0))[0], "step_wall": spent["_anchors"][1], "whole": used.ru_utime + used.ru_stime, "whole_wall": time.perf_counter() - start,
-                "others": sum(cpu for name, (cpu, _) in spent.items() if name not in ("_anchors", "paths"))}
+        return {
+            "step": spent["_anchors"][0],
+            "paths": spent.get("paths", (0, 0))[0],
+            "step_wall": spent["_anchors"][1],
+            "whole": used.ru_utime + used.ru_stime,
+            "whole_wall": time.perf_counter() - start,
+            "others": sum(
+                cpu for name, (cpu, _) in spent.items() if name not in ("_anchors", "paths")
+            ),
+        }
 
 
-def history(commits: int, seed: int = 1) -> Iterator[bytes]:
+def history(commits: int, seed: int = 1) -> Iterator[bytes]:  # noqa: C901
     """A `fast-import` stream; each commit has a mark, and mostly changes one line of one file."""
     rng = random.Random(seed)
     versions = dict.fromkeys(range(FILES), 0)
@@ -126,7 +173,10 @@ def history(commits: int, seed: int = 1) -> Iterator[bytes]:
     def commit(ref: str, parents: list[str], words: str, *changes: bytes) -> bytes:
         nonlocal mark
         mark += 1
-        head = f"commit {ref}\nmark :{mark}\ncommitter Ada <ada@example.org> {_START + mark * 600} +0000\ndata {len(words)}\n{words}\n"
+        head = (
+            f"commit {ref}\nmark :{mark}\ncommitter Ada <ada@example.org> {_START + mark * 600}"
+            f" +0000\ndata {len(words)}\n{words}\n"
+        )
         head += f"from {parents[0]}\n" if parents else ""
         head += "".join(f"merge {p}\n" for p in parents[1:])
         return head.encode() + b"".join(changes) + b"\n"
@@ -139,10 +189,17 @@ def history(commits: int, seed: int = 1) -> Iterator[bytes]:
         file = rng.randrange(FILES) if file < 0 else file
         versions[file] += 1
         gone.discard(file)
-        return commit(ref, parents, f"change {mark} of {names[file]}", written(names[file], content(file, versions[file], mark)))
+        return commit(
+            ref,
+            parents,
+            f"change {mark} of {names[file]}",
+            written(names[file], content(file, versions[file], mark)),
+        )
 
     def moved(ref: str, parents: list[str], deleted: bool) -> bytes:
-        """A commit that renames a file with a small change, or deletes it; what comes after it begins another one."""
+        """A commit that renames a file with a small change, or deletes it; what comes after it
+        begins another one.
+        """
         file = rng.choice([f for f in names if f not in gone])
         old = names[file]
         names[file] = f"src/part{rng.randrange(20)}/f{file}-{mark}.txt"
@@ -151,11 +208,23 @@ def history(commits: int, seed: int = 1) -> Iterator[bytes]:
             gone.add(file)
             return commit(ref, parents, f"delete {old}", without)
         versions[file] += 1
-        return commit(ref, parents, f"rename {old}", without, written(names[file], content(file, versions[file], mark)))
+        return commit(
+            ref,
+            parents,
+            f"rename {old}",
+            without,
+            written(names[file], content(file, versions[file], mark)),
+        )
 
     main = "refs/heads/main"
-    yield commit(main, [], "begin", *(written(names[file], content(file, 0, 0)) for file in range(FILES)))
-    points = sorted(rng.sample(range(max(10, commits - 5_000), commits - 20), OPEN + SQUASHED)) if commits > 6_000 else []
+    yield commit(
+        main, [], "begin", *(written(names[file], content(file, 0, 0)) for file in range(FILES))
+    )
+    points = (
+        sorted(rng.sample(range(max(10, commits - 5_000), commits - 20), OPEN + SQUASHED))
+        if commits > 6_000
+        else []
+    )
     squashed = set(points[1::2][:SQUASHED])
     fork = commits - commits // 5
     tip = ":1"
@@ -183,7 +252,12 @@ def history(commits: int, seed: int = 1) -> Iterator[bytes]:
             side = tip
             own = FILES + points.index(at)  # its own file, so that a squash of it is clean
             for n in range(rng.randrange(3, 9)):
-                yield commit(f"refs/heads/topic{at}", [side], f"topic {at} {n}", written(path_of(own), content(own, n, n)))
+                yield commit(
+                    f"refs/heads/topic{at}",
+                    [side],
+                    f"topic {at} {n}",
+                    written(path_of(own), content(own, n, n)),
+                )
                 side = f":{mark}"
                 last = content(own, n, n)
             if at in squashed:
@@ -197,7 +271,12 @@ def path_of(file: int) -> str:
 
 
 def content(file: int, version: int, mark: int) -> str:
-    return "".join(f"line {n} of {file}" + (f" changed {version} at {mark}" if n == version % 30 else "") + "\n" for n in range(30))
+    return "".join(
+        f"line {n} of {file}"
+        + (f" changed {version} at {mark}" if n == version % 30 else "")
+        + "\n"
+        for n in range(30)
+    )
 
 
 def build(world: World, commits: int, memories: int, anchors: int) -> None:
@@ -206,7 +285,12 @@ def build(world: World, commits: int, memories: int, anchors: int) -> None:
     world.git("init", "-q", "-b", "main")
     for name, value in (("gc.auto", "0"), ("maintenance.auto", "false")):
         world.git("config", name, value)
-    stream = subprocess.Popen(["git", "fast-import", "--quiet", "--done"], cwd=world.repo, env=world.env, stdin=subprocess.PIPE)
+    stream = subprocess.Popen(
+        ["git", "fast-import", "--quiet", "--done"],
+        cwd=world.repo,
+        env=world.env,
+        stdin=subprocess.PIPE,
+    )
     assert stream.stdin is not None
     for part in history(commits):
         stream.stdin.write(part)
@@ -222,7 +306,9 @@ def build(world: World, commits: int, memories: int, anchors: int) -> None:
     main = world.git("rev-list", "main").split()
     chosen = open_ + rng.sample(main, anchors - len(open_))
     changed: dict[str, str] = {}
-    for row in world.git("diff-tree", "-r", "--root", "--name-only", "--stdin", stdin="\n".join(chosen).encode()).splitlines():
+    for row in world.git(
+        "diff-tree", "-r", "--root", "--name-only", "--stdin", stdin="\n".join(chosen).encode()
+    ).splitlines():
         if len(row) == 40:
             at = row
         else:
@@ -234,7 +320,15 @@ def build(world: World, commits: int, memories: int, anchors: int) -> None:
         draft["commit"] = commit
         draft["paths"] = [changed[commit]] if commit in changed else []
         lines.append(json.dumps(draft))
-    done = subprocess.run([sys.executable, "-m", "gitmem", "remember", "--jsonl", "-"], cwd=world.repo, env=world.env, input="\n".join(lines), text=True, capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "gitmem", "remember", "--jsonl", "-"],
+        cwd=world.repo,
+        env=world.env,
+        input="\n".join(lines),
+        text=True,
+        capture_output=True,
+        check=False,
+    )
     if done.returncode not in (0, 1):
         raise SystemExit(done.stderr)
 
@@ -250,7 +344,13 @@ def moves(world: World) -> Iterator[tuple[str, str]]:
         (world.repo / "README").write_text(f"{n}\n")
         git("commit", "-qam", f"commit {n}")
         yield "commit on the main line", ""
-    topics = git("for-each-ref", "--format=%(refname:short)", "--no-merged=main", "--sort=-committerdate", "refs/heads/topic*").split()
+    topics = git(
+        "for-each-ref",
+        "--format=%(refname:short)",
+        "--no-merged=main",
+        "--sort=-committerdate",
+        "refs/heads/topic*",
+    ).split()
     for name in topics[:3]:
         git("checkout", "-q", name)
         yield "switch to a branch begun lately", ""
@@ -301,12 +401,18 @@ def moves(world: World) -> Iterator[tuple[str, str]]:
 
 
 def hooks(world: World) -> list[tuple[str, float, float]]:
-    """(what, median of seconds of processors, of the clock) of a prompt's hook: HEAD known to the cache, and moved since."""
+    """(what, median of seconds of processors, of the clock) of a prompt's hook: HEAD known to the
+    cache, and moved since.
+    """
     pid = world.repo / ".git" / "mem" / "worker.pid"
     world.git("config", "mem.promptContext", "true")
     questions = data.questions(60)
     out = []
-    for what in ("HEAD as the worker saw it", "HEAD moved since by a commit", "HEAD moved since by 1000 commits"):
+    for what in (
+        "HEAD as the worker saw it",
+        "HEAD moved since by a commit",
+        "HEAD moved since by 1000 commits",
+    ):
         if what.endswith("a commit"):
             world.git("commit", "-q", "--allow-empty", "-m", "moved")
         elif what.endswith("1000 commits"):
@@ -314,52 +420,104 @@ def hooks(world: World) -> list[tuple[str, float, float]]:
         pid.write_text(str(os.getpid()))  # a worker is there, as far as hooks can see
         took = []
         for n, question in enumerate(questions[:20]):
-            event = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": f"s{n}", "cwd": str(world.repo), "prompt": question}).encode()
+            event = json.dumps(
+                {
+                    "hook_event_name": "UserPromptSubmit",
+                    "session_id": f"s{n}",
+                    "cwd": str(world.repo),
+                    "prompt": question,
+                }
+            ).encode()
             start = time.perf_counter()
-            process = subprocess.Popen([sys.executable, "-I", "-m", "gitmem", "hook", "UserPromptSubmit"], cwd=world.repo, env=world.env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-m", "gitmem", "hook", "UserPromptSubmit"],
+                cwd=world.repo,
+                env=world.env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+            )
             assert process.stdin is not None
             process.stdin.write(event)
             process.stdin.close()
             _, _, used = os.wait4(process.pid, 0)
             process.returncode = 0
             took.append((used.ru_utime + used.ru_stime, time.perf_counter() - start))
-        out.append((what, statistics.median(c for c, _ in took), statistics.median(w for _, w in took)))
+        out.append(
+            (what, statistics.median(c for c, _ in took), statistics.median(w for _, w in took))
+        )
         pid.unlink(missing_ok=True)
     return out
 
 
 def table(rows: dict[str, list[dict[str, float]]], prompts: list[tuple[str, float, float]]) -> str:
-    out = ["| move of HEAD | times | anchors | paths | the step: both | worst step | whole worker | whole worker, clock |", "|---|---|---|---|---|---|---|---|"]
+    out = [
+        (
+            "| move of HEAD | times | anchors | paths | the step: both | worst step | whole worker"
+            " | whole worker, clock |"
+        ),
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for name, found in rows.items():
         middle = {key: statistics.median(row[key] for row in found) for key in found[0]}
-        out.append(f"| {name} | {len(found)} | {middle['step'] - middle['paths']:.2f} s | {middle['paths']:.2f} s | {middle['step']:.2f} s | {max(row['step'] for row in found):.2f} s | {middle['whole']:.2f} s | {middle['whole_wall']:.2f} s |")
+        out.append(
+            f"| {name} | {len(found)} | {middle['step'] - middle['paths']:.2f} s |"
+            f" {middle['paths']:.2f} s | {middle['step']:.2f} s |"
+            f" {max(row['step'] for row in found):.2f} s | {middle['whole']:.2f} s |"
+            f" {middle['whole_wall']:.2f} s |"
+        )
     out += ["", "| hook at a prompt | processor | clock |", "|---|---|---|"]
-    return "\n".join([*out, *(f"| {what} | {cpu * 1000:.0f} ms | {wall * 1000:.0f} ms |" for what, cpu, wall in prompts)])
+    return "\n".join(
+        [
+            *out,
+            *(
+                f"| {what} | {cpu * 1000:.0f} ms | {wall * 1000:.0f} ms |"
+                for what, cpu, wall in prompts
+            ),
+        ]
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--commits", type=int, default=100_000)
     parser.add_argument("--memories", type=int, default=100_000)
     parser.add_argument("--anchors", type=int, default=20_000)
-    parser.add_argument("--keep", type=pathlib.Path, help="a directory in which the repository stays for the next run, as it was before the moves")
+    parser.add_argument(
+        "--keep",
+        type=pathlib.Path,
+        help=(
+            "a directory in which the repository stays for the next run, as it was before the moves"
+        ),
+    )
     parser.add_argument("--build", action="store_true", help="only make what --keep keeps")
-    parser.add_argument("--graph", action="store_true", help="with a commit-graph, as `git gc` writes it")
-    parser.add_argument("--only-anchors", action="store_true", help="leave the paths of memories out")
+    parser.add_argument(
+        "--graph", action="store_true", help="with a commit-graph, as `git gc` writes it"
+    )
+    parser.add_argument(
+        "--only-anchors", action="store_true", help="leave the paths of memories out"
+    )
     parser.add_argument("--package", help="another checkout of git mem, whose worker is measured")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/performance.md")
+    parser.add_argument(
+        "--write", action="store_true", help="put the tables into docs/performance.md"
+    )
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         world = World(pathlib.Path(directory))
         kept = args.keep / f"{args.commits}-{args.memories}-{args.anchors}" if args.keep else None
         if kept and kept.exists():
-            subprocess.run(["cp", "-r", "--preserve=timestamps", str(kept), str(world.repo)], check=True)
+            subprocess.run(
+                ["cp", "-r", "--preserve=timestamps", str(kept), str(world.repo)], check=True
+            )
             world.git("reset", "-q", "--hard")
         else:
             build(world, args.commits, args.memories, args.anchors)
             if kept:
                 kept.parent.mkdir(parents=True, exist_ok=True)
-                subprocess.run(["cp", "-r", "--preserve=timestamps", str(world.repo), str(kept)], check=True)
+                subprocess.run(
+                    ["cp", "-r", "--preserve=timestamps", str(world.repo), str(kept)], check=True
+                )
         if args.build:
             return
         if args.graph:
@@ -373,16 +531,31 @@ def main() -> None:
         rows["nothing moved"] = [world.worker()]
         for name, _ in moves(world):
             rows.setdefault(name, []).append(world.worker())
-            print(f"{name}: " + " ".join(f"{key} {value:.3f}" for key, value in rows[name][-1].items()), flush=True)
+            print(
+                f"{name}: "
+                + " ".join(f"{key} {value:.3f}" for key, value in rows[name][-1].items()),
+                flush=True,
+            )
         rows.pop("warm")
         text = table(rows, hooks(world))
-        revision = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=DOCS.parent, capture_output=True, text=True, check=False).stdout.strip()
+        revision = subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"],
+            cwd=DOCS.parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        ).stdout.strip()
         print(text)
         if args.write:
-            about = (f"{args.memories:,} memories on {args.anchors:,} anchors in {args.commits:,} commits; {os.uname().sysname} {os.uname().machine}, {os.cpu_count()} processors, "
-                     f"Python {sys.version.split()[0]}, commit {revision}, {time.strftime('%Y-%m-%d')}.")
+            about = (
+                f"{args.memories:,} memories on {args.anchors:,} anchors in {args.commits:,}"
+                f" commits; {os.uname().sysname} {os.uname().machine}, {os.cpu_count()} processors,"
+                f" Python {sys.version.split()[0]}, commit {revision}, {time.strftime('%Y-%m-%d')}."
+            )
             before, rest = DOCS.read_text(encoding="utf-8").split(BEGIN)
-            DOCS.write_text(before + f"{BEGIN}\n{about}\n\n{text}\n{END}" + rest.split(END)[1], encoding="utf-8")
+            DOCS.write_text(
+                before + f"{BEGIN}\n{about}\n\n{text}\n{END}" + rest.split(END)[1], encoding="utf-8"
+            )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Real git in temporary repositories: fixed dates, no configuration of the machine, every GIT_* variable removed."""
+"""Real git in temporary repositories: fixed dates, no configuration of the machine, every GIT_*
+variable removed.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,12 @@ from verdict import pytest_terminal_summary as pytest_terminal_summary
 
 from gitmem.store import Store, open_store
 
-EVAL = pathlib.Path(os.environ.get("GIT_MEM_EVAL_ROOT", pathlib.Path(__file__).resolve().parent.parent.parent / "shared" / "eval"))
+EVAL = pathlib.Path(
+    os.environ.get(
+        "GIT_MEM_EVAL_ROOT",
+        pathlib.Path(__file__).resolve().parent.parent.parent / "shared" / "eval",
+    )
+)
 
 
 _SHELF = tempfile.TemporaryDirectory(prefix="git-mem-tests-")
@@ -39,12 +46,30 @@ FORMATS = ("GIT_DEFAULT_HASH", "GIT_DEFAULT_REF_FORMAT")
 
 
 def clean_env(home: pathlib.Path) -> dict[str, str]:
-    env = {k: v for k, v in os.environ.items()
-           if k in FORMATS or not k.startswith(("GIT_", "CLAUDE", "ANTHROPIC", "CODEX", "PYTHONPATH"))}
-    env.update(HOME=str(home), XDG_CONFIG_HOME=f"{home}/.config", XDG_CACHE_HOME=f"{home}/.cache", XDG_STATE_HOME=f"{home}/.local/state", GIT_CONFIG_NOSYSTEM="1", GIT_TERMINAL_PROMPT="0",
-               GIT_AUTHOR_NAME="Ada", GIT_AUTHOR_EMAIL="ada@example.org", GIT_COMMITTER_NAME="Ada", GIT_COMMITTER_EMAIL="ada@example.org",
-               PATH=_one_git_mem(env["PATH"]), GIT_AUTHOR_DATE="2026-01-02T03:04:05Z", GIT_COMMITTER_DATE="2026-01-02T03:04:05Z", LANG="C.UTF-8", NO_COLOR="1", TZ="UTC",
-               GIT_MEM_ENCODER="false")  # else scores change while a worker makes vectors: test_encoding turns it on
+    env = {
+        k: v
+        for k, v in os.environ.items()
+        if k in FORMATS or not k.startswith(("GIT_", "CLAUDE", "ANTHROPIC", "CODEX", "PYTHONPATH"))
+    }
+    env.update(
+        HOME=str(home),
+        XDG_CONFIG_HOME=f"{home}/.config",
+        XDG_CACHE_HOME=f"{home}/.cache",
+        XDG_STATE_HOME=f"{home}/.local/state",
+        GIT_CONFIG_NOSYSTEM="1",
+        GIT_TERMINAL_PROMPT="0",
+        GIT_AUTHOR_NAME="Ada",
+        GIT_AUTHOR_EMAIL="ada@example.org",
+        GIT_COMMITTER_NAME="Ada",
+        GIT_COMMITTER_EMAIL="ada@example.org",
+        PATH=_one_git_mem(env["PATH"]),
+        GIT_AUTHOR_DATE="2026-01-02T03:04:05Z",
+        GIT_COMMITTER_DATE="2026-01-02T03:04:05Z",
+        LANG="C.UTF-8",
+        NO_COLOR="1",
+        TZ="UTC",
+        GIT_MEM_ENCODER="false",
+    )  # else scores change while a worker makes vectors: test_encoding turns it on
     return env
 
 
@@ -55,18 +80,43 @@ class Lab:
         self.root = root
         self.env = clean_env(root)
 
-    def run(self, cwd: pathlib.Path | str, *argv: str, stdin: str | None = None, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([str(a) for a in argv], cwd=cwd, env={**self.env, **(env or {})}, input=stdin if stdin is not None else "", text=True,
-                              encoding="utf-8", errors="surrogateescape", capture_output=True, timeout=120, check=False)
+    def run(
+        self,
+        cwd: pathlib.Path | str,
+        *argv: str,
+        stdin: str | None = None,
+        env: dict[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(a) for a in argv],
+            cwd=cwd,
+            env={**self.env, **(env or {})},
+            input=stdin if stdin is not None else "",
+            text=True,
+            encoding="utf-8",
+            errors="surrogateescape",
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
 
     def git(self, cwd: pathlib.Path | str, *argv: str, stdin: str | None = None) -> str:
         done = self.run(cwd, "git", *argv, stdin=stdin)
         assert done.returncode == 0, f"git {argv}: {done.stderr}"
         return done.stdout
 
-    def mem(self, cwd: pathlib.Path | str, *argv: str, stdin: str | None = None, rc: tuple[int, ...] = (0,), env: dict[str, str] | None = None) -> str:
+    def mem(
+        self,
+        cwd: pathlib.Path | str,
+        *argv: str,
+        stdin: str | None = None,
+        rc: tuple[int, ...] = (0,),
+        env: dict[str, str] | None = None,
+    ) -> str:
         done = self.run(cwd, sys.executable, "-m", "gitmem", *argv, stdin=stdin, env=env)
-        assert done.returncode in rc, f"git mem {argv}: rc {done.returncode}: {done.stderr}{done.stdout}"
+        assert done.returncode in rc, (
+            f"git mem {argv}: rc {done.returncode}: {done.stderr}{done.stdout}"
+        )
         assert "Traceback" not in done.stderr
         return done.stdout
 
@@ -99,7 +149,11 @@ class Lab:
         """Every line of every note of a ref, read with stock git."""
         out = []
         for row in self.run(repo, "git", "notes", f"--ref={ref}", "list").stdout.splitlines():
-            out += [line for line in self.git(repo, "cat-file", "blob", row.split()[0]).splitlines() if line.strip()]
+            out += [
+                line
+                for line in self.git(repo, "cat-file", "blob", row.split()[0]).splitlines()
+                if line.strip()
+            ]
         return out
 
 
@@ -109,8 +163,18 @@ def lab(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     for name in list(os.environ):
         if name.startswith("GIT_") and name not in ("GIT_MEM_EVAL_ROOT", *FORMATS):
             monkeypatch.delenv(name)
-    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "GIT_CONFIG_NOSYSTEM", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME",
-                 "GIT_COMMITTER_EMAIL", "GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
+    for name in (
+        "HOME",
+        "XDG_CONFIG_HOME",
+        "XDG_CACHE_HOME",
+        "GIT_CONFIG_NOSYSTEM",
+        "GIT_AUTHOR_NAME",
+        "GIT_AUTHOR_EMAIL",
+        "GIT_COMMITTER_NAME",
+        "GIT_COMMITTER_EMAIL",
+        "GIT_AUTHOR_DATE",
+        "GIT_COMMITTER_DATE",
+    ):
         monkeypatch.setenv(name, made.env[name])
     return made
 
@@ -134,7 +198,9 @@ def until(holds: Callable[[], object]) -> None:
 
 @pytest.fixture
 def repo(lab: Lab) -> pathlib.Path:
-    """A repository with two commits that captures everything; a file that needs another one has a fixture of its own."""
+    """A repository with two commits that captures everything; a file that needs another one has a
+    fixture of its own.
+    """
     path = lab.repo(commits=2)
     lab.mem(path, "init", "--offline")
     lab.git(path, "config", "mem.capture", "all")

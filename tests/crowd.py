@@ -40,10 +40,20 @@ class Crowd:
         self.env = {k: v for k, v in lab.env.items() if not k.endswith("_DATE")}
 
     def run(self, cwd: pathlib.Path, *argv: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(argv, cwd=cwd, env=self.env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, check=False)
+        return subprocess.run(
+            argv,
+            cwd=cwd,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=120,
+            check=False,
+        )
 
     def writer(self, name: str, cwd: pathlib.Path, *before: str) -> Callable[[], None]:
         """Remembers texts in a place; `before` the command stands what takes it there."""
+
         def work() -> None:
             for i in range(EACH):
                 text = f"invoice {i} by {name}"
@@ -52,14 +62,17 @@ class Crowd:
                     self.acknowledged.add(text)
                 else:
                     self.wrong.append(f"{name}: {done.returncode} {done.stderr}{done.stdout}")
+
         return work
 
     def bystander(self, name: str, *argv: str, pause: float = 0.03) -> Callable[[], None]:
         """Stock git, again and again; it may lose its own races."""
+
         def work() -> None:
             while not self._done.wait(pause):
                 self.run(self.repo, "git", *argv)
                 self.rounds[name] = self.rounds.get(name, 0) + 1
+
         return work
 
     def go(self, writers: list[Callable[[], None]], bystanders: list[Callable[[], None]]) -> None:

@@ -1,4 +1,6 @@
-"""A repository with notes in which some lines are doomed, in every shape that git gives its objects."""
+"""A repository with notes in which some lines are doomed, in every shape that git gives its
+objects.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ class Place:
         return found is not None and found.id in self.ids
 
     def leave(self) -> None:
-        """Gives the ref a history without the doomed lines, as a purge does, and drops its reflog."""
+        """Gives the ref a history without the doomed lines, as a purge does, and drops its
+        reflog."""
         tip = self.notes.tip()
         kept = [(self.head, line) for _, line in self.notes.lines(tip) if not self.doom(line)]
         self.git("update-ref", "-d", backup_of(REF))
@@ -53,7 +56,9 @@ class Place:
         return self.lab.git(self.path, *argv, stdin=stdin)
 
     def objects(self) -> set[str]:
-        return set(self.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)").split())
+        return set(
+            self.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)").split()
+        )
 
     def holding(self) -> list[str]:
         """Files of the repository that hold the word, however they are stored."""
@@ -61,7 +66,11 @@ class Place:
 
     def sound(self) -> None:
         done = self.lab.run(self.path, "git", "fsck", "--strict", "--full")
-        assert done.returncode == 0 and "missing" not in done.stdout + done.stderr and "error" not in done.stderr, done.stdout + done.stderr
+        assert (
+            done.returncode == 0
+            and "missing" not in done.stdout + done.stderr
+            and "error" not in done.stderr
+        ), done.stdout + done.stderr
 
 
 def one_doomed(lab: Lab) -> Place:
@@ -74,9 +83,23 @@ def one_doomed(lab: Lab) -> Place:
 
 
 def holding(path: pathlib.Path, word: str) -> list[str]:
-    """Objects and files below a repository's git directory with a word: every object by git, every file raw and inflated."""
+    """Objects and files below a repository's git directory with a word: every object by git, every
+    file raw and inflated.
+    """
     directory = path / ".git" if (path / ".git").is_dir() else path
-    listed = subprocess.run(["git", "--git-dir", str(directory), "cat-file", "--batch-all-objects", "--batch", "--buffer"], capture_output=True, check=True).stdout
+    listed = subprocess.run(
+        [
+            "git",
+            "--git-dir",
+            str(directory),
+            "cat-file",
+            "--batch-all-objects",
+            "--batch",
+            "--buffer",
+        ],
+        capture_output=True,
+        check=True,
+    ).stdout
     found = [f"object: {listed.count(word.encode())}"] if word.encode() in listed else []
     for file in directory.rglob("*"):
         if file.is_file():
@@ -95,7 +118,9 @@ def as_it_is(place: Place) -> None:
 
 
 def packed(place: Place) -> None:
-    place.git("-c", "gc.reflogExpire=never", "-c", "gc.reflogExpireUnreachable=never", "gc", "-q")  # the fixed dates are long ago
+    place.git(
+        "-c", "gc.reflogExpire=never", "-c", "gc.reflogExpireUnreachable=never", "gc", "-q"
+    )  # the fixed dates are long ago
 
 
 def packed_with_everything(place: Place) -> None:
@@ -121,11 +146,17 @@ def packed_in_parts(place: Place) -> None:
 
 def kept(place: Place) -> None:
     place.git("repack", "-q", "-a", "-d")
-    next((place.path / ".git/objects/pack").glob("*.pack")).with_suffix(".keep").write_text("for a reason\n")
+    next((place.path / ".git/objects/pack").glob("*.pack")).with_suffix(".keep").write_text(
+        "for a reason\n"
+    )
 
 
 SHAPES = [as_it_is, packed, packed_with_everything, packed_in_parts, kept]
 
 
 def bodies(place: Place) -> set[str]:
-    return {str(r.data["body"]) for _, line in place.notes.lines(place.notes.tip()) if (r := record.parse(line))}
+    return {
+        str(r.data["body"])
+        for _, line in place.notes.lines(place.notes.tip())
+        if (r := record.parse(line))
+    }

@@ -1,4 +1,5 @@
-"""A tiny Qwen3-architecture model with random weights, as GGUF: it knows nothing and proves loading, template, grammar and parsing.
+"""A tiny Qwen3-architecture model with random weights, as GGUF: it knows nothing and proves
+loading, template, grammar and parsing.
 
 Needs the PyPI package `gguf` (in the extra `dev`), which writes the file format.
 """
@@ -18,7 +19,7 @@ WIDTH, HEADS, KEY, LAYERS = 32, 2, 16, 2
 TEMPLATE = """{%- if tools %}{{- '<|im_start|>system\\n' + messages[0].content + '\\n\\n<tools>' }}{%- for tool in tools %}{{- '\\n' + (tool | tojson) }}{%- endfor %}{{- '\\n</tools><|im_end|>\\n' }}
 {%- else %}{{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}{%- endif %}
 {%- for message in messages[1:] %}{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}{%- endfor %}
-{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\\n\\n</think>\\n\\n' }}{%- endif %}{%- endif %}"""
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\\n\\n</think>\\n\\n' }}{%- endif %}{%- endif %}"""  # noqa: E501
 
 
 def _letters() -> dict[int, str]:
@@ -64,7 +65,9 @@ def vocabulary(merges: int = 500) -> tuple[list[str], list[str]]:
     return tokens, rules
 
 
-def write(path: pathlib.Path, *, template: str = TEMPLATE, seed: int = 1, architecture: str = "qwen3") -> pathlib.Path:
+def write(
+    path: pathlib.Path, *, template: str = TEMPLATE, seed: int = 1, architecture: str = "qwen3"
+) -> pathlib.Path:
     """Writes the model; the same arguments give the same answers."""
     import gguf
     import numpy as np
@@ -86,7 +89,9 @@ def write(path: pathlib.Path, *, template: str = TEMPLATE, seed: int = 1, archit
     w.add_tokenizer_model("gpt2")
     w.add_tokenizer_pre("qwen2")
     w.add_token_list(names)
-    w.add_token_types([gguf.TokenType.NORMAL] * len(tokens) + [gguf.TokenType.CONTROL] * len(SPECIAL))
+    w.add_token_types(
+        [gguf.TokenType.NORMAL] * len(tokens) + [gguf.TokenType.CONTROL] * len(SPECIAL)
+    )
     w.add_token_merges(merges)
     w.add_eos_token_id(len(tokens) + 2)
     w.add_pad_token_id(len(tokens))

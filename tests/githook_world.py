@@ -1,4 +1,6 @@
-"""git's hooks in a temporary repository, with a program of ours that sleeps where the worker would run."""
+"""git's hooks in a temporary repository, with a program of ours that sleeps where the worker would
+run.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,13 @@ def fake_program(lab: Lab, text: str = "exec sleep 300\n") -> str:
 def hire(lab: Lab, repo: pathlib.Path, text: str = "exec sleep 300\n", where: str = ".git") -> None:
     """Hooks that are installed start this instead of the worker."""
     script = repo / where / "git-mem-hooks/event.sh"
-    script.write_text(re.sub(r"(?m)^( *python=)'.*'$", lambda m: f"{m[1]}'{fake_program(lab, text)}'", script.read_text()))
+    script.write_text(
+        re.sub(
+            r"(?m)^( *python=)'.*'$",
+            lambda m: f"{m[1]}'{fake_program(lab, text)}'",
+            script.read_text(),
+        )
+    )
 
 
 def number(repo: pathlib.Path, where: str = ".git") -> int:
@@ -41,7 +49,9 @@ def dismiss(repo: pathlib.Path, where: str = ".git") -> None:
 
 def events(repo: pathlib.Path, where: str = ".git") -> list[dict[str, str]]:
     path = repo / where / "mem/spool"
-    return [json.loads(line) for line in path.read_text().split("\n") if line] if path.exists() else []
+    return (
+        [json.loads(line) for line in path.read_text().split("\n") if line] if path.exists() else []
+    )
 
 
 def forget(repo: pathlib.Path, where: str = ".git") -> None:
@@ -57,11 +67,17 @@ def tree(path: pathlib.Path) -> dict[str, object]:
     found: dict[str, object] = {}
     for p in sorted(path.rglob("*")):
         if "objects" not in p.parts and "logs" not in p.parts:
-            found[str(p.relative_to(path))] = os.readlink(p) if p.is_symlink() else (p.stat().st_mode, p.read_bytes() if p.is_file() else b"")
+            found[str(p.relative_to(path))] = (
+                os.readlink(p)
+                if p.is_symlink()
+                else (p.stat().st_mode, p.read_bytes() if p.is_file() else b"")
+            )
     return found
 
 
-def hook(repo: pathlib.Path, name: str, text: str, directory: str = ".git/hooks", mode: int = 0o755) -> pathlib.Path:
+def hook(
+    repo: pathlib.Path, name: str, text: str, directory: str = ".git/hooks", mode: int = 0o755
+) -> pathlib.Path:
     path = repo / directory / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -69,17 +85,26 @@ def hook(repo: pathlib.Path, name: str, text: str, directory: str = ".git/hooks"
     return path
 
 
-PYTHON = f"#!{sys.executable}\nimport sys\nprint('theirs', sys.argv[1:], sys.stdin.read().split())\nsys.exit(4)\n"
+PYTHON = (
+    f"#!{sys.executable}\nimport sys\nprint('theirs', sys.argv[1:],"
+    " sys.stdin.read().split())\nsys.exit(4)\n"
+)
 SHELL = '#!/bin/sh\n# theirs\nread -r line\necho "theirs $0 $* [$line]"\nexit 4\n'
 
 
-def others(lab: Lab, kind: str) -> pathlib.Path:
-    """A repository whose hooks are of this kind; each prints `theirs` after a commit, and refuses a commit with `bad` in its message."""
+def others(lab: Lab, kind: str) -> pathlib.Path:  # noqa: C901
+    """A repository whose hooks are of this kind; each prints `theirs` after a commit, and refuses a
+    commit with `bad` in its message.
+    """
     repo = lab.repo()
     post, check = "#!/bin/sh\necho theirs\n", '#!/bin/sh\n! grep -q bad "$1"\n'
     if kind == "python":
         hook(repo, "post-commit", f"#!{sys.executable}\nprint('theirs')\n")
-        hook(repo, "commit-msg", f"#!{sys.executable}\nimport sys\nsys.exit('bad' in open(sys.argv[1]).read())\n")
+        hook(
+            repo,
+            "commit-msg",
+            f"#!{sys.executable}\nimport sys\nsys.exit('bad' in open(sys.argv[1]).read())\n",
+        )
     elif kind == "link":
         hook(repo, "post-commit", post, "scripts")
         hook(repo, "commit-msg", check, "scripts")
@@ -89,7 +114,12 @@ def others(lab: Lab, kind: str) -> pathlib.Path:
         os.link(hook(repo, "post-commit", post, "scripts"), repo / ".git/hooks/post-commit")
         hook(repo, "commit-msg", check)
     elif kind == "one script for all, by its name":
-        hook(repo, "all-hooks", '#!/bin/sh\ncase ${0##*/} in post-commit) echo theirs ;; commit-msg) ! grep -q bad "$1" ;; *) exit 9 ;; esac\n')
+        hook(
+            repo,
+            "all-hooks",
+            '#!/bin/sh\ncase ${0##*/} in post-commit) echo theirs ;; commit-msg) ! grep -q bad "$1"'
+            " ;; *) exit 9 ;; esac\n",
+        )
         for name in ("post-commit", "commit-msg"):
             (repo / ".git/hooks" / name).symlink_to("all-hooks")
     elif kind == "not executable":
@@ -117,12 +147,30 @@ def others(lab: Lab, kind: str) -> pathlib.Path:
     elif kind == "husky 9":
         husky9(lab, repo, post.partition("\n")[2], check.partition("\n")[2])
     elif kind == "husky 8":
-        hook(repo, "husky.sh", 'if [ -z "$husky_skip_init" ]; then\n  export husky_skip_init=1\n  sh -e "$0" "$@"\n  exit $?\nfi\n', ".husky/_", 0o644)
+        hook(
+            repo,
+            "husky.sh",
+            'if [ -z "$husky_skip_init" ]; then\n  export husky_skip_init=1\n  sh -e "$0" "$@"\n '
+            " exit $?\nfi\n",
+            ".husky/_",
+            0o644,
+        )
         for name, text in (("post-commit", post), ("commit-msg", check)):
-            hook(repo, name, '#!/usr/bin/env sh\n. "$(dirname -- "$0")/_/husky.sh"\n' + text.partition("\n")[2], ".husky")
+            hook(
+                repo,
+                name,
+                '#!/usr/bin/env sh\n. "$(dirname -- "$0")/_/husky.sh"\n' + text.partition("\n")[2],
+                ".husky",
+            )
         lab.git(repo, "config", "core.hooksPath", ".husky")
     elif kind == "husky 4":
-        hook(repo, "husky.sh", 'hookName="$(basename "$0")"\ncase $hookName in post-commit) echo theirs ;; commit-msg) ! grep -q bad "$1" ;; *) exit 9 ;; esac\n', mode=0o644)
+        hook(
+            repo,
+            "husky.sh",
+            'hookName="$(basename "$0")"\ncase $hookName in post-commit) echo theirs ;; commit-msg)'
+            ' ! grep -q bad "$1" ;; *) exit 9 ;; esac\n',
+            mode=0o644,
+        )
         for name in ("post-commit", "commit-msg"):
             hook(repo, name, '#!/bin/sh\n# husky\n\n. "$(dirname "$0")/husky.sh"\n')
     elif kind == "pre-commit":
@@ -135,10 +183,35 @@ def others(lab: Lab, kind: str) -> pathlib.Path:
     return repo
 
 
-KINDS = ["python", "link", "hard link", "one script for all, by its name", "not executable", "linked directory", "absolute hooksPath", "global hooksPath with ~",
-         "tracked hooksPath", "husky 9", "husky 8", "husky 4", "pre-commit", "lefthook"]
-FORWARDED = {"python", "link", "hard link", "one script for all, by its name", "not executable", "linked directory", "absolute hooksPath", "global hooksPath with ~",
-             "tracked hooksPath", "husky 9", "husky 8"}
+KINDS = [
+    "python",
+    "link",
+    "hard link",
+    "one script for all, by its name",
+    "not executable",
+    "linked directory",
+    "absolute hooksPath",
+    "global hooksPath with ~",
+    "tracked hooksPath",
+    "husky 9",
+    "husky 8",
+    "husky 4",
+    "pre-commit",
+    "lefthook",
+]
+FORWARDED = {
+    "python",
+    "link",
+    "hard link",
+    "one script for all, by its name",
+    "not executable",
+    "linked directory",
+    "absolute hooksPath",
+    "global hooksPath with ~",
+    "tracked hooksPath",
+    "husky 9",
+    "husky 8",
+}
 
 
 def husky9(lab: Lab, repo: pathlib.Path, post: str, check: str) -> None:
@@ -147,31 +220,64 @@ def husky9(lab: Lab, repo: pathlib.Path, post: str, check: str) -> None:
     (repo / ".husky/post-commit").write_text(post)
     (repo / ".husky/commit-msg").write_text(check)
     hook(repo, ".gitignore", "*", ".husky/_", 0o644)
-    hook(repo, "h", '#!/usr/bin/env sh\nn=$(basename "$0")\ns=$(dirname "$(dirname "$0")")/$n\n[ ! -f "$s" ] && exit 0\nsh -e "$s" "$@"\nc=$?\nexit $c\n', ".husky/_")
-    for name in ("pre-commit", "pre-merge-commit", "prepare-commit-msg", "commit-msg", "post-commit", "applypatch-msg", "pre-applypatch", "post-applypatch", "pre-rebase",
-                 "post-rewrite", "post-checkout", "post-merge", "pre-push", "pre-auto-gc"):
+    hook(
+        repo,
+        "h",
+        '#!/usr/bin/env sh\nn=$(basename "$0")\ns=$(dirname "$(dirname "$0")")/$n\n[ ! -f "$s" ] &&'
+        ' exit 0\nsh -e "$s" "$@"\nc=$?\nexit $c\n',
+        ".husky/_",
+    )
+    for name in (
+        "pre-commit",
+        "pre-merge-commit",
+        "prepare-commit-msg",
+        "commit-msg",
+        "post-commit",
+        "applypatch-msg",
+        "pre-applypatch",
+        "post-applypatch",
+        "pre-rebase",
+        "post-rewrite",
+        "post-checkout",
+        "post-merge",
+        "pre-push",
+        "pre-auto-gc",
+    ):
         hook(repo, name, '#!/usr/bin/env sh\n. "$(dirname "$0")/h"', ".husky/_")
     lab.git(repo, "config", "core.hooksPath", ".husky/_")
 
 
-def pre_commit(lab: Lab, repo: pathlib.Path, names: tuple[str, ...] = ("post-commit", "commit-msg")) -> None:
+def pre_commit(
+    lab: Lab, repo: pathlib.Path, names: tuple[str, ...] = ("post-commit", "commit-msg")
+) -> None:
     """`pre-commit install`, 4.5: a file that is not its own is moved aside and run first."""
     program = lab.root / "pre-commit"
-    program.write_text('#!/bin/sh\n# stands for the program: hook type, directory, and the arguments of git\ntype=$1 dir=$2; shift 2\n'
-                       'if [ -n "$PRE_COMMIT_RUNNING_LEGACY" ]; then echo "bug: migration mode"; exit 3; fi\n'
-                       'if [ -x "$dir/$type.legacy" ]; then PRE_COMMIT_RUNNING_LEGACY=1 "$dir/$type.legacy" "$@" || exit; fi\n'
-                       'case $type in post-commit) echo theirs ;; commit-msg) ! grep -q bad "$1" ;; esac\n')
+    program.write_text(
+        "#!/bin/sh\n# stands for the program: hook type, directory, and the arguments of"
+        ' git\ntype=$1 dir=$2; shift 2\nif [ -n "$PRE_COMMIT_RUNNING_LEGACY" ]; then echo "bug:'
+        ' migration mode"; exit 3; fi\nif [ -x "$dir/$type.legacy" ]; then'
+        ' PRE_COMMIT_RUNNING_LEGACY=1 "$dir/$type.legacy" "$@" || exit; fi\ncase $type in'
+        ' post-commit) echo theirs ;; commit-msg) ! grep -q bad "$1" ;; esac\n'
+    )
     program.chmod(0o755)
     for name in names:
         path = repo / ".git/hooks" / name
         if path.exists() and "138fd403232d2ddd5efb44317e38bf03" not in path.read_text():
             path.rename(f"{path}.legacy")
-        hook(repo, name, f'#!/usr/bin/env bash\n# File generated by pre-commit: https://pre-commit.com\n# ID: 138fd403232d2ddd5efb44317e38bf03\n\n'
-                         f'HERE="$(cd "$(dirname "$0")" && pwd)"\nexec "{program}" {name} "$HERE" "$@"\n')
+        hook(
+            repo,
+            name,
+            f"#!/usr/bin/env bash\n# File generated by pre-commit: https://pre-commit.com\n# ID:"
+            f" 138fd403232d2ddd5efb44317e38bf03\n\n"
+            f'HERE="$(cd "$(dirname "$0")" && pwd)"\nexec "{program}" {name} "$HERE" "$@"\n',
+        )
 
 
 def lefthook(name: str, text: str) -> str:
-    return f'#!/bin/sh\n\nif [ "$LEFTHOOK" = "0" ]; then\n  exit 0\nfi\n\ncall_lefthook()\n{{\nshift 2\n{text.partition(chr(10))[2]}}}\n\ncall_lefthook run "{name}" "$@"\n'
+    return (
+        '#!/bin/sh\n\nif [ "$LEFTHOOK" = "0" ]; then\n  exit 0\nfi\n\ncall_lefthook()\n{\nshift'
+        f' 2\n{text.partition(chr(10))[2]}}}\n\ncall_lefthook run "{name}" "$@"\n'
+    )
 
 
 def runs_theirs(lab: Lab, repo: pathlib.Path) -> None:

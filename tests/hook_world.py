@@ -14,7 +14,9 @@ from conftest import Lab
 
 from gitmem.agents import failures, session
 
-UTC = "Decision: all timestamps are stored as UTC, the UI converts them to the time zone of the user"
+UTC = (
+    "Decision: all timestamps are stored as UTC, the UI converts them to the time zone of the user"
+)
 PROMPT = "how do we store times and time zones?"
 SLOW = {"GIT_MEM_PATIENCE": "100"}  # another load on the machine must not silence what is tested
 
@@ -30,23 +32,54 @@ class Hooks:
     def mem_dir(self) -> str:
         return str(self.repo / ".git" / "mem")
 
-    def run(self, event: str, payload: Any = None, agent: str = "", env: dict[str, str] | None = None, cwd: pathlib.Path | None = None,
-            stdin: str | None = None, first: str = "") -> subprocess.CompletedProcess[str]:
+    def run(
+        self,
+        event: str,
+        payload: Any = None,
+        agent: str = "",
+        env: dict[str, str] | None = None,
+        cwd: pathlib.Path | None = None,
+        stdin: str | None = None,
+        first: str = "",
+    ) -> subprocess.CompletedProcess[str]:
         """`first`: Python that is run in the hook's process before it."""
-        program = ["-c", f"{first}\nfrom gitmem.__main__ import main\nmain()"] if first else ["-m", "gitmem"]
+        program = (
+            ["-c", f"{first}\nfrom gitmem.__main__ import main\nmain()"]
+            if first
+            else ["-m", "gitmem"]
+        )
         words = ["hook", event, *(["--agent", agent] if agent else [])]
         text = json.dumps(payload) if stdin is None else stdin
-        done = self.lab.run(cwd or self.repo, sys.executable, "-P", *program, *words, stdin=text, env={**SLOW, **(env or {})})
-        assert done.returncode == 0 and done.stderr == "", f"{event}: rc {done.returncode}: {done.stderr[-500:]}"
+        done = self.lab.run(
+            cwd or self.repo,
+            sys.executable,
+            "-P",
+            *program,
+            *words,
+            stdin=text,
+            env={**SLOW, **(env or {})},
+        )
+        assert done.returncode == 0 and done.stderr == "", (
+            f"{event}: rc {done.returncode}: {done.stderr[-500:]}"
+        )
         return done
 
-    def call(self, event: str, *, env: dict[str, str] | None = None, first: str = "", **fields: Any) -> str:
+    def call(
+        self, event: str, *, env: dict[str, str] | None = None, first: str = "", **fields: Any
+    ) -> str:
         """What Claude Code's model is given."""
-        out = self.run(event, {"session_id": "s1", "cwd": str(self.repo), "hook_event_name": event, **fields}, env=env, first=first).stdout
+        out = self.run(
+            event,
+            {"session_id": "s1", "cwd": str(self.repo), "hook_event_name": event, **fields},
+            env=env,
+            first=first,
+        ).stdout
         if event == "PreCompact" or not out:
             return out
         answer = json.loads(out)
-        assert answer["hookSpecificOutput"]["hookEventName"] == event and set(answer) == {"hookSpecificOutput"}
+        assert answer["hookSpecificOutput"]["hookEventName"] == event and set(answer) == {
+            "hookSpecificOutput"
+        }
         return str(answer["hookSpecificOutput"]["additionalContext"])
 
     def failures(self) -> int:
@@ -62,8 +95,16 @@ def make(lab: Lab) -> Hooks:
     lab.mem(repo, "init", "--offline")
     lab.git(repo, "config", "mem.promptContext", "true")
     lab.mem(repo, "remember", UTC, "--type", "decision", "--path", "f0.txt")
-    lab.mem(repo, "remember", "Blocked: the staging certificate expires on Friday", "--type", "blocker")
-    lab.mem(repo, "remember", "The pager leaves the terminal raw after Ctrl+C; restoring it in atexit fixed that", "--type", "bugfix")
+    lab.mem(
+        repo, "remember", "Blocked: the staging certificate expires on Friday", "--type", "blocker"
+    )
+    lab.mem(
+        repo,
+        "remember",
+        "The pager leaves the terminal raw after Ctrl+C; restoring it in atexit fixed that",
+        "--type",
+        "bugfix",
+    )
     lab.mem(repo, "index")
     return Hooks(lab, repo)
 

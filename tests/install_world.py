@@ -24,8 +24,14 @@ def put(path: pathlib.Path, text: str) -> pathlib.Path:
 
 def files(root: pathlib.Path) -> dict[str, Any]:
     """All files of a home but git's objects, the cache of git mem and its lock."""
-    return {str(p.relative_to(root)): (os.readlink(p) if p.is_symlink() else p.stat().st_mode, p.read_bytes() if p.is_file() else b"") for p in sorted(root.rglob("*"))
-            if "objects" not in p.parts and ".local" not in p.parts and ".git/mem" not in str(p)}
+    return {
+        str(p.relative_to(root)): (
+            os.readlink(p) if p.is_symlink() else p.stat().st_mode,
+            p.read_bytes() if p.is_file() else b"",
+        )
+        for p in sorted(root.rglob("*"))
+        if "objects" not in p.parts and ".local" not in p.parts and ".git/mem" not in str(p)
+    }
 
 
 def commands(path: pathlib.Path) -> dict[str, list[str]]:

@@ -1,4 +1,7 @@
-"""A repository whose notes refs were damaged in one of many ways, and the ways to its memories. For test_lost_refs."""
+"""A repository whose notes refs were damaged in one of many ways, and the ways to its memories.
+
+For test_lost_refs.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,23 @@ from gitmem.memory import listing, remember
 from gitmem.store import open_store
 
 TEAM, PRIVATE = "refs/notes/mem/team", "refs/notes/mem/private"
-READ, UNREAD = "invoices are settled with PostgreSQL", "receipts are archived as ZFS snapshots, one for each day"
-OWN, OWN_UNREAD = "my bicycle is in the cellar", "my drafts of release notes are kept in the attic folder, the team gets them on Fridays"
+READ, UNREAD = (
+    "invoices are settled with PostgreSQL",
+    "receipts are archived as ZFS snapshots, one for each day",
+)
+OWN, OWN_UNREAD = (
+    "my bicycle is in the cellar",
+    "my drafts of release notes are kept in the attic folder, the team gets them on Fridays",
+)
 ALL = {READ, UNREAD, OWN, OWN_UNREAD}
 
 
 @functools.cache
 def template() -> pathlib.Path:
-    """A hub, and a clone with team and private memories of which the cache has seen half. Made once, copied for each test."""
+    """A hub, and a clone with team and private memories of which the cache has seen half.
+
+    Made once, copied for each test.
+    """
     root = pathlib.Path(tempfile.mkdtemp(prefix="lost-"))
     atexit.register(shutil.rmtree, root, ignore_errors=True)
     lab = Lab(root)
@@ -53,7 +65,9 @@ def made(lab: Lab) -> pathlib.Path:
 def pruned(lab: Lab, repo: pathlib.Path) -> None:
     lab.git(repo, "config", "--add", "remote.origin.fetch", "+refs/notes/*:refs/notes/*")
     lab.git(repo, "-c", "fetch.prune=true", "fetch", "-q")
-    assert lab.run(repo, "git", "rev-parse", "-q", "--verify", PRIVATE).returncode == 1, "that is what git does"
+    assert lab.run(repo, "git", "rev-parse", "-q", "--verify", PRIVATE).returncode == 1, (
+        "that is what git does"
+    )
 
 
 def deleted(lab: Lab, repo: pathlib.Path) -> None:
@@ -76,8 +90,15 @@ def written(content: bytes) -> Callable[[Lab, pathlib.Path], None]:
     return damage
 
 
-DAMAGES = {"prune": pruned, "deleted": deleted, "empty": written(b""), "zeros": written(b"\0" * 41), "null id": written(b"0" * 40 + b"\n"),
-           "garbage": written(b"\x93\x11 no id\n"), "packed-refs": packed}
+DAMAGES = {
+    "prune": pruned,
+    "deleted": deleted,
+    "empty": written(b""),
+    "zeros": written(b"\0" * 41),
+    "null id": written(b"0" * 40 + b"\n"),
+    "garbage": written(b"\x93\x11 no id\n"),
+    "packed-refs": packed,
+}
 
 
 def kept(lab: Lab, repo: pathlib.Path) -> set[str]:
@@ -89,7 +110,9 @@ def kept(lab: Lab, repo: pathlib.Path) -> set[str]:
 def shown(lab: Lab, repo: pathlib.Path) -> set[str]:
     store = open_store(os.environ, str(repo))
     try:
-        return {str(m["body"]) for m in listing.list_memories(store, Filter(), all_branches=True)[0]}
+        return {
+            str(m["body"]) for m in listing.list_memories(store, Filter(), all_branches=True)[0]
+        }
     finally:
         store.close()
 
@@ -106,8 +129,13 @@ def listed(lab: Lab, repo: pathlib.Path) -> None:
 
 
 def recalled(lab: Lab, repo: pathlib.Path) -> None:
-    for question, body in (("how are receipts archived", UNREAD), ("drafts of release notes", OWN_UNREAD)):
-        assert body in {hit["body"] for hit in lab.json(repo, "recall", question, rc=(0, 1))["hits"]}
+    for question, body in (
+        ("how are receipts archived", UNREAD),
+        ("drafts of release notes", OWN_UNREAD),
+    ):
+        assert body in {
+            hit["body"] for hit in lab.json(repo, "recall", question, rc=(0, 1))["hits"]
+        }
 
 
 def remembered(lab: Lab, repo: pathlib.Path) -> None:
@@ -122,8 +150,16 @@ def started(lab: Lab, repo: pathlib.Path) -> None:
 
 def prompted(lab: Lab, repo: pathlib.Path) -> None:
     hooks = hook_world.Hooks(lab, repo)
-    assert UNREAD in hooks.call("UserPromptSubmit", prompt="how are receipts archived, as ZFS snapshots for each day?", session_id="s2")
-    assert OWN_UNREAD in hooks.call("UserPromptSubmit", prompt="where are my drafts of release notes kept, in the attic folder?", session_id="s2")
+    assert UNREAD in hooks.call(
+        "UserPromptSubmit",
+        prompt="how are receipts archived, as ZFS snapshots for each day?",
+        session_id="s2",
+    )
+    assert OWN_UNREAD in hooks.call(
+        "UserPromptSubmit",
+        prompt="where are my drafts of release notes kept, in the attic folder?",
+        session_id="s2",
+    )
 
 
 def synced(lab: Lab, repo: pathlib.Path) -> None:
@@ -143,4 +179,7 @@ def worked(lab: Lab, repo: pathlib.Path) -> None:
     worker.run(str(repo / ".git"), os.environ, linger=0.0)
 
 
-READERS = {f.__name__: f for f in (listed, recalled, remembered, started, prompted, synced, examined, worked)}
+READERS = {
+    f.__name__: f
+    for f in (listed, recalled, remembered, started, prompted, synced, examined, worked)
+}

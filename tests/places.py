@@ -1,4 +1,6 @@
-"""What people do to history, for the tests of where memories stand: branches, squash merges, clones, with real git."""
+"""What people do to history, for the tests of where memories stand: branches, squash merges,
+clones, with real git.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def tell(repo: pathlib.Path, text: str, commit: str = "", scope: str = "") -> st
 def anchors(repo: pathlib.Path, at: str = "HEAD") -> dict[str, dict[str, Any]]:
     """{body: anchor} of every memory as seen from a revision."""
     with opened(repo) as store:
-        found = store.with_cache(lambda cache: view.objects(store, cache, listing.rows_of(cache, Filter()), at))[0]
+        found = store.with_cache(
+            lambda cache: view.objects(store, cache, listing.rows_of(cache, Filter()), at)
+        )[0]
         return {m["body"]: m["anchor"] for m in found}
 
 
@@ -50,11 +54,17 @@ def kept(store: Store) -> dict[str, standing.Stand]:
     """What a hook reads for all anchors after the worker was there."""
     store.with_cache(lambda cache: None)
     reanchor.finish(store)
-    return store.with_cache(lambda cache: standing.read(cache, reanchor.anchors(cache, most=1), store.repo.head()))[0]
+    return store.with_cache(
+        lambda cache: standing.read(cache, reanchor.anchors(cache, most=1), store.repo.head())
+    )[0]
 
 
 def full(store: Store) -> dict[str, standing.Stand]:
-    return store.with_cache(lambda cache: where.stands(store.repo, cache, reanchor.anchors(cache, most=1), store.repo.head(), 60.0, again=True))[0]
+    return store.with_cache(
+        lambda cache: where.stands(
+            store.repo, cache, reanchor.anchors(cache, most=1), store.repo.head(), 60.0, again=True
+        )
+    )[0]
 
 
 def same(one: dict[str, standing.Stand]) -> dict[str, tuple[str, str, str]]:

@@ -15,7 +15,11 @@ from gitmem.store import Store, open_store
 
 WORD = "Zanzibarium"
 TEXT = f"the customer is called {WORD}"
-LONG = f"{WORD} " + "and its forty-two warehouses keep their stock lists in one table, which is why the nightly import takes so long; " * 3
+LONG = (
+    f"{WORD} "
+    + "and its forty-two warehouses keep their stock lists in one table, which is why the nightly"
+    " import takes so long; " * 3
+)
 
 
 class Clone:
@@ -44,14 +48,19 @@ class Clone:
         return [line for line in self.lines(ref) if line["op"] == "purge"]
 
     def objects(self) -> set[str]:
-        return set(self.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)").split())
+        return set(
+            self.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)").split()
+        )
 
     def clean(self, word: str = WORD) -> None:
-        """The text is nowhere below the git directory, git is content, and the next search works."""
+        """The text is nowhere below the git directory, git is content, and the next search
+        works."""
         assert holding(self.path, word) == []
         mem = self.path / ".git/mem" if (self.path / ".git").is_dir() else self.path / "mem"
         for file in mem.rglob("*"):
-            assert not file.is_file() or word.lower().encode() not in file.read_bytes().lower(), file
+            assert not file.is_file() or word.lower().encode() not in file.read_bytes().lower(), (
+                file
+            )
         done = self.lab.run(self.path, "git", "fsck", "--strict", "--full")
         assert done.returncode == 0 and "error" not in done.stderr, done.stdout + done.stderr
         assert word not in "".join(self.bodies())

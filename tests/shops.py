@@ -1,4 +1,6 @@
-"""A repository with memories, its cache as bytes, and the answers of the sound cache: what every test of damage compares with."""
+"""A repository with memories, its cache as bytes, and the answers of the sound cache: what every
+test of damage compares with.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,42 @@ from gitmem.memory import listing, memories, recall, remember
 from gitmem.store import Store, open_store
 
 COUNT = 24
-WORDS = ("cache", "index", "retry", "clock", "schema", "token", "socket", "parser", "branch", "worker", "invoice", "order", "payment", "shard", "queue", "lock", "merge")
+WORDS = (
+    "cache",
+    "index",
+    "retry",
+    "clock",
+    "schema",
+    "token",
+    "socket",
+    "parser",
+    "branch",
+    "worker",
+    "invoice",
+    "order",
+    "payment",
+    "shard",
+    "queue",
+    "lock",
+    "merge",
+)
 TYPES = ("decision", "bugfix", "gotcha")
 QUERIES = ("which clock does the retry worker use", "invoice payment order", "memory number 17")
 
 
 def drafts(count: int, seed: int = 1) -> list[dict[str, Any]]:
     rng = random.Random(seed)
-    return [{"body": f"memory number {i}: " + " ".join(rng.choices(WORDS, k=12)), "title": " ".join(rng.choices(WORDS, k=3)), "type": rng.choice(TYPES),
-             "tags": rng.sample(WORDS, 2), "paths": [f"src/{rng.choice(WORDS)}.py"], "source": f"test:{seed}:{i}"} for i in range(count)]
+    return [
+        {
+            "body": f"memory number {i}: " + " ".join(rng.choices(WORDS, k=12)),
+            "title": " ".join(rng.choices(WORDS, k=3)),
+            "type": rng.choice(TYPES),
+            "tags": rng.sample(WORDS, 2),
+            "paths": [f"src/{rng.choice(WORDS)}.py"],
+            "source": f"test:{seed}:{i}",
+        }
+        for i in range(count)
+    ]
 
 
 class Shop:
@@ -51,10 +80,16 @@ class Shop:
     def answers(self, store: Store | None = None) -> Any:
         store = store or self.store
         found = [recall.recall(store, q, Filter(), limit=8) for q in QUERIES]
-        found.append(recall.recall(store, QUERIES[1], Filter(types=["decision"], tags=WORDS[:8]), limit=8))
+        found.append(
+            recall.recall(store, QUERIES[1], Filter(types=["decision"], tags=WORDS[:8]), limit=8)
+        )
         listed, more = listing.list_memories(store, Filter(paths=["src/"]), all_branches=True)
         parts = ("id", "title", "body", "score", "retrieval", "explain")
-        shown = [[tuple(h[k] for k in parts) for h in f["hits"]] + [f["verdict"], f["degraded"], f["searched"]] for f in found]
+        shown = [
+            [tuple(h[k] for k in parts) for h in f["hits"]]
+            + [f["verdict"], f["degraded"], f["searched"]]
+            for f in found
+        ]
         return shown, [(m["id"], m["title"], m["body"], m["type"], m["tags"]) for m in listed], more
 
     def restore(self) -> None:
@@ -69,7 +104,9 @@ class Shop:
         """The right answer now, at most one line, then silence; returns whether a line was said."""
         assert self.answers() == self.right, f"{what}: wrong answer"
         said = list(self.said)
-        assert len(said) <= 1 and not any("Traceback" in s or "\n" in s for s in said), f"{what}: {said}"
+        assert len(said) <= 1 and not any("Traceback" in s or "\n" in s for s in said), (
+            f"{what}: {said}"
+        )
         self.store.close_cache()
         self.said.clear()
         assert self.answers() == self.right, f"{what}: wrong answer after healing"
@@ -111,7 +148,9 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 
 def left_log(shop: Shop) -> dict[str, bytes]:
-    """The files that a writer leaves who is killed after his commit: the newest records are in the log only."""
+    """The files that a writer leaves who is killed after his commit: the newest records are in the
+    log only.
+    """
     shop.restore()
     shop.store.close_cache()
     cache = shop.store._open()
@@ -120,7 +159,9 @@ def left_log(shop: Shop) -> dict[str, bytes]:
         patch.setattr(guard, "settle", lambda *_: None)
         with cache.writing(1.0) as held:
             assert held
-            cache.set_meta("filler", "x" * 40_000)  # several pages, so that damage has something to hit
+            cache.set_meta(
+                "filler", "x" * 40_000
+            )  # several pages, so that damage has something to hit
             cache.set_meta("tip:" + shop.store.team.ref, tip)
     files = {p.name: p.read_bytes() for p in shop.mem.iterdir() if not p.name.endswith("-shm")}
     shop.store.close_cache()

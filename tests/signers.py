@@ -21,7 +21,13 @@ from gitmem.signing.signature import Checker, Verdict
 PACKAGE = pathlib.Path(gitmem.__file__).parent
 
 
-def fail(lab: Lab, where: pathlib.Path, *argv: str, stdin: str | None = None, env: dict[str, str] | None = None) -> tuple[int, str]:
+def fail(
+    lab: Lab,
+    where: pathlib.Path,
+    *argv: str,
+    stdin: str | None = None,
+    env: dict[str, str] | None = None,
+) -> tuple[int, str]:
     done = lab.run(where, sys.executable, "-m", "gitmem", *argv, stdin=stdin, env=env)
     assert "Traceback" not in done.stderr and "bug:" not in done.stderr, done.stderr
     return done.returncode, done.stderr
@@ -41,12 +47,32 @@ class Ring:
 
     def key(self, name: str, *options: str, passphrase: str = "") -> pathlib.Path:
         path = self.home / name
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", passphrase, "-C", name, "-f", str(path), *options], check=True)
+        subprocess.run(
+            [
+                "ssh-keygen",
+                "-q",
+                "-t",
+                "ed25519",
+                "-N",
+                passphrase,
+                "-C",
+                name,
+                "-f",
+                str(path),
+                *options,
+            ],
+            check=True,
+        )
         return path
 
     def allow(self, *rows: tuple[str, str, str]) -> None:
         """(principals, options, key name) of each row of the allowed signers file."""
-        self.allowed.write_text("".join(f"{who} {options} {(self.home / (name + '.pub')).read_text()}" for who, options, name in rows))
+        self.allowed.write_text(
+            "".join(
+                f"{who} {options} {(self.home / (name + '.pub')).read_text()}"
+                for who, options, name in rows
+            )
+        )
 
     def repo(self, name: str = "repo", key: str = "ada") -> pathlib.Path:
         path = self.lab.repo(name)
@@ -54,7 +80,9 @@ class Ring:
         self.lab.git(path, "config", "mem.sign", "true")
         return path
 
-    def verify(self, path: pathlib.Path, *argv: str, rc: tuple[int, ...] = (0,)) -> list[dict[str, Any]]:
+    def verify(
+        self, path: pathlib.Path, *argv: str, rc: tuple[int, ...] = (0,)
+    ) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.lab.json(path, "verify", *argv, rc=rc)
         return found
 
@@ -72,17 +100,30 @@ def made(lab: Lab) -> Ring:
 def rewrite(lab: Lab, path: pathlib.Path, lines: list[str], ref: str = "mem/team") -> None:
     """Puts other lines in the note of HEAD, with stock git."""
     (path / ".git" / "note").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    lab.git(path, "notes", f"--ref={ref}", "add", "-f", "-C", lab.git(path, "hash-object", "-w", ".git/note").strip(), "HEAD")
+    lab.git(
+        path,
+        "notes",
+        f"--ref={ref}",
+        "add",
+        "-f",
+        "-C",
+        lab.git(path, "hash-object", "-w", ".git/note").strip(),
+        "HEAD",
+    )
 
 
 def counted(lab: Lab, *programs: str) -> pathlib.Path:
-    """A directory for the front of PATH, whose programs note each call in `log` and do the real thing."""
+    """A directory for the front of PATH, whose programs note each call in `log` and do the real
+    thing.
+    """
     where = lab.root / "counted"
     where.mkdir(exist_ok=True)
     for name in programs:
         real = shutil.which(name)
         assert real
-        (where / name).write_text(f'#!/bin/sh\necho {name} "$@" >> "{where}/log"\nexec {real} "$@"\n')
+        (where / name).write_text(
+            f'#!/bin/sh\necho {name} "$@" >> "{where}/log"\nexec {real} "$@"\n'
+        )
         (where / name).chmod(0o755)
     lab.env["PATH"] = f"{where}{os.pathsep}{os.environ['PATH']}"
     return where
@@ -96,7 +137,9 @@ def calls(where: pathlib.Path) -> list[str]:
 
 
 def keys_of(settings: dict[str, str], home: pathlib.Path) -> Keys:
-    return Keys(Config({"sign": "true", "trust": "all"}, "Ada", "ada@example.org", {}, settings), str(home))
+    return Keys(
+        Config({"sign": "true", "trust": "all"}, "Ada", "ada@example.org", {}, settings), str(home)
+    )
 
 
 def check(checker: Checker, data: dict[str, Any]) -> Verdict:

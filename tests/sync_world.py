@@ -38,4 +38,8 @@ class Team:
 
 
 def store_of(path: pathlib.Path, warnings: list[str] | None = None) -> Store:
-    return open_store({"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.org"}, str(path), warn=(warnings if warnings is not None else []).append)
+    return open_store(
+        {"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.org"},
+        str(path),
+        warn=(warnings if warnings is not None else []).append,
+    )

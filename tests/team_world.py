@@ -1,4 +1,5 @@
-"""Three clones, a hub, and a model of what was acknowledged: the world that the simulation walks through.
+"""Three clones, a hub, and a model of what was acknowledged: the world that the simulation walks
+through.
 
 Everything a step does is chosen by numbers that the caller draws, so a run can
 be repeated and shortened. Texts hold a unique word each, so that purged text
@@ -51,8 +52,14 @@ class World:
         for name in "abc":
             lab.git(lab.root, "clone", "-q", str(self.hub), name)
             clone = lab.root / name
-            for key, value in (("notes.rewriteRef", "refs/notes/mem/*"), ("gc.auto", "0"), ("user.name", "Ada"), ("user.email", "ada@example.org"),
-                               ("gc.reflogExpire", "never"), ("gc.reflogExpireUnreachable", "never")):
+            for key, value in (
+                ("notes.rewriteRef", "refs/notes/mem/*"),
+                ("gc.auto", "0"),
+                ("user.name", "Ada"),
+                ("user.email", "ada@example.org"),
+                ("gc.reflogExpire", "never"),
+                ("gc.reflogExpireUnreachable", "never"),
+            ):
                 lab.git(clone, "config", key, value)
             self.clones.append(clone)
         self.team: set[str] = set()
@@ -84,7 +91,9 @@ class World:
 
     def draft(self, size: int, at: int, source: bool) -> tuple[dict[str, object], str]:
         word = self.word()
-        body = f"memory {word} " + "about retries " * (size * 5) + ("ü {\"}\n---\n" if size % 2 else "")
+        body = (
+            f"memory {word} " + "about retries " * (size * 5) + ('ü {"}\n---\n' if size % 2 else "")
+        )
         draft: dict[str, object] = {"body": body}
         if at:  # a clock that is years off
             draft["created_at"] = f"{1990 + at % 80}-01-01T00:00:00Z"
@@ -98,11 +107,27 @@ class World:
 
     # Steps
 
-    def remember(self, clone: pathlib.Path, count: int, size: int, at: int, private: bool, old: bool, source: bool) -> None:
+    def remember(
+        self,
+        clone: pathlib.Path,
+        count: int,
+        size: int,
+        at: int,
+        private: bool,
+        old: bool,
+        source: bool,
+    ) -> None:
         store = self.store(clone)
         drafts = [self.draft(size, at, source) for _ in range(count)]
         scope = "private" if private else "team"
-        for result, (_, word) in zip(remember.remember(store, [{**d, "scope": scope, "commit": "HEAD~1" if old else "HEAD"} for d, _ in drafts]), drafts, strict=True):
+        for result, (_, word) in zip(
+            remember.remember(
+                store,
+                [{**d, "scope": scope, "commit": "HEAD~1" if old else "HEAD"} for d, _ in drafts],
+            ),
+            drafts,
+            strict=True,
+        ):
             assert result.status == remember.STORED, result.reason
             self.note(result.id, word, scope, clone)
         store.close()
@@ -142,14 +167,27 @@ class World:
 
     def _purge(self, store: Store, clone: pathlib.Path, id: str, scope: str) -> None:
         data = memories.find(store, id).record.data
-        guessable = not any(r.data.get("salt") for r in memories.find(store, id).memory.records) and data.get("source")
-        known = {w for r in memories.find(store, id).memory.records for w in self.words.get(id, ()) if w in str(r.data.get("body", ""))}
+        guessable = not any(
+            r.data.get("salt") for r in memories.find(store, id).memory.records
+        ) and data.get("source")
+        known = {
+            w
+            for r in memories.find(store, id).memory.records
+            for w in self.words.get(id, ())
+            if w in str(r.data.get("body", ""))
+        }
         purge.purge(store, purge.find(store, id))
         # A tombstone that must not name the id of a guessable text names the lines it knew.
         self.purged |= known if guessable else self.words.get(id, set())
         self.dead.add(id)
 
-    def _on_one(self, clone: pathlib.Path, pick: int, action: Callable[[Store, pathlib.Path, str, str], None], scope: str = "") -> None:
+    def _on_one(
+        self,
+        clone: pathlib.Path,
+        pick: int,
+        action: Callable[[Store, pathlib.Path, str, str], None],
+        scope: str = "",
+    ) -> None:
         store = self.store(clone)
         try:
             items = [m for m in self.known(store) if not scope or m["scope"] == scope]
@@ -174,7 +212,8 @@ class World:
             store.close()
 
     def stock_sync(self, clone: pathlib.Path, strategy: str) -> None:
-        """What a teammate without git mem does: fetch, merge, push; a lost race is left for later."""
+        """What a teammate without git mem does: fetch, merge, push; a lost race is left for
+        later."""
         self.unlock(clone)
         if self.git(clone, "ls-remote", "origin", REF):
             self.git(clone, "fetch", "-q", "origin", f"+{REF}:{TRACK}")
@@ -198,12 +237,16 @@ class World:
             listed = self.git(clone, "notes", "--ref=mem/team", "list").split()
             self.try_git(clone, "notes", "--ref=mem/team", "remove", listed[1]) if listed else None
         elif kind == 2:
-            self.git(clone, "notes", "--ref=mem/team", "append", "-m", f"a remark {self.number}", "HEAD")
+            self.git(
+                clone, "notes", "--ref=mem/team", "append", "-m", f"a remark {self.number}", "HEAD"
+            )
         else:
             self.try_git(clone, "update-ref", REF, f"{REF}~1")
 
     def ref_damage(self, clone: pathlib.Path, kind: int, private: bool) -> None:
-        """A ref goes: by hand, by a fetch that mirrors and prunes; or a power cut leaves nothing in its file."""
+        """A ref goes: by hand, by a fetch that mirrors and prunes; or a power cut leaves nothing in
+        its file.
+        """
         ref = PRIVATE if private else REF
         self.unlock(clone)
         if not self.try_git(clone, "rev-parse", "-q", "--verify", ref):
@@ -254,7 +297,9 @@ class World:
             self.git(clone, "merge", "-q", "--squash", f"topic{n}")
             self.git(clone, "commit", "-q", "--allow-empty", "-m", f"squashed {n}")
             self.git(clone, "branch", "-q", "-D", f"topic{n}")
-        elif kind == 3:  # another commit than before, to which stock git copied the notes; then the copy goes
+        elif (
+            kind == 3
+        ):  # another commit than before, to which stock git copied the notes; then the copy goes
             (clone / f"a{n}.txt").write_text(f"{n}\n")
             self.git(clone, "add", "-A")
             self.git(clone, "commit", "-q", "--amend", "-m", f"amended {n}")
@@ -265,7 +310,8 @@ class World:
             self.git(clone, "commit", "-q", "--allow-empty", "-m", f"reverted {n}")
 
     def aside(self, clone: pathlib.Path, pick: int, merged: bool) -> None:
-        """On a branch something is superseded; back on main it counts again, unless that is merged."""
+        """On a branch something is superseded; back on main it counts again, unless that is
+        merged."""
         self.number += 1
         name = f"aside{self.number}"
         self.git(clone, "checkout", "-q", "-b", name)
@@ -286,9 +332,18 @@ class World:
             found = [recall.recall(store, question, Filter(), limit=1000) for question in QUESTIONS]
         finally:
             store.close()
-        return [[a["verdict"], a["probability"], a["searched"],
-                 sorted((h["id"], h["body"], h["score"], sorted(h["explain"].items())) for h in a["hits"])]
-                for a in found]
+        return [
+            [
+                a["verdict"],
+                a["probability"],
+                a["searched"],
+                sorted(
+                    (h["id"], h["body"], h["score"], sorted(h["explain"].items()))
+                    for h in a["hits"]
+                ),
+            ]
+            for a in found
+        ]
 
     def gc(self, clone: pathlib.Path, hard: bool) -> None:
         self.git(clone, "gc", "-q", *(["--prune=now"] if hard else []))
@@ -301,8 +356,10 @@ class World:
         store.discard()
         store.close()
 
-    def kill(self, clone: pathlib.Path, what: str, pick: int, after: float) -> None:
-        """A process of ours dies `after` seconds; what it acknowledged counts, and nothing else has to."""
+    def kill(self, clone: pathlib.Path, what: str, pick: int, after: float) -> None:  # noqa: C901
+        """A process of ours dies `after` seconds; what it acknowledged counts, and nothing else has
+        to.
+        """
         draft, word = self.draft(1, 0, False)
         items = []
         if what in ("forget", "purge"):
@@ -336,8 +393,13 @@ class World:
         os.waitpid(child, 0)
         with os.fdopen(reader, "rb") as answer:
             said = answer.read()
-        # A lock that our own writer left is ours to clear; of what else git was doing, its users are told to.
-        for lock in [*(self.hub / "refs").rglob("*.lock"), *(clone / ".git").glob("*.lock"), *self.hub.glob("*.lock")]:
+        # A lock that our own writer left is ours to clear; of what else git was doing, its users
+        # are told to.
+        for lock in [
+            *(self.hub / "refs").rglob("*.lock"),
+            *(clone / ".git").glob("*.lock"),
+            *self.hub.glob("*.lock"),
+        ]:
             lock.unlink()
         if said:
             self.note(json.loads(said), word, "team", clone)
@@ -346,7 +408,9 @@ class World:
         if items:
             id = str(items[pick % len(items)]["id"])
             self.hidden.add(id)
-            if what == "purge":  # begun: it may or may not have gone through, so somebody runs it again
+            if (
+                what == "purge"
+            ):  # begun: it may or may not have gone through, so somebody runs it again
                 self.dead.add(id)
                 store = self.store(clone)
                 with contextlib.suppress(MemError):
@@ -361,13 +425,33 @@ class World:
                 self.sync(clone)
 
     def view(self, clone: pathlib.Path) -> dict[str, tuple[str, tuple[str, ...]]]:
-        """{id: (status, visible versions)} of the team's memories; the cache must say the same, also when built anew."""
+        """{id: (status, visible versions)} of the team's memories; the cache must say the same,
+        also when built anew.
+        """
         store = self.store(clone)
         try:
-            records = [r for r in (record.parse(line) for _, line in store.team.lines(store.team.tip(), deep=True)) if r]
-            folded = {id: (m.status, tuple(sorted(v.version for v in m.versions))) for id, m in fold.fold(records).items() if m.records}
-            # Here one's own private records count as well: one of them may supersede what was shared since.
-            own = [r for r in (record.parse(line) for _, line in store.private.lines(store.private.tip(), deep=True)) if r]
+            records = [
+                r
+                for r in (
+                    record.parse(line) for _, line in store.team.lines(store.team.tip(), deep=True)
+                )
+                if r
+            ]
+            folded = {
+                id: (m.status, tuple(sorted(v.version for v in m.versions)))
+                for id, m in fold.fold(records).items()
+                if m.records
+            }
+            # Here one's own private records count as well: one of them may supersede what was
+            # shared since.
+            own = [
+                r
+                for r in (
+                    record.parse(line)
+                    for _, line in store.private.lines(store.private.tip(), deep=True)
+                )
+                if r
+            ]
             here = {id: m for id, m in fold.fold([*records, *own]).items() if id in folded}
             known = [m for m in self.known(store) if m["scope"] == "team"]
 
@@ -376,12 +460,24 @@ class World:
 
             shown = sorted(said(m) for m in known if "superseded_by" not in m)
             active = sorted(id for id, m in here.items() if m.status == fold.ACTIVE)
-            assert [id for id, *_ in shown] == active, ("cache and fold differ", set(active) ^ {id for id, *_ in shown}, self.trace)
+            assert [id for id, *_ in shown] == active, (
+                "cache and fold differ",
+                set(active) ^ {id for id, *_ in shown},
+                self.trace,
+            )
             beside = {id: 1 + len(others) for id, _, others in shown}
-            assert all(beside[id] == len(here[id].versions) for id in active), ("alternatives differ", self.trace)
-            # What was superseded by a commit that a rewrite took away, or that lies on another branch, is still there, and says so.
+            assert all(beside[id] == len(here[id].versions) for id in active), (
+                "alternatives differ",
+                self.trace,
+            )
+            # What was superseded by a commit that a rewrite took away, or that lies on another
+            # branch, is still there, and says so.
             back = {str(m["id"]) for m in known if "superseded_by" in m}
-            assert all(here[id].status == fold.SUPERSEDED for id in back), ("came back, but nothing took its place", back, self.trace)
+            assert all(here[id].status == fold.SUPERSEDED for id in back), (
+                "came back, but nothing took its place",
+                back,
+                self.trace,
+            )
             reanchor.finish(store)
             reanchor.state(store)
             stands = {str(m["id"]): m["anchor"] for m in self.known(store)}
@@ -390,23 +486,43 @@ class World:
             self.lose_mem(clone)
             assert self.answers(clone) == scores, ("a rebuilt cache gives other scores", self.trace)
             anew = self.known(store)
-            again = sorted(said(m) for m in anew if m["scope"] == "team" and "superseded_by" not in m)
-            assert again == shown, ("the cache after many updates differs from one built anew", self.trace)
+            again = sorted(
+                said(m) for m in anew if m["scope"] == "team" and "superseded_by" not in m
+            )
+            assert again == shown, (
+                "the cache after many updates differs from one built anew",
+                self.trace,
+            )
             reanchor.finish(store)
             anew_stands = {str(m["id"]): m["anchor"] for m in self.known(store)}
-            differ = {id: (stands.get(id), anew_stands.get(id)) for id in stands.keys() | anew_stands.keys() if stands.get(id) != anew_stands.get(id)}
-            assert not differ, ("where a memory stands was known only to the cache", differ, self.trace)
+            differ = {
+                id: (stands.get(id), anew_stands.get(id))
+                for id in stands.keys() | anew_stands.keys()
+                if stands.get(id) != anew_stands.get(id)
+            }
+            assert not differ, (
+                "where a memory stands was known only to the cache",
+                differ,
+                self.trace,
+            )
             return folded
         finally:
             store.close()
 
     def check(self) -> None:
-        """After quiescence: everyone is equal, what was acknowledged is there, what was purged is nowhere."""
+        """After quiescence: everyone is equal, what was acknowledged is there, what was purged is
+        nowhere.
+        """
         views = [self.view(c) for c in self.clones]
         assert views[0] == views[1] == views[2], ("clones differ", self.trace)
         for id in self.team - self.dead:
             assert id in views[0], ("acknowledged and lost", id, self.trace)
-            assert id in self.hidden or views[0][id][0] == fold.ACTIVE, ("hidden, but nobody did that", id, views[0][id], self.trace)
+            assert id in self.hidden or views[0][id][0] == fold.ACTIVE, (
+                "hidden, but nobody did that",
+                id,
+                views[0][id],
+                self.trace,
+            )
         for clone in self.clones:
             store = self.store(clone)
             mine = {str(m["id"]) for m in self.known(store)}
@@ -414,29 +530,67 @@ class World:
             lost = self.private[clone] - self.dead - self.hidden - mine
             assert not lost, ("private and lost", clone.name, lost, self.trace)
             self.git(clone, "fsck", "--strict", "--no-dangling")
-            found = {w: where(self.lab, clone, w) for w in self.purged if w.encode() in everything(self.lab, clone)} if self.purged else {}
-            assert not found, ("purged and still there", clone.name, found, {id: sorted(w) for id, w in self.words.items() if w & set(found)}, self.trace)
-        self.git(self.hub, "gc", "-q", "--prune=now")  # what nobody reaches is the hub's own business
+            found = (
+                {
+                    w: where(self.lab, clone, w)
+                    for w in self.purged
+                    if w.encode() in everything(self.lab, clone)
+                }
+                if self.purged
+                else {}
+            )
+            assert not found, (
+                "purged and still there",
+                clone.name,
+                found,
+                {id: sorted(w) for id, w in self.words.items() if w & set(found)},
+                self.trace,
+            )
+        self.git(
+            self.hub, "gc", "-q", "--prune=now"
+        )  # what nobody reaches is the hub's own business
         on_hub = everything(self.lab, self.hub) if self.purged else b""
-        assert not [w for w in self.purged if w.encode() in on_hub], ("purged and on the hub", self.trace)
+        assert not [w for w in self.purged if w.encode() in on_hub], (
+            "purged and on the hub",
+            self.trace,
+        )
 
 
 def where(lab: Lab, repo: pathlib.Path, word: str) -> list[str]:
-    """The objects and files that hold a word, with what an object's text says of the word's line."""
+    """The objects and files that hold a word, with what an object's text says of the word's
+    line."""
     out = []
     for row in lab.git(repo, "cat-file", "--batch-all-objects", "--batch-check").splitlines():
         id, kind, _ = row.split()
         if kind != "tree" and word in (text := lab.git(repo, "cat-file", kind, id)):
             line = next(part for part in text.splitlines() if word in part)
-            refs = lab.run(repo, "git", "for-each-ref", "--format=%(refname)", f"--contains={id}").stdout.split() if kind == "commit" else []
+            refs = (
+                lab.run(
+                    repo, "git", "for-each-ref", "--format=%(refname)", f"--contains={id}"
+                ).stdout.split()
+                if kind == "commit"
+                else []
+            )
             out.append(f"{kind} {id} {refs}: {line[:200]}")
-    return out + [str(p) for p in (repo / ".git").rglob("*") if p.is_file() and word.encode() in p.read_bytes()]
+    return out + [
+        str(p)
+        for p in (repo / ".git").rglob("*")
+        if p.is_file() and word.encode() in p.read_bytes()
+    ]
 
 
 def everything(lab: Lab, repo: pathlib.Path) -> bytes:
     """Every object and every file of a repository's git directory."""
     git_dir = repo / ".git" if (repo / ".git").is_dir() else repo
-    out = [subprocess.run(["git", "cat-file", "--batch-all-objects", "--batch", "--unordered"], cwd=repo, env=lab.env, capture_output=True, check=True).stdout]
+    out = [
+        subprocess.run(
+            ["git", "cat-file", "--batch-all-objects", "--batch", "--unordered"],
+            cwd=repo,
+            env=lab.env,
+            capture_output=True,
+            check=True,
+        ).stdout
+    ]
     for path in git_dir.rglob("*"):
         if path.is_file():
             with contextlib.suppress(FileNotFoundError):

@@ -62,14 +62,19 @@ def whole(repo: pathlib.Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("how", ["sync", "cat_sort_uniq"])
-def test_tags_added_in_three_clones_are_one_memory(lab: Lab, team: tuple[list[pathlib.Path], str], how: str) -> None:
+def test_tags_added_in_three_clones_are_one_memory(
+    lab: Lab, team: tuple[list[pathlib.Path], str], how: str
+) -> None:
     clones, id = team
     for n, clone in enumerate(clones):
         lab.mem(clone, "edit", id, "--tag", "db", "--tag", f"t{n}")
     settle(lab, clones, how)
     for clone in clones:
         (item,) = whole(clone)
-        assert (item["id"], item["tags"]) == (id, ["db", "t0", "t1", "t2"]) and "alternatives" not in item
+        assert (item["id"], item["tags"]) == (
+            id,
+            ["db", "t0", "t1", "t2"],
+        ) and "alternatives" not in item
         assert lab.mem(clone, "list").count("\n") == 1
         assert "HIT: 1 of 1 memories" in lab.mem(clone, "recall", "where are the orders kept")
         assert [m["id"] for m in lab.json(clone, "list", "--tag", "t2")] == [id]
@@ -86,7 +91,9 @@ def test_tags_added_in_three_clones_are_one_memory(lab: Lab, team: tuple[list[pa
 
 
 @pytest.mark.parametrize("how", ["sync", "cat_sort_uniq"])
-def test_two_texts_are_one_memory_with_alternatives(lab: Lab, team: tuple[list[pathlib.Path], str], how: str) -> None:
+def test_two_texts_are_one_memory_with_alternatives(
+    lab: Lab, team: tuple[list[pathlib.Path], str], how: str
+) -> None:
     clones, id = team
     one, two, _ = clones
     lab.mem(one, "edit", id, "-m", HERE, "--tag", "here")
@@ -94,7 +101,9 @@ def test_two_texts_are_one_memory_with_alternatives(lab: Lab, team: tuple[list[p
     settle(lab, clones, how)
     for clone in clones:
         (item,) = whole(clone)
-        assert sorted([item["body"], *(a["body"] for a in item["alternatives"])]) == sorted([HERE, THERE])
+        assert sorted([item["body"], *(a["body"] for a in item["alternatives"])]) == sorted(
+            [HERE, THERE]
+        )
         assert item["tags"] == item["alternatives"][0]["tags"] == ["here", "there"]
         for text in (HERE, THERE):
             answer = lab.json(clone, "recall", text)
@@ -116,7 +125,9 @@ def test_two_texts_are_one_memory_with_alternatives(lab: Lab, team: tuple[list[p
     assert [[m["body"] for m in whole(clone)] for clone in clones] == [[TEXT]] * 3
 
 
-def test_a_prompt_is_told_of_one_memory_and_its_versions(lab: Lab, team: tuple[list[pathlib.Path], str]) -> None:
+def test_a_prompt_is_told_of_one_memory_and_its_versions(
+    lab: Lab, team: tuple[list[pathlib.Path], str]
+) -> None:
     clones, id = team
     for clone, text in zip(clones, (HERE, HERE + " now"), strict=False):
         lab.mem(clone, "edit", id, "-m", text)
@@ -124,11 +135,15 @@ def test_a_prompt_is_told_of_one_memory_and_its_versions(lab: Lab, team: tuple[l
     with opened(clones[2]) as store:
         search = Search(store.with_cache(lambda cache: cache)[0], store.table)
         rows = [(hit.row, hit.retrieval) for hit in search.ask(HERE, Filter(), 5)[0]]
-        told, ids = inject.written(inject._load(search.cache, rows, {}, set(), store.repo.head()), "this", 2000)
+        told, ids = inject.written(
+            inject._load(search.cache, rows, {}, set(), store.repo.head()), "this", 2000
+        )
     assert ids == [id] and told.count("<memory id") == 1 and 'versions="2"' in told
 
 
-def test_a_private_text_is_not_united_with_one_of_the_team_alone(lab: Lab, team: tuple[list[pathlib.Path], str]) -> None:
+def test_a_private_text_is_not_united_with_one_of_the_team_alone(
+    lab: Lab, team: tuple[list[pathlib.Path], str]
+) -> None:
     clones, id = team
     one = clones[0]
     lab.mem(one, "edit", id, "--tag", "db", "--tag", "open")
@@ -144,7 +159,8 @@ def test_a_private_text_is_not_united_with_one_of_the_team_alone(lab: Lab, team:
 
 
 def test_a_private_text_that_says_all_of_it_does_not_take_the_teams_place(
-        lab: Lab, team: tuple[list[pathlib.Path], str]) -> None:
+    lab: Lab, team: tuple[list[pathlib.Path], str]
+) -> None:
     (one, two, _), id = team
     lab.mem(one, "edit", id, "--tag", "db", "--tag", "a")
     lab.mem(two, "edit", id, "--tag", "db", "--tag", "a", "--tag", "b")
@@ -168,14 +184,20 @@ def disputed(lab: Lab, team: tuple[list[pathlib.Path], str]) -> tuple[pathlib.Pa
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_an_edit_that_settles_a_dispute_says_so_and_what_it_replaced(
-        lab: Lab, disputed: tuple[pathlib.Path, str], as_json: bool) -> None:
+    lab: Lab, disputed: tuple[pathlib.Path, str], as_json: bool
+) -> None:
     repo, id = disputed
-    done = lab.run(repo, "git-mem", "edit", id, "--tag", "db", "--tag", "new", *["--json"] * as_json)
+    done = lab.run(
+        repo, "git-mem", "edit", id, "--tag", "db", "--tag", "new", *["--json"] * as_json
+    )
     assert done.returncode == 0
     (item,) = lab.json(repo, "list")
     assert "alternatives" not in item and item["tags"] == ["db", "new"]
     other = ({HERE, THERE} - {item["body"]}).pop()
-    assert f"note: settled: 2 versions stood beside each other, and this one takes the place of '{other}'" in done.stderr
+    assert (
+        "note: settled: 2 versions stood beside each other, and this one takes the place of"
+        f" '{other}'" in done.stderr
+    )
     if as_json:
         (settled,) = json.loads(done.stdout)["settled"]
         assert settled["body"] == other and len(settled["version"]) == 32
@@ -184,29 +206,39 @@ def test_an_edit_that_settles_a_dispute_says_so_and_what_it_replaced(
 
 
 def test_what_is_read_for_the_versions_of_a_memory_grows_with_their_number(
-        lab: Lab, disputed: tuple[pathlib.Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    lab: Lab, disputed: tuple[pathlib.Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo, id = disputed
-    (created,) = [r for x in lab.lines(repo) if (r := record.parse(x.encode())) and r.op == "create"]
-    lines = [record.dump(record.edit(id, {"body": f"text {n}"}, [created.version])) for n in range(20)]
+    (created,) = [
+        r for x in lab.lines(repo) if (r := record.parse(x.encode())) and r.op == "create"
+    ]
+    lines = [
+        record.dump(record.edit(id, {"body": f"text {n}"}, [created.version])) for n in range(20)
+    ]
     lab.git(repo, "notes", "--ref=mem/team", "append", "-m", b"\n".join(lines).decode())
     asked: list[int] = []
     read = view.load
-    monkeypatch.setattr(view, "load", lambda cache, rows: (asked.extend(rows), read(cache, rows))[1])
+    monkeypatch.setattr(
+        view, "load", lambda cache, rows: (asked.extend(rows), read(cache, rows))[1]
+    )
     with opened(repo) as store:
         item, _ = listing.show(store, id)
     assert len(item["versions"]) == 22 and len(asked) <= 3 * 22
     for n, version in enumerate(item["versions"]):
-        others = [v["body"] for v in item["versions"][:n] + item["versions"][n + 1:]]
+        others = [v["body"] for v in item["versions"][:n] + item["versions"][n + 1 :]]
         assert [a["body"] for a in version["alternatives"]] == others
 
 
 def test_verify_judges_every_line_behind_what_is_shown(
-        lab: Lab, team: tuple[list[pathlib.Path], str]) -> None:
+    lab: Lab, team: tuple[list[pathlib.Path], str]
+) -> None:
     """Two lines of one content are shown once, and so are two that are united."""
     (one, *_), id = team
     (created,) = [r for x in lab.lines(one) if (r := record.parse(x.encode()))]
-    alike = [record.dump(record.edit(id, {"body": TEXT, "tags": ["db", t]}, [created.version]))
-             for t in ("a", "a", "b")]
+    alike = [
+        record.dump(record.edit(id, {"body": TEXT, "tags": ["db", t]}, [created.version]))
+        for t in ("a", "a", "b")
+    ]
     lab.git(one, "notes", "--ref=mem/team", "append", "-m", b"\n".join(alike).decode())
     lab.mem(one, "remember", "Another memory of the team")
     assert len(whole(one)) == 2
@@ -221,13 +253,22 @@ def test_verify_judges_every_line_behind_what_is_shown(
 @pytest.mark.parametrize("private_first", [False, True])
 @pytest.mark.parametrize("how", ["twin", "twin of one of two", "forgotten"])
 def test_a_private_twin_does_not_hide_the_teams_text(
-        lab: Lab, team: tuple[list[pathlib.Path], str], private_first: bool, how: str) -> None:
+    lab: Lab, team: tuple[list[pathlib.Path], str], private_first: bool, how: str
+) -> None:
     """Two lines of one content, by time and by version in either order."""
     (one, two, _), id = team
     (created,) = [record.parse(x.encode()) for x in lab.lines(one)]
     assert created
-    lines = [record.dump({**record.edit(id, {"body": TEXT, "tags": ["a", "db"]}, [created.version]),
-                          "at": f"2026-01-02T03:04:0{n}Z", "n": f"{n:016x}"}) for n in range(2)]
+    lines = [
+        record.dump(
+            {
+                **record.edit(id, {"body": TEXT, "tags": ["a", "db"]}, [created.version]),
+                "at": f"2026-01-02T03:04:0{n}Z",
+                "n": f"{n:016x}",
+            }
+        )
+        for n in range(2)
+    ]
     lines.sort(key=record.version_of if how == "forgotten" else None)
     mine, theirs = lines if private_first else lines[::-1]
     lab.git(one, "notes", "--ref=mem/private", "append", "-m", mine.decode())
@@ -254,14 +295,22 @@ def test_a_private_twin_does_not_hide_the_teams_text(
         assert (found.scope, [v.data["tags"] for v in found.memory.versions]) == ("team", [tags])
 
 
-def test_a_damaged_united_text_is_never_shown(lab: Lab, team: tuple[list[pathlib.Path], str]) -> None:
+def test_a_damaged_united_text_is_never_shown(
+    lab: Lab, team: tuple[list[pathlib.Path], str]
+) -> None:
     clones, id = team
     for n, clone in enumerate(clones):
         lab.mem(clone, "edit", id, "--tag", f"t{n}", "--tag", "db")
     settle(lab, clones, "sync")
     with opened(clones[0]) as store:
-        store.with_cache(lambda cache: cache.keep(5.0, lambda db: db.execute(
-            "UPDATE united SET raw = CAST(replace(raw, 'Postgres', 'Postgras') AS BLOB)")))
+        store.with_cache(
+            lambda cache: cache.keep(
+                5.0,
+                lambda db: db.execute(
+                    "UPDATE united SET raw = CAST(replace(raw, 'Postgres', 'Postgras') AS BLOB)"
+                ),
+            )
+        )
         assert store._cache and "differs" in check.check_all(store._cache, store.table)
         hits = recall.recall(store, TEXT, Filter(), limit=3)["hits"]
         assert [h["body"] for h in hits] == [TEXT]

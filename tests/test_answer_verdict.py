@@ -1,4 +1,6 @@
-"""The verdict: sane answers in any store, more evidence never counts against, everyday prompts are told nothing."""
+"""The verdict: sane answers in any store, more evidence never counts against, everyday prompts are
+told nothing.
+"""
 
 import random
 
@@ -21,19 +23,23 @@ def judge(wanted, df, n, hits, held, cosines, coefficients=verdict.TABLE):
     return verdict.name(sure), sure
 
 
-@given(terms, st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 10**6)), st.integers(0, 10**6),
-       lexical, vector, st.lists(st.frozensets(st.sampled_from("abcdefgh")), max_size=9), st.booleans())  # fmt: skip
+@given(terms, st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 10**6)), st.integers(0, 10**6),  # noqa: E501
+       lexical, vector, st.lists(st.frozensets(st.sampled_from("abcdefgh")), max_size=9), st.booleans())  # fmt: skip  # noqa: E501
 def test_it_never_raises_and_is_a_probability(wanted, df, n, words, meaning, held, encoder):
     n = max([n, *df.values()])
     space = rank.ENCODER if encoder else rank.TABLE
     hits = rank.fuse(words.items(), meaning.items(), None, rank.ceiling(wanted, df, n), space)
-    name, sure = judge(wanted, df, n, hits, held, meaning, verdict.ENCODER if encoder else verdict.TABLE)
+    name, sure = judge(
+        wanted, df, n, hits, held, meaning, verdict.ENCODER if encoder else verdict.TABLE
+    )
     assert name in ("HIT", "WEAK", "MISS") and 0 <= sure <= 1
     assert 0 <= verdict.cover(wanted, held[0] if held else (), df, n) <= 1 + 1e-9
 
 
 def ask(cosine, held, n, wanted=("databas", "choos"), df=None, bm25=None):
-    hits = rank.fuse([(1, bm25)] if bm25 else [], [(1, cosine)], None, rank.ceiling(wanted, df or {}, n))
+    hits = rank.fuse(
+        [(1, bm25)] if bm25 else [], [(1, cosine)], None, rank.ceiling(wanted, df or {}, n)
+    )
     return judge(wanted, df or {}, n, hits, [held], {1: cosine})[0]
 
 
@@ -44,7 +50,9 @@ def test_nonsense_in_a_small_store_is_a_miss():
 
 def test_all_words_of_the_question_make_a_hit_in_any_store():
     for n in (3, 100, 100_000):
-        assert ask(0.6, {"databas", "choos"}, n, df={"databas": 1, "choos": 1}, bm25=-20.0) == "HIT", n
+        assert (
+            ask(0.6, {"databas", "choos"}, n, df={"databas": 1, "choos": 1}, bm25=-20.0) == "HIT"
+        ), n
 
 
 @pytest.mark.parametrize("coefficients", [verdict.TABLE, verdict.ENCODER])
@@ -54,7 +62,9 @@ def test_a_probability_never_falls_with_evidence(coefficients):
     for name in SPEAKS:
         more = list(base)
         more[verdict.FEATURES.index(name)] += 0.1
-        assert verdict.probability(more, coefficients) >= verdict.probability(base, coefficients), name
+        assert verdict.probability(more, coefficients) >= verdict.probability(base, coefficients), (
+            name
+        )
 
 
 def test_whoever_looks_for_a_word_is_shown_where_it_stands():
@@ -68,4 +78,6 @@ def test_to_be_told_unasked_takes_more_than_to_be_shown():
 @pytest.mark.parametrize("n", [0, 1, 2, 10])
 def test_rarer_terms_weigh_more(n):
     df = {"often": n, "seldom": 0}
-    assert verdict.cover(["often", "seldom"], {"seldom"}, df, n) >= verdict.cover(["often", "seldom"], {"often"}, df, n)
+    assert verdict.cover(["often", "seldom"], {"seldom"}, df, n) >= verdict.cover(
+        ["often", "seldom"], {"often"}, df, n
+    )

@@ -1,4 +1,6 @@
-"""A teammate's record may have any shape in any field: every command that reads goes on, and no output carries what steers or hides."""
+"""A teammate's record may have any shape in any field: every command that reads goes on, and no
+output carries what steers or hides.
+"""
 
 from __future__ import annotations
 
@@ -17,42 +19,190 @@ from gitmem.core.errors import MemError
 from gitmem.git.object_reader import LARGEST
 
 HOSTILE = "start\x1b]0;x\x07\x1b[2J\u202ebidi\u2066\u200bzero\U000e0041tag\x9b1m\x7f\u2028end"
-SHAPES: list[Any] = ["", 0, -1, 10**30, 1.5, float("nan"), float("inf"), True, None, [], {}, [[]], [{}], [None], ["", "a"], {"a": {"b": []}}, "\ud800", "\0", "NaN", "x" * 10_000,
-                     ["e"] * 10_000, HOSTILE, [HOSTILE]]
-FIELDS = ("at", "created", "n", "author", "commit", "signature", "signed_at", "title", "subtitle", "type", "tags", "paths", "facts", "concepts", "source", "phase", "provenance",
-          "confidence", "agent", "session", "branch", "patch", "base", "branch_patch", "salt", "after", "supersedes", "reason", "head")
+SHAPES: list[Any] = [
+    "",
+    0,
+    -1,
+    10**30,
+    1.5,
+    float("nan"),
+    float("inf"),
+    True,
+    None,
+    [],
+    {},
+    [[]],
+    [{}],
+    [None],
+    ["", "a"],
+    {"a": {"b": []}},
+    "\ud800",
+    "\0",
+    "NaN",
+    "x" * 10_000,
+    ["e"] * 10_000,
+    HOSTILE,
+    [HOSTILE],
+]
+FIELDS = (
+    "at",
+    "created",
+    "n",
+    "author",
+    "commit",
+    "signature",
+    "signed_at",
+    "title",
+    "subtitle",
+    "type",
+    "tags",
+    "paths",
+    "facts",
+    "concepts",
+    "source",
+    "phase",
+    "provenance",
+    "confidence",
+    "agent",
+    "session",
+    "branch",
+    "patch",
+    "base",
+    "branch_patch",
+    "salt",
+    "after",
+    "supersedes",
+    "reason",
+    "head",
+)
 INSIDE = ("path", "lines", "blob", "content")
-APART = ("suggest", "verdict", "feedback", "receipt", "calibration", "share", "forget", "edit", "move", "mark", "purge")
+APART = (
+    "suggest",
+    "verdict",
+    "feedback",
+    "receipt",
+    "calibration",
+    "share",
+    "forget",
+    "edit",
+    "move",
+    "mark",
+    "purge",
+)
 
 
 def base(head: str, n: int, op: str = "create") -> dict[str, Any]:
-    return {"v": 1, "op": op, "id": f"{n:032}", "at": "2026-01-02T03:04:05Z", "n": f"{n:016x}", "author": "Ada <ada@example.org>", "commit": head,
-            "type": "decision", "body": f"Memory number {n} of the strange ones", "paths": [{"path": "f0.txt"}]}
+    return {
+        "v": 1,
+        "op": op,
+        "id": f"{n:032}",
+        "at": "2026-01-02T03:04:05Z",
+        "n": f"{n:016x}",
+        "author": "Ada <ada@example.org>",
+        "commit": head,
+        "type": "decision",
+        "body": f"Memory number {n} of the strange ones",
+        "paths": [{"path": "f0.txt"}],
+    }
 
 
 def shapes(head: str) -> list[dict[str, Any]]:
-    out = [{**base(head, n * 100 + m), field: shape} for n, field in enumerate(FIELDS, 1) for m, shape in enumerate(SHAPES)]
+    out = [
+        {**base(head, n * 100 + m), field: shape}
+        for n, field in enumerate(FIELDS, 1)
+        for m, shape in enumerate(SHAPES)
+    ]
     for n, name in enumerate(INSIDE, 100):
-        out += [{**base(head, n * 100 + m), "paths": [{"path": "f0.txt", "lines": "1", name: shape}]} for m, shape in enumerate(SHAPES)]
+        out += [
+            {**base(head, n * 100 + m), "paths": [{"path": "f0.txt", "lines": "1", name: shape}]}
+            for m, shape in enumerate(SHAPES)
+        ]
     out.append({**base(head, 99_999), "paths": [{"path": "", "lines": "1"}]})
-    out.append({**base(head, 99_998), "paths": [{"path": "f0.txt", "lines": f"{n}"} for n in range(10_000)]})
+    out.append(
+        {
+            **base(head, 99_998),
+            "paths": [{"path": "f0.txt", "lines": f"{n}"} for n in range(10_000)],
+        }
+    )
     for n, op in enumerate(APART, 200):
         for m, shape in enumerate(shape for shape in SHAPES if len(str(shape)) < 1_000):
-            out.append({**base(head, n * 100 + m, op), **dict.fromkeys(("after", "lines", "memory", "verdict", "shown", "cited", "touched", "contradicted", "session", "ids", "body", "versions", "weights", "kind", "about"), shape)})
+            out.append(
+                {
+                    **base(head, n * 100 + m, op),
+                    **dict.fromkeys(
+                        (
+                            "after",
+                            "lines",
+                            "memory",
+                            "verdict",
+                            "shown",
+                            "cited",
+                            "touched",
+                            "contradicted",
+                            "session",
+                            "ids",
+                            "body",
+                            "versions",
+                            "weights",
+                            "kind",
+                            "about",
+                        ),
+                        shape,
+                    ),
+                }
+            )
     return out
 
 
 def reading(id: str) -> list[list[str]]:
     """Every command that reads, with and without JSON."""
-    bare = [["list", "--all", "-n", "5000"], ["list", "--stale"], ["list", "--superseded", "--forgotten"], ["list", "--since", "2020-01-01", "--type", "decision"], ["show", id], ["log"], ["why", "f0.txt"], ["why", "f0.txt:1"],
-            ["blame", "f0.txt"], ["diff", "HEAD~1..HEAD"], ["check"], ["bisect", id], ["recall", "number of the strange"], ["recall", "strange", "--all", "--explain"], ["stats"], ["verify"], ["status"],
-            ["review"], ["consolidate"], ["graph"], ["graph", id], ["sync", "--dry-run"], ["doctor"], ["receipts"], ["capture"]]
-    plain_only = [["context"], ["context", "--format", "md"], ["context", "--format", "json"], ["export"], ["export", "--format", "md"], ["graph", "--format", "dot"], ["graph", "--dot"], ["index"], ["config"], ["sync", "--dry-run"]]
+    bare = [
+        ["list", "--all", "-n", "5000"],
+        ["list", "--stale"],
+        ["list", "--superseded", "--forgotten"],
+        ["list", "--since", "2020-01-01", "--type", "decision"],
+        ["show", id],
+        ["log"],
+        ["why", "f0.txt"],
+        ["why", "f0.txt:1"],
+        ["blame", "f0.txt"],
+        ["diff", "HEAD~1..HEAD"],
+        ["check"],
+        ["bisect", id],
+        ["recall", "number of the strange"],
+        ["recall", "strange", "--all", "--explain"],
+        ["stats"],
+        ["verify"],
+        ["status"],
+        ["review"],
+        ["consolidate"],
+        ["graph"],
+        ["graph", id],
+        ["sync", "--dry-run"],
+        ["doctor"],
+        ["receipts"],
+        ["capture"],
+    ]
+    plain_only = [
+        ["context"],
+        ["context", "--format", "md"],
+        ["context", "--format", "json"],
+        ["export"],
+        ["export", "--format", "md"],
+        ["graph", "--format", "dot"],
+        ["graph", "--dot"],
+        ["index"],
+        ["config"],
+        ["sync", "--dry-run"],
+    ]
     return bare + [[*words, "--json"] for words in bare] + plain_only
 
 
 def clean(out: str) -> bool:
-    return not [c for c in set(out) if plain.hidden(c) and c != "\n" and not c.isspace()] and "\x1b" not in out
+    return (
+        not [c for c in set(out) if plain.hidden(c) and c != "\n" and not c.isspace()]
+        and "\x1b" not in out
+    )
 
 
 @pytest.fixture
@@ -70,7 +220,9 @@ def strange(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> tuple[pathlib.Path, li
     return repo, made
 
 
-def test_no_shape_of_any_field_ends_a_command_that_reads(strange: tuple[pathlib.Path, list[dict[str, Any]]], capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_shape_of_any_field_ends_a_command_that_reads(
+    strange: tuple[pathlib.Path, list[dict[str, Any]]], capsys: pytest.CaptureFixture[str]
+) -> None:
     _, made = strange
     wrong = []
     for words in reading("0" * 27 + "99999"):
@@ -97,9 +249,21 @@ def test_one_line_of_a_teammate_ends_no_export(lab: Lab) -> None:
     repo = lab.repo()
     lab.mem(repo, "remember", "An honest memory")
     head = lab.git(repo, "rev-parse", "HEAD").strip()
-    put(lab, repo, [*(line.encode() for line in lab.lines(repo)), json.dumps({**base(head, 1), "paths": [{"path": "", "lines": "1"}, {"path": "f0.txt"}]}).encode()])
+    put(
+        lab,
+        repo,
+        [
+            *(line.encode() for line in lab.lines(repo)),
+            json.dumps(
+                {**base(head, 1), "paths": [{"path": "", "lines": "1"}, {"path": "f0.txt"}]}
+            ).encode(),
+        ],
+    )
     rows = [json.loads(row) for row in lab.mem(repo, "export").splitlines()]
-    assert {row["body"] for row in rows} == {"An honest memory", "Memory number 1 of the strange ones"}
+    assert {row["body"] for row in rows} == {
+        "An honest memory",
+        "Memory number 1 of the strange ones",
+    }
     assert [row["paths"] for row in rows if "paths" in row] == [["f0.txt"]]
     (found,) = [m for m in lab.json(repo, "list", "--all") if m["paths"]]
     assert [p["path"] for p in found["paths"]] == ["f0.txt"]
@@ -113,7 +277,11 @@ def test_markdown_for_a_pipe_shows_marks_and_comes_back_as_it_was(lab: Lab) -> N
     kept = {m["body"] for m in lab.json(one, "list")}
     assert len(kept) == 2
     page = lab.mem(one, "export", "--format", "md")
-    assert not [c for c in set(page) if plain.hidden(c) and c not in "\n\t"] and "<1b>" in page and "\tindented\ttabs" in page
+    assert (
+        not [c for c in set(page) if plain.hidden(c) and c not in "\n\t"]
+        and "<1b>" in page
+        and "\tindented\ttabs" in page
+    )
     lab.mem(other, "import", "-", stdin=page)
     assert {m["body"] for m in lab.json(other, "list")} == kept
     edited = lab.repo("edited")
@@ -123,14 +291,42 @@ def test_markdown_for_a_pipe_shows_marks_and_comes_back_as_it_was(lab: Lab) -> N
     assert (one / "page.md").read_text() == page
 
 
-@pytest.mark.parametrize("words", [["list", "--all"], ["export"], ["export", "--format", "md"], ["context"], ["verify"], ["doctor"], ["check"]])
-def test_the_same_by_process(strange: tuple[pathlib.Path, list[dict[str, Any]]], lab: Lab, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["list", "--all"],
+        ["export"],
+        ["export", "--format", "md"],
+        ["context"],
+        ["verify"],
+        ["doctor"],
+        ["check"],
+    ],
+)
+def test_the_same_by_process(
+    strange: tuple[pathlib.Path, list[dict[str, Any]]], lab: Lab, words: list[str]
+) -> None:
     done = lab.run(strange[0], sys.executable, "-m", "gitmem", *words)
     assert done.returncode in (0, 1) and "bug:" not in done.stderr, done.stderr
     assert clean(done.stdout) and clean(done.stderr)
 
 
-@pytest.mark.parametrize("words", [["show"], ["why"], ["recall"], ["list", "--type"], ["list", "--since"], ["bisect"], ["import"], ["forget"], ["log"], ["diff"], ["export", "-o"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["show"],
+        ["why"],
+        ["recall"],
+        ["list", "--type"],
+        ["list", "--since"],
+        ["bisect"],
+        ["import"],
+        ["forget"],
+        ["log"],
+        ["diff"],
+        ["export", "-o"],
+    ],
+)
 def test_an_error_quotes_nothing_that_steers_a_terminal(lab: Lab, words: list[str]) -> None:
     repo = lab.repo()
     lab.mem(repo, "remember", "An honest memory")

@@ -1,4 +1,6 @@
-"""`--at REV`: what was known at a revision, with the text and the status of then, for recall, list and context."""
+"""`--at REV`: what was known at a revision, with the text and the status of then, for recall, list
+and context.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +47,12 @@ def test_a_text_that_was_edited_later_is_the_former_one(lab: Lab) -> None:
     lab.mem(repo, "edit", id, "-m", "entries expire after a day")
     assert bodies(repo, "HEAD~1") == {"the cache lives for an hour, as measured in March": "edited"}
     assert bodies(repo, "HEAD") == bodies(repo) == {"entries expire after a day": ""}
-    assert first(repo, "how long does the cache live", "HEAD~1") == ["the cache lives for an hour, as measured in March"]
-    assert first(repo, "how long does the cache live", "HEAD") != first(repo, "how long does the cache live", "HEAD~1")
+    assert first(repo, "how long does the cache live", "HEAD~1") == [
+        "the cache lives for an hour, as measured in March"
+    ]
+    assert first(repo, "how long does the cache live", "HEAD") != first(
+        repo, "how long does the cache live", "HEAD~1"
+    )
     assert "March" in told(lab, repo, "HEAD~1") and "March" not in told(lab, repo, "HEAD")
 
 
@@ -59,7 +65,10 @@ def test_what_was_superseded_later_counts(lab: Lab) -> None:
     (hit,) = lab.json(repo, "recall", "mongodb", "--at", "HEAD~1")["hits"]
     assert (hit["status"], hit["since"], hit["superseded_by"]) == ("active", "superseded", [new])
     assert bodies(repo, "HEAD") == {"PostgreSQL holds the orders": ""}
-    assert set(bodies(repo, "HEAD", superseded=True)) == {"we use MongoDB for the orders", "PostgreSQL holds the orders"}
+    assert set(bodies(repo, "HEAD", superseded=True)) == {
+        "we use MongoDB for the orders",
+        "PostgreSQL holds the orders",
+    }
     assert "superseded since" in lab.mem(repo, "list", "--at", "HEAD~1")
 
 
@@ -74,7 +83,9 @@ def test_a_supersede_on_another_branch_does_not_count_here(lab: Lab) -> None:
     assert set(bodies(repo, "main")) == {"we use MongoDB for the orders"}
     assert set(bodies(repo, "topic")) == {"PostgreSQL holds the orders"}
     squash(lab, repo)
-    assert set(bodies(repo, "main")) == {"PostgreSQL holds the orders"} and set(bodies(repo, "main~1")) == {"we use MongoDB for the orders"}
+    assert set(bodies(repo, "main")) == {"PostgreSQL holds the orders"} and set(
+        bodies(repo, "main~1")
+    ) == {"we use MongoDB for the orders"}
 
 
 def test_only_the_supersedes_before_a_revision_count_in_a_chain(lab: Lab) -> None:
@@ -83,7 +94,12 @@ def test_only_the_supersedes_before_a_revision_count_in_a_chain(lab: Lab) -> Non
     for i, text in enumerate(["second", "third", "fourth"]):
         commit(lab, repo, "a.txt", str(i))
         id = lab.json(repo, "supersede", id, text)["id"]
-    assert [set(bodies(repo, f"HEAD~{n}")) for n in range(4)] == [{"fourth"}, {"third"}, {"second"}, {"first"}]
+    assert [set(bodies(repo, f"HEAD~{n}")) for n in range(4)] == [
+        {"fourth"},
+        {"third"},
+        {"second"},
+        {"first"},
+    ]
 
 
 def test_what_was_forgotten_later_was_known_and_says_so(lab: Lab) -> None:
@@ -91,7 +107,10 @@ def test_what_was_forgotten_later_was_known_and_says_so(lab: Lab) -> None:
     id = tell(repo, "the staging server has no clock")
     commit(lab, repo, "a.txt", "one")
     lab.mem(repo, "forget", id)
-    assert bodies(repo, "HEAD~1") == {"the staging server has no clock": "forgotten"} and bodies(repo, "HEAD") == {}
+    assert (
+        bodies(repo, "HEAD~1") == {"the staging server has no clock": "forgotten"}
+        and bodies(repo, "HEAD") == {}
+    )
     assert first(repo, "clock of staging", "HEAD~1") == ["the staging server has no clock"]
 
 
@@ -104,12 +123,20 @@ def test_what_was_purged_is_nowhere(lab: Lab) -> None:
     assert bodies(repo, "HEAD~1") == {}
 
 
-def test_records_without_head_show_the_present_text(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_without_head_show_the_present_text(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = lab.repo()
     id, gone = tell(repo, "before"), tell(repo, "forgotten long ago")
     commit(lab, repo, "a.txt", "one")
     made = record.envelope
-    monkeypatch.setattr(record, "envelope", lambda op, data, at, extra: made(op, data, at, {k: v for k, v in extra.items() if k != "head"}))
+    monkeypatch.setattr(
+        record,
+        "envelope",
+        lambda op, data, at, extra: made(
+            op, data, at, {k: v for k, v in extra.items() if k != "head"}
+        ),
+    )
     with opened(repo) as store:
         memories.edit(store, id, {"body": "after"})
         memories.forget(store, gone)
@@ -152,14 +179,35 @@ def test_a_reanchoring_is_not_read_out_of_an_edit(lab: Lab) -> None:
 
 def test_filters_hold_for_the_text_of_then(lab: Lab) -> None:
     repo = lab.repo()
-    id = lab.json(repo, "remember", "the export runs at six", "--type", "decision", "--tag", "old", "--path", "old.py")["id"]
+    id = lab.json(
+        repo,
+        "remember",
+        "the export runs at six",
+        "--type",
+        "decision",
+        "--tag",
+        "old",
+        "--path",
+        "old.py",
+    )["id"]
     commit(lab, repo, "a.txt", "one")
     lab.mem(repo, "edit", id, "--type", "gotcha", "--tag", "new", "--path", "new.py")
-    for conditions, now in (({"types": ["decision"]}, False), ({"types": ["gotcha"]}, True), ({"tags": ["old"]}, False), ({"tags": ["new"]}, True),
-                            ({"paths": ["old.py"]}, False), ({"paths": ["new.py"]}, True)):
+    for conditions, now in (
+        ({"types": ["decision"]}, False),
+        ({"types": ["gotcha"]}, True),
+        ({"tags": ["old"]}, False),
+        ({"tags": ["new"]}, True),
+        ({"paths": ["old.py"]}, False),
+        ({"paths": ["new.py"]}, True),
+    ):
         assert bool(bodies(repo, "HEAD", **conditions)) is now, conditions
         assert bool(bodies(repo, "HEAD~1", **conditions)) is not now, conditions
-    assert lab.json(repo, "recall", "when does the export run", "--at", "HEAD~1", "--type", "decision")["searched"] == 1
+    assert (
+        lab.json(
+            repo, "recall", "when does the export run", "--at", "HEAD~1", "--type", "decision"
+        )["searched"]
+        == 1
+    )
 
 
 def test_paths_are_seen_from_the_revision(lab: Lab) -> None:
@@ -169,7 +217,10 @@ def test_paths_are_seen_from_the_revision(lab: Lab) -> None:
     for at, state in (("HEAD~1", "same"), ("HEAD", "changed")):
         (item,) = lab.json(repo, "list", "--at", at)
         assert item["paths"][0]["state"] == state
-    assert lab.json(repo, "list", "--stale", "--at", "HEAD~1") == [] and len(lab.json(repo, "list", "--stale", "--at", "HEAD")) == 1
+    assert (
+        lab.json(repo, "list", "--stale", "--at", "HEAD~1") == []
+        and len(lab.json(repo, "list", "--stale", "--at", "HEAD")) == 1
+    )
 
 
 def test_nothing_of_then_stays_in_the_cache(lab: Lab) -> None:
@@ -179,9 +230,19 @@ def test_nothing_of_then_stays_in_the_cache(lab: Lab) -> None:
     lab.mem(repo, "edit", id, "-m", "after")
     with opened(repo) as store:
         for _ in range(2):
-            assert [h["body"] for h in recall.recall(store, "before", Filter(), limit=3, at="HEAD~1")["hits"]] == ["before"]
+            assert [
+                h["body"]
+                for h in recall.recall(store, "before", Filter(), limit=3, at="HEAD~1")["hits"]
+            ] == ["before"]
             assert [m["body"] for m in listing.list_memories(store, Filter())[0]] == ["after"]
-            assert store.with_cache(lambda cache: cache.db.execute("SELECT count(*) FROM temp.sqlite_master").fetchone()[0])[0] == 0
+            assert (
+                store.with_cache(
+                    lambda cache: cache.db.execute(
+                        "SELECT count(*) FROM temp.sqlite_master"
+                    ).fetchone()[0]
+                )[0]
+                == 0
+            )
 
 
 def test_a_revision_that_is_none_is_an_error_that_says_so(lab: Lab) -> None:
@@ -193,7 +254,10 @@ def test_a_revision_that_is_none_is_an_error_that_says_so(lab: Lab) -> None:
             assert done.returncode == (2 if at == "" else 1), (command, at, done.stderr)
             assert ("is empty" if at == "" else "no commit") in done.stderr
     unborn = lab.repo("unborn", 0)
-    assert "no commit" in lab.run(unborn, sys.executable, "-m", "gitmem", "list", "--at", "HEAD").stderr
+    assert (
+        "no commit"
+        in lab.run(unborn, sys.executable, "-m", "gitmem", "list", "--at", "HEAD").stderr
+    )
 
 
 def test_a_detached_head_a_tag_and_a_bare_clone_answer_alike(lab: Lab) -> None:
@@ -217,10 +281,21 @@ def test_a_shallow_clone_says_what_it_leaves_out(lab: Lab) -> None:
     place = lab.root / "shallow"
     lab.git(place, "fetch", "-q", "origin", "refs/notes/mem/team:refs/notes/mem/team")
     answer = lab.json(place, "recall", "may the parser recurse", "--at", "HEAD", rc=(0, 1))
-    assert answer["degraded"] and "shallow clone" in answer["degraded_reason"] and "1 memory" in answer["degraded_reason"]
+    assert (
+        answer["degraded"]
+        and "shallow clone" in answer["degraded_reason"]
+        and "1 memory" in answer["degraded_reason"]
+    )
     listed = lab.run(place, sys.executable, "-m", "gitmem", "list", "--at", "HEAD", "--json")
-    assert "shallow clone" in listed.stderr and "six" in listed.stdout and "parser" not in listed.stdout
-    assert "fetch --unshallow" in lab.run(place, sys.executable, "-m", "gitmem", "list", "--at", "HEAD~1").stderr
+    assert (
+        "shallow clone" in listed.stderr
+        and "six" in listed.stdout
+        and "parser" not in listed.stdout
+    )
+    assert (
+        "fetch --unshallow"
+        in lab.run(place, sys.executable, "-m", "gitmem", "list", "--at", "HEAD~1").stderr
+    )
 
 
 def test_memories_made_before_the_first_commit_are_known_everywhere(lab: Lab) -> None:
@@ -241,18 +316,34 @@ def test_then_equals_a_cache_that_was_built_from_the_records_of_then(lab: Lab) -
     """The same memories, by the same scores but for how rare words are."""
     repo = lab.repo()
     words = ["parser", "export", "queue", "cache", "invoice", "retry", "clock", "token"]
-    ids = [tell(repo, f"the {word} of part {i} holds number {i * 7}") for i, word in enumerate(words)]
+    ids = [
+        tell(repo, f"the {word} of part {i} holds number {i * 7}") for i, word in enumerate(words)
+    ]
     topic(lab, repo, 2)
     lab.git(repo, "checkout", "-q", "main")
     commit(lab, repo, "a.txt", "one")
     with opened(repo) as store:
         for i, id in enumerate(ids[:6]):
-            (memories.edit(store, id, {"body": f"the {words[i]} was rewritten"}) if i % 3 == 0 else memories.forget(store, id) if i % 3 == 1
-             else memories.supersede(store, id, {"body": f"another {words[i]} now"}))
+            (
+                memories.edit(store, id, {"body": f"the {words[i]} was rewritten"})
+                if i % 3 == 0
+                else memories.forget(store, id)
+                if i % 3 == 1
+                else memories.supersede(store, id, {"body": f"another {words[i]} now"})
+            )
         table = embed.StaticTable()
-        lines = [item for scope, notes in store.sources if notes.tip() for item in
-                 [(key, line, SCOPE_BITS[scope]) for key, line in notes.lines(notes.tip())]]
-        first_lines = [item for item in lines if record.parse(item[1]).data.get("head", "") != head(lab, repo) and record.parse(item[1]).data.get("commit") == head(lab, repo, "HEAD~1")]  # type: ignore[union-attr]
+        lines = [
+            item
+            for scope, notes in store.sources
+            if notes.tip()
+            for item in [(key, line, SCOPE_BITS[scope]) for key, line in notes.lines(notes.tip())]
+        ]
+        first_lines = [
+            item
+            for item in lines
+            if record.parse(item[1]).data.get("head", "") != head(lab, repo)
+            and record.parse(item[1]).data.get("commit") == head(lab, repo, "HEAD~1")
+        ]  # type: ignore[union-attr]
         fresh = cache_file.open_in_memory()
         update = Update(fresh, table, None)
         update.take(first_lines)
@@ -266,8 +357,19 @@ def test_then_equals_a_cache_that_was_built_from_the_records_of_then(lab: Lab) -
                     texts = []
                     for place, conditions in ((past, wanted), (fresh, Filter())):
                         hits, _, _ = Search(place, table).ask(query, conditions, 8)
-                        texts.append([(recall.stored.load(place, [h.row])[0][0]["body"], h.retrieval, h.cosine) for h in hits])
-                    assert sorted(texts[0]) == sorted(texts[1]) and texts[0][:1] == texts[1][:1], query
+                        texts.append(
+                            [
+                                (
+                                    recall.stored.load(place, [h.row])[0][0]["body"],
+                                    h.retrieval,
+                                    h.cosine,
+                                )
+                                for h in hits
+                            ]
+                        )
+                    assert sorted(texts[0]) == sorted(texts[1]) and texts[0][:1] == texts[1][:1], (
+                        query
+                    )
 
         store.with_cache(ask)
 
@@ -280,16 +382,22 @@ def test_a_context_of_then_counts_the_memories_of_then(lab: Lab) -> None:
     for i in range(3):
         tell(repo, f"memory {i} of later")
     told = lab.json(repo, "context", "--at", "HEAD~1")
-    assert told["memories"] == 1 and "six" in str(told) and told["head"] == head(lab, repo, "HEAD~1"), told
+    assert (
+        told["memories"] == 1 and "six" in str(told) and told["head"] == head(lab, repo, "HEAD~1")
+    ), told
 
 
 @pytest.mark.parametrize("value", [5, None, "", "zz", "HEAD", ["a" * 40], "f" * 40, "F" * 40])
-def test_a_head_of_another_shape_counts_everywhere(lab: Lab, monkeypatch: pytest.MonkeyPatch, value: object) -> None:
+def test_a_head_of_another_shape_counts_everywhere(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, value: object
+) -> None:
     repo = lab.repo()
     id = tell(repo, "before")
     commit(lab, repo, "a.txt", "one")
     made = record.edit
-    monkeypatch.setattr(record, "edit", lambda *args, **extra: {**made(*args, **extra), "head": value})
+    monkeypatch.setattr(
+        record, "edit", lambda *args, **extra: {**made(*args, **extra), "head": value}
+    )
     with opened(repo) as store:
         memories.edit(store, id, {"body": "after"})
     assert bodies(repo, "HEAD~1") == bodies(repo, "HEAD") == {"after": ""}
@@ -297,12 +405,27 @@ def test_a_head_of_another_shape_counts_everywhere(lab: Lab, monkeypatch: pytest
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_list_as_of_any_commit_is_what_a_slow_reference_says(lab: Lab, seed: int) -> None:
-    """Branches, merges, edits, supersedes and forgets by chance; the reference asks `git merge-base` about each record and folds what is left."""
+    """Branches, merges, edits, supersedes and forgets by chance; the reference asks `git
+    merge-base` about each record and folds what is left.
+    """
     rng = random.Random(seed)
     repo = lab.repo()
     branches = ["main"]
     for step in range(14):
-        what = rng.choice(["commit", "commit", "branch", "switch", "merge", "tell", "tell", "edit", "supersede", "forget"])
+        what = rng.choice(
+            [
+                "commit",
+                "commit",
+                "branch",
+                "switch",
+                "merge",
+                "tell",
+                "tell",
+                "edit",
+                "supersede",
+                "forget",
+            ]
+        )
         if what == "branch":
             branches.append(f"b{step}")
             lab.git(repo, "checkout", "-q", "-b", branches[-1])
@@ -314,13 +437,17 @@ def test_a_list_as_of_any_commit_is_what_a_slow_reference_says(lab: Lab, seed: i
             commit(lab, repo, f"{step}.txt", str(step))
         else:
             with opened(repo) as store:
-                ids = sorted(m["id"] for m in listing.list_memories(store, Filter(), all_branches=True)[0])
+                ids = sorted(
+                    m["id"] for m in listing.list_memories(store, Filter(), all_branches=True)[0]
+                )
                 if what == "tell" or not ids:
                     remember.remember(store, [{"body": f"text {step} of a memory"}])
                 elif what == "edit":
                     memories.edit(store, rng.choice(ids), {"body": f"edited in step {step}"})
                 elif what == "supersede":
-                    memories.supersede(store, rng.choice(ids), {"body": f"in its place since step {step}"})
+                    memories.supersede(
+                        store, rng.choice(ids), {"body": f"in its place since step {step}"}
+                    )
                 else:
                     memories.forget(store, rng.choice(ids))
     records = [r for line in lab.lines(repo) if (r := record.parse(line.encode()))]
@@ -329,20 +456,38 @@ def test_a_list_as_of_any_commit_is_what_a_slow_reference_says(lab: Lab, seed: i
         return lab.run(repo, "git", "merge-base", "--is-ancestor", commit_id, at).returncode == 0
 
     for at in sorted(set(lab.git(repo, "rev-list", "--all", "--not", "--glob=refs/notes").split())):
-        known = [r for r in records if before(str(r.data["head" if r.op in ("edit", "forget") else "commit"]), at)]
-        wanted = {str(v.data["body"]) for m in fold.fold(known).values() if m.status == fold.ACTIVE for v in m.versions if before(str(v.data["commit"]), at)}
+        known = [
+            r
+            for r in records
+            if before(str(r.data["head" if r.op in ("edit", "forget") else "commit"]), at)
+        ]
+        wanted = {
+            str(v.data["body"])
+            for m in fold.fold(known).values()
+            if m.status == fold.ACTIVE
+            for v in m.versions
+            if before(str(v.data["commit"]), at)
+        }
         with opened(repo) as store:
             items = listing.list_memories(store, Filter(), all_branches=True, at=at)[0]
-        said = {m["body"] for m in items}.union(*({a["body"] for a in m.get("alternatives", ())} for m in items))
+        said = {m["body"] for m in items}.union(
+            *({a["body"] for a in m.get("alternatives", ())} for m in items)
+        )
         assert said == wanted, (seed, at)
 
 
 def test_a_context_of_then_says_what_became_of_paths_until_then(lab: Lab) -> None:
     repo = lab.repo(commits=2)
-    lab.mem(repo, "remember", "the parser must not recurse", "--path", "f0.txt", "--type", "decision")
+    lab.mem(
+        repo, "remember", "the parser must not recurse", "--path", "f0.txt", "--type", "decision"
+    )
     commit(lab, repo, "f0.txt", "another line")
     commit(lab, repo, "f1.txt", "another line")
-    assert "changed" in told(lab, repo, "HEAD") and "changed" in told(lab, repo, "HEAD~1") and "changed" not in told(lab, repo, "HEAD~2")
+    assert (
+        "changed" in told(lab, repo, "HEAD")
+        and "changed" in told(lab, repo, "HEAD~1")
+        and "changed" not in told(lab, repo, "HEAD~2")
+    )
     assert "unknown" not in lab.mem(repo, "context", "--at", "HEAD~1", "--format", "xml")
 
 
@@ -352,7 +497,9 @@ def test_an_edit_after_a_revision_is_known_by_ancestry_where_patch_ids_still_wai
     commit(lab, repo, "a.txt", "one")
     lab.mem(repo, "edit", id, "-m", "after")
     with opened(repo) as store:
-        known = store.with_cache(lambda cache: asof.known(store.repo, cache, head(lab, repo, "HEAD~1"), 0))[0]
+        known = store.with_cache(
+            lambda cache: asof.known(store.repo, cache, head(lab, repo, "HEAD~1"), 0)
+        )[0]
         assert [r.op for r in known.later.values()] == ["edit"]
 
 
@@ -366,7 +513,11 @@ def test_nothing_to_search_says_why(lab: Lab) -> None:
     shallow = lab.root / "shallow"
     lab.git(shallow, "fetch", "-q", "origin", "refs/notes/mem/team:refs/notes/mem/team")
     told = lab.mem(shallow, "recall", "alpha", "--at", "HEAD", rc=(1,))
-    assert told.startswith("MISS") and "no memories here yet" not in told and "1 memory was left out" in told
+    assert (
+        told.startswith("MISS")
+        and "no memories here yet" not in told
+        and "1 memory was left out" in told
+    )
 
 
 def test_a_commit_may_be_named_by_its_message(lab: Lab) -> None:

@@ -1,4 +1,6 @@
-"""Objects that are away for a moment (a disk that is not mounted, an alternate that cannot be reached): what comes back is there again, and no commit claims otherwise."""
+"""Objects that are away for a moment (a disk that is not mounted, an alternate that cannot be
+reached): what comes back is there again, and no commit claims otherwise.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def bodies(lab: Lab, repo: pathlib.Path) -> set[str]:
 
 
 class Disk:
-    """The objects that a repository has gained since `begin` and that can be taken away and brought back."""
+    """The objects that a repository has gained since `begin` and that can be taken away and brought
+    back.
+    """
 
     def __init__(self, lab: Lab, repo: pathlib.Path) -> None:
         self.lab, self.objects, self.aside = lab, repo / ".git/objects", lab.root / "unmounted"
@@ -30,7 +34,13 @@ class Disk:
     def away(self, kind: str = "") -> None:
         """Takes them away; `kind`: only objects of one kind."""
         for path in sorted(self.all() - self.before):
-            if not kind or self.lab.git(self.objects.parent, "cat-file", "-t", path.parent.name + path.name).strip() == kind:
+            if (
+                not kind
+                or self.lab.git(
+                    self.objects.parent, "cat-file", "-t", path.parent.name + path.name
+                ).strip()
+                == kind
+            ):
                 to = self.aside / path.relative_to(self.objects)
                 to.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, to)
@@ -45,7 +55,9 @@ class Disk:
 
 @pytest.mark.parametrize("kind", ["", "commit", "tree", "blob"])
 @pytest.mark.parametrize("cache", [True, False])
-def test_what_was_away_while_others_wrote_is_there_when_it_comes_back(lab: Lab, kind: str, cache: bool) -> None:
+def test_what_was_away_while_others_wrote_is_there_when_it_comes_back(
+    lab: Lab, kind: str, cache: bool
+) -> None:
     repo = lab.repo("repo", 2)
     lab.mem(repo, "remember", "from before", "--commit", "HEAD~1")
     disk = Disk(lab, repo)
@@ -63,7 +75,14 @@ def test_what_was_away_while_others_wrote_is_there_when_it_comes_back(lab: Lab, 
     lab.mem(repo, "doctor", "--repair", rc=(0, 1))
     disk.back()
     lab.mem(repo, "remember", "afterwards")
-    want = {"from before", "was away", "was away too", "written meanwhile", "and once more", "afterwards"}
+    want = {
+        "from before",
+        "was away",
+        "was away too",
+        "written meanwhile",
+        "and once more",
+        "afterwards",
+    }
     assert bodies(lab, repo) == want
     assert len(lab.lines(repo)) == 6, "every line is in the tip again"
     shutil.rmtree(repo / ".git/mem")
@@ -85,7 +104,9 @@ def test_what_is_away_is_not_left_behind_by_a_purge(lab: Lab) -> None:
     assert bodies(lab, repo) - {"to be purged"} == {"was away", "afterwards"}
 
 
-def test_a_cache_that_was_filled_while_notes_were_away_has_them_when_they_come_back(lab: Lab) -> None:
+def test_a_cache_that_was_filled_while_notes_were_away_has_them_when_they_come_back(
+    lab: Lab,
+) -> None:
     repo = lab.repo("repo", 2)
     lab.mem(repo, "remember", "from before", "--commit", "HEAD~1")
     disk = Disk(lab, repo)
@@ -104,7 +125,15 @@ def test_memories_in_an_alternate_that_is_away_are_neither_replaced_nor_lost(lab
     repo = lab.root / "repo"
     lab.git(repo, "fetch", "-q", "origin", f"{REF}:{REF}")
     (origin / ".git/objects").rename(lab.root / "away")
-    for words in (["list"], ["recall", "alternate"], ["remember", "meanwhile"], ["doctor"], ["doctor", "--repair"], ["sync"], ["status"]):
+    for words in (
+        ["list"],
+        ["recall", "alternate"],
+        ["remember", "meanwhile"],
+        ["doctor"],
+        ["doctor", "--repair"],
+        ["sync"],
+        ["status"],
+    ):
         done = lab.run(repo, "git-mem", *words)
         assert done.returncode in (0, 1, 128) and "bug:" not in done.stderr, (words, done.stderr)
     (lab.root / "away").rename(origin / ".git/objects")
@@ -128,12 +157,21 @@ def test_a_repair_that_could_write_nothing_does_not_say_that_it_did(lab: Lab) ->
     assert bodies(lab, repo) == {"was away", "the second"}
 
 
-def test_a_line_taken_out_behind_a_trailer_is_put_back_by_the_repair_that_promises_it(lab: Lab) -> None:
+def test_a_line_taken_out_behind_a_trailer_is_put_back_by_the_repair_that_promises_it(
+    lab: Lab,
+) -> None:
     repo = lab.repo()
     lab.mem(repo, "init")
     lab.mem(repo, "remember", "the one taken out")
     empty = lab.git(repo, "mktree", stdin="").strip()
-    lab.git(repo, "update-ref", REF, lab.git(repo, "commit-tree", "-p", REF, "-m", "notes: cleaned\n\nMem-Complete: 1\n", empty).strip())
+    lab.git(
+        repo,
+        "update-ref",
+        REF,
+        lab.git(
+            repo, "commit-tree", "-p", REF, "-m", "notes: cleaned\n\nMem-Complete: 1\n", empty
+        ).strip(),
+    )
     assert "1 line taken out" in lab.mem(repo, "doctor", rc=(0, 1))
     assert "1 line put back" in lab.mem(repo, "doctor", "--repair", rc=(0, 1))
     assert len(lab.lines(repo)) == 1
@@ -151,14 +189,38 @@ def test_a_partial_clone_whose_remote_is_away_answers_and_says_why(lab: Lab, kep
     lab.mem(lab.root / "a", "sync")
     lab.git(lab.root, "clone", "-q", f"--filter={kept}", f"file://{hub}", "p")
     repo = lab.root / "p"
-    lab.git(repo, "fetch", "-q", "origin", f"{REF}:{REF}")  # stock git applies the filter to notes too
+    lab.git(
+        repo, "fetch", "-q", "origin", f"{REF}:{REF}"
+    )  # stock git applies the filter to notes too
     hub.rename(lab.root / "away.git")
-    for words in (["list"], ["recall", "remote"], ["log"], ["status"], ["stats"], ["export"], ["index"], ["verify"]):
+    for words in (
+        ["list"],
+        ["recall", "remote"],
+        ["log"],
+        ["status"],
+        ["stats"],
+        ["export"],
+        ["index"],
+        ["verify"],
+    ):
         done = lab.run(repo, "git-mem", *words)
-        assert done.returncode in (0, 1) and "this is a partial clone, and its remote does not give them" in done.stderr, (words, done.stderr)
-    for words in (["doctor"], ["doctor", "--repair"], ["sync"], ["sync", "--dry-run"], ["remember", "cannot be written now"]):
+        assert (
+            done.returncode in (0, 1)
+            and "this is a partial clone, and its remote does not give them" in done.stderr
+        ), (words, done.stderr)
+    for words in (
+        ["doctor"],
+        ["doctor", "--repair"],
+        ["sync"],
+        ["sync", "--dry-run"],
+        ["remember", "cannot be written now"],
+    ):
         done = lab.run(repo, "git-mem", *words)
-        assert done.returncode == 1 and "bug:" not in done.stderr and any(why in done.stderr + done.stdout for why in ("cannot", "could not fetch")), (words, done)
+        assert (
+            done.returncode == 1
+            and "bug:" not in done.stderr
+            and any(why in done.stderr + done.stdout for why in ("cannot", "could not fetch"))
+        ), (words, done)
     (lab.root / "away.git").rename(hub)
     assert bodies(lab, repo) == {"only at the remote"}
     lab.mem(repo, "remember", "written later")
@@ -170,7 +232,11 @@ def test_a_damaged_note_ends_no_command(lab: Lab) -> None:
     lab.mem(repo, "remember", "in the damaged note", "--commit", "HEAD~1")
     lab.mem(repo, "remember", "in a whole one")
     old = lab.git(repo, "rev-parse", "HEAD~1").strip()
-    blob = next(row.split()[2] for row in lab.git(repo, "ls-tree", "-r", REF).splitlines() if row.endswith(old))
+    blob = next(
+        row.split()[2]
+        for row in lab.git(repo, "ls-tree", "-r", REF).splitlines()
+        if row.endswith(old)
+    )
     path = repo / ".git/objects" / blob[:2] / blob[2:]
     content = path.read_bytes()
     path.chmod(0o644)
@@ -178,7 +244,10 @@ def test_a_damaged_note_ends_no_command(lab: Lab) -> None:
     shutil.rmtree(repo / ".git/mem")
     for words in (["list"], ["recall", "whole"], ["log"], ["verify"], ["stats"]):
         done = lab.run(repo, "git-mem", *words)
-        assert done.returncode in (0, 1) and "cannot be read, so memories may be missing" in done.stderr, (words, done.stderr)
+        assert (
+            done.returncode in (0, 1)
+            and "cannot be read, so memories may be missing" in done.stderr
+        ), (words, done.stderr)
     assert bodies(lab, repo) == {"in a whole one"}
     assert "cannot be read" in lab.mem(repo, "doctor", rc=(1,))
     path.write_bytes(content)
@@ -200,7 +269,10 @@ def test_a_borrower_whose_lender_pruned_goes_on_after_a_repair(lab: Lab) -> None
     lab.git(lender, "update-ref", "-d", backup_of(REF))
     shutil.rmtree(lender / ".git/mem")
     lab.git(lender, "gc", "-q", "--prune=now")
-    assert "doctor --repair" in lab.run(repo, "git-mem", "remember", "about the one before", "--commit", "HEAD~1").stderr
+    assert (
+        "doctor --repair"
+        in lab.run(repo, "git-mem", "remember", "about the one before", "--commit", "HEAD~1").stderr
+    )
     lab.mem(repo, "doctor", "--repair", rc=(0, 1))
     lab.mem(repo, "remember", "about the one before", "--commit", "HEAD~1")
     lab.mem(repo, "sync")

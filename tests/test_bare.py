@@ -48,8 +48,18 @@ def full(lab: Lab, *words: str) -> pathlib.Path:
 def test_small_notes_are_told_before_a_teammates_large_one(lab: Lab) -> None:
     repo = full(lab)
     attach(lab, repo, b"\n".join(forged(12_000)))
-    assert 3_000_000 < int(lab.git(repo, "cat-file", "-s", "refs/notes/mem/team:" + lab.git(
-        repo, "rev-parse", "HEAD~1").strip())) < 4 << 20
+    assert (
+        3_000_000
+        < int(
+            lab.git(
+                repo,
+                "cat-file",
+                "-s",
+                "refs/notes/mem/team:" + lab.git(repo, "rev-parse", "HEAD~1").strip(),
+            )
+        )
+        < 4 << 20
+    )
     texts = told(repo)
     assert KEPT in texts and len(texts) == bare.MEMORIES
     hooks = hook_world.Hooks(lab, repo)
@@ -78,12 +88,18 @@ def test_what_was_forgotten_is_not_told_however_late_its_line_comes(lab: Lab, la
 
 def test_a_purge_and_a_successor_count_however_late_they_come(lab: Lab) -> None:
     repo = full(lab)
-    old, gone = [record.create(record.content({"body": f"Rule {n} of old", "type": "decision"}))
-                 for n in range(2)]
+    old, gone = [
+        record.create(record.content({"body": f"Rule {n} of old", "type": "decision"}))
+        for n in range(2)
+    ]
     versions = [record.version_of(record.dump(data)) for data in (old, gone)]
     new = {**record.create(record.content({"body": "a new rule"})), "after": versions[:1]}
     purge = record.envelope("purge", {"id": "0" * 32, "lines": versions[1:]}, "", {})
-    lines = [*map(record.dump, (new, purge)), *forged(2 * bare.LINES), *map(record.dump, (old, gone))]
+    lines = [
+        *map(record.dump, (new, purge)),
+        *forged(2 * bare.LINES),
+        *map(record.dump, (old, gone)),
+    ]
     attach(lab, repo, b"\n".join(lines))
     texts = told(repo)
     assert KEPT in texts and not [text for text in texts if "of old" in text]
@@ -106,7 +122,8 @@ def test_the_teams_many_lines_leave_room_for_private_ones(lab: Lab) -> None:
 
 
 def test_private_notes_are_told_where_the_teams_cannot_be_read(
-        lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = full(lab, "--private")
     lab.mem(repo, "remember", "A remark of the team")
     newest, calls = bare.newest, []

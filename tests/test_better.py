@@ -1,4 +1,6 @@
-"""Vectors of a chosen model beside the packaged ones: made in batches, never mixed, gone with their memory."""
+"""Vectors of a chosen model beside the packaged ones: made in batches, never mixed, gone with their
+memory.
+"""
 
 from __future__ import annotations
 
@@ -27,17 +29,26 @@ for line in sys.stdin:
     if any("crash" in t for t in r["texts"]): sys.exit(1)
     one = lambda t: [1.0, 0, 0, 0, 0, 0, 0, 0.1] if any(w in t for w in ("cat", "dog", "hound")) else [0, 1.0, 0, 0, 0, 0, 0, 0.1]
     print(json.dumps({"vectors": [one(t) for t in r["texts"]]}), flush=True)
-"""
+"""  # noqa: E501
 
 
 def vectors(name: str = "animals", pooling: int = 1) -> llamavec.LlamaVectors:
-    return llamavec.LlamaVectors(__file__, name, "ab" * 32, argv=[sys.executable, "-c", MODEL.replace("POOLING", str(pooling))])
+    return llamavec.LlamaVectors(
+        __file__,
+        name,
+        "ab" * 32,
+        argv=[sys.executable, "-c", MODEL.replace("POOLING", str(pooling))],
+    )
 
 
 @pytest.fixture
 def store(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     repo = lab.repo()
-    for text in ("the cat sleeps on the router", "invoices are rounded to cents", "tests run in parallel"):
+    for text in (
+        "the cat sleeps on the router",
+        "invoices are rounded to cents",
+        "tests run in parallel",
+    ):
         lab.mem(repo, "remember", text)
     monkeypatch.chdir(repo)
     opened = open_store(lab.env)
@@ -46,7 +57,9 @@ def store(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
 
 
 def fill(store: Store, model: llamavec.LlamaVectors, most: int | None = None) -> tuple[int, int]:
-    return store.with_cache(lambda cache: (better.fill(cache, model, most=most), better.missing(cache, model.space)))[0]
+    return store.with_cache(
+        lambda cache: (better.fill(cache, model, most=most), better.missing(cache, model.space))
+    )[0]
 
 
 def held(store: Store) -> dict[str, int]:
@@ -67,7 +80,9 @@ def test_the_backfill_goes_on_where_it_ended(store: Store) -> None:
     assert sum(told) == 1
 
 
-def test_what_was_made_before_a_crash_is_kept(store: Store, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_made_before_a_crash_is_kept(
+    store: Store, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(better, "BATCH", 1)
     lab.mem(store.repo.top, "remember", "a crash of the model")
     lab.mem(store.repo.top, "remember", "the newest is taken first")
@@ -81,13 +96,21 @@ def test_the_chosen_model_ranks_and_the_answer_is_not_degraded(store: Store) -> 
     with vectors() as model:
         found = recall.recall(store, "hound", Filter(), limit=3, vectors=model)
         assert found["degraded"] is False
-        assert found["hits"][0]["title"].startswith("the cat") and found["hits"][0]["retrieval"] == "vector"
-        (_, hits), = recall.batch(store, [("q", "hound")], Filter(), limit=3, vectors=model)
+        assert (
+            found["hits"][0]["title"].startswith("the cat")
+            and found["hits"][0]["retrieval"] == "vector"
+        )
+        ((_, hits),) = recall.batch(store, [("q", "hound")], Filter(), limit=3, vectors=model)
         assert hits[0]["id"] == found["hits"][0]["id"]
-        assert recall.recall(store, "hound", Filter(types=["bugfix"]), limit=3, vectors=model)["hits"] == [], "filters hold here too"
+        assert (
+            recall.recall(store, "hound", Filter(types=["bugfix"]), limit=3, vectors=model)["hits"]
+            == []
+        ), "filters hold here too"
 
 
-def test_while_vectors_are_missing_the_packaged_table_answers_and_says_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_vectors_are_missing_the_packaged_table_answers_and_says_so(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(recall, "_AT_ONCE", 1)
     with vectors() as model:
         found = recall.recall(store, "rounded invoices", Filter(), limit=3, vectors=model)
@@ -114,7 +137,9 @@ def test_switching_models_never_mixes_vectors(store: Store) -> None:
         fill(store, two, most=1)
         assert held(store) == {one.space: 3, two.space: 1}
         question = one.question("cat")
-        assert len(store.with_cache(lambda cache: better.cosines(cache, two.space, question))[0]) == 1
+        assert (
+            len(store.with_cache(lambda cache: better.cosines(cache, two.space, question))[0]) == 1
+        )
         fill(store, two)
         assert held(store) == {two.space: 3}, "a finished space replaces the others"
 
@@ -287,7 +312,10 @@ def test_an_edited_memory_is_embedded_anew(store: Store, lab: Lab) -> None:
         id = recall.recall(store, "invoices", Filter(), limit=1)["hits"][0]["id"]
         lab.mem(store.repo.top, "edit", id, "-m", "the dog keeps the invoices")
         assert fill(store, model) == (1, 0)
-        assert id in [hit["id"] for hit in recall.recall(store, "hound", Filter(), limit=3, vectors=model)["hits"][:2]], "beside the cat, which is as near"
+        assert id in [
+            hit["id"]
+            for hit in recall.recall(store, "hound", Filter(), limit=3, vectors=model)["hits"][:2]
+        ], "beside the cat, which is as near"
 
 
 def test_the_full_check_sees_a_damaged_vector(store: Store) -> None:
@@ -299,10 +327,25 @@ def test_the_full_check_sees_a_damaged_vector(store: Store) -> None:
     assert "damaged" in store.with_cache(lambda cache: check.check_all(cache, store.table))[0]
 
 
-@pytest.mark.parametrize("answer", ['{"vectors": []}', '{"vectors": [[1, 2]]}', '{"vectors": [[1,2,3,4,5,6,7,"x"]]}', '{"vectors": [[1,2,3,4,5,6,7,NaN]]}', "{}"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"vectors": []}',
+        '{"vectors": [[1, 2]]}',
+        '{"vectors": [[1,2,3,4,5,6,7,"x"]]}',
+        '{"vectors": [[1,2,3,4,5,6,7,NaN]]}',
+        "{}",
+    ],
+)
 def test_a_broken_answer_is_told(answer: str, tmp_path: pathlib.Path) -> None:
-    code = "import json, sys\nfor line in sys.stdin: print('{\"dims\": 8, \"pooling\": 1}' if '\"about\"' in line else %r, flush=True)" % answer  # noqa: UP031
-    with llamavec.LlamaVectors(__file__, "m", "", argv=[sys.executable, "-c", code]) as model, pytest.raises(llamavec.NoVectors):
+    code = (
+        'import json, sys\nfor line in sys.stdin: print(\'{"dims": 8, "pooling": 1}\' if'
+        f" '\"about\"' in line else {answer!r}, flush=True)"
+    )
+    with (
+        llamavec.LlamaVectors(__file__, "m", "", argv=[sys.executable, "-c", code]) as model,
+        pytest.raises(llamavec.NoVectors),
+    ):
         model.embed(["one"])
 
 
@@ -311,5 +354,7 @@ def test_index_all_without_the_encoder_says_so(lab: Lab) -> None:
     lab.mem(repo, "remember", "one")
     assert "the encoder is off" in lab.mem(repo, "index", "--all")
     assert lab.json(repo, "status")["without_better_vectors"] is None
-    said = lab.run(repo, "git-mem", "recall", "one", env={"GIT_MEM_EMBED_MODEL": "all-minilm-l6-v2"})
+    said = lab.run(
+        repo, "git-mem", "recall", "one", env={"GIT_MEM_EMBED_MODEL": "all-minilm-l6-v2"}
+    )
     assert said.returncode == 0 and "was not fetched; using the packaged table" in said.stderr

@@ -1,4 +1,7 @@
-"""What a hostile review once broke: lost lines, misshapen records, odd terminals, odd surroundings. Each must stay mended."""
+"""What a hostile review once broke: lost lines, misshapen records, odd terminals, odd surroundings.
+
+Each must stay mended.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +27,34 @@ def titles(lab: Lab, path: pathlib.Path) -> set[str]:
 
 
 def by_hand(lab: Lab, path: pathlib.Path, **fields: object) -> None:
-    (path / "rec").write_text(json.dumps({"v": 1, "op": "create", "id": "ab" * 16, "at": "2026-01-01T00:00:00Z", "body": "by hand", **fields}))
+    (path / "rec").write_text(
+        json.dumps(
+            {
+                "v": 1,
+                "op": "create",
+                "id": "ab" * 16,
+                "at": "2026-01-01T00:00:00Z",
+                "body": "by hand",
+                **fields,
+            }
+        )
+    )
     lab.git(path, "notes", "--ref=mem/team", "append", "-F", "rec")
 
 
-def test_a_split_of_a_mixed_tree_keeps_the_notes_below(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_split_of_a_mixed_tree_keeps_the_notes_below(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(notetree, "SPLIT", 3)
     path = lab.repo()
     keys = [lab.git(path, "hash-object", "-w", "--stdin", stdin=f"o{i}").strip() for i in range(4)]
     out = f"commit {REF}\ncommitter {ADA} 0 +0000\ndata 1\nx\n"
-    for name, text in [(keys[0], "flat"), (f"{keys[0][:2]}/{keys[0][2:]}", "below"), (keys[1], "b"), (keys[2], "c")]:
+    for name, text in [
+        (keys[0], "flat"),
+        (f"{keys[0][:2]}/{keys[0][2:]}", "below"),
+        (keys[1], "b"),
+        (keys[2], "c"),
+    ]:
         out += f"M 100644 inline {name}\ndata {len(text)}\n{text}\n"
     lab.git(path, "fast-import", "--quiet", stdin=out + "\n")
     _, store = opened(path)
@@ -42,7 +63,9 @@ def test_a_split_of_a_mixed_tree_keeps_the_notes_below(lab: Lab, monkeypatch: py
     assert texts(store) == {b"flat", b"below", b"b", b"c", b"new"}
 
 
-def test_a_split_and_an_append_in_one_commit_leave_one_path(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_split_and_an_append_in_one_commit_leave_one_path(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(notetree, "SPLIT", 3)
     path = lab.repo()
     keys = [lab.git(path, "hash-object", "-w", "--stdin", stdin=f"o{i}").strip() for i in range(4)]
@@ -109,8 +132,13 @@ def test_a_record_about_no_commit_id_can_be_forgotten(lab: Lab) -> None:
     assert titles(lab, path) == set()
 
 
-@pytest.mark.parametrize("content", ["git mem continuation\n", "git mem continuation\nHEAD 1\n", "git mem continuation\n\n"])
-def test_a_blob_that_looks_like_a_key_stops_no_writer_and_takes_no_line(lab: Lab, content: str) -> None:
+@pytest.mark.parametrize(
+    "content",
+    ["git mem continuation\n", "git mem continuation\nHEAD 1\n", "git mem continuation\n\n"],
+)
+def test_a_blob_that_looks_like_a_key_stops_no_writer_and_takes_no_line(
+    lab: Lab, content: str
+) -> None:
     path = lab.repo()
     lab.mem(path, "remember", "x")
     blob = lab.git(path, "hash-object", "-w", "--stdin", stdin=content).strip()
@@ -120,21 +148,57 @@ def test_a_blob_that_looks_like_a_key_stops_no_writer_and_takes_no_line(lab: Lab
     assert b"a line" in texts(opened(path)[1])
 
 
-@pytest.mark.parametrize("fields", [{"commit": ["x"]}, {"tags": [1]}, {"type": 5}, {"paths": "str"}, {"supersedes": 5}, {"body": "\ud800"}, {"confidence": 1e400},
-                                    {"reason": 5, "op": "forget"}], ids=str)
-def test_a_misshapen_record_breaks_nothing_and_can_be_forgotten(lab: Lab, fields: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"commit": ["x"]},
+        {"tags": [1]},
+        {"type": 5},
+        {"paths": "str"},
+        {"supersedes": 5},
+        {"body": "\ud800"},
+        {"confidence": 1e400},
+        {"reason": 5, "op": "forget"},
+    ],
+    ids=str,
+)
+def test_a_misshapen_record_breaks_nothing_and_can_be_forgotten(
+    lab: Lab, fields: dict[str, object]
+) -> None:
     path = lab.repo()
     lab.mem(path, "remember", "innocent")
     by_hand(lab, path, **fields)
     if fields.get("op") == "forget":
         by_hand(lab, path)
-    for command in (["list"], ["list", "--json"], ["log"], ["show", "abab"], ["show", "abab", "--json"], ["export"], ["export", "--format", "md"], ["recall", "innocent", "--json"], ["forget", "abab"]):
+    for command in (
+        ["list"],
+        ["list", "--json"],
+        ["log"],
+        ["show", "abab"],
+        ["show", "abab", "--json"],
+        ["export"],
+        ["export", "--format", "md"],
+        ["recall", "innocent", "--json"],
+        ["forget", "abab"],
+    ):
         out = lab.mem(path, *command)
         if "--json" in command:
             json.loads(out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
 
 
-@pytest.mark.parametrize("argv", [["forget", "abab"], ["edit", "abab", "--tag", "x"], ["show", "\x1b[31mzz"], ["recall", "x", "--scope", "\x1b[31m"], ["import", "\x1b[31m"], ["list"], ["show", "abab"]], ids=str)
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["forget", "abab"],
+        ["edit", "abab", "--tag", "x"],
+        ["show", "\x1b[31mzz"],
+        ["recall", "x", "--scope", "\x1b[31m"],
+        ["import", "\x1b[31m"],
+        ["list"],
+        ["show", "abab"],
+    ],
+    ids=str,
+)
 def test_no_message_drives_the_terminal(lab: Lab, argv: list[str]) -> None:
     path = lab.repo()
     by_hand(lab, path, title="\x1b[31mred", at="\x1b[2J")
@@ -144,14 +208,19 @@ def test_no_message_drives_the_terminal(lab: Lab, argv: list[str]) -> None:
 
 def test_jsonl_with_a_lone_surrogate_refuses_that_line_only(lab: Lab) -> None:
     path = lab.repo()
-    (path / "d").write_text('{"body":"good"}\n{"body":"x","commit":"\\ud800"}\n{"body":"y","\\ud800":1}\n{"body":"also good"}\n')
+    (path / "d").write_text(
+        '{"body":"good"}\n{"body":"x","commit":"\\ud800"}\n{"body":"y","\\ud800":1}\n{"body":"also'
+        ' good"}\n'
+    )
     lab.mem(path, "remember", "--jsonl", "d", "--json", rc=(1,))
     assert titles(lab, path) == {"good", "also good"}
 
 
 def test_on_a_branch_whose_name_is_not_utf8(lab: Lab) -> None:
     path = lab.repo()
-    subprocess.run([b"git", b"checkout", b"-q", b"-b", b"caf\xe9"], cwd=path, env=lab.env, check=True)
+    subprocess.run(
+        [b"git", b"checkout", b"-q", b"-b", b"caf\xe9"], cwd=path, env=lab.env, check=True
+    )
     lab.mem(path, "remember", "x")
 
 
@@ -161,7 +230,13 @@ def test_branch_and_author_pass_the_secret_gate(lab: Lab, where: str) -> None:
     token = "ghp_" + "MTX6T5bC6O3hDpHJanr4VjXiMha2mn82r7HQ"
     if where == "branch":
         lab.git(path, "checkout", "-q", "-b", f"fix/{token}")
-    lab.mem(path, "remember", "x", rc=(0, 1), env={"GIT_AUTHOR_NAME": token} if where == "author" else {})
+    lab.mem(
+        path,
+        "remember",
+        "x",
+        rc=(0, 1),
+        env={"GIT_AUTHOR_NAME": token} if where == "author" else {},
+    )
     assert token not in "".join(lab.lines(path))
 
 
@@ -176,7 +251,9 @@ def test_jsonl_export_with_unicode_line_separators_comes_back(lab: Lab) -> None:
 
 def test_a_title_cannot_smuggle_a_block_into_markdown(lab: Lab) -> None:
     path = lab.repo()
-    by_hand(lab, path, title='t\n\n<!-- git-mem {"type":"decision"} -->\nINJECTED\n<!-- /git-mem -->')
+    by_hand(
+        lab, path, title='t\n\n<!-- git-mem {"type":"decision"} -->\nINJECTED\n<!-- /git-mem -->'
+    )
     (lab.root / "e").write_text(lab.mem(path, "export", "--format", "md"))
     other = lab.repo("other")
     lab.mem(other, "import", str(lab.root / "e"))
@@ -190,9 +267,20 @@ def test_a_committed_policy_file_cannot_switch_git_mem_off(lab: Lab, policy: str
     lab.mem(path, "remember", "x")
 
 
-@pytest.mark.parametrize("shell", ["git-mem list >&-", "git-mem remember x >&-", "git-mem remember <&-", "git-mem remember --stdin <&-", "git-mem list >/dev/full",
-                                   "PYTHONIOENCODING=ascii git-mem list", "GIT_MEM_LIMIT=\u00b2 git-mem list", "git-mem list --since 0001-01-01 --until 0001-01-02",
-                                   "git-mem list --until 9999-12-31T23:59:59-12:00"])
+@pytest.mark.parametrize(
+    "shell",
+    [
+        "git-mem list >&-",
+        "git-mem remember x >&-",
+        "git-mem remember <&-",
+        "git-mem remember --stdin <&-",
+        "git-mem list >/dev/full",
+        "PYTHONIOENCODING=ascii git-mem list",
+        "GIT_MEM_LIMIT=\u00b2 git-mem list",
+        "git-mem list --since 0001-01-01 --until 0001-01-02",
+        "git-mem list --until 9999-12-31T23:59:59-12:00",
+    ],
+)
 def test_no_bug_is_reported_for(lab: Lab, shell: str) -> None:
     path = lab.repo()
     lab.mem(path, "remember", "naïve café")

@@ -1,4 +1,6 @@
-"""The cache changed by somebody else: every byte counts, is seen, said in one line and healed, and the answer is the right one."""
+"""The cache changed by somebody else: every byte counts, is seen, said in one line and healed, and
+the answer is the right one.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +114,11 @@ def test_page_sums_follow_a_file_that_grows_and_shrinks(lab: Lab) -> None:
     with opened(repo) as store:
         cache = store.with_cache(lambda cache: cache)[0]
         many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)"
-        for statement in ("CREATE TABLE filler(x)", f"INSERT INTO filler {many} SELECT randomblob(4000) FROM n", "DROP TABLE filler"):
+        for statement in (
+            "CREATE TABLE filler(x)",
+            f"INSERT INTO filler {many} SELECT randomblob(4000) FROM n",
+            "DROP TABLE filler",
+        ):
             with cache.writing(1.0) as held:
                 assert held
                 cache.db.execute(statement)

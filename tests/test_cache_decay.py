@@ -1,4 +1,6 @@
-"""Decay of the cache under an unchanged stamp, and rows that a mistake of ours made wrong: the full check finds both."""
+"""Decay of the cache under an unchanged stamp, and rows that a mistake of ours made wrong: the full
+check finds both.
+"""
 
 from __future__ import annotations
 
@@ -46,9 +48,13 @@ def test_the_full_check_finds_every_decayed_byte(shop: Shop) -> None:
 
 
 def test_decay_never_shows_changed_text_and_never_raises(shop: Shop) -> None:
-    """What only the full check sees may cost a rank or a filter, never a text, a vector or the call."""
+    """What only the full check sees may cost a rank or a filter, never a text, a vector or the
+    call.
+    """
     rng = random.Random(9)
-    texts = {m[0]: m[:3] for m in shop.right[1]} | {h[0]: h[:3] for f in shop.right[0] for h in f if isinstance(h, tuple)}
+    texts = {m[0]: m[:3] for m in shop.right[1]} | {
+        h[0]: h[:3] for f in shop.right[0] for h in f if isinstance(h, tuple)
+    }
     wrong = 0
     for _ in range(60):
         shop.restore()
@@ -60,6 +66,8 @@ def test_decay_never_shows_changed_text_and_never_raises(shop: Shop) -> None:
         assert len(shop.said) <= 1
         wrong += answer != shop.right
     assert wrong <= 12, f"{wrong} of 60 decayed bytes changed an answer unseen"
+
+
 TAMPER = {
     "memory type": "UPDATE memory SET type = 'other' WHERE row = 3",
     "memory status": "UPDATE memory SET status = 1 WHERE row = 3",
@@ -76,7 +84,10 @@ TAMPER = {
     "vector gone": "DELETE FROM vector WHERE row = 3",
     "code": "UPDATE code SET codes = zeroblob(length(codes))",
     "cover": "DELETE FROM cover",
-    "line": "UPDATE line SET raw = CAST(replace(CAST(raw AS TEXT), 'number', 'bumber') AS BLOB) WHERE n = 3",
+    "line": (
+        "UPDATE line SET raw = CAST(replace(CAST(raw AS TEXT), 'number', 'bumber') AS BLOB) WHERE"
+        " n = 3"
+    ),
     "line of another kind": "UPDATE line SET raw = 'text' WHERE n = 3",
     "line op": "UPDATE line SET op = 'forget' WHERE n = 3",
     "count": "UPDATE meta SET value = '7' WHERE key = 'count'",
@@ -85,7 +96,9 @@ TAMPER = {
 
 @pytest.mark.parametrize("what", sorted(TAMPER))
 def test_the_full_check_finds_rows_that_differ_from_their_lines(shop: Shop, what: str) -> None:
-    """A mistake of ours would be written with right page sums: rows are compared with what the lines give."""
+    """A mistake of ours would be written with right page sums: rows are compared with what the
+    lines give.
+    """
     shop.restore()
     opened = cache_file.open_cache(str(shop.mem))
     assert opened and check.check_all(opened, shop.store.table) == ""
@@ -95,7 +108,9 @@ def test_the_full_check_finds_rows_that_differ_from_their_lines(shop: Shop, what
     opened.close()
 
 
-def test_vector_with_a_right_checksum_but_of_another_text_is_found_with_the_table(shop: Shop) -> None:
+def test_vector_with_a_right_checksum_but_of_another_text_is_found_with_the_table(
+    shop: Shop,
+) -> None:
     shop.restore()
     opened = cache_file.open_cache(str(shop.mem))
     assert opened

@@ -1,4 +1,6 @@
-"""Another file in the place of the cache, and disks that are read-only, full, limited or unreadable: the answer still comes."""
+"""Another file in the place of the cache, and disks that are read-only, full, limited or
+unreadable: the answer still comes.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,23 @@ def _foreign(path: pathlib.Path, version: int) -> None:
     db.close()
 
 
-@pytest.mark.parametrize("what", ["older", "newer", "foreign", "foreign with our version", "text", "empty", "symlink", "dangling symlink", "another repository's"])
-def test_another_file_in_the_place_of_the_cache(shop: Shop, what: str, tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize(
+    "what",
+    [
+        "older",
+        "newer",
+        "foreign",
+        "foreign with our version",
+        "text",
+        "empty",
+        "symlink",
+        "dangling symlink",
+        "another repository's",
+    ],
+)
+def test_another_file_in_the_place_of_the_cache(
+    shop: Shop, what: str, tmp_path: pathlib.Path
+) -> None:
     shop.restore()
     if what in ("older", "newer"):
         db = sqlite3.connect(shop.db)
@@ -67,7 +84,8 @@ def test_another_file_in_the_place_of_the_cache(shop: Shop, what: str, tmp_path:
             store.close()
             for p in (other / ".git" / "mem").iterdir():
                 shutil.copy(p, shop.mem / p.name)
-            # Sound in itself; its tips are unknown here, so all lines are read again. What it holds beside them stays visible.
+            # Sound in itself; its tips are unknown here, so all lines are read again. What it holds
+            # beside them stays visible.
             found = {m[0] for m in shop.answers()[1]}
             assert found >= {m[0] for m in shop.right[1]}
             return
@@ -110,11 +128,15 @@ class Disk:
     def __init__(self, where: pathlib.Path, size: str) -> None:
         self.where = where
         where.mkdir(exist_ok=True)
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(where)], capture_output=True).returncode:
+        if subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(where)], capture_output=True
+        ).returncode:
             pytest.skip("cannot mount a tmpfs here (not root?)")
 
     def read_only(self) -> None:
-        subprocess.run(["mount", "-o", "remount,ro", str(self.where)], check=True, capture_output=True)
+        subprocess.run(
+            ["mount", "-o", "remount,ro", str(self.where)], check=True, capture_output=True
+        )
 
     def end(self) -> None:
         subprocess.run(["umount", "-l", str(self.where)], check=True)
@@ -146,7 +168,9 @@ def test_read_only_disk_with_a_fresh_cache(shop: Shop, disk: Callable[[str], Dis
     assert shop.store._cache and shop.store._cache.how == "immutable"
 
 
-def test_read_only_disk_with_a_damaged_cache_answers_from_memory(shop: Shop, disk: Callable[[str], Disk]) -> None:
+def test_read_only_disk_with_a_damaged_cache_answers_from_memory(
+    shop: Shop, disk: Callable[[str], Disk]
+) -> None:
     d = disk("16m")
     for name, content in shop.files.items():
         (shop.mem / name).write_bytes(content)
@@ -156,7 +180,9 @@ def test_read_only_disk_with_a_damaged_cache_answers_from_memory(shop: Shop, dis
     assert len(shop.said) == 1
 
 
-def test_read_only_disk_with_a_log_beside_the_cache_answers_from_memory(shop: Shop, disk: Callable[[str], Disk]) -> None:
+def test_read_only_disk_with_a_log_beside_the_cache_answers_from_memory(
+    shop: Shop, disk: Callable[[str], Disk]
+) -> None:
     files = left_log(shop)
     d = disk("16m")
     for name, content in files.items():
@@ -165,7 +191,9 @@ def test_read_only_disk_with_a_log_beside_the_cache_answers_from_memory(shop: Sh
     assert shop.answers() == shop.right and shop.said == []
 
 
-def test_read_only_disk_without_a_cache_answers_from_memory_also_hot(shop: Shop, disk: Callable[[str], Disk]) -> None:
+def test_read_only_disk_without_a_cache_answers_from_memory_also_hot(
+    shop: Shop, disk: Callable[[str], Disk]
+) -> None:
     disk("1m").read_only()
     assert shop.answers() == shop.right and shop.said == []
     shop.store.close_cache()
@@ -196,24 +224,37 @@ def test_read_only_disk_with_a_stale_cache_answers_degraded(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("size", ["0", "8k", "64k", "200k", "300k", "400k"])
-def test_full_disk_stores_the_note_and_answers(shop: Shop, disk: Callable[[str], Disk], size: str) -> None:
+def test_full_disk_stores_the_note_and_answers(
+    shop: Shop, disk: Callable[[str], Disk], size: str
+) -> None:
     disk("512k")
     # The tmpfs is filled up to what the case leaves free.
     free = int(size.rstrip("k")) * 1024
     ballast = shop.mem / "ballast"
     ballast.write_bytes(b"x" * (512 * 1024 - free) if free else b"x" * 512 * 1024)
     assert shop.answers() == shop.right
-    assert len(shop.said) <= 5 and all(s.startswith("warning: the memory cache cannot be written") for s in shop.said), shop.said
+    assert len(shop.said) <= 5 and all(
+        s.startswith("warning: the memory cache cannot be written") for s in shop.said
+    ), shop.said
     before = shop.store.team.tip()
-    result = remember.remember(shop.store, [{"body": "stored on a full disk", "source": f"full:{size}"}])[0]
+    result = remember.remember(
+        shop.store, [{"body": "stored on a full disk", "source": f"full:{size}"}]
+    )[0]
     try:
         assert result.status == remember.STORED
-        assert recall.recall(shop.store, "stored on a full disk", Filter(), limit=1)["hits"][0]["id"] == result.id
+        assert (
+            recall.recall(shop.store, "stored on a full disk", Filter(), limit=1)["hits"][0]["id"]
+            == result.id
+        )
     finally:
         for ref in (shop.store.team.ref, config.backup_of(shop.store.team.ref)):
             shop.store.repo.git.run("update-ref", ref, before)
         reflog = shop.repo / ".git" / "logs" / shop.store.team.ref
-        reflog.write_text("".join(line for line in reflog.read_text().splitlines(True)[:1]) if reflog.exists() else "")
+        reflog.write_text(
+            "".join(line for line in reflog.read_text().splitlines(True)[:1])
+            if reflog.exists()
+            else ""
+        )
         reflog.unlink()
         shop.store.repo.git.close()
 
@@ -222,10 +263,22 @@ def test_file_size_limit_stores_the_note_and_answers(lab: Lab) -> None:
     repo = lab.repo()
     lines = "".join(json.dumps(d) + "\n" for d in drafts(60))
     (lab.root / "in.jsonl").write_text(lines)
-    done = lab.run(repo, "sh", "-c", f'ulimit -f 200; exec "{sys.executable}" -m gitmem remember --jsonl ../in.jsonl')
-    assert done.returncode == 0 and "Traceback" not in done.stderr and "60 stored" in done.stdout, done.stderr
+    done = lab.run(
+        repo,
+        "sh",
+        "-c",
+        f'ulimit -f 200; exec "{sys.executable}" -m gitmem remember --jsonl ../in.jsonl',
+    )
+    assert done.returncode == 0 and "Traceback" not in done.stderr and "60 stored" in done.stdout, (
+        done.stderr
+    )
     assert len(lab.lines(repo)) == 60
-    done = lab.run(repo, "sh", "-c", f'ulimit -f 200; exec "{sys.executable}" -m gitmem recall "invoice payment order" --json')
+    done = lab.run(
+        repo,
+        "sh",
+        "-c",
+        f'ulimit -f 200; exec "{sys.executable}" -m gitmem recall "invoice payment order" --json',
+    )
     assert done.returncode == 0 and json.loads(done.stdout)["hits"]
     assert len(done.stderr.splitlines()) <= 1, done.stderr
     assert not lab.json(repo, "recall", "invoice payment order")["degraded"]

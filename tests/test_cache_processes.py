@@ -1,4 +1,6 @@
-"""A cache that is built, healed, killed in the middle and deleted by one process while others have it open."""
+"""A cache that is built, healed, killed in the middle and deleted by one process while others have
+it open.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def test_cache_directory_deleted_within_a_read(shop: Shop) -> None:
     assert shop.answers() == shop.right and len(shop.said) <= 1
 
 
-def test_cache_deleted_while_an_update_is_written(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_deleted_while_an_update_is_written(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shop.restore()
     shop.store.discard()
     real = update.Update.take
@@ -103,8 +107,15 @@ def test_two_who_find_the_same_damage_rebuild_it_once(shop: Shop) -> None:
 
 
 def start(shop: Shop, *argv: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-m", "gitmem", *argv], cwd=shop.repo, env=shop.lab.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-m", "gitmem", *argv],
+        cwd=shop.repo,
+        env=shop.lab.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def test_processes_that_build_at_once_from_nothing_all_answer(shop: Shop) -> None:
@@ -115,7 +126,9 @@ def test_processes_that_build_at_once_from_nothing_all_answer(shop: Shop) -> Non
         for process in running:
             out, err = process.communicate(timeout=60)
             assert process.returncode == 0 and err == "", err
-            assert [h["id"] for h in json.loads(out)["hits"]] == [h[0] for h in shop.right[0][1] if isinstance(h, tuple)]
+            assert [h["id"] for h in json.loads(out)["hits"]] == [
+                h[0] for h in shop.right[0][1] if isinstance(h, tuple)
+            ]
         opened = cache_file.open_cache(str(shop.mem))
         assert opened and check.check_all(opened, shop.store.table) == ""
         opened.close()
@@ -139,9 +152,13 @@ def test_a_killed_builder_leaves_nothing_behind(shop: Shop) -> None:
         opened.close()
 
 
-@pytest.mark.parametrize("step", ["wal_checkpoint(PASSIVE)", "sums", "wal_checkpoint(TRUNCATE)", "COMMIT"])
+@pytest.mark.parametrize(
+    "step", ["wal_checkpoint(PASSIVE)", "sums", "wal_checkpoint(TRUNCATE)", "COMMIT"]
+)
 def test_a_writer_killed_at_each_step_costs_no_rebuild(lab: Lab, step: str) -> None:
-    """The child dies by its own hand right after the step; the log and the sums must fit together at each."""
+    """The child dies by its own hand right after the step; the log and the sums must fit together
+    at each.
+    """
     repo = lab.repo()
     lab.mem(repo, "remember", "the first memory about invoices")
     lab.mem(repo, "list")
@@ -204,7 +221,11 @@ def test_a_reader_keeps_its_answer_while_a_writer_updates(shop: Shop) -> None:
     assert cache.db.execute("SELECT count(*) FROM move WHERE old = 'x'").fetchone()[0] > 0
     shop.store.close_cache()
     reader.close()
-    assert not guard.has_log(str(shop.db)) and guard.wrong_page(str(shop.db)) == "" and guard.unchanged(str(shop.db))
+    assert (
+        not guard.has_log(str(shop.db))
+        and guard.wrong_page(str(shop.db)) == ""
+        and guard.unchanged(str(shop.db))
+    )
 
 
 def test_readers_and_writers_together_never_call_the_cache_damaged(lab: Lab) -> None:
@@ -220,7 +241,15 @@ def test_readers_and_writers_together_never_call_the_cache_damaged(lab: Lab) -> 
             for i in range(8):
                 s = open_store({"GIT_MEM_ENCODER": "false"}, str(repo), said.append)
                 if seed % 2:
-                    remember.remember(s, [{"body": f"writer {seed} says {i} about invoices", "source": f"{seed}:{i}"}])
+                    remember.remember(
+                        s,
+                        [
+                            {
+                                "body": f"writer {seed} says {i} about invoices",
+                                "source": f"{seed}:{i}",
+                            }
+                        ],
+                    )
                 assert recall.recall(s, "invoices", Filter(), limit=3)["hits"]
                 s.close()
         except BaseException as e:
@@ -257,7 +286,9 @@ def test_a_busy_cache_answers_as_it_is(shop: Shop, monkeypatch: pytest.MonkeyPat
 
 
 def test_reading_the_file_beside_sqlite_keeps_sqlites_locks(lab: Lab) -> None:
-    """Closing any descriptor of a file drops the locks a process has on it; another process would then remove the log under us."""
+    """Closing any descriptor of a file drops the locks a process has on it; another process would
+    then remove the log under us.
+    """
     if not pathlib.Path("/proc/locks").exists():
         pytest.skip("no /proc/locks here")
     repo = lab.repo()

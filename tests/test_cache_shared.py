@@ -1,4 +1,6 @@
-"""One cache, several processes: read, written, checked and removed at the same time, and never called damaged for it."""
+"""One cache, several processes: read, written, checked and removed at the same time, and never
+called damaged for it.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,12 @@ def write(store: Store, name: str, n: int) -> None:
     store.with_cache(lambda cache: None)
 
 
-def beside(repo: pathlib.Path, *work: Callable[[Store, int], list[str]], until: int = 0) -> list[str]:
-    """Runs each in a process of its own, ROUNDS times or, from number `until` on, for as long as the others work; returns all that was said."""
+def beside(
+    repo: pathlib.Path, *work: Callable[[Store, int], list[str]], until: int = 0
+) -> list[str]:
+    """Runs each in a process of its own, ROUNDS times or, from number `until` on, for as long as
+    the others work; returns all that was said.
+    """
     fork = multiprocessing.get_context("fork")
     answers, done = fork.Queue(), fork.Event()
 
@@ -70,11 +76,14 @@ def writer(name: str) -> Callable[[Store, int], list[str]]:
     def work(store: Store, n: int) -> list[str]:
         write(store, name, n)
         return []
+
     return work
 
 
 def reader(store: Store, n: int) -> list[str]:
-    return [] if recall.recall(store, "invoices", Filter(), limit=3)["hits"] else ["nothing was found"]
+    return (
+        [] if recall.recall(store, "invoices", Filter(), limit=3)["hits"] else ["nothing was found"]
+    )
 
 
 def sound(repo: pathlib.Path, texts: int) -> None:
@@ -101,7 +110,9 @@ def test_a_cache_in_use_is_not_called_damaged_by_the_full_check(repo: pathlib.Pa
     sound(repo, 1 + 2 * ROUNDS)
 
 
-def test_the_full_check_sees_one_state_while_another_process_writes(repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_full_check_sees_one_state_while_another_process_writes(
+    repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Between its two looks at the tables somebody else commits."""
     opened = cache_file.open_cache(str(repo / ".git" / "mem"))
     assert opened
@@ -119,7 +130,9 @@ def test_the_full_check_sees_one_state_while_another_process_writes(repo: pathli
     opened.close()
 
 
-def test_a_writer_that_holds_the_lock_is_no_damage(repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_that_holds_the_lock_is_no_damage(
+    repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(check, "_PATIENCE", 0.1)
     store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
     opened = cache_file.open_cache(str(repo / ".git" / "mem"))
@@ -144,7 +157,9 @@ def test_the_directory_may_be_removed_beside_writers_and_readers(repo: pathlib.P
     sound(repo, 1 + 2 * ROUNDS)
 
 
-def test_the_file_alone_may_be_removed_or_replaced_beside_writers_and_readers(repo: pathlib.Path) -> None:
+def test_the_file_alone_may_be_removed_or_replaced_beside_writers_and_readers(
+    repo: pathlib.Path,
+) -> None:
     def remover(store: Store, n: int) -> list[str]:
         path = cache_file.path_of(store.repo.mem_dir)
         if n % 2:
@@ -158,7 +173,9 @@ def test_the_file_alone_may_be_removed_or_replaced_beside_writers_and_readers(re
     sound(repo, 1 + 2 * ROUNDS)
 
 
-def test_a_writer_whose_file_was_replaced_leaves_the_sums_of_the_new_one_alone(repo: pathlib.Path) -> None:
+def test_a_writer_whose_file_was_replaced_leaves_the_sums_of_the_new_one_alone(
+    repo: pathlib.Path,
+) -> None:
     mem = repo / ".git" / "mem"
     old = cache_file.open_cache(str(mem))
     assert old
@@ -197,7 +214,9 @@ def test_a_lock_on_a_removed_file_counts_for_nothing(tmp_path: pathlib.Path) -> 
 
 
 @pytest.mark.parametrize("what", ["directory", "lock"])
-def test_who_makes_a_cache_while_it_is_removed_leaves_that_of_another_whole(repo: pathlib.Path, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_makes_a_cache_while_it_is_removed_leaves_that_of_another_whole(
+    repo: pathlib.Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mem = repo / ".git" / "mem"
     real, other = tables._make_file, open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
 
@@ -224,13 +243,22 @@ def test_who_makes_a_cache_while_it_is_removed_leaves_that_of_another_whole(repo
 
 def locks(inode: int) -> list[str]:
     rows = pathlib.Path("/proc/locks").read_text().splitlines()
-    return [row.partition(": ")[2] for row in rows if f":{inode} " in row and f" {os.getpid()} " in row]  # less its place in the list
+    return [
+        row.partition(": ")[2] for row in rows if f":{inode} " in row and f" {os.getpid()} " in row
+    ]  # less its place in the list
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/locks"), reason="no /proc/locks here")
-@pytest.mark.parametrize("what", ["wrong", "restamp", "check", "second connection", "writing", "replaced between name and file"])
-def test_nothing_that_reads_the_file_drops_sqlites_locks(repo: pathlib.Path, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Closing any descriptor of a file drops a process's POSIX locks on it; another would remove the log, and give out our row numbers again."""
+@pytest.mark.parametrize(
+    "what",
+    ["wrong", "restamp", "check", "second connection", "writing", "replaced between name and file"],
+)
+def test_nothing_that_reads_the_file_drops_sqlites_locks(
+    repo: pathlib.Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closing any descriptor of a file drops a process's POSIX locks on it; another would remove
+    the log, and give out our row numbers again.
+    """
     opened = cache_file.open_cache(str(repo / ".git" / "mem"))
     assert opened
     opened.db.execute("BEGIN")
@@ -254,7 +282,7 @@ def test_nothing_that_reads_the_file_drops_sqlites_locks(repo: pathlib.Path, wha
         assert other
         assert other.keep(1.0, lambda db: db.execute("INSERT INTO sought VALUES('x', 'y')"))
         other.close()
-    else:  # the name is looked at before the file is opened: only what was opened says which file it is
+    else:  # the name is looked at before the file is opened: only what was opened says which file it is  # noqa: E501
         real, asked = guard.inode, [0]
 
         def inode(path: str) -> int:
@@ -280,11 +308,16 @@ def test_row_numbers_are_given_out_once_while_many_write(repo: pathlib.Path) -> 
     assert beside(repo, checking, checking, writer("a")) == []
     sound(repo, 1 + 3 * ROUNDS)
     db = sqlite3.connect(cache_file.path_of(str(repo / ".git" / "mem")))
-    assert db.execute("SELECT count(*), max(row) FROM memory").fetchone() == (1 + 3 * ROUNDS, 3 * ROUNDS)
+    assert db.execute("SELECT count(*), max(row) FROM memory").fetchone() == (
+        1 + 3 * ROUNDS,
+        3 * ROUNDS,
+    )
     db.close()
 
 
-def test_what_another_process_took_in_meanwhile_is_not_taken_in_again(repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_another_process_took_in_meanwhile_is_not_taken_in_again(
+    repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, second = open_store({"GIT_MEM_ENCODER": "false"}, str(repo)), open_store({}, str(repo))
     remember.remember(first, [{"body": "a second word about invoices"}])
     cache = first._open()
@@ -320,13 +353,27 @@ def test_of_many_that_find_no_worker_one_starts_it(repo: pathlib.Path) -> None:
         p.join()
     assert started.count(True) == 1
     end = time.monotonic() + 30
-    while (spool.waiting(common + "/mem") or not spool.asleep(common + "/mem")) and time.monotonic() < end:
+    while (
+        spool.waiting(common + "/mem") or not spool.asleep(common + "/mem")
+    ) and time.monotonic() < end:
         time.sleep(0.05)
     assert not spool.waiting(common + "/mem")
 
 
-def test_show_and_recall_answer_beside_a_removal_as_processes_do(lab: Lab, repo: pathlib.Path) -> None:
-    running = [subprocess.Popen([sys.executable, "-m", "gitmem", "recall", "invoices", "--json"], cwd=repo, env=lab.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+def test_show_and_recall_answer_beside_a_removal_as_processes_do(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "gitmem", "recall", "invoices", "--json"],
+            cwd=repo,
+            env=lab.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
     for _ in range(6):
         shutil.rmtree(repo / ".git" / "mem", ignore_errors=True)
         time.sleep(0.05)

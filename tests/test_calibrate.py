@@ -1,4 +1,6 @@
-"""Calibration: confidences fitted to what was accepted and rejected, only where that is better on what was not seen."""
+"""Calibration: confidences fitted to what was accepted and rejected, only where that is better on
+what was not seen.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +52,16 @@ def test_verdicts_by_chance_make_nothing_worse_on_others() -> None:
         found = calibrate.judge(labels(25, truth, seed), PACKAGED)
         fresh = labels(4000, truth, seed + 1000)
         used = found.new.fit if found.better else PLAIN
-        assert calibrate.loss([(used.apply(x.score), x.kept) for x in fresh]) < calibrate.loss([(x.score, x.kept) for x in fresh]) + 0.05
+        assert (
+            calibrate.loss([(used.apply(x.score), x.kept) for x in fresh])
+            < calibrate.loss([(x.score, x.kept) for x in fresh]) + 0.05
+        )
 
 
 def test_too_few_verdicts_change_nothing_however_clear_they_are() -> None:
-    found = calibrate.judge([Label(0.9, False, str(i)) for i in range(calibrate.LEAST - 1)], PACKAGED)
+    found = calibrate.judge(
+        [Label(0.9, False, str(i)) for i in range(calibrate.LEAST - 1)], PACKAGED
+    )
     assert not found.better
     assert "20 are needed" in found.why
 
@@ -101,9 +108,22 @@ def talk(n: int, seed: int = 5) -> list[Label]:
     out = []
     for i in range(n):
         colour = chance.random() < 0.5
-        words = chance.sample(["parser", "cache", "index", "worker", "socket", "header", "token", "branch"], 3)
-        text = f"The {words[0]} of the {words[1]} {'is painted in a bright green colour' if colour else 'waits'} because the {words[2]} needs it."
-        out.append(Label(0.8, chance.random() < (0.05 if colour else 0.95), f"s{i}", calibrate.grams("user", text)))
+        words = chance.sample(
+            ["parser", "cache", "index", "worker", "socket", "header", "token", "branch"], 3
+        )
+        text = (
+            f"The {words[0]} of the {words[1]}"
+            f" {'is painted in a bright green colour' if colour else 'waits'} because the"
+            f" {words[2]} needs it."
+        )
+        out.append(
+            Label(
+                0.8,
+                chance.random() < (0.05 if colour else 0.95),
+                f"s{i}",
+                calibrate.grams("user", text),
+            )
+        )
     return out
 
 
@@ -111,14 +131,22 @@ def test_words_that_a_user_turns_down_are_learned_where_the_confidence_alone_can
     found = calibrate.judge(talk(100), PACKAGED)
     assert found.better
     assert found.new.weights
-    about, other = (Label(0.8, True, "x", calibrate.grams("user", text)) for text in ("A green colour is bright", "The socket waits for the branch"))
+    about, other = (
+        Label(0.8, True, "x", calibrate.grams("user", text))
+        for text in ("A green colour is bright", "The socket waits for the branch")
+    )
     assert found.new.apply(about) < 0.5 < found.new.apply(other)
     assert max(found.new.weights.values()) < 0
 
 
 def test_words_get_no_weight_where_verdicts_do_not_depend_on_them() -> None:
     chance = random.Random(3)
-    learned = [calibrate.judge([x._replace(kept=chance.random() < 0.8) for x in talk(100, seed)], PACKAGED).new.weights for seed in range(6)]
+    learned = [
+        calibrate.judge(
+            [x._replace(kept=chance.random() < 0.8) for x in talk(100, seed)], PACKAGED
+        ).new.weights
+        for seed in range(6)
+    ]
     assert sum(bool(weights) for weights in learned) <= 1
 
 
@@ -147,7 +175,9 @@ def test_the_text_plot_marks_where_a_bar_should_end() -> None:
 
 
 def test_the_svg_is_well_formed_and_names_both_curves() -> None:
-    root = ET.fromstring(plot.svg([("before <1>", [(0.9, False)] * 3), ("after", [(0.3, False)] * 3)], "a & b"))
+    root = ET.fromstring(
+        plot.svg([("before <1>", [(0.9, False)] * 3), ("after", [(0.3, False)] * 3)], "a & b")
+    )
     said = "".join(root.itertext())
     assert "before <1>: ECE 0.900, n = 3" in said
     assert "a & b" in said
@@ -165,14 +195,36 @@ class Place:
         self.mem = self.repo / ".git" / "mem"
 
     def decide(self, found: list[Label], start: int = 0, packaged: bool = True) -> list[str]:
-        """Suggestions with these confidences, which are the packaged model's, and the verdicts on them."""
+        """Suggestions with these confidences, which are the packaged model's, and the verdicts on
+        them.
+        """
         store = open_store(self.lab.env, str(self.repo))
         try:
-            drafts = [{"body": f"Sentence number {start + i} of many", "confidence": x.score, "stage": "linear", "session": x.group, **({"score": x.score} if packaged else {})} for i, x in enumerate(found)]
+            drafts = [
+                {
+                    "body": f"Sentence number {start + i} of many",
+                    "confidence": x.score,
+                    "stage": "linear",
+                    "session": x.group,
+                    **({"score": x.score} if packaged else {}),
+                }
+                for i, x in enumerate(found)
+            ]
             done = suggestions.propose(store, drafts)
             assert {r.status for r in done} == {"stored"}
             known = store.with_cache(suggestions.stored)[0]
-            suggestions.decide(store, [(known[r.id], suggestions.ACCEPTED if x.kept else suggestions.REJECTED, r.id if x.kept else "", "") for r, x in zip(done, found, strict=True)])
+            suggestions.decide(
+                store,
+                [
+                    (
+                        known[r.id],
+                        suggestions.ACCEPTED if x.kept else suggestions.REJECTED,
+                        r.id if x.kept else "",
+                        "",
+                    )
+                    for r, x in zip(done, found, strict=True)
+                ],
+            )
             return [r.id for r in done]
         finally:
             store.close()
@@ -193,31 +245,58 @@ def place(lab: Lab) -> Place:
     return Place(lab)
 
 
-def test_calibrating_writes_one_private_record_without_text_and_outlives_the_cache(place: Place) -> None:
+def test_calibrating_writes_one_private_record_without_text_and_outlives_the_cache(
+    place: Place,
+) -> None:
     place.decide(labels(80, Fit(1.0, -2.5)))
     found = place.calibrate()
     assert (found["status"], found["verdicts"], found["better"]) == ("changed", 80, True)
     assert found["after"]["ece"] < found["before"]["ece"]
-    assert found["after"]["tiers"]["SUGGEST"]["count"] < found["before"]["tiers"]["SUGGEST"]["count"]
-    records = [r for line in place.lab.lines(place.repo, "mem/private") if (r := json.loads(line))["op"] == "calibration"]
+    assert (
+        found["after"]["tiers"]["SUGGEST"]["count"] < found["before"]["tiers"]["SUGGEST"]["count"]
+    )
+    records = [
+        r
+        for line in place.lab.lines(place.repo, "mem/private")
+        if (r := json.loads(line))["op"] == "calibration"
+    ]
     (line,) = records
-    assert set(line) == {"v", "op", "id", "n", "at", "author", "slope", "offset", "verdicts", "base"}
+    assert set(line) == {
+        "v",
+        "op",
+        "id",
+        "n",
+        "at",
+        "author",
+        "slope",
+        "offset",
+        "verdicts",
+        "base",
+    }
     shutil.rmtree(place.mem)
     fit = place.now().fit
     assert fit.offset < -1 or fit.slope < 0.7
     assert fit.apply(0.8) < 0.6
 
 
-def test_what_is_proposed_later_keeps_the_packaged_confidence_beside_the_one_in_force(place: Place) -> None:
+def test_what_is_proposed_later_keeps_the_packaged_confidence_beside_the_one_in_force(
+    place: Place,
+) -> None:
     place.decide(labels(80, Fit(1.0, -2.5)))
     place.calibrate()
     place.decide([Label(place.now().fit.apply(0.9), True, "late")], start=500, packaged=False)
-    last = next(json.loads(line) for line in place.lab.lines(place.repo, "mem/private") if '"late"' in line and '"suggest"' in line)
+    last = next(
+        json.loads(line)
+        for line in place.lab.lines(place.repo, "mem/private")
+        if '"late"' in line and '"suggest"' in line
+    )
     assert last["score"] == pytest.approx(0.9, abs=0.001)
     assert last["confidence"] < 0.7
 
 
-def test_a_second_calibration_takes_the_place_of_the_first_and_reset_goes_back(place: Place) -> None:
+def test_a_second_calibration_takes_the_place_of_the_first_and_reset_goes_back(
+    place: Place,
+) -> None:
     place.decide(labels(60, Fit(1.0, -2.5)))
     first = place.calibrate()["new"]
     assert place.calibrate(rc=1)["status"] == "unchanged"
@@ -236,7 +315,9 @@ def test_a_dry_run_and_too_few_verdicts_write_nothing(place: Place) -> None:
     assert "20 are needed" in place.lab.mem(place.repo, "calibrate", rc=(1,))
     place.decide(labels(60, Fit(1.0, -2.5), seed=3), start=100)
     assert place.calibrate("--dry-run")["better"]
-    assert not [line for line in place.lab.lines(place.repo, "mem/private") if '"calibration"' in line]
+    assert not [
+        line for line in place.lab.lines(place.repo, "mem/private") if '"calibration"' in line
+    ]
 
 
 def test_the_report_is_text_and_a_picture_in_a_file(place: Place) -> None:
@@ -250,7 +331,9 @@ def test_the_report_is_text_and_a_picture_in_a_file(place: Place) -> None:
     assert done.stderr.startswith("error: cannot write 'no/such/plot.svg'")
 
 
-def test_numbers_for_another_packaged_model_do_not_count(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_for_another_packaged_model_do_not_count(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place.decide(labels(60, Fit(1.0, -2.5)))
     place.calibrate()
     assert place.now().fit != PLAIN
@@ -262,48 +345,89 @@ def test_verdicts_on_what_was_purged_since_still_count(place: Place) -> None:
     ids = place.decide([Label(0.8, False, "s")] * 3)
     place.lab.mem(place.repo, "purge", ids[0], "--force")
     assert place.calibrate(rc=1)["verdicts"] == 2  # a purge takes all that names it
-    (other,) = [line for line in place.lab.lines(place.repo, "mem/private") if '"suggest"' in line and ids[1] in line]
+    (other,) = [
+        line
+        for line in place.lab.lines(place.repo, "mem/private")
+        if '"suggest"' in line and ids[1] in line
+    ]
     place.lab.mem(place.repo, "purge", record.version_of(other.encode()), "--force")
     assert place.calibrate(rc=1)["verdicts"] == 2
 
 
 def test_odd_records_of_calibration_are_ignored(place: Place) -> None:
-    odd: list[Any] = [{"slope": 0, "offset": 1, "verdicts": "many"}, {"slope": "x", "offset": 1}, {"slope": 1e9, "offset": 0}, {"slope": [], "after": 3}, {}, {"slope": True, "offset": 2}]
-    lines = [record.dump({"v": 1, "op": "calibration", "id": f"{i}" * 32, "base": calibrate.base(), **o}).decode() for i, o in enumerate(odd)]
+    odd: list[Any] = [
+        {"slope": 0, "offset": 1, "verdicts": "many"},
+        {"slope": "x", "offset": 1},
+        {"slope": 1e9, "offset": 0},
+        {"slope": [], "after": 3},
+        {},
+        {"slope": True, "offset": 2},
+    ]
+    lines = [
+        record.dump(
+            {"v": 1, "op": "calibration", "id": f"{i}" * 32, "base": calibrate.base(), **o}
+        ).decode()
+        for i, o in enumerate(odd)
+    ]
     place.lab.git(place.repo, "notes", "--ref=mem/private", "add", "-f", "-m", "\n".join(lines))
     assert place.now().fit == PLAIN
 
 
 def test_the_worker_judges_with_what_is_in_force(place: Place) -> None:
-    text = "From what I saw the importer keeps comments only where the parser is told to, so we tell it."
+    text = (
+        "From what I saw the importer keeps comments only where the parser is told to, so we"
+        " tell it."
+    )
     before = linear.load()
     score = before.score("assistant", text)
     store = open_store(place.lab.env, str(place.repo))
     calibrate.keep(store, Learned(Fit(1.0, -2.0)), 30, [])
     after = harvest.calibrated(store)
     store.close()
-    assert after.confidence(score) == pytest.approx(Fit(1.0, -2.0).apply(before.confidence(score)), abs=0.01)
+    assert after.confidence(score) == pytest.approx(
+        Fit(1.0, -2.0).apply(before.confidence(score)), abs=0.01
+    )
     assert linear.load().confidence(score) == before.confidence(score)
 
 
-def test_words_that_were_turned_down_lower_what_the_worker_thinks_of_them_and_not_of_what_was_accepted(place: Place) -> None:
+def test_words_that_were_turned_down_lower_what_the_worker_thinks_of_them_and_not_of_what_was_accepted(  # noqa: E501
+    place: Place,
+) -> None:
     learned = calibrate.judge(talk(100), PACKAGED).new
     store = open_store(place.lab.env, str(place.repo))
     calibrate.keep(store, learned, 100, [])
     assert calibrate.load(store).learned == learned
     after, before = harvest.calibrated(store), linear.load()
-    about, other = "Turns out that the green colour is bright because of the lamp.", "The socket of the cache waits because the header needs it."
-    label, fine = (Label(before.confidence(before.score("user", text)), True, "x", calibrate.grams("user", text)) for text in (about, other))
+    about, other = (
+        "Turns out that the green colour is bright because of the lamp.",
+        "The socket of the cache waits because the header needs it.",
+    )
+    label, fine = (
+        Label(
+            before.confidence(before.score("user", text)), True, "x", calibrate.grams("user", text)
+        )
+        for text in (about, other)
+    )
     real, other_real = (after.confidence(after.score("user", text)) for text in (about, other))
-    assert (real, other_real) == (pytest.approx(learned.apply(label), abs=0.001), pytest.approx(learned.apply(fine), abs=0.001))
+    assert (real, other_real) == (
+        pytest.approx(learned.apply(label), abs=0.001),
+        pytest.approx(learned.apply(fine), abs=0.001),
+    )
     assert real < learned.fit.apply(label.score) - 0.1
     assert other_real > learned.fit.apply(fine.score) - 0.1
-    assert calibrate.load(store).packaged("linear", learned.apply(label), "user", about) == pytest.approx(label.score, abs=0.001)
+    assert calibrate.load(store).packaged(
+        "linear", learned.apply(label), "user", about
+    ) == pytest.approx(label.score, abs=0.001)
     store.close()
 
 
 def test_memories_stored_unasked_are_counted_and_so_are_those_taken_back(place: Place) -> None:
-    ids = [place.lab.json(place.repo, "remember", f"Captured sentence {i}", "--private", "--tag", "captured")["id"] for i in range(3)]
+    ids = [
+        place.lab.json(
+            place.repo, "remember", f"Captured sentence {i}", "--private", "--tag", "captured"
+        )["id"]
+        for i in range(3)
+    ]
     place.lab.mem(place.repo, "remember", "said by hand")
     place.lab.mem(place.repo, "forget", ids[0])
     assert place.calibrate(rc=1)["unasked"] == {"stored": 3, "taken_back": 1}
@@ -313,14 +437,31 @@ def test_memories_stored_unasked_are_counted_and_so_are_those_taken_back(place: 
 
 
 def start(place: Place, source: str = "startup", agent: str = "claude") -> dict[str, Any]:
-    payload = json.dumps({"session_id": "s", "cwd": str(place.repo), "hook_event_name": "SessionStart", "source": source})
-    out = place.lab.mem(place.repo, "hook", "SessionStart", "--agent", agent, stdin=payload, env={"GIT_MEM_PATIENCE": "50"})
+    payload = json.dumps(
+        {
+            "session_id": "s",
+            "cwd": str(place.repo),
+            "hook_event_name": "SessionStart",
+            "source": source,
+        }
+    )
+    out = place.lab.mem(
+        place.repo,
+        "hook",
+        "SessionStart",
+        "--agent",
+        agent,
+        stdin=payload,
+        env={"GIT_MEM_PATIENCE": "50"},
+    )
     found: dict[str, Any] = json.loads(out) if out else {}
     return found
 
 
 def test_what_was_captured_is_announced_once_at_the_next_start(place: Place) -> None:
-    id = place.lab.json(place.repo, "remember", "Captured sentence", "--private", "--tag", "captured")["id"]
+    id = place.lab.json(
+        place.repo, "remember", "Captured sentence", "--private", "--tag", "captured"
+    )["id"]
     announce.add(str(place.mem), [id], ["e" * 32, "f" * 32])
     assert "systemMessage" not in start(place, "compact")
     said = start(place)
@@ -336,7 +477,9 @@ def test_an_announcement_comes_also_where_there_is_nothing_else_to_say(place: Pl
     assert start(place).get("systemMessage") is None
 
 
-def test_an_agent_that_shows_its_user_nothing_leaves_the_announcement_to_one_that_does(place: Place) -> None:
+def test_an_agent_that_shows_its_user_nothing_leaves_the_announcement_to_one_that_does(
+    place: Place,
+) -> None:
     announce.add(str(place.mem), ["e" * 32])
     assert "systemMessage" not in start(place, agent="codex")
     assert "systemMessage" in start(place)
@@ -352,14 +495,18 @@ def test_a_hook_that_was_killed_before_it_spoke_loses_no_announcement(tmp_path: 
 
 
 def test_what_is_to_be_announced_is_found_again_in_the_notes(place: Place) -> None:
-    id = place.lab.json(place.repo, "remember", "Captured sentence", "--private", "--tag", "captured")["id"]
+    id = place.lab.json(
+        place.repo, "remember", "Captured sentence", "--private", "--tag", "captured"
+    )["id"]
     place.lab.mem(place.repo, "remember", "said by hand", "--private")
     shutil.rmtree(place.mem)
     store = open_store(place.lab.env, str(place.repo))
     for _ in range(2):
         announce.fill(store)
         announce.fill(store)
-        assert announce.message(str(place.mem)).startswith(f"git mem: 1 memory was captured ({id[:8]})")
+        assert announce.message(str(place.mem)).startswith(
+            f"git mem: 1 memory was captured ({id[:8]})"
+        )
     announce.told(str(place.mem))
     announce.fill(store)
     assert announce.message(str(place.mem)) == ""
@@ -367,7 +514,9 @@ def test_what_is_to_be_announced_is_found_again_in_the_notes(place: Place) -> No
 
 
 def test_a_foreign_line_in_the_file_says_nothing(tmp_path: Any) -> None:
-    (tmp_path / announce.FILE).write_bytes(b"stored \x1b[2J\nrun me\nstored \xff\xfe\n\nstored " + b"a" * 32 + b"\n")
+    (tmp_path / announce.FILE).write_bytes(
+        b"stored \x1b[2J\nrun me\nstored \xff\xfe\n\nstored " + b"a" * 32 + b"\n"
+    )
     assert announce.message(str(tmp_path)).startswith("git mem: 1 memory was captured (aaaaaaaa)")
     assert os.stat(tmp_path / "captured.telling").st_size
     assert not spool.waiting(str(tmp_path))

@@ -1,4 +1,5 @@
-"""What commits say, looked at without any agent, and what a project has said before git mem came."""
+"""What commits say, looked at without any agent, and what a project has said before git mem
+came."""
 
 from __future__ import annotations
 
@@ -35,15 +36,32 @@ def commit(lab: Lab, repo: pathlib.Path, message: str, *files: str) -> str:
 
 def texts(message: str) -> list[tuple[str, str]]:
     """(type, text) of what a message gives."""
-    return [(c.type, c.text) for c in commitlog.candidates([commitlog.Commit("c" * 40, "2026-01-02T03:04:05Z", "Ada <ada@example.org>", message, [])])]
+    return [
+        (c.type, c.text)
+        for c in commitlog.candidates(
+            [
+                commitlog.Commit(
+                    "c" * 40, "2026-01-02T03:04:05Z", "Ada <ada@example.org>", message, []
+                )
+            ]
+        )
+    ]
 
 
 # --- messages ----------------------------------------------------------------
 
 
 def test_trailers_are_memories_of_their_types() -> None:
-    found = texts("Move the orders\n\nLong ago they lay elsewhere.\n\nDecision: orders stay in PostgreSQL\nLearned: the driver pools by user\n  and by database\nGotcha: its pool is never drained\nSigned-off-by: A <a@b>")
-    assert found == [("decision", "orders stay in PostgreSQL"), ("learning", "the driver pools by user\nand by database"), ("gotcha", "its pool is never drained")]
+    found = texts(
+        "Move the orders\n\nLong ago they lay elsewhere.\n\nDecision: orders stay in"
+        " PostgreSQL\nLearned: the driver pools by user\n  and by database\nGotcha: its pool is"
+        " never drained\nSigned-off-by: A <a@b>"
+    )
+    assert found == [
+        ("decision", "orders stay in PostgreSQL"),
+        ("learning", "the driver pools by user\nand by database"),
+        ("gotcha", "its pool is never drained"),
+    ]
 
 
 def test_a_message_of_fences_alone_takes_no_longer_than_another() -> None:
@@ -52,24 +70,63 @@ def test_a_message_of_fences_alone_takes_no_longer_than_another() -> None:
 
 
 def test_a_trailer_that_was_wrapped_goes_on() -> None:
-    found = texts("Subject\n\nDecision: use PostgreSQL and not MongoDB, because orders and\ninvoices share a transaction\nReviewed-by: B <b@c>")
-    assert found == [("decision", "use PostgreSQL and not MongoDB, because orders and\ninvoices share a transaction")]
+    found = texts(
+        "Subject\n\nDecision: use PostgreSQL and not MongoDB, because orders and\ninvoices share a"
+        " transaction\nReviewed-by: B <b@c>"
+    )
+    assert found == [
+        (
+            "decision",
+            "use PostgreSQL and not MongoDB, because orders and\ninvoices share a transaction",
+        )
+    ]
 
 
 def test_a_revert_with_a_reason_is_a_dead_end_one_without_is_nothing() -> None:
-    bare = 'Revert "Cache the tokens"\n\nThis reverts commit 1234567890123456789012345678901234567890.'
+    bare = (
+        'Revert "Cache the tokens"\n\nThis reverts commit 1234567890123456789012345678901234567890.'
+    )
     assert texts(bare) == []
-    assert texts(bare + "\n\nThe cache outlived the session, and users saw the data of others.") == [
-        ("dead-end", 'Revert "Cache the tokens"\n\nThe cache outlived the session, and users saw the data of others.')]
+    assert texts(
+        bare + "\n\nThe cache outlived the session, and users saw the data of others."
+    ) == [
+        (
+            "dead-end",
+            (
+                'Revert "Cache the tokens"\n\nThe cache outlived the session, and users saw the'
+                " data of others."
+            ),
+        )
+    ]
 
 
-@pytest.mark.parametrize("message", ['Revert "Cache the tokens" (#12)\n\nThis reverts commit 1234567890.\n\n(#11) due to failure in https://example.org/a/b/c', 'Revert "Revert "Cache the tokens""\n\nThis reverts commit 1234567890.'])
+@pytest.mark.parametrize(
+    "message",
+    [
+        (
+            'Revert "Cache the tokens" (#12)\n\nThis reverts commit 1234567890.\n\n(#11) due to'
+            " failure in https://example.org/a/b/c"
+        ),
+        'Revert "Revert "Cache the tokens""\n\nThis reverts commit 1234567890.',
+    ],
+)
 def test_a_revert_that_only_refers_is_nothing(message: str) -> None:
     assert texts(message) == []
 
 
 def test_a_revert_that_says_why_is_suggested(lab: Lab, repo: pathlib.Path) -> None:
-    (found,) = commitlog.candidates([commitlog.Commit("c" * 40, "", "A <a@b>", 'Revert "x"\n\nThis reverts commit 1234567890.\n\nOur parser of addresses takes no plus signs as blanks.', [])])
+    (found,) = commitlog.candidates(
+        [
+            commitlog.Commit(
+                "c" * 40,
+                "",
+                "A <a@b>",
+                'Revert "x"\n\nThis reverts commit 1234567890.\n\nOur parser of addresses takes no'
+                " plus signs as blanks.",
+                [],
+            )
+        ]
+    )
     store = open_store(os.environ, str(repo))
     (outcome,) = keeper.keep(store, [found], dry=True)
     store.close()
@@ -77,69 +134,179 @@ def test_a_revert_that_says_why_is_suggested(lab: Lab, repo: pathlib.Path) -> No
 
 
 def test_a_repair_names_what_it_repairs_and_is_a_bugfix() -> None:
-    ((kind, text),) = texts("Drain the pool\n\nIt was never drained, so the hundredth client hung.\n\nFixes: 1234567890ab (\"Add a pool\")\nSigned-off-by: A <a@b>")
-    assert kind == "bugfix" and text == "Drain the pool\n\nIt was never drained, so the hundredth client hung."
+    ((kind, text),) = texts(
+        "Drain the pool\n\nIt was never drained, so the hundredth client hung.\n\nFixes:"
+        ' 1234567890ab ("Add a pool")\nSigned-off-by: A <a@b>'
+    )
+    assert (
+        kind == "bugfix"
+        and text == "Drain the pool\n\nIt was never drained, so the hundredth client hung."
+    )
 
 
-@pytest.mark.parametrize("message", ["fixup! Drain the pool\n\nsome body here", "Subject alone", "Bump left-pad from 1 to 2\n\nBumps left-pad.\n\nmore text", "WIP\n\nsome body here",
-                                     "Subject\n\n#skip\n\nDecision: use x", "Subject\n\n<private>Decision: use x</private>"])
+@pytest.mark.parametrize(
+    "message",
+    [
+        "fixup! Drain the pool\n\nsome body here",
+        "Subject alone",
+        "Bump left-pad from 1 to 2\n\nBumps left-pad.\n\nmore text",
+        "WIP\n\nsome body here",
+        "Subject\n\n#skip\n\nDecision: use x",
+        "Subject\n\n<private>Decision: use x</private>",
+    ],
+)
 def test_what_says_nothing_is_nothing(message: str) -> None:
     assert texts(message) == []
 
 
 def test_the_trailers_of_a_fixup_count() -> None:
     for word in ("fixup", "squash", "amend"):
-        assert texts(f"{word}! Drain the pool\n\nIt was full.\n\nLearned: the pool is drained by its owner only") == [("learning", "the pool is drained by its owner only")]
+        assert texts(
+            f"{word}! Drain the pool\n\nIt was full.\n\nLearned: the pool is drained by its owner"
+            " only"
+        ) == [("learning", "the pool is drained by its owner only")]
 
 
-@pytest.mark.parametrize("subject", ["Release the lock before the callback, else it deadlocks", "Format dates in UTC everywhere", "Merge the two caches", "Version the cache schema", "Bump the stack of the parser to hold deep nests"])
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "Release the lock before the callback, else it deadlocks",
+        "Format dates in UTC everywhere",
+        "Merge the two caches",
+        "Version the cache schema",
+        "Bump the stack of the parser to hold deep nests",
+    ],
+)
 def test_a_verb_alone_makes_no_routine(subject: str) -> None:
-    assert texts(f"{subject}\n\nBecause it was not so.") == [("", f"{subject}\n\nBecause it was not so.")]
+    assert texts(f"{subject}\n\nBecause it was not so.") == [
+        ("", f"{subject}\n\nBecause it was not so.")
+    ]
 
 
-@pytest.mark.parametrize("subject", ["Release 1.2", "v2.0.1", "Bump actions/checkout from 3 to 4", "chore(deps): update x", "chore: release v1.2.3", "Merge branch 'main' into x", "Merge pull request #3 from a/b", "typo", "Lint", "Initial commit",
-                                     "Update changelog", "Bump version"])
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "Release 1.2",
+        "v2.0.1",
+        "Bump actions/checkout from 3 to 4",
+        "chore(deps): update x",
+        "chore: release v1.2.3",
+        "Merge branch 'main' into x",
+        "Merge pull request #3 from a/b",
+        "typo",
+        "Lint",
+        "Initial commit",
+        "Update changelog",
+        "Bump version",
+    ],
+)
 def test_routine_is_nothing(subject: str) -> None:
     assert texts(f"{subject}\n\nSome more words about it, because of that.") == []
 
 
-@pytest.mark.parametrize("message", ["Speed it up\n\nTime: 3 s -> 1 s\nMemory: 120 MB -> 80 MB", "Add a template\n\nIt begins with these lines:\n\nDecision: one sentence", "Add a form\n\nDecision: TBD", "Scan it\n\nFinding: 3 warnings",
-                                     "Show it\n\n    Decision: use Redis for it"])
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Speed it up\n\nTime: 3 s -> 1 s\nMemory: 120 MB -> 80 MB",
+        "Add a template\n\nIt begins with these lines:\n\nDecision: one sentence",
+        "Add a form\n\nDecision: TBD",
+        "Scan it\n\nFinding: 3 warnings",
+        "Show it\n\n    Decision: use Redis for it",
+    ],
+)
 def test_what_only_looks_like_a_trailer_marks_nothing(message: str) -> None:
-    assert not [c for c in commitlog.candidates([commitlog.Commit("c" * 40, "", "A <a@b>", message, [])]) if c.explicit]
+    assert not [
+        c
+        for c in commitlog.candidates([commitlog.Commit("c" * 40, "", "A <a@b>", message, [])])
+        if c.explicit
+    ]
 
 
 def test_a_long_squash_merge_keeps_its_trailers() -> None:
-    assert texts("Squash it\n\n" + "* a step of it\n\n" * 2000 + "Decision: use PostgreSQL for orders") == [("decision", "use PostgreSQL for orders")]
+    assert texts(
+        "Squash it\n\n" + "* a step of it\n\n" * 2000 + "Decision: use PostgreSQL for orders"
+    ) == [("decision", "use PostgreSQL for orders")]
 
 
-@pytest.mark.parametrize("line", ["🤖 Generated with [Claude Code](https://claude.ai/code)", "Co-Authored-By: Claude <noreply@anthropic.com>", "Made with Cursor", "Generated by GitHub Copilot"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "🤖 Generated with [Claude Code](https://claude.ai/code)",
+        "Co-Authored-By: Claude <noreply@anthropic.com>",
+        "Made with Cursor",
+        "Generated by GitHub Copilot",
+    ],
+)
 def test_what_a_program_wrote_under_a_message_is_no_body(line: str) -> None:
     assert texts(f"Drain the pool\n\n{line}") == []
-    assert texts(f"Drain the pool\n\nIt was never drained.\n\n{line}\n\nGotcha: the pool is never drained\n\n{line}") == [("gotcha", "the pool is never drained")]
+    assert texts(
+        f"Drain the pool\n\nIt was never drained.\n\n{line}\n\nGotcha: the pool is never"
+        f" drained\n\n{line}"
+    ) == [("gotcha", "the pool is never drained")]
 
 
-@pytest.mark.parametrize(("prefix", "type"), [("feat", "feature"), ("fix(db)", "bugfix"), ("refactor!", "refactor"), ("perf(core)", "change"), ("other", "")])
+@pytest.mark.parametrize(
+    ("prefix", "type"),
+    [
+        ("feat", "feature"),
+        ("fix(db)", "bugfix"),
+        ("refactor!", "refactor"),
+        ("perf(core)", "change"),
+        ("other", ""),
+    ],
+)
 def test_a_conventional_prefix_names_the_type(prefix: str, type: str) -> None:
-    assert [kind for kind, _ in texts(f"{prefix}: drain the pool\n\nIt was never drained, because nobody owned it.")] == [type]
+    assert [
+        kind
+        for kind, _ in texts(
+            f"{prefix}: drain the pool\n\nIt was never drained, because nobody owned it."
+        )
+    ] == [type]
 
 
-@pytest.mark.parametrize("message", ["docs: drain the pool\n\nIt was never drained, because nobody owned it.", "chore(x): drain\n\nBecause nobody owned it.", "fix: address review findings\n\nThe pool was never drained.",
-                                     "fix: R2 - drain the pool\n\nIt was never drained.", "feat: pools\n\n- add a pool\n- drain it\n- test it"])
+@pytest.mark.parametrize(
+    "message",
+    [
+        "docs: drain the pool\n\nIt was never drained, because nobody owned it.",
+        "chore(x): drain\n\nBecause nobody owned it.",
+        "fix: address review findings\n\nThe pool was never drained.",
+        "fix: R2 - drain the pool\n\nIt was never drained.",
+        "feat: pools\n\n- add a pool\n- drain it\n- test it",
+    ],
+)
 def test_upkeep_rounds_of_a_review_and_lists_are_nothing(message: str) -> None:
     assert texts(message) == []
 
 
 def test_a_machine_says_nothing() -> None:
-    assert commitlog.candidates([commitlog.Commit("c" * 40, "", "dependabot[bot] <support@github.com>", "x\n\nDecision: use y", [])]) == []
+    assert (
+        commitlog.candidates(
+            [
+                commitlog.Commit(
+                    "c" * 40, "", "dependabot[bot] <support@github.com>", "x\n\nDecision: use y", []
+                )
+            ]
+        )
+        == []
+    )
 
 
 def test_a_message_cannot_forge_another_commit(lab: Lab, repo: pathlib.Path) -> None:
-    id = commit(lab, repo, "evil\n\n\x01" + "f" * 40 + "\x02x\x02y\x02\n\nDecision: forged\x03\n\nmore", "a b.txt", "tab\tname.txt")
+    id = commit(
+        lab,
+        repo,
+        "evil\n\n\x01" + "f" * 40 + "\x02x\x02y\x02\n\nDecision: forged\x03\n\nmore",
+        "a b.txt",
+        "tab\tname.txt",
+    )
     store = open_store(os.environ, str(repo))
     found = commitlog.read(store.repo.git, ["HEAD"], [], 10)
     store.close()
-    assert [c.id for c in found][-1] == id and len(found) == 3 and found[-1].paths == ["a b.txt", "tab\tname.txt"]
+    assert (
+        [c.id for c in found][-1] == id
+        and len(found) == 3
+        and found[-1].paths == ["a b.txt", "tab\tname.txt"]
+    )
 
 
 # --- the worker --------------------------------------------------------------
@@ -149,8 +316,17 @@ def test_a_commit_with_a_trailer_becomes_a_private_memory(lab: Lab, repo: pathli
     id = commit(lab, repo, f"Move the orders\n\n{TRAILER}", "db/orders.py")
     lab.mem(repo, "capture", "--now")
     (item,) = listed(lab, repo)
-    assert item["body"] == TRAILER.removeprefix("Decision: ") and item["type"] == "decision" and item["scope"] == "private" and item["provenance"] == "CITED"
-    assert item["source"] == f"commit:{id}#0" and item["anchor"]["commit"] == id and [(p["path"], p["state"]) for p in item["paths"]] == [("db/orders.py", "same")]
+    assert (
+        item["body"] == TRAILER.removeprefix("Decision: ")
+        and item["type"] == "decision"
+        and item["scope"] == "private"
+        and item["provenance"] == "CITED"
+    )
+    assert (
+        item["source"] == f"commit:{id}#0"
+        and item["anchor"]["commit"] == id
+        and [(p["path"], p["state"]) for p in item["paths"]] == [("db/orders.py", "same")]
+    )
     assert lab.lines(repo, "mem/team") == []
 
 
@@ -159,7 +335,10 @@ def test_the_hook_of_git_is_enough(lab: Lab, repo: pathlib.Path) -> None:
     commit(lab, repo, f"First\n\n{TRAILER}")
     poll(lambda: json.dumps(listed(lab, repo)), lambda found: "orders stay" in found)
     commit(lab, repo, "Second\n\nGotcha: the pool is never drained")
-    poll(lambda: json.dumps(listed(lab, repo)), lambda found: "never drained" in found and found.count('"id"') == 2)
+    poll(
+        lambda: json.dumps(listed(lab, repo)),
+        lambda found: "never drained" in found and found.count('"id"') == 2,
+    )
 
 
 def test_every_commit_since_the_last_look_is_looked_at_once(lab: Lab, repo: pathlib.Path) -> None:
@@ -196,7 +375,10 @@ def test_with_capture_off_commits_are_not_looked_at(lab: Lab, repo: pathlib.Path
 
 def test_capture_of_commits_hears_no_session(lab: Lab, repo: pathlib.Path) -> None:
     store = open_store(os.environ, str(repo))
-    assert harvest.from_events(store, [{"role": "user", "text": "Remember this: x", "session": "s"}]) == []
+    assert (
+        harvest.from_events(store, [{"role": "user", "text": "Remember this: x", "session": "s"}])
+        == []
+    )
     store.close()
 
 
@@ -216,14 +398,21 @@ def test_import_git_log_is_dry_first_and_idempotent(lab: Lab, repo: pathlib.Path
     id = commit(lab, repo, f"Move the orders\n\n{TRAILER}", "orders.py")
     commit(lab, repo, "plain")
     dry = lab.json(repo, "import", "git-log", "--dry-run")
-    assert dry["kept"] == 1 and dry["commits"] == 4 and dry["memories"][0]["commit"] == id and listed(lab, repo) == []
+    assert (
+        dry["kept"] == 1
+        and dry["commits"] == 4
+        and dry["memories"][0]["commit"] == id
+        and listed(lab, repo) == []
+    )
     assert lab.json(repo, "import", "git-log")["kept"] == 1
     again = lab.json(repo, "import", "git-log")
     assert again["kept"] == 0 and again["known"] == 1
     assert [m["scope"] for m in listed(lab, repo)] == ["private"]
 
 
-def test_import_git_log_takes_a_range_and_refuses_what_is_none(lab: Lab, repo: pathlib.Path) -> None:
+def test_import_git_log_takes_a_range_and_refuses_what_is_none(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     commit(lab, repo, f"One\n\n{TRAILER}")
     commit(lab, repo, "Two\n\nGotcha: the pool is never drained")
     assert lab.json(repo, "import", "git-log", "HEAD~1..HEAD")["kept"] == 1
@@ -232,16 +421,41 @@ def test_import_git_log_takes_a_range_and_refuses_what_is_none(lab: Lab, repo: p
     assert lab.run(repo, "git-mem", "import", "git-log", "--", "--output=x").returncode == 2
 
 
-NYGARD = "# 7. Use Parquet for exports\n\nDate: 2024-05-06\n\n## Status\n\n{status}\n\n## Context\n\nReaders skip columns.\n\n## Decision\n\nWe will write Parquet.\n\n## Consequences\n\nCSV is gone.\n"
-MADR = ("---\nstatus: \"accepted\"\ndate: 2024-03-01\n---\n# Use Plain JUnit5\n\n## Context and Problem Statement\n\nHow to assert?\n\n## Considered Options\n\n* Hamcrest\n\n"
-        "## Decision Outcome\n\nChosen option: \"Plain JUnit5\", because it is standard.\n\n### Consequences\n\n* Good, because readable\n")
-OLD_MADR = "# Use Markdown\n\n* Status: accepted\n* Date: 2018-01-02\n\n## Context\n\nWhich?\n\n## Decision Outcome\n\nMarkdown.\n"
+NYGARD = (
+    "# 7. Use Parquet for exports\n\nDate: 2024-05-06\n\n## Status\n\n{status}\n\n##"
+    " Context\n\nReaders skip columns.\n\n## Decision\n\nWe will write Parquet.\n\n##"
+    " Consequences\n\nCSV is gone.\n"
+)
+MADR = (
+    '---\nstatus: "accepted"\ndate: 2024-03-01\n---\n# Use Plain JUnit5\n\n## Context and Problem'
+    " Statement\n\nHow to assert?\n\n## Considered Options\n\n* Hamcrest\n\n## Decision"
+    ' Outcome\n\nChosen option: "Plain JUnit5", because it is standard.\n\n### Consequences\n\n*'
+    " Good, because readable\n"
+)
+OLD_MADR = (
+    "# Use Markdown\n\n* Status: accepted\n* Date: 2018-01-02\n\n## Context\n\nWhich?\n\n##"
+    " Decision Outcome\n\nMarkdown.\n"
+)
 
 
 def test_both_forms_of_decision_records_are_read() -> None:
-    nygard, madr, old = adr.parse(NYGARD.format(status="Accepted")), adr.parse(MADR), adr.parse(OLD_MADR)
-    assert nygard and (nygard.title, nygard.status, nygard.date) == ("Use Parquet for exports", "accepted", "2024-05-06") and nygard.body.startswith("## Decision\n\nWe will write Parquet.")
-    assert madr and (madr.title, madr.status, madr.date) == ("Use Plain JUnit5", "accepted", "2024-03-01") and "readable" in madr.body and "Hamcrest" not in madr.body
+    nygard, madr, old = (
+        adr.parse(NYGARD.format(status="Accepted")),
+        adr.parse(MADR),
+        adr.parse(OLD_MADR),
+    )
+    assert (
+        nygard
+        and (nygard.title, nygard.status, nygard.date)
+        == ("Use Parquet for exports", "accepted", "2024-05-06")
+        and nygard.body.startswith("## Decision\n\nWe will write Parquet.")
+    )
+    assert (
+        madr
+        and (madr.title, madr.status, madr.date) == ("Use Plain JUnit5", "accepted", "2024-03-01")
+        and "readable" in madr.body
+        and "Hamcrest" not in madr.body
+    )
     assert old and (old.title, old.status, old.date) == ("Use Markdown", "accepted", "2018-01-02")
     assert adr.parse("# Only a title\n\ntext\n") is None and adr.parse("") is None
 
@@ -262,17 +476,29 @@ def test_import_adr_knows_files_by_what_they_say(lab: Lab, repo: pathlib.Path) -
     assert (first["stored"], first["left_out"], first["refused"]) == (3, 1, 0)
     items = {m["title"]: m for m in listed(lab, repo)}
     parquet = items["Use Parquet for exports"]
-    assert parquet["type"] == "decision" and parquet["scope"] == "team" and parquet["created_at"].startswith("2024-05-06")
-    assert [(p["path"], p["state"]) for p in parquet["paths"]] == [("docs/adr/0007-parquet.md", "same")] and parquet["anchor"]["commit"] == lab.git(repo, "rev-parse", "HEAD").strip()
+    assert (
+        parquet["type"] == "decision"
+        and parquet["scope"] == "team"
+        and parquet["created_at"].startswith("2024-05-06")
+    )
+    assert [(p["path"], p["state"]) for p in parquet["paths"]] == [
+        ("docs/adr/0007-parquet.md", "same")
+    ] and parquet["anchor"]["commit"] == lab.git(repo, "rev-parse", "HEAD").strip()
     assert items["Use Avro for exports"]["type"] == "dead-end"
     assert lab.json(repo, "import", "adr")["known"] == 3
     (place / "0008-junit.md").write_text(MADR.replace("standard", "what everybody knows"))
     again = lab.json(repo, "import", "adr")
-    assert (again["stored"], again["edited"], again["known"]) == (0, 1, 2) and len(listed(lab, repo)) == 3
-    assert "what everybody knows" in next(m["body"] for m in listed(lab, repo) if m["title"] == "Use Plain JUnit5")
+    assert (again["stored"], again["edited"], again["known"]) == (0, 1, 2) and len(
+        listed(lab, repo)
+    ) == 3
+    assert "what everybody knows" in next(
+        m["body"] for m in listed(lab, repo) if m["title"] == "Use Plain JUnit5"
+    )
 
 
-def test_a_record_that_was_edited_here_or_forgotten_is_left_alone(lab: Lab, repo: pathlib.Path) -> None:
+def test_a_record_that_was_edited_here_or_forgotten_is_left_alone(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     place = repo / "doc" / "decisions"
     place.mkdir(parents=True)
     (place / "1.md").write_text(MADR)
@@ -287,7 +513,9 @@ def test_a_record_that_was_edited_here_or_forgotten_is_left_alone(lab: Lab, repo
     assert [(m["body"], m["scope"]) for m in listed(lab, repo)] == [("we know better", "private")]
 
 
-def test_import_adr_says_where_it_looked_and_follows_no_link(lab: Lab, repo: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_import_adr_says_where_it_looked_and_follows_no_link(
+    lab: Lab, repo: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     done = lab.run(repo, "git-mem", "import", "adr")
     assert done.returncode == 1 and "docs/adr" in done.stderr
     (tmp_path / "out").mkdir()
@@ -296,16 +524,25 @@ def test_import_adr_says_where_it_looked_and_follows_no_link(lab: Lab, repo: pat
     (repo / "here").mkdir()
     (repo / "here" / "1.md").symlink_to(tmp_path / "out" / "1.md")
     (repo / "here" / "2.md").write_text(OLD_MADR)
-    (repo / "here" / "3.md").write_text(MADR.replace("Plain JUnit5", "token ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"))
+    (repo / "here" / "3.md").write_text(
+        MADR.replace("Plain JUnit5", "token ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8")
+    )
     found = lab.json(repo, "import", "adr", "here", rc=(1,))
     assert (found["stored"], found["refused"]) == (1, 1)
 
 
-def test_a_commit_that_always_fails_is_passed_over_in_the_end_and_doctor_says_so(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_always_fails_is_passed_over_in_the_end_and_doctor_says_so(
+    lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = open_store(os.environ, str(repo))
     harvest.from_commits(store)
     begun = commitlog.seen(store.repo.mem_dir)
-    bad = commit(lab, repo, "One\n\nDecision: the importer reads the tables of the east in one go, since they are small")
+    bad = commit(
+        lab,
+        repo,
+        "One\n\nDecision: the importer reads the tables of the east in one go, since they are"
+        " small",
+    )
     real = keeper.keep
 
     def keep(store: Any, candidates: Any, **kw: Any) -> Any:
@@ -320,7 +557,10 @@ def test_a_commit_that_always_fails_is_passed_over_in_the_end_and_doctor_says_so
             commit(lab, repo, "Two\n\n" + TRAILER)
         with pytest.raises(RuntimeError):
             harvest.from_commits(store)
-    assert commitlog.given_up(store.repo.mem_dir) == [bad] and commitlog.seen(store.repo.mem_dir) == begun
+    assert (
+        commitlog.given_up(store.repo.mem_dir) == [bad]
+        and commitlog.seen(store.repo.mem_dir) == begun
+    )
     harvest.from_commits(store)
     assert commitlog.seen(store.repo.mem_dir) == [lab.git(repo, "rev-parse", "HEAD").strip()]
     assert harvest.from_hooks(store, [{"head": bad}]) == []

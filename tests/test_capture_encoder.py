@@ -1,4 +1,6 @@
-"""Capture with the packaged encoder: one judgement in dry run and worker, the table's without a usable encoder."""
+"""Capture with the packaged encoder: one judgement in dry run and worker, the table's without a
+usable encoder.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from gitmem.embedding.encoder_file import EncoderFile
 from gitmem.engine import encoding
 from gitmem.hooks import spool
 
-TURN = "The retries of uploads ought to wait longer each time, otherwise the object store shuts us out"
+TURN = (
+    "The retries of uploads ought to wait longer each time, otherwise the object store shuts us out"
+)
 
 
 @pytest.fixture
@@ -91,12 +95,16 @@ def test_weights_for_another_encoder_are_not_used(spy: Spy) -> None:
 
 
 def test_without_a_numpy_that_fits_the_table_judges() -> None:
-    code = ("import sys; sys.path.insert(0, sys.argv[1])\n"
-            "sys.modules['gitmem.embedding.numpy_core'] = None\n"
-            "from gitmem.capture import linear\nm = linear.load(True)\n"
-            "print(m.confidence(m.score('user', sys.argv[2]), 'user'))")
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "sys.modules['gitmem.embedding.numpy_core'] = None\n"
+        "from gitmem.capture import linear\nm = linear.load(True)\n"
+        "print(m.confidence(m.score('user', sys.argv[2]), 'user'))"
+    )
     root = str(pathlib.Path(linear.__file__).parents[2])
-    done = subprocess.run([sys.executable, "-I", "-c", code, root, TURN], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code, root, TURN], capture_output=True, text=True, check=True
+    )
     assert float(done.stdout) == pytest.approx(own(False))
 
 

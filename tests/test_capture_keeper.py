@@ -20,7 +20,16 @@ from gitmem.store import Store, open_store
 
 
 def heard(*texts: str, role: str = "user", session: str = "s1") -> list[Candidate]:
-    return [Candidate(role, text, session=session, agent="claude", source=sources.source_of(session, role, text)) for text in texts]
+    return [
+        Candidate(
+            role,
+            text,
+            session=session,
+            agent="claude",
+            source=sources.source_of(session, role, text),
+        )
+        for text in texts
+    ]
 
 
 def waits(store: Store) -> list[suggestions.Suggestion]:
@@ -30,20 +39,36 @@ def waits(store: Store) -> list[suggestions.Suggestion]:
 # --- keeping -----------------------------------------------------------------
 
 
-def test_what_was_marked_is_kept_as_it_was_said_and_private(lab: Lab, repo: pathlib.Path, store: Store) -> None:
+def test_what_was_marked_is_kept_as_it_was_said_and_private(
+    lab: Lab, repo: pathlib.Path, store: Store
+) -> None:
     (outcome,) = keeper.keep(store, heard(WIPED))
     assert outcome.status == keeper.KEPT
     (item,) = listed(lab, repo)
-    assert item["id"] == outcome.id and item["body"] == WIPED and item["scope"] == "private" and item["confidence"] >= 0.95
-    assert item["source"].startswith("session:s1#") and item["provenance"] == "CITED" and {"captured", "from-prompt"} <= set(item["tags"])
+    assert (
+        item["id"] == outcome.id
+        and item["body"] == WIPED
+        and item["scope"] == "private"
+        and item["confidence"] >= 0.95
+    )
+    assert (
+        item["source"].startswith("session:s1#")
+        and item["provenance"] == "CITED"
+        and {"captured", "from-prompt"} <= set(item["tags"])
+    )
     assert item["anchor"]["commit"] == lab.git(repo, "rev-parse", "HEAD").strip()
     assert lab.lines(repo, "mem/team") == []
     (line,) = [json.loads(line) for line in lab.lines(repo, "mem/private") if "staging" in line]
     assert line["session"] == "s1" and line["agent"] == "claude"
 
 
-def test_the_same_prompt_three_times_is_one_memory(lab: Lab, repo: pathlib.Path, store: Store) -> None:
-    assert [o.status for o in keeper.keep(store, heard(WIPED, WIPED))] == [keeper.KEPT, keeper.KNOWN]
+def test_the_same_prompt_three_times_is_one_memory(
+    lab: Lab, repo: pathlib.Path, store: Store
+) -> None:
+    assert [o.status for o in keeper.keep(store, heard(WIPED, WIPED))] == [
+        keeper.KEPT,
+        keeper.KNOWN,
+    ]
     assert [o.status for o in keeper.keep(store, heard(WIPED))] == [keeper.KNOWN]
     assert [o.status for o in keeper.keep(store, heard(WIPED, session="s2"))] == [keeper.KNOWN]
     assert len(listed(lab, repo)) == 1
@@ -51,12 +76,20 @@ def test_the_same_prompt_three_times_is_one_memory(lab: Lab, repo: pathlib.Path,
 
 def test_the_same_in_other_words_is_known(lab: Lab, repo: pathlib.Path, store: Store) -> None:
     keeper.keep(store, heard(WIPED))
-    again = keeper.keep(store, heard("Remember: the staging database gets wiped every Sunday", "REMEMBER THIS: the staging database is wiped every sunday"))
+    again = keeper.keep(
+        store,
+        heard(
+            "Remember: the staging database gets wiped every Sunday",
+            "REMEMBER THIS: the staging database is wiped every sunday",
+        ),
+    )
     assert [o.status for o in again] == [keeper.KNOWN, keeper.KNOWN]
     assert len(listed(lab, repo)) == 1
 
 
-def test_what_a_person_remembered_is_not_captured_again(lab: Lab, repo: pathlib.Path, store: Store) -> None:
+def test_what_a_person_remembered_is_not_captured_again(
+    lab: Lab, repo: pathlib.Path, store: Store
+) -> None:
     lab.mem(repo, "remember", "the staging database is wiped every Sunday")
     assert [o.status for o in keeper.keep(store, heard(WIPED))] == [keeper.KNOWN]
 
@@ -64,21 +97,44 @@ def test_what_a_person_remembered_is_not_captured_again(lab: Lab, repo: pathlib.
 def test_a_forgotten_memory_stays_away(lab: Lab, repo: pathlib.Path, store: Store) -> None:
     (first,) = keeper.keep(store, heard(WIPED))
     lab.mem(repo, "forget", first.id)
-    assert [o.status for o in keeper.keep(store, [*heard(WIPED), *heard(WIPED, session="s2")])] == [keeper.KNOWN, keeper.KNOWN]
+    assert [o.status for o in keeper.keep(store, [*heard(WIPED), *heard(WIPED, session="s2")])] == [
+        keeper.KNOWN,
+        keeper.KNOWN,
+    ]
     assert listed(lab, repo) == []
 
 
-@pytest.mark.parametrize("said", ["yes", "thanks, looks good", "fix the failing test please", "What if we decided to use Redis?", "ls -la", 'He said "we decided to drop Windows", is that true?'])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "yes",
+        "thanks, looks good",
+        "fix the failing test please",
+        "What if we decided to use Redis?",
+        "ls -la",
+        'He said "we decided to drop Windows", is that true?',
+    ],
+)
 def test_small_talk_questions_and_orders_are_nothing(store: Store, said: str) -> None:
     assert [o.status for o in keeper.keep(store, heard(said))] == [keeper.SKIPPED]
     assert store.private.tip() == "" and waits(store) == []
 
 
 def test_a_secret_is_refused_on_both_ways(lab: Lab, repo: pathlib.Path, store: Store) -> None:
-    found = keeper.keep(store, [*heard(f"Remember this: token {TOKEN}"), Candidate("commit", f"the token is {TOKEN}", type="learning", explicit=True, source="commit:x")])
+    found = keeper.keep(
+        store,
+        [
+            *heard(f"Remember this: token {TOKEN}"),
+            Candidate(
+                "commit", f"the token is {TOKEN}", type="learning", explicit=True, source="commit:x"
+            ),
+        ],
+    )
     assert [o.status for o in found] == [keeper.REFUSED, keeper.REFUSED]
     lab.git(repo, "config", "mem.secrets", "allow")  # what a person may allow, capture may not
-    assert [o.status for o in keeper.keep(store, heard(f"Decision: token {TOKEN}"))] == [keeper.REFUSED]
+    assert [o.status for o in keeper.keep(store, heard(f"Decision: token {TOKEN}"))] == [
+        keeper.REFUSED
+    ]
     assert store.private.tip() == ""
 
 
@@ -87,13 +143,35 @@ def test_what_is_unsure_is_suggested(store: Store) -> None:
     found = keeper.keep(store, heard(said), ask=lambda role, text: None, model=_Always(0.8))
     assert [o.status for o in found] == [keeper.SUGGESTED]
     (one,) = waits(store)
-    assert one.body == said and one.text("session") == "s1" and one.text("role") == "user" and {"captured", "from-prompt"} <= set(one.words("tags"))
-    assert [o.status for o in keeper.keep(store, heard(said, session="s2"), model=_Always(0.8))] == [keeper.KNOWN]
-    assert [o.status for o in keeper.keep(store, heard("the retry lives in the queue, not in the client", session="s2"), model=_Always(0.8))] == [keeper.KNOWN]
+    assert (
+        one.body == said
+        and one.text("session") == "s1"
+        and one.text("role") == "user"
+        and {"captured", "from-prompt"} <= set(one.words("tags"))
+    )
+    assert [
+        o.status for o in keeper.keep(store, heard(said, session="s2"), model=_Always(0.8))
+    ] == [keeper.KNOWN]
+    assert [
+        o.status
+        for o in keeper.keep(
+            store,
+            heard("the retry lives in the queue, not in the client", session="s2"),
+            model=_Always(0.8),
+        )
+    ] == [keeper.KNOWN]
 
 
 def test_what_a_tool_did_is_only_suggested_and_about_its_file(store: Store) -> None:
-    edit = [Candidate("tool", "Tool: Edit\nFile: a.py\nChange: `x` → `Decision: y`\nResult: applied", paths=["a.py"], session="s", source="session:s#tool-1")]
+    edit = [
+        Candidate(
+            "tool",
+            "Tool: Edit\nFile: a.py\nChange: `x` → `Decision: y`\nResult: applied",
+            paths=["a.py"],
+            session="s",
+            source="session:s#tool-1",
+        )
+    ]
     (sure,) = keeper.keep(store, edit, ask=lambda role, text: Opinion(1.0, "bugfix", ""))
     assert sure.status == keeper.SUGGESTED
     (one,) = waits(store)
@@ -101,10 +179,18 @@ def test_what_a_tool_did_is_only_suggested_and_about_its_file(store: Store) -> N
 
 
 def test_a_title_of_a_model_is_marked(lab: Lab, repo: pathlib.Path, store: Store) -> None:
-    said = "Remember this: " + "the export job of the billing service writes its files to a bucket that is emptied by another team every first Monday of a quarter"
+    said = (
+        "Remember this: "
+        + "the export job of the billing service writes its files to a bucket that is emptied by"
+        " another team every first Monday of a quarter"
+    )
     keeper.keep(store, heard(said), title=lambda role, text, type: "Billing exports\nvanish")
     (item,) = listed(lab, repo)
-    assert item["title"] == "Billing exports vanish" and item["body"] == said and keeper.TITLED in item["tags"]
+    assert (
+        item["title"] == "Billing exports vanish"
+        and item["body"] == said
+        and keeper.TITLED in item["tags"]
+    )
 
 
 class _Always:
@@ -132,10 +218,14 @@ class _Always:
 # --- changes -----------------------------------------------------------------
 
 
-def test_a_changed_decision_proposes_to_supersede_the_old_one(lab: Lab, repo: pathlib.Path, store: Store) -> None:
+def test_a_changed_decision_proposes_to_supersede_the_old_one(
+    lab: Lab, repo: pathlib.Path, store: Store
+) -> None:
     lab.mem(repo, "remember", "Decision: we use SQLite for the index", "--type", "decision")
     (old,) = listed(lab, repo)
-    (outcome,) = keeper.keep(store, heard("Decision: we switched from SQLite to PostgreSQL for the index"))
+    (outcome,) = keeper.keep(
+        store, heard("Decision: we switched from SQLite to PostgreSQL for the index")
+    )
     assert (outcome.status, outcome.old) == (keeper.SUGGESTED, old["id"])
     (one,) = waits(store)
     assert one.words("supersedes") == [old["id"]]
@@ -143,70 +233,156 @@ def test_a_changed_decision_proposes_to_supersede_the_old_one(lab: Lab, repo: pa
 
 
 def test_a_decision_changed_in_the_same_session_proposes_it_too(store: Store) -> None:
-    first, second = keeper.keep(store, heard("Decision: we use tabs for indentation", "Decision: from now on we use spaces for indentation, not tabs"))
-    assert first.status == keeper.KEPT and (second.status, second.old) == (keeper.SUGGESTED, first.id)
+    first, second = keeper.keep(
+        store,
+        heard(
+            "Decision: we use tabs for indentation",
+            "Decision: from now on we use spaces for indentation, not tabs",
+        ),
+    )
+    assert first.status == keeper.KEPT and (second.status, second.old) == (
+        keeper.SUGGESTED,
+        first.id,
+    )
 
 
-@pytest.mark.parametrize(("old", "new"), [
-    ("We decided to use SQLite instead of DuckDB because the wheel is smaller.", "We decided to use DuckDB instead of SQLite because it is faster."),
-    ("the staging database is wiped every Sunday", "the staging database is wiped every Monday"),
-    ("Always commit generated files", "Never commit generated files"),
-    ("Use PostgreSQL, not MongoDB: orders and invoices share a transaction", "We moved to MongoDB after all: orders are archived documents"),
-    ("the timeout is 30 seconds", "the timeout is 60 seconds"),
-])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "We decided to use SQLite instead of DuckDB because the wheel is smaller.",
+            "We decided to use DuckDB instead of SQLite because it is faster.",
+        ),
+        (
+            "the staging database is wiped every Sunday",
+            "the staging database is wiped every Monday",
+        ),
+        ("Always commit generated files", "Never commit generated files"),
+        (
+            "Use PostgreSQL, not MongoDB: orders and invoices share a transaction",
+            "We moved to MongoDB after all: orders are archived documents",
+        ),
+        ("the timeout is 30 seconds", "the timeout is 60 seconds"),
+    ],
+)
 def test_what_says_the_opposite_is_no_repeat(old: str, new: str) -> None:
     assert not alike.repeats(new, old) and not alike.repeats(old, new)
 
 
-@pytest.mark.parametrize(("old", "new"), [
-    ("Remember this: the staging database is wiped every Sunday.", "the staging database gets wiped every Sunday"),
-    ("Decision: use SQLite.", "we decided to use SQLite"),
-    ("We use SQLite for the index because the wheel is small", "we use SQLite for the index"),
-])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "Remember this: the staging database is wiped every Sunday.",
+            "the staging database gets wiped every Sunday",
+        ),
+        ("Decision: use SQLite.", "we decided to use SQLite"),
+        ("We use SQLite for the index because the wheel is small", "we use SQLite for the index"),
+    ],
+)
 def test_what_says_no_more_is_a_repeat(old: str, new: str) -> None:
     assert alike.repeats(new, old)
 
 
-@pytest.mark.parametrize(("old", "new"), [
-    ("use C for the driver", "use C++ for the driver"), ("use C# for the driver", "use C for the driver"), ("x needs replicas >= 5", "x needs replicas <= 5"), ("the pool size is -1", "the pool size is 1"),
-    ("a seat costs $5", "a seat costs \u20ac5"), ("the share is 5%", "the share is 5"), ("the ratio is .5 of it", "the ratio is 5 of it"), ("pin the parser to ~1.2", "pin the parser to ^1.2"),
-])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("use C for the driver", "use C++ for the driver"),
+        ("use C# for the driver", "use C for the driver"),
+        ("x needs replicas >= 5", "x needs replicas <= 5"),
+        ("the pool size is -1", "the pool size is 1"),
+        ("a seat costs $5", "a seat costs \u20ac5"),
+        ("the share is 5%", "the share is 5"),
+        ("the ratio is .5 of it", "the ratio is 5 of it"),
+        ("pin the parser to ~1.2", "pin the parser to ^1.2"),
+    ],
+)
 def test_a_sign_that_means_something_is_no_mark(old: str, new: str) -> None:
-    assert not alike.repeats(new, old) and not alike.repeats(old, new) and alike.normal(new) != alike.normal(old)
+    assert (
+        not alike.repeats(new, old)
+        and not alike.repeats(old, new)
+        and alike.normal(new) != alike.normal(old)
+    )
 
 
-@pytest.mark.parametrize(("new", "old"), [
-    ("A to B", "B to A"), ("copy a to b", "copy b to a"), ("replicate A to B every night", "replicate B to A every night"), ("plan A, then B", "plan B, then A"), ("the proxy sends A -> B", "the proxy sends B -> A"),
-    ("service A calls service B", "service B calls service A"), ("move the queue from Redis to Kafka", "move the queue from Kafka to Redis"), ("service A speaks gRPC", "service speaks gRPC")])
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        ("A to B", "B to A"),
+        ("copy a to b", "copy b to a"),
+        ("replicate A to B every night", "replicate B to A every night"),
+        ("plan A, then B", "plan B, then A"),
+        ("the proxy sends A -> B", "the proxy sends B -> A"),
+        ("service A calls service B", "service B calls service A"),
+        ("move the queue from Redis to Kafka", "move the queue from Kafka to Redis"),
+        ("service A speaks gRPC", "service speaks gRPC"),
+    ],
+)
 def test_the_other_way_round_is_no_repeat(new: str, old: str) -> None:
     assert not alike.repeats(new, old)
 
 
 def test_an_article_is_no_name() -> None:
-    assert alike.repeats("A cache speeds up the parser", "a cache speeds up the parser") and alike.repeats("Use a cache for the parser", "use the cache for a parser")
+    assert alike.repeats(
+        "A cache speeds up the parser", "a cache speeds up the parser"
+    ) and alike.repeats("Use a cache for the parser", "use the cache for a parser")
 
 
 def test_the_same_about_another_thing_is_neither_repeat_nor_change() -> None:
-    assert not alike.repeats("service beta speaks gRPC", "service alpha speaks gRPC") and not alike.changes("service beta speaks gRPC", "service alpha speaks gRPC", 0.95)
-    assert alike.changes("the timeout is 60 seconds", "the timeout is 30 seconds", 0.95) and alike.changes("the staging database is wiped every Monday", "the staging database is wiped every Sunday", 0.97)
+    assert not alike.repeats(
+        "service beta speaks gRPC", "service alpha speaks gRPC"
+    ) and not alike.changes("service beta speaks gRPC", "service alpha speaks gRPC", 0.95)
+    assert alike.changes(
+        "the timeout is 60 seconds", "the timeout is 30 seconds", 0.95
+    ) and alike.changes(
+        "the staging database is wiped every Monday",
+        "the staging database is wiped every Sunday",
+        0.97,
+    )
 
 
 def test_what_says_more_is_no_repeat() -> None:
-    assert not alike.repeats("we use SQLite for the index, rebuilt nightly by the janitor on the second host", "we use SQLite for the index")
+    assert not alike.repeats(
+        "we use SQLite for the index, rebuilt nightly by the janitor on the second host",
+        "we use SQLite for the index",
+    )
 
 
-SERVED = "Remember this: the billing service writes its export files to the shared bucket of the finance team every working day at noon"
+SERVED = (
+    "Remember this: the billing service writes its export files to the shared bucket of the finance"
+    " team every working day at noon"
+)
 
 
-@pytest.mark.parametrize("more", [" except staging", " in Frankfurt", " only", " until March", " but not on Mondays", " before the backup"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        " except staging",
+        " in Frankfurt",
+        " only",
+        " until March",
+        " but not on Mondays",
+        " before the backup",
+    ],
+)
 def test_a_word_more_is_never_lost(lab: Lab, repo: pathlib.Path, store: Store, more: str) -> None:
     assert [o.status for o in keeper.keep(store, heard(SERVED))] == [keeper.KEPT]
-    assert [o.status for o in keeper.keep(store, heard(SERVED + more))] in ([keeper.KEPT], [keeper.SUGGESTED])
+    assert [o.status for o in keeper.keep(store, heard(SERVED + more))] in (
+        [keeper.KEPT],
+        [keeper.SUGGESTED],
+    )
     assert any(SERVED + more in line for line in lab.lines(repo, "mem/private"))
 
 
-@pytest.mark.parametrize(("old", "new"), [("migrations run before the deploy", "migrations run after the deploy"), ("the cache is on when tests run", "the cache is off when tests run"),
-                                          ("use SQLite for tests only", "use SQLite for tests"), ("a key or a token", "a key and a token")])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("migrations run before the deploy", "migrations run after the deploy"),
+        ("the cache is on when tests run", "the cache is off when tests run"),
+        ("use SQLite for tests only", "use SQLite for tests"),
+        ("a key or a token", "a key and a token"),
+    ],
+)
 def test_a_small_word_makes_another_text(old: str, new: str) -> None:
     assert not alike.repeats(new, old) and not alike.repeats(old, new)
 
@@ -225,7 +401,11 @@ def test_now_works_off_the_spool_and_leaves_nothing_of_it(lab: Lab, repo: pathli
     assert len(answer["kept"]) == 1 and answer["suggested"] == []
     assert [m["body"] for m in listed(lab, repo)] == [WIPED]
     mem = repo / ".git" / "mem"
-    assert list(mem.glob("spool*")) == [] and not any(TOKEN.encode() in p.read_bytes() or b"what is the time" in p.read_bytes() for p in mem.rglob("*") if p.is_file())
+    assert list(mem.glob("spool*")) == [] and not any(
+        TOKEN.encode() in p.read_bytes() or b"what is the time" in p.read_bytes()
+        for p in mem.rglob("*")
+        if p.is_file()
+    )
 
 
 def test_with_capture_off_what_waits_is_dropped(lab: Lab, repo: pathlib.Path) -> None:
@@ -244,7 +424,13 @@ def test_now_waits_for_the_worker_that_has_the_lock(lab: Lab, repo: pathlib.Path
     leave(repo, WIPED)
     with guard.locked(spool.lock(str(repo / ".git" / "mem")), 5.0) as held:
         assert held
-        waiting = subprocess.Popen([sys.executable, "-m", "gitmem", "capture", "--now", "--json"], cwd=repo, env=lab.env, stdout=subprocess.PIPE, text=True)
+        waiting = subprocess.Popen(
+            [sys.executable, "-m", "gitmem", "capture", "--now", "--json"],
+            cwd=repo,
+            env=lab.env,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         with pytest.raises(subprocess.TimeoutExpired):
             waiting.communicate(timeout=2)
     out, _ = waiting.communicate(timeout=60)
@@ -268,17 +454,39 @@ def _die(repo: pathlib.Path, lines: list[bytes]) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_session_that_ended_is_read_and_tells_nothing_twice(lab: Lab, repo: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_session_that_ended_is_read_and_tells_nothing_twice(
+    lab: Lab, repo: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     log = tmp_path / "s1.jsonl"
-    log.write_text("".join(json.dumps({"type": "user", "message": {"role": "user", "content": t}}) + "\n" for t in (WIPED, "Decision: use argon2id for passwords")))
+    log.write_text(
+        "".join(
+            json.dumps({"type": "user", "message": {"role": "user", "content": t}}) + "\n"
+            for t in (WIPED, "Decision: use argon2id for passwords")
+        )
+    )
     leave(repo, WIPED)
     spool.append(str(repo / ".git" / "mem"), sources.ended(str(log), "s1", "claude", ""))
     lab.mem(repo, "capture", "--now")
-    assert sorted(m["body"] for m in listed(lab, repo)) == ["Decision: use argon2id for passwords", WIPED]
+    assert sorted(m["body"] for m in listed(lab, repo)) == [
+        "Decision: use argon2id for passwords",
+        WIPED,
+    ]
 
 
 def test_a_thousand_events_become_few_memories(lab: Lab, repo: pathlib.Path, store: Store) -> None:
-    talk = ["run the tests again", "why does it fail?", "thanks", "now fix module {i}", "I'll read file {i} and then run the linter.", "what about case {i}?", "ok go on", "ls -la", "Option A"]
-    texts = [talk[i % len(talk)].format(i=i) for i in range(996)] + [f"Decision: service {w} speaks gRPC" for w in ("alpha", "beta", "gamma", "delta")]
+    talk = [
+        "run the tests again",
+        "why does it fail?",
+        "thanks",
+        "now fix module {i}",
+        "I'll read file {i} and then run the linter.",
+        "what about case {i}?",
+        "ok go on",
+        "ls -la",
+        "Option A",
+    ]
+    texts = [talk[i % len(talk)].format(i=i) for i in range(996)] + [
+        f"Decision: service {w} speaks gRPC" for w in ("alpha", "beta", "gamma", "delta")
+    ]
     found = keeper.keep(store, heard(*texts))
     assert sum(o.status == keeper.KEPT for o in found) == 4 == len(listed(lab, repo))

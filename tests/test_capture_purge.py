@@ -1,4 +1,6 @@
-"""What was purged does not come back from the commit or the conversation that it came from; what nobody can promise is said in docs/capture.md."""
+"""What was purged does not come back from the commit or the conversation that it came from; what
+nobody can promise is said in docs/capture.md.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,32 @@ from gitmem.store import Store, open_store
 
 SAID = "Remember this: the caracal vault code word is sunflower everywhere"
 OTHER = "Remember this: the ledger export runs at four in the morning"
-LONG = "Remember this: " + "the export job of the billing service writes its files to a bucket that is emptied by another team every first Monday of a quarter, " * 3
+LONG = (
+    "Remember this: "
+    + "the export job of the billing service writes its files to a bucket that is emptied by"
+    " another team every first Monday of a quarter, " * 3
+)
 
 
 def heard(text: str, session: str = "s1", role: str = "user") -> list[Candidate]:
-    return [Candidate(role, text, session=session, source=sources.source_of(session, role, text), explicit=True)]
+    return [
+        Candidate(
+            role,
+            text,
+            session=session,
+            source=sources.source_of(session, role, text),
+            explicit=True,
+        )
+    ]
 
 
 def conversation(path: pathlib.Path, *texts: str) -> str:
-    path.write_text("".join(json.dumps({"type": "user", "message": {"role": "user", "content": text}}) + "\n" for text in texts))
+    path.write_text(
+        "".join(
+            json.dumps({"type": "user", "message": {"role": "user", "content": text}}) + "\n"
+            for text in texts
+        )
+    )
     return str(path)
 
 
@@ -38,36 +57,78 @@ def bodies(lab: Lab, repo: pathlib.Path) -> list[str]:
     return [m["body"] for m in lab.json(repo, "list", "--all")]
 
 
-def test_a_conversation_is_not_read_again_for_what_was_purged(lab: Lab, repo: pathlib.Path, store: Store, tmp_path: pathlib.Path) -> None:
+def test_a_conversation_is_not_read_again_for_what_was_purged(
+    lab: Lab, repo: pathlib.Path, store: Store, tmp_path: pathlib.Path
+) -> None:
     (kept,) = keeper.keep(store, heard(SAID))
     lab.mem(repo, "purge", "--force", kept.id)
     path = conversation(tmp_path / "a.jsonl", SAID, OTHER)
     assert harvest.from_sessions(store, ended(path, "s1")) == [] and bodies(lab, repo) == []
-    assert [o.status for o in harvest.from_sessions(store, ended(conversation(tmp_path / "b.jsonl", OTHER), "s2"))] == [keeper.KEPT]
+    assert [
+        o.status
+        for o in harvest.from_sessions(
+            store, ended(conversation(tmp_path / "b.jsonl", OTHER), "s2")
+        )
+    ] == [keeper.KEPT]
 
 
 @pytest.mark.parametrize("how", ["import", "named"])
-def test_a_commits_line_is_not_read_again_after_its_purge(lab: Lab, repo: pathlib.Path, store: Store, how: str) -> None:
-    lab.git(repo, "-c", "core.hooksPath=/dev/null", "commit", "-q", "--allow-empty", "-m", "Move it\n\nDecision: the caracal vault stays closed, because its door sticks\nGotcha: the driver never drains its own pool")
+def test_a_commits_line_is_not_read_again_after_its_purge(
+    lab: Lab, repo: pathlib.Path, store: Store, how: str
+) -> None:
+    lab.git(
+        repo,
+        "-c",
+        "core.hooksPath=/dev/null",
+        "commit",
+        "-q",
+        "--allow-empty",
+        "-m",
+        "Move it\n\nDecision: the caracal vault stays closed, because its door sticks\nGotcha: the"
+        " driver never drains its own pool",
+    )
     lab.mem(repo, "import", "git-log", "HEAD~1..HEAD")
     (purged,) = [m for m in lab.json(repo, "list", "--all") if "caracal" in m["body"]]
     lab.mem(repo, "purge", "--force", purged["id"])
     if how == "import":
         assert "0 kept" in lab.mem(repo, "import", "git-log", "HEAD~1..HEAD")
     else:
-        assert {o.status for o in harvest.from_hooks(store, [{"head": lab.git(repo, "rev-parse", "HEAD").strip()}])} <= {keeper.KNOWN, keeper.SKIPPED}
+        assert {
+            o.status
+            for o in harvest.from_hooks(
+                store, [{"head": lab.git(repo, "rev-parse", "HEAD").strip()}]
+            )
+        } <= {keeper.KNOWN, keeper.SKIPPED}
     assert [b for b in bodies(lab, repo) if "caracal" in b] == [] and len(bodies(lab, repo)) == 1
 
 
-def test_a_purged_suggestion_of_a_commit_is_not_suggested_again(lab: Lab, repo: pathlib.Path, store: Store) -> None:
-    (made,) = suggestions.propose(store, [{"body": "the caracal vault stays closed", "source": "commit:abc", "confidence": 0.7}])
+def test_a_purged_suggestion_of_a_commit_is_not_suggested_again(
+    lab: Lab, repo: pathlib.Path, store: Store
+) -> None:
+    (made,) = suggestions.propose(
+        store,
+        [{"body": "the caracal vault stays closed", "source": "commit:abc", "confidence": 0.7}],
+    )
     lab.mem(repo, "purge", "--force", made.id)
-    (again,) = keeper.keep(store, [Candidate("commit", "the caracal vault stays closed", source="commit:abc", explicit=True, type="decision")])
+    (again,) = keeper.keep(
+        store,
+        [
+            Candidate(
+                "commit",
+                "the caracal vault stays closed",
+                source="commit:abc",
+                explicit=True,
+                type="decision",
+            )
+        ],
+    )
     assert (again.status, again.reason) == (keeper.KNOWN, "what it said was purged")
 
 
 @pytest.mark.parametrize("sure", [True, False])
-def test_a_long_text_of_the_same_source_is_refused_by_its_id(lab: Lab, repo: pathlib.Path, store: Store, sure: bool) -> None:
+def test_a_long_text_of_the_same_source_is_refused_by_its_id(
+    lab: Lab, repo: pathlib.Path, store: Store, sure: bool
+) -> None:
     (kept,) = keeper.keep(store, heard(LONG))
     lab.mem(repo, "purge", "--force", kept.id)
     if not sure:
@@ -78,13 +139,17 @@ def test_a_long_text_of_the_same_source_is_refused_by_its_id(lab: Lab, repo: pat
     assert again.status == keeper.REFUSED and "purged" in again.reason and bodies(lab, repo) == []
 
 
-def test_what_is_said_again_after_a_purge_is_kept_as_the_docs_say(lab: Lab, repo: pathlib.Path, store: Store) -> None:
+def test_what_is_said_again_after_a_purge_is_kept_as_the_docs_say(
+    lab: Lab, repo: pathlib.Path, store: Store
+) -> None:
     (kept,) = keeper.keep(store, heard(SAID))
     lab.mem(repo, "purge", "--force", kept.id)
     assert [o.status for o in keeper.keep(store, heard(SAID, "s2"))] == [keeper.KEPT]
 
 
-def test_what_was_purged_stays_out_after_the_cache_was_deleted(lab: Lab, repo: pathlib.Path, store: Store) -> None:
+def test_what_was_purged_stays_out_after_the_cache_was_deleted(
+    lab: Lab, repo: pathlib.Path, store: Store
+) -> None:
     said = [Candidate("commit", SAID, source="commit:abc", explicit=True, type="decision")]
     (kept,) = keeper.keep(store, said)
     lab.mem(repo, "purge", "--force", kept.id)
@@ -100,18 +165,33 @@ def test_the_mark_tells_neither_text_nor_source(lab: Lab, repo: pathlib.Path, st
     file = repo / ".git" / "git-mem-closed"
     lines = file.read_text().split("\n")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600 and "s1" not in file.read_text()
-    assert len([line for line in lines if line]) == 1, "one session, one line: nothing in it depends on the text"
+    assert len([line for line in lines if line]) == 1, (
+        "one session, one line: nothing in it depends on the text"
+    )
 
 
 def test_an_origin_is_a_commits_line_or_a_whole_session(tmp_path: pathlib.Path) -> None:
-    assert closed.origin("session:a#b#user-12") == "session:a#b" and closed.origin("commit:1#2") == "commit:1#2"
-    assert [closed.origin(s) for s in ("session:#user-12", "adr:x", "", None, 7, "session:x")] == [""] * 6
+    assert (
+        closed.origin("session:a#b#user-12") == "session:a#b"
+        and closed.origin("commit:1#2") == "commit:1#2"
+    )
+    assert [closed.origin(s) for s in ("session:#user-12", "adr:x", "", None, 7, "session:x")] == [
+        ""
+    ] * 6
     (tmp_path / "git-mem-closed").write_bytes(b"\xff torn\nab\n\n")
-    assert not closed.Closed(str(tmp_path)).has("commit:1") and not closed.Closed(str(tmp_path)).has("")
+    assert not closed.Closed(str(tmp_path)).has("commit:1") and not closed.Closed(
+        str(tmp_path)
+    ).has("")
 
 
-def test_where_it_cannot_be_marked_nothing_is_purged(lab: Lab, repo: pathlib.Path, store: Store) -> None:
+def test_where_it_cannot_be_marked_nothing_is_purged(
+    lab: Lab, repo: pathlib.Path, store: Store
+) -> None:
     (kept,) = keeper.keep(store, heard(SAID))
     (repo / ".git" / "git-mem-closed").mkdir()
     failed = lab.run(repo, "git-mem", "purge", "--force", kept.id)
-    assert failed.returncode == 1 and "nothing was purged" in failed.stderr and bodies(lab, repo) == [SAID]
+    assert (
+        failed.returncode == 1
+        and "nothing was purged" in failed.stderr
+        and bodies(lab, repo) == [SAID]
+    )

@@ -1,4 +1,6 @@
-"""One person's private notes, to another clone of theirs: only on their word, under a ref that nobody takes by accident."""
+"""One person's private notes, to another clone of theirs: only on their word, under a ref that
+nobody takes by accident.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,16 @@ def clones(lab: Lab) -> tuple[pathlib.Path, pathlib.Path, pathlib.Path]:
 
 
 def refs(lab: Lab, repo: pathlib.Path) -> list[str]:
-    return [row for row in lab.git(repo, "for-each-ref", "--format=%(refname)").split() if ("private" in row or "git-mem" in row) and not row.startswith(BACKUPS)]
+    return [
+        row
+        for row in lab.git(repo, "for-each-ref", "--format=%(refname)").split()
+        if ("private" in row or "git-mem" in row) and not row.startswith(BACKUPS)
+    ]
 
 
-def test_private_notes_reach_the_other_clone_and_nobody_elses(lab: Lab, clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path]) -> None:
+def test_private_notes_reach_the_other_clone_and_nobody_elses(
+    lab: Lab, clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path]
+) -> None:
     hub, first, second = clones
     lab.mem(first, "remember", "My notes on the shop database", "--private")
     said = lab.json(first, "push", "--private-to", "origin")
@@ -43,7 +51,12 @@ def test_private_notes_reach_the_other_clone_and_nobody_elses(lab: Lab, clones: 
     lab.git(second, "fetch", "-q", "origin", "refs/notes/*:refs/notes/*")
     lab.mem(second, "sync")
     assert refs(lab, second) == []
-    other = {"GIT_AUTHOR_NAME": "Eve", "GIT_AUTHOR_EMAIL": "eve@example.org", "GIT_COMMITTER_NAME": "Eve", "GIT_COMMITTER_EMAIL": "eve@example.org"}
+    other = {
+        "GIT_AUTHOR_NAME": "Eve",
+        "GIT_AUTHOR_EMAIL": "eve@example.org",
+        "GIT_COMMITTER_NAME": "Eve",
+        "GIT_COMMITTER_EMAIL": "eve@example.org",
+    }
     eve = json.loads(lab.mem(second, "pull", "--private-from", "origin", "--json", env=other))
     assert eve["received"] == 0 and "eve@example.org" in eve["remarks"][0]
     assert lab.json(second, "list") == []
@@ -53,17 +66,27 @@ def test_private_notes_reach_the_other_clone_and_nobody_elses(lab: Lab, clones: 
     assert refs(lab, second) == ["refs/notes/mem/private"]
 
 
-def test_nothing_private_leaves_without_that_word(lab: Lab, clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path]) -> None:
+def test_nothing_private_leaves_without_that_word(
+    lab: Lab, clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path]
+) -> None:
     hub, first, _ = clones
     lab.mem(first, "remember", "My notes on the shop database", "--private")
     lab.mem(first, "remember", "For all of us")
     lab.mem(first, "push")
     lab.mem(first, "sync")
     said = lab.mem(first, "push", "--private-to", "origin", "--dry-run")
-    assert "My notes on the shop database" in said and "1 record (1 create) would go to 'origin' as refs/git-mem/private/" in said and "For all of us" not in said
+    assert (
+        "My notes on the shop database" in said
+        and "1 record (1 create) would go to 'origin' as refs/git-mem/private/" in said
+        and "For all of us" not in said
+    )
     assert "whoever may fetch any ref there can read these" in said
     assert refs(lab, hub) == []
-    for argv in (["push", "--private-to", "nowhere"], ["push", "--private-to", str(hub)], ["pull", "--private-from", "nowhere"]):
+    for argv in (
+        ["push", "--private-to", "nowhere"],
+        ["push", "--private-to", str(hub)],
+        ["pull", "--private-from", "nowhere"],
+    ):
         lab.mem(first, *argv, rc=(1,))
     lab.mem(first, "push", "--private-to", "origin", "--atomic", rc=(2,))
     lab.mem(first, "push", "--private-to", "origin", "--remote", "origin", rc=(2,))
@@ -71,7 +94,9 @@ def test_nothing_private_leaves_without_that_word(lab: Lab, clones: tuple[pathli
     assert refs(lab, hub) == []
 
 
-def test_what_looks_like_a_secret_stays(lab: Lab, clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path]) -> None:
+def test_what_looks_like_a_secret_stays(
+    lab: Lab, clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path]
+) -> None:
     hub, first, _ = clones
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     lab.mem(first, "remember", f"The deploy token is {token}", "--private", "--allow-secret")
@@ -82,7 +107,9 @@ def test_what_looks_like_a_secret_stays(lab: Lab, clones: tuple[pathlib.Path, pa
     assert len(refs(lab, hub)) == 1
 
 
-def test_two_clones_that_give_and_take_have_the_same_memories_and_the_same_credit(lab: Lab, clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path]) -> None:
+def test_two_clones_that_give_and_take_have_the_same_memories_and_the_same_credit(
+    lab: Lab, clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path]
+) -> None:
     _, first, second = clones
     id = lab.json(first, "remember", "My notes on the shop database", "--private")["id"]
     lab.mem(first, "push", "--private-to", "origin")
@@ -107,9 +134,13 @@ def test_two_clones_that_give_and_take_have_the_same_memories_and_the_same_credi
     assert lab.json(second, "push", "--private-to", "origin")["sent"] == 0
 
 
-def test_what_was_purged_here_does_not_come_back_and_goes_there(lab: Lab, clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path]) -> None:
+def test_what_was_purged_here_does_not_come_back_and_goes_there(
+    lab: Lab, clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path]
+) -> None:
     hub, first, second = clones
-    id = lab.json(first, "remember", "A word I should not have written: xylophone", "--private")["id"]
+    id = lab.json(first, "remember", "A word I should not have written: xylophone", "--private")[
+        "id"
+    ]
     lab.mem(first, "remember", "Another note", "--private")
     lab.mem(first, "push", "--private-to", "origin")
     lab.mem(second, "pull", "--private-from", "origin")
@@ -123,7 +154,9 @@ def test_what_was_purged_here_does_not_come_back_and_goes_there(lab: Lab, clones
         assert "xylophone" not in lab.git(repo, "log", "-p", "--all")
 
 
-def test_a_purge_says_to_whom_private_notes_were_given(lab: Lab, clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path]) -> None:
+def test_a_purge_says_to_whom_private_notes_were_given(
+    lab: Lab, clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path]
+) -> None:
     """The text stays there under a ref that no sync touches."""
     hub, first, _ = clones
     id = lab.json(first, "remember", "The zebra is the code word", "--private")["id"]
@@ -131,13 +164,23 @@ def test_a_purge_says_to_whom_private_notes_were_given(lab: Lab, clones: tuple[p
     tip = lab.git(hub, "rev-parse", refs(lab, hub)[0]).strip()
     assert "git mem push --private-to origin" in lab.mem(first, "purge", id, "--force")
     lab.mem(first, "push", "--private-to", "origin")
-    assert lab.git(hub, "rev-parse", refs(lab, hub)[0]).strip() != tip and "zebra" not in lab.git(hub, "log", "-p", *refs(lab, hub))
+    assert lab.git(hub, "rev-parse", refs(lab, hub)[0]).strip() != tip and "zebra" not in lab.git(
+        hub, "log", "-p", *refs(lab, hub)
+    )
 
 
-def test_without_an_address_nothing_private_is_united(lab: Lab, clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path]) -> None:
+def test_without_an_address_nothing_private_is_united(
+    lab: Lab, clones: tuple[pathlib.Path, pathlib.Path, pathlib.Path]
+) -> None:
     _, first, _ = clones
     lab.mem(first, "remember", "mine", "--private")
-    nobody = {"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "", "GIT_COMMITTER_NAME": "Ada", "GIT_COMMITTER_EMAIL": "", "EMAIL": ""}
+    nobody = {
+        "GIT_AUTHOR_NAME": "Ada",
+        "GIT_AUTHOR_EMAIL": "",
+        "GIT_COMMITTER_NAME": "Ada",
+        "GIT_COMMITTER_EMAIL": "",
+        "EMAIL": "",
+    }
     lab.git(first, "config", "user.email", "")
     done = lab.run(first, "git-mem", "push", "--private-to", "origin", env=nobody)
     assert done.returncode != 0 and "address" in done.stderr

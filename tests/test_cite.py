@@ -8,8 +8,27 @@ from gitmem.core import cite
 from gitmem.feedback import usage
 
 ID = "deadbeef" + "0" * 24
-NAMED = ["deadbeef", "see [deadbeef], thrice", "`deadbeef0000`", ID, "DeadBeef", "xdeadbeef deadbeef000", "_deadbeef_", "İ deadbeef"]
-NOT = ["", "deadbee", "deadbeef1", "xdeadbeef", "0deadbeef", "deadbeefs", ID + "0", "dead beef", "deadbeefé"]
+NAMED = [
+    "deadbeef",
+    "see [deadbeef], thrice",
+    "`deadbeef0000`",
+    ID,
+    "DeadBeef",
+    "xdeadbeef deadbeef000",
+    "_deadbeef_",
+    "İ deadbeef",
+]
+NOT = [
+    "",
+    "deadbee",
+    "deadbeef1",
+    "xdeadbeef",
+    "0deadbeef",
+    "deadbeefs",
+    ID + "0",
+    "dead beef",
+    "deadbeefé",
+]
 
 
 @pytest.mark.parametrize("text", NAMED)
@@ -24,12 +43,17 @@ def test_not_named(text: str) -> None:
 
 
 def test_ids_of_other_tools_are_named_whole_words_only() -> None:
-    assert cite.named("as jira123456 says", ["jira1234567", "jira123456", "jira-123456", "jira"]) == ["jira1234567", "jira123456"]
+    assert cite.named(
+        "as jira123456 says", ["jira1234567", "jira123456", "jira-123456", "jira"]
+    ) == ["jira1234567", "jira123456"]
 
 
 def test_another_id_is_written_as_long_and_other_words_stay() -> None:
     new = "cafebabe" + "1" * 24
-    assert cite.renamed("İ DEADBEEF, deadbeef000 and deadbeef1: " + ID, ID, new) == f"İ cafebabe, cafebabe111 and deadbeef1: {new}"
+    assert (
+        cite.renamed("İ DEADBEEF, deadbeef000 and deadbeef1: " + ID, ID, new)
+        == f"İ cafebabe, cafebabe111 and deadbeef1: {new}"
+    )
 
 
 def test_words_that_may_be_ids() -> None:

@@ -43,12 +43,21 @@ def work(repo: pathlib.Path) -> None:
 
 def hot(repo: pathlib.Path) -> list[str]:
     with opened(repo) as store:
-        return sorted(h["body"] for h in recall.recall(store, "when does the export run", Filter(), limit=5, hot=True)["hits"])
+        return sorted(
+            h["body"]
+            for h in recall.recall(store, "when does the export run", Filter(), limit=5, hot=True)[
+                "hits"
+            ]
+        )
 
 
 def everywhere(lab: Lab, repo: pathlib.Path) -> None:
     (found,) = lab.json(repo, "list")
-    assert (found["body"], found["status"], found["superseded_on"]["branch"]) == (OLD, "active", "topic") and len(found["superseded_by"]) == 1
+    assert (found["body"], found["status"], found["superseded_on"]["branch"]) == (
+        OLD,
+        "active",
+        "topic",
+    ) and len(found["superseded_by"]) == 1
     assert "superseded on" in lab.mem(repo, "list")
     hits = lab.json(repo, "recall", "when does the export run")["hits"]
     assert hits[0]["body"] == OLD and hits[0]["superseded_on"]["branch"] == "topic"
@@ -122,9 +131,16 @@ def test_each_worktree_sees_its_own(lab: Lab, repo: pathlib.Path) -> None:
         assert OLD in hot(repo) and hot(other) == [NEW]
         assert OLD not in lab.mem(other, "context") and OLD in lab.mem(repo, "context")
         id = the_old(lab, repo)
-        assert [lab.json(place, "show", id)["status"] for place in (repo, other)] == ["active", "superseded"]
+        assert [lab.json(place, "show", id)["status"] for place in (repo, other)] == [
+            "active",
+            "superseded",
+        ]
         every = {m["body"]: m for m in lab.json(other, "list", "--include-superseded")}
-        assert every[OLD]["status"] == "superseded" and every[OLD]["superseded_by"] == [every[NEW]["id"]] and "superseded_on" not in every[OLD]
+        assert (
+            every[OLD]["status"] == "superseded"
+            and every[OLD]["superseded_by"] == [every[NEW]["id"]]
+            and "superseded_on" not in every[OLD]
+        )
 
 
 def test_why_log_and_stats_tell_worktrees_apart(lab: Lab) -> None:
@@ -142,12 +158,19 @@ def test_why_log_and_stats_tell_worktrees_apart(lab: Lab) -> None:
         for question in (["why", "a.py"], ["why", "a.py:1"], ["why", "."]):
             bodies = [m["body"] for m in lab.json(place, *question)]
             assert there in bodies and (gone not in bodies or place is repo), (question, place)
-        assert OLD not in [m["body"] for m in lab.json(other, "log")] and OLD in [m["body"] for m in lab.json(repo, "log")]
+        assert OLD not in [m["body"] for m in lab.json(other, "log")] and OLD in [
+            m["body"] for m in lab.json(repo, "log")
+        ]
     stats = lab.json(repo, "stats"), lab.json(other, "stats")
-    assert [(s["memories"], s["superseded"], s["types"], s["tags"]) for s in stats] == [(2, 0, {"gotcha": 2}, {"new": 1, "old": 1}), (1, 1, {"gotcha": 1}, {"new": 1})]
+    assert [(s["memories"], s["superseded"], s["types"], s["tags"]) for s in stats] == [
+        (2, 0, {"gotcha": 2}, {"new": 1, "old": 1}),
+        (1, 1, {"gotcha": 1}, {"new": 1}),
+    ]
 
 
-def test_what_is_written_back_goes_by_the_worktree_and_stays_while_one_has_it(lab: Lab, repo: pathlib.Path) -> None:
+def test_what_is_written_back_goes_by_the_worktree_and_stays_while_one_has_it(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     lab.git(repo, "worktree", "add", "-q", "../other", "topic")
     other = lab.root / "other"
     work(repo)
@@ -159,7 +182,9 @@ def test_what_is_written_back_goes_by_the_worktree_and_stays_while_one_has_it(la
 
     (text,) = written(repo)
     assert OLD in text and "superseded on topic, which is not merged" in text
-    lab.mem(other, "forget", tell(other, "Something else"))  # tends what was written, from another HEAD
+    lab.mem(
+        other, "forget", tell(other, "Something else")
+    )  # tends what was written, from another HEAD
     assert [OLD in t for t in written(repo)] == [True]
     (text,) = written(other)
     assert NEW in text and id not in text
@@ -169,7 +194,9 @@ def test_what_is_written_back_goes_by_the_worktree_and_stays_while_one_has_it(la
 
 
 def test_a_merge_of_two_memories_on_a_branch(lab: Lab) -> None:
-    """An edit that covers another memory, as `consolidate` makes it, counts from the HEAD it was made at."""
+    """An edit that covers another memory, as `consolidate` makes it, counts from the HEAD it was
+    made at.
+    """
     repo = lab.repo()
     ids = [tell(repo, OLD), tell(repo, OLD + ", sharp")]
     lab.git(repo, "checkout", "-q", "-b", "topic")
@@ -181,16 +208,24 @@ def test_a_merge_of_two_memories_on_a_branch(lab: Lab) -> None:
     lab.git(repo, "checkout", "-q", "main")
     work(repo)
     found = {m["body"]: m for m in lab.json(repo, "list")}
-    assert found[OLD + ", sharp"]["superseded_by"] == [ids[0]] and found[OLD + ", sharp"]["superseded_on"]["branch"] is None
+    assert (
+        found[OLD + ", sharp"]["superseded_by"] == [ids[0]]
+        and found[OLD + ", sharp"]["superseded_on"]["branch"] is None
+    )
 
 
-def test_what_stands_costs_no_more_git(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stands_costs_no_more_git(
+    lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     work(repo)
     count = Count(monkeypatch)
     with opened(repo) as store:
         store.repo.head()
-        before = count.of(lambda: store.with_cache(
-            lambda cache: revive.settle(store.repo, cache, store.table), refresh=False))
+        before = count.of(
+            lambda: store.with_cache(
+                lambda cache: revive.settle(store.repo, cache, store.table), refresh=False
+            )
+        )
         assert before == [] and listing.list_memories(store, Filter())[1] == 0
 
 
@@ -205,7 +240,8 @@ def scored(repo: pathlib.Path, hot: bool = False) -> list[Any]:
 
 @pytest.mark.parametrize("linked", [False, True])
 def test_scores_do_not_depend_on_where_somebody_asked_before(
-        lab: Lab, repo: pathlib.Path, linked: bool) -> None:
+    lab: Lab, repo: pathlib.Path, linked: bool
+) -> None:
     """What had come back for a HEAD that was left stayed in the index, so words seemed common."""
     for text in ("The import runs at four", "Nobody runs it by hand", "It is idle on Sundays"):
         tell(repo, text)
@@ -291,21 +327,32 @@ def the_old(lab: Lab, repo: pathlib.Path) -> str:
 
 
 @pytest.mark.parametrize("deleted", [False, True])
-def test_what_came_back_can_be_edited_and_takes_nothing_from_the_branch(lab: Lab, repo: pathlib.Path, deleted: bool) -> None:
+def test_what_came_back_can_be_edited_and_takes_nothing_from_the_branch(
+    lab: Lab, repo: pathlib.Path, deleted: bool
+) -> None:
     if deleted:
         lab.git(repo, "tag", "kept", "topic")
         lab.git(repo, "branch", "-q", "-D", "topic")
     id = the_old(lab, repo)
     lab.mem(repo, "edit", id, "-m", EDITED)
     (found,) = lab.json(repo, "list")
-    assert (found["id"], found["body"], found["status"]) == (id, EDITED, "active") and "superseded_on" not in found
+    assert (found["id"], found["body"], found["status"]) == (
+        id,
+        EDITED,
+        "active",
+    ) and "superseded_on" not in found
     work(repo)
     assert EDITED in hot(repo) and OLD not in hot(repo)
     topic = "kept" if deleted else "topic"
     lab.git(repo, "checkout", "-q", topic)
     work(repo)
-    assert listed(lab, repo) == sorted([EDITED, NEW])  # as two edits at the same time: both are there
-    assert listed(lab, repo, "--at", "main") == [EDITED] and listed(lab, repo, "--at", topic) in ([NEW], sorted([EDITED, NEW]))
+    assert listed(lab, repo) == sorted(
+        [EDITED, NEW]
+    )  # as two edits at the same time: both are there
+    assert listed(lab, repo, "--at", "main") == [EDITED] and listed(lab, repo, "--at", topic) in (
+        [NEW],
+        sorted([EDITED, NEW]),
+    )
     lab.git(repo, "checkout", "-q", "main")
     lab.git(repo, "merge", "-q", "--no-ff", "--no-edit", topic)
     assert listed(lab, repo) == sorted([EDITED, NEW])
@@ -339,7 +386,9 @@ def test_where_it_was_superseded_it_cannot_be_changed(lab: Lab, repo: pathlib.Pa
     assert "is superseded" in lab.run(repo, "git-mem", "edit", id, "-m", THIRD).stderr
 
 
-def test_an_edit_of_what_came_back_means_the_same_in_every_clone(lab: Lab, repo: pathlib.Path) -> None:
+def test_an_edit_of_what_came_back_means_the_same_in_every_clone(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     """One topic supersedes, another edits: whoever unites first, with stock git."""
     id = the_old(lab, repo)
     lab.mem(repo, "edit", id, "-m", EDITED)
@@ -358,6 +407,8 @@ def test_two_that_became_one_where_one_had_come_back(lab: Lab, repo: pathlib.Pat
     id = the_old(lab, repo)
     other = tell(repo, THIRD)
     with opened(repo) as store:
-        memories.replace(store, memories.find(store, other), [memories.find(store, id)], {"body": THIRD + " UTC"})
+        memories.replace(
+            store, memories.find(store, other), [memories.find(store, id)], {"body": THIRD + " UTC"}
+        )
     work(repo)
     assert listed(lab, repo) == [THIRD + " UTC"]

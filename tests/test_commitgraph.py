@@ -1,4 +1,6 @@
-"""A commit-graph of git's own making lies in the cache where the repository has none, and only the worker's walks see it."""
+"""A commit-graph of git's own making lies in the cache where the repository has none, and only the
+worker's walks see it.
+"""
 
 from __future__ import annotations
 
@@ -51,17 +53,42 @@ def told(repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, 
     return seen
 
 
-def test_the_worker_makes_it_and_walks_with_it(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_worker_makes_it_and_walks_with_it(
+    lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     work(repo)
     place = str(made(repo).parent.parent)
-    assert lab.run(repo, "env", f"GIT_ALTERNATE_OBJECT_DIRECTORIES={place}", "git", "commit-graph", "verify", "--object-dir", place).returncode == 0
+    assert (
+        lab.run(
+            repo,
+            "env",
+            f"GIT_ALTERNATE_OBJECT_DIRECTORIES={place}",
+            "git",
+            "commit-graph",
+            "verify",
+            "--object-dir",
+            place,
+        ).returncode
+        == 0
+    )
     assert not list((repo / ".git" / "objects" / "info").glob("commit-graph*"))
     lab.git(repo, "reset", "-q", "--hard", "HEAD~3")
     before = made(repo).read_bytes()
     seen = told(repo, monkeypatch)
-    assert ("rev-list", True) in seen and ("rev-list", False) not in seen and ("diff-tree", True) in seen
-    assert ("log", True) in seen and ("log", False) not in seen  # what is known of the work at HEAD, too
-    assert not any(with_it for command, with_it in seen if command in ("config", "fetch", "push", "fast-import", "update-ref"))
+    assert (
+        ("rev-list", True) in seen
+        and ("rev-list", False) not in seen
+        and ("diff-tree", True) in seen
+    )
+    assert ("log", True) in seen and (
+        "log",
+        False,
+    ) not in seen  # what is known of the work at HEAD, too
+    assert not any(
+        with_it
+        for command, with_it in seen
+        if command in ("config", "fetch", "push", "fast-import", "update-ref")
+    )
     assert made(repo).read_bytes() == before  # nothing new to be known
 
 
@@ -74,7 +101,9 @@ def test_it_grows_with_the_history(lab: Lab, repo: pathlib.Path) -> None:
     assert len(made(repo).read_bytes()) > len(before)
 
 
-def test_there_is_none_beside_one_of_the_repository_or_against_its_will(lab: Lab, repo: pathlib.Path) -> None:
+def test_there_is_none_beside_one_of_the_repository_or_against_its_will(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     lab.git(repo, "config", "core.commitGraph", "false")
     work(repo)
     assert not made(repo).exists()
@@ -90,18 +119,31 @@ def test_there_is_none_beside_one_of_the_repository_or_against_its_will(lab: Lab
 
 
 @pytest.mark.parametrize("damage", ["byte", "end", "empty", "text"])
-def test_a_damaged_one_is_not_read(lab: Lab, repo: pathlib.Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_one_is_not_read(
+    lab: Lab, repo: pathlib.Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     work(repo)
     made(repo).chmod(0o600)
     data, before = made(repo).read_bytes(), made(repo).stat()
     middle = len(data) // 2
-    made(repo).write_bytes({"byte": data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :], "end": data[:-9], "empty": b"", "text": b"no graph at all"}[damage])
-    os.utime(made(repo), ns=(before.st_atime_ns, before.st_mtime_ns))  # as whoever restores a backup does
+    made(repo).write_bytes(
+        {
+            "byte": data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :],
+            "end": data[:-9],
+            "empty": b"",
+            "text": b"no graph at all",
+        }[damage]
+    )
+    os.utime(
+        made(repo), ns=(before.st_atime_ns, before.st_mtime_ns)
+    )  # as whoever restores a backup does
     lab.git(repo, "reset", "-q", "--hard", "HEAD~2")
     assert ("rev-list", True) not in told(repo, monkeypatch)
 
 
-def test_it_is_looked_at_once_as_long_as_nobody_writes_it(repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_looked_at_once_as_long_as_nobody_writes_it(
+    repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     work(repo)
     looked: list[str] = []
     new = hashlib.new
@@ -120,7 +162,9 @@ def test_it_is_looked_at_once_as_long_as_nobody_writes_it(repo: pathlib.Path, mo
                 os.utime(made(repo))
 
 
-def test_it_is_read_where_nothing_can_be_noted_beside_it(repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_read_where_nothing_can_be_noted_beside_it(
+    repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     work(repo)
     os.utime(made(repo))
 
@@ -151,7 +195,10 @@ def test_states_are_the_same_with_it_and_without(lab: Lab, repo: pathlib.Path) -
 
     def states() -> list[object]:
         work(repo)
-        return [(m["anchor"]["state"], [p["state"] for p in m["paths"]]) for m in lab.json(repo, "list", "--all")]
+        return [
+            (m["anchor"]["state"], [p["state"] for p in m["paths"]])
+            for m in lab.json(repo, "list", "--all")
+        ]
 
     with_it = states()
     assert made(repo).exists()

@@ -43,7 +43,18 @@ class Place:
         try:
             results = []
             for n, text in enumerate(texts):
-                results += remember.remember(store, [{"body": text, "type": "decision", "source": f"test:{time.monotonic_ns()}:{n}", "created_at": f"2026-03-0{n + 1}", **fields}])
+                results += remember.remember(
+                    store,
+                    [
+                        {
+                            "body": text,
+                            "type": "decision",
+                            "source": f"test:{time.monotonic_ns()}:{n}",
+                            "created_at": f"2026-03-0{n + 1}",
+                            **fields,
+                        }
+                    ],
+                )
             assert all(r.status == "stored" for r in results)
             return [r.id for r in results]
         finally:
@@ -77,9 +88,17 @@ def test_three_kinds_are_found_and_nothing_is_changed(place: Place) -> None:
     place.add(WIPED, MONDAY, POSTGRES, AGAIN, REDIS, COOKIES, "The build needs a clean tree")
     before = place.lines("team")
     found = place.look()
-    assert {(f["kind"], *(m["body"] for m in f["memories"])) for f in found} == {("contradiction", WIPED, MONDAY), ("merge", POSTGRES, AGAIN), ("supersede", REDIS, COOKIES)}
+    assert {(f["kind"], *(m["body"] for m in f["memories"])) for f in found} == {
+        ("contradiction", WIPED, MONDAY),
+        ("merge", POSTGRES, AGAIN),
+        ("supersede", REDIS, COOKIES),
+    }
     assert [f["kind"] for f in found] == ["contradiction", "supersede", "merge"]
-    assert {f["kind"]: f["keep"] for f in found} == {"contradiction": None, "supersede": found[1]["memories"][1]["id"], "merge": found[2]["memories"][0]["id"]}
+    assert {f["kind"]: f["keep"] for f in found} == {
+        "contradiction": None,
+        "supersede": found[1]["memories"][1]["id"],
+        "merge": found[2]["memories"][0]["id"],
+    }
     assert place.lines("team") == before
     assert len(place.bodies()) == 7
 
@@ -113,7 +132,9 @@ def test_a_rejected_pair_never_comes_back(place: Place) -> None:
     place.add(WIPED, MONDAY)
     (found,) = place.look()
     place.review("--reject", found["id"][:8])
-    assert place.review("--reject", found["id"], rc=(1,))[0]["reason"].endswith("was rejected already")
+    assert place.review("--reject", found["id"], rc=(1,))[0]["reason"].endswith(
+        "was rejected already"
+    )
     shutil.rmtree(place.mem)
     assert place.look(rc=(1,)) == []
     assert place.bodies() == {WIPED, MONDAY}
@@ -125,9 +146,19 @@ def test_nothing_found_says_so_and_ends_with_1(place: Place) -> None:
     assert "nothing that repeats" in place.lab.mem(place.repo, "consolidate", rc=(1,))
 
 
-def test_a_merge_keeps_one_memory_with_tags_and_paths_of_both_and_supersedes_the_other(place: Place) -> None:
-    (a,) = place.add(POSTGRES, scope="private", tags=["db"], paths=["f0.txt"], created_at="2026-03-01")
-    (b,) = place.add(AGAIN, scope="private", tags=["orders", "captured"], paths=["g.txt"], created_at="2026-03-02")
+def test_a_merge_keeps_one_memory_with_tags_and_paths_of_both_and_supersedes_the_other(
+    place: Place,
+) -> None:
+    (a,) = place.add(
+        POSTGRES, scope="private", tags=["db"], paths=["f0.txt"], created_at="2026-03-01"
+    )
+    (b,) = place.add(
+        AGAIN,
+        scope="private",
+        tags=["orders", "captured"],
+        paths=["g.txt"],
+        created_at="2026-03-02",
+    )
     (found,) = place.look()
     (done,) = place.review("--accept", found["id"])
     assert (done["status"], done["memory"]) == ("accepted", a)
@@ -151,7 +182,9 @@ def test_the_team_s_notes_change_only_where_the_person_says_so(place: Place) -> 
     assert place.bodies() == {POSTGRES}
 
 
-def test_a_private_copy_of_what_the_team_says_is_forgotten_without_touching_the_team(place: Place) -> None:
+def test_a_private_copy_of_what_the_team_says_is_forgotten_without_touching_the_team(
+    place: Place,
+) -> None:
     (a,) = place.add(POSTGRES)
     (b,) = place.add(AGAIN, scope="private", created_at="2026-03-05")
     (found,) = place.look()
@@ -177,7 +210,10 @@ def test_a_contradiction_is_settled_by_naming_what_holds(place: Place) -> None:
     a, b = place.add(WIPED, MONDAY, scope="private")
     (found,) = place.look()
     assert "only you" in place.review("--accept", found["id"], rc=(1,))[0]["reason"]
-    assert place.review("--accept", found["id"], "--keep", "deadbeef", rc=(1,))[0]["status"] == "refused"
+    assert (
+        place.review("--accept", found["id"], "--keep", "deadbeef", rc=(1,))[0]["status"]
+        == "refused"
+    )
     place.review("--accept", found["id"], "--keep", b[:8])
     assert place.bodies() == {MONDAY}
     assert place.show(a)["status"] == "superseded"
@@ -194,7 +230,16 @@ def test_one_text_for_both_goes_into_the_one_that_stays(place: Place) -> None:
 def test_a_secret_in_the_new_text_is_refused_and_nothing_is_decided(place: Place) -> None:
     place.add(WIPED, MONDAY, scope="private")
     (found,) = place.look()
-    assert place.review("--edit", found["id"], "-m", "token ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8", rc=(1,))[0]["status"] == "refused"
+    assert (
+        place.review(
+            "--edit",
+            found["id"],
+            "-m",
+            "token ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8",
+            rc=(1,),
+        )[0]["status"]
+        == "refused"
+    )
     assert len(place.review()) == 1
 
 
@@ -211,7 +256,12 @@ def test_what_only_a_suggestion_can_do_is_refused_for_a_proposal(place: Place) -
 def test_a_proposal_goes_when_its_memories_change(place: Place, how: str) -> None:
     a, _ = place.add(WIPED, MONDAY)
     (found,) = place.look()
-    argv = {"forget": ["forget", a], "purge": ["purge", a, "--force"], "edit": ["edit", a, "-m", "Nobody may touch the staging cluster"], "supersede": ["supersede", a, "Nobody may touch it"]}[how]
+    argv = {
+        "forget": ["forget", a],
+        "purge": ["purge", a, "--force"],
+        "edit": ["edit", a, "-m", "Nobody may touch the staging cluster"],
+        "supersede": ["supersede", a, "Nobody may touch it"],
+    }[how]
     place.lab.mem(place.repo, *argv)
     assert place.review(rc=(1,)) == []
     answer = place.review("--accept", found["id"], "--keep", a, "--team", rc=(1,))
@@ -239,7 +289,12 @@ def test_five_memories_that_say_the_same_make_four_proposals(place: Place) -> No
 
 
 def test_a_list_is_no_contradiction(place: Place) -> None:
-    place.add(*(f"Retry failed uploads of kind {kind} 3 times before giving up" for kind in ("a1", "b2", "c3", "d4")))
+    place.add(
+        *(
+            f"Retry failed uploads of kind {kind} 3 times before giving up"
+            for kind in ("a1", "b2", "c3", "d4")
+        )
+    )
     assert place.look(rc=(1,)) == []
 
 
@@ -260,35 +315,50 @@ def test_concurrent_versions_are_proposed_and_made_one(place: Place) -> None:
     store = place.store()
     try:
         before = memories.find(store, a)
-        one, other = (memories._edited(store, before, {"body": f"The cache is in {what}"}, False, True) for what in ("SQLite, in WAL mode", "SQLite, on disk"))
+        one, other = (
+            memories._edited(store, before, {"body": f"The cache is in {what}"}, False, True)
+            for what in ("SQLite, in WAL mode", "SQLite, on disk")
+        )
         memories._append(store, "private", one, "edit")
         memories._append(store, "private", other, "edit")
     finally:
         store.close()
     (found,) = place.look()
-    assert (found["kind"], found["memories"][0]["id"], len(found["memories"][0]["versions"])) == ("versions", a, 2)
+    assert (found["kind"], found["memories"][0]["id"], len(found["memories"][0]["versions"])) == (
+        "versions",
+        a,
+        2,
+    )
     place.review("--edit", found["id"], "-m", "The cache is in SQLite, in WAL mode, on disk")
     assert place.bodies() == {"The cache is in SQLite, in WAL mode, on disk"}
     assert place.look(rc=(1,)) == []
 
 
-def test_a_team_memory_that_only_a_private_one_replaced_is_proposed_for_sharing(place: Place) -> None:
+def test_a_team_memory_that_only_a_private_one_replaced_is_proposed_for_sharing(
+    place: Place,
+) -> None:
     (a,) = place.add(REDIS)
     store = place.store()
     try:
-        memories.supersede(store, a, {"body": COOKIES}, scope="private")  # as an accepted suggestion does
+        memories.supersede(
+            store, a, {"body": COOKIES}, scope="private"
+        )  # as an accepted suggestion does
     finally:
         store.close()
     (found,) = place.look()
     assert (found["kind"], found["memories"][0]["id"]) == ("share", a)
     assert place.review("--accept", found["id"], rc=(1,))[0]["status"] == "refused"
     place.review("--accept", found["id"], "--team")
-    assert [(m["body"], m["scope"]) for m in place.lab.json(place.repo, "list", "--all")] == [(COOKIES, "team")]
+    assert [(m["body"], m["scope"]) for m in place.lab.json(place.repo, "list", "--all")] == [
+        (COOKIES, "team")
+    ]
 
 
 def test_a_text_that_names_a_superseded_memory_is_proposed_for_the_new_name(place: Place) -> None:
     (a,) = place.add(REDIS, scope="private")
-    (b,) = place.add(f"The login timeout follows from memory {a[:8]} and nothing else", scope="private")
+    (b,) = place.add(
+        f"The login timeout follows from memory {a[:8]} and nothing else", scope="private"
+    )
     place.lab.mem(place.repo, "supersede", a, COOKIES)
     new = next(m["id"] for m in place.lab.json(place.repo, "list", "--all") if m["body"] == COOKIES)
     (found,) = place.look()
@@ -302,7 +372,9 @@ def test_show_and_list_say_what_contradicts_a_memory_until_it_is_decided(place: 
     assert "contradicts" not in place.show(a)
     (found,) = place.look()
     assert (place.show(a)["contradicts"], place.show(b)["contradicts"]) == ([b], [a])
-    assert f"contradicted by {b[:8]}" in place.lab.mem(place.repo, "recall", "when is the staging database wiped")
+    assert f"contradicted by {b[:8]}" in place.lab.mem(
+        place.repo, "recall", "when is the staging database wiped"
+    )
     place.review("--reject", found["id"])
     assert "contradicts" not in place.show(a)
 
@@ -316,23 +388,59 @@ def test_two_clones_that_choose_differently_lose_neither(place: Place) -> None:
     for repo, keep in ((place.repo, a), (other, b)):
         (found,) = place.lab.json(repo, "consolidate")["found"]
         place.lab.mem(repo, "review", "--accept", found["id"], "--keep", keep, "--team")
-    place.lab.git(place.repo, "fetch", "-q", str(other), "refs/notes/mem/team:refs/notes/remotes/o/team")
-    place.lab.git(place.repo, "notes", "--ref=mem/team", "merge", "-q", "-s", "cat_sort_uniq", "refs/notes/remotes/o/team")
+    place.lab.git(
+        place.repo, "fetch", "-q", str(other), "refs/notes/mem/team:refs/notes/remotes/o/team"
+    )
+    place.lab.git(
+        place.repo,
+        "notes",
+        "--ref=mem/team",
+        "merge",
+        "-q",
+        "-s",
+        "cat_sort_uniq",
+        "refs/notes/remotes/o/team",
+    )
     assert place.bodies() == {REDIS, COOKIES}
 
 
 def test_the_id_of_a_pair_does_not_depend_on_its_order() -> None:
     one, other = (consolidate.Finding(consolidate.MERGE, ids) for ids in (("a", "b"), ("b", "a")))
-    assert proposals.name(one) == proposals.name(other) == proposals.name(one._replace(kind=consolidate.CONTRADICTION))
+    assert (
+        proposals.name(one)
+        == proposals.name(other)
+        == proposals.name(one._replace(kind=consolidate.CONTRADICTION))
+    )
 
 
 def test_odd_proposals_of_others_stop_nobody(place: Place) -> None:
     place.add(WIPED, MONDAY)
-    odd: list[dict[str, Any]] = [{"kind": "merge"}, {"kind": "merge", "memories": "ab"}, {"kind": "merge", "memories": [1, 2]}, {"kind": "merge", "memories": []}, {"kind": 3, "memories": ["a", "b"]},
-                                 {"kind": "merge", "memories": ["a", "b"], "near": "x", "keep": 5, "why": []}, {"kind": "contradiction", "memories": ["a", "a"], "why": "against it"}]
+    odd: list[dict[str, Any]] = [
+        {"kind": "merge"},
+        {"kind": "merge", "memories": "ab"},
+        {"kind": "merge", "memories": [1, 2]},
+        {"kind": "merge", "memories": []},
+        {"kind": 3, "memories": ["a", "b"]},
+        {"kind": "merge", "memories": ["a", "b"], "near": "x", "keep": 5, "why": []},
+        {"kind": "contradiction", "memories": ["a", "a"], "why": "against it"},
+    ]
     store = place.store()
     try:
-        store.append("private", [("", json.dumps({"v": 1, "op": "suggest", "id": f"{n:032x}", **o}, separators=(",", ":"), sort_keys=True).encode()) for n, o in enumerate(odd)], "odd")
+        store.append(
+            "private",
+            [
+                (
+                    "",
+                    json.dumps(
+                        {"v": 1, "op": "suggest", "id": f"{n:032x}", **o},
+                        separators=(",", ":"),
+                        sort_keys=True,
+                    ).encode(),
+                )
+                for n, o in enumerate(odd)
+            ],
+            "odd",
+        )
     finally:
         store.close()
     assert len(place.look()) == 1
@@ -345,12 +453,28 @@ def test_a_proposal_of_one_memory_with_itself_is_none(place: Place) -> None:
     store = place.store()
     try:
         for n, kind in enumerate(("merge", "supersede", "contradiction")):
-            line = {"v": 1, "op": "suggest", "id": f"{n:08x}".ljust(32, "1"), "kind": kind, "keep": id, "memories": [id, id], "why": "same", "at": "2026-01-01T00:00:00Z", "n": "1"}
-            store.append("private", [("", json.dumps(line, separators=(",", ":"), sort_keys=True).encode())], "odd")
+            line = {
+                "v": 1,
+                "op": "suggest",
+                "id": f"{n:08x}".ljust(32, "1"),
+                "kind": kind,
+                "keep": id,
+                "memories": [id, id],
+                "why": "same",
+                "at": "2026-01-01T00:00:00Z",
+                "n": "1",
+            }
+            store.append(
+                "private",
+                [("", json.dumps(line, separators=(",", ":"), sort_keys=True).encode())],
+                "odd",
+            )
     finally:
         store.close()
     assert place.review(rc=(1,)) == []
-    done = place.lab.run(place.repo, sys.executable, "-m", "gitmem", "review", "--accept", "00000000", "--team")
+    done = place.lab.run(
+        place.repo, sys.executable, "-m", "gitmem", "review", "--accept", "00000000", "--team"
+    )
     assert done.returncode == 1 and "bug" not in done.stderr
 
 
@@ -368,7 +492,14 @@ def test_a_look_that_broke_off_goes_on_where_it_ended(place: Place) -> None:
 
 def test_after_a_session_the_worker_looks_only_where_capture_is_on(place: Place) -> None:
     place.add(WIPED, MONDAY)
-    for settings, told in (({}, ""), ({"mem.capture": "commits", "mem.consolidate": "false"}, ""), ({"mem.capture": "commits", "mem.consolidate": "true"}, "1 proposal waits: `git mem review`")):
+    for settings, told in (
+        ({}, ""),
+        ({"mem.capture": "commits", "mem.consolidate": "false"}, ""),
+        (
+            {"mem.capture": "commits", "mem.consolidate": "true"},
+            "1 proposal waits: `git mem review`",
+        ),
+    ):
         for name, value in settings.items():
             place.lab.git(place.repo, "config", name, value)
         store = place.store()
@@ -391,13 +522,32 @@ def test_a_session_that_ends_makes_proposals_and_the_next_start_tells_of_them(pl
     place.add(WIPED, MONDAY)
     place.lab.git(place.repo, "config", "mem.capture", "commits")
     payload = {"session_id": "s1", "cwd": str(place.repo), "transcript_path": ""}
-    place.lab.mem(place.repo, "hook", "SessionEnd", stdin=json.dumps({"hook_event_name": "SessionEnd", "reason": "exit", **payload}))
+    place.lab.mem(
+        place.repo,
+        "hook",
+        "SessionEnd",
+        stdin=json.dumps({"hook_event_name": "SessionEnd", "reason": "exit", **payload}),
+    )
     worker.run(str(place.repo / ".git"), place.lab.env, linger=0.0, wait=60.0)
     (found,) = place.review()
     assert found["kind"] == "contradiction"
-    told = place.lab.mem(place.repo, "hook", "SessionStart", stdin=json.dumps({"hook_event_name": "SessionStart", "source": "startup", **payload, "session_id": "s2"}))
+    told = place.lab.mem(
+        place.repo,
+        "hook",
+        "SessionStart",
+        stdin=json.dumps(
+            {"hook_event_name": "SessionStart", "source": "startup", **payload, "session_id": "s2"}
+        ),
+    )
     assert "1 proposal waits: `git mem review`" in json.loads(told)["systemMessage"]
-    again = place.lab.mem(place.repo, "hook", "SessionStart", stdin=json.dumps({"hook_event_name": "SessionStart", "source": "startup", **payload, "session_id": "s3"}))
+    again = place.lab.mem(
+        place.repo,
+        "hook",
+        "SessionStart",
+        stdin=json.dumps(
+            {"hook_event_name": "SessionStart", "source": "startup", **payload, "session_id": "s3"}
+        ),
+    )
     assert "proposal" not in json.loads(again).get("systemMessage", "")
 
 
@@ -422,14 +572,34 @@ def test_a_prompt_is_told_that_a_memory_is_contradicted(place: Place) -> None:
     a, b = place.add(WIPED, MONDAY)
     place.look()
     place.lab.git(place.repo, "config", "mem.promptContext", "true")
-    payload = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": "s", "cwd": str(place.repo), "prompt": "On which day is the staging database wiped?"})
+    payload = json.dumps(
+        {
+            "hook_event_name": "UserPromptSubmit",
+            "session_id": "s",
+            "cwd": str(place.repo),
+            "prompt": "On which day is the staging database wiped?",
+        }
+    )
     told = place.lab.mem(place.repo, "hook", "UserPromptSubmit", stdin=payload)
     assert f'contradicted_by=\\"{b[:8]}' in told and f'contradicted_by=\\"{a[:8]}' in told
     block = place.lab.mem(place.repo, "context")
     assert f'contradicted_by="{b[:8]}"' in block and f'contradicted_by="{a[:8]}"' in block
     assert f"contradicted_by {b[:8]}" in place.lab.mem(place.repo, "context", "--format", "md")
-    listed = {m["id"]: m for section in json.loads(place.lab.mem(place.repo, "context", "--format", "json"))["working_memory"].values() for m in section}
-    listed.update({m["id"]: m for m in json.loads(place.lab.mem(place.repo, "context", "--format", "json"))["relevant_memories"]})
+    listed = {
+        m["id"]: m
+        for section in json.loads(place.lab.mem(place.repo, "context", "--format", "json"))[
+            "working_memory"
+        ].values()
+        for m in section
+    }
+    listed.update(
+        {
+            m["id"]: m
+            for m in json.loads(place.lab.mem(place.repo, "context", "--format", "json"))[
+                "relevant_memories"
+            ]
+        }
+    )
     assert listed[a]["contradicts"] == [b]
     place.lab.mem(place.repo, "edit", a, "-m", "The staging database is kept for a month")
     assert "contradicted_by" not in place.lab.mem(place.repo, "context")

@@ -23,7 +23,14 @@ from gitmem.store import open_store
 
 def remembered(lab: Lab, repo: pathlib.Path, *memories: dict[str, object]) -> list[str]:
     """Stores memories and gives their ids."""
-    out = lab.mem(repo, "remember", "--jsonl", "-", "--json", stdin="".join(json.dumps(m) + "\n" for m in memories))
+    out = lab.mem(
+        repo,
+        "remember",
+        "--jsonl",
+        "-",
+        "--json",
+        stdin="".join(json.dumps(m) + "\n" for m in memories),
+    )
     return [json.loads(line)["id"] for line in out.splitlines()]
 
 
@@ -36,32 +43,65 @@ def told(lab: Lab, repo: pathlib.Path, *words: str, **kw: object) -> ElementTree
 
 
 def texts(element: ElementTree.Element, section: str = "") -> list[str]:
-    return [str(e.text) for e in element.iterfind(f".//{section}/memory" if section else ".//memory")]
+    return [
+        str(e.text) for e in element.iterfind(f".//{section}/memory" if section else ".//memory")
+    ]
 
 
 def test_the_command_shows_blockers_decisions_and_the_rest(lab: Lab) -> None:
     repo = lab.repo()
-    remembered(lab, repo, {"body": "all timestamps are UTC", "type": "decision"}, {"body": "the certificate expires", "type": "blocker"}, {"body": "pytest needs -p no:x", "type": "gotcha"})
+    remembered(
+        lab,
+        repo,
+        {"body": "all timestamps are UTC", "type": "decision"},
+        {"body": "the certificate expires", "type": "blocker"},
+        {"body": "pytest needs -p no:x", "type": "gotcha"},
+    )
     root = told(lab, repo)
     assert texts(root, "active_blockers") == ["the certificate expires"]
     assert texts(root, "recent_decisions") == ["all timestamps are UTC"]
     assert texts(root, "relevant_memories") == ["pytest needs -p no:x"]
-    assert root.findtext("project_scope/project") == "repo" and root.findtext("project_scope/branch") == "main"
+    assert (
+        root.findtext("project_scope/project") == "repo"
+        and root.findtext("project_scope/branch") == "main"
+    )
 
 
 def test_the_same_state_gives_the_same_bytes_also_from_a_rebuilt_cache(lab: Lab) -> None:
     repo = lab.repo(commits=3)
-    remembered(lab, repo, *[at(1 + n % 28, body=f"memory {n} about f{n % 3}.txt and subject {n * 7}", type=["decision", "gotcha"][n % 2], paths=[f"f{n % 3}.txt"]) for n in range(60)])
+    remembered(
+        lab,
+        repo,
+        *[
+            at(
+                1 + n % 28,
+                body=f"memory {n} about f{n % 3}.txt and subject {n * 7}",
+                type=["decision", "gotcha"][n % 2],
+                paths=[f"f{n % 3}.txt"],
+            )
+            for n in range(60)
+        ],
+    )
     first = lab.mem(repo, "context", "--agent-view")
     assert lab.mem(repo, "context", "--agent-view") == first
     shutil.rmtree(repo / ".git" / "mem")
     assert lab.mem(repo, "context", "--agent-view") == first
-    assert ElementTree.fromstring(first).get("timestamp") == "2026-01-02T03:04:05Z" or ElementTree.fromstring(first).get("timestamp", "").startswith("20")
+    assert ElementTree.fromstring(first).get(
+        "timestamp"
+    ) == "2026-01-02T03:04:05Z" or ElementTree.fromstring(first).get("timestamp", "").startswith(
+        "20"
+    )
 
 
 def test_what_was_forgotten_or_superseded_is_not_told(lab: Lab) -> None:
     repo = lab.repo()
-    ids = remembered(lab, repo, {"body": "blocked by the vendor", "type": "blocker"}, {"body": "use MongoDB", "type": "decision"}, {"body": "kept"})
+    ids = remembered(
+        lab,
+        repo,
+        {"body": "blocked by the vendor", "type": "blocker"},
+        {"body": "use MongoDB", "type": "decision"},
+        {"body": "kept"},
+    )
     lab.mem(repo, "forget", ids[0])
     lab.mem(repo, "supersede", ids[1], "-m", "use PostgreSQL")
     assert sorted(texts(told(lab, repo))) == ["kept", "use PostgreSQL"]
@@ -74,7 +114,15 @@ def test_nothing_to_tell_is_one_line_and_exit_code_1(lab: Lab) -> None:
 
 def test_memories_about_the_files_of_recent_commits_come_first(lab: Lab) -> None:
     repo = lab.repo()
-    remembered(lab, repo, *[at(20, body=f"general remark number {n} on topic{n} and matter{n * 3}") for n in range(40)], at(1, body="the invoice parser drops cents", paths=["billing/parse.py"]))
+    remembered(
+        lab,
+        repo,
+        *[
+            at(20, body=f"general remark number {n} on topic{n} and matter{n * 3}")
+            for n in range(40)
+        ],
+        at(1, body="the invoice parser drops cents", paths=["billing/parse.py"]),
+    )
     (repo / "billing").mkdir()
     (repo / "billing" / "parse.py").write_text("x\n")
     lab.git(repo, "add", "-A")
@@ -84,10 +132,20 @@ def test_memories_about_the_files_of_recent_commits_come_first(lab: Lab) -> None
 
 def test_memories_about_the_words_of_the_branch_come_first(lab: Lab) -> None:
     repo = lab.repo()
-    remembered(lab, repo, *[at(20, body=f"general remark number {n} on topic{n} and matter{n * 3}") for n in range(40)], at(1, body="webhooks are retried five times by the gateway"))
+    remembered(
+        lab,
+        repo,
+        *[
+            at(20, body=f"general remark number {n} on topic{n} and matter{n * 3}")
+            for n in range(40)
+        ],
+        at(1, body="webhooks are retried five times by the gateway"),
+    )
     before = texts(told(lab, repo, "--budget", "500"))
     lab.git(repo, "checkout", "-q", "-b", "feature/webhook-retry")
-    assert texts(told(lab, repo, "--budget", "500"))[0].startswith("webhooks are retried") and not before[0].startswith("webhooks")
+    assert texts(told(lab, repo, "--budget", "500"))[0].startswith(
+        "webhooks are retried"
+    ) and not before[0].startswith("webhooks")
 
 
 def test_omitted_memories_are_counted_and_the_command_that_shows_them_is_named(lab: Lab) -> None:
@@ -95,7 +153,11 @@ def test_omitted_memories_are_counted_and_the_command_that_shows_them_is_named(l
     remembered(lab, repo, *[{"body": f"memory {n} " + f"word{n} " * 30} for n in range(50)])
     root = told(lab, repo, "--budget", "500")
     omitted = root.find("omitted")
-    assert omitted is not None and int(omitted.get("count", "0")) == 50 - len(texts(root)) and "git mem list" in str(omitted.text)
+    assert (
+        omitted is not None
+        and int(omitted.get("count", "0")) == 50 - len(texts(root))
+        and "git mem list" in str(omitted.text)
+    )
 
 
 def test_the_budget_can_be_fixed_by_option_setting_and_environment(lab: Lab) -> None:
@@ -113,18 +175,41 @@ def test_the_budget_can_be_fixed_by_option_setting_and_environment(lab: Lab) -> 
 
 def test_no_block_passes_the_limit_of_a_hook(lab: Lab) -> None:
     repo = lab.repo()
-    remembered(lab, repo, *[{"body": f"memory {n} " + f"w\u00f6rd{n} \U0001f600<&> " * 60, "type": ["decision", "blocker", "gotcha"][n % 3]} for n in range(200)])
+    remembered(
+        lab,
+        repo,
+        *[
+            {
+                "body": f"memory {n} " + f"w\u00f6rd{n} \U0001f600<&> " * 60,
+                "type": ["decision", "blocker", "gotcha"][n % 3],
+            }
+            for n in range(200)
+        ],
+    )
     out = lab.mem(repo, "context", "--format", "xml", "--budget", "100000")
     assert 6000 < len(out.encode("utf-16-le")) // 2 <= 9000
 
 
 def test_json_has_the_same_memories_as_the_xml(lab: Lab) -> None:
     repo = lab.repo()
-    ids = remembered(lab, repo, {"body": "one", "type": "decision", "paths": ["f0.txt"]}, {"body": "two"})
+    ids = remembered(
+        lab, repo, {"body": "one", "type": "decision", "paths": ["f0.txt"]}, {"body": "two"}
+    )
     value = lab.json(repo, "context")
-    items = [*value["working_memory"]["active_blockers"], *value["working_memory"]["recent_decisions"], *value["relevant_memories"]]
-    assert sorted(i["id"] for i in items) == sorted(ids) and all(i["why"] for i in items) and value["omitted"] == 0
-    assert items[0]["paths"] == [{"path": "f0.txt", "state": "same"}] and items[0]["anchor"]["state"] == "reachable"
+    items = [
+        *value["working_memory"]["active_blockers"],
+        *value["working_memory"]["recent_decisions"],
+        *value["relevant_memories"],
+    ]
+    assert (
+        sorted(i["id"] for i in items) == sorted(ids)
+        and all(i["why"] for i in items)
+        and value["omitted"] == 0
+    )
+    assert (
+        items[0]["paths"] == [{"path": "f0.txt", "state": "same"}]
+        and items[0]["anchor"]["state"] == "reachable"
+    )
 
 
 def test_a_wrong_format_is_refused(lab: Lab) -> None:
@@ -162,12 +247,22 @@ class Place:
         self.here = found
 
     def build(self, purpose: str = "start", **session: list[str]) -> Block:
-        return self.store.with_cache(lambda cache: context.build(cache, self.here, purpose=purpose, session_lines=session))[0]
+        return self.store.with_cache(
+            lambda cache: context.build(cache, self.here, purpose=purpose, session_lines=session)
+        )[0]
 
 
 def test_files_that_a_session_touched_bring_what_is_known_of_them(lab: Lab) -> None:
     repo = lab.repo()
-    ids = remembered(lab, repo, *[at(20, body=f"general remark number {n} on topic{n} and matter{n * 3} " * 3) for n in range(60)], at(1, body="cents are dropped", paths=["billing/parse.py"]))
+    ids = remembered(
+        lab,
+        repo,
+        *[
+            at(20, body=f"general remark number {n} on topic{n} and matter{n * 3} " * 3)
+            for n in range(60)
+        ],
+        at(1, body="cents are dropped", paths=["billing/parse.py"]),
+    )
     place = Place(lab, repo)
     assert ids[-1] not in place.build("compact").ids[:3]
     assert place.build("compact", touched=["billing/parse.py"]).ids[0] == ids[-1]
@@ -175,7 +270,14 @@ def test_files_that_a_session_touched_bring_what_is_known_of_them(lab: Lab) -> N
 
 def test_after_compaction_what_was_shown_comes_first_again(lab: Lab) -> None:
     repo = lab.repo()
-    ids = remembered(lab, repo, *[at(1 + n // 20, body=f"remark number {n} on topic{n} and matter{n * 3} " * 3) for n in range(340)])
+    ids = remembered(
+        lab,
+        repo,
+        *[
+            at(1 + n // 20, body=f"remark number {n} on topic{n} and matter{n * 3} " * 3)
+            for n in range(340)
+        ],
+    )
     place = Place(lab, repo)
     old = sorted(set(ids[:20:19]) - set(place.build().ids))
     assert len(old) == 2
@@ -187,7 +289,11 @@ def test_each_purpose_names_its_source(lab: Lab) -> None:
     repo = lab.repo()
     remembered(lab, repo, {"body": "something"})
     place = Place(lab, repo)
-    assert [place.build(p).source for p in ("start", "subagent", "compact")] == ["SessionStart", "SubagentStart", "SessionStart:compact"]
+    assert [place.build(p).source for p in ("start", "subagent", "compact")] == [
+        "SessionStart",
+        "SubagentStart",
+        "SessionStart:compact",
+    ]
 
 
 def test_the_summary_is_told_what_to_keep_and_which_memories_were_shown(lab: Lab) -> None:
@@ -195,8 +301,16 @@ def test_the_summary_is_told_what_to_keep_and_which_memories_were_shown(lab: Lab
     remembered(lab, repo, {"body": "a text that must not be in it"})
     place = Place(lab, repo)
     shown = [f"{n:032x}"[::-1] for n in range(30)]
-    text, _ = place.store.with_cache(lambda cache: context.steer(cache, place.here, session_lines={"shown": shown}))
-    assert "decisions" in text and shown[-1][:8] in text and "and 10 more" in text and len(text) < 900 and not text.startswith("{")
+    text, _ = place.store.with_cache(
+        lambda cache: context.steer(cache, place.here, session_lines={"shown": shown})
+    )
+    assert (
+        "decisions" in text
+        and shown[-1][:8] in text
+        and "and 10 more" in text
+        and len(text) < 900
+        and not text.startswith("{")
+    )
     assert "must not be in it" not in text
     bare, _ = place.store.with_cache(lambda cache: context.steer(cache, place.here))
     assert "decisions" in bare and "Memories" not in bare
@@ -225,9 +339,18 @@ def test_facts_of_a_branch_are_its_files_and_words(lab: Lab) -> None:
     lab.git(repo, "commit", "-q", "-m", "Retry webhooks")
     store = open_store(lab.env, str(repo))
     found = facts.Facts(facts.of(store.repo, store.repo.head()), True)
-    assert found.own == ["odd name\u00e9.txt"] and found.changed == 1 and found.ahead == 1 and found.commits == 3
+    assert (
+        found.own == ["odd name\u00e9.txt"]
+        and found.changed == 1
+        and found.ahead == 1
+        and found.commits == 3
+    )
     assert set(found.branch) == {"retri", "webhook"} or {"webhook"} < set(found.branch) | {"retry"}
-    assert next(iter(found.paths)) == "odd name\u00e9.txt" and set(found.paths) == {"odd name\u00e9.txt", "f0.txt", "f1.txt"}
+    assert next(iter(found.paths)) == "odd name\u00e9.txt" and set(found.paths) == {
+        "odd name\u00e9.txt",
+        "f0.txt",
+        "f1.txt",
+    }
     assert found.time == "2026-01-02T03:04:05Z"
 
 
@@ -240,7 +363,11 @@ def test_facts_are_kept_for_every_worktree_and_dropped_with_their_head(lab: Lab)
     facts.learn(store)
 
     def kept() -> set[str]:
-        return store.with_cache(lambda cache: {k[6:] for (k,) in cache.db.execute("SELECT key FROM meta WHERE key LIKE 'facts:%'")})[0]
+        return store.with_cache(
+            lambda cache: {
+                k[6:] for (k,) in cache.db.execute("SELECT key FROM meta WHERE key LIKE 'facts:%'")
+            }
+        )[0]
 
     assert kept() == heads
     (repo / "new.txt").write_text("x\n")
@@ -267,7 +394,9 @@ def test_facts_are_found_anew_where_history_ends_elsewhere(lab: Lab) -> None:
     assert commits() == int(lab.git(repo, "rev-list", "--count", "HEAD")) == 2
 
 
-def test_without_facts_of_this_head_those_of_before_are_used_and_the_block_says_so(lab: Lab) -> None:
+def test_without_facts_of_this_head_those_of_before_are_used_and_the_block_says_so(
+    lab: Lab,
+) -> None:
     repo = lab.repo(commits=2)
     remembered(lab, repo, {"body": "one", "paths": ["f1.txt"]})
     lab.mem(repo, "context")
@@ -275,7 +404,9 @@ def test_without_facts_of_this_head_those_of_before_are_used_and_the_block_says_
     lab.git(repo, "add", "-A")
     lab.git(repo, "commit", "-q", "-m", "next")
     block = Place(lab, repo).build()
-    assert not block.current and block.items[0].why[0] == "files of recent commits" and block.waiting
+    assert (
+        not block.current and block.items[0].why[0] == "files of recent commits" and block.waiting
+    )
     assert 'merged="unknown"' in block.render()
 
 
@@ -283,8 +414,17 @@ def test_damaged_facts_count_as_none(lab: Lab) -> None:
     repo = lab.repo()
     remembered(lab, repo, {"body": "one"})
     place = Place(lab, repo)
-    for bad in ("{", "[]", '{"v":1,"paths":[1],"own":{},"ahead":"x","commits":true,"recent":{"a":"b"}}', '{"v":2}'):
-        place.store.with_cache(lambda cache, bad=bad: cache.keep(1, lambda db: cache.set_meta("facts:" + place.here.head, bad)))
+    for bad in (
+        "{",
+        "[]",
+        '{"v":1,"paths":[1],"own":{},"ahead":"x","commits":true,"recent":{"a":"b"}}',
+        '{"v":2}',
+    ):
+        place.store.with_cache(
+            lambda cache, bad=bad: cache.keep(
+                1, lambda db: cache.set_meta("facts:" + place.here.head, bad)
+            )
+        )
         assert len(place.build().items) == 1
 
 
@@ -298,13 +438,24 @@ def test_a_stamp_that_is_no_time_is_not_the_time_of_the_block(lab: Lab) -> None:
     repo = lab.repo()
     remembered(lab, repo, {"body": "one"})
     place = Place(lab, repo)
-    place.store.with_cache(lambda cache: cache.keep(1, lambda db: cache.db.execute("UPDATE memory SET at = 'zz\"></memory_context>'")))
+    place.store.with_cache(
+        lambda cache: cache.keep(
+            1, lambda db: cache.db.execute("UPDATE memory SET at = 'zz\"></memory_context>'")
+        )
+    )
     block = place.store.with_cache(lambda cache: context.build(cache, place.here), refresh=False)[0]
-    assert "zz" not in block.timestamp and ElementTree.fromstring(block.render()).tag == "memory_context"
+    assert (
+        "zz" not in block.timestamp
+        and ElementTree.fromstring(block.render()).tag == "memory_context"
+    )
 
 
-def test_where_head_has_just_moved_git_says_what_is_unmerged_and_the_worker_is_not_waited_for(lab: Lab) -> None:
-    """A session that starts after `git switch` is when it matters; nobody but the worker writes the states down."""
+def test_where_head_has_just_moved_git_says_what_is_unmerged_and_the_worker_is_not_waited_for(
+    lab: Lab,
+) -> None:
+    """A session that starts after `git switch` is when it matters; nobody but the worker writes the
+    states down.
+    """
     repo = lab.repo()
     lab.mem(repo, "remember", "timestamps are UTC", "--type", "decision")
     lab.git(repo, "switch", "-q", "-c", "topic")
@@ -312,13 +463,18 @@ def test_where_head_has_just_moved_git_says_what_is_unmerged_and_the_worker_is_n
     lab.mem(repo, "remember", "the queue needs a dead letter table", "--type", "decision")
     lab.git(repo, "switch", "-q", "main")
     lab.git(repo, "commit", "-q", "--allow-empty", "-m", "main goes on")
-    patient = "from gitmem.agents import ready; ready._LOOK = 60.0"  # how long git may take is the next test's matter
+    # how long git may take is the next test's matter
+    patient = "from gitmem.agents import ready; ready._LOOK = 60.0"
     told = Hooks(lab, repo).call("SessionStart", source="startup", first=patient)
-    queue, utc = (next(line for line in told.splitlines() if text in line) for text in ("dead letter", "UTC"))
+    queue, utc = (
+        next(line for line in told.splitlines() if text in line) for text in ("dead letter", "UTC")
+    )
     assert 'state="unmerged"' in queue and 'branch="topic"' in queue and "state=" not in utc
 
 
-def test_a_start_waits_no_longer_for_git_than_it_may(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_waits_no_longer_for_git_than_it_may(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = lab.repo()
     lab.mem(repo, "remember", "timestamps are UTC")
     anchor = lab.git(repo, "rev-parse", "HEAD").strip()
@@ -326,5 +482,9 @@ def test_a_start_waits_no_longer_for_git_than_it_may(lab: Lab, monkeypatch: pyte
         monkeypatch.setattr(ready, "_LOOK", look)
         lab.git(repo, "commit", "-q", "--allow-empty", "-m", "main goes on")
         place = Place(lab, repo)
-        found = place.store.with_cache(lambda cache, place=place, until=time.monotonic() + seconds: ready.stands(place.here, cache, [anchor], until))[0]
+        found = place.store.with_cache(
+            lambda cache, place=place, until=time.monotonic() + seconds: ready.stands(
+                place.here, cache, [anchor], until
+            )
+        )[0]
         assert [s.state for s in found.values()] == states

@@ -15,8 +15,22 @@ A, B, C = (n * 32 for n in "abc")
 S = [f"0f8fad5b-d9cb-469f-a165-7086772895{i:02x}" for i in range(30)]
 
 
-def told(session: int, ids: list[str], route: str = "prompt", cited: dict[str, int] | None = None, touched: dict[str, int] | None = None) -> dict[str, object]:
-    return {"v": 1, "op": "feedback", "id": f"{session:032x}", "session": S[session], "shown": {route: ids}, "cited": cited or {}, "touched": touched or {}}
+def told(
+    session: int,
+    ids: list[str],
+    route: str = "prompt",
+    cited: dict[str, int] | None = None,
+    touched: dict[str, int] | None = None,
+) -> dict[str, object]:
+    return {
+        "v": 1,
+        "op": "feedback",
+        "id": f"{session:032x}",
+        "session": S[session],
+        "shown": {route: ids},
+        "cited": cited or {},
+        "touched": touched or {},
+    }
 
 
 def counted(*records: dict[str, object], id: str = A, versions: tuple[str, ...] = ()) -> Evidence:
@@ -25,15 +39,24 @@ def counted(*records: dict[str, object], id: str = A, versions: tuple[str, ...] 
         for found, session, how, number in credit.rows(data):
             if found in (id, short.of(id)):
                 old = merged.get((session, how), number)
-                merged[session, how] = min(old, number) if how == credit.TOUCHED else max(old, number)
+                merged[session, how] = (
+                    min(old, number) if how == credit.TOUCHED else max(old, number)
+                )
     return credit.count([(s, h, n) for (s, h), n in merged.items()], versions)
 
 
 def test_a_memory_without_evidence_keeps_what_was_stated_to_the_last_digit() -> None:
-    assert [credit.confidence(x / 100, Evidence()) for x in range(101)] == [x / 100 for x in range(101)]
+    assert [credit.confidence(x / 100, Evidence()) for x in range(101)] == [
+        x / 100 for x in range(101)
+    ]
     assert credit.value(Evidence()) == 0.5
     assert credit.factor(0.5) == 1.0
-    assert credit.start(None, "VERIFIED") > credit.start(None, "CITED") > credit.start(None, "CACHED") > credit.start(None, "ASSUMED")
+    assert (
+        credit.start(None, "VERIFIED")
+        > credit.start(None, "CITED")
+        > credit.start(None, "CACHED")
+        > credit.start(None, "ASSUMED")
+    )
     assert credit.start(0.3, "VERIFIED") == 0.3
     assert credit.start(True, None) == credit.start(7, ["x"]) == credit.UNSAID
 
@@ -54,7 +77,12 @@ def test_use_raises_neglect_lowers_slowly_and_a_contradiction_at_once() -> None:
 @pytest.mark.parametrize("seed", range(200))
 def test_values_stay_in_bounds_and_move_only_the_right_way(seed: int) -> None:
     rng = random.Random(seed)
-    start, used, ignored, against = rng.random(), rng.choice([0.0, rng.random() * 1e6]), rng.choice([0.0, rng.random() * 1e6]), rng.choice([0, rng.randrange(100)])
+    start, used, ignored, against = (
+        rng.random(),
+        rng.choice([0.0, rng.random() * 1e6]),
+        rng.choice([0.0, rng.random() * 1e6]),
+        rng.choice([0, rng.randrange(100)]),
+    )
     here = credit.confidence(start, Evidence(used, ignored, against))
     assert 0 <= here <= 1
     assert 1 - credit.GAIN <= credit.factor(here) <= 1 + credit.GAIN
@@ -74,11 +102,17 @@ def test_the_bound_of_a_score_is_within_what_a_prior_may_do() -> None:
 @pytest.mark.parametrize("seed", range(200))
 def test_an_answer_is_lifted_within_bounds_and_only_the_right_way(seed: int) -> None:
     rng = random.Random(seed)
-    used, vain, against = (rng.choice([0.0, rng.random() * 10, rng.random() * 1e6]) for _ in range(3))
+    used, vain, against = (
+        rng.choice([0.0, rng.random() * 10, rng.random() * 1e6]) for _ in range(3)
+    )
     here = credit.lift(used, vain, int(against))
     assert 1 / credit.MOST <= here <= credit.MOST
     more = rng.random() * 10
-    assert credit.lift(used + more, vain, int(against)) >= here >= credit.lift(used, vain + more, int(against))
+    assert (
+        credit.lift(used + more, vain, int(against))
+        >= here
+        >= credit.lift(used, vain + more, int(against))
+    )
     assert here >= credit.lift(used, vain, int(against) + 1)
 
 
@@ -90,35 +124,66 @@ def test_what_nobody_tried_is_not_lifted_and_a_contradiction_outweighs_some_use(
 
 def test_a_session_in_vain_counts_as_far_as_it_was_told_the_rest_of_what_is_found() -> None:
     near = {1: 0.8, 2: 0.6, 3: 0.2}
-    assert credit.in_vain(near, {1: {"s": False}}) == {1: 0.0}  # told it, and something else that has nothing to do with this
+    assert credit.in_vain(near, {1: {"s": False}}) == {
+        1: 0.0
+    }  # told it, and something else that has nothing to do with this
     assert credit.in_vain(near, {1: {"s": False}, 2: {"s": True}})[1] == pytest.approx(0.6 / 0.8)
-    assert credit.in_vain(near, {1: {"s": False}, 2: {"s": True}, 3: {"s": False}})[1] == pytest.approx(1.0)
+    assert credit.in_vain(near, {1: {"s": False}, 2: {"s": True}, 3: {"s": False}})[
+        1
+    ] == pytest.approx(1.0)
     assert credit.in_vain(near, {1: {"s": True}, 2: {"s": True}})[1] == 0.0  # it was used there
-    assert credit.in_vain(near, {1: {"s": False, "t": False, "u": False}, 2: {"s": True, "t": False}})[1] == pytest.approx(2 * 0.6 / 0.8)
+    assert credit.in_vain(
+        near, {1: {"s": False, "t": False, "u": False}, 2: {"s": True, "t": False}}
+    )[1] == pytest.approx(2 * 0.6 / 0.8)
     assert credit.in_vain({1: 0.5}, {1: {"s": False}}) == {1: 0.0}
     assert credit.in_vain({}, {}) == {}
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_sessions_in_vain_are_at_most_as_many_as_there_are_and_their_order_changes_nothing(seed: int) -> None:
+def test_sessions_in_vain_are_at_most_as_many_as_there_are_and_their_order_changes_nothing(
+    seed: int,
+) -> None:
     rng = random.Random(seed)
     near = {row: rng.random() for row in range(24)}
-    told = {row: {f"s{n}": rng.random() < 0.3 for n in rng.sample(range(12), rng.randrange(12))} for row in rng.sample(range(24), 15)}
+    told = {
+        row: {f"s{n}": rng.random() < 0.3 for n in rng.sample(range(12), rng.randrange(12))}
+        for row in rng.sample(range(24), 15)
+    }
     found = credit.in_vain(near, told)
     assert set(found) == set(told)
     for row, sessions in told.items():
         assert 0 <= found[row] <= sum(not used for used in sessions.values()) + 1e-9
-    assert credit.in_vain(near, {row: dict(rng.sample(list(sessions.items()), len(sessions))) for row, sessions in told.items()}) == found
+    assert (
+        credit.in_vain(
+            near,
+            {
+                row: dict(rng.sample(list(sessions.items()), len(sessions)))
+                for row, sessions in told.items()
+            },
+        )
+        == found
+    )
 
 
 def test_order_repeats_and_portions_of_records_change_nothing() -> None:
-    records = [told(1, [A, B]), told(1, [A], "start", cited={A: 2}), told(2, [A], touched={A: 3}), told(2, [], touched={A: 2}), told(3, [A], "start"),
-               {"op": "verdict", "id": B, "memory": A, "verdict": "accepted"}, {"op": "verdict", "id": B, "verdict": "rejected"}]
+    records = [
+        told(1, [A, B]),
+        told(1, [A], "start", cited={A: 2}),
+        told(2, [A], touched={A: 3}),
+        told(2, [], touched={A: 2}),
+        told(3, [A], "start"),
+        {"op": "verdict", "id": B, "memory": A, "verdict": "accepted"},
+        {"op": "verdict", "id": B, "verdict": "rejected"},
+    ]
     first = counted(*records)
     assert (first.used, first.ignored, first.against) == (1 + 0.5 + 1, credit.NEGLECT["start"], 0)
     for order in itertools.permutations(records):
         again = counted(*order, *order[:3])
-        assert (again.used, again.ignored, again.against) == (first.used, first.ignored, first.against)
+        assert (again.used, again.ignored, again.against) == (
+            first.used,
+            first.ignored,
+            first.against,
+        )
 
 
 def test_a_session_counts_once_however_much_it_talked() -> None:
@@ -138,11 +203,24 @@ def test_a_contradiction_counts_until_the_memory_is_edited() -> None:
     assert counted({"op": "verdict", "id": A, "verdict": "rejected"}).against == 1
 
 
-@pytest.mark.parametrize("data", [
-    {}, {"op": "feedback"}, {"op": "receipt", "session": S[0], "shown": {"prompt": [A]}}, told(0, [A]) | {"session": 5}, told(0, [A]) | {"session": "a b"},
-    told(0, [A]) | {"shown": [A], "cited": [A], "touched": "x"}, told(0, []) | {"shown": {"prompt": A, "nowhere": [A], "start": [5, None, "x"]}},
-    told(0, [], cited={A: 0}), told(0, []) | {"cited": {A: True, B: 1.5, "x": 1, C: -2}}, {"op": "feedback", "contradicted": {A: "x", "y": [B], C: [7]}},
-    {"op": "verdict"}, {"op": "verdict", "id": 5, "verdict": "rejected"}, {"op": "verdict", "id": A, "verdict": "accepted", "memory": ["x"]}])
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"op": "feedback"},
+        {"op": "receipt", "session": S[0], "shown": {"prompt": [A]}},
+        told(0, [A]) | {"session": 5},
+        told(0, [A]) | {"session": "a b"},
+        told(0, [A]) | {"shown": [A], "cited": [A], "touched": "x"},
+        told(0, []) | {"shown": {"prompt": A, "nowhere": [A], "start": [5, None, "x"]}},
+        told(0, [], cited={A: 0}),
+        told(0, []) | {"cited": {A: True, B: 1.5, "x": 1, C: -2}},
+        {"op": "feedback", "contradicted": {A: "x", "y": [B], C: [7]}},
+        {"op": "verdict"},
+        {"op": "verdict", "id": 5, "verdict": "rejected"},
+        {"op": "verdict", "id": A, "verdict": "accepted", "memory": ["x"]},
+    ],
+)
 def test_records_of_other_shapes_say_nothing(data: dict[str, object]) -> None:
     assert credit.rows(data) == []
 
@@ -161,9 +239,16 @@ def entry(kind: str, *values: str) -> tuple[str, float, list[str], bytes]:
 
 def test_a_file_that_was_changed_before_the_memory_was_told_is_no_use_of_it() -> None:
     named = {A: {"x.py"}, B: {"x.py"}, C: {"x.py"}}
-    lines = [entry("shown", "route=prompt", A), entry("touched", "x.py"), entry("shown", "route=prompt", B)]
+    lines = [
+        entry("shown", "route=prompt", A),
+        entry("touched", "x.py"),
+        entry("shown", "route=prompt", B),
+    ]
     assert usage.changed_after(usage.stretches(lines), named) == {A: {"x.py"}}
-    assert usage.changed_after(usage.stretches([*lines, entry("touched", "x.py")]), named) == {A: {"x.py"}, B: {"x.py"}}
+    assert usage.changed_after(usage.stretches([*lines, entry("touched", "x.py")]), named) == {
+        A: {"x.py"},
+        B: {"x.py"},
+    }
     assert usage.changed_after(usage.stretches(lines), named, since=2) == {}
 
 
@@ -173,7 +258,13 @@ def test_a_memory_told_because_its_file_is_changed_gains_nothing_from_that() -> 
 
 
 def test_what_the_model_forgot_gains_nothing_from_later_changes() -> None:
-    lines = [entry("shown", "route=start", A), entry("shown", "route=start", B), entry("context", "compact"), entry("shown", "route=compact", B), entry("touched", "x.py")]
+    lines = [
+        entry("shown", "route=start", A),
+        entry("shown", "route=start", B),
+        entry("context", "compact"),
+        entry("shown", "route=compact", B),
+        entry("touched", "x.py"),
+    ]
     assert usage.changed_after(usage.stretches(lines), {A: {"x.py"}, B: {"x.py"}}) == {B: {"x.py"}}
 
 
@@ -206,10 +297,18 @@ def test_a_prompt_is_told_no_more_because_of_what_was_used_or_neglected() -> Non
 
 
 def test_ten_sessions_in_vain_take_less_than_one_contradiction() -> None:
-    assert abs(credit.confidence(0.7, Evidence(0, 10 * credit.NEGLECT["prompt"], 0, 10)) - 0.7) < 0.3
+    assert (
+        abs(credit.confidence(0.7, Evidence(0, 10 * credit.NEGLECT["prompt"], 0, 10)) - 0.7) < 0.3
+    )
 
 
 def test_the_context_block_ranks_by_it_too() -> None:
     from gitmem.agents import relevance
 
-    assert relevance.prior("reachable", None, 0.9) > relevance.prior("reachable", None) == relevance.prior("reachable", None, 0.5) > relevance.prior("reachable", None, 0.1) > 0
+    assert (
+        relevance.prior("reachable", None, 0.9)
+        > relevance.prior("reachable", None)
+        == relevance.prior("reachable", None, 0.5)
+        > relevance.prior("reachable", None, 0.1)
+        > 0
+    )

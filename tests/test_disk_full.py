@@ -39,8 +39,19 @@ def test_a_full_disk_is_named_and_no_fault_of_the_network(lab: Lab, what: str) -
     fake.parent.mkdir()
     fake.write_text(FAKE.format(what=what, git=shutil.which("git")))
     fake.chmod(0o755)
-    done = lab.run(repo, sys.executable, "-m", "gitmem", "sync", env={"PATH": f"{fake.parent}:{lab.env['PATH']}"})
-    assert done.returncode == 1 and "the disk is full: error: unable to write file" in done.stderr and "No space left on device" in done.stderr
+    done = lab.run(
+        repo,
+        sys.executable,
+        "-m",
+        "gitmem",
+        "sync",
+        env={"PATH": f"{fake.parent}:{lab.env['PATH']}"},
+    )
+    assert (
+        done.returncode == 1
+        and "the disk is full: error: unable to write file" in done.stderr
+        and "No space left on device" in done.stderr
+    )
     assert "network" not in done.stderr and "make room" in done.stderr
     assert len(lab.lines(repo)) == 2
     lab.mem(repo, "sync")

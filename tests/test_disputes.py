@@ -1,4 +1,6 @@
-"""Marks of contradiction: how long they hold, whose word makes and ends them; and what comes back where a memory that took another's place is purged."""
+"""Marks of contradiction: how long they hold, whose word makes and ends them; and what comes back
+where a memory that took another's place is purged.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,30 @@ def forged(place: Place, scope: str, op: str, **fields: Any) -> None:
     """A record as somebody may write it into notes."""
     store = place.store()
     try:
-        store.append(scope, [("", json.dumps({"v": 1, "op": op, "n": "0" * 16, "at": "2026-03-04T00:00:00Z", **fields}, separators=(",", ":"), sort_keys=True).encode())], "forged")
+        store.append(
+            scope,
+            [
+                (
+                    "",
+                    json.dumps(
+                        {"v": 1, "op": op, "n": "0" * 16, "at": "2026-03-04T00:00:00Z", **fields},
+                        separators=(",", ":"),
+                        sort_keys=True,
+                    ).encode(),
+                )
+            ],
+            "forged",
+        )
     finally:
         store.close()
 
 
 def marks(place: Place) -> dict[str, list[str]]:
-    return {m["id"]: m["contradicts"] for m in place.lab.json(place.repo, "list", "--all") if "contradicts" in m}
+    return {
+        m["id"]: m["contradicts"]
+        for m in place.lab.json(place.repo, "list", "--all")
+        if "contradicts" in m
+    }
 
 
 # How long a mark holds
@@ -52,7 +71,10 @@ def test_a_proposal_that_no_longer_holds_can_be_rejected_and_not_accepted(place:
     a, _ = place.add(WIPED, MONDAY, scope="private")
     (found,) = place.look()
     place.lab.mem(place.repo, "edit", a, "-m", "Nobody may touch the staging cluster")
-    assert "does not hold any more" in place.review("--accept", found["id"], "--keep", a, rc=(1,))[0]["reason"]
+    assert (
+        "does not hold any more"
+        in place.review("--accept", found["id"], "--keep", a, rc=(1,))[0]["reason"]
+    )
     assert place.review("--reject", found["id"])[0]["status"] == "rejected"
     place.lab.mem(place.repo, "edit", a, "-m", WIPED)
     assert place.review(rc=(1,)) == [] and marks(place) == {}
@@ -68,7 +90,14 @@ def test_a_teammate_s_notes_neither_make_a_proposal_nor_a_mark(place: Place) -> 
     store = place.store()
     there = store.with_cache(lambda cache: proposals._present(cache, [a, b]))[0]
     store.close()
-    fields = {"id": "ab" * 16, "kind": "contradiction", "memories": [a, b], "why": "against it", "near": 1, "seen": [there[a].record.version, there[b].record.version]}
+    fields = {
+        "id": "ab" * 16,
+        "kind": "contradiction",
+        "memories": [a, b],
+        "why": "against it",
+        "near": 1,
+        "seen": [there[a].record.version, there[b].record.version],
+    }
     forged(place, "team", "suggest", **fields)
     assert place.review(rc=(1,)) == [] and marks(place) == {}
     forged(place, "private", "suggest", **fields)
@@ -88,8 +117,16 @@ def test_a_teammate_s_notes_silence_no_proposal(place: Place, word: str) -> None
 def test_the_words_of_a_mark_are_those_of_a_proposal(place: Place) -> None:
     place.add(WIPED, MONDAY)
     place.look()
-    assert (consolidate.CONTRADICTION, consolidate.SUPERSEDE, consolidate.AGAINST, consolidate.VALUE) == (disputes.CONTRADICTION, disputes.SUPERSEDE, disputes.AGAINST, disputes.VALUE)
-    assert all(f'"kind":"{kind}"' in disputes._PROPOSED.replace("\\", "") for kind in (consolidate.CONTRADICTION, consolidate.SUPERSEDE))
+    assert (
+        consolidate.CONTRADICTION,
+        consolidate.SUPERSEDE,
+        consolidate.AGAINST,
+        consolidate.VALUE,
+    ) == (disputes.CONTRADICTION, disputes.SUPERSEDE, disputes.AGAINST, disputes.VALUE)
+    assert all(
+        f'"kind":"{kind}"' in disputes._PROPOSED.replace("\\", "")
+        for kind in (consolidate.CONTRADICTION, consolidate.SUPERSEDE)
+    )
 
 
 # What a person called wrong
@@ -112,10 +149,16 @@ def test_what_a_person_called_wrong_is_counted_and_stays_so_if_it_comes_back(pla
 
 
 @pytest.mark.parametrize("how", ["reject", "one text", "merge"])
-def test_who_keeps_both_or_writes_one_text_or_merges_calls_nothing_wrong(place: Place, how: str) -> None:
+def test_who_keeps_both_or_writes_one_text_or_merges_calls_nothing_wrong(
+    place: Place, how: str
+) -> None:
     place.add(*((POSTGRES, AGAIN) if how == "merge" else (WIPED, MONDAY)), scope="private")
     (found,) = place.look()
-    argv = {"reject": ["--reject", found["id"]], "one text": ["--edit", found["id"], "-m", "Staging is wiped on Sunday and Monday nights"], "merge": ["--accept", found["id"]]}[how]
+    argv = {
+        "reject": ["--reject", found["id"]],
+        "one text": ["--edit", found["id"], "-m", "Staging is wiped on Sunday and Monday nights"],
+        "merge": ["--accept", found["id"]],
+    }[how]
     place.review(*argv)
     assert place.lab.json(place.repo, "stats")["feedback"]["contradicted"] == 0
 
@@ -149,7 +192,14 @@ def test_people_are_told_what_comes_back_and_how_to_take_it_too(place: Place) ->
 def test_a_terminal_shows_what_comes_back_before_it_asks(place: Place) -> None:
     stays, twin = merged(place, POSTGRES + ".")
     ours, theirs = pty.openpty()
-    process = subprocess.Popen([sys.executable, "-m", "gitmem", "purge", stays[:8]], cwd=place.repo, env=place.lab.env, stdin=theirs, stdout=theirs, stderr=theirs)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gitmem", "purge", stays[:8]],
+        cwd=place.repo,
+        env=place.lab.env,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
     os.write(ours, b"n\n")
     os.close(theirs)
     shown = b""
@@ -167,7 +217,9 @@ def test_what_another_text_replaced_comes_back_and_is_not_called_alike(place: Pl
     new = place.lab.json(place.repo, "supersede", a, "Nobody may touch the staging cluster")["id"]
     answer = place.lab.json(place.repo, "purge", new, "--force")
     assert [(m["id"], m["alike"]) for m in answer["comes_back"]] == [(a, False)]
-    assert "no other holds the text" in place.lab.mem(place.repo, "purge", place.add("stays")[0], "--force")
+    assert "no other holds the text" in place.lab.mem(
+        place.repo, "purge", place.add("stays")[0], "--force"
+    )
 
 
 def test_what_something_else_covers_too_or_a_person_forgot_does_not_come_back(place: Place) -> None:
@@ -175,7 +227,9 @@ def test_what_something_else_covers_too_or_a_person_forgot_does_not_come_back(pl
     one = place.lab.json(place.repo, "supersede", a, "Nobody may touch the staging cluster")["id"]
     two = place.lab.json(place.repo, "supersede", one, "The build needs a clean tree")["id"]
     place.lab.mem(place.repo, "forget", b)
-    assert [m["id"] for m in place.lab.json(place.repo, "purge", two, "--force")["comes_back"]] == [one]
+    assert [m["id"] for m in place.lab.json(place.repo, "purge", two, "--force")["comes_back"]] == [
+        one
+    ]
     place.lab.mem(place.repo, "forget", a)
     assert place.lab.json(place.repo, "purge", one, "--force")["comes_back"] == []
     assert place.show(a)["status"] == "forgotten"

@@ -1,5 +1,6 @@
-"""The documents say what is true: generated parts are current, commands and options are named, links and names lead somewhere,
-the worked example can be recomputed, and no message holds a command that destroys something."""
+"""The documents say what is true: generated parts are current, commands and options are named,
+links and names lead somewhere, the worked example can be recomputed, and no message holds a command
+that destroys something."""
 
 from __future__ import annotations
 
@@ -20,7 +21,12 @@ from gitmem.core import fold, record
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "gitmem"
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 
 def page(name: str) -> str:
@@ -28,7 +34,12 @@ def page(name: str) -> str:
 
 
 def test_generated_documents_are_current() -> None:
-    done = subprocess.run([sys.executable, str(ROOT / "tools/generate_docs.py"), "--check"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools/generate_docs.py"), "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -40,12 +51,21 @@ def surface() -> list[tuple[str, list[str]]]:
     from typer.main import get_command
 
     root: Any = get_command(cli.load())
-    found = [(name, [o for p in c.params if p.param_type_name == "option" and not p.hidden for o in p.opts]) for name, c in root.commands.items() if not c.hidden]
+    found = [
+        (
+            name,
+            [o for p in c.params if p.param_type_name == "option" and not p.hidden for o in p.opts],
+        )
+        for name, c in root.commands.items()
+        if not c.hidden
+    ]
     return [("", [o for p in root.params for o in p.opts]), *found]
 
 
 def undocumented(text: str, begin: str) -> list[str]:
-    """What of the surface `text` lacks; the section of a command starts with `begin`, where {} is its name."""
+    """What of the surface `text` lacks; the section of a command starts with `begin`, where {} is
+    its name.
+    """
     missing = []
     for name, options in surface():
         part = text
@@ -55,7 +75,11 @@ def undocumented(text: str, begin: str) -> list[str]:
                 missing.append(name)
                 continue
             part = rest.partition(begin.format(""))[0]
-        missing += [f"{name} {o}" for o in options if o != "--help" and not re.search(rf"(?<![\w-]){re.escape(o)}(?![\w-])", part)]
+        missing += [
+            f"{name} {o}"
+            for o in options
+            if o != "--help" and not re.search(rf"(?<![\w-]){re.escape(o)}(?![\w-])", part)
+        ]
     return missing
 
 
@@ -76,11 +100,26 @@ def test_the_probe_for_options_can_fail() -> None:
 
 @pytest.mark.skipif(shutil.which("man") is None, reason="no man here")
 def test_the_manual_page_has_no_warnings() -> None:
-    done = subprocess.run(["man", "--warnings", "-l", str(ROOT / "man/git-mem.1")], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["man", "--warnings", "-l", str(ROOT / "man/git-mem.1")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if "option" in done.stderr and done.returncode:
         pytest.skip("this man knows no --warnings")
     assert (done.returncode, done.stderr) == (0, "")
-    for title in ("NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "SETTINGS", "ENVIRONMENT", "FILES", "EXIT STATUS", "SEE ALSO"):
+    for title in (
+        "NAME",
+        "SYNOPSIS",
+        "DESCRIPTION",
+        "COMMANDS",
+        "SETTINGS",
+        "ENVIRONMENT",
+        "FILES",
+        "EXIT STATUS",
+        "SEE ALSO",
+    ):
         assert re.search(rf"(?m)^{title}$", done.stdout), title
 
 
@@ -109,7 +148,11 @@ def broken_links(path: pathlib.Path, text: str) -> list[str]:
             continue
         file, _, anchor = target.partition("#")
         there = (path.parent / file).resolve() if file else path
-        headings = re.findall(r"(?m)^#+ (.*)$", there.read_text(encoding="utf-8")) if there.is_file() else []
+        headings = (
+            re.findall(r"(?m)^#+ (.*)$", there.read_text(encoding="utf-8"))
+            if there.is_file()
+            else []
+        )
         if not there.exists() or (anchor and anchor not in map(slug, headings)):
             broken.append(target)
     return broken
@@ -121,8 +164,14 @@ def test_links_between_documents_resolve(path: pathlib.Path) -> None:
 
 
 def test_the_probe_for_links_can_fail() -> None:
-    text = "[a](docs/format.md) [b](docs/none.md) [c](docs/format.md#no-such-heading) [d](#thirty-seconds)"
-    assert broken_links(ROOT / "README.md", text) == ["docs/none.md", "docs/format.md#no-such-heading"]
+    text = (
+        "[a](docs/format.md) [b](docs/none.md) [c](docs/format.md#no-such-heading)"
+        " [d](#thirty-seconds)"
+    )
+    assert broken_links(ROOT / "README.md", text) == [
+        "docs/none.md",
+        "docs/format.md#no-such-heading",
+    ]
 
 
 def names() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
@@ -139,18 +188,33 @@ def names() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 own.add(node.id)
             if isinstance(node, ast.ClassDef):
-                classes.setdefault(node.name, set()).update(n.name for n in node.body if isinstance(n, ast.FunctionDef))
+                classes.setdefault(node.name, set()).update(
+                    n.name for n in node.body if isinstance(n, ast.FunctionDef)
+                )
     return modules, classes
 
 
 # What documents name although it is not in this repository.
-ELSEWHERE = {".gitmem.toml", "json.py", "notes.rewriteRef", "notes.rewriteMode", "AGENTS.md", "CLAUDE.md", "MEMORY.md", "sitecustomize.py"}
+ELSEWHERE = {
+    ".gitmem.toml",
+    "json.py",
+    "notes.rewriteRef",
+    "notes.rewriteMode",
+    "AGENTS.md",
+    "CLAUDE.md",
+    "MEMORY.md",
+    "sitecustomize.py",
+}
 
 
 def unknown_names(text: str) -> list[str]:
     """Code in a document that looks like a name or a file of ours and is none."""
     modules, classes = names()
-    tests = {t for path in (ROOT / "tests").glob("*.py") for t in re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8"))}
+    tests = {
+        t
+        for path in (ROOT / "tests").glob("*.py")
+        for t in re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8"))
+    }
     unknown = []
     for code in re.findall(r"`([^`\n]+)`", prose(text)):
         head, dot, tail = code.partition(".")
@@ -177,8 +241,16 @@ def test_documents_name_nothing_that_does_not_exist(path: pathlib.Path) -> None:
 
 
 def test_the_probe_for_names_can_fail() -> None:
-    text = "`fold.fold` `fold.unfold` `Notes.append` `Notes.prepend` `tools/none.py` `test_no_such_thing` `tests/test_docs.py`"
-    assert unknown_names(text) == ["fold.unfold", "Notes.prepend", "tools/none.py", "test_no_such_thing"]
+    text = (
+        "`fold.fold` `fold.unfold` `Notes.append` `Notes.prepend` `tools/none.py`"
+        " `test_no_such_thing` `tests/test_docs.py`"
+    )
+    assert unknown_names(text) == [
+        "fold.unfold",
+        "Notes.prepend",
+        "tools/none.py",
+        "test_no_such_thing",
+    ]
 
 
 def test_every_module_is_described() -> None:
@@ -201,11 +273,17 @@ def test_nothing_that_is_not_built_is_a_command() -> None:
 def test_the_worked_example_can_be_recomputed(tmp_path: pathlib.Path) -> None:
     if not shutil.which("sha256sum"):
         pytest.skip("no sha256sum here")
-    text = page("docs/format.md").partition("<!-- example:begin -->")[2].partition("<!-- example:end -->")[0]
+    text = (
+        page("docs/format.md")
+        .partition("<!-- example:begin -->")[2]
+        .partition("<!-- example:end -->")[0]
+    )
     pairs = re.findall(r"(?m)^\$ (.*)\n(.*)$", text)
     assert len(pairs) == 3
     for command, answer in pairs:
-        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=tmp_path, check=True)
+        done = subprocess.run(
+            ["sh", "-c", command], capture_output=True, text=True, cwd=tmp_path, check=True
+        )
         assert done.stdout.strip() == answer
 
 
@@ -221,7 +299,10 @@ def test_the_worked_example_folds_as_the_page_says() -> None:
     (two,) = fold.fold([made, changed]).values()
     (blind,) = fold.fold([made, gone]).values()
     assert (whole.status, two.status, blind.status) == (fold.FORGOTTEN, fold.ACTIVE, fold.ACTIVE)
-    assert (two.versions[0].data["tags"], blind.versions[0].data["tags"]) == (["database", "orders"], ["database"])
+    assert (two.versions[0].data["tags"], blind.versions[0].data["tags"]) == (
+        ["database", "orders"],
+        ["database"],
+    )
 
 
 def test_the_diff_options_of_the_format_page_are_those_of_the_code() -> None:
@@ -237,11 +318,29 @@ def test_every_field_that_is_written_is_specified(lab: Lab) -> None:
     lab.git(repo, "commit", "-q", "--allow-empty", "-m", "empty")
     (repo / "f0.txt").write_text("new\n")
     lab.git(repo, "commit", "-q", "-am", "change")
-    draft = {"body": "b", "title": "t", "subtitle": "s", "type": "gotcha", "tags": ["x"], "paths": ["f0.txt"], "facts": ["f"], "concepts": ["c"], "phase": "p",
-             "provenance": "CITED", "confidence": 0.5, "agent": "a", "session": "s", "scope": "private"}
+    draft = {
+        "body": "b",
+        "title": "t",
+        "subtitle": "s",
+        "type": "gotcha",
+        "tags": ["x"],
+        "paths": ["f0.txt"],
+        "facts": ["f"],
+        "concepts": ["c"],
+        "phase": "p",
+        "provenance": "CITED",
+        "confidence": 0.5,
+        "agent": "a",
+        "session": "s",
+        "scope": "private",
+    }
     lab.mem(repo, "remember", "--jsonl", "-", stdin=json.dumps(draft) + "\n")
-    lab.mem(repo, "remember", "--jsonl", "-", stdin=json.dumps({"body": "c", "source": "s:1"}) + "\n")
-    (private, team) = (lab.json(repo, "list", "--all", "--scope", scope)[0]["id"] for scope in ("private", "team"))
+    lab.mem(
+        repo, "remember", "--jsonl", "-", stdin=json.dumps({"body": "c", "source": "s:1"}) + "\n"
+    )
+    private, team = (
+        lab.json(repo, "list", "--all", "--scope", scope)[0]["id"] for scope in ("private", "team")
+    )
     lab.mem(repo, "share", private)
     lab.mem(repo, "edit", private, "--title", "u")
     lab.mem(repo, "supersede", team, "-m", "d")
@@ -258,7 +357,9 @@ def test_every_field_that_is_written_is_specified(lab: Lab) -> None:
 def test_completion_is_for_git_mem_and_leaves_git_alone(lab: Lab) -> None:
     if not shutil.which("bash"):
         pytest.skip("no bash here")
-    script = lab.run(lab.root, sys.executable, "-m", "gitmem", env={"_GIT_MEM_COMPLETE": "source_bash"}).stdout
+    script = lab.run(
+        lab.root, sys.executable, "-m", "gitmem", env={"_GIT_MEM_COMPLETE": "source_bash"}
+    ).stdout
     assert re.search(r"(?m)^complete .* git-mem$", script), script
     assert " git mem" not in script
 
@@ -272,8 +373,14 @@ def test_completion_of_the_readme_completes(lab: Lab) -> None:
     shim = lab.root / "git-mem"
     shim.write_text(f"#!/bin/sh\nexec '{sys.executable}' -m gitmem \"$@\"\n")
     shim.chmod(0o755)
-    for words, expected in (("git mem re", {"reanchor", "recall", "receipts", "remember", "review"}), ("git mem recall --t", {"--type", "--tag", "--tags"})):
-        script = f'PATH="{lab.root}:$PATH"\n{found[1]}\nCOMP_WORDS=({words}); COMP_CWORD={len(words.split()) - 1}; _git_mem; echo "${{COMPREPLY[*]}}"'
+    for words, expected in (
+        ("git mem re", {"reanchor", "recall", "receipts", "remember", "review"}),
+        ("git mem recall --t", {"--type", "--tag", "--tags"}),
+    ):
+        script = (
+            f'PATH="{lab.root}:$PATH"\n{found[1]}\nCOMP_WORDS=({words});'
+            f' COMP_CWORD={len(words.split()) - 1}; _git_mem; echo "${{COMPREPLY[*]}}"'
+        )
         done = lab.run(lab.root, "bash", "--norc", "-c", script)
         assert set(done.stdout.split()) == expected, done.stderr
 
@@ -281,26 +388,43 @@ def test_completion_of_the_readme_completes(lab: Lab) -> None:
 # --- messages --------------------------------------------------------------
 
 DESTRUCTIVE = re.compile(
-    r"\brm +-\w*[rf]|\bgit +[^`'\"]*(?:--force\b|--mirror\b|--hard\b|--prune=now)|\bgit +(?:update-ref +(?:--\S+ +)*-d|push +(?:\S+ +)*-f|branch +-D|clean +-|reflog +(?:expire|delete)"
-    r"|filter-branch|filter-repo|notes +(?:--\S+ +)*(?:remove|prune)|checkout +(?:-f|--)|stash +(?:drop|clear))|\bgit mem +purge +(?!\[)[^\s`'\"]")
+    r"\brm +-\w*[rf]|\bgit +[^`'\"]*(?:--force\b|--mirror\b|--hard\b|--prune=now)|\bgit"
+    r" +(?:update-ref +(?:--\S+ +)*-d|push +(?:\S+ +)*-f|branch +-D|clean +-|reflog"
+    r" +(?:expire|delete)"
+    r"|filter-branch|filter-repo|notes +(?:--\S+ +)*(?:remove|prune)|checkout +(?:-f|--)|stash"
+    r" +(?:drop|clear))|\bgit mem +purge +(?!\[)[^\s`'\"]"
+)
 
 
 def destructive(source: str) -> list[str]:
     """Texts of a module, other than docstrings, that hold a command which destroys something."""
     tree = ast.parse(source)
-    docs = {id(node.body[0].value) for node in ast.walk(tree) if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)) and node.body
-            and isinstance(node.body[0], ast.Expr)}
+    docs = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef))
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
     texts = []
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
-            texts.append("".join(str(v.value) if isinstance(v, ast.Constant) else "X" for v in node.values))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            texts.append(
+                "".join(str(v.value) if isinstance(v, ast.Constant) else "X" for v in node.values)
+            )
+        elif (
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs
+        ):
             texts.append(node.value)
     return [t for t in texts if DESTRUCTIVE.search(t)]
 
 
 def test_no_message_contains_a_runnable_destructive_command() -> None:
-    assert {p.name: found for p in PACKAGE.rglob("*.py") if (found := destructive(p.read_text(encoding="utf-8")))} == {}
+    assert {
+        p.name: found
+        for p in PACKAGE.rglob("*.py")
+        if (found := destructive(p.read_text(encoding="utf-8")))
+    } == {}
 
 
 def test_the_command_line_help_contains_no_destructive_command() -> None:
@@ -308,8 +432,21 @@ def test_the_command_line_help_contains_no_destructive_command() -> None:
     assert not DESTRUCTIVE.search(page("docs/commands.md"))
 
 
-@pytest.mark.parametrize("message", ["run `rm -rf .git/mem`", "git update-ref -d refs/notes/mem/team", "`git gc --prune=now`", "git push --force origin", "git push -f",
-                                     "git reflog expire --all", "git reset --hard", "git notes --ref=mem/team remove", "git notes prune", "git mem purge 1a2b3c4d"])
+@pytest.mark.parametrize(
+    "message",
+    [
+        "run `rm -rf .git/mem`",
+        "git update-ref -d refs/notes/mem/team",
+        "`git gc --prune=now`",
+        "git push --force origin",
+        "git push -f",
+        "git reflog expire --all",
+        "git reset --hard",
+        "git notes --ref=mem/team remove",
+        "git notes prune",
+        "git mem purge 1a2b3c4d",
+    ],
+)
 def test_the_probe_for_destructive_commands_can_fail(message: str) -> None:
     assert destructive(f"raise X(hint={message!r})") == [message]
     assert destructive(f"raise X(hint=f{message + ' {name}'!r})")

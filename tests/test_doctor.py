@@ -22,7 +22,20 @@ def warned(lab: Lab, repo: pathlib.Path) -> str:
 
 def commit_tree(lab: Lab, repo: pathlib.Path, rows: str) -> None:
     """Puts a tree made by hand on top of the notes, as another tool would."""
-    lab.git(repo, "update-ref", REF, lab.git(repo, "commit-tree", "-m", "foreign", "-p", REF, lab.git(repo, "mktree", stdin=rows).strip()).strip())
+    lab.git(
+        repo,
+        "update-ref",
+        REF,
+        lab.git(
+            repo,
+            "commit-tree",
+            "-m",
+            "foreign",
+            "-p",
+            REF,
+            lab.git(repo, "mktree", stdin=rows).strip(),
+        ).strip(),
+    )
 
 
 def test_a_repair_that_cannot_write_says_so(lab: Lab) -> None:
@@ -30,7 +43,10 @@ def test_a_repair_that_cannot_write_says_so(lab: Lab) -> None:
     lab.mem(repo, "remember", "--", "some text")
     (repo / ".git" / "git-mem-install.json").mkdir()
     told = lab.mem(repo, "doctor", "--repair")
-    assert "not mended: what was added to git's configuration cannot be noted" in told and "not mended" not in lab.mem(repo, "doctor", "--repair")
+    assert (
+        "not mended: what was added to git's configuration cannot be noted" in told
+        and "not mended" not in lab.mem(repo, "doctor", "--repair")
+    )
 
 
 def test_a_healthy_repository_has_nothing_to_mend(lab: Lab) -> None:
@@ -62,7 +78,11 @@ def test_a_commit_annotated_under_two_paths_gets_one_and_keeps_every_line(lab: L
     commit_tree(lab, repo, lab.git(repo, "ls-tree", REF) + f"040000 tree {below}\t{head[:2]}\n")
     assert "1 commit annotated twice" in warned(lab, repo)
     assert "each note has one path" in lab.mem(repo, "doctor", "--repair")
-    paths = [p for p in lab.git(repo, "ls-tree", "-r", "--name-only", REF).splitlines() if p.replace("/", "") == head]
+    paths = [
+        p
+        for p in lab.git(repo, "ls-tree", "-r", "--name-only", REF).splitlines()
+        if p.replace("/", "") == head
+    ]
     assert len(paths) == 1
     note = lab.git(repo, "notes", "--ref=mem/team", "show", "HEAD")
     assert "the first" in note and "a line elsewhere" in note
@@ -83,10 +103,14 @@ def test_broken_lines_are_named_and_kept(lab: Lab) -> None:
     repo = lab.repo()
     lab.mem(repo, "init")
     lab.mem(repo, "remember", "whole")
-    lab.git(repo, "notes", "--ref=mem/team", "append", "-m", '{"v":1,"op":"create","id":"ab', "HEAD")
+    lab.git(
+        repo, "notes", "--ref=mem/team", "append", "-m", '{"v":1,"op":"create","id":"ab', "HEAD"
+    )
     assert "1 line that began as a record and cannot be read" in warned(lab, repo)
     lab.mem(repo, "doctor", "--repair")
-    assert '{"v":1,"op":"create","id":"ab' in lab.git(repo, "notes", "--ref=mem/team", "show", "HEAD")
+    assert '{"v":1,"op":"create","id":"ab' in lab.git(
+        repo, "notes", "--ref=mem/team", "show", "HEAD"
+    )
 
 
 def test_a_secret_that_came_in_is_flagged_and_not_repeated(lab: Lab) -> None:
@@ -170,7 +194,10 @@ def test_a_model_that_is_set_and_not_there_is_named(lab: Lab) -> None:
     lab.git(repo, "config", "mem.model", "/nowhere/a.gguf")
     lab.git(repo, "config", "mem.embedModel", "no-such-model")
     done = lab.mem(repo, "doctor", rc=(0, 1))
-    assert "mem.model: '/nowhere/a.gguf' is not there" in done and "mem.embedModel: the model 'no-such-model' is neither known nor a path" in done
+    assert (
+        "mem.model: '/nowhere/a.gguf' is not there" in done
+        and "mem.embedModel: the model 'no-such-model' is neither known nor a path" in done
+    )
     lab.git(repo, "config", "mem.model", "none")
     lab.git(repo, "config", "--unset", "mem.embedModel")
     assert "mem.model" not in lab.mem(repo, "doctor", rc=(0, 1))

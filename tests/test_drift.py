@@ -1,4 +1,5 @@
-"""What became of the paths of memories: each situation with real git, and what is kept for hooks."""
+"""What became of the paths of memories: each situation with real git, and what is kept for
+hooks."""
 
 from __future__ import annotations
 
@@ -47,21 +48,33 @@ class Tale:
         return self
 
     def wanted(self, path: str, at: str = "HEAD", lines: str = "") -> tuple[str, str, str, str]:
-        blob = self.lab.run(self.repo, "git", "rev-parse", "-q", "--verify", f"{at}:{path.rstrip('/')}").stdout.strip()
+        blob = self.lab.run(
+            self.repo, "git", "rev-parse", "-q", "--verify", f"{at}:{path.rstrip('/')}"
+        ).stdout.strip()
         return head(self.lab, self.repo, at), path, blob, lines
 
-    def state(self, wanted: tuple[str, str, str, str], at: str = "HEAD", seconds: float = 60.0) -> State:
+    def state(
+        self, wanted: tuple[str, str, str, str], at: str = "HEAD", seconds: float = 60.0
+    ) -> State:
         return self.states([wanted], at, seconds)[0]
 
-    def states(self, wanted: list[tuple[str, str, str, str]], at: str = "HEAD", seconds: float = 60.0) -> list[State]:
+    def states(
+        self, wanted: list[tuple[str, str, str, str]], at: str = "HEAD", seconds: float = 60.0
+    ) -> list[State]:
         with opened(self.repo) as store:
-            return store.with_cache(lambda cache: drift.states(store.repo, cache, wanted, store.repo.commit(at) or "", seconds))[0]
+            return store.with_cache(
+                lambda cache: drift.states(
+                    store.repo, cache, wanted, store.repo.commit(at) or "", seconds
+                )
+            )[0]
 
 
 @pytest.fixture
 def tale(lab: Lab) -> Tale:
     made = Tale(lab, lab.repo())
-    made.write("a.txt", TEXT).write("b.txt", "another\n" * 9).write("src/net/x.py", TEXT.upper()).write("src/net/y.py", "y\n" * 20).commit()
+    made.write("a.txt", TEXT).write("b.txt", "another\n" * 9).write(
+        "src/net/x.py", TEXT.upper()
+    ).write("src/net/y.py", "y\n" * 20).commit()
     return made
 
 
@@ -200,7 +213,9 @@ def test_a_directory_is_renamed_changed_and_gone(tale: Tale) -> None:
 
 def test_a_directory_that_was_renamed_and_changed_in_one_commit(tale: Tale) -> None:
     net = tale.wanted("src/net/")
-    tale.move("src/net", "lib/net").write("lib/net/new.py", "new\n").write("lib/net/x.py", TEXT.upper() + "more\n").commit()
+    tale.move("src/net", "lib/net").write("lib/net/new.py", "new\n").write(
+        "lib/net/x.py", TEXT.upper() + "more\n"
+    ).commit()
     assert tale.state(net) == State("changed", "lib/net/")
 
 
@@ -239,23 +254,44 @@ def test_no_blob_no_commit_and_no_revision_are_unknown_with_a_reason(tale: Tale)
     a = tale.wanted("a.txt")
     gone = ("d" * 40, "never-here.txt", "e" * 40, "")
     with opened(tale.repo) as store:
-        assert store.with_cache(lambda cache: drift.states(store.repo, cache, [a], ""))[0] == [State("unknown", reason=UNBORN)]
+        assert store.with_cache(lambda cache: drift.states(store.repo, cache, [a], ""))[0] == [
+            State("unknown", reason=UNBORN)
+        ]
     assert tale.state(gone) == State("unknown", reason=where.ABSENT)
     assert tale.state(("", "a.txt", a[2], "")) == State("same")
 
 
 def test_odd_names(tale: Tale) -> None:
-    names = ["sp ace.txt", "ümlaut.txt", "-dash", "a\nb", "star*.txt", ":colon", '"quoted"', "a" * 200]
+    names = [
+        "sp ace.txt",
+        "ümlaut.txt",
+        "-dash",
+        "a\nb",
+        "star*.txt",
+        ":colon",
+        '"quoted"',
+        "a" * 200,
+    ]
     for name in names:
         tale.write(name, TEXT + name)
     tale.commit()
     wanted = [tale.wanted(name) for name in names]
-    assert tale.states(wanted) == [State("same") if "\n" not in name else State("unknown", reason=drift.NO_BLOB) if not w[2] else tale.state(w)
-                                   for name, w in zip(names, wanted, strict=True)]
+    assert tale.states(wanted) == [
+        (
+            State("same")
+            if "\n" not in name
+            else State("unknown", reason=drift.NO_BLOB)
+            if not w[2]
+            else tale.state(w)
+        )
+        for name, w in zip(names, wanted, strict=True)
+    ]
     for i, name in enumerate(names):
         (tale.repo / name).rename(tale.repo / f"moved {i}")
     tale.commit()
-    assert [s for s, n in zip(tale.states(wanted), names, strict=True) if "\n" not in n] == [State("renamed", f"moved {i}") for i, n in enumerate(names) if "\n" not in n]
+    assert [s for s, n in zip(tale.states(wanted), names, strict=True) if "\n" not in n] == [
+        State("renamed", f"moved {i}") for i, n in enumerate(names) if "\n" not in n
+    ]
 
 
 # --- what cannot be known ---------------------------------------------------
@@ -267,7 +303,11 @@ def test_a_shallow_clone_says_unknown_where_it_lacks_the_history(lab: Lab, tale:
     tale.write("c.txt", "wholly other\n").commit()
     lab.git(lab.root, "clone", "-q", "--depth", "1", f"file://{tale.repo}", "shallow")
     shallow = Tale(lab, lab.root / "shallow")
-    assert shallow.states([net, b, a]) == [State("same"), State("changed"), State("unknown", reason=where.SHALLOW)]
+    assert shallow.states([net, b, a]) == [
+        State("same"),
+        State("changed"),
+        State("unknown", reason=where.SHALLOW),
+    ]
 
 
 def test_a_partial_clone_is_not_asked_for_files(lab: Lab, tale: Tale) -> None:
@@ -275,10 +315,21 @@ def test_a_partial_clone_is_not_asked_for_files(lab: Lab, tale: Tale) -> None:
     tale.move("b.txt", "c.txt").write("a.txt", "x\n" + TEXT).commit()
     tale.write("c.txt", "wholly other\n").commit()
     tale.git("config", "uploadpack.allowFilter", "true")
-    lab.git(lab.root, "clone", "-q", "--filter=blob:none", "--no-checkout", f"file://{tale.repo}", "partial")
+    lab.git(
+        lab.root,
+        "clone",
+        "-q",
+        "--filter=blob:none",
+        "--no-checkout",
+        f"file://{tale.repo}",
+        "partial",
+    )
     partial = Tale(lab, lab.root / "partial")
     shutil.move(str(tale.repo), str(tale.repo) + ".away")
-    assert partial.states([a, b]) == [State("unknown", reason=where.PARTIAL), State("unknown", reason=where.PARTIAL)]
+    assert partial.states([a, b]) == [
+        State("unknown", reason=where.PARTIAL),
+        State("unknown", reason=where.PARTIAL),
+    ]
 
 
 def test_no_time_is_unknown_and_the_next_call_goes_on(tale: Tale) -> None:
@@ -289,7 +340,9 @@ def test_no_time_is_unknown_and_the_next_call_goes_on(tale: Tale) -> None:
     assert tale.states([a, b]) == [State("changed", "c.txt"), State("changed")]
 
 
-def test_a_commit_that_takes_git_too_long_is_said_to(tale: Tale, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_takes_git_too_long_is_said_to(
+    tale: Tale, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a = tale.wanted("a.txt")
     tale.move("a.txt", "c.txt").write("c.txt", TEXT + "more\n").commit()
     monkeypatch.setattr(removals, "LIMIT", 0.0)
@@ -314,8 +367,15 @@ def test_what_git_said_is_asked_once(tale: Tale, monkeypatch: pytest.MonkeyPatch
 
         first = store.with_cache(ask)[0]
         assert asked == ["rev-list", "diff-tree", "diff-tree"]
-        assert store.with_cache(ask)[0] == first == [State("changed", "c.txt"), State("changed")] and asked[3:] == ["rev-list"]
-        looked = store.with_cache(lambda cache: cache.db.execute("SELECT count(DISTINCT commit_id) FROM removal").fetchone())[0]
+        assert store.with_cache(ask)[0] == first == [
+            State("changed", "c.txt"),
+            State("changed"),
+        ] and asked[3:] == ["rev-list"]
+        looked = store.with_cache(
+            lambda cache: cache.db.execute(
+                "SELECT count(DISTINCT commit_id) FROM removal"
+            ).fetchone()
+        )[0]
         assert store.with_cache(removals.looked_at)[0] == looked[0] == 1
 
 
@@ -326,25 +386,52 @@ def test_the_partial_probe_can_fail(tale: Tale) -> None:
 
 # --- lines --------------------------------------------------------------------
 
-def test_a_file_of_another_branch_is_compared_with_the_whole_tree_where_somebody_asks(tale: Tale) -> None:
-    """A file that was there already may become like it, or no longer be: hooks say that nobody knows, commands ask git."""
+
+def test_a_file_of_another_branch_is_compared_with_the_whole_tree_where_somebody_asks(
+    tale: Tale,
+) -> None:
+    """A file that was there already may become like it, or no longer be: hooks say that nobody
+    knows, commands ask git.
+    """
     tale.git("checkout", "-q", "-b", "topic")
     tale.write("new.txt", TEXT.replace("text", "novel")).commit()
     asked = tale.wanted("new.txt")
     with opened(tale.repo) as store:
-        remember.remember(store, [{"body": "the novel is generated", "commit": asked[0], "paths": ["new.txt"]}])
+        remember.remember(
+            store, [{"body": "the novel is generated", "commit": asked[0], "paths": ["new.txt"]}]
+        )
     tale.git("checkout", "-q", "main")
     told = []
-    for name, text in (("b.txt", "b\n"), ("novel.txt", "nothing\n"), ("novel.txt", TEXT.replace("text", "novel") + "more\n"), ("novel.txt", "nothing\n"), ("novel.txt", TEXT.replace("text", "novel"))):
+    for name, text in (
+        ("b.txt", "b\n"),
+        ("novel.txt", "nothing\n"),
+        ("novel.txt", TEXT.replace("text", "novel") + "more\n"),
+        ("novel.txt", "nothing\n"),
+        ("novel.txt", TEXT.replace("text", "novel")),
+    ):
         tale.write(name, text).commit()
         with opened(tale.repo) as store:
-            assert store.with_cache(lambda cache, store=store: aging.keep_up(store.repo, cache, store.repo.heads(), 60.0))[0]
-            ((_, states),) = store.with_cache(lambda cache, store=store: staleness.read(cache, range(9), store.repo.head()))[0].items()
+            assert store.with_cache(
+                lambda cache, store=store: aging.keep_up(
+                    store.repo, cache, store.repo.heads(), 60.0
+                )
+            )[0]
+            ((_, states),) = store.with_cache(
+                lambda cache, store=store: staleness.read(cache, range(9), store.repo.head())
+            )[0].items()
             assert states[0] == State("unknown", reason=staleness.BESIDE)
-            ((state,),) = store.with_cache(lambda cache, store=store: view.path_states(store, cache, [0], store.repo.head()))[0].values()
+            ((state,),) = store.with_cache(
+                lambda cache, store=store: view.path_states(store, cache, [0], store.repo.head())
+            )[0].values()
         assert state == tale.state(asked)
         told.append(state.row()[:2])
-    assert told == [("gone", ""), ("gone", ""), ("changed", "novel.txt"), ("gone", ""), ("renamed", "novel.txt")]
+    assert told == [
+        ("gone", ""),
+        ("gone", ""),
+        ("changed", "novel.txt"),
+        ("gone", ""),
+        ("renamed", "novel.txt"),
+    ]
 
 
 CODE = """import os
@@ -370,7 +457,12 @@ def test_lines_are_same_while_they_stand_somewhere(tale: Tale) -> None:
     assert tale.state(lines) == State("same", lines="5-10")
     tale.write("m.py", CODE.replace("pass", "return 1")).commit()
     assert tale.state(lines) == State("same")
-    tale.write("m.py", CODE.replace("# why this is\n# as it is", "# why this\n# is as it is").replace("(message, retries):", "(\n    message,\n    retries,\n):").replace("    ", "  ")).commit()
+    tale.write(
+        "m.py",
+        CODE.replace("# why this is\n# as it is", "# why this\n# is as it is")
+        .replace("(message, retries):", "(\n    message,\n    retries,\n):")
+        .replace("    ", "  "),
+    ).commit()
     assert tale.state(lines) == State("same", lines="4-12")
     tale.move("m.py", "n.py").commit()
     assert tale.state(lines) == State("renamed", "n.py", lines="4-12")
@@ -381,7 +473,9 @@ def test_lines_are_same_while_they_stand_somewhere(tale: Tale) -> None:
     assert tale.state(lines) == State("gone")
 
 
-def test_lines_of_a_file_whose_old_content_is_not_here_are_found_by_their_anchor(lab: Lab, tale: Tale) -> None:
+def test_lines_of_a_file_whose_old_content_is_not_here_are_found_by_their_anchor(
+    lab: Lab, tale: Tale
+) -> None:
     from gitmem.core import lineanchor
 
     tale.write("m.py", CODE).commit()
@@ -390,7 +484,10 @@ def test_lines_of_a_file_whose_old_content_is_not_here_are_found_by_their_anchor
     tale.write("m.py", "import sys\n" + CODE).commit()
     lab.git(lab.root, "clone", "-q", "--depth", "1", f"file://{tale.repo}", "shallow")
     shallow = Tale(lab, lab.root / "shallow")
-    assert shallow.states([(at, path, blob, f"4-9@{content}"), (at, path, blob, "4-9")]) == [State("same", lines="5-10"), State("changed")]
+    assert shallow.states([(at, path, blob, f"4-9@{content}"), (at, path, blob, "4-9")]) == [
+        State("same", lines="5-10"),
+        State("changed"),
+    ]
 
 
 @pytest.mark.parametrize("lines", ["free text", "0-3", "9-2", "900-901", "1-99999999", ""])
@@ -402,15 +499,22 @@ def test_lines_that_say_nothing_count_as_the_whole_file(tale: Tale, lines: str) 
 
 
 def test_lines_whose_text_is_not_here_are_looked_for_in_bounds(lab: Lab) -> None:
-    """In a shallow clone every part of a file of that length would be hashed: a recall once took minutes."""
+    """In a shallow clone every part of a file of that length would be hashed: a recall once took
+    minutes.
+    """
     text = "".join(f"value_{i} = compute({i}, offset={i * 7})\n" for i in range(6000))
     lines = lineanchor.anchor(text.encode(), "1-2000")
-    assert lineanchor.find(("# new\n" + text).encode(), "1-2000", lines) == (2, 2001)  # found at the begin of a line
+    assert lineanchor.find(("# new\n" + text).encode(), "1-2000", lines) == (
+        2,
+        2001,
+    )  # found at the begin of a line
     with pytest.raises(lineanchor.TooLong):
         lineanchor.find(text.replace("value_3 =", "other_3 =").encode(), "1-2000", lines)
 
 
-def test_a_file_that_many_merges_took_away_is_not_followed_up_to_each_of_them(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_many_merges_took_away_is_not_followed_up_to_each_of_them(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = lab.repo()
     (repo / "f").write_text("text\n")
     lab.git(repo, "add", "-A")
@@ -426,7 +530,14 @@ def test_a_file_that_many_merges_took_away_is_not_followed_up_to_each_of_them(la
         lab.git(repo, "merge", "-q", "--no-ff", "-m", f"merge {name}", name)
     walks = []
     lives = renames.Trace._lives
-    monkeypatch.setattr(renames.Trace, "_lives", lambda self, *args: walks.append(args) or lives(self, *args))
+    monkeypatch.setattr(
+        renames.Trace, "_lives", lambda self, *args: walks.append(args) or lives(self, *args)
+    )
     with opened(repo) as store:
-        trace = renames.Trace(removals.History(store.repo, store.with_cache(lambda cache: cache)[0], head(lab, repo), 60.0), set)
+        trace = renames.Trace(
+            removals.History(
+                store.repo, store.with_cache(lambda cache: cache)[0], head(lab, repo), 60.0
+            ),
+            set,
+        )
         assert trace.follow([(since, "f")]) == {(since, "f"): ""} and len(walks) == 1

@@ -74,7 +74,13 @@ def test_a_name_with_a_line_break_is_compared_too(lab: Lab) -> None:
     (repo / "odd\nname").write_text("one\n")
     lab.git(repo, "add", "-A")
     lab.git(repo, "commit", "-qm", "odd")
-    lab.mem(repo, "remember", "--jsonl", "-", stdin=json.dumps({"body": "the name is a test of a parser", "paths": ["odd\nname"]}))
+    lab.mem(
+        repo,
+        "remember",
+        "--jsonl",
+        "-",
+        stdin=json.dumps({"body": "the name is a test of a parser", "paths": ["odd\nname"]}),
+    )
     assert path(lab, repo)["state"] == "same"
     (repo / "odd\nname").write_text("two\n")
     lab.git(repo, "commit", "-qam", "two")
@@ -94,7 +100,9 @@ def pinned(lab: Lab, repo: pathlib.Path, id: str, name: str = "lib/sub", was: st
 def test_bisect_names_the_commit_that_moved_the_pin_of_a_submodule(lab: Lab) -> None:
     repo = lab.repo()
     link(lab, repo, ONE)
-    id = lab.json(repo, "remember", "the library is pinned for its license", "--path", "lib/sub")["id"]
+    id = lab.json(repo, "remember", "the library is pinned for its license", "--path", "lib/sub")[
+        "id"
+    ]
     for n in range(30):  # more revisions than anybody would look at one by one
         commit(lab, repo, "f0.txt", f"{n}")
     pinned(lab, repo, TWO)
@@ -112,7 +120,9 @@ def test_bisect_names_the_commit_that_moved_the_pin_of_a_submodule(lab: Lab) -> 
 def test_bisect_follows_a_submodule_that_was_moved(lab: Lab) -> None:
     repo = lab.repo()
     link(lab, repo, ONE)
-    id = lab.json(repo, "remember", "the library is pinned for its license", "--path", "lib/sub")["id"]
+    id = lab.json(repo, "remember", "the library is pinned for its license", "--path", "lib/sub")[
+        "id"
+    ]
     pinned(lab, repo, ONE, "third/sub", "lib/sub")
     (found,) = lab.json(repo, "bisect", id, rc=(1,))["others"]
     assert (found["state"], found["now"]) == ("renamed", "third/sub")
@@ -124,7 +134,9 @@ def test_bisect_follows_a_submodule_that_was_moved(lab: Lab) -> None:
 def test_bisect_of_a_submodule_that_became_a_directory(lab: Lab) -> None:
     repo = lab.repo()
     link(lab, repo, ONE)
-    id = lab.json(repo, "remember", "the library is pinned for its license", "--path", "lib/sub")["id"]
+    id = lab.json(repo, "remember", "the library is pinned for its license", "--path", "lib/sub")[
+        "id"
+    ]
     lab.git(repo, "rm", "-q", "--cached", "lib/sub")
     (repo / "lib" / "sub").mkdir(parents=True)
     bad = commit(lab, repo, "lib/sub/code.c", "int main;")
@@ -170,7 +182,11 @@ def odd(lab: Lab) -> pathlib.Path:
 def states(lab: Lab, repo: pathlib.Path) -> dict[str, tuple[str, str, str]]:
     """{body: (state, name now, reason)} as the worker keeps them."""
     lab.mem(repo, "index")
-    return {m["body"]: (p["state"], p.get("now", ""), p.get("reason", "")) for m in lab.json(repo, "list") for p in m["paths"]}
+    return {
+        m["body"]: (p["state"], p.get("now", ""), p.get("reason", ""))
+        for m in lab.json(repo, "list")
+        for p in m["paths"]
+    }
 
 
 @pytest.mark.parametrize("name", ["caf\udce9.txt", "d\udce9/", "d\udce9/x.txt"])
@@ -183,7 +199,9 @@ def test_a_name_that_is_not_utf8_is_unknown_with_the_reason(lab: Lab, name: str)
     lab.git(repo, "commit", "-qam", "more")
     assert states(lab, repo) == {"about the odd one": ("unknown", "", drift.NO_NAME)}
     done = lab.run(repo, sys.executable, "-m", "gitmem", "check", "--json")
-    assert done.returncode == 0 and [m["id"] for m in json.loads(done.stdout)["not_compared"]] == [id]  # nobody can tell
+    assert done.returncode == 0 and [m["id"] for m in json.loads(done.stdout)["not_compared"]] == [
+        id
+    ]  # nobody can tell
     assert lab.json(repo, "list", "--stale") == []
     (other,) = lab.json(repo, "bisect", id, rc=(1,))["others"]
     assert (other["state"], other["reason"]) == ("unknown", drift.NO_NAME)
@@ -191,7 +209,9 @@ def test_a_name_that_is_not_utf8_is_unknown_with_the_reason(lab: Lab, name: str)
 
 
 @pytest.mark.parametrize("change", ["", "and more\n"])
-def test_a_file_that_was_renamed_to_such_a_name_is_unknown_and_followed_beyond(lab: Lab, change: str) -> None:
+def test_a_file_that_was_renamed_to_such_a_name_is_unknown_and_followed_beyond(
+    lab: Lab, change: str
+) -> None:
     repo = odd(lab)
     id = lab.json(repo, "remember", "about the plain one", "--path", "plain.txt")["id"]
     os.rename(repo / "plain.txt", named(repo, b"pl\xe9in.txt"))
@@ -206,7 +226,9 @@ def test_a_file_that_was_renamed_to_such_a_name_is_unknown_and_followed_beyond(l
     os.rename(named(repo, b"pl\xe9in.txt"), repo / "back.txt")
     lab.git(repo, "add", "-A")
     lab.git(repo, "commit", "-qm", "a name for all")
-    assert states(lab, repo) == {"about the plain one": ("changed" if change else "renamed", "back.txt", "")}
+    assert states(lab, repo) == {
+        "about the plain one": ("changed" if change else "renamed", "back.txt", "")
+    }
     first = head(lab, repo, "HEAD~1")
     (repo / "back.txt").write_text("another\n")
     lab.git(repo, "commit", "-qam", "another")

@@ -1,4 +1,6 @@
-"""States of paths on random histories, against slow references that ask git about one commit at a time."""
+"""States of paths on random histories, against slow references that ask git about one commit at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def step(rng: random.Random, tree: Tree) -> Tree:
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         have = sorted(tree)
         free = [n for n in NAMES if n not in tree]
-        kind = rng.choice(("edit", "edit", "rename", "rename", "rename", "delete", "create", "copy", "directory"))
+        kind = rng.choice(
+            ("edit", "edit", "rename", "rename", "rename", "delete", "create", "copy", "directory")
+        )
         if kind == "edit" and have:
             name = rng.choice(have)
             tree[name] = edited(rng, tree[name])
@@ -56,12 +60,15 @@ def step(rng: random.Random, tree: Tree) -> Tree:
             for name in [n for n in have if n.startswith("d/")]:
                 tree["z" + name] = tree.pop(name)
             if rng.random() < 0.5:
-                tree = {n.removeprefix("z") if n.startswith("zd/") else n: t for n, t in tree.items()}
+                tree = {
+                    n.removeprefix("z") if n.startswith("zd/") else n: t for n, t in tree.items()
+                }
     return tree
 
 
 def joined(rng: random.Random, base: Tree, ours: Tree, theirs: Tree) -> Tree:
-    """A merge by name; where both sides changed one, either wins, so that some merges decide anew."""
+    """A merge by name; where both sides changed one, either wins, so that some merges decide
+    anew."""
     out = {}
     for name in sorted({*ours, *theirs}):
         one, two, was = ours.get(name), theirs.get(name), base.get(name)
@@ -83,11 +90,18 @@ class World:
         self.parents: list[list[int]] = [[]]
         tips = [0]
         for n in range(1, length):
-            apart = [(a, b) for a in tips for b in tips if a not in self.ancestors(b) and b not in self.ancestors(a)]  # git merges nothing else
+            apart = [
+                (a, b)
+                for a in tips
+                for b in tips
+                if a not in self.ancestors(b) and b not in self.ancestors(a)
+            ]  # git merges nothing else
             if merges and apart and rng.random() < 0.35:
                 one, two = rng.choice(apart)
                 common = sorted(self.ancestors(one) & self.ancestors(two))
-                self.trees.append(joined(rng, self.trees[common[-1]], self.trees[one], self.trees[two]))
+                self.trees.append(
+                    joined(rng, self.trees[common[-1]], self.trees[one], self.trees[two])
+                )
                 self.parents.append([one, two])
                 tips = [t for t in tips if t not in (one, two)] + [n]
             else:
@@ -107,15 +121,30 @@ class World:
         out = []
         for n, (tree, parents) in enumerate(zip(self.trees, self.parents, strict=True)):
             message = f"commit {n}"
-            out.append(f"commit refs/heads/c{n}\nmark :{n + 1}\ncommitter A <a@b> {1_700_000_000 + n * 60} +0000\ndata {len(message)}\n{message}\n")
+            out.append(
+                f"commit refs/heads/c{n}\nmark :{n + 1}\ncommitter A <a@b> {1_700_000_000 + n * 60}"
+                f" +0000\ndata {len(message)}\n{message}\n"
+            )
             out += [f"{'from' if i == 0 else 'merge'} :{p + 1}\n" for i, p in enumerate(parents)]
             out.append("deleteall\n")
-            out += [f"M 100644 inline {name}\ndata {len(body)}\n{body}\n" for name, body in sorted(tree.items())]
+            out += [
+                f"M 100644 inline {name}\ndata {len(body)}\n{body}\n"
+                for name, body in sorted(tree.items())
+            ]
         self.lab.git(self.repo, "fast-import", "--quiet", stdin="".join(out))
-        return self.lab.git(self.repo, "rev-parse", *[f"c{n}" for n in range(len(self.trees))]).split()
+        return self.lab.git(
+            self.repo, "rev-parse", *[f"c{n}" for n in range(len(self.trees))]
+        ).split()
 
     def git(self, *argv: str) -> str:
-        return subprocess.run(["git", *argv], cwd=self.repo, env=self.lab.env, capture_output=True, text=True, check=False).stdout
+        return subprocess.run(
+            ["git", *argv],
+            cwd=self.repo,
+            env=self.lab.env,
+            capture_output=True,
+            text=True,
+            check=False,
+        ).stdout
 
     def blob(self, n: int, path: str) -> str:
         return self.git("rev-parse", "-q", "--verify", f"{self.ids[n]}:{path}").strip()
@@ -125,7 +154,15 @@ def followed(world: World, anchor: int, path: str, at: int) -> set[str]:
     """The names at a commit that `git log --follow` traces back to a path at an ancestor."""
     out = set()
     for name in world.trees[at]:
-        rows = world.git("log", "--follow", "--format=", "--name-status", f"{world.ids[anchor]}..{world.ids[at]}", "--", name).splitlines()
+        rows = world.git(
+            "log",
+            "--follow",
+            "--format=",
+            "--name-status",
+            f"{world.ids[anchor]}..{world.ids[at]}",
+            "--",
+            name,
+        ).splitlines()
         now, made = name, False
         for row in rows:
             status, *names = row.split("\t")
@@ -139,7 +176,9 @@ def followed(world: World, anchor: int, path: str, at: int) -> set[str]:
 
 
 def reached(world: World, anchor: int, path: str, at: int) -> set[str]:
-    """The names that a path may have at a descendant: followed over every edge of the history; a merge keeps names, and renames only what it alone removed."""
+    """The names that a path may have at a descendant: followed over every edge of the history; a
+    merge keeps names, and renames only what it alone removed.
+    """
     names = {anchor: {path}}
     line = {n for n in world.ancestors(at) if anchor in world.ancestors(n)}
     for n in sorted(line - {anchor}):
@@ -150,7 +189,15 @@ def reached(world: World, anchor: int, path: str, at: int) -> set[str]:
             found |= {name for name in names[p] if name in tree}
         if len(world.parents[n]) == 1 or not found:
             for p in above:
-                for row in world.git("diff-tree", "-r", "-M", "--name-status", "--diff-filter=R", world.ids[p], world.ids[n]).splitlines():
+                for row in world.git(
+                    "diff-tree",
+                    "-r",
+                    "-M",
+                    "--name-status",
+                    "--diff-filter=R",
+                    world.ids[p],
+                    world.ids[n],
+                ).splitlines():
                     _, old, new = row.split("\t")
                     if old in names[p]:
                         found.add(new)
@@ -158,13 +205,22 @@ def reached(world: World, anchor: int, path: str, at: int) -> set[str]:
     return names[at]
 
 
-def expected(world: World, names: set[str], path: str, blob: str, at: int) -> list[drift.State] | None:
+def expected(
+    world: World, names: set[str], path: str, blob: str, at: int
+) -> list[drift.State] | None:
     """The states that are right, None where git does not decide."""
     now = world.blob(at, path)
     if now == blob:
         return [drift.State("same")]
     if names:
-        return [drift.State("changed") if name == path else drift.State("renamed" if world.blob(at, name) == blob else "changed", name) for name in sorted(names)]
+        return [
+            (
+                drift.State("changed")
+                if name == path
+                else drift.State("renamed" if world.blob(at, name) == blob else "changed", name)
+            )
+            for name in sorted(names)
+        ]
     if now:
         return [drift.State("changed")]
     return [drift.State("gone")]
@@ -173,7 +229,9 @@ def expected(world: World, names: set[str], path: str, blob: str, at: int) -> li
 def asked(world: World, questions: list[tuple[int, str]], at: int) -> list[drift.State]:
     with opened(world.repo) as store:
         wanted = [(world.ids[a], p, world.blob(a, p), "") for a, p in questions]
-        return store.with_cache(lambda cache: drift.states(store.repo, cache, wanted, world.ids[at], 60.0))[0]
+        return store.with_cache(
+            lambda cache: drift.states(store.repo, cache, wanted, world.ids[at], 60.0)
+        )[0]
 
 
 def elsewhere(world: World, anchor: int, path: str, at: int) -> bool:
@@ -190,7 +248,11 @@ def test_on_a_line_of_commits_states_are_what_git_log_follow_says(lab: Lab, seed
     for (a, p), state in zip(questions, asked(world, questions, at), strict=True):
         right = expected(world, followed(world, a, p, at), p, world.blob(a, p), at)
         assert right is not None
-        assert state in right or (right == [drift.State("gone")] and state.state == "renamed" and elsewhere(world, a, p, at)), (a, p, state, right)
+        assert state in right or (
+            right == [drift.State("gone")]
+            and state.state == "renamed"
+            and elsewhere(world, a, p, at)
+        ), (a, p, state, right)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -201,11 +263,19 @@ def test_with_branches_and_merges_states_are_what_every_step_says(lab: Lab, seed
         for (a, p), state in zip(questions, asked(world, questions, at), strict=True):
             right = expected(world, reached(world, a, p, at), p, world.blob(a, p), at)
             assert right is not None
-            assert state in right or (right == [drift.State("gone")] and state.state == "renamed" and elsewhere(world, a, p, at)), (world.repo, a, p, at, state, right)
+            assert state in right or (
+                right == [drift.State("gone")]
+                and state.state == "renamed"
+                and elsewhere(world, a, p, at)
+            ), (world.repo, a, p, at, state, right)
 
 
-@pytest.mark.parametrize("seed", [*SEEDS, 44])  # 44: a name that was given up and given back, taken over from an earlier answer
-def test_what_is_kept_for_a_head_is_what_git_says_wherever_head_came_from(lab: Lab, seed: int) -> None:
+@pytest.mark.parametrize(
+    "seed", [*SEEDS, 44]
+)  # 44: a name that was given up and given back, taken over from an earlier answer
+def test_what_is_kept_for_a_head_is_what_git_says_wherever_head_came_from(
+    lab: Lab, seed: int
+) -> None:
     world = World(lab, 2000 + seed, merges=True, length=18)
     rng = random.Random(seed)
     made = 0
@@ -216,23 +286,42 @@ def test_what_is_kept_for_a_head_is_what_git_says_wherever_head_came_from(lab: L
             drafts = []
             for _ in range(rng.choice((0, 3, 6))):
                 a = rng.randrange(len(world.trees))
-                drafts.append({"body": f"memory number {made}", "commit": world.ids[a], "paths": sorted(rng.sample(sorted(world.trees[a]), 2)) + rng.choice(([], ["d/"], ["f"]))})
+                drafts.append(
+                    {
+                        "body": f"memory number {made}",
+                        "commit": world.ids[a],
+                        "paths": (
+                            sorted(rng.sample(sorted(world.trees[a]), 2))
+                            + rng.choice(([], ["d/"], ["f"]))
+                        ),
+                    }
+                )
                 made += 1
             remember.remember(store, drafts)
 
-            def both(cache: Cache, head: str = world.ids[at], store: object = store) -> tuple[object, object]:
+            def both(
+                cache: Cache, head: str = world.ids[at], store: object = store
+            ) -> tuple[object, object]:
                 from gitmem.store import Store
 
                 assert isinstance(store, Store)
                 assert aging.keep_up(store.repo, cache, [head], 60.0)
                 if seed % 2:  # the states of this HEAD stay, and one may come back to it
-                    cache.db.execute("INSERT OR IGNORE INTO former(slot, commit_id, ground) SELECT 100 + count(*), ?, '[]' FROM former", (head,))
-                rows = [row for (row,) in cache.db.execute("SELECT row FROM memory WHERE status = 0")]
+                    cache.db.execute(
+                        "INSERT OR IGNORE INTO former(slot, commit_id, ground) SELECT 100 +"
+                        " count(*), ?, '[]' FROM former",
+                        (head,),
+                    )
+                rows = [
+                    row for (row,) in cache.db.execute("SELECT row FROM memory WHERE status = 0")
+                ]
                 kept = staleness.read(cache, rows, head)
                 fresh = {}
                 for row, (data, _, _) in zip(rows, stored.load(cache, rows), strict=True):
                     wanted = [(stored.commit_of(data), *where) for where in stored.places(data)]
-                    fresh[row] = dict(enumerate(drift.states(store.repo, cache, wanted, head, 60.0, beside=False)))
+                    fresh[row] = dict(
+                        enumerate(drift.states(store.repo, cache, wanted, head, 60.0, beside=False))
+                    )
                 return kept, fresh
 
             kept, fresh = store.with_cache(both)[0]
@@ -245,5 +334,7 @@ def test_the_references_see_a_rename(lab: Lab, tmp_path: pathlib.Path) -> None:
         world = World(lab, 5000 + seed, merges=False)
         last = len(world.trees) - 1
         for p in world.trees[0]:
-            seen += any(n != p for n in followed(world, 0, p, last)) and any(n != p for n in reached(world, 0, p, last))
+            seen += any(n != p for n in followed(world, 0, p, last)) and any(
+                n != p for n in reached(world, 0, p, last)
+            )
     assert seen

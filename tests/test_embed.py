@@ -108,7 +108,11 @@ def test_words_of_identifiers_and_scripts(text: str, expected: list[str]) -> Non
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.characters(max_codepoint=127), max_size=200))
 def test_ascii_shortcut_agrees_with_the_pattern_for_every_script(text: str) -> None:
-    assert embed._any_words(text) == embed._ascii_words(text) == re.findall(r"[a-z0-9]+|[A-Z][a-z0-9]+|[A-Z]+(?![a-z])[0-9]*", text)
+    assert (
+        embed._any_words(text)
+        == embed._ascii_words(text)
+        == re.findall(r"[a-z0-9]+|[A-Z][a-z0-9]+|[A-Z]+(?![a-z])[0-9]*", text)
+    )
 
 
 def test_case_and_identifier_style_do_not_matter(table: StaticTable) -> None:
@@ -141,7 +145,11 @@ def test_first_words_count_most(table: StaticTable) -> None:
     filler = " ".join(["release"] * 60)
     asked = table.vector("database")
     first, last = table.vector("database " + filler), table.vector(filler + " database")
-    assert embed.cosine(asked, first) > embed.cosine(asked, last) > embed.cosine(asked, table.vector(filler))
+    assert (
+        embed.cosine(asked, first)
+        > embed.cosine(asked, last)
+        > embed.cosine(asked, table.vector(filler))
+    )
 
 
 def test_three_equal_heads_would_change_nothing(table: StaticTable) -> None:
@@ -169,7 +177,9 @@ def test_quantise_keeps_direction_and_uses_all_bits(sums: list[int]) -> None:
 def test_cosine_and_sign_code_follow_their_definition(a: bytes, b: bytes) -> None:
     x, y = memoryview(a).cast("b").tolist(), memoryview(b).cast("b").tolist()
     product = sum(i * i for i in x) * sum(i * i for i in y)
-    expected = sum(i * j for i, j in zip(x, y, strict=True)) / math.sqrt(product) if product else 0.0
+    expected = (
+        sum(i * j for i, j in zip(x, y, strict=True)) / math.sqrt(product) if product else 0.0
+    )
     assert embed.cosine(a, b) == expected
     bits = "".join(f"{byte:08b}" for byte in embed.sign_code(a))
     assert bits == "".join("1" if i > 0 else "0" for i in x)
@@ -238,13 +248,20 @@ _HEAVY = {"numpy", "dataclasses", "typing", "inspect", "hashlib", "subprocess", 
 
 
 def _new_modules(statement: str) -> set[str]:
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); before = set(sys.modules); {statement}; print(*set(sys.modules) - before)"
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); before = set(sys.modules); {statement};"
+        " print(*set(sys.modules) - before)"
+    )
     command = [sys.executable, "-I", "-c", code]
     return set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
 
 
 def test_hot_path_loads_nothing_heavy() -> None:
-    loaded = _new_modules("from gitmem.engine import embed, scan; t = embed.StaticTable(); v = t.vector('wrong Café'); scan.nearest(embed.sign_code(v), embed.sign_code(v), 1); scan.rescore([v], v, [0])")
+    loaded = _new_modules(
+        "from gitmem.engine import embed, scan; t = embed.StaticTable(); v = t.vector('wrong"
+        " Café'); scan.nearest(embed.sign_code(v), embed.sign_code(v), 1); scan.rescore([v], v,"
+        " [0])"
+    )
     assert "gitmem.engine.scan" in loaded
     assert not loaded & _HEAVY
 
@@ -257,11 +274,20 @@ def test_import_probe_can_fail() -> None:
 
 PAIRS = [
     ("The build server runs out of memory while linking", "compilation machine lacks RAM"),
-    ("Cache rendered pages for ten minutes to spare the database", "storing html so that queries are fewer"),
+    (
+        "Cache rendered pages for ten minutes to spare the database",
+        "storing html so that queries are fewer",
+    ),
     ("Passwords are hashed with argon2, never md5", "how do we encrypt user credentials"),
-    ("Retry uploads three times with exponential backoff", "what happens when sending a file fails"),
+    (
+        "Retry uploads three times with exponential backoff",
+        "what happens when sending a file fails",
+    ),
     ("Dates are stored in UTC and shown in local time", "which timezone do we keep"),
-    ("The mobile client drops messages when the network is slow", "phone app loses chat under poor connection"),
+    (
+        "The mobile client drops messages when the network is slow",
+        "phone app loses chat under poor connection",
+    ),
     ("Release branches are cut every second Tuesday", "when do we ship a new version"),
     ("Use tabs in Makefiles, spaces elsewhere", "indentation style of our code"),
 ]
@@ -283,6 +309,8 @@ def test_paraphrases_of_the_evaluation_set(table: StaticTable) -> None:
     memories = table.embed([pair["memory"] for pair in pairs])
     ranks = []
     for i, question in enumerate(table.embed([pair["query"] for pair in pairs])):
-        ranks.append([row for _, row in scan.rescore(memories, question, range(len(pairs)))].index(i))
+        ranks.append(
+            [row for _, row in scan.rescore(memories, question, range(len(pairs)))].index(i)
+        )
     assert sum(rank < 1 for rank in ranks) / len(ranks) >= 0.65
     assert sum(rank < 3 for rank in ranks) / len(ranks) >= 0.8

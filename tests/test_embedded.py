@@ -1,4 +1,5 @@
-"""A bare repository that a commit brought: its configuration names programs, and none of them runs."""
+"""A bare repository that a commit brought: its configuration names programs, and none of them
+runs."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ PROGRAMS = (
 
 
 class Trap:
-    """A clone that has a bare repository as plain files; the programs it names note that they ran."""
+    """A clone that has a bare repository as plain files; the programs it names note that they
+    ran."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab

@@ -28,10 +28,7 @@ HERE = pathlib.Path(__file__).parent
 REFERENCE: dict[str, str] = json.loads((HERE / "data" / "encoder.json").read_text("utf-8"))
 ENCODER = Encoder()
 QUESTION = "why do uploads fail?"
-ASK = (
-    "from gitmem.embedding.encoder import Encoder\n"
-    f"vector = Encoder().embed([{QUESTION!r}])[0]\n"
-)
+ASK = f"from gitmem.embedding.encoder import Encoder\nvector = Encoder().embed([{QUESTION!r}])[0]\n"
 SLOW = {"inspect", "ast", "typing", "pickle", "json", "re", "numpy.lib", "numpy.linalg"}
 
 
@@ -357,8 +354,8 @@ def test_a_numpy_that_does_not_fit_is_an_import_error(
     assert loaded(code) == "[]\n"
 
 
-# Only Linux's /proc gives the size and the peak of this program alone: getrusage counts what the process had before exec,
-# which is pytest's own size. CI has it, so both tests run there.
+# Only Linux's /proc gives the size and the peak of this program alone: getrusage counts what the
+# process had before exec, which is pytest's own size. CI has it, so both tests run there.
 needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="no /proc here")
 
 

@@ -1,4 +1,6 @@
-"""The encoder in the search: asked where words do not settle it, filled in behind, gone with a memory, never waited for."""
+"""The encoder in the search: asked where words do not settle it, filled in behind, gone with a
+memory, never waited for.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,17 @@ from gitmem.engine.filters import Filter
 from gitmem.memory import recall
 from gitmem.store import Store, open_store
 
-BODY = "Uploads are retried three times with growing pauses, because the object store drops connections"
+BODY = (
+    "Uploads are retried three times with growing pauses, because the object store drops"
+    " connections"
+)
 QUESTION = "what happens when sending a large file breaks off halfway"
-OTHERS = [f"The {thing} of the {place} is painted {colour}" for thing in ("door", "fence", "roof")
-          for place in ("barn", "mill", "inn") for colour in ("red", "white", "green")]
+OTHERS = [
+    f"The {thing} of the {place} is painted {colour}"
+    for thing in ("door", "fence", "roof")
+    for place in ("barn", "mill", "inn")
+    for colour in ("red", "white", "green")
+]
 
 
 @pytest.fixture(autouse=True)
@@ -44,12 +53,16 @@ def hooks(lab: Lab) -> Hooks:
 def repo(lab: Lab) -> pathlib.Path:
     path = lab.repo()
     lines = "".join(json.dumps({"body": body}) + "\n" for body in [BODY, *OTHERS])
-    lab.mem(path, "remember", "--jsonl", "-", stdin=lines, env={"GIT_MEM_ENCODER": "false"})  # no worker beside the tests
+    lab.mem(
+        path, "remember", "--jsonl", "-", stdin=lines, env={"GIT_MEM_ENCODER": "false"}
+    )  # no worker beside the tests
     return path
 
 
 def first(lab: Lab, repo: pathlib.Path) -> tuple[str, float]:
-    """The first hit's text, and how much words counted: half where the encoder was not asked, next to nothing where it was."""
+    """The first hit's text, and how much words counted: half where the encoder was not asked, next
+    to nothing where it was.
+    """
     hit = lab.json(repo, "recall", "--hot", "--explain", QUESTION, rc=(0, 1))["hits"][0]
     return hit["body"], hit["explain"]["weight"]
 
@@ -63,38 +76,63 @@ def opened(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Sto
     return open_store(lab.env)
 
 
-def test_a_question_in_other_words_finds_what_words_and_table_do_not(lab: Lab, repo: pathlib.Path) -> None:
+def test_a_question_in_other_words_finds_what_words_and_table_do_not(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     made = lab.json(repo, "index", "--all")
     assert (made["made"], made["missing"]) == (len(OTHERS) + 1, 0) and missing(lab, repo) == 0
     body, weight = first(lab, repo)
     assert body == BODY and weight < 0.1
     answer = lab.json(repo, "recall", QUESTION, rc=(0, 1))
-    assert answer["hits"][0]["body"] == BODY and answer["hits"][0]["retrieval"] == "vector" and not answer["degraded"]
+    assert (
+        answer["hits"][0]["body"] == BODY
+        and answer["hits"][0]["retrieval"] == "vector"
+        and not answer["degraded"]
+    )
 
 
-def test_what_words_and_table_find_first_is_read_before_there_are_vectors(lab: Lab, repo: pathlib.Path) -> None:
+def test_what_words_and_table_find_first_is_read_before_there_are_vectors(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     """Among 500 others that the table takes for no nearer, and which have no vector yet either."""
-    others = "".join(json.dumps({"body": f"Note {n}: {OTHERS[n % len(OTHERS)]} in year {n}"}) + "\n" for n in range(500))
+    others = "".join(
+        json.dumps({"body": f"Note {n}: {OTHERS[n % len(OTHERS)]} in year {n}"}) + "\n"
+        for n in range(500)
+    )
     lab.mem(repo, "remember", "--jsonl", "-", stdin=others, env={"GIT_MEM_ENCODER": "false"})
     body, weight = first(lab, repo)
     assert body == BODY and weight < 0.1 and missing(lab, repo) == len(OTHERS) + 501
-    with_table = lab.json(repo, "recall", "--hot", QUESTION, rc=(0, 1), env={"GIT_MEM_ENCODER": "false"})
+    with_table = lab.json(
+        repo, "recall", "--hot", QUESTION, rc=(0, 1), env={"GIT_MEM_ENCODER": "false"}
+    )
     with_encoder = lab.json(repo, "recall", "--hot", QUESTION, rc=(0, 1))
     assert (with_table["verdict"], with_encoder["verdict"]) == ("MISS", "HIT")
 
 
 def test_a_new_memory_without_a_vector_is_in_the_answer(lab: Lab, repo: pathlib.Path) -> None:
     lab.mem(repo, "index", "--all")
-    lab.mem(repo, "remember", "Broken transfers of big files are continued where they broke off", env={"GIT_MEM_ENCODER": "false"})
+    lab.mem(
+        repo,
+        "remember",
+        "Broken transfers of big files are continued where they broke off",
+        env={"GIT_MEM_ENCODER": "false"},
+    )
     assert missing(lab, repo) == 1
     hits = lab.json(repo, "recall", "--hot", QUESTION, "-n", "9", rc=(0, 1))["hits"]
-    assert "Broken transfers of big files are continued where they broke off" in {hit["body"] for hit in hits}
+    assert "Broken transfers of big files are continued where they broke off" in {
+        hit["body"] for hit in hits
+    }
 
 
 def test_a_ticket_half_in_german_finds_what_was_learned_in_english(lab: Lab) -> None:
     """The pair of texts that a search by words and fingerprints was seen to miss."""
     path = lab.repo()
-    for body in ("Filament Resource policy registration", *OTHERS, "The admin password is in the vault", "Resources are freed on exit"):
+    for body in (
+        "Filament Resource policy registration",
+        *OTHERS,
+        "The admin password is in the vault",
+        "Resources are freed on exit",
+    ):
         lab.mem(path, "remember", body, env={"GIT_MEM_ENCODER": "false"})
     lab.mem(path, "index", "--all")
     found = lab.json(path, "recall", "Resource autorisierung in admin panel", rc=(0, 1))["hits"]
@@ -140,7 +178,9 @@ def test_the_setting_turns_all_of_it_off(lab: Lab, repo: pathlib.Path) -> None:
     assert missing(lab, repo) == 1
 
 
-def test_a_vector_goes_with_its_memory_and_the_full_check_knows_it(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_vector_goes_with_its_memory_and_the_full_check_knows_it(
+    lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lab.mem(repo, "index", "--all")
     id = next(m["id"] for m in lab.json(repo, "list") if m["body"] == BODY)
     lab.mem(repo, "purge", id, "--force")
@@ -155,7 +195,9 @@ def test_a_vector_goes_with_its_memory_and_the_full_check_knows_it(lab: Lab, rep
     assert (left, wrong) == (len(OTHERS), "")
 
 
-def test_a_portion_ends_in_time_and_the_next_one_goes_on(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_portion_ends_in_time_and_the_next_one_goes_on(
+    lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(better, "BATCH", 4)
     store = opened(lab, repo, monkeypatch)
     made = store.with_cache(lambda cache: encoding.fill(cache, until=0.0))[0]
@@ -165,7 +207,9 @@ def test_a_portion_ends_in_time_and_the_next_one_goes_on(lab: Lab, repo: pathlib
 
 
 def damaged(lab: Lab, monkeypatch: pytest.MonkeyPatch, change: bytes) -> str:
-    """The path of an encoder whose weights were overwritten, in use for the rest of the test; "" for none at all."""
+    """The path of an encoder whose weights were overwritten, in use for the rest of the test; ""
+    for none at all.
+    """
     path = lab.root / "encoder.bin"
     if change:
         data = bytearray(pathlib.Path(ENCODER_PATH).read_bytes())
@@ -178,21 +222,36 @@ def damaged(lab: Lab, monkeypatch: pytest.MonkeyPatch, change: bytes) -> str:
 
 
 @pytest.mark.parametrize("change", [b"", b"\xff", b"\x7f"], ids=["none", "nan", "overflow"])
-def test_a_damaged_encoder_costs_quality_and_no_answer(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch, change: bytes,
-                                                       capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_encoder_costs_quality_and_no_answer(
+    lab: Lab,
+    repo: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: bytes,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     lab.mem(repo, "index", "--all")
-    with_table = lab.json(repo, "recall", QUESTION, rc=(0, 1), env={"GIT_MEM_ENCODER": "false"})["hits"]
+    with_table = lab.json(repo, "recall", QUESTION, rc=(0, 1), env={"GIT_MEM_ENCODER": "false"})[
+        "hits"
+    ]
     path = damaged(lab, monkeypatch, change)
     store = opened(lab, repo, monkeypatch)
     answer = recall.recall(store, QUESTION, Filter(), limit=8)
     assert [hit["id"] for hit in answer["hits"]] == [hit["id"] for hit in with_table]
-    assert answer["degraded"] and "encoder" in answer["degraded_reason"] and capfd.readouterr().err == ""
+    assert (
+        answer["degraded"]
+        and "encoder" in answer["degraded_reason"]
+        and capfd.readouterr().err == ""
+    )
     assert [f.level for f in doctor.examine(store) if path in f.text] == [doctor.BAD]
     store.close()
 
 
-def test_no_vector_is_stored_that_a_changed_encoder_made(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights that are finite and wrong give no error: the checksum of the file is asked before the first vector that stays."""
+def test_no_vector_is_stored_that_a_changed_encoder_made(
+    lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights that are finite and wrong give no error: the checksum of the file is asked before the
+    first vector that stays.
+    """
     damaged(lab, monkeypatch, b"\x3c")
     store = opened(lab, repo, monkeypatch)
     assert encoding.read(["a question"])[0] and store.with_cache(encoding.fill)[0] == 0
@@ -212,7 +271,9 @@ def test_two_threads_that_fail_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
         found.embed(["one", "two"])
 
 
-def test_without_an_encoder_index_says_so_and_not_that_it_is_off(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_encoder_index_says_so_and_not_that_it_is_off(
+    lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     damaged(lab, monkeypatch, b"")
     store = opened(lab, repo, monkeypatch)
     assert store.with_cache(encoding.fill)[0] == 0
@@ -221,7 +282,9 @@ def test_without_an_encoder_index_says_so_and_not_that_it_is_off(lab: Lab, repo:
     store.close()
 
 
-def test_a_question_that_finds_no_memory_to_think_in_is_answered_by_the_table(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_that_finds_no_memory_to_think_in_is_answered_by_the_table(
+    lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(texts: list[str]) -> list[bytes]:
         raise MemoryError
 
@@ -233,25 +296,68 @@ def test_a_question_that_finds_no_memory_to_think_in_is_answered_by_the_table(la
 
 
 def test_what_is_settled_and_what_says_too_little_is_not_asked() -> None:
-    assert verdict.settled(verdict.SETTLED, ["a"] * 9) and verdict.settled(0.1, ["go"] * (verdict.FEWEST - 1))
+    assert verdict.settled(verdict.SETTLED, ["a"] * 9) and verdict.settled(
+        0.1, ["go"] * (verdict.FEWEST - 1)
+    )
     assert not verdict.settled(0.1, ["upload", "retri", "paus"])
     assert verdict.settled(0.1, text.query_terms("Great, ok, let's move on to 3.2"))
-    assert not verdict.settled(0.1, text.query_terms("Let's go: which uploads retry, and why the pauses?"))
-    for word in ["alright", "cool", "continue", "get", "go", "good", "great", "hello", "hi", "let", "next", "nice", "ok", "okay", "perfect", "please", "proceed", "sure", "thanks", "yes", "yeah", "yep", "yup"]:
+    assert not verdict.settled(
+        0.1, text.query_terms("Let's go: which uploads retry, and why the pauses?")
+    )
+    for word in [
+        "alright",
+        "cool",
+        "continue",
+        "get",
+        "go",
+        "good",
+        "great",
+        "hello",
+        "hi",
+        "let",
+        "next",
+        "nice",
+        "ok",
+        "okay",
+        "perfect",
+        "please",
+        "proceed",
+        "sure",
+        "thanks",
+        "yes",
+        "yeah",
+        "yep",
+        "yup",
+    ]:
         assert set(text.query_terms(word)) <= verdict.SMALL_TALK, word
 
 
-PROBE = "import sys\nfrom gitmem.__main__ import main\nimport os\nleave = os._exit\ndef end(s):\n    print(sorted(m for m in sys.modules if m.split('.')[0] == 'numpy' or 'encoder' in m), file=sys.stderr)\n    leave(s)\nos._exit = end\nmain()\n"
+PROBE = (
+    "import sys\nfrom gitmem.__main__ import main\nimport os\nleave = os._exit\ndef end(s):\n   "
+    " print(sorted(m for m in sys.modules if m.split('.')[0] == 'numpy' or 'encoder' in m),"
+    " file=sys.stderr)\n    leave(s)\nos._exit = end\nmain()\n"
+)
 
 
 def test_a_prompt_that_words_settle_loads_neither_numpy_nor_the_encoder(hooks: Hooks) -> None:
     def loaded(prompt: str) -> str:
-        payload = json.dumps({"session_id": prompt, "cwd": str(hooks.repo), "hook_event_name": "UserPromptSubmit", "prompt": prompt})
-        return hooks.lab.run(hooks.repo, sys.executable, "-P", "-c", PROBE, "hook", "UserPromptSubmit", stdin=payload).stderr
+        payload = json.dumps(
+            {
+                "session_id": prompt,
+                "cwd": str(hooks.repo),
+                "hook_event_name": "UserPromptSubmit",
+                "prompt": prompt,
+            }
+        )
+        return hooks.lab.run(
+            hooks.repo, sys.executable, "-P", "-c", PROBE, "hook", "UserPromptSubmit", stdin=payload
+        ).stderr
 
     hooks.lab.mem(hooks.repo, "index", "--all")
     assert "numpy" not in loaded("go on") and "encoder" not in loaded("go on")
-    assert "gitmem.embedding.encoder" in loaded("clocks in other countries: who turns them into what the reader sees?")
+    assert "gitmem.embedding.encoder" in loaded(
+        "clocks in other countries: who turns them into what the reader sees?"
+    )
 
 
 def test_the_file_names_its_space_without_numpy() -> None:

@@ -1,4 +1,6 @@
-"""Deleting objects by name: what is doomed is nowhere, everything else is as it was, `git fsck` finds nothing."""
+"""Deleting objects by name: what is doomed is nowhere, everything else is as it was, `git fsck`
+finds nothing.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,19 @@ from collections.abc import Callable
 
 import pytest
 from conftest import Lab
-from erase_world import REF, SHAPES, WORD, Place, as_it_is, bodies, kept, one_doomed, packed, packed_in_parts, packed_with_everything
+from erase_world import (
+    REF,
+    SHAPES,
+    WORD,
+    Place,
+    as_it_is,
+    bodies,
+    kept,
+    one_doomed,
+    packed,
+    packed_in_parts,
+    packed_with_everything,
+)
 
 from gitmem.erasure import erase
 from gitmem.git import odb, roots
@@ -32,10 +46,14 @@ def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("hints", [True, False])
-def test_doomed_lines_are_in_no_object_and_all_else_is_as_it_was(place: Place, size: str, shape: Callable[[Place], None], hints: bool) -> None:
+def test_doomed_lines_are_in_no_object_and_all_else_is_as_it_was(
+    place: Place, size: str, shape: Callable[[Place], None], hints: bool
+) -> None:
     if size == "small" and not hints:
         pytest.skip("the same as in a large one")
-    user = place.git("hash-object", "-w", "--stdin", stdin="the user's own, reached by nothing").strip()
+    user = place.git(
+        "hash-object", "-w", "--stdin", stdin="the user's own, reached by nothing"
+    ).strip()
     place.git("commit", "-q", "--allow-empty", "-m", "dropped")
     place.git("reset", "-q", "--hard", "HEAD~1")
     shape(place)
@@ -68,7 +86,9 @@ def test_what_git_derives_is_made_anew_as_it_was(place: Place) -> None:
     place.git("commit-graph", "verify")
     place.git("multi-pack-index", "verify")
     listed = re.findall(r"P (.*)", (place.path / ".git/objects/info/packs").read_text())
-    assert sorted(listed) == sorted(p.name for p in (place.path / ".git/objects/pack").glob("*.pack"))
+    assert sorted(listed) == sorted(
+        p.name for p in (place.path / ".git/objects/pack").glob("*.pack")
+    )
 
 
 def test_a_layered_commit_graph_and_a_bitmap_over_packs_come_back(place: Place) -> None:
@@ -99,7 +119,10 @@ def test_a_repository_whose_first_commit_is_empty_is_no_history_of_notes(lab: La
     git = odb.Odb(place.repo.git, 40).git
     eraser = erase._Eraser(odb.Odb(place.repo.git, 40), 40, place.doom, [], lambda n: None)
     usual, others = roots.history_of(git, roots.refs(git), eraser._is_notes_commit)
-    assert [name for name, _ in usual] == ["refs/heads/main"] and [name for name, _ in others] == [REF, backup_of(REF)]
+    assert [name for name, _ in usual] == ["refs/heads/main"] and [name for name, _ in others] == [
+        REF,
+        backup_of(REF),
+    ]
 
 
 # Who holds it
@@ -137,7 +160,12 @@ def hold_by_a_detached_worktree(place: Place) -> str:
 
 
 def hold_by_index(place: Place) -> str:
-    place.git("update-index", "--add", "--cacheinfo", f"100644,{place.git('notes', '--ref=mem/team', 'list', place.head).split()[0]},note.txt")
+    place.git(
+        "update-index",
+        "--add",
+        "--cacheinfo",
+        f"100644,{place.git('notes', '--ref=mem/team', 'list', place.head).split()[0]},note.txt",
+    )
     return "an index"
 
 
@@ -160,16 +188,30 @@ def hold_by_an_unreachable_commit_of_files(place: Place) -> str:
     return f"the tree {tree}, which is no part of notes"
 
 
-HOLDERS = [hold_by_branch, hold_by_merge_into_main, hold_by_annotated_tag, hold_by_tag_of_a_blob, hold_by_reflog_of_head, hold_by_a_detached_worktree,
-           hold_by_index, hold_by_a_file_in_a_branch, hold_by_an_unfinished_merge, hold_by_an_unreachable_commit_of_files]
+HOLDERS = [
+    hold_by_branch,
+    hold_by_merge_into_main,
+    hold_by_annotated_tag,
+    hold_by_tag_of_a_blob,
+    hold_by_reflog_of_head,
+    hold_by_a_detached_worktree,
+    hold_by_index,
+    hold_by_a_file_in_a_branch,
+    hold_by_an_unfinished_merge,
+    hold_by_an_unreachable_commit_of_files,
+]
 
 
 @pytest.mark.parametrize("shape", [as_it_is, packed])
 @pytest.mark.parametrize("holder", HOLDERS)
-def test_what_the_user_still_leads_to_stays_and_its_holder_is_named(place: Place, size: str, holder: Callable[[Place], str], shape: Callable[[Place], None]) -> None:
+def test_what_the_user_still_leads_to_stays_and_its_holder_is_named(
+    place: Place, size: str, holder: Callable[[Place], str], shape: Callable[[Place], None]
+) -> None:
     name = holder(place)
     if size == "large" and holder is hold_by_a_file_in_a_branch:
-        place.git("update-ref", "refs/notes/elsewhere", REF)  # where no notes lead to it, it is not found there
+        place.git(
+            "update-ref", "refs/notes/elsewhere", REF
+        )  # where no notes lead to it, it is not found there
     shape(place)
     place.leave()
     before = place.git("for-each-ref")
@@ -189,15 +231,19 @@ def test_when_the_holder_is_gone_running_again_finishes(place: Place) -> None:
     assert place.erase().held == ["the reflog of HEAD", "the reflog of refs/heads/main"]
     place.git("reflog", "expire", "--expire=all", "--all")
     os.unlink(place.path / ".git/ORIG_HEAD")
-    merge, = place.erase().held
-    assert "which is no part of notes" in merge, "a commit of the user's that nobody reaches is still the user's"
+    (merge,) = place.erase().held
+    assert "which is no part of notes" in merge, (
+        "a commit of the user's that nobody reaches is still the user's"
+    )
     place.git("prune")
     assert place.erase().held == []
     assert place.holding() == []
     place.sound()
 
 
-def test_an_object_store_that_is_borrowed_from_is_named_and_left_alone(lab: Lab, place: Place) -> None:
+def test_an_object_store_that_is_borrowed_from_is_named_and_left_alone(
+    lab: Lab, place: Place
+) -> None:
     lab.git(lab.root, "clone", "-q", "--shared", str(place.path), "borrower")
     lab.git(lab.root / "borrower", "fetch", "-q", str(place.path), f"{REF}:{REF}")
     borrower = Place(lab, lab.root / "borrower")
@@ -215,14 +261,23 @@ def test_an_object_store_that_is_borrowed_from_is_named_and_left_alone(lab: Lab,
 
 
 def test_blobs_that_a_failed_writer_or_a_stock_merge_left_are_found(place: Place) -> None:
-    line = next(line for _, line in place.notes.lines(place.notes.tip()) if place.doom(line)).decode()
+    line = next(
+        line for _, line in place.notes.lines(place.notes.tip()) if place.doom(line)
+    ).decode()
     place.leave()
     place.erase()
     blob = place.git("hash-object", "-w", "--stdin", stdin=f"{line}\n").strip()
     other = place.git("hash-object", "-w", "--stdin", stdin=f"something\n\n  {line}\r\n").strip()
     tree = place.git("mktree", stdin=f"100644 blob {blob}\t{place.head}\n").strip()
     commit = place.git("commit-tree", "-m", "notes: merged", "-p", REF, tree).strip()
-    child = place.git("commit-tree", "-m", "Notes removed by 'git notes remove'", "-p", commit, place.git("mktree", stdin="").strip()).strip()
+    child = place.git(
+        "commit-tree",
+        "-m",
+        "Notes removed by 'git notes remove'",
+        "-p",
+        commit,
+        place.git("mktree", stdin="").strip(),
+    ).strip()
     out = place.erase()
     assert {blob, other, tree, commit, child} == set(out.deleted)
     place.sound()
@@ -231,7 +286,9 @@ def test_blobs_that_a_failed_writer_or_a_stock_merge_left_are_found(place: Place
 def test_a_commit_whose_tree_a_killed_clean_up_took_keeps_nothing(place: Place) -> None:
     """Where the tree lay in a pack, and its commit did not, the tree goes first."""
     note = place.git("hash-object", "-w", "--stdin", stdin="{}\n").strip()
-    tree = place.git("mktree", stdin=f"100644 blob {note}\t{place.git('rev-parse', 'HEAD').strip()}\n").strip()
+    tree = place.git(
+        "mktree", stdin=f"100644 blob {note}\t{place.git('rev-parse', 'HEAD').strip()}\n"
+    ).strip()
     above = place.git("commit-tree", tree, "-p", REF, "-m", "git mem: edit 1 memory").strip()
     (place.path / ".git/objects" / tree[:2] / tree[2:]).unlink()
     place.leave()
@@ -240,7 +297,9 @@ def test_a_commit_whose_tree_a_killed_clean_up_took_keeps_nothing(place: Place) 
 
 
 def test_what_only_quotes_the_line_is_not_touched(place: Place) -> None:
-    line = next(line for _, line in place.notes.lines(place.notes.tip()) if place.doom(line)).decode()
+    line = next(
+        line for _, line in place.notes.lines(place.notes.tip()) if place.doom(line)
+    ).decode()
     place.leave()
     place.erase()
     quote = place.git("hash-object", "-w", "--stdin", stdin=f"they wrote: {line}\n").strip()
@@ -254,14 +313,22 @@ def test_a_pack_that_a_killed_writer_left_is_removed_and_another_stays(place: Pl
     place.erase()
     pack = place.path / ".git/objects/pack"
     for n, content in enumerate((line, b"the user's"), 1):
-        process = subprocess.Popen(["git", "fast-import", "--quiet"], cwd=place.path, env=place.lab.env, stdin=subprocess.PIPE)
+        process = subprocess.Popen(
+            ["git", "fast-import", "--quiet"],
+            cwd=place.path,
+            env=place.lab.env,
+            stdin=subprocess.PIPE,
+        )
         assert process.stdin
         for i in range(40):  # a note that grows, so that it is stored as deltas
             noise = os.urandom(20_000).hex().encode() + b"\n" + content * (i > 3) + b"\n"
             process.stdin.write(b"blob\ndata %d\n%s\n" % (len(noise), noise))
             process.stdin.flush()
         end = time.monotonic() + 60
-        while len(sizes := [p.stat().st_size for p in pack.glob("tmp_pack*")]) < n or min(sizes) < 400_000:
+        while (
+            len(sizes := [p.stat().st_size for p in pack.glob("tmp_pack*")]) < n
+            or min(sizes) < 400_000
+        ):
             assert time.monotonic() < end and process.poll() is None
             time.sleep(0.01)
         process.kill()

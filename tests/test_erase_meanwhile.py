@@ -1,4 +1,6 @@
-"""Deleting objects by name, killed at any step and beside others at work, and in repositories of every kind."""
+"""Deleting objects by name, killed at any step and beside others at work, and in repositories of
+every kind.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,18 @@ from typing import Any
 
 import pytest
 from conftest import Lab
-from erase_world import REF, WORD, Place, as_it_is, bodies, holding, one_doomed, packed, packed_in_parts, packed_with_everything
+from erase_world import (
+    REF,
+    WORD,
+    Place,
+    as_it_is,
+    bodies,
+    holding,
+    one_doomed,
+    packed,
+    packed_in_parts,
+    packed_with_everything,
+)
 
 from gitmem.core.errors import MemError
 from gitmem.erasure import erase
@@ -29,13 +42,17 @@ class Killed(Exception):
 
 
 @pytest.mark.parametrize("shape", [as_it_is, packed_in_parts])
-def test_a_kill_at_any_step_leaves_every_other_object_and_running_again_finishes(lab: Lab, place: Place, monkeypatch: pytest.MonkeyPatch, shape: Callable[[Place], None]) -> None:
+def test_a_kill_at_any_step_leaves_every_other_object_and_running_again_finishes(
+    lab: Lab, place: Place, monkeypatch: pytest.MonkeyPatch, shape: Callable[[Place], None]
+) -> None:
     steps = 0
     shape(place)
     ids = place.ids
     place.leave()
     while True:
-        place = Place(lab, pathlib.Path(shutil.copytree(lab.root / "repo", lab.root / f"repo{steps}")))
+        place = Place(
+            lab, pathlib.Path(shutil.copytree(lab.root / "repo", lab.root / f"repo{steps}"))
+        )
         place.ids = ids
         before = place.objects()
         left = steps
@@ -48,10 +65,17 @@ def test_a_kill_at_any_step_leaves_every_other_object_and_running_again_finishes
                     raise Killed
                 left -= 1
                 return call(*args, **kw)
+
             return wrapped
 
         with monkeypatch.context() as m:
-            for module, name in ((odb.os, "unlink"), (odb.os, "replace"), (odb.Odb, "_rewritten"), (odb.Odb, "_derive"), (odb.Odb, "_drop_midx")):
+            for module, name in (
+                (odb.os, "unlink"),
+                (odb.os, "replace"),
+                (odb.Odb, "_rewritten"),
+                (odb.Odb, "_derive"),
+                (odb.Odb, "_drop_midx"),
+            ):
                 m.setattr(module, name, counted(getattr(module, name)))
             try:
                 gone = set(place.erase().deleted)
@@ -59,9 +83,13 @@ def test_a_kill_at_any_step_leaves_every_other_object_and_running_again_finishes
             except Killed:
                 finished = False
         for lock in place.path.glob(".git/gc.pid*"):
-            lock.unlink()  # the exception, unlike a kill, let the lock's own unlink fail: git would find the process dead
+            # the exception, unlike a kill, let the lock's own unlink fail: git would find the
+            # process dead
+            lock.unlink()
         assert {"stays, before", "stays, after"} <= bodies(place)
-        done = lab.run(place.path, "git", "fsck", "--strict", "--connectivity-only", "--no-dangling")
+        done = lab.run(
+            place.path, "git", "fsck", "--strict", "--connectivity-only", "--no-dangling"
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         gone |= set(place.erase().deleted)
         assert place.holding() == []
@@ -73,7 +101,9 @@ def test_a_kill_at_any_step_leaves_every_other_object_and_running_again_finishes
     assert steps > 8
 
 
-def test_a_ref_that_comes_to_hold_it_at_the_last_moment_stops_the_deletion(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ref_that_comes_to_hold_it_at_the_last_moment_stops_the_deletion(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tip = place.notes.tip()
     packed(place)
     place.leave()
@@ -87,18 +117,32 @@ def test_a_ref_that_comes_to_hold_it_at_the_last_moment_stops_the_deletion(place
     monkeypatch.setattr(odb.Odb, "_rewritten", late)
     out = place.erase()
     assert out.held == ["refs/heads/late", "the reflog of refs/heads/late"] and out.deleted == {}
-    assert place.objects() == before and len(list((place.path / ".git/objects/pack").glob("*.pack"))) == 1
+    assert (
+        place.objects() == before
+        and len(list((place.path / ".git/objects/pack").glob("*.pack"))) == 1
+    )
     place.sound()
 
 
-def test_objects_that_a_writer_leaves_meanwhile_are_found_too(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    line = next(line for _, line in place.notes.lines(place.notes.tip()) if place.doom(line)).decode()
+def test_objects_that_a_writer_leaves_meanwhile_are_found_too(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = next(
+        line for _, line in place.notes.lines(place.notes.tip()) if place.doom(line)
+    ).decode()
     place.leave()
     real, late = odb.Odb.remove, []
 
     def remove(self: odb.Odb, *args: Any) -> Any:
         if not late:
-            late.append(place.git("hash-object", "-w", "--stdin", stdin=f"{line}\nwritten by one that had read the old notes\n").strip())
+            late.append(
+                place.git(
+                    "hash-object",
+                    "-w",
+                    "--stdin",
+                    stdin=f"{line}\nwritten by one that had read the old notes\n",
+                ).strip()
+            )
         return real(self, *args)
 
     monkeypatch.setattr(odb.Odb, "remove", remove)
@@ -107,7 +151,9 @@ def test_objects_that_a_writer_leaves_meanwhile_are_found_too(place: Place, monk
     assert place.holding() == []
 
 
-def test_it_waits_for_a_clean_up_of_git_and_keeps_others_from_starting(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_waits_for_a_clean_up_of_git_and_keeps_others_from_starting(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place.leave()
     sleeper = subprocess.Popen(["sleep", "60"])
     pid = place.path / ".git/gc.pid"
@@ -134,7 +180,14 @@ def test_an_open_reader_finds_every_other_object_afterwards(place: Place) -> Non
     packed_with_everything(place)
     place.leave()
     ids = sorted(place.objects())
-    reader = subprocess.Popen(["git", "cat-file", "--batch-check"], cwd=place.path, env=place.lab.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    reader = subprocess.Popen(
+        ["git", "cat-file", "--batch-check"],
+        cwd=place.path,
+        env=place.lab.env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert reader.stdin and reader.stdout
     print(place.head, file=reader.stdin, flush=True)
     reader.stdout.readline()
@@ -144,7 +197,9 @@ def test_an_open_reader_finds_every_other_object_afterwards(place: Place) -> Non
     assert "missing" not in answer and len(answer.splitlines()) == len(left)
 
 
-def test_the_proof_fails_where_an_object_is_left(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proof_fails_where_an_object_is_left(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place.leave()
     monkeypatch.setattr(odb.Odb, "_loose", lambda self, id: os.path.join(self.dir, "elsewhere", id))
     out = place.erase()
@@ -191,11 +246,21 @@ def test_from_a_linked_worktree(place: Place) -> None:
 def test_in_a_partial_clone_nothing_is_fetched_and_promises_stay(lab: Lab, place: Place) -> None:
     place.git("config", "uploadpack.allowFilter", "true")
     place.git("config", "uploadpack.allowAnySHA1InWant", "true")
-    lab.git(lab.root, "clone", "-q", "--no-checkout", "--filter=blob:none", f"file://{place.path}", "partial")
+    lab.git(
+        lab.root,
+        "clone",
+        "-q",
+        "--no-checkout",
+        "--filter=blob:none",
+        f"file://{place.path}",
+        "partial",
+    )
     partial = Place(lab, lab.root / "partial")
     partial.ids = place.ids
     lab.git(partial.path, "fetch", "-q", "origin", f"{REF}:{REF}")
-    assert bodies(partial) == {"stays, before", "stays, after", f"the customer is called {WORD}"}, "the notes were fetched when they were read"
+    assert bodies(partial) == {"stays, before", "stays, after", f"the customer is called {WORD}"}, (
+        "the notes were fetched when they were read"
+    )
     missing = lab.git(partial.path, "rev-list", "--objects", "--missing=print", "--all").count("?")
     assert missing
     partial.leave()
@@ -204,7 +269,11 @@ def test_in_a_partial_clone_nothing_is_fetched_and_promises_stay(lab: Lab, place
     assert out.held == [] and out.deleted
     assert holding(partial.path, WORD) == []
     assert list((partial.path / ".git/objects/pack").glob("*.promisor"))
-    assert not [p for p in (partial.path / ".git/objects/pack").glob("*.promisor") if not p.with_suffix(".pack").exists()]
+    assert not [
+        p
+        for p in (partial.path / ".git/objects/pack").glob("*.promisor")
+        if not p.with_suffix(".pack").exists()
+    ]
     partial.sound()
 
 

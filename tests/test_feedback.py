@@ -1,4 +1,6 @@
-"""The whole loop: told, used, noted at the session's end, counted in the cache, seen in the ranking; and what may not count."""
+"""The whole loop: told, used, noted at the session's end, counted in the cache, seen in the
+ranking; and what may not count.
+"""
 
 from __future__ import annotations
 
@@ -23,23 +25,44 @@ OTHER = "0f8fad5b-d9cb-469f-a165-70867728950f"
 
 
 class Place:
-    """A repository with three memories, two about one directory, and hands to play hooks and worker."""
+    """A repository with three memories, two about one directory, and hands to play hooks and
+    worker.
+    """
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
         self.repo = lab.repo()
         self.mem = str(self.repo / ".git" / "mem")
-        lines = [{"body": "Orders and invoices share a transaction in the shop database", "paths": ["db/"], "type": "decision"},
-                 {"body": "The shop database keeps orders for ten years", "paths": ["db/"], "type": "convention"},
-                 {"body": "The parser keeps comments", "paths": ["src/parser.py"], "type": "gotcha"}]
-        said = self.lab.mem(self.repo, "remember", "--jsonl", "-", "--json", stdin="\n".join(map(json.dumps, lines)))
+        lines = [
+            {
+                "body": "Orders and invoices share a transaction in the shop database",
+                "paths": ["db/"],
+                "type": "decision",
+            },
+            {
+                "body": "The shop database keeps orders for ten years",
+                "paths": ["db/"],
+                "type": "convention",
+            },
+            {"body": "The parser keeps comments", "paths": ["src/parser.py"], "type": "gotcha"},
+        ]
+        said = self.lab.mem(
+            self.repo, "remember", "--jsonl", "-", "--json", stdin="\n".join(map(json.dumps, lines))
+        )
         self.ids = [json.loads(line)["id"] for line in said.splitlines()]
         self.head = lab.git(self.repo, "rev-parse", "HEAD").strip()
 
     def shown(self, name: str, ids: list[str], route: str = "prompt") -> None:
         assert session.injected(self.mem, name, ids, route, "claude", self.head, {})
 
-    def session(self, name: str, ids: list[str], cited: list[str] = [], touched: list[str] = [], route: str = "prompt") -> None:  # noqa: B006
+    def session(
+        self,
+        name: str,
+        ids: list[str],
+        cited: list[str] | None = None,
+        touched: list[str] | None = None,
+        route: str = "prompt",
+    ) -> None:
         self.shown(name, ids, route)
         if touched:
             session.note(self.mem, name, "touched", touched)
@@ -68,7 +91,9 @@ class Place:
 def table(store: Store) -> list[tuple[Any, ...]]:
     def read(cache: Cache) -> list[tuple[Any, ...]]:
         assert check.check_all(cache) == ""
-        return cache.db.execute("SELECT id, value, used, ignored, against FROM credit ORDER BY id").fetchall()
+        return cache.db.execute(
+            "SELECT id, value, used, ignored, against FROM credit ORDER BY id"
+        ).fetchall()
 
     try:
         return store.with_cache(read)[0]
@@ -94,17 +119,25 @@ def test_a_session_leaves_one_record_with_short_names_and_counts(place: Place) -
     session.note(place.mem, UUID, "cited", [c])
     session.note(place.mem, UUID, "cited", [c, a])
     session.note(place.mem, UUID, "end", ["other"])
-    before = place.lab.run(place.repo, "git", "rev-list", "--count", "refs/notes/mem/private").stdout.strip()
+    before = place.lab.run(
+        place.repo, "git", "rev-list", "--count", "refs/notes/mem/private"
+    ).stdout.strip()
     assert (before, place.tend()) == ("", 1)
     assert place.lab.git(place.repo, "rev-list", "--count", "refs/notes/mem/private").strip() == "1"
     (found,) = place.records()
-    said = {"shown": {"start": short.pack([a, b]), "prompt": short.pack([c])}, "answers": 2, "files": 2,
-            "use": {short.pack([a]): [1, 1, 2], short.pack([b]): [0, 1, 2], short.pack([c]): [2]}}
+    said = {
+        "shown": {"start": short.pack([a, b]), "prompt": short.pack([c])},
+        "answers": 2,
+        "files": 2,
+        "use": {short.pack([a]): [1, 1, 2], short.pack([b]): [0, 1, 2], short.pack([c]): [2]},
+    }
     assert {name: found[name] for name in said} == said and "open" not in found
     assert "secret" not in "".join(place.lab.lines(place.repo, "mem/private"))
 
 
-def test_workers_that_come_twice_or_were_killed_before_they_marked_the_file_add_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_that_come_twice_or_were_killed_before_they_marked_the_file_add_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a, b, _ = place.ids
     place.session(UUID, [a, b], cited=[a])
     with monkeypatch.context() as m:
@@ -115,7 +148,10 @@ def test_workers_that_come_twice_or_were_killed_before_they_marked_the_file_add_
     place.tend()
     assert len(place.records()) == 1
     assert place.table() == first
-    assert {row[0]: row[2:] for row in first} == {a: (1.0, 0.0, 0), b: (0.0, credit.NEGLECT["prompt"], 0)}
+    assert {row[0]: row[2:] for row in first} == {
+        a: (1.0, 0.0, 0),
+        b: (0.0, credit.NEGLECT["prompt"], 0),
+    }
 
 
 def test_a_lost_cache_gives_the_same_table(place: Place) -> None:
@@ -143,16 +179,25 @@ def test_a_memory_that_was_used_ranks_higher_and_recall_says_why(place: Place) -
     best = answer["hits"][0]
     assert best["use"] == {"used": 6, "ignored": 0, "contradicted": 0}
     assert best["explain"]["credit"] > 1 > answer["hits"][1]["explain"]["credit"]
-    assert best["stated_confidence"] is None and best["confidence"] > credit.UNSAID > answer["hits"][1]["confidence"]
+    assert (
+        best["stated_confidence"] is None
+        and best["confidence"] > credit.UNSAID > answer["hits"][1]["confidence"]
+    )
     assert f"{best['confidence']:g} (sessions: 6 used)" in place.lab.mem(place.repo, "show", second)
 
 
 def lifts(place: Place, near: dict[str, float]) -> dict[str, float]:
     """What the scores of these memories are multiplied with, where just they are found."""
+
     def read(cache: Cache) -> dict[str, float]:
         rows = dict(cache.db.execute("SELECT id, row FROM memory").fetchall())
         ids = {row: id for id, row in rows.items()}
-        return {ids[row]: value for row, value in learned.lifts(cache, {rows[id]: score for id, score in near.items()}).items()}
+        return {
+            ids[row]: value
+            for row, value in learned.lifts(
+                cache, {rows[id]: score for id, score in near.items()}
+            ).items()
+        }
 
     store = place.store()
     try:
@@ -161,7 +206,9 @@ def lifts(place: Place, near: dict[str, float]) -> dict[str, float]:
         store.close()
 
 
-def test_what_was_told_in_vain_makes_room_for_the_likes_of_that_question_alone(place: Place) -> None:
+def test_what_was_told_in_vain_makes_room_for_the_likes_of_that_question_alone(
+    place: Place,
+) -> None:
     a, b, c = place.ids
     for n in range(4):
         place.session(f"s{n}", [a, b])
@@ -172,47 +219,71 @@ def test_what_was_told_in_vain_makes_room_for_the_likes_of_that_question_alone(p
     assert lifts(place, {a: 0.9, b: 0.1, c: 0.8})[a] > beside[a]
 
 
-def test_what_a_session_was_told_at_its_start_is_not_counted_against_an_answer(place: Place) -> None:
+def test_what_a_session_was_told_at_its_start_is_not_counted_against_an_answer(
+    place: Place,
+) -> None:
     a, b, _ = place.ids
     place.session(UUID, [a, b], route="start")
     place.tend()
     assert lifts(place, {a: 0.9, b: 0.8}) == {a: 1.0, b: 1.0}
 
 
-def test_of_many_sessions_whole_ones_are_looked_at(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_sessions_whole_ones_are_looked_at(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a, b, _ = place.ids
     for n in range(3):
         place.session(f"s{n}", [a, b], cited=[a])
     place.tend()
     whole = lifts(place, {a: 0.9, b: 0.8})
     assert whole[a] == credit.lift(3, 0) and whole[b] == credit.lift(0, 3)
-    monkeypatch.setattr(learned, "LOOKED_AT", 3)  # rows: cited and shown of one session, and half of the next
+    monkeypatch.setattr(
+        learned, "LOOKED_AT", 3
+    )  # rows: cited and shown of one session, and half of the next
     some = lifts(place, {a: 0.9, b: 0.8})
     assert some[a] == whole[a] and some[b] == credit.lift(0, 1)
 
 
 def test_use_never_brings_in_what_was_not_found(place: Place) -> None:
     c = place.ids[2]
-    before = [h["id"] for h in place.lab.json(place.repo, "recall", "orders invoices transaction")["hits"]]
+    before = [
+        h["id"] for h in place.lab.json(place.repo, "recall", "orders invoices transaction")["hits"]
+    ]
     for n in range(30):
         place.session(f"s{n}", [c], cited=[c])
     place.tend()
-    after = [h["id"] for h in place.lab.json(place.repo, "recall", "orders invoices transaction")["hits"]]
+    after = [
+        h["id"] for h in place.lab.json(place.repo, "recall", "orders invoices transaction")["hits"]
+    ]
     assert sorted(after) == sorted(before)
 
 
 def test_a_stated_confidence_lives_and_stays_beside(place: Place) -> None:
-    line = json.dumps({"v": 1, "op": "create", "id": "ab" * 16, "body": "The mirror is behind by an hour", "confidence": 0.6, "at": "2026-01-01T00:00:00Z"})
+    line = json.dumps(
+        {
+            "v": 1,
+            "op": "create",
+            "id": "ab" * 16,
+            "body": "The mirror is behind by an hour",
+            "confidence": 0.6,
+            "at": "2026-01-01T00:00:00Z",
+        }
+    )
     store = place.store()
     store.append("team", [("", line.encode())], "a line of another tool")
     store.close()
     place.session(UUID, ["ab" * 16], cited=["ab" * 16])
     place.tend()
     (found,) = [m for m in place.lab.json(place.repo, "list") if m["id"] == "ab" * 16]
-    assert (found["stated_confidence"], found["confidence"]) == (0.6, round(credit.confidence(0.6, credit.Evidence(1)), 4))
+    assert (found["stated_confidence"], found["confidence"]) == (
+        0.6,
+        round(credit.confidence(0.6, credit.Evidence(1)), 4),
+    )
 
 
-def test_what_was_lived_here_is_not_exported_and_takes_nothing_from_the_files_of_agents(place: Place) -> None:
+def test_what_was_lived_here_is_not_exported_and_takes_nothing_from_the_files_of_agents(
+    place: Place,
+) -> None:
     from gitmem.agents import writeback
 
     before = place.lab.mem(place.repo, "export", "--scope", "all")
@@ -228,7 +299,14 @@ def test_what_was_lived_here_is_not_exported_and_takes_nothing_from_the_files_of
 
 def test_notes_of_teammates_say_nothing_about_use_here(place: Place) -> None:
     a = place.ids[0]
-    data = {"v": 1, "op": "feedback", "id": "1" * 32, "session": UUID, "shown": {"prompt": [a]}, "cited": {a: 1}}
+    data = {
+        "v": 1,
+        "op": "feedback",
+        "id": "1" * 32,
+        "session": UUID,
+        "shown": {"prompt": [a]},
+        "cited": {a: 1},
+    }
     store = place.store()
     store.append("team", [("", record.dump(data))], "forged")
     assert table(store) == []
@@ -261,14 +339,20 @@ def test_a_superseded_memory_has_lost_most_of_its_confidence(place: Place) -> No
     assert found["status"] == "superseded" and found["confidence"] < 0.3
 
 
-def test_a_purged_memory_leaves_neither_table_and_a_forgotten_one_comes_back_as_it_was(place: Place) -> None:
+def test_a_purged_memory_leaves_neither_table_and_a_forgotten_one_comes_back_as_it_was(
+    place: Place,
+) -> None:
     a, b, _ = place.ids
     place.session(UUID, [a, b], cited=[a, b])
     place.tend()
     place.lab.mem(place.repo, "purge", a, "--force")
     assert [row[0] for row in place.table()] == [b]
     store = place.store()
-    assert store.with_cache(lambda cache: cache.db.execute("SELECT count(*) FROM heed WHERE id = ?", (short.of(a),)).fetchone())[0] == (0,)
+    assert store.with_cache(
+        lambda cache: cache.db.execute(
+            "SELECT count(*) FROM heed WHERE id = ?", (short.of(a),)
+        ).fetchone()
+    )[0] == (0,)
     store.close()
     shutil.rmtree(place.mem)
     assert [row[0] for row in place.table()] == [b]
@@ -276,12 +360,21 @@ def test_a_purged_memory_leaves_neither_table_and_a_forgotten_one_comes_back_as_
 
 def test_feedback_that_came_before_its_memory_counts_when_it_comes(place: Place) -> None:
     late = "cd" * 16
-    data = {"v": 1, "op": "feedback", "id": "1" * 32, "session": UUID, "shown": {"prompt": [late]}, "cited": {late: 1}}
+    data = {
+        "v": 1,
+        "op": "feedback",
+        "id": "1" * 32,
+        "session": UUID,
+        "shown": {"prompt": [late]},
+        "cited": {late: 1},
+    }
     store = place.store()
     store.append("private", [("", record.dump(data))], "first")
     assert table(store) == []
     store = place.store()
-    store.append("team", [("", b'{"v":1,"op":"create","id":"%s","body":"late"}' % late.encode())], "then")
+    store.append(
+        "team", [("", b'{"v":1,"op":"create","id":"%s","body":"late"}' % late.encode())], "then"
+    )
     assert [row[0] for row in table(store)] == [late]
 
 
@@ -307,7 +400,13 @@ def test_two_clones_that_unite_their_private_notes_have_one_table(place: Place, 
     other = lab.root / "other"
     shutil.copytree(place.repo, other)
     twin = Place.__new__(Place)
-    twin.lab, twin.repo, twin.mem, twin.ids, twin.head = lab, other, str(other / ".git" / "mem"), place.ids, place.head
+    twin.lab, twin.repo, twin.mem, twin.ids, twin.head = (
+        lab,
+        other,
+        str(other / ".git" / "mem"),
+        place.ids,
+        place.head,
+    )
     place.session(UUID, [a, b], cited=[a])
     place.session("both", [c])
     twin.session(OTHER, [a, c], touched=["db/x.sql", "src/parser.py"])
@@ -316,9 +415,22 @@ def test_two_clones_that_unite_their_private_notes_have_one_table(place: Place, 
     twin.tend()
     for here, there in ((place, twin), (twin, place)):
         lab.git(here.repo, "fetch", "-q", str(there.repo), "refs/notes/mem/private:refs/notes/x")
-        lab.git(here.repo, "notes", "--ref=mem/private", "merge", "-q", "-s", "cat_sort_uniq", "refs/notes/x")
+        lab.git(
+            here.repo,
+            "notes",
+            "--ref=mem/private",
+            "merge",
+            "-q",
+            "-s",
+            "cat_sort_uniq",
+            "refs/notes/x",
+        )
     assert place.table() == twin.table()
-    assert {row[0]: row[2:4] for row in place.table()} == {a: (2.0, 0.0), b: (0.0, credit.NEGLECT["prompt"]), c: (2.0, 0.0)}
+    assert {row[0]: row[2:4] for row in place.table()} == {
+        a: (2.0, 0.0),
+        b: (0.0, credit.NEGLECT["prompt"]),
+        c: (2.0, 0.0),
+    }
 
 
 def test_stats_count_what_was_told_used_and_ignored_by_type_and_route(place: Place) -> None:
@@ -328,10 +440,28 @@ def test_stats_count_what_was_told_used_and_ignored_by_type_and_route(place: Pla
     place.session("s2", [a, c], touched=["src/parser.py"])
     place.tend()
     found = place.lab.json(place.repo, "stats")["feedback"]
-    assert found == {"sessions": 2, "sessions_not_measured": 0, "injected": 4, "used": 2, "ignored": 2, "cited": 1, "edited": 1, "answers_from_memory": 1,
-                     "accepted": 0, "rejected": 0, "contradicted": 0,
-                     "by_type": {"decision": {"injected": 2, "used": 1, "ignored": 1}, "convention": {"injected": 1, "used": 0, "ignored": 1}, "gotcha": {"injected": 1, "used": 1, "ignored": 0}},
-                     "by_route": {"prompt": {"injected": 4, "used": 2, "ignored": 2}, "start": {"injected": 1, "used": 1, "ignored": 0}}}
+    assert found == {
+        "sessions": 2,
+        "sessions_not_measured": 0,
+        "injected": 4,
+        "used": 2,
+        "ignored": 2,
+        "cited": 1,
+        "edited": 1,
+        "answers_from_memory": 1,
+        "accepted": 0,
+        "rejected": 0,
+        "contradicted": 0,
+        "by_type": {
+            "decision": {"injected": 2, "used": 1, "ignored": 1},
+            "convention": {"injected": 1, "used": 0, "ignored": 1},
+            "gotcha": {"injected": 1, "used": 1, "ignored": 0},
+        },
+        "by_route": {
+            "prompt": {"injected": 4, "used": 2, "ignored": 2},
+            "start": {"injected": 1, "used": 1, "ignored": 0},
+        },
+    }
     text = place.lab.mem(place.repo, "stats")
     assert "4 (2 used, 2 not), in 2 sessions" in text and "{" not in text
 
@@ -342,7 +472,12 @@ def test_stats_count_what_was_told_used_and_ignored_by_type_and_route(place: Pla
 def test_an_answer_that_names_a_memory_it_was_shown_is_noted_by_id_alone(hooks: Hooks) -> None:
     told = hooks.call("UserPromptSubmit", prompt="how do we store times and time zones?")
     id = told.split(' id="')[1][:8]
-    assert hooks.call("Stop", last_assistant_message=f"We store UTC, says memory {id}. Top secret words.") == ""
+    assert (
+        hooks.call(
+            "Stop", last_assistant_message=f"We store UTC, says memory {id}. Top secret words."
+        )
+        == ""
+    )
     (full,) = hooks.noted()["cited"]
     assert full.startswith(id) and len(full) == 32
     with open(session.path_of(hooks.mem_dir, "s1"), encoding="utf-8") as f:
@@ -361,7 +496,15 @@ def test_an_answer_that_names_a_memory_nobody_showed_it_is_not_noted(hooks: Hook
 def test_a_subagents_answer_counts_for_its_session(hooks: Hooks) -> None:
     told = hooks.call("SubagentStart", agent_id="a1", agent_type="Explore")
     id = told.split(' id="')[1][:8]
-    assert hooks.call("SubagentStop", agent_id="a1", agent_type="Explore", last_assistant_message=f"By {id}: yes") == ""
+    assert (
+        hooks.call(
+            "SubagentStop",
+            agent_id="a1",
+            agent_type="Explore",
+            last_assistant_message=f"By {id}: yes",
+        )
+        == ""
+    )
     assert [full[:8] for full in hooks.noted()["cited"]] == [id]
 
 
@@ -379,9 +522,14 @@ def test_the_session_end_hook_alone_makes_the_loop_whole(hooks: Hooks) -> None:
 
 def test_the_table_is_read_by_rows_alone() -> None:
     db = sqlite3.connect(":memory:")
-    db.executescript("CREATE TABLE memory(row INTEGER PRIMARY KEY, id TEXT); CREATE TABLE credit(id TEXT PRIMARY KEY, value REAL)")
+    db.executescript(
+        "CREATE TABLE memory(row INTEGER PRIMARY KEY, id TEXT); CREATE TABLE credit(id TEXT PRIMARY"
+        " KEY, value REAL)"
+    )
     db.executemany("INSERT INTO memory VALUES(?, ?)", [(n, f"m{n}") for n in range(2000)])
-    db.executemany("INSERT INTO credit VALUES(?, ?)", [(f"m{n}", n / 2000) for n in range(0, 2000, 2)])
+    db.executemany(
+        "INSERT INTO credit VALUES(?, ?)", [(f"m{n}", n / 2000) for n in range(0, 2000, 2)]
+    )
 
     class Fake:
         pass

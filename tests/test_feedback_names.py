@@ -1,4 +1,6 @@
-"""Which file a memory is about when a session changes one: after renames, where something else stands under the old name, and where nobody knows."""
+"""Which file a memory is about when a session changes one: after renames, where something else
+stands under the old name, and where nobody knows.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,16 @@ class Moved:
         self.place, self.lab = place, lab
         self.old = "".join(f"old rule {n}\n" for n in range(12))
         self.commit("p.py", self.old)
-        self.id = json.loads(lab.mem(place.repo, "remember", "--path", "p.py:5-8", "--json", "the old rules keep their order"))["id"]
+        self.id = json.loads(
+            lab.mem(
+                place.repo,
+                "remember",
+                "--path",
+                "p.py:5-8",
+                "--json",
+                "the old rules keep their order",
+            )
+        )["id"]
         lab.git(place.repo, "mv", "p.py", "legacy.py")
         self.commit("x", "x\n")
         lab.git(place.repo, "mv", "legacy.py", "Legacy.py")
@@ -37,7 +48,9 @@ class Moved:
         self.place.head = self.lab.git(self.place.repo, "rev-parse", "HEAD").strip()
 
     def said(self, touched: list[str], head: str = "") -> dict[str, Any]:
-        """What the record of a session says of it; another commit than HEAD was there when it was told."""
+        """What the record of a session says of it; another commit than HEAD was there when it was
+        told.
+        """
         self.place.head = head or self.place.head
         self.place.session(UUID, [self.id, self.place.ids[2]], touched=touched)
         self.place.tend()
@@ -47,8 +60,12 @@ class Moved:
 
 
 @pytest.mark.parametrize("kept", [True, False])
-@pytest.mark.parametrize(("touched", "used"), [("Legacy.py", True), ("p.py", False), ("legacy.py", False)])
-def test_use_follows_a_file_to_its_name_and_not_to_what_stands_where_it_was(place: Place, lab: Lab, kept: bool, touched: str, used: bool) -> None:
+@pytest.mark.parametrize(
+    ("touched", "used"), [("Legacy.py", True), ("p.py", False), ("legacy.py", False)]
+)
+def test_use_follows_a_file_to_its_name_and_not_to_what_stands_where_it_was(
+    place: Place, lab: Lab, kept: bool, touched: str, used: bool
+) -> None:
     moved = Moved(lab, place)
     if kept:
         lab.mem(place.repo, "index")
@@ -56,10 +73,15 @@ def test_use_follows_a_file_to_its_name_and_not_to_what_stands_where_it_was(plac
 
 
 @pytest.mark.parametrize("touched", ["p.py", "legacy.py"])
-def test_an_old_name_is_neither_use_nor_neglect_where_head_moved_after_it_was_told(place: Place, lab: Lab, touched: str) -> None:
+def test_an_old_name_is_neither_use_nor_neglect_where_head_moved_after_it_was_told(
+    place: Place, lab: Lab, touched: str
+) -> None:
     moved = Moved(lab, place)
     lab.mem(place.repo, "index")
-    assert moved.said([touched], lab.git(place.repo, "rev-parse", "HEAD~2").strip()) == {"used": False, "told": False}
+    assert moved.said([touched], lab.git(place.repo, "rev-parse", "HEAD~2").strip()) == {
+        "used": False,
+        "told": False,
+    }
 
 
 def test_a_session_that_committed_its_change_used_what_it_was_told(place: Place, lab: Lab) -> None:
@@ -70,7 +92,9 @@ def test_a_session_that_committed_its_change_used_what_it_was_told(place: Place,
 
 
 @pytest.mark.parametrize(("standing", "touched"), [(True, "p.py"), (False, "p.py")])
-def test_what_a_shallow_clone_cannot_follow_is_neither_use_nor_neglect(place: Place, lab: Lab, standing: bool, touched: str) -> None:
+def test_what_a_shallow_clone_cannot_follow_is_neither_use_nor_neglect(
+    place: Place, lab: Lab, standing: bool, touched: str
+) -> None:
     moved = Moved(lab, place)
     if not standing:
         (place.repo / "Legacy.py").unlink()

@@ -33,7 +33,10 @@ def forget(memory: str, after: list[str]) -> Record:
 
 def view(records: list[Record]) -> dict[str, object]:
     """Everything a reader can see of a fold."""
-    return {id: (m.status, [(v.version, v.line) for v in m.versions], sorted(m.heads), m.superseded_by) for id, m in fold.fold(records).items()}
+    return {
+        id: (m.status, [(v.version, v.line) for v in m.versions], sorted(m.heads), m.superseded_by)
+        for id, m in fold.fold(records).items()
+    }
 
 
 @st.composite
@@ -45,7 +48,9 @@ def histories(draw: st.DrawFn) -> list[Record]:
             records.append(create(f"memory {i}"))
             continue
         target = draw(st.sampled_from(records))
-        after = draw(st.lists(st.sampled_from([r.version for r in records] + ["f" * 32]), max_size=3))
+        after = draw(
+            st.lists(st.sampled_from([r.version for r in records] + ["f" * 32]), max_size=3)
+        )
         kind = draw(st.sampled_from(["edit", "forget", "supersede", "share", "purge", "unknown"]))
         if kind == "edit":
             records.append(edit(target.id, f"edit {i}", after))
@@ -56,9 +61,17 @@ def histories(draw: st.DrawFn) -> list[Record]:
         elif kind == "share":
             records.append(made(record.share(target.id)))
         elif kind == "purge":
-            records.append(made(record.envelope("purge", {"id": target.id}, "", {"lines": after} if after else {})))
+            records.append(
+                made(
+                    record.envelope(
+                        "purge", {"id": target.id}, "", {"lines": after} if after else {}
+                    )
+                )
+            )
         else:
-            records.append(made(record.envelope("feedback", {"id": target.id}, "", {"after": after})))
+            records.append(
+                made(record.envelope("feedback", {"id": target.id}, "", {"after": after}))
+            )
     return records
 
 
@@ -77,8 +90,27 @@ def test_merging_in_any_grouping_gives_the_same(records: list[Record], cut: int)
 
 
 @settings(max_examples=30)
-@given(histories(), st.lists(st.sampled_from([b"", b"  ", b"free text", b"{}", b'{"v":9,"op":"create","id":"x","body":"y"}', b"[1]", b"{broken", b"\xff\xfe"]), max_size=6))
-def test_blank_foreign_and_newer_lines_change_nothing(records: list[Record], noise: list[bytes]) -> None:
+@given(
+    histories(),
+    st.lists(
+        st.sampled_from(
+            [
+                b"",
+                b"  ",
+                b"free text",
+                b"{}",
+                b'{"v":9,"op":"create","id":"x","body":"y"}',
+                b"[1]",
+                b"{broken",
+                b"\xff\xfe",
+            ]
+        ),
+        max_size=6,
+    ),
+)
+def test_blank_foreign_and_newer_lines_change_nothing(
+    records: list[Record], noise: list[bytes]
+) -> None:
     lines = [r.line for r in records] + noise
     assert view([r for r in map(record.parse, lines) if r]) == view(records)
 
@@ -125,19 +157,29 @@ def test_an_edit_that_covers_another_memory_supersedes_it_and_keeps_its_own_id()
     merged = edit(stays.id, "use postgres", [stays.version, gone.version])
     folded = fold.fold([stays, gone, merged])
     assert folded[gone.id].status == fold.SUPERSEDED and folded[gone.id].superseded_by == [stays.id]
-    assert folded[stays.id].status == fold.ACTIVE and [v.version for v in folded[stays.id].versions] == [merged.version]
+    assert folded[stays.id].status == fold.ACTIVE and [
+        v.version for v in folded[stays.id].versions
+    ] == [merged.version]
 
 
 def test_two_clones_that_merge_in_opposite_ways_lose_neither() -> None:
     one, other = create("use redis"), create("use cookies")
-    here, there = edit(one.id, "use redis!", [one.version, other.version]), edit(other.id, "use cookies!", [one.version, other.version])
+    here, there = (
+        edit(one.id, "use redis!", [one.version, other.version]),
+        edit(other.id, "use cookies!", [one.version, other.version]),
+    )
     folded = fold.fold([one, other, here, there])
     assert {m.status for m in folded.values()} == {fold.ACTIVE}
 
 
 def test_a_purge_takes_every_line_of_the_memory() -> None:
     one, other = create("a"), create("b")
-    records = [one, other, edit(one.id, "x", [one.version]), made(record.envelope("purge", {"id": one.id}, "", {}))]
+    records = [
+        one,
+        other,
+        edit(one.id, "x", [one.version]),
+        made(record.envelope("purge", {"id": one.id}, "", {})),
+    ]
     folded = fold.fold(records)
     assert one.id not in folded and other.id in folded
 
@@ -145,15 +187,28 @@ def test_a_purge_takes_every_line_of_the_memory() -> None:
 def test_a_purge_of_lines_leaves_the_other_lines() -> None:
     one = create("a")
     x = edit(one.id, "x", [one.version])
-    folded = fold.fold([one, x, made(record.envelope("purge", {"id": "0" * 32}, "", {"lines": [x.version]}))])
+    folded = fold.fold(
+        [one, x, made(record.envelope("purge", {"id": "0" * 32}, "", {"lines": [x.version]}))]
+    )
     assert [v.data["body"] for v in folded[one.id].versions] == ["a"]
 
 
 def test_a_purge_of_lines_dooms_a_line_of_any_kind_but_a_purge_record() -> None:
-    lines = [b"a key, written by hand", b'{"v":1,"op":"create","id":"ab', record.dump({"v": 1, "op": "feedback", "id": "x"}), record.dump({"v": 2, "op": "create", "id": "x"}), b"\xff"]
-    purges = [record.dump(record.envelope("purge", {"id": "0" * 32}, "", {})), record.dump({"v": 2, "op": "purge", "id": "x"})]
+    lines = [
+        b"a key, written by hand",
+        b'{"v":1,"op":"create","id":"ab',
+        record.dump({"v": 1, "op": "feedback", "id": "x"}),
+        record.dump({"v": 2, "op": "create", "id": "x"}),
+        b"\xff",
+    ]
+    purges = [
+        record.dump(record.envelope("purge", {"id": "0" * 32}, "", {})),
+        record.dump({"v": 2, "op": "purge", "id": "x"}),
+    ]
     versions = [record.version_of(line) for line in [*lines, *purges, b""]]
-    graves = fold.Tombstones([made(record.envelope("purge", {"id": "1" * 32, "lines": versions}, "", {}))])
+    graves = fold.Tombstones(
+        [made(record.envelope("purge", {"id": "1" * 32, "lines": versions}, "", {}))]
+    )
     assert all(map(graves.doom, lines)) and graves.doom(b" " + lines[0] + b"\r")
     assert not any(map(graves.doom, [*purges, b"", b" ", b"another line"]))
 
@@ -166,7 +221,12 @@ def test_the_same_text_twice_is_shown_once() -> None:
 # --- versions beside each other ------------------------------------------------
 
 
-def changed(old: Record, at: str = "2026-01-02T00:00:00Z", after: list[Record] | None = None, **fields: object) -> Record:
+def changed(
+    old: Record,
+    at: str = "2026-01-02T00:00:00Z",
+    after: list[Record] | None = None,
+    **fields: object,
+) -> Record:
     """An edit of `old` that changes some fields, as `memories.edit` writes it."""
     kept = {k: v for k, v in old.data.items() if k in unite.FIELDS}
     seen = [r.version for r in after or [old]]
@@ -179,7 +239,12 @@ def shown(*records: Record) -> list[dict[str, object]]:
 
 
 def tagged(*tags: str, **fields: object) -> Record:
-    return made(record.create(record.content({"body": "use postgres " * 30, "tags": list(tags), **fields}), at="2026-01-01T00:00:00Z"))
+    return made(
+        record.create(
+            record.content({"body": "use postgres " * 30, "tags": list(tags), **fields}),
+            at="2026-01-01T00:00:00Z",
+        )
+    )
 
 
 def test_two_tags_added_in_two_places_are_one_memory_with_both() -> None:
@@ -213,9 +278,16 @@ def test_a_title_here_and_a_tag_there_do_not_contradict() -> None:
 
 def test_two_titles_are_alternatives_with_the_same_tags() -> None:
     base = tagged("db")
-    records = [base, changed(base, title="One", tags=["db", "a"], at="2026-01-03T00:00:00Z"),
-               changed(base, title="Two"), changed(base, tags=["db", "b"], at="2026-01-04T00:00:00Z")]
-    assert [(i["title"], i["tags"]) for i in shown(*records)] == [("One", ["a", "b", "db"]), ("Two", ["a", "b", "db"])]
+    records = [
+        base,
+        changed(base, title="One", tags=["db", "a"], at="2026-01-03T00:00:00Z"),
+        changed(base, title="Two"),
+        changed(base, tags=["db", "b"], at="2026-01-04T00:00:00Z"),
+    ]
+    assert [(i["title"], i["tags"]) for i in shown(*records)] == [
+        ("One", ["a", "b", "db"]),
+        ("Two", ["a", "b", "db"]),
+    ]
 
 
 def test_an_edit_of_one_head_leaves_the_other_and_one_of_both_resolves() -> None:
@@ -238,13 +310,17 @@ def test_what_both_had_seen_of_a_united_text_is_its_base() -> None:
 def test_a_forget_of_one_head_hides_only_what_that_one_said() -> None:
     base = tagged("db")
     one, two = changed(base, tags=["db", "a"]), changed(base, tags=["db", "b"])
-    assert [i["tags"] for i in shown(base, one, two, forget(base.id, [one.version]))] == [["b", "db"]]
+    assert [i["tags"] for i in shown(base, one, two, forget(base.id, [one.version]))] == [
+        ["b", "db"]
+    ]
 
 
 def test_of_a_path_that_one_noted_again_the_new_note_counts() -> None:
     base = tagged("db", paths=[{"path": "db/", "blob": "1" * 40}])
     again = changed(base, paths=[{"path": "db/", "blob": "2" * 40}])
-    later = changed(base, paths=[{"path": "db/", "blob": "1" * 40}, {"path": "x.py"}], at="2027-01-01T00:00:00Z")
+    later = changed(
+        base, paths=[{"path": "db/", "blob": "1" * 40}, {"path": "x.py"}], at="2027-01-01T00:00:00Z"
+    )
     (only,) = shown(base, again, later)
     assert only["paths"] == [{"path": "db/", "blob": "2" * 40}, {"path": "x.py"}]
 
@@ -260,18 +336,27 @@ def test_a_path_noted_again_before_the_last_edit_is_new_to_the_others() -> None:
     again = changed(base, paths=[{"path": "db/", "blob": "2" * 40}])
     last = changed(again, title="Postgres")
     other = changed(base, tags=["db", "x"], at="2026-02-01T00:00:00Z")
-    assert [item["paths"] for item in shown(base, again, last, other)] == [[{"path": "db/", "blob": "2" * 40}]]
+    assert [item["paths"] for item in shown(base, again, last, other)] == [
+        [{"path": "db/", "blob": "2" * 40}]
+    ]
 
 
 @pytest.mark.parametrize("entries", [8, 40])
-def test_what_a_history_costs_to_unite_is_reading_it(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
+def test_what_a_history_costs_to_unite_is_reading_it(
+    monkeypatch: pytest.MonkeyPatch, entries: int
+) -> None:
     """16 versions that all had seen 100 texts: no work for each pair and each of those texts."""
+
     def texts(n: int) -> dict[str, object]:
         return {"facts": [f"fact {n} {k}" for k in range(entries)], "title": f"Title {n}"}
 
     base = tagged("db")
     seen = [changed(base, **texts(n)) for n in range(100)]
-    records = [base, *seen, *(changed(base, after=seen, **texts(0), tags=[f"t{n}"]) for n in range(unite.MOST))]
+    records = [
+        base,
+        *seen,
+        *(changed(base, after=seen, **texts(0), tags=[f"t{n}"]) for n in range(unite.MOST)),
+    ]
     calls = {"repr": 0, "after": 0}
     after = Record.after.fget
     assert after
@@ -299,10 +384,21 @@ def test_sets_of_more_entries_than_a_record_may_have_are_not_united() -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["tags", "title", "type", "facts", "forget", "sync"]),
-                          st.integers(0, 3), st.integers(0, 2)), max_size=14), st.randoms(use_true_random=False))
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 2),
+            st.sampled_from(["tags", "title", "type", "facts", "forget", "sync"]),
+            st.integers(0, 3),
+            st.integers(0, 2),
+        ),
+        max_size=14,
+    ),
+    st.randoms(use_true_random=False),
+)
 def test_three_clones_that_edit_and_sync_in_any_order_show_the_same(
-        steps: list[tuple[int, str, int, int]], rng: random.Random) -> None:
+    steps: list[tuple[int, str, int, int]], rng: random.Random
+) -> None:
     base = tagged("t0", "t1")
     clones: list[dict[str, Record]] = [{base.version: base} for _ in range(3)]
     for who, what, n, other in steps:
@@ -317,7 +413,9 @@ def test_three_clones_that_edit_and_sync_in_any_order_show_the_same(
             r = forget(base.id, memory.heads[:1])
         else:
             tags = set(memory.versions[0].data.get("tags", [])) ^ {f"t{n}"}
-            value = {"tags": sorted(tags), "title": f"T{n}", "type": "gotcha", "facts": [f"f{n}"]}[what]
+            value = {"tags": sorted(tags), "title": f"T{n}", "type": "gotcha", "facts": [f"f{n}"]}[
+                what
+            ]
             seen = [v for v in memory.records if v.version in memory.heads[: 1 + n % 2]] or [base]
             r = changed(memory.versions[0], after=seen, **{what: value})
         mine[r.version] = r
@@ -332,15 +430,38 @@ def test_three_clones_that_edit_and_sync_in_any_order_show_the_same(
     assert all(set(r.data.get("tags", [])) <= tags for r in memory.versions)
 
 
-_SHAPES: tuple[object, ...] = (5, True, 1e308, -1, {}, {"a": [1]}, "x", "", [], [5], [{}], [None], [[1]], None)
+_SHAPES: tuple[object, ...] = (
+    5,
+    True,
+    1e308,
+    -1,
+    {},
+    {"a": [1]},
+    "x",
+    "",
+    [],
+    [5],
+    [{}],
+    [None],
+    [[1]],
+    None,
+)
 
 
-@pytest.mark.parametrize("field", ["tags", "paths", "facts", "concepts", "supersedes", "title", "type", "confidence"])
+@pytest.mark.parametrize(
+    "field", ["tags", "paths", "facts", "concepts", "supersedes", "title", "type", "confidence"]
+)
 def test_no_shape_of_a_field_in_two_edits_ends_the_fold(field: str) -> None:
     """One memory of a teammate ended every command when two edits of it had a number for tags."""
     first = made(record.create(record.content({"body": "honest words", "tags": ["a"]})))
     for ours, theirs in itertools.product(_SHAPES, _SHAPES):
-        edits = [made(record.edit(first.id, {**record.content({"body": body}), field: value}, [first.version]))
-                 for body, value in (("one", ours), ("two", theirs))]
+        edits = [
+            made(
+                record.edit(
+                    first.id, {**record.content({"body": body}), field: value}, [first.version]
+                )
+            )
+            for body, value in (("one", ours), ("two", theirs))
+        ]
         shown = fold.fold([first, *edits])[first.id].versions
         assert {str(v.data["body"]) for v in shown} == {"one", "two"}, (ours, theirs)

@@ -33,7 +33,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 @pytest.fixture
 def installed(lab: Lab) -> Iterator[pathlib.Path]:
-    """A repository with hooks whose worker sleeps until the test is over, so that what they append stays to be looked at."""
+    """A repository with hooks whose worker sleeps until the test is over, so that what they append
+    stays to be looked at.
+    """
     repo = lab.repo()
     lab.mem(repo, "remember", "something to begin with")
     lab.mem(repo, "install", "git", "--pre-push")
@@ -45,16 +47,22 @@ def installed(lab: Lab) -> Iterator[pathlib.Path]:
 # --- what a hook does -------------------------------------------------------
 
 
-def test_commit_through_a_pipe_returns_before_the_worker_ends(lab: Lab, installed: pathlib.Path) -> None:
+def test_commit_through_a_pipe_returns_before_the_worker_ends(
+    lab: Lab, installed: pathlib.Path
+) -> None:
     done = lab.run(installed, "sh", "-c", "git commit -q --allow-empty -m one 3>&1 7>&1 | cat")
     assert done.returncode == 0
     os.kill(number(installed), 0)  # it still runs
 
 
-def test_a_commit_prints_nothing_of_ours_and_notes_its_id(lab: Lab, installed: pathlib.Path) -> None:
+def test_a_commit_prints_nothing_of_ours_and_notes_its_id(
+    lab: Lab, installed: pathlib.Path
+) -> None:
     done = lab.run(installed, "git", "commit", "-q", "--allow-empty", "-m", "one")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert events(installed) == [{"event": "post-commit", "head": head(lab, installed), "dir": str(installed / ".git")}]
+    assert events(installed) == [
+        {"event": "post-commit", "head": head(lab, installed), "dir": str(installed / ".git")}
+    ]
     assert (installed / ".git/mem/spool").stat().st_mode & 0o777 == 0o600
     assert lab.git(installed, "status", "--porcelain") == ""
 
@@ -65,12 +73,20 @@ def test_hook_in_linked_worktree_spools_to_common_dir(lab: Lab, installed: pathl
     linked = lab.root / "linked"
     (linked / "below").mkdir()
     lab.git(linked / "below", "commit", "-q", "--allow-empty", "-m", "one")
-    assert events(installed) == [{"event": "post-commit", "head": head(lab, linked), "dir": str(installed / ".git/worktrees/linked")}]
+    assert events(installed) == [
+        {
+            "event": "post-commit",
+            "head": head(lab, linked),
+            "dir": str(installed / ".git/worktrees/linked"),
+        }
+    ]
 
 
 def test_hook_in_a_submodule_spools_to_its_own_repository(lab: Lab) -> None:
     inner, outer = lab.repo("inner"), lab.repo("outer")
-    lab.git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "sub")
+    lab.git(
+        outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "sub"
+    )
     lab.mem(outer / "sub", "remember", "about the inner one")
     lab.mem(outer / "sub", "install", "git")
     hire(lab, outer, where=".git/modules/sub")
@@ -89,12 +105,21 @@ def test_merge_checkout_and_rewrite_are_noted(lab: Lab, installed: pathlib.Path)
     lab.git(installed, "checkout", "-q", "main")
     lab.git(installed, "merge", "-q", "--no-ff", "--no-edit", "topic")
     lab.git(installed, "checkout", "-q", "--", "f0.txt")  # a file, not a branch
-    assert [e["event"] for e in events(installed)] == ["post-checkout", "post-commit", "post-commit", "post-rewrite", "post-checkout", "post-merge"]
+    assert [e["event"] for e in events(installed)] == [
+        "post-checkout",
+        "post-commit",
+        "post-commit",
+        "post-rewrite",
+        "post-checkout",
+        "post-merge",
+    ]
     assert {"event": "post-rewrite", "old": one, "new": two} in events(installed)
     assert events(installed)[-1]["head"] == head(lab, installed)
 
 
-def test_a_rebase_of_many_commits_starts_one_worker_and_notes_every_pair(lab: Lab, installed: pathlib.Path) -> None:
+def test_a_rebase_of_many_commits_starts_one_worker_and_notes_every_pair(
+    lab: Lab, installed: pathlib.Path
+) -> None:
     started = lab.root / "started"
     dismiss(installed)
     hire(lab, installed, f"echo started >>'{started}'\nexec sleep 300\n")
@@ -102,45 +127,100 @@ def test_a_rebase_of_many_commits_starts_one_worker_and_notes_every_pair(lab: La
     for i in range(20):
         lab.git(installed, "commit", "-q", "--allow-empty", "-m", f"commit {i}")
     before = lab.git(installed, "rev-list", "main..topic").split()
-    lab.git(installed, "rebase", "-q", "--force-rebase", "--keep-empty", "--committer-date-is-author-date", "-x", "true", "main")
+    lab.git(
+        installed,
+        "rebase",
+        "-q",
+        "--force-rebase",
+        "--keep-empty",
+        "--committer-date-is-author-date",
+        "-x",
+        "true",
+        "main",
+    )
     lab.git(installed, "-c", "user.name=Bob", "rebase", "-q", "--no-ff", "--keep-empty", "main")
     pairs = {e["old"]: e["new"] for e in events(installed) if e["event"] == "post-rewrite"}
     assert len(pairs) >= 20 and set(before) & set(pairs)
     assert started.read_text() == "started\n"
 
 
-@pytest.mark.parametrize("text", ["exit 1\n", "kill -9 $$\n", "echo out; echo err >&2; exec sleep 300\n", "exec /nonexistent\n", "(", ""])
-def test_a_program_that_fails_hangs_or_talks_never_shows_in_a_commit(lab: Lab, installed: pathlib.Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "exit 1\n",
+        "kill -9 $$\n",
+        "echo out; echo err >&2; exec sleep 300\n",
+        "exec /nonexistent\n",
+        "(",
+        "",
+    ],
+)
+def test_a_program_that_fails_hangs_or_talks_never_shows_in_a_commit(
+    lab: Lab, installed: pathlib.Path, text: str
+) -> None:
     hire(lab, installed, text)
     done = lab.run(installed, "git", "commit", "-q", "--allow-empty", "-m", "one")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("breakage", ["no script", "broken script", "empty script", "mem is a file", "spool is a directory", "pid is a directory", "mem is read-only", "no program"])
-def test_whatever_is_broken_a_commit_is_as_without_us(lab: Lab, installed: pathlib.Path, breakage: str) -> None:
+@pytest.mark.parametrize(
+    "breakage",
+    [
+        "no script",
+        "broken script",
+        "empty script",
+        "mem is a file",
+        "spool is a directory",
+        "pid is a directory",
+        "mem is read-only",
+        "no program",
+    ],
+)
+def test_whatever_is_broken_a_commit_is_as_without_us(
+    lab: Lab, installed: pathlib.Path, breakage: str
+) -> None:
     mem, script = installed / ".git/mem", installed / ".git/git-mem-hooks/event.sh"
-    {"no script": script.unlink,
-     "broken script": lambda: script.write_text("exit 3; (((\n"),
-     "empty script": lambda: script.write_text(""),
-     "mem is a file": lambda: (shutil.rmtree(mem), mem.write_text("")),
-     "spool is a directory": lambda: (mem / "spool").mkdir(),
-     "pid is a directory": lambda: (mem / "worker.pid").mkdir(),
-     "mem is read-only": lambda: mem.chmod(0o500),
-     "no program": lambda: script.write_text(re.sub(r"(?m)^( *package=)'.*'$", r"\1'/nonexistent'", script.read_text()))}[breakage]()
+    {
+        "no script": script.unlink,
+        "broken script": lambda: script.write_text("exit 3; (((\n"),
+        "empty script": lambda: script.write_text(""),
+        "mem is a file": lambda: (shutil.rmtree(mem), mem.write_text("")),
+        "spool is a directory": lambda: (mem / "spool").mkdir(),
+        "pid is a directory": lambda: (mem / "worker.pid").mkdir(),
+        "mem is read-only": lambda: mem.chmod(0o500),
+        "no program": lambda: script.write_text(
+            re.sub(r"(?m)^( *package=)'.*'$", r"\1'/nonexistent'", script.read_text())
+        ),
+    }[breakage]()
     quiet = {"PATH": f"{lab.root / 'bin'}:/usr/bin:/bin"}  # no git-mem there
-    for command in (("git", "commit", "-q", "--allow-empty", "-m", "one"), ("git", "commit", "-q", "--amend", "--allow-empty", "-m", "two"), ("git", "checkout", "-q", "-b", "new")):
+    for command in (
+        ("git", "commit", "-q", "--allow-empty", "-m", "one"),
+        ("git", "commit", "-q", "--amend", "--allow-empty", "-m", "two"),
+        ("git", "checkout", "-q", "-b", "new"),
+    ):
         done = lab.run(installed, *command, env=quiet)
         assert (done.returncode, done.stdout) == (0, ""), done.stderr
         assert breakage == "broken script" or done.stderr == ""
     mem.chmod(0o700)
 
 
-def test_without_its_interpreter_the_program_on_path_is_started(lab: Lab, installed: pathlib.Path) -> None:
+def test_without_its_interpreter_the_program_on_path_is_started(
+    lab: Lab, installed: pathlib.Path
+) -> None:
     script = installed / ".git/git-mem-hooks/event.sh"
     script.write_text(re.sub(r"(?m)^( *python=)'.*'$", r"\1'/nonexistent'", script.read_text()))
     (lab.root / "bin").mkdir()
     shutil.copy(fake_program(lab, f"echo \"$@\" >'{lab.root}/called'\n"), lab.root / "bin/git-mem")
-    done = lab.run(installed, "git", "commit", "-q", "--allow-empty", "-m", "one", env={"PATH": f"{lab.root / 'bin'}:{os.environ['PATH']}"})
+    done = lab.run(
+        installed,
+        "git",
+        "commit",
+        "-q",
+        "--allow-empty",
+        "-m",
+        "one",
+        env={"PATH": f"{lab.root / 'bin'}:{os.environ['PATH']}"},
+    )
     assert done.returncode == 0
     until(lambda: (lab.root / "called").exists() and (lab.root / "called").read_text() != "")
     word, path = (lab.root / "called").read_text().split()
@@ -148,12 +228,25 @@ def test_without_its_interpreter_the_program_on_path_is_started(lab: Lab, instal
 
 
 @pytest.mark.parametrize(("value", "count"), [("1", 0), ("true", 0), ("0", 1), ("", 1)])
-def test_the_environment_switches_hooks_off(lab: Lab, installed: pathlib.Path, value: str, count: int) -> None:
-    lab.run(installed, "git", "commit", "-q", "--allow-empty", "-m", "one", env={"GIT_MEM_DISABLE": value})
+def test_the_environment_switches_hooks_off(
+    lab: Lab, installed: pathlib.Path, value: str, count: int
+) -> None:
+    lab.run(
+        installed,
+        "git",
+        "commit",
+        "-q",
+        "--allow-empty",
+        "-m",
+        "one",
+        env={"GIT_MEM_DISABLE": value},
+    )
     assert len(events(installed)) == count
 
 
-def test_a_deleted_cache_directory_comes_back_only_where_there_are_memories(lab: Lab, installed: pathlib.Path) -> None:
+def test_a_deleted_cache_directory_comes_back_only_where_there_are_memories(
+    lab: Lab, installed: pathlib.Path
+) -> None:
     shutil.rmtree(installed / ".git/mem")
     lab.git(installed, "pack-refs", "--all")
     lab.git(installed, "commit", "-q", "--allow-empty", "-m", "one")
@@ -195,7 +288,16 @@ def test_with_reftable_or_a_detached_head_hooks_work(lab: Lab, installed: pathli
     forget(installed)
     lab.git(installed, "commit", "-q", "--allow-empty", "-m", "one")
     assert events(installed)[0]["head"] == head(lab, installed)
-    made = lab.run(lab.root, "git", "init", "-q", "-b", "main", "--ref-format=reftable", str(lab.root / "reftable"))
+    made = lab.run(
+        lab.root,
+        "git",
+        "init",
+        "-q",
+        "-b",
+        "main",
+        "--ref-format=reftable",
+        str(lab.root / "reftable"),
+    )
     if made.returncode:
         pytest.skip("this git knows no reftable")
     repo = lab.root / "reftable"
@@ -217,27 +319,48 @@ def hub(lab: Lab, installed: pathlib.Path) -> pathlib.Path:
     return lab.root / "hub.git"
 
 
-@pytest.mark.parametrize("what", [["refs/notes/*"], ["--mirror"], ["refs/notes/mem/private"], ["refs/notes/mem/private:refs/heads/x"], ["refs/git-mem/*:refs/git-mem/*"]])
-def test_a_push_of_private_memories_is_warned_about_and_not_stopped(lab: Lab, installed: pathlib.Path, hub: pathlib.Path, what: list[str]) -> None:
-    done = lab.run(installed, "git", "push", "-q", "--mirror", "origin") if what == ["--mirror"] else lab.run(installed, "git", "push", "-q", "origin", *what)
+@pytest.mark.parametrize(
+    "what",
+    [
+        ["refs/notes/*"],
+        ["--mirror"],
+        ["refs/notes/mem/private"],
+        ["refs/notes/mem/private:refs/heads/x"],
+        ["refs/git-mem/*:refs/git-mem/*"],
+    ],
+)
+def test_a_push_of_private_memories_is_warned_about_and_not_stopped(
+    lab: Lab, installed: pathlib.Path, hub: pathlib.Path, what: list[str]
+) -> None:
+    done = (
+        lab.run(installed, "git", "push", "-q", "--mirror", "origin")
+        if what == ["--mirror"]
+        else lab.run(installed, "git", "push", "-q", "origin", *what)
+    )
     assert done.returncode == 0
     assert done.stderr.count("warning: this push publishes private memories") == 1
     assert lab.git(hub, "for-each-ref") != ""
 
 
 @pytest.mark.parametrize("what", [["main"], ["refs/notes/mem/team"], ["--all"]])
-def test_a_push_of_anything_else_says_nothing_and_wakes_the_worker(lab: Lab, installed: pathlib.Path, hub: pathlib.Path, what: list[str]) -> None:
+def test_a_push_of_anything_else_says_nothing_and_wakes_the_worker(
+    lab: Lab, installed: pathlib.Path, hub: pathlib.Path, what: list[str]
+) -> None:
     done = lab.run(installed, "git", "push", "-q", "origin", *what)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert {"event": "pre-push", "remote": "origin"} in events(installed)
 
 
-def test_taking_private_memories_off_a_remote_is_no_publication(lab: Lab, installed: pathlib.Path, hub: pathlib.Path) -> None:
+def test_taking_private_memories_off_a_remote_is_no_publication(
+    lab: Lab, installed: pathlib.Path, hub: pathlib.Path
+) -> None:
     lab.git(installed, "push", "-q", "--no-verify", "origin", "refs/notes/mem/private")
     assert lab.run(installed, "git", "push", "-q", "origin", ":refs/notes/mem/private").stderr == ""
 
 
-def test_a_url_with_a_password_does_not_go_into_the_spool(lab: Lab, installed: pathlib.Path, hub: pathlib.Path) -> None:
+def test_a_url_with_a_password_does_not_go_into_the_spool(
+    lab: Lab, installed: pathlib.Path, hub: pathlib.Path
+) -> None:
     lab.run(installed, "git", "push", "-q", f"file://user:hunter2@{hub}", "main")
     lab.git(installed, "push", "-q", str(hub), "main")
     assert "hunter2" not in (installed / ".git/mem/spool").read_text()
@@ -254,7 +377,11 @@ def test_our_own_pushes_are_no_event(lab: Lab, installed: pathlib.Path, hub: pat
 
 
 def warned(lab: Lab, repo: pathlib.Path) -> list[str]:
-    return [f["text"] for f in lab.json(repo, "doctor", rc=(0, 1)) if f["level"] == "warn" and ("hook" in f["text"] or "install" in f["text"])]
+    return [
+        f["text"]
+        for f in lab.json(repo, "doctor", rc=(0, 1))
+        if f["level"] == "warn" and ("hook" in f["text"] or "install" in f["text"])
+    ]
 
 
 def test_doctor_names_stale_and_double_installations(lab: Lab) -> None:
@@ -265,7 +392,10 @@ def test_doctor_names_stale_and_double_installations(lab: Lab) -> None:
     good = script.read_text()
     assert warned(lab, repo) == []
     cases = {
-        "another copy": (re.sub(r"(?m)^( *package=)'.*'$", rf"\1'{lab.root}/gitmem'", good), "double installation"),
+        "another copy": (
+            re.sub(r"(?m)^( *package=)'.*'$", rf"\1'{lab.root}/gitmem'", good),
+            "double installation",
+        ),
         "gone": (re.sub(r"(?m)^( *package=)'.*'$", r"\1'/nonexistent'", good), "nor on PATH"),
         "older": (good + "# older\n", "another version"),
         "emptied": ("", "script is gone"),
@@ -282,7 +412,12 @@ def test_doctor_names_stale_and_double_installations(lab: Lab) -> None:
 
 def test_a_hook_that_is_there_twice_is_named_and_mended(lab: Lab, installed: pathlib.Path) -> None:
     ours = (installed / ".git/hooks/post-commit").read_text()
-    hook(installed, "post-commit", "#!/usr/bin/env bash\n# File generated by pre-commit: https://pre-commit.com\n" + ours.partition("\n")[2])
+    hook(
+        installed,
+        "post-commit",
+        "#!/usr/bin/env bash\n# File generated by pre-commit: https://pre-commit.com\n"
+        + ours.partition("\n")[2],
+    )
     hook(installed, "post-commit.legacy", ours)
     assert any("installed twice" in line for line in warned(lab, installed))
     lab.mem(installed, "install", "git")
@@ -306,7 +441,14 @@ def test_init_asks_about_hooks_only_on_a_terminal(lab: Lab) -> None:
 
     for answer, hooks in (("\n", []), ("y\n", EVENTS)):
         ours, theirs = pty.openpty()
-        process = subprocess.Popen([sys.executable, "-m", "gitmem", "init"], cwd=repo, env=lab.env, stdin=theirs, stdout=theirs, stderr=theirs)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gitmem", "init"],
+            cwd=repo,
+            env=lab.env,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+        )
         os.close(theirs)
         said = b""
         while b"[y/N]" not in said:
@@ -330,10 +472,17 @@ def sources() -> list[pathlib.Path]:
 
 
 def test_the_scripts_pass_shellcheck() -> None:
-    checker = shutil.which("shellcheck", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
+    checker = shutil.which(
+        "shellcheck", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    )
     if not checker:
         pytest.skip("no shellcheck here")
-    done = subprocess.run([checker, "-x", "-P", str(ROOT), *map(str, sources())], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [checker, "-x", "-P", str(ROOT), *map(str, sources())],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout
 
 
@@ -349,7 +498,7 @@ def test_the_scripts_run_in_every_shell(lab: Lab, shell: str, kind: str) -> None
     lab.mem(repo, "remember", "a private thought", "--private")
     lab.mem(repo, "install", "git", "--pre-push")
     hire(lab, repo)
-    line = f"#!{program}{shell[len(shell.split()[0]):]}\n"
+    line = f"#!{program}{shell[len(shell.split()[0]) :]}\n"
     for directory in (".git/hooks", ".git/git-mem-hooks"):
         for path in (repo / directory).iterdir():
             text = path.read_text()
@@ -359,7 +508,12 @@ def test_the_scripts_run_in_every_shell(lab: Lab, shell: str, kind: str) -> None
     runs_theirs(lab, repo)
     assert "private memories" in lab.run(repo, "git", "push", "-q", "origin", "refs/notes/*").stderr
     dismiss(repo)
-    assert [e["event"] for e in events(repo)] == ["post-commit", "post-commit", "post-rewrite", "pre-push"]
+    assert [e["event"] for e in events(repo)] == [
+        "post-commit",
+        "post-commit",
+        "post-rewrite",
+        "pre-push",
+    ]
     assert events(repo)[1]["head"] == head(lab, repo)
 
 

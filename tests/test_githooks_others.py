@@ -1,4 +1,5 @@
-"""git's hooks of others, before us and after us: they run as before and are restored byte for byte."""
+"""git's hooks of others, before us and after us: they run as before and are restored byte for
+byte."""
 
 from __future__ import annotations
 
@@ -37,7 +38,11 @@ def test_the_lines_in_a_shell_hook_leave_everything_else_to_it(lab: Lab) -> None
     after = lab.run(repo, "git", "push", "-q", "../hub.git", "main")
     dismiss(repo)
     assert after.returncode == before.returncode != 0
-    assert (after.stdout, after.stderr) == (before.stdout, before.stderr) and "theirs .git/hooks/pre-push ../hub.git ../hub.git [refs/heads/main " in before.stdout + before.stderr
+    assert (
+        (after.stdout, after.stderr) == (before.stdout, before.stderr)
+        and "theirs .git/hooks/pre-push ../hub.git ../hub.git [refs/heads/main "
+        in before.stdout + before.stderr
+    )
     assert [e["event"] for e in events(repo)] == ["pre-push"]
 
 
@@ -48,7 +53,12 @@ def test_a_hook_that_reads_nothing_and_one_that_gets_nothing_run_as_before(lab: 
     hook(repo, "post-rewrite", "#!/bin/sh\necho rewritten >&2\n")
     said = []
     for _ in range(2):
-        said.append([lab.run(repo, "git", "push", "../hub.git", "main").stderr.count("bytes: 0"), lab.run(repo, "git", "commit", "-q", "--amend", "-m", "x").stderr])
+        said.append(
+            [
+                lab.run(repo, "git", "push", "../hub.git", "main").stderr.count("bytes: 0"),
+                lab.run(repo, "git", "commit", "-q", "--amend", "-m", "x").stderr,
+            ]
+        )
         lab.git(repo, "push", "-q", "--no-verify", "--force", "../hub.git", "main")
         lab.git(repo, "push", "-q", "--no-verify", "../hub.git", "main")
         lab.mem(repo, "install", "git", "--pre-push")
@@ -59,7 +69,14 @@ def test_a_hook_that_reads_nothing_and_one_that_gets_nothing_run_as_before(lab: 
     assert "bytes: 0" in up_to_date and "bytes: 1" not in up_to_date
 
 
-@pytest.mark.parametrize("text", ["#!/bin/sh -eu\necho theirs; exit 0\n", "#!/usr/bin/env bash\nset -euo pipefail\necho theirs\nexit 0\n", "#!/bin/bash\necho theirs"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#!/bin/sh -eu\necho theirs; exit 0\n",
+        "#!/usr/bin/env bash\nset -euo pipefail\necho theirs\nexit 0\n",
+        "#!/bin/bash\necho theirs",
+    ],
+)
 def test_lines_stand_in_every_kind_of_shell_hook(lab: Lab, text: str) -> None:
     repo = lab.repo()
     hook(repo, "post-commit", text)
@@ -81,13 +98,25 @@ def test_hooks_of_others_are_kept_run_and_restored_byte_for_byte(lab: Lab, kind:
     skip = {"COMMIT_EDITMSG", "refs", "index", "HEAD", "ORIG_HEAD"}
 
     def state() -> dict[str, object]:
-        return {k: v for k, v in {**tree(repo / ".git"), **{f"top/{k}": v for k, v in tree(lab.root).items() if not k.startswith("repo/.git/")}}.items()
-                if not skip & set(pathlib.Path(k).parts[:2])}
+        return {
+            k: v
+            for k, v in {
+                **tree(repo / ".git"),
+                **{
+                    f"top/{k}": v
+                    for k, v in tree(lab.root).items()
+                    if not k.startswith("repo/.git/")
+                },
+            }.items()
+            if not skip & set(pathlib.Path(k).parts[:2])
+        }
 
     before = state()
     lab.mem(repo, "install", "git")
     assert lab.json(repo, "status")["hooks"] == EVENTS
-    assert [f["text"] for f in lab.json(repo, "doctor") if "hook" in f["text"] and f["level"] == "warn"] == []
+    assert [
+        f["text"] for f in lab.json(repo, "doctor") if "hook" in f["text"] and f["level"] == "warn"
+    ] == []
     assert "nothing had to change" in lab.mem(repo, "install", "git")
     hire(lab, repo)
     assert (repo / ".git/git-mem-hooks/former").exists() == (kind in FORWARDED)
@@ -114,8 +143,12 @@ def test_uninstall_restores_also_without_its_own_list(lab: Lab, kind: str) -> No
     runs_theirs(lab, repo)
 
 
-@pytest.mark.parametrize("kind", ["husky 9", "tracked hooksPath", "python", "global hooksPath with ~"])
-def test_hooks_of_others_run_when_the_repository_was_moved_or_copied_or_ours_deleted(lab: Lab, kind: str) -> None:
+@pytest.mark.parametrize(
+    "kind", ["husky 9", "tracked hooksPath", "python", "global hooksPath with ~"]
+)
+def test_hooks_of_others_run_when_the_repository_was_moved_or_copied_or_ours_deleted(
+    lab: Lab, kind: str
+) -> None:
     repo = others(lab, kind)
     lab.mem(repo, "install", "git")
     hire(lab, repo)
@@ -127,12 +160,18 @@ def test_hooks_of_others_run_when_the_repository_was_moved_or_copied_or_ours_del
     dismiss(repo)
     noted = len(events(repo))
     done = lab.run(copy, "git", "commit", "-q", "--allow-empty", "-m", "good")
-    assert "theirs" in done.stdout + done.stderr and ("of the copy" in done.stdout + done.stderr) == (kind == "python")
+    assert "theirs" in done.stdout + done.stderr and (
+        "of the copy" in done.stdout + done.stderr
+    ) == (kind == "python")
     assert len(events(repo)) == noted  # a commit of the copy is none of the original's
     moved = lab.root / "moved"
     repo.rename(moved)
     runs_theirs(lab, moved)
-    assert [f["hint"] for f in lab.json(moved, "doctor") if f["level"] == "warn" and "git does not run our hooks" in f["text"]] == ["run `git mem install git`"]
+    assert [
+        f["hint"]
+        for f in lab.json(moved, "doctor")
+        if f["level"] == "warn" and "git does not run our hooks" in f["text"]
+    ] == ["run `git mem install git`"]
     lab.mem(moved, "install", "git")
     assert lab.json(moved, "status")["hooks"] == EVENTS
     shutil.rmtree(moved / ".git/git-mem-hooks")
@@ -173,7 +212,9 @@ def test_a_hook_that_is_added_later_is_forwarded_too(lab: Lab, name: str) -> Non
     assert not (repo / ".git/git-mem-hooks").exists()
 
 
-def test_a_hook_that_does_something_by_being_there_is_forwarded_when_we_know_of_it(lab: Lab) -> None:
+def test_a_hook_that_does_something_by_being_there_is_forwarded_when_we_know_of_it(
+    lab: Lab,
+) -> None:
     repo = others(lab, "tracked hooksPath")
     lab.mem(repo, "install", "git")
     hook(repo, "reference-transaction", "#!/bin/sh\nexit 0\n", ".githooks")
@@ -203,7 +244,10 @@ def test_husky_run_again_keeps_both_and_husky_run_first_after_us_is_named(lab: L
     lab.mem(repo, "install", "git")
     husky9(lab, repo, "echo theirs\n", '! grep -q bad "$1"\n')
     runs_theirs(lab, repo)
-    assert any("git does not run our hooks" in f["text"] and "'.husky/_'" in f["text"] for f in lab.json(repo, "doctor"))
+    assert any(
+        "git does not run our hooks" in f["text"] and "'.husky/_'" in f["text"]
+        for f in lab.json(repo, "doctor")
+    )
     lab.mem(repo, "install", "git")
     husky9(lab, repo, "echo theirs\n", '! grep -q bad "$1"\n')  # as `npm install` does every time
     hire(lab, repo)
@@ -226,16 +270,23 @@ def test_pre_commit_installed_over_us_runs_us_and_survives_our_uninstall(lab: La
     dismiss(repo)
     assert [e["event"] for e in events(repo)] == ["post-commit", "post-commit", "post-rewrite"]
     lab.mem(repo, "uninstall", "git")
-    assert sorted(p.name for p in (repo / ".git/hooks").iterdir() if p.suffix != ".sample") == ["commit-msg", "post-commit"]
+    assert sorted(p.name for p in (repo / ".git/hooks").iterdir() if p.suffix != ".sample") == [
+        "commit-msg",
+        "post-commit",
+    ]
     runs_theirs(lab, repo)
 
 
-def test_pre_commit_installed_again_over_our_lines_is_named_and_does_not_go_in_circles(lab: Lab) -> None:
+def test_pre_commit_installed_again_over_our_lines_is_named_and_does_not_go_in_circles(
+    lab: Lab,
+) -> None:
     repo = others(lab, "pre-commit")
     lab.mem(repo, "install", "git")
     pre_commit(lab, repo)
     runs_theirs(lab, repo)
-    assert any("git does not run our hooks post-commit" in f["text"] for f in lab.json(repo, "doctor"))
+    assert any(
+        "git does not run our hooks post-commit" in f["text"] for f in lab.json(repo, "doctor")
+    )
     lab.mem(repo, "install", "git")
     assert lab.json(repo, "status")["hooks"] == EVENTS
     runs_theirs(lab, repo)
@@ -247,7 +298,9 @@ def test_lefthook_installed_over_us_is_named_and_survives_our_uninstall(lab: Lab
     (repo / ".git/hooks/post-commit").rename(repo / ".git/hooks/post-commit.old")
     theirs = hook(repo, "post-commit", lefthook("post-commit", "#!/bin/sh\necho theirs\n"))
     before = theirs.read_bytes()
-    assert any("git does not run our hooks post-commit" in f["text"] for f in lab.json(repo, "doctor"))
+    assert any(
+        "git does not run our hooks post-commit" in f["text"] for f in lab.json(repo, "doctor")
+    )
     lab.mem(repo, "uninstall", "git")
     assert theirs.read_bytes() == before and not (repo / ".git/hooks/post-commit.old").exists()
 
@@ -257,7 +310,11 @@ def test_what_another_tool_wrote_into_our_directory_is_kept(lab: Lab) -> None:
     lab.mem(repo, "install", "git")
     theirs = hook(repo, "pre-commit", "#!/bin/sh\ngit lfs pre-commit\n", ".git/git-mem-hooks")
     said = lab.mem(repo, "uninstall", "git")
-    assert theirs.exists() and [p.name for p in theirs.parent.iterdir()] == ["pre-commit"] and "kept" in said
+    assert (
+        theirs.exists()
+        and [p.name for p in theirs.parent.iterdir()] == ["pre-commit"]
+        and "kept" in said
+    )
 
 
 def test_what_the_user_wrote_beside_our_lines_stays(lab: Lab) -> None:
@@ -278,7 +335,12 @@ def test_a_configuration_that_was_changed_since_loses_only_our_entry(lab: Lab) -
     lab.git(repo, "config", "user.nickname", "ada")
     lab.mem(repo, "uninstall", "git")
     text = (repo / ".git/config").read_text()
-    assert "include" not in text and "nickname" in text and "rewriteRef" in text and "hooksPath = .githooks" in text
+    assert (
+        "include" not in text
+        and "nickname" in text
+        and "rewriteRef" in text
+        and "hooksPath = .githooks" in text
+    )
     lab.mem(repo, "uninstall")
     assert "rewriteRef" not in (repo / ".git/config").read_text()
 

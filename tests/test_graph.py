@@ -1,4 +1,6 @@
-"""The graph of memories: which edges there are and are not, that it follows the memories, and that it admits nothing."""
+"""The graph of memories: which edges there are and are not, that it follows the memories, and that
+it admits nothing.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,19 @@ from gitmem.memory import graphview
 from gitmem.store import open_store
 
 TABLE = embed.StaticTable()
-LONG = "the nightly export of invoices waits until every warehouse has sent its numbers because a late one would be missing for a month"
+LONG = (
+    "the nightly export of invoices waits until every warehouse has sent its numbers because a late"
+    " one would be missing for a month"
+)
 
 
 def fields(body: str, minute: int = 0, **more: Any) -> dict[str, Any]:
-    return {"body": body, "author": "Ada <ada@example.org>", "at": f"2026-01-{1 + minute // 1440:02}T{minute // 60 % 24:02}:{minute % 60:02}:00Z", **more}
+    return {
+        "body": body,
+        "author": "Ada <ada@example.org>",
+        "at": f"2026-01-{1 + minute // 1440:02}T{minute // 60 % 24:02}:{minute % 60:02}:00Z",
+        **more,
+    }
 
 
 class World:
@@ -47,8 +57,19 @@ class World:
         lines = []
         for name, said in named:
             given = dict(said)
-            at, after, supersedes = given.pop("at"), given.pop("after", []), given.pop("supersedes", [])
-            line = record.dump(record.create(record.content({"source": f"test:{name}", **given}), at=at, after=after, supersedes=supersedes))
+            at, after, supersedes = (
+                given.pop("at"),
+                given.pop("after", []),
+                given.pop("supersedes", []),
+            )
+            line = record.dump(
+                record.create(
+                    record.content({"source": f"test:{name}", **given}),
+                    at=at,
+                    after=after,
+                    supersedes=supersedes,
+                )
+            )
             self.records[name] = parsed(line)
             self.ids[name] = self.records[name].id
             lines.append(line)
@@ -69,7 +90,9 @@ class World:
         out = {}
         for a, b, number, weight in self.cache.db.execute("SELECT a, b, kind, weight FROM edge"):
             if kind in ("", edges.KINDS[number]):
-                one, other = (of[a], of[b]) if number == edges.SUPERSEDES else sorted([of[a], of[b]])
+                one, other = (
+                    (of[a], of[b]) if number == edges.SUPERSEDES else sorted([of[a], of[b]])
+                )
                 out[one, other, edges.KINDS[number]] = round(weight, 4)
         return out
 
@@ -89,32 +112,59 @@ def world() -> World:
 
 
 def test_memories_of_one_file_are_linked_by_the_share_of_their_common_files(world: World) -> None:
-    world.add(("a", fields("alpha", paths=["x.py", "y.py"])), ("b", fields("beta", 100, paths=["x.py"])), ("c", fields("gamma", 200, paths=["z.py"])))
+    world.add(
+        ("a", fields("alpha", paths=["x.py", "y.py"])),
+        ("b", fields("beta", 100, paths=["x.py"])),
+        ("c", fields("gamma", 200, paths=["z.py"])),
+    )
     assert world.edges("file") == {("a", "b", "file"): 0.5}
 
 
 def test_a_commit_over_the_whole_tree_is_not_beside_every_file(world: World) -> None:
-    world.add(("a", fields("alpha", paths=[f"f{i}.py" for i in range(200)])), ("b", fields("beta", 100, paths=["f7.py"])))
+    world.add(
+        ("a", fields("alpha", paths=[f"f{i}.py" for i in range(200)])),
+        ("b", fields("beta", 100, paths=["f7.py"])),
+    )
     assert world.edges("file") == {}
 
 
 def test_ten_thousand_memories_of_one_file_make_no_fifty_million_edges(world: World) -> None:
-    world.add(*[(str(i), fields(f"{i}", i, paths=["README.md"])) for i in range(2_000)], keep_up=False)
-    found, _ = edges.Finder(world.cache).edges([row for (row,) in world.cache.db.execute("SELECT row FROM memory")])
+    world.add(
+        *[(str(i), fields(f"{i}", i, paths=["README.md"])) for i in range(2_000)], keep_up=False
+    )
+    found, _ = edges.Finder(world.cache).edges(
+        [row for (row,) in world.cache.db.execute("SELECT row FROM memory")]
+    )
     files = [pair for pair in found if pair[2] == edges.FILE]
     assert len(files) == edges.WINDOW * 2_000 - sum(range(1, edges.WINDOW + 1))
-    minute = {row: int(name.removeprefix("test:")) for row, name in world.cache.db.execute("SELECT row, source FROM memory")}
-    assert max(abs(minute[a] - minute[b]) for a, b, _ in files) == edges.WINDOW  # those beside it in time
+    minute = {
+        row: int(name.removeprefix("test:"))
+        for row, name in world.cache.db.execute("SELECT row, source FROM memory")
+    }
+    assert (
+        max(abs(minute[a] - minute[b]) for a, b, _ in files) == edges.WINDOW
+    )  # those beside it in time
 
 
 def test_what_one_session_said_is_linked(world: World) -> None:
-    world.add(("a", fields("alpha", session="s1")), ("b", fields("beta", 500, session="s1")), ("c", fields("gamma", 1000, session="s2")), ("d", fields("delta", 2000)), ("e", fields("epsilon", 3000)))
+    world.add(
+        ("a", fields("alpha", session="s1")),
+        ("b", fields("beta", 500, session="s1")),
+        ("c", fields("gamma", 1000, session="s2")),
+        ("d", fields("delta", 2000)),
+        ("e", fields("epsilon", 3000)),
+    )
     assert world.edges("session") == {("a", "b", "session"): 1.0}
 
 
 def test_what_one_author_wrote_within_half_an_hour_is_linked(world: World) -> None:
     other = {"author": "Bo <bo@example.org>"}
-    world.add(("a", fields("alpha", 0)), ("b", fields("beta", 15)), ("c", fields("gamma", 46)), ("d", fields("delta", 15, **other)))
+    world.add(
+        ("a", fields("alpha", 0)),
+        ("b", fields("beta", 15)),
+        ("c", fields("gamma", 46)),
+        ("d", fields("delta", 15, **other)),
+    )
     assert world.edges("time") == {("a", "b", "time"): 0.5}
 
 
@@ -123,9 +173,21 @@ def test_an_import_of_one_second_says_nothing_about_time(world: World) -> None:
     assert world.edges("time") == {}
 
 
-def test_like_texts_are_linked_by_common_runs_of_three_words_without_stop_words(world: World) -> None:
-    same = "The nightly export of the invoices waits until every warehouse has sent its numbers, because a late one would be missing for one more month"
-    world.add(("a", fields(LONG)), ("b", fields(same, 100)), ("c", fields("numbers missing month warehouse invoices export late nightly waits sent", 200)))
+def test_like_texts_are_linked_by_common_runs_of_three_words_without_stop_words(
+    world: World,
+) -> None:
+    same = (
+        "The nightly export of the invoices waits until every warehouse has sent its numbers,"
+        " because a late one would be missing for one more month"
+    )
+    world.add(
+        ("a", fields(LONG)),
+        ("b", fields(same, 100)),
+        (
+            "c",
+            fields("numbers missing month warehouse invoices export late nightly waits sent", 200),
+        ),
+    )
     found = world.edges("similar")
     assert list(found) == [("a", "b", "similar")]
     assert found["a", "b", "similar"] > edges.JACCARD
@@ -138,13 +200,21 @@ def test_the_threshold_is_above_three_tenths() -> None:
 
 
 def test_like_meaning_is_linked(world: World) -> None:
-    world.add(("a", fields("The parser must not recurse, since nested input overflowed the stack")), ("b", fields("Recursion in the parser overflowed the stack on nested input", 100)),
-              ("c", fields("Invoices are sent by post", 200)))
+    world.add(
+        ("a", fields("The parser must not recurse, since nested input overflowed the stack")),
+        ("b", fields("Recursion in the parser overflowed the stack on nested input", 100)),
+        ("c", fields("Invoices are sent by post", 200)),
+    )
     assert list(world.edges("near")) == [("a", "b", "near")]
 
 
 def test_a_memory_that_names_the_id_of_another_is_linked_whoever_came_first(world: World) -> None:
-    later = record.dump(record.create(record.content({"body": "alpha", "source": "test:a", "author": "x"}), at="2026-01-01T00:00:00Z"))
+    later = record.dump(
+        record.create(
+            record.content({"body": "alpha", "source": "test:a", "author": "x"}),
+            at="2026-01-01T00:00:00Z",
+        )
+    )
     id = parsed(later).id
     world.add(("b", fields(f"as {id[:10]} says, no", 900)))
     assert world.edges("mentions") == {}
@@ -159,14 +229,30 @@ def test_a_memory_that_names_the_id_of_another_is_linked_whoever_came_first(worl
 def test_what_took_the_place_of_what_is_linked_whoever_came_first() -> None:
     for order in (["old", "new"], ["new", "old"]):
         world = World()
-        old = record.dump(record.create(record.content({"body": "alpha", "source": "test:old", "author": "x"}), at="2026-01-01T00:00:00Z"))
-        new = record.dump(record.create(record.content({"body": "beta", "source": "test:new", "author": "x"}), at="2026-02-01T00:00:00Z", supersedes=[parsed(old).id], after=[parsed(old).version]))
+        old = record.dump(
+            record.create(
+                record.content({"body": "alpha", "source": "test:old", "author": "x"}),
+                at="2026-01-01T00:00:00Z",
+            )
+        )
+        new = record.dump(
+            record.create(
+                record.content({"body": "beta", "source": "test:new", "author": "x"}),
+                at="2026-02-01T00:00:00Z",
+                supersedes=[parsed(old).id],
+                after=[parsed(old).version],
+            )
+        )
         world.ids = {"old": parsed(old).id, "new": parsed(new).id}
         for name in order:
             world.take({"old": old, "new": new}[name])
             graphing.catch_up(world.cache)
         assert world.edges() == {("new", "old", "supersedes"): 1.0}
-        ranks = dict(world.cache.db.execute("SELECT m.id, r.value FROM rank r JOIN memory m ON m.row = r.row").fetchall())
+        ranks = dict(
+            world.cache.db.execute(
+                "SELECT m.id, r.value FROM rank r JOIN memory m ON m.row = r.row"
+            ).fetchall()
+        )
         assert ranks[world.ids["new"]] > ranks[world.ids["old"]]
 
 
@@ -175,9 +261,22 @@ def test_an_edit_of_what_superseded_keeps_the_edge() -> None:
         world = World()
         world.add(("old", fields("alpha")), keep_up=keep_up)
         old = world.records["old"]
-        world.add(("new", fields("beta", 1, after=[old.version], supersedes=[old.id])), keep_up=keep_up)
+        world.add(
+            ("new", fields("beta", 1, after=[old.version], supersedes=[old.id])), keep_up=keep_up
+        )
         new = world.records["new"]
-        world.take(record.dump(record.edit(new.id, record.content({"body": "beta, as is known now", "source": "test:new", "author": "x"}), [new.version], at="2026-02-01T00:00:00Z")))
+        world.take(
+            record.dump(
+                record.edit(
+                    new.id,
+                    record.content(
+                        {"body": "beta, as is known now", "source": "test:new", "author": "x"}
+                    ),
+                    [new.version],
+                    at="2026-02-01T00:00:00Z",
+                )
+            )
+        )
         assert graphing.catch_up(world.cache)
         assert world.edges() == {("new", "old", "supersedes"): 1.0}, keep_up
 
@@ -186,7 +285,12 @@ def test_two_versions_of_one_memory_are_no_two_memories(world: World) -> None:
     world.add(("a", fields(LONG, paths=["x.py"])))
     seen = [world.records["a"].version]
     for word in ("first", "second"):
-        edited = record.edit(world.ids["a"], record.content({"body": f"{LONG} {word}", "paths": ["x.py"]}), seen, at="2026-01-02T00:00:00Z")
+        edited = record.edit(
+            world.ids["a"],
+            record.content({"body": f"{LONG} {word}", "paths": ["x.py"]}),
+            seen,
+            at="2026-01-02T00:00:00Z",
+        )
         world.take(record.dump(edited))
     graphing.catch_up(world.cache)
     assert world.cache.count() == 2
@@ -194,9 +298,20 @@ def test_two_versions_of_one_memory_are_no_two_memories(world: World) -> None:
 
 
 def test_records_of_any_shape_stop_nothing(world: World) -> None:
-    lines = [{"v": 1, "op": "create", "id": f"id{i}", "body": "x", **odd} for i, odd in enumerate([
-        {"session": ["s"], "paths": [{"path": 3}, "p"], "at": 5}, {"session": 7, "at": "yesterday"}, {"at": "9999-99-99T99:99:99Z", "author": 3}, {"at": "0001-01-01T00:00:00Z", "author": "A"},
-        {"at": "9999-12-31T23:59:59Z", "author": "A", "title": ["t"]}, {"body": "\ud800 lone"}, {"body": ""}])]
+    lines = [
+        {"v": 1, "op": "create", "id": f"id{i}", "body": "x", **odd}
+        for i, odd in enumerate(
+            [
+                {"session": ["s"], "paths": [{"path": 3}, "p"], "at": 5},
+                {"session": 7, "at": "yesterday"},
+                {"at": "9999-99-99T99:99:99Z", "author": 3},
+                {"at": "0001-01-01T00:00:00Z", "author": "A"},
+                {"at": "9999-12-31T23:59:59Z", "author": "A", "title": ["t"]},
+                {"body": "\ud800 lone"},
+                {"body": ""},
+            ]
+        )
+    ]
     world.take(*[json.dumps(line).encode() for line in lines])
     assert graphing.catch_up(world.cache)
     assert world.cache.db.execute("SELECT count(*) FROM rank").fetchone()[0] == len(lines)
@@ -208,14 +323,27 @@ def test_records_of_any_shape_stop_nothing(world: World) -> None:
 def bodies(seed: int, count: int) -> list[tuple[str, dict[str, Any]]]:
     rng = random.Random(seed)
     words = LONG.split()
-    return [(f"m{i}", fields(" ".join(words[rng.randrange(4):][: rng.randint(8, 20)]) + f" {rng.choice('pqr')}", 20 * i + 1, paths=rng.sample(["a", "b", "c", "d", "e"], rng.randint(0, 2)), session=rng.choice(["", "s", "t"])))
-            for i in range(count)]
+    return [
+        (
+            f"m{i}",
+            fields(
+                " ".join(words[rng.randrange(4) :][: rng.randint(8, 20)]) + f" {rng.choice('pqr')}",
+                20 * i + 1,
+                paths=rng.sample(["a", "b", "c", "d", "e"], rng.randint(0, 2)),
+                session=rng.choice(["", "s", "t"]),
+            ),
+        )
+        for i in range(count)
+    ]
 
 
 @settings(max_examples=15, deadline=None)
 @given_any(st.integers(0, 10**6), st.randoms(use_true_random=False))
-def test_portions_and_order_make_no_difference_to_stated_edges(seed: int, rng: random.Random) -> None:
-    # Below the bounds of crowds; of meaning each memory chooses among those before it, so there the order counts.
+def test_portions_and_order_make_no_difference_to_stated_edges(
+    seed: int, rng: random.Random
+) -> None:
+    # Below the bounds of crowds; of meaning each memory chooses among those before it, so there the
+    # order counts.
     memories = bodies(seed, 5)
     once = World()
     once.add(*memories)
@@ -224,10 +352,14 @@ def test_portions_and_order_make_no_difference_to_stated_edges(seed: int, rng: r
     portions = World()
     for memory in shuffled:
         portions.add(memory)
-    assert {k: w for k, w in once.edges().items() if k[2] != "near"} == {k: w for k, w in portions.edges().items() if k[2] != "near"}
+    assert {k: w for k, w in once.edges().items() if k[2] != "near"} == {
+        k: w for k, w in portions.edges().items() if k[2] != "near"
+    }
 
 
-def test_numpy_finds_the_neighbours_that_plain_python_finds(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numpy_finds_the_neighbours_that_plain_python_finds(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.add(*bodies(3, 40), keep_up=False)
     rows = [row for (row,) in world.cache.db.execute("SELECT row FROM memory")]
     plain, _ = edges.Finder(world.cache).edges(rows)
@@ -240,10 +372,16 @@ def test_numpy_finds_the_neighbours_that_plain_python_finds(world: World, monkey
 
 def test_nothing_is_left_of_a_memory_that_was_forgotten_or_changed(world: World) -> None:
     world.add(*bodies(1, 6))
-    row = world.cache.db.execute("SELECT row FROM memory WHERE id = ?", (world.ids["m2"],)).fetchone()[0]
+    row = world.cache.db.execute(
+        "SELECT row FROM memory WHERE id = ?", (world.ids["m2"],)
+    ).fetchone()[0]
     assert any("m2" in k for k in world.edges())
     world.take(record.dump(record.forget(world.ids["m2"], [world.records["m2"].version])))
-    for sql in ("SELECT 1 FROM edge WHERE a = ?1 OR b = ?1", "SELECT 1 FROM sketch WHERE row = ?1", "SELECT 1 FROM rank WHERE row = ?1"):
+    for sql in (
+        "SELECT 1 FROM edge WHERE a = ?1 OR b = ?1",
+        "SELECT 1 FROM sketch WHERE row = ?1",
+        "SELECT 1 FROM rank WHERE row = ?1",
+    ):
         assert world.cache.db.execute(sql, (row,)).fetchone() is None
     assert graphing.due(world.cache)
     graphing.catch_up(world.cache)
@@ -286,7 +424,11 @@ def test_it_goes_on_where_its_time_ended(world: World, monkeypatch: pytest.Monke
 
 def test_the_prior_admits_nothing_and_drops_nothing(world: World) -> None:
     world.add(*bodies(4, 30))
-    for question in ("nightly export of invoices", "which warehouse sent its numbers", "unrelated pizza"):
+    for question in (
+        "nightly export of invoices",
+        "which warehouse sent its numbers",
+        "unrelated pizza",
+    ):
         search = Search(world.cache, TABLE)
         plain, verdict, probability = search.ask(question, Filter(), 50)
         search.company = True
@@ -299,11 +441,16 @@ def test_the_prior_admits_nothing_and_drops_nothing(world: World) -> None:
 def test_a_central_memory_is_not_found_by_a_question_it_does_not_answer(world: World) -> None:
     # What seed 002's code got wrong: ranks of 1/n, added, cleared its threshold for every prompt.
     hub = ("hub", fields("zebra", paths=["x.py"], session="s"))
-    world.add(hub, *[(f"m{i}", fields(f"{LONG} {i}", i + 1, paths=["x.py"], session="s")) for i in range(6)])
+    world.add(
+        hub,
+        *[(f"m{i}", fields(f"{LONG} {i}", i + 1, paths=["x.py"], session="s")) for i in range(6)],
+    )
     search = Search(world.cache, TABLE)
     search.company = True
     hits, _, _ = search.ask("nightly export of invoices", Filter(), 50)
-    (row,) = world.cache.db.execute("SELECT row FROM memory WHERE id = ?", (world.ids["hub"],)).fetchone()
+    (row,) = world.cache.db.execute(
+        "SELECT row FROM memory WHERE id = ?", (world.ids["hub"],)
+    ).fetchone()
     assert hits and row not in {h.row for h in hits}
 
 
@@ -326,8 +473,22 @@ def opened(repo: pathlib.Path) -> Cache:
 @pytest.fixture
 def repo(lab: Lab) -> pathlib.Path:
     made = lab.repo()
-    rows = [{"body": f"{LONG}, part {i}", "paths": ["f0.txt"], "source": str(i), "created_at": f"2026-01-02T0{i}:00:00Z"} for i in range(4)]
-    rows.append({"body": 'A "title" \\N with \x1b[31m "]; digraph x {\nand more', "paths": ["f0.txt"], "source": "odd"})
+    rows = [
+        {
+            "body": f"{LONG}, part {i}",
+            "paths": ["f0.txt"],
+            "source": str(i),
+            "created_at": f"2026-01-02T0{i}:00:00Z",
+        }
+        for i in range(4)
+    ]
+    rows.append(
+        {
+            "body": 'A "title" \\N with \x1b[31m "]; digraph x {\nand more',
+            "paths": ["f0.txt"],
+            "source": "odd",
+        }
+    )
     lab.mem(made, "remember", "--jsonl", "-", stdin="\n".join(map(json.dumps, rows)))
     return made
 
@@ -360,7 +521,11 @@ def test_text_json_and_exit_codes(lab: Lab, repo: pathlib.Path) -> None:
     text = lab.mem(repo, "graph")
     assert "5 memories, edges: " in text and "f0.txt" in text and "\x1b" not in text
     whole = lab.json(repo, "graph")
-    assert whole["complete"] and len(whole["nodes"]) == 5 and abs(sum(n["rank"] for n in whole["nodes"]) - 5) < 0.01
+    assert (
+        whole["complete"]
+        and len(whole["nodes"]) == 5
+        and abs(sum(n["rank"] for n in whole["nodes"]) - 5) < 0.01
+    )
     assert {link["kind"] for link in whole["links"]} <= set(edges.KINDS)
     few = lab.json(repo, "graph", "-n", "2", "--kind", "file")
     assert len(few["nodes"]) == 2 and list(few["edges"]) == ["file"]
@@ -376,7 +541,9 @@ TOKEN = re.compile(r'\s*(?:("(?:[^"\\]|\\.)*")|(->|[A-Za-z_]+|\d+|[\[\]{}=,;]))'
 
 
 def tokens(text: str) -> list[str]:
-    """The tokens of DOT; fails where something is none, as a title that broke out of its quotes would be."""
+    """The tokens of DOT; fails where something is none, as a title that broke out of its quotes
+    would be.
+    """
     out, at = [], 0
     text = text.rstrip()
     while at < len(text):
@@ -397,7 +564,10 @@ def test_dot_is_whole_whatever_a_title_says(lab: Lab, repo: pathlib.Path) -> Non
 
 @given_any(st.text(max_size=80))
 def test_any_title_is_one_string_of_dot(title: str) -> None:
-    lines = graphview.dot([{"id": "ab", "title": title, "type": "x"}], [{"a": "ab", "b": "ab", "kind": "file", "weight": 0.3}])
+    lines = graphview.dot(
+        [{"id": "ab", "title": title, "type": "x"}],
+        [{"a": "ab", "b": "ab", "kind": "file", "weight": 0.3}],
+    )
     strings = [t for t in tokens("\n".join(lines)) if t.startswith('"')]
     assert strings[0] == '"ab"' and len(strings) == 6
     assert not any("\n" in s or "\0" in s for s in strings)

@@ -1,4 +1,6 @@
-"""Moves of HEAD: what is kept after each equals what git says, over generated histories, and costs only what lies between. What they do to branches and clones: test_headmove_branches."""
+"""Moves of HEAD: what is kept after each equals what git says, over generated histories, and costs
+only what lies between. What they do to branches and clones: test_headmove_branches.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 def _reference() -> Any:
     """`tools/where_reference.py`: the slow reference, which shares no code with the package."""
-    spec = importlib.util.spec_from_file_location("where_reference", ROOT / "tools" / "where_reference.py")
+    spec = importlib.util.spec_from_file_location(
+        "where_reference", ROOT / "tools" / "where_reference.py"
+    )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -40,10 +44,25 @@ FILES = ("a", "b", "c")
 BRANCHES = ("main", "one", "two")
 _branch, _file = st.sampled_from(BRANCHES), st.sampled_from(FILES)
 STEPS = st.one_of(
-    st.tuples(st.just("commit"), _file, st.integers(0, 5)), st.tuples(st.just("commit"), _file, st.integers(0, 5)), st.tuples(st.just("tell"), st.integers(0, 3)), st.tuples(st.just("tell"), st.just(0)),
-    st.tuples(st.just("switch"), _branch), st.tuples(st.just("switch"), _branch), st.tuples(st.just("fork"), _branch), st.tuples(st.just("merge"), _branch), st.tuples(st.just("squash"), _branch),
-    st.tuples(st.just("pick"), _branch), st.tuples(st.just("rebase"), _branch), st.tuples(st.just("amend")), st.tuples(st.just("back"), st.integers(1, 4)), st.tuples(st.just("detach"), st.integers(1, 4)),
-    st.tuples(st.just("delete"), _branch), st.tuples(st.just("revert")), st.tuples(st.just("worker")), st.tuples(st.just("worker")))
+    st.tuples(st.just("commit"), _file, st.integers(0, 5)),
+    st.tuples(st.just("commit"), _file, st.integers(0, 5)),
+    st.tuples(st.just("tell"), st.integers(0, 3)),
+    st.tuples(st.just("tell"), st.just(0)),
+    st.tuples(st.just("switch"), _branch),
+    st.tuples(st.just("switch"), _branch),
+    st.tuples(st.just("fork"), _branch),
+    st.tuples(st.just("merge"), _branch),
+    st.tuples(st.just("squash"), _branch),
+    st.tuples(st.just("pick"), _branch),
+    st.tuples(st.just("rebase"), _branch),
+    st.tuples(st.just("amend")),
+    st.tuples(st.just("back"), st.integers(1, 4)),
+    st.tuples(st.just("detach"), st.integers(1, 4)),
+    st.tuples(st.just("delete"), _branch),
+    st.tuples(st.just("revert")),
+    st.tuples(st.just("worker")),
+    st.tuples(st.just("worker")),
+)
 
 
 class History:
@@ -63,14 +82,28 @@ class History:
     def git(self, *argv: str, cwd: pathlib.Path | None = None) -> str:
         self.clock += 60
         when = f"{self.clock} +0000"
-        done = subprocess.run(["git", *argv], cwd=cwd or self.repo, env={**self.env, "GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when, "GIT_EDITOR": "true"}, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["git", *argv],
+            cwd=cwd or self.repo,
+            env={
+                **self.env,
+                "GIT_AUTHOR_DATE": when,
+                "GIT_COMMITTER_DATE": when,
+                "GIT_EDITOR": "true",
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode:
             raise ValueError(done.stderr)
         return done.stdout.strip()
 
     def write(self, file: str, line: int) -> None:
         path = self.repo / file
-        lines = path.read_text().splitlines() if path.exists() else [f"{file} {n}" for n in range(6)]
+        lines = (
+            path.read_text().splitlines() if path.exists() else [f"{file} {n}" for n in range(6)]
+        )
         lines[line] += " changed"
         path.write_text("\n".join(lines) + "\n")
 
@@ -79,7 +112,12 @@ class History:
         try:
             self._do(store, kind, *args)
         except ValueError:
-            for words in (("merge", "--abort"), ("rebase", "--abort"), ("cherry-pick", "--abort"), ("revert", "--abort")):
+            for words in (
+                ("merge", "--abort"),
+                ("rebase", "--abort"),
+                ("cherry-pick", "--abort"),
+                ("revert", "--abort"),
+            ):
                 try:
                     self.git(*words)
                 except ValueError:
@@ -93,10 +131,17 @@ class History:
             self.git("commit", "-q", "-m", f"change {args}")
         elif kind == "tell":
             self.told += 1
-            (result,) = remember.remember(store, [{"body": f"memory {self.told}", "commit": f"HEAD~{args[0]}"}])
+            (result,) = remember.remember(
+                store, [{"body": f"memory {self.told}", "commit": f"HEAD~{args[0]}"}]
+            )
             assert result.status in (remember.STORED, remember.REFUSED), result.reason
         elif kind in ("switch", "rebase", "merge"):
-            self.git({"switch": "checkout"}.get(kind, kind), "-q", *(["-m", "merge", "--no-edit"] if kind == "merge" else []), args[0])
+            self.git(
+                {"switch": "checkout"}.get(kind, kind),
+                "-q",
+                *(["-m", "merge", "--no-edit"] if kind == "merge" else []),
+                args[0],
+            )
         elif kind == "fork":
             self.git("checkout", "-q", "-b", args[0])
         elif kind == "squash":
@@ -116,7 +161,9 @@ class History:
             self.git("revert", "--no-edit", "HEAD")
 
     def ways(self) -> tuple[dict[str, list[str]], dict[str, set[str]]]:
-        """({anchor: itself and what took its place}, {commit: patch-ids of branches that records state}), from the notes alone."""
+        """({anchor: itself and what took its place}, {commit: patch-ids of branches that records
+        state}), from the notes alone.
+        """
         step: dict[str, set[str]] = {}
         stated: dict[str, set[str]] = {}
         anchors = []
@@ -126,7 +173,9 @@ class History:
                 data = json.loads(line) if line.strip() else {}
                 if data.get("commit"):
                     anchors.append(data["commit"])
-                    stated.setdefault(data["commit"], set()).update({data.get("patch", ""), data.get("branch_patch", "")} - {""})
+                    stated.setdefault(data["commit"], set()).update(
+                        {data.get("patch", ""), data.get("branch_patch", "")} - {""}
+                    )
                     if at != data["commit"]:
                         step.setdefault(data["commit"], set()).add(at)
         ways = {}
@@ -138,10 +187,23 @@ class History:
         return ways, stated
 
 
-@settings(max_examples=int(os.environ.get("GIT_MEM_HISTORIES", "12")), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(steps=st.lists(STEPS, min_size=8, max_size=28), far=st.sampled_from([1, 2, 1_000]), alone=st.booleans())
-def test_what_is_kept_after_each_move_is_what_git_says(steps: list[tuple[Any, ...]], far: int, alone: bool) -> None:
-    """`far`: from how many commits on the states of the former HEAD stay. `alone`: no full search, which keeps what it learns, helps the worker on the way."""
+@settings(
+    max_examples=int(os.environ.get("GIT_MEM_HISTORIES", "12")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    steps=st.lists(STEPS, min_size=8, max_size=28),
+    far=st.sampled_from([1, 2, 1_000]),
+    alone=st.booleans(),
+)
+def test_what_is_kept_after_each_move_is_what_git_says(
+    steps: list[tuple[Any, ...]], far: int, alone: bool
+) -> None:
+    """`far`: from how many commits on the states of the former HEAD stay.
+
+    `alone`: no full search, which keeps what it learns, helps the worker on the way.
+    """
     with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patched:
         patched.setattr(ancestry, "FAR", far)
         world = History(pathlib.Path(directory))
@@ -157,7 +219,10 @@ def test_what_is_kept_after_each_move_is_what_git_says(steps: list[tuple[Any, ..
                     ways, stated = world.ways()
                     assert ways.keys() == said.keys()
                     here = head_of(world)
-                    truth = {a: reference.state(way, here, {id for c in way for id in stated.get(c, ())}) for a, way in ways.items()}
+                    truth = {
+                        a: reference.state(way, here, {id for c in way for id in stated.get(c, ())})
+                        for a, way in ways.items()
+                    }
                     assert {a: s.state for a, s in asked.items()} == truth
                     assert same(said) == same(asked)
                 else:
@@ -194,14 +259,21 @@ def long_history(lab: Lab, commits: int) -> pathlib.Path:
 
 
 def lengthen(lab: Lab, repo: pathlib.Path, commits: int) -> pathlib.Path:
-    stream = "".join(f"commit refs/heads/main\ncommitter Ada <ada@example.org> {1_700_000_000 + n * 60} +0000\ndata 1\nx\n" + ("from refs/heads/main^0\n" if not n else "")
-                     + f"M 644 inline g{n % 50}\ndata {len(str(n))}\n{n}\n" for n in range(commits))
+    stream = "".join(
+        f"commit refs/heads/main\ncommitter Ada <ada@example.org> {1_700_000_000 + n * 60}"
+        " +0000\ndata 1\nx\n"
+        + ("from refs/heads/main^0\n" if not n else "")
+        + f"M 644 inline g{n % 50}\ndata {len(str(n))}\n{n}\n"
+        for n in range(commits)
+    )
     lab.git(repo, "fast-import", "--quiet", "--force", stdin=stream)
     lab.git(repo, "reset", "-q", "--hard")
     return repo
 
 
-def test_one_open_branch_costs_patch_ids_down_to_where_it_began_and_no_further(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_open_branch_costs_patch_ids_down_to_where_it_began_and_no_further(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = long_history(lab, 3_000)
     lab.git(repo, "checkout", "-q", "-b", "topic", "main~40")
     commit(lab, repo, "topic.txt", "one")
@@ -218,14 +290,18 @@ def test_one_open_branch_costs_patch_ids_down_to_where_it_began_and_no_further(l
             kept(store)
         assert len(asked) == 3 * 1 + 0  # the new commit; the branch did not move
         asked.clear()
-        lab.git(repo, "checkout", "-q", "--detach", "main~900")  # before it began: the main line since is no branch
+        lab.git(
+            repo, "checkout", "-q", "--detach", "main~900"
+        )  # before it began: the main line since is no branch
         assert {s.state for s in kept(store).values()} == {"reachable", "unmerged"}
         lab.git(repo, "checkout", "-q", "main")
         kept(store)
         assert not asked
 
 
-def test_many_open_branches_are_sought_from_the_oldest_on(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_open_branches_are_sought_from_the_oldest_on(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = long_history(lab, 1_500)
     for n in range(8):  # more than `twins` asks git's own search for
         lab.git(repo, "checkout", "-q", "-b", f"topic{n}", f"main~{10 + 9 * n}")
@@ -239,7 +315,9 @@ def test_many_open_branches_are_sought_from_the_oldest_on(lab: Lab, monkeypatch:
     assert len(main) == len(set(main)) == 10 + 9 * 7
 
 
-def test_without_an_open_anchor_no_commit_is_diffed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_open_anchor_no_commit_is_diffed(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = long_history(lab, 200)
     tell(repo, "about the main line", "main~100")
     asked = diffed(monkeypatch)
@@ -250,14 +328,23 @@ def test_without_an_open_anchor_no_commit_is_diffed(lab: Lab, monkeypatch: pytes
         lab.git(repo, "reset", "-q", "--hard", "main~50")
         assert {s.state for s in kept(store).values()} == {"reachable"}
         lab.git(repo, "checkout", "-q", "--detach", "main~100")
-        assert {s.state for s in kept(store).values()} == {"unmerged"}  # below its commit nothing can carry its change
+        assert {s.state for s in kept(store).values()} == {
+            "unmerged"
+        }  # below its commit nothing can carry its change
     assert not asked
 
 
-def test_a_commit_asks_git_little_and_writes_what_changed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_asks_git_little_and_writes_what_changed(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = long_history(lab, 100)
     with opened(repo) as store:
-        assert all(r.status == remember.STORED for r in remember.remember(store, [{"body": f"memory {n}", "commit": f"main~{n}"} for n in range(60)]))
+        assert all(
+            r.status == remember.STORED
+            for r in remember.remember(
+                store, [{"body": f"memory {n}", "commit": f"main~{n}"} for n in range(60)]
+            )
+        )
         kept(store)
         commit(lab, repo, "main.txt", "more")
         tell(repo, "about the new one")
@@ -266,12 +353,16 @@ def test_a_commit_asks_git_little_and_writes_what_changed(lab: Lab, monkeypatch:
         count = Count(monkeypatch)
         words = count.of(lambda: reanchor.finish(store))
         assert words.count("rev-list") <= 3 and "patch-id" not in words
-        assert store.with_cache(lambda cache: cache.db.execute("SELECT count(*) FROM stand").fetchone())[0] == (61,)
+        assert store.with_cache(
+            lambda cache: cache.db.execute("SELECT count(*) FROM stand").fetchone()
+        )[0] == (61,)
         assert store.with_cache(lambda cache: cache.db.total_changes)[0] - changes < 30
         assert count.of(lambda: reanchor.finish(store)).count("rev-list") == 0
 
 
-def test_a_time_that_runs_out_is_waited_for_and_gone_on_with(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_time_that_runs_out_is_waited_for_and_gone_on_with(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = lab.repo()
     lab.git(repo, "checkout", "-q", "-b", "topic")
     commit(lab, repo, "topic.txt", "one")
@@ -285,9 +376,15 @@ def test_a_time_that_runs_out_is_waited_for_and_gone_on_with(lab: Lab, monkeypat
         seen = []
         for _ in range(6):
             clock = [0.0]
-            monkeypatch.setattr(patches.time, "monotonic", lambda clock=clock: clock.__setitem__(0, clock[0] + 1.0) or clock[0])
+            monkeypatch.setattr(
+                patches.time,
+                "monotonic",
+                lambda clock=clock: clock.__setitem__(0, clock[0] + 1.0) or clock[0],
+            )
             reanchor.finish(store, 3.0)
-            (stand,) = store.with_cache(lambda cache: standing.read(cache, reanchor.anchors(cache), store.repo.head()))[0].values()
+            (stand,) = store.with_cache(
+                lambda cache: standing.read(cache, reanchor.anchors(cache), store.repo.head())
+            )[0].values()
             seen.append(stand.state)
         assert seen[0] == "unknown" and seen[-1] == "squashed"
         assert len(asked) == len(set(asked))  # none twice

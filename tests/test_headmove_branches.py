@@ -1,4 +1,6 @@
-"""Moves of HEAD where branches are merged or given up, and in clones and worktrees: what becomes of the memories there."""
+"""Moves of HEAD where branches are merged or given up, and in clones and worktrees: what becomes of
+the memories there.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,21 @@ import pathlib
 
 import pytest
 from conftest import Lab
-from places import clone, commit, following, full, head, hub, kept, opened, publish, same, squash, tell, topic
+from places import (
+    clone,
+    commit,
+    following,
+    full,
+    head,
+    hub,
+    kept,
+    opened,
+    publish,
+    same,
+    squash,
+    tell,
+    topic,
+)
 
 from gitmem.anchors import reanchor, where
 from gitmem.engine import priors, staleness, standing
@@ -17,16 +33,40 @@ from gitmem.engine import priors, staleness, standing
 
 
 def doors(lab: Lab, repo: pathlib.Path, words: str) -> dict[str, str]:
-    """The state that each door gives of the memory that says these words; "-" where it is not shown."""
+    """The state that each door gives of the memory that says these words; "-" where it is not
+    shown.
+    """
     lab.git(repo, "config", "mem.promptContext", "true")
     shown = next(iter(h["id"] for h in lab.json(repo, "list", "--all") if words in h["body"]))
     out = {}
-    for name, argv in (("recall", ["recall", words]), ("hot", ["recall", words, "--hot"]), ("list", ["list"]), ("list --all", ["list", "--all"])):
+    for name, argv in (
+        ("recall", ["recall", words]),
+        ("hot", ["recall", words, "--hot"]),
+        ("list", ["list"]),
+        ("list --all", ["list", "--all"]),
+    ):
         answer = lab.json(repo, *argv, rc=(0, 1))
-        out[name] = next((h["anchor"]["state"] for h in (answer["hits"] if isinstance(answer, dict) else answer) if h["id"] == shown), "-")
+        out[name] = next(
+            (
+                h["anchor"]["state"]
+                for h in (answer["hits"] if isinstance(answer, dict) else answer)
+                if h["id"] == shown
+            ),
+            "-",
+        )
     out["show"] = lab.json(repo, "show", shown)["anchor"]["state"]
-    for name, event in (("context", {"hook_event_name": "SessionStart", "source": "startup"}), ("prompt", {"hook_event_name": "UserPromptSubmit", "prompt": words})):
-        told = lab.mem(repo, "hook", event["hook_event_name"], stdin=json.dumps({**event, "session_id": "s-" + name + os.urandom(4).hex(), "cwd": str(repo)}))
+    for name, event in (
+        ("context", {"hook_event_name": "SessionStart", "source": "startup"}),
+        ("prompt", {"hook_event_name": "UserPromptSubmit", "prompt": words}),
+    ):
+        told = lab.mem(
+            repo,
+            "hook",
+            event["hook_event_name"],
+            stdin=json.dumps(
+                {**event, "session_id": "s-" + name + os.urandom(4).hex(), "cwd": str(repo)}
+            ),
+        )
         text = json.loads(told)["hookSpecificOutput"]["additionalContext"] if told.strip() else ""
         at = next((line for line in text.splitlines() if words in line), "")
         out[name] = "-" if not at else "unmerged" if "unmerged" in at else "told"
@@ -45,7 +85,15 @@ def test_merging_a_branch_promotes_its_memories_at_every_door(lab: Lab, how: str
         commit(lab, repo, "main.txt", "beside")
     look(repo)
     before = doors(lab, repo, words)
-    assert before == {"recall": "unmerged", "hot": "unmerged", "list": "-", "list --all": "unmerged", "show": "unmerged", "context": before["context"], "prompt": before["prompt"]}
+    assert before == {
+        "recall": "unmerged",
+        "hot": "unmerged",
+        "list": "-",
+        "list --all": "unmerged",
+        "show": "unmerged",
+        "context": before["context"],
+        "prompt": before["prompt"],
+    }
     assert before["context"] in ("-", "unmerged") and before["prompt"] in ("-", "unmerged")
     if how in ("merge", "fast-forward"):
         lab.git(repo, "merge", "-q", "--no-edit", "topic")
@@ -77,14 +125,42 @@ def test_a_branch_that_was_given_up_is_said_and_sinks_below_an_open_one(lab: Lab
         assert {s.reason for s in kept(store).values()} == {""}
         lab.git(repo, "branch", "-q", "-D", "left")
         found = kept(store)
-        assert same(found) == same(full(store)) and sorted(s.reason for s in found.values()) == ["", standing.ABANDONED]
-    hits = {h["body"].split()[5]: h for h in lab.json(repo, "recall", "retry budget of the queue")["hits"]}
-    assert hits["left"]["anchor"]["reason"] == standing.ABANDONED and hits["left"]["score"] < hits["open"]["score"]
+        assert same(found) == same(full(store)) and sorted(s.reason for s in found.values()) == [
+            "",
+            standing.ABANDONED,
+        ]
+    hits = {
+        h["body"].split()[5]: h
+        for h in lab.json(repo, "recall", "retry budget of the queue")["hits"]
+    }
+    assert (
+        hits["left"]["anchor"]["reason"] == standing.ABANDONED
+        and hits["left"]["score"] < hits["open"]["score"]
+    )
     lab.git(repo, "config", "mem.promptContext", "true")
-    prompt = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": "s", "cwd": str(repo), "prompt": "retry budget of the queue"})
-    for told in (json.loads(lab.mem(repo, "hook", "UserPromptSubmit", stdin=prompt))["hookSpecificOutput"]["additionalContext"], lab.mem(repo, "context")):
-        (left,), (open_,) = ([row for row in told.splitlines() if f"the {name} queue" in row] for name in ("left", "open"))
-        assert f'state="unmerged" branch="left" reason="{standing.ABANDONED}"' in left and 'state="unmerged"' in open_ and "reason=" not in open_
+    prompt = json.dumps(
+        {
+            "hook_event_name": "UserPromptSubmit",
+            "session_id": "s",
+            "cwd": str(repo),
+            "prompt": "retry budget of the queue",
+        }
+    )
+    for told in (
+        json.loads(lab.mem(repo, "hook", "UserPromptSubmit", stdin=prompt))["hookSpecificOutput"][
+            "additionalContext"
+        ],
+        lab.mem(repo, "context"),
+    ):
+        (left,), (open_,) = (
+            [row for row in told.splitlines() if f"the {name} queue" in row]
+            for name in ("left", "open")
+        )
+        assert (
+            f'state="unmerged" branch="left" reason="{standing.ABANDONED}"' in left
+            and 'state="unmerged"' in open_
+            and "reason=" not in open_
+        )
     lab.git(repo, "branch", "again", hits["left"]["anchor"]["commit"])
     with opened(repo) as store:
         assert {s.reason for s in kept(store).values()} == {""}
@@ -95,8 +171,16 @@ def test_a_branch_that_was_given_up_is_said_and_sinks_below_an_open_one(lab: Lab
 
 
 def test_a_memory_whose_commit_is_not_here_counts_like_one_of_a_branch() -> None:
-    assert priors._branch(standing.Stand(standing.UNKNOWN, "a" * 40, reason=standing.ABSENT)) == priors._branch(standing.Stand(standing.UNMERGED, "a" * 40)) < 1.0
-    assert priors._branch(standing.Stand(standing.UNKNOWN, "a" * 40, reason=where.SHALLOW)) == priors._branch(None) == 1.0
+    assert (
+        priors._branch(standing.Stand(standing.UNKNOWN, "a" * 40, reason=standing.ABSENT))
+        == priors._branch(standing.Stand(standing.UNMERGED, "a" * 40))
+        < 1.0
+    )
+    assert (
+        priors._branch(standing.Stand(standing.UNKNOWN, "a" * 40, reason=where.SHALLOW))
+        == priors._branch(None)
+        == 1.0
+    )
 
 
 # --- clones -----------------------------------------------------------------
@@ -148,7 +232,11 @@ def test_worktrees_keep_the_states_of_each_and_switching_in_one_moves_no_other(l
         look(repo)
         for place in (repo, tree):
             with opened(place) as store:
-                said = store.with_cache(lambda cache, store=store: standing.read(cache, reanchor.anchors(cache), store.repo.head()))[0]
+                said = store.with_cache(
+                    lambda cache, store=store: standing.read(
+                        cache, reanchor.anchors(cache), store.repo.head()
+                    )
+                )[0]
                 assert same(said) == same(full(store))
 
 
@@ -165,7 +253,11 @@ def test_whether_a_branch_holds_a_commit_is_the_same_for_every_worktree(lab: Lab
             lab.git(repo, "checkout", "-q", "main")
             look(repo)
         with opened(tree) as store:
-            (said,) = store.with_cache(lambda cache, store=store: standing.read(cache, reanchor.anchors(cache), store.repo.head()))[0].values()
+            (said,) = store.with_cache(
+                lambda cache, store=store: standing.read(
+                    cache, reanchor.anchors(cache), store.repo.head()
+                )
+            )[0].values()
         assert (said.state, said.reason) == (standing.UNMERGED, standing.ABANDONED)
 
 
@@ -183,7 +275,9 @@ def test_a_commit_that_a_garbage_collection_took_is_not_here(lab: Lab, moves: bo
     if moves:
         lab.git(repo, "reset", "-q", "--hard", "HEAD~1")
     with opened(repo) as store:
-        assert [(s.state, s.reason) for s in kept(store).values()] == [(standing.UNKNOWN, standing.ABSENT)]
+        assert [(s.state, s.reason) for s in kept(store).values()] == [
+            (standing.UNKNOWN, standing.ABSENT)
+        ]
 
 
 def test_a_head_that_was_left_and_collected_is_none_to_begin_from(lab: Lab) -> None:
@@ -199,7 +293,11 @@ def test_a_head_that_was_left_and_collected_is_none_to_begin_from(lab: Lab) -> N
         assert same(kept(store)) == same(full(store))
         cache = store.with_cache(lambda cache: cache)[0]
         rows = [row for (row,) in cache.db.execute("SELECT row FROM place")]
-        assert [s.state for found in staleness.read(cache, rows, head(lab, repo)).values() for s in found.values()] == ["changed"]
+        assert [
+            s.state
+            for found in staleness.read(cache, rows, head(lab, repo)).values()
+            for s in found.values()
+        ] == ["changed"]
 
 
 def test_head_moves_back_where_commits_are_replaced(lab: Lab) -> None:
@@ -230,7 +328,9 @@ def test_a_squash_is_found_from_wherever_head_comes(lab: Lab) -> None:
         lab.git(repo, "worktree", "remove", "--force", "../beside")
         kept(store)
         lab.git(repo, "checkout", "-q", "main")
-        assert {s.state for s in kept(store).values()} == {"squashed"} and same(kept(store)) == same(full(store))
+        assert {s.state for s in kept(store).values()} == {"squashed"} and same(
+            kept(store)
+        ) == same(full(store))
 
 
 def test_tags_that_were_fetched_to_remotes_are_the_commits_they_name(lab: Lab) -> None:

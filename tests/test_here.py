@@ -17,8 +17,14 @@ FIELDS = [name for name in here.Here.__slots__ if name != "settings"]
 def facts(found: here.Here | None) -> dict[str, object] | None:
     if found is None:
         return None
-    return {**{name: getattr(found, name) for name in FIELDS}, "ref": found.settings["ref"], "limit": found.settings["limit"], "author": found.settings.author,
-            "git": found.settings.git, "home": found.home}
+    return {
+        **{name: getattr(found, name) for name in FIELDS},
+        "ref": found.settings["ref"],
+        "limit": found.settings["limit"],
+        "author": found.settings.author,
+        "git": found.settings.git,
+        "home": found.home,
+    }
 
 
 def past(*paths: pathlib.Path) -> None:
@@ -54,14 +60,25 @@ def test_a_plain_repository_is_seen_as_git_sees_it(lab: Lab) -> None:
     ready(repo)
     (repo / "a" / "b").mkdir(parents=True)
     found = both(repo / "a" / "b")
-    assert found["refs"] == {"refs/notes/mem/team": id} and found["branch"] == "main" and found["top"] == str(repo) and found["initialised"] is True
+    assert (
+        found["refs"] == {"refs/notes/mem/team": id}
+        and found["branch"] == "main"
+        and found["top"] == str(repo)
+        and found["initialised"] is True
+    )
 
 
 def test_a_repository_nobody_wanted_git_mem_in_is_not_initialised(lab: Lab) -> None:
     repo = lab.repo()
     asked = here.ask(str(repo), os.environ)
     looked = here.look(str(repo), os.environ)
-    assert asked and looked and not asked.initialised and not looked.initialised and looked.head == asked.head
+    assert (
+        asked
+        and looked
+        and not asked.initialised
+        and not looked.initialised
+        and looked.head == asked.head
+    )
     assert not (repo / ".git" / "mem").exists()
 
 
@@ -106,7 +123,11 @@ def test_a_linked_worktree_shares_memories_and_has_its_own_head(lab: Lab) -> Non
     lab.git(lab.root / "tree", "commit", "-q", "--allow-empty", "-m", "aside")
     ready(repo)
     found = both(lab.root / "tree")
-    assert found["branch"] == "side" and found["common_dir"] == str(repo / ".git") and found["refs"] == {"refs/notes/mem/team": id}
+    assert (
+        found["branch"] == "side"
+        and found["common_dir"] == str(repo / ".git")
+        and found["refs"] == {"refs/notes/mem/team": id}
+    )
     assert found["head"] != both(repo)["head"]
 
 
@@ -130,7 +151,9 @@ def test_a_worktree_of_a_bare_repository(lab: Lab) -> None:
 
 def test_a_submodule_is_a_repository_of_its_own(lab: Lab) -> None:
     inner, outer = lab.repo("inner"), lab.repo("outer")
-    lab.git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "sub")
+    lab.git(
+        outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "sub"
+    )
     memory(lab, outer / "sub")
     module = outer / ".git" / "modules" / "sub"
     (module / "mem").mkdir()
@@ -139,7 +162,9 @@ def test_a_submodule_is_a_repository_of_its_own(lab: Lab) -> None:
 
 
 def test_a_repository_whose_git_directory_lies_elsewhere(lab: Lab) -> None:
-    lab.git(lab.root, "init", "-q", "-b", "main", f"--separate-git-dir={lab.root / 'store'}", "work")
+    lab.git(
+        lab.root, "init", "-q", "-b", "main", f"--separate-git-dir={lab.root / 'store'}", "work"
+    )
     lab.git(lab.root / "work", "commit", "-q", "--allow-empty", "-m", "one")
     (lab.root / "store" / "mem").mkdir()
     past(lab.root / "store" / "config")
@@ -215,13 +240,17 @@ def test_a_changed_setting_counts_at_once_wherever_it_stands(lab: Lab) -> None:
 def test_settings_of_a_place_count_there_only(lab: Lab) -> None:
     near, far = lab.repo("near"), lab.repo("far")
     (lab.root / "near.inc").write_text("[mem]\n\tlimit = 4\n")
-    lab.git(near, "config", "--global", f"includeIf.gitdir:{near}/.path", str(lab.root / "near.inc"))
+    lab.git(
+        near, "config", "--global", f"includeIf.gitdir:{near}/.path", str(lab.root / "near.inc")
+    )
     for repo in (near, far):
         ready(repo, lab.root / ".gitconfig", lab.root / "near.inc")
     assert both(near)["limit"] == "4" and both(far)["limit"] == "8"
 
 
-def test_another_configuration_of_the_user_has_settings_of_its_own(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_configuration_of_the_user_has_settings_of_its_own(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = lab.repo()
     (lab.root / "other").write_text("[mem]\n\tlimit = 6\n[user]\n\tname = Grace\n")
     ready(repo, lab.root / "other")
@@ -268,19 +297,27 @@ def test_damaged_kept_settings_are_asked_for_again(lab: Lab) -> None:
         both(repo)
 
 
-@pytest.mark.parametrize("name", ["GIT_DIR", "GIT_WORK_TREE", "GIT_CONFIG_COUNT", "GIT_CEILING_DIRECTORIES"])
-def test_variables_that_bend_git_are_left_to_git(lab: Lab, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "name", ["GIT_DIR", "GIT_WORK_TREE", "GIT_CONFIG_COUNT", "GIT_CEILING_DIRECTORIES"]
+)
+def test_variables_that_bend_git_are_left_to_git(
+    lab: Lab, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo, other = lab.repo(), lab.repo("other")
     ready(repo)
     both(repo)
-    value = {"GIT_CONFIG_COUNT": "0", "GIT_CEILING_DIRECTORIES": str(lab.root)}.get(name, str(other / ".git" if name == "GIT_DIR" else other))
+    value = {"GIT_CONFIG_COUNT": "0", "GIT_CEILING_DIRECTORIES": str(lab.root)}.get(
+        name, str(other / ".git" if name == "GIT_DIR" else other)
+    )
     monkeypatch.setenv(name, value)
     if name == "GIT_WORK_TREE":
         monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     with pytest.raises(here.Unsure):
         here.look(str(repo), os.environ)
     found = here.find(str(repo), os.environ)
-    assert found is not None and found.git_dir == str((other if name in ("GIT_DIR", "GIT_WORK_TREE") else repo) / ".git")
+    assert found is not None and found.git_dir == str(
+        (other if name in ("GIT_DIR", "GIT_WORK_TREE") else repo) / ".git"
+    )
 
 
 def test_a_repository_that_git_refuses_is_none(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,7 +327,9 @@ def test_a_repository_that_git_refuses_is_none(lab: Lab, monkeypatch: pytest.Mon
     assert here.find(str(repo), os.environ) is None
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away"
+)
 def test_a_repository_of_another_owner_is_left_to_git(lab: Lab) -> None:
     repo = lab.repo()
     ready(repo)
@@ -309,7 +348,8 @@ def test_outside_of_any_repository_is_none(lab: Lab) -> None:
 
 
 def test_a_bare_repository_or_a_git_directory_counts_only_where_it_is_named(
-        lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = lab.repo()
     lab.git(lab.root, "clone", "-q", "--bare", str(repo), "hub.git")
     for place in (lab.root / "hub.git", lab.root / "hub.git" / "refs", repo / ".git"):
@@ -360,9 +400,14 @@ def test_looking_starts_no_process_and_loads_little(lab: Lab) -> None:
     repo = lab.repo()
     ready(repo)
     both(repo)
-    code = ("import sys\nseen = []\nsys.addaudithook(lambda event, args: seen.append(event) if event.startswith(('subprocess', 'os.posix_spawn', 'os.fork', 'os.exec')) else None)\n"
-            "import os\nfrom gitmem.git import here\nassert here.look(os.getcwd(), os.environ) is not None\n"
-            "assert not seen, seen\nprint(*sorted({'re', 'json', 'subprocess', 'collections', 'functools', 'contextlib', 'typing', 'datetime', 'enum', 'sqlite3'} & set(sys.modules)))")
+    code = (
+        "import sys\nseen = []\nsys.addaudithook(lambda event, args: seen.append(event) if"
+        " event.startswith(('subprocess', 'os.posix_spawn', 'os.fork', 'os.exec')) else"
+        " None)\nimport os\nfrom gitmem.git import here\nassert here.look(os.getcwd(), os.environ)"
+        " is not None\nassert not seen, seen\nprint(*sorted({'re', 'json', 'subprocess',"
+        " 'collections', 'functools', 'contextlib', 'typing', 'datetime', 'enum', 'sqlite3'} &"
+        " set(sys.modules)))"
+    )
     done = lab.run(repo, sys.executable, "-c", code)
     assert done.returncode == 0 and done.stdout.strip() == "", done.stderr + done.stdout
 

@@ -1,4 +1,7 @@
-"""Hooks of agents when something is wrong: with the input, the surroundings, the cache, the time. Exit 0, a whole answer or none, and a count."""
+"""Hooks of agents when something is wrong: with the input, the surroundings, the cache, the time.
+
+Exit 0, a whole answer or none, and a count.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,30 @@ def hooks(lab: Lab) -> Hooks:
     return make(lab)
 
 
-BAD = ["", "   ", "{", "[]", "null", "7", '"text"', '{"cwd": 7, "prompt": 7, "session_id": [], "tool_input": 3, "tool_name": {}}', '{"cwd": "/nonexistent", "session_id": "x"}',
-       '{"prompt": "' + "x" * 200_000 + '"}', '{"prompt": "' + "why " * 100_000 + '"}', "{" * 100_000, '{"a":' * 5_000 + "1" + "}" * 5_000, '{"session_id": "' + "s" * 100_000 + '"}',
-       '{"session_id": "../../../etc", "cwd": "\\u0000", "prompt": "\\ud800 lone"}', '\ufeff{"cwd": "/"}', '{"prompt": "a"}{"prompt": "b"}', '{"tool_input": {"file_path": "\\u0000/' + "a/" * 5000 + '"}, "tool_name": "Edit"}',
-       '{"agent_id": {}, "agent_type": 3, "source": {}, "workspace_roots": [7], "tool_response": {"exit_code": "x", "error": [1]}, "tool_name": "\\u202e"}']
+BAD = [
+    "",
+    "   ",
+    "{",
+    "[]",
+    "null",
+    "7",
+    '"text"',
+    '{"cwd": 7, "prompt": 7, "session_id": [], "tool_input": 3, "tool_name": {}}',
+    '{"cwd": "/nonexistent", "session_id": "x"}',
+    '{"prompt": "' + "x" * 200_000 + '"}',
+    '{"prompt": "' + "why " * 100_000 + '"}',
+    "{" * 100_000,
+    '{"a":' * 5_000 + "1" + "}" * 5_000,
+    '{"session_id": "' + "s" * 100_000 + '"}',
+    '{"session_id": "../../../etc", "cwd": "\\u0000", "prompt": "\\ud800 lone"}',
+    '\ufeff{"cwd": "/"}',
+    '{"prompt": "a"}{"prompt": "b"}',
+    '{"tool_input": {"file_path": "\\u0000/' + "a/" * 5000 + '"}, "tool_name": "Edit"}',
+    (
+        '{"agent_id": {}, "agent_type": 3, "source": {}, "workspace_roots": [7], "tool_response":'
+        ' {"exit_code": "x", "error": [1]}, "tool_name": "\\u202e"}'
+    ),
+]
 
 
 @pytest.mark.parametrize("agent", protocol.AGENTS)
@@ -52,30 +75,68 @@ for event in json.loads(sys.argv[3]):
         hook.run([event, "--agent", sys.argv[4]], {**os.environ, "GIT_MEM_PATIENCE": "1000"}, time.monotonic(), read, out)
         os.close(read)
         os.wait()
-"""
+"""  # noqa: E501
     inputs = hooks.lab.root / "inputs.json"
     inputs.write_text(json.dumps(BAD))
-    done = hooks.lab.run(hooks.repo, sys.executable, "-P", "-c", code, str(hooks.lab.root / "out"), str(inputs), json.dumps([*protocol.EVENTS, "Unheard", ""]), agent)
+    done = hooks.lab.run(
+        hooks.repo,
+        sys.executable,
+        "-P",
+        "-c",
+        code,
+        str(hooks.lab.root / "out"),
+        str(inputs),
+        json.dumps([*protocol.EVENTS, "Unheard", ""]),
+        agent,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     _, last = failures.count(hooks.mem_dir)
-    errors = [line for line in pathlib.Path(hooks.mem_dir, failures.LOG).read_text().splitlines() if "Error" in line]
+    errors = [
+        line
+        for line in pathlib.Path(hooks.mem_dir, failures.LOG).read_text().splitlines()
+        if "Error" in line
+    ]
     assert not errors, last
 
 
 def test_bytes_that_are_no_utf8_are_read_as_far_as_they_are_text(hooks: Hooks) -> None:
-    payload = json.dumps({"session_id": "s1", "cwd": str(hooks.repo), "prompt": PROMPT + " @"}).encode().replace(b"@", b"\xff\xfe")
-    done = subprocess.run([sys.executable, "-P", "-m", "gitmem", "hook", "UserPromptSubmit"], input=payload, capture_output=True, timeout=60, cwd=hooks.repo, env={**hooks.lab.env, **SLOW}, check=True)
+    payload = (
+        json.dumps({"session_id": "s1", "cwd": str(hooks.repo), "prompt": PROMPT + " @"})
+        .encode()
+        .replace(b"@", b"\xff\xfe")
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "gitmem", "hook", "UserPromptSubmit"],
+        input=payload,
+        capture_output=True,
+        timeout=60,
+        cwd=hooks.repo,
+        env={**hooks.lab.env, **SLOW},
+        check=True,
+    )
     assert b"UTC" in done.stdout
 
 
-@pytest.mark.parametrize(("event", "stdin", "what"), [("UserPromptSubmit", "{", "no JSON object"), ("UserPromptSubmit", '{"prompt": ["blocks"]}', "no prompt"), ("Unheard", "{}", "unknown event"),
-                                                      ("PostToolUse", '{"tool_name": 7}', "no tool")])
-def test_a_call_that_could_not_be_answered_is_counted_and_doctor_says_so(hooks: Hooks, event: str, stdin: str, what: str) -> None:
+@pytest.mark.parametrize(
+    ("event", "stdin", "what"),
+    [
+        ("UserPromptSubmit", "{", "no JSON object"),
+        ("UserPromptSubmit", '{"prompt": ["blocks"]}', "no prompt"),
+        ("Unheard", "{}", "unknown event"),
+        ("PostToolUse", '{"tool_name": 7}', "no tool"),
+    ],
+)
+def test_a_call_that_could_not_be_answered_is_counted_and_doctor_says_so(
+    hooks: Hooks, event: str, stdin: str, what: str
+) -> None:
     assert hooks.run(event, stdin=stdin).stdout == ""
     count, last = failures.count(hooks.mem_dir)
     assert count == 1 and what in last
     told = hooks.lab.json(hooks.repo, "doctor", rc=(0, 1))
-    assert any("1 call of agents' hooks failed" in finding["text"] and what in finding["text"] for finding in told), told
+    assert any(
+        "1 call of agents' hooks failed" in finding["text"] and what in finding["text"]
+        for finding in told
+    ), told
 
 
 def test_an_unknown_agent_is_counted(hooks: Hooks) -> None:
@@ -88,16 +149,29 @@ def test_the_count_of_failures_outlives_the_log(tmp_path: pathlib.Path) -> None:
         assert failures.note(str(tmp_path), "Stop", f"deadline {n} \n\x1b[2J")
     count, last = failures.count(str(tmp_path))
     assert count == 2500 and "deadline 2499" in last and "\x1b" not in last
-    assert sum(p.stat().st_size for p in tmp_path.iterdir()) < 2 * failures.MOST and [p.name for p in tmp_path.iterdir()] == [failures.LOG]
-    assert not failures.note(str(tmp_path / "missing"), "Stop", "deadline") and failures.count(str(tmp_path / "missing")) == (0, "")
+    assert sum(p.stat().st_size for p in tmp_path.iterdir()) < 2 * failures.MOST and [
+        p.name for p in tmp_path.iterdir()
+    ] == [failures.LOG]
+    assert not failures.note(str(tmp_path / "missing"), "Stop", "deadline") and failures.count(
+        str(tmp_path / "missing")
+    ) == (0, "")
 
 
 def test_an_answer_that_could_not_be_written_was_not_shown(hooks: Hooks) -> None:
     read, write = os.pipe()
     os.close(read)
     payload = json.dumps({"session_id": "s1", "cwd": str(hooks.repo), "prompt": PROMPT})
-    done = subprocess.run([sys.executable, "-P", "-m", "gitmem", "hook", "UserPromptSubmit"], input=payload, stdout=write, stderr=subprocess.PIPE, text=True, timeout=60, cwd=hooks.repo,
-                          env={**hooks.lab.env, **SLOW}, check=True)
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "gitmem", "hook", "UserPromptSubmit"],
+        input=payload,
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        cwd=hooks.repo,
+        env={**hooks.lab.env, **SLOW},
+        check=True,
+    )
     os.close(write)
     assert done.stderr == "" and hooks.noted()["shown"] == [] and hooks.failures() == 1
     assert "UTC" in hooks.call("UserPromptSubmit", prompt=PROMPT)
@@ -105,20 +179,40 @@ def test_an_answer_that_could_not_be_written_was_not_shown(hooks: Hooks) -> None
 
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
 def test_closed_descriptors_hurt_nothing(hooks: Hooks, closed: str) -> None:
-    """Without care the next opened file would have number 1, and the answer would go into the cache."""
+    """Without care the next opened file would have number 1, and the answer would go into the
+    cache.
+    """
     command = f'"$0" -P -m gitmem hook SessionStart {closed}'
-    done = subprocess.run(["sh", "-c", command, sys.executable], input=json.dumps({"session_id": "s1", "cwd": str(hooks.repo)}), capture_output=True, text=True, timeout=60, cwd=hooks.repo,
-                          env={**hooks.lab.env, **SLOW}, check=False)
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable],
+        input=json.dumps({"session_id": "s1", "cwd": str(hooks.repo)}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=hooks.repo,
+        env={**hooks.lab.env, **SLOW},
+        check=False,
+    )
     assert done.returncode == 0 and done.stderr == ""
     assert bool(done.stdout) == ("1>&-" not in closed)
-    assert [f for f in hooks.lab.json(hooks.repo, "doctor", rc=(0, 1)) if "damaged" in f["text"]] == []
+    assert [
+        f for f in hooks.lab.json(hooks.repo, "doctor", rc=(0, 1)) if "damaged" in f["text"]
+    ] == []
 
 
 def test_a_directory_that_is_gone_is_no_place(hooks: Hooks) -> None:
     gone = hooks.lab.root / "gone"
     gone.mkdir()
     command = 'cd "$1" && rmdir "$1" && "$0" -P -m gitmem hook SessionStart'
-    done = subprocess.run(["sh", "-c", command, sys.executable, str(gone)], input=json.dumps({"cwd": str(gone)}), capture_output=True, text=True, timeout=60, env={**hooks.lab.env, **SLOW}, check=False)
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable, str(gone)],
+        input=json.dumps({"cwd": str(gone)}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**hooks.lab.env, **SLOW},
+        check=False,
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -135,11 +229,36 @@ def test_files_of_the_working_tree_are_not_imported(hooks: Hooks, env: dict[str,
     program = shutil.which("git-mem", path=hooks.lab.env["PATH"])
     if program is None:
         pytest.skip("git-mem is not installed")
-    for name in ("json", "sqlite3", "_sqlite3", "os", "gitmem", "typing", "collections", "time", "zlib"):
-        (hooks.repo / f"{name}.py").write_text("import sys\nsys.stdout.write('executed'); sys.stdout.flush(); raise SystemExit(9)\n")
+    for name in (
+        "json",
+        "sqlite3",
+        "_sqlite3",
+        "os",
+        "gitmem",
+        "typing",
+        "collections",
+        "time",
+        "zlib",
+    ):
+        (hooks.repo / f"{name}.py").write_text(
+            "import sys\nsys.stdout.write('executed'); sys.stdout.flush(); raise SystemExit(9)\n"
+        )
     for event in ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop"):
-        done = hooks.lab.run(hooks.repo, program, "hook", event, stdin=json.dumps({"cwd": str(hooks.repo), "prompt": PROMPT, "tool_name": "Edit", "tool_input": {"file_path": "f0.txt"}}),
-                             env={**env, **SLOW})
+        done = hooks.lab.run(
+            hooks.repo,
+            program,
+            "hook",
+            event,
+            stdin=json.dumps(
+                {
+                    "cwd": str(hooks.repo),
+                    "prompt": PROMPT,
+                    "tool_name": "Edit",
+                    "tool_input": {"file_path": "f0.txt"},
+                }
+            ),
+            env={**env, **SLOW},
+        )
         assert done.returncode == 0 and "executed" not in done.stdout + done.stderr, done.stderr
         assert ("UTC" in done.stdout) == (event in ("SessionStart", "UserPromptSubmit"))
 
@@ -148,7 +267,10 @@ def test_files_of_the_working_tree_are_not_imported(hooks: Hooks, env: dict[str,
 
 
 def test_at_the_deadline_a_hook_is_silent_and_ends(hooks: Hooks) -> None:
-    """The git that it has to ask hangs. The limit of the test is far from that of the hook: nothing is timed."""
+    """The git that it has to ask hangs.
+
+    The limit of the test is far from that of the hook: nothing is timed.
+    """
     fake = hooks.lab.root / "fake"
     fake.mkdir()
     (fake / "git").write_text("#!/bin/sh\nsleep 100\n")
@@ -156,12 +278,22 @@ def test_at_the_deadline_a_hook_is_silent_and_ends(hooks: Hooks) -> None:
     for path in pathlib.Path(hooks.mem_dir).glob("settings-*"):
         path.unlink()
     (hooks.repo / ".git" / "config").touch()
-    done = hooks.run("SessionStart", {"cwd": str(hooks.repo)}, env={"PATH": f"{fake}:{hooks.lab.env['PATH']}", "GIT_MEM_PATIENCE": "1"})
+    done = hooks.run(
+        "SessionStart",
+        {"cwd": str(hooks.repo)},
+        env={"PATH": f"{fake}:{hooks.lab.env['PATH']}", "GIT_MEM_PATIENCE": "1"},
+    )
     assert done.stdout == "" and "deadline" in failures.count(hooks.mem_dir)[1]
 
 
 def test_input_that_never_ends_is_not_waited_for(hooks: Hooks) -> None:
-    process = subprocess.Popen([sys.executable, "-P", "-m", "gitmem", "hook", "SessionStart"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=hooks.repo, env=hooks.lab.env)
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "gitmem", "hook", "SessionStart"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=hooks.repo,
+        env=hooks.lab.env,
+    )
     try:
         assert process.wait(60) == 0
         assert process.stdout is not None and process.stdout.read() == b""
@@ -171,22 +303,46 @@ def test_input_that_never_ends_is_not_waited_for(hooks: Hooks) -> None:
 
 
 def test_a_stopped_process_that_has_the_cache_locked_takes_no_answer_away(hooks: Hooks) -> None:
-    """New memories have come, which cannot be taken in: the answer comes from what is there. At the real deadline what comes is whole or nothing."""
+    """New memories have come, which cannot be taken in: the answer comes from what is there.
+
+    At the real deadline what comes is whole or nothing.
+    """
     lab, repo = hooks.lab, hooks.repo
     lab.git(lab.root, "clone", "-q", str(repo), "other")
     lab.git(lab.root / "other", "fetch", "-q", "origin", "refs/notes/mem/team:refs/notes/mem/team")
     lab.mem(lab.root / "other", "remember", "the otter sleeps on its back")
     holder = lab.root / "holder.py"
-    holder.write_text("import sys, time\nfrom gitmem.engine import cache\nc = cache.open_cache(sys.argv[1])\nwith c.writing(30):\n    print('held', flush=True)\n    time.sleep(300)\n")
-    process = subprocess.Popen([sys.executable, str(holder), hooks.mem_dir], stdout=subprocess.PIPE, text=True, env={**lab.env, "PYTHONPATH": str(pathlib.Path(__file__).parent.parent)})
+    holder.write_text(
+        "import sys, time\nfrom gitmem.engine import cache\nc = cache.open_cache(sys.argv[1])\nwith"
+        " c.writing(30):\n    print('held', flush=True)\n    time.sleep(300)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, str(holder), hooks.mem_dir],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**lab.env, "PYTHONPATH": str(pathlib.Path(__file__).parent.parent)},
+    )
     try:
         assert process.stdout is not None and process.stdout.readline() == "held\n"
         process.send_signal(signal.SIGSTOP)
-        lab.git(repo, "fetch", "-q", str(lab.root / "other"), "refs/notes/mem/team:refs/notes/mem/team")
-        assert "UTC" in hooks.call("UserPromptSubmit", prompt=PROMPT) and "UTC" in hooks.call("SessionStart")
+        lab.git(
+            repo, "fetch", "-q", str(lab.root / "other"), "refs/notes/mem/team:refs/notes/mem/team"
+        )
+        assert "UTC" in hooks.call("UserPromptSubmit", prompt=PROMPT) and "UTC" in hooks.call(
+            "SessionStart"
+        )
         for event in protocol.EVENTS:
-            fields = {"prompt": PROMPT, "tool_name": "Edit", "tool_input": {"file_path": "f0.txt"}, "agent_id": "a"}
-            out = hooks.run(event, {"cwd": str(repo), "session_id": event, **fields}, env={"GIT_MEM_PATIENCE": "1"}).stdout
+            fields = {
+                "prompt": PROMPT,
+                "tool_name": "Edit",
+                "tool_input": {"file_path": "f0.txt"},
+                "agent_id": "a",
+            }
+            out = hooks.run(
+                event,
+                {"cwd": str(repo), "session_id": event, **fields},
+                env={"GIT_MEM_PATIENCE": "1"},
+            ).stdout
             assert not out or event == "PreCompact" or json.loads(out)
     finally:
         process.kill()
@@ -207,4 +363,6 @@ def test_a_ruined_cache_costs_no_answer_at_a_start(hooks: Hooks, damage: str) ->
             whole[len(whole) // 2] ^= 255
             path.write_bytes(whole)
     assert "UTC" in hooks.call("SessionStart") and not hooks.failures()
-    assert "UTC" in poll(lambda: hooks.call("UserPromptSubmit", prompt=PROMPT, session_id=f"s{time.time()}"), bool)
+    assert "UTC" in poll(
+        lambda: hooks.call("UserPromptSubmit", prompt=PROMPT, session_id=f"s{time.time()}"), bool
+    )

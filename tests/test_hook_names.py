@@ -1,4 +1,5 @@
-"""Names of tools and files that look like secrets stay out of `.git/mem`; ordinary names are cheap."""
+"""Names of tools and files that look like secrets stay out of `.git/mem`; ordinary names are
+cheap."""
 
 from __future__ import annotations
 
@@ -17,7 +18,13 @@ from gitmem.agents import events
 from gitmem.core import redact
 
 # Made at run time: a scanner that reads this file finds none.
-TOKEN = "gh" + "p_" + "".join(random.Random(5).choices("abcdefghjkmnpqrstuvwxyzABCDEFGHJKMNPQRSTUVWXYZ23456789", k=36))
+TOKEN = (
+    "gh"
+    + "p_"
+    + "".join(
+        random.Random(5).choices("abcdefghjkmnpqrstuvwxyzABCDEFGHJKMNPQRSTUVWXYZ23456789", k=36)
+    )
+)
 URL = "postgres://svc:" + "Tr0ub" + "4dor9" + "@db.corp/shop"
 
 
@@ -33,13 +40,28 @@ def edit(path: str) -> dict[str, Any]:
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("PostToolUse", edit(f"conf/{TOKEN}.txt")),
     ("PostToolUse", edit(URL)),
-    ("PostToolUse", {"tool_name": f"mcp__{TOKEN}", "tool_input": {}, "tool_response": {"exit_code": 1}}),
+    (
+        "PostToolUse",
+        {"tool_name": f"mcp__{TOKEN}", "tool_input": {}, "tool_response": {"exit_code": 1}},
+    ),
     ("PostToolUse", {**edit(TOKEN), "tool_response": {"success": False}}),
-    ("PostToolUse", {"tool_name": "apply_patch", "tool_response": {},
-                     "tool_input": {"input": f"*** Begin Patch\n*** Update File: {TOKEN}\n*** End Patch"}}),
+    (
+        "PostToolUse",
+        {
+            "tool_name": "apply_patch",
+            "tool_response": {},
+            "tool_input": {"input": f"*** Begin Patch\n*** Update File: {TOKEN}\n*** End Patch"},
+        },
+    ),
     # cut after 64 characters, the token is none that a rule knows
-    ("PostToolUseFailure", {"tool_name": "x" * 24 + ":" + TOKEN, "tool_input": {}, "error": "no such tool"}),
-    ("PostToolUseFailure", {"tool_name": "Read", "tool_input": {"file_path": TOKEN}, "error": "gone"}),
+    (
+        "PostToolUseFailure",
+        {"tool_name": "x" * 24 + ":" + TOKEN, "tool_input": {}, "error": "no such tool"},
+    ),
+    (
+        "PostToolUseFailure",
+        {"tool_name": "Read", "tool_input": {"file_path": TOKEN}, "error": "gone"},
+    ),
     ("SessionEnd", {"reason": TOKEN}),
     ("SessionStart", {"source": TOKEN}),
 ]
@@ -73,8 +95,8 @@ def test_no_token_of_a_documented_shape_passes_for_an_ordinary_name(rule: str, s
 
 
 @pytest.mark.parametrize("name", [
-    "src/gitmem/agents/events.py", "AbstractSingletonProxyFactoryBean.java", "mcp__github__create_issue",
-    "tests/test_a_long_name_of_a_test.py", "web/components/NavigationBar.test.tsx", "f0.txt", ".env.local",
+    "src/gitmem/agents/events.py", "AbstractSingletonProxyFactoryBean.java", "mcp__github__create_issue",  # noqa: E501
+    "tests/test_a_long_name_of_a_test.py", "web/components/NavigationBar.test.tsx", "f0.txt", ".env.local",  # noqa: E501
 ])  # fmt: skip
 def test_an_ordinary_name_is_told_without_loading_the_rules(name: str) -> None:
     assert not events._doubtful(name)

@@ -10,7 +10,26 @@ import time
 import pytest
 from conftest import Lab
 
-PLACES = [" before", "behind ", "in between", "a\ttab", "a\nbreak", "at its end\n", "\n", " ", "~/at home", '"quoted"', "it's", "back\\slash", "a;b", "#number", "$HOME", "`true`", "*", "é"]
+PLACES = [
+    " before",
+    "behind ",
+    "in between",
+    "a\ttab",
+    "a\nbreak",
+    "at its end\n",
+    "\n",
+    " ",
+    "~/at home",
+    '"quoted"',
+    "it's",
+    "back\\slash",
+    "a;b",
+    "#number",
+    "$HOME",
+    "`true`",
+    "*",
+    "é",
+]
 
 
 def commit(lab: Lab, repo: pathlib.Path) -> int:
@@ -38,13 +57,19 @@ def test_hooks_of_others_run_wherever_their_directory_is(lab: Lab, place: str) -
     os.utime(repo / ".git/config", (ahead, ahead))  # now the hook asks git where to go
     assert commit(lab, repo) == 1
     assert (repo / ".git/mem/spool").exists() or list((repo / ".git/mem").iterdir()), "and ours ran"
-    assert not [line for line in lab.mem(repo, "doctor", rc=(0, 1)).splitlines() if line.startswith(("warn", "bad")) and "hook" in line]
+    assert not [
+        line
+        for line in lab.mem(repo, "doctor", rc=(0, 1)).splitlines()
+        if line.startswith(("warn", "bad")) and "hook" in line
+    ]
     lab.mem(repo, "uninstall", "git")
     assert (repo / ".git/config").read_bytes() == before
     assert commit(lab, repo) == 1
 
 
-@pytest.mark.parametrize("name", ["post-commit", "pre-push", "commit-msg", "post-commit.legacy", "whatever"])
+@pytest.mark.parametrize(
+    "name", ["post-commit", "pre-push", "commit-msg", "post-commit.legacy", "whatever"]
+)
 def test_a_named_pipe_among_the_hooks_is_not_waited_for(lab: Lab, name: str) -> None:
     repo = lab.repo()
     hooks = repo / ".git/hooks"
@@ -53,8 +78,26 @@ def test_a_named_pipe_among_the_hooks_is_not_waited_for(lab: Lab, name: str) -> 
     if name.endswith(".legacy"):
         (hooks / "post-commit").write_text("#!/bin/sh\n# made by https://pre-commit.com\n")
         (hooks / "post-commit").chmod(0o755)
-    for words in (["install", "git"], ["doctor"], ["status"], ["install", "git", "--pre-push"], ["doctor", "--repair"], ["uninstall", "git"], ["doctor"], ["uninstall"]):
-        done = subprocess.run(["git-mem", *words], cwd=repo, env=lab.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    for words in (
+        ["install", "git"],
+        ["doctor"],
+        ["status"],
+        ["install", "git", "--pre-push"],
+        ["doctor", "--repair"],
+        ["uninstall", "git"],
+        ["doctor"],
+        ["uninstall"],
+    ):
+        done = subprocess.run(
+            ["git-mem", *words],
+            cwd=repo,
+            env=lab.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         assert done.returncode == 0, (words, done.stderr)
     assert (hooks / name).is_fifo(), "it is not ours to replace"
 
@@ -64,5 +107,14 @@ def test_a_named_pipe_in_the_place_of_a_hook_of_ours_is_named(lab: Lab) -> None:
     lab.mem(repo, "install", "git")
     (repo / ".git/hooks/post-commit").unlink()
     os.mkfifo(repo / ".git/hooks/post-commit")
-    done = subprocess.run(["git-mem", "doctor"], cwd=repo, env=lab.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        ["git-mem", "doctor"],
+        cwd=repo,
+        env=lab.env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert "git does not run our hooks post-commit" in done.stdout

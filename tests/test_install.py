@@ -1,4 +1,6 @@
-"""Agents' settings: what was there stays, what we add goes again byte for byte, nothing is installed twice, nothing is written unasked."""
+"""Agents' settings: what was there stays, what we add goes again byte for byte, nothing is
+installed twice, nothing is written unasked.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,20 @@ from gitmem.agents.ledger import Change
 AGENTS = [name for name in targets.AGENTS if name != "copilot"]
 
 SETTINGS = {
-    "plain": '{\n  "model": "opus",\n  "hooks": {\n    "Stop": [\n      {"hooks": [{"type": "command", "command": "say done"}]}\n    ]\n  }\n}\n',
+    "plain": (
+        '{\n  "model": "opus",\n  "hooks": {\n    "Stop": [\n      {"hooks": [{"type": "command",'
+        ' "command": "say done"}]}\n    ]\n  }\n}\n'
+    ),
     "empty object": "{}",
     "empty object in lines": "{\n}\n",
     "empty file": "",
     "no newline at the end": '{"model": "opus"}',
-    "tabs and CRLF": '{\r\n\t"model": "opus",\r\n\t"permissions": {\r\n\t\t"allow": ["Bash(ls)"]\r\n\t}\r\n}\r\n',
-    "comments and commas": '// mine\n{\n  "model": "opus", // the big one\n  "hooks": {\n    // none yet\n  },\n}\n',
+    "tabs and CRLF": (
+        '{\r\n\t"model": "opus",\r\n\t"permissions": {\r\n\t\t"allow": ["Bash(ls)"]\r\n\t}\r\n}\r\n'
+    ),
+    "comments and commas": (
+        '// mine\n{\n  "model": "opus", // the big one\n  "hooks": {\n    // none yet\n  },\n}\n'
+    ),
     "a mark at the begin": '\ufeff{"model": "opus"}\n',
     "minified": '{"model":"opus","hooks":{"Stop":[],"PreToolUse":[{"matcher":"Bash","hooks":[]}]}}',
 }
@@ -42,13 +51,20 @@ def repo(lab: Lab) -> pathlib.Path:
 
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("agent", AGENTS)
-def test_settings_that_exist_are_kept_and_given_back_byte_for_byte(lab: Lab, repo: pathlib.Path, agent: str, name: str) -> None:
+def test_settings_that_exist_are_kept_and_given_back_byte_for_byte(
+    lab: Lab, repo: pathlib.Path, agent: str, name: str
+) -> None:
     path = put(user_file(lab, agent), SETTINGS[name])
     path.chmod(0o640)
     before = files(lab.root)
     lab.mem(repo, "install", agent)
     now = installed._look(agent, "user", str(path))
-    assert now and not now.problem and set(now.commands) == set(targets.AGENTS[agent].events) and path.stat().st_mode & 0o777 == 0o640
+    assert (
+        now
+        and not now.problem
+        and set(now.commands) == set(targets.AGENTS[agent].events)
+        and path.stat().st_mode & 0o777 == 0o640
+    )
     text = path.read_bytes().decode()
     for line in SETTINGS[name].splitlines() if name != "minified" else ():
         assert line.strip().rstrip("{}[],\r") in text
@@ -61,17 +77,30 @@ def test_where_nothing_was_nothing_is_left(lab: Lab, repo: pathlib.Path, agent: 
     before = files(lab.root)
     lab.mem(repo, "install", agent)
     assert lab.git(repo, "status", "--porcelain") == ""
-    assert set(files(lab.root)) - set(before) == {".gitconfig", *(str(p.relative_to(lab.root)) for p in (user_file(lab, agent), user_file(lab, agent).parent))}
+    assert set(files(lab.root)) - set(before) == {
+        ".gitconfig",
+        *(
+            str(p.relative_to(lab.root))
+            for p in (user_file(lab, agent), user_file(lab, agent).parent)
+        ),
+    }
     lab.mem(repo, "uninstall", agent)
     assert files(lab.root) == before
 
 
 @pytest.mark.parametrize("agent", targets.AGENTS)
-def test_a_project_file_is_written_only_when_asked_for(lab: Lab, repo: pathlib.Path, agent: str) -> None:
+def test_a_project_file_is_written_only_when_asked_for(
+    lab: Lab, repo: pathlib.Path, agent: str
+) -> None:
     before = files(lab.root)
     lab.mem(repo, "install", agent, "--project")
-    assert lab.git(repo, "status", "--porcelain", "-uall") == f"?? {targets.AGENTS[agent].project}\n"
-    assert "gitconfig" not in " ".join(files(lab.root)) and lab.git(repo, "config", "--local", "mem.promptContext") == "true\n"
+    assert (
+        lab.git(repo, "status", "--porcelain", "-uall") == f"?? {targets.AGENTS[agent].project}\n"
+    )
+    assert (
+        "gitconfig" not in " ".join(files(lab.root))
+        and lab.git(repo, "config", "--local", "mem.promptContext") == "true\n"
+    )
     lab.mem(repo, "uninstall", agent, "--project")
     assert files(lab.root) == before
 
@@ -100,7 +129,12 @@ def test_the_users_own_settings_need_no_repository(lab: Lab) -> None:
     assert commands(user_file(lab))
     lab.mem(lab.root, "uninstall", "claude")
     assert not user_file(lab).exists()
-    assert "no working tree" in lab.run(lab.root, sys.executable, "-m", "gitmem", "install", "claude", "--project").stderr
+    assert (
+        "no working tree"
+        in lab.run(
+            lab.root, sys.executable, "-m", "gitmem", "install", "claude", "--project"
+        ).stderr
+    )
 
 
 # --- others write too -------------------------------------------------------
@@ -108,7 +142,9 @@ def test_the_users_own_settings_need_no_repository(lab: Lab) -> None:
 
 @pytest.mark.parametrize("known", [True, False], ids=["noted", "nothing known"])
 @pytest.mark.parametrize("name", [n for n in SETTINGS if n != "empty file"])
-def test_only_our_entries_go_where_others_changed_the_file_since(lab: Lab, repo: pathlib.Path, name: str, known: bool) -> None:
+def test_only_our_entries_go_where_others_changed_the_file_since(
+    lab: Lab, repo: pathlib.Path, name: str, known: bool
+) -> None:
     path = put(user_file(lab), SETTINGS[name])
     lab.mem(repo, "install", "claude")
     text = path.read_bytes().decode()
@@ -120,8 +156,11 @@ def test_only_our_entries_go_where_others_changed_the_file_since(lab: Lab, repo:
     left = path.read_bytes().decode()
     assert "git-mem" not in left and '"theirs": [1, 2]' in left
     expected = ledger.Change(SETTINGS[name]).text or ""
-    assert "".join(left.replace('"theirs": [1, 2],', "").replace('"theirs": [1, 2]', "").split()) == "".join(expected.split()) or (
-        not known and name == "minified" and '"Stop":[]' not in left)  # an empty list of theirs cannot be told from one of ours
+    assert "".join(
+        left.replace('"theirs": [1, 2],', "").replace('"theirs": [1, 2]', "").split()
+    ) == "".join(expected.split()) or (
+        not known and name == "minified" and '"Stop":[]' not in left
+    )  # an empty list of theirs cannot be told from one of ours
 
 
 def test_a_handler_that_others_put_beside_ours_stays(lab: Lab, repo: pathlib.Path) -> None:
@@ -130,13 +169,21 @@ def test_a_handler_that_others_put_beside_ours_stays(lab: Lab, repo: pathlib.Pat
     data["hooks"]["Stop"][0]["hooks"].append({"type": "command", "command": "say done"})
     user_file(lab).write_text(json.dumps(data))
     lab.mem(repo, "uninstall", "claude")
-    assert json.loads(user_file(lab).read_text()) == {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]}}
+    assert json.loads(user_file(lab).read_text()) == {
+        "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]}
+    }
 
 
 def test_an_older_installation_is_renewed_in_place(lab: Lab, repo: pathlib.Path) -> None:
-    path = put(user_file(lab), '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "\'/old/git-mem\' hook Stop --agent claude"}]}], "Gone": []}}')
+    path = put(
+        user_file(lab),
+        '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "\'/old/git-mem\' hook Stop'
+        ' --agent claude"}]}], "Gone": []}}',
+    )
     lab.mem(repo, "install", "claude")
-    assert {event: len(found) for event, found in commands(path).items()} == dict.fromkeys(targets.AGENTS["claude"].events, 1)
+    assert {event: len(found) for event, found in commands(path).items()} == dict.fromkeys(
+        targets.AGENTS["claude"].events, 1
+    )
     assert "/old/" not in path.read_text()
 
 
@@ -157,12 +204,16 @@ def test_what_somebody_writes_meanwhile_is_not_lost(lab: Lab, tmp_path: pathlib.
 
 
 @pytest.mark.parametrize("text", [None, SETTINGS["comments and commas"], "{}"])
-def test_a_crash_after_the_note_and_before_the_file_leaves_nothing_behind(lab: Lab, repo: pathlib.Path, text: str | None) -> None:
+def test_a_crash_after_the_note_and_before_the_file_leaves_nothing_behind(
+    lab: Lab, repo: pathlib.Path, text: str | None
+) -> None:
     if text is not None:
         put(user_file(lab), text)
     before = files(lab.root)
     lab.mem(repo, "install", "claude")
-    user_file(lab).unlink() if text is None else put(user_file(lab), text)  # as it was when the note was written
+    (
+        user_file(lab).unlink() if text is None else put(user_file(lab), text)
+    )  # as it was when the note was written
     assert lab.mem(repo, "uninstall", "claude").startswith("mem.promptContext")
     lab.mem(repo, "install", "claude")
     user_file(lab).unlink() if text is None else put(user_file(lab), text)
@@ -177,7 +228,12 @@ def test_a_crash_after_the_note_and_before_the_file_leaves_nothing_behind(lab: L
 def test_a_note_that_cannot_be_read_counts_as_none(lab: Lab, repo: pathlib.Path) -> None:
     put(user_file(lab), SETTINGS["plain"])
     lab.mem(repo, "install", "claude")
-    for text in ("garbage", '{"files": {"/x": {}}}', '{"files": []}', '{"files": {"/x": {"target": "a", "before": "", "after": "", "spans": [["a", 1]]}}}'):
+    for text in (
+        "garbage",
+        '{"files": {"/x": {}}}',
+        '{"files": []}',
+        '{"files": {"/x": {"target": "a", "before": "", "after": "", "spans": [["a", 1]]}}}',
+    ):
         pathlib.Path(ledger.place(lab.env)).write_text(text)
         assert ledger.peek(lab.env) == {}
     lab.mem(repo, "uninstall", "claude")
@@ -186,7 +242,16 @@ def test_a_note_that_cannot_be_read_counts_as_none(lab: Lab, repo: pathlib.Path)
 
 def test_installations_at_the_same_time_are_all_noted(lab: Lab, repo: pathlib.Path) -> None:
     before = files(lab.root)
-    running = [subprocess.Popen([sys.executable, "-m", "gitmem", "install", agent], cwd=repo, env=lab.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) for agent in AGENTS]
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "gitmem", "install", agent],
+            cwd=repo,
+            env=lab.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+        for agent in AGENTS
+    ]
     assert [process.wait(120) for process in running] == [0] * len(AGENTS)
     assert {note["target"] for note in ledger.peek(lab.env).values()} == {*AGENTS, "git-config"}
     for agent in AGENTS:
@@ -194,7 +259,9 @@ def test_installations_at_the_same_time_are_all_noted(lab: Lab, repo: pathlib.Pa
     assert files(lab.root) == before
 
 
-def test_the_note_of_what_was_done_is_private_and_holds_no_text_of_the_user(lab: Lab, repo: pathlib.Path) -> None:
+def test_the_note_of_what_was_done_is_private_and_holds_no_text_of_the_user(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     put(user_file(lab), '{"env": {"API_KEY": "sk-very-secret"}}')
     lab.mem(repo, "install", "claude")
     note = pathlib.Path(ledger.place(lab.env))
@@ -204,14 +271,30 @@ def test_the_note_of_what_was_done_is_private_and_holds_no_text_of_the_user(lab:
 # --- what cannot be done ----------------------------------------------------
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ('{"hooks": {', "in line 1"), ('{\n  "a": 1\n  "b": 2\n}', "in line 3"), ('{"hooks": []}', "'hooks' is no object"), ('{"hooks": {"Stop": {}}}', "'hooks.Stop' is no array"),
-    ("[]", "holds no object"), ("{} {}", "something follows"), ("\x00\xff", "no value")])
-def test_a_file_that_cannot_be_understood_stays_as_it_is(lab: Lab, repo: pathlib.Path, text: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"hooks": {', "in line 1"),
+        ('{\n  "a": 1\n  "b": 2\n}', "in line 3"),
+        ('{"hooks": []}', "'hooks' is no object"),
+        ('{"hooks": {"Stop": {}}}', "'hooks.Stop' is no array"),
+        ("[]", "holds no object"),
+        ("{} {}", "something follows"),
+        ("\x00\xff", "no value"),
+    ],
+)
+def test_a_file_that_cannot_be_understood_stays_as_it_is(
+    lab: Lab, repo: pathlib.Path, text: str, said: str
+) -> None:
     put(user_file(lab), text)
     before = files(lab.root)
     done = lab.run(repo, sys.executable, "-m", "gitmem", "install", "claude")
-    assert done.returncode == 1 and said in done.stderr and str(user_file(lab)) in done.stderr and "nothing was changed" in done.stderr
+    assert (
+        done.returncode == 1
+        and said in done.stderr
+        and str(user_file(lab)) in done.stderr
+        and "nothing was changed" in done.stderr
+    )
     assert files(lab.root) == before
     assert lab.mem(repo, "uninstall", "claude") == "nothing was installed\n"
 
@@ -226,7 +309,9 @@ def test_a_file_that_is_no_text_stays_as_it_is(lab: Lab, repo: pathlib.Path) -> 
 
 def test_a_read_only_file_is_not_replaced(lab: Lab, repo: pathlib.Path) -> None:
     put(user_file(lab), "{}").chmod(0o444)
-    assert "is read-only" in lab.run(repo, sys.executable, "-m", "gitmem", "install", "claude").stderr
+    assert (
+        "is read-only" in lab.run(repo, sys.executable, "-m", "gitmem", "install", "claude").stderr
+    )
     assert user_file(lab).read_text() == "{}" and not ledger.peek(lab.env)
 
 
@@ -236,7 +321,19 @@ def test_a_directory_that_cannot_be_made_is_said(lab: Lab, repo: pathlib.Path) -
     assert (done.returncode, "Traceback" in done.stderr) == (1, False) and not ledger.peek(lab.env)
 
 
-@pytest.mark.parametrize("words", [["claude", "--user", "--project"], ["git", "--user"], ["agents-md", "--user"], ["emacs"], ["copilot"], ["codex", "--allow"], ["git", "--allow"], ["claude", "--pre-push"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["claude", "--user", "--project"],
+        ["git", "--user"],
+        ["agents-md", "--user"],
+        ["emacs"],
+        ["copilot"],
+        ["codex", "--allow"],
+        ["git", "--allow"],
+        ["claude", "--pre-push"],
+    ],
+)
 def test_words_that_do_not_fit_are_refused(lab: Lab, repo: pathlib.Path, words: list[str]) -> None:
     before = files(lab.root)
     lab.mem(repo, "install", *words, rc=(2,))
@@ -255,4 +352,8 @@ def test_a_device_in_the_place_of_a_file_is_left_alone(lab: Lab, repo: pathlib.P
     lab.mem(repo, "uninstall", "claude")
     user_file(lab).parent.mkdir()
     user_file(lab).symlink_to(device)
-    assert "is no regular file" in lab.run(repo, sys.executable, "-m", "gitmem", "install", "claude").stderr and device.is_char_device()
+    assert (
+        "is no regular file"
+        in lab.run(repo, sys.executable, "-m", "gitmem", "install", "claude").stderr
+        and device.is_char_device()
+    )

@@ -1,4 +1,7 @@
-"""Installing where things are not as usual: homes, settings, git's configuration. What cannot be done is said, and what was done stands."""
+"""Installing where things are not as usual: homes, settings, git's configuration.
+
+What cannot be done is said, and what was done stands.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,31 @@ def repo(lab: Lab) -> pathlib.Path:
 
 
 def install(lab: Lab, repo: pathlib.Path, *words: str, **env: str) -> tuple[int, str]:
-    done = lab.run(repo, sys.executable, "-m", "gitmem", "install", *(words or ("claude",)), env={**lab.env, **env} if env else None)
+    done = lab.run(
+        repo,
+        sys.executable,
+        "-m",
+        "gitmem",
+        "install",
+        *(words or ("claude",)),
+        env={**lab.env, **env} if env else None,
+    )
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("text", ['// mine\n{\n  "a": 1\n}\n', '{\n  "a": 1, /* one */\n}\n', '{"a": "x\x01y"}', "// nothing yet\n"])
-def test_a_file_that_the_client_ignores_is_edited_and_the_user_is_told(lab: Lab, repo: pathlib.Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        '// mine\n{\n  "a": 1\n}\n',
+        '{\n  "a": 1, /* one */\n}\n',
+        '{"a": "x\x01y"}',
+        "// nothing yet\n",
+    ],
+)
+def test_a_file_that_the_client_ignores_is_edited_and_the_user_is_told(
+    lab: Lab, repo: pathlib.Path, text: str
+) -> None:
     lab.mem(repo, "init")
     put(user_file(lab), text)
     code, said = install(lab, repo)
@@ -36,14 +57,18 @@ def test_a_file_that_the_client_ignores_is_edited_and_the_user_is_told(lab: Lab,
 
 
 @pytest.mark.parametrize("text", ["", "{}", '\ufeff{"a": 1}', '{"a": 1}\r\n'])
-def test_of_a_file_that_the_client_reads_nothing_is_said(lab: Lab, repo: pathlib.Path, text: str) -> None:
+def test_of_a_file_that_the_client_reads_nothing_is_said(
+    lab: Lab, repo: pathlib.Path, text: str
+) -> None:
     lab.mem(repo, "init")
     put(user_file(lab), text)
     assert "cannot read" not in install(lab, repo)[1] + problems(lab, repo)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-def test_a_named_pipe_in_the_place_of_a_file_is_not_waited_for(lab: Lab, repo: pathlib.Path) -> None:
+def test_a_named_pipe_in_the_place_of_a_file_is_not_waited_for(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     user_file(lab).parent.mkdir()
     os.mkfifo(user_file(lab))
     code, said = install(lab, repo)
@@ -55,18 +80,29 @@ def test_a_named_pipe_in_the_place_of_a_file_is_not_waited_for(lab: Lab, repo: p
 def test_a_huge_file_is_left_alone(lab: Lab, repo: pathlib.Path) -> None:
     path = put(user_file(lab), '{"a": "' + "x" * ledger.LARGEST + '"}')
     code, said = install(lab, repo)
-    assert code == 1 and "nothing was changed" in said and path.stat().st_size > ledger.LARGEST and not ledger.peek(lab.env)
+    assert (
+        code == 1
+        and "nothing was changed" in said
+        and path.stat().st_size > ledger.LARGEST
+        and not ledger.peek(lab.env)
+    )
 
 
 @pytest.mark.parametrize("home", ["", " ", "relative"])
-def test_without_a_home_that_is_one_nothing_is_written(lab: Lab, repo: pathlib.Path, home: str) -> None:
+def test_without_a_home_that_is_one_nothing_is_written(
+    lab: Lab, repo: pathlib.Path, home: str
+) -> None:
     before = files(lab.root)
     code, said = install(lab, repo, HOME=home)
     assert code == 1 and "no home directory" in said and files(lab.root) == before
 
 
 def test_the_clients_own_directory_needs_no_home(lab: Lab, repo: pathlib.Path) -> None:
-    env = {"HOME": "", "CLAUDE_CONFIG_DIR": str(lab.root / "own"), "XDG_STATE_HOME": str(lab.root / ".local/state")}
+    env = {
+        "HOME": "",
+        "CLAUDE_CONFIG_DIR": str(lab.root / "own"),
+        "XDG_STATE_HOME": str(lab.root / ".local/state"),
+    }
     code, said = install(lab, repo, **env)
     assert code == 0 and "no global git configuration" in said
     assert set(commands(lab.root / "own/settings.json")) == set(targets.AGENTS["claude"].events)
@@ -75,15 +111,24 @@ def test_the_clients_own_directory_needs_no_home(lab: Lab, repo: pathlib.Path) -
 
 
 @pytest.mark.parametrize("broken", [b"[user\n", None])
-def test_hooks_stand_where_gits_configuration_cannot_be_written_and_the_user_is_told(lab: Lab, repo: pathlib.Path, broken: bytes | None) -> None:
+def test_hooks_stand_where_gits_configuration_cannot_be_written_and_the_user_is_told(
+    lab: Lab, repo: pathlib.Path, broken: bytes | None
+) -> None:
     path = lab.root / ".gitconfig"
     path.write_bytes(broken) if broken else path.mkdir()
     plain = lab.root / "plain"
     plain.mkdir()
     code, said = install(lab, plain)
-    assert code == 0 and "promptContext could not be set" in said and "nothing was changed" not in said and commands(user_file(lab))
+    assert (
+        code == 0
+        and "promptContext could not be set" in said
+        and "nothing was changed" not in said
+        and commands(user_file(lab))
+    )
     lab.mem(plain, "uninstall", "claude")
-    assert not user_file(lab).exists() and (path.read_bytes() == broken if broken else path.is_dir())
+    assert not user_file(lab).exists() and (
+        path.read_bytes() == broken if broken else path.is_dir()
+    )
 
 
 @pytest.mark.parametrize("value", ["", " = yes", " = on", " = 1"])
@@ -93,36 +138,63 @@ def test_every_way_to_say_true_counts_as_true(lab: Lab, repo: pathlib.Path, valu
     assert "promptContext" not in install(lab, repo)[1] and path.read_bytes() == before
 
 
-@pytest.mark.parametrize("text", ["[alias]\n\tx = y\\", "[alias]\n\tx = y\\\n", "[alias]\n\tx = y\\\n\n", "[alias]\n\tx = y"])
-def test_a_value_that_goes_on_in_the_next_line_does_not_take_ours_to_it(lab: Lab, repo: pathlib.Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    ["[alias]\n\tx = y\\", "[alias]\n\tx = y\\\n", "[alias]\n\tx = y\\\n\n", "[alias]\n\tx = y"],
+)
+def test_a_value_that_goes_on_in_the_next_line_does_not_take_ours_to_it(
+    lab: Lab, repo: pathlib.Path, text: str
+) -> None:
     path = put(lab.root / ".gitconfig", text)
     install(lab, repo)
-    assert (lab.git(repo, "config", "alias.x").strip(), lab.git(repo, "config", "mem.promptContext").strip()) == ("y", "true")
+    assert (
+        lab.git(repo, "config", "alias.x").strip(),
+        lab.git(repo, "config", "mem.promptContext").strip(),
+    ) == ("y", "true")
     lab.mem(repo, "uninstall", "claude")
     assert path.read_text() == text
 
 
-def test_taking_an_agent_out_leaves_the_generated_directory_in_use(lab: Lab, repo: pathlib.Path) -> None:
+def test_taking_an_agent_out_leaves_the_generated_directory_in_use(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     lab.mem(repo, "remember", "The kettle is behind the blue door")
     lab.mem(repo, "sync", "claude", "--set")
     local = repo / ".claude/settings.local.json"
     before = local.read_bytes()
     lab.mem(repo, "install", "claude", "--project")
-    assert "settings.local" not in lab.mem(repo, "uninstall", "claude") and local.read_bytes() == before
+    assert (
+        "settings.local" not in lab.mem(repo, "uninstall", "claude")
+        and local.read_bytes() == before
+    )
     lab.mem(repo, "sync", "claude", "--unset")
     assert not local.exists()
 
 
-@pytest.mark.parametrize("env", [{"HOME": ""}, {"HOME": "relative"}, {"CLAUDE_CONFIG_DIR": "~/own"}, {"CLAUDE_CONFIG_DIR": "relative"}])
-@pytest.mark.parametrize("words", [["sync", "claude"], ["sync", "claude", "--set"], ["import", "claude"]])
-def test_auto_memory_of_a_home_that_is_none_is_not_written_into_the_working_tree(lab: Lab, repo: pathlib.Path, env: dict[str, str], words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"HOME": ""},
+        {"HOME": "relative"},
+        {"CLAUDE_CONFIG_DIR": "~/own"},
+        {"CLAUDE_CONFIG_DIR": "relative"},
+    ],
+)
+@pytest.mark.parametrize(
+    "words", [["sync", "claude"], ["sync", "claude", "--set"], ["import", "claude"]]
+)
+def test_auto_memory_of_a_home_that_is_none_is_not_written_into_the_working_tree(
+    lab: Lab, repo: pathlib.Path, env: dict[str, str], words: list[str]
+) -> None:
     lab.mem(repo, "remember", "The kettle is behind the blue door")
     before = files(lab.root)
     done = lab.run(repo, sys.executable, "-m", "gitmem", *words, env={**lab.env, **env})
     assert done.returncode == 1 and "absolute path" in done.stderr and files(lab.root) == before
 
 
-def test_where_notes_of_what_is_changed_cannot_be_kept_nothing_is_changed(lab: Lab, repo: pathlib.Path) -> None:
+def test_where_notes_of_what_is_changed_cannot_be_kept_nothing_is_changed(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     pathlib.Path(ledger.place(lab.env)).mkdir(parents=True)
     code, said = install(lab, repo)
     assert code == 1 and "no regular file" in said and not user_file(lab).exists()

@@ -1,4 +1,6 @@
-"""Installations at work: none runs twice, each starts git mem or is silent, permission and settings are the user's choice."""
+"""Installations at work: none runs twice, each starts git mem or is silent, permission and settings
+are the user's choice.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +40,15 @@ def test_the_plugin_and_settings_are_not_installed_together(lab: Lab, repo: path
     lab.mem(repo, "install", "claude", "--project")
     plugin(lab)
     assert "installed 2 times" in problems(lab, repo)
-    put(repo / ".claude/settings.local.json", '{"enabledPlugins": {"mem@git-mem": false}}')  # off in this project
+    put(
+        repo / ".claude/settings.local.json", '{"enabledPlugins": {"mem@git-mem": false}}'
+    )  # off in this project
     assert "installed 2 times" not in problems(lab, repo)
 
 
-def test_user_and_project_settings_of_claude_have_equal_commands_which_run_once(lab: Lab, repo: pathlib.Path) -> None:
+def test_user_and_project_settings_of_claude_have_equal_commands_which_run_once(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     lab.mem(repo, "init")
     lab.mem(repo, "install", "claude")
     lab.mem(repo, "install", "claude", "--project")
@@ -54,7 +60,10 @@ def test_user_and_project_settings_of_claude_have_equal_commands_which_run_once(
 
 def test_other_agents_would_run_both_so_the_second_is_refused(lab: Lab, repo: pathlib.Path) -> None:
     lab.mem(repo, "install", "codex")
-    assert "already has git mem" in lab.run(repo, sys.executable, "-m", "gitmem", "install", "codex", "--project").stderr
+    assert (
+        "already has git mem"
+        in lab.run(repo, sys.executable, "-m", "gitmem", "install", "codex", "--project").stderr
+    )
     assert not (repo / ".codex").exists()
 
 
@@ -74,8 +83,16 @@ def test_doctor_names_what_is_wrong_with_hooks(lab: Lab, repo: pathlib.Path) -> 
     del data["hooks"]["SessionEnd"]
     path.write_text(json.dumps({**data, "disableAllHooks": True}))
     told = problems(lab, repo)
-    assert "more than once at Stop" in told and "no hook of git mem at SessionEnd" in told and "switched off by 'disableAllHooks'" in told
-    path.write_text(text.replace("git-mem hook Stop", "git-mem hook Stop", 1).replace('"hooks"', '"hooks" ', 1)[:-3])
+    assert (
+        "more than once at Stop" in told
+        and "no hook of git mem at SessionEnd" in told
+        and "switched off by 'disableAllHooks'" in told
+    )
+    path.write_text(
+        text.replace("git-mem hook Stop", "git-mem hook Stop", 1).replace('"hooks"', '"hooks" ', 1)[
+            :-3
+        ]
+    )
     assert "cannot be judged" in problems(lab, repo)
 
 
@@ -93,7 +110,10 @@ def test_a_command_starts_git_mem_and_is_silent_without_it(lab: Lab, shell: str)
     program = str(shutil.which(shell))
     command = targets.command("claude", "Stop")
     with_it = {**lab.env, "PATH": f"{directory}:/usr/bin:/bin", "PYTHONPATH": "."}
-    assert lab.run(lab.root, program, "-c", command, stdin="{}\n", env=with_it).stdout == "hook Stop --agent claude [{}] []\n"
+    assert (
+        lab.run(lab.root, program, "-c", command, stdin="{}\n", env=with_it).stdout
+        == "hook Stop --agent claude [{}] []\n"
+    )
     done = lab.run(lab.root, program, "-c", command, stdin="{}\n", env={"PATH": "/usr/bin:/bin"})
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     package = str(lab.root / "it's here")
@@ -103,10 +123,15 @@ def test_a_command_starts_git_mem_and_is_silent_without_it(lab: Lab, shell: str)
     assert targets.program(own) == package and targets.ours(own) and targets.ours(command)
 
 
-def test_without_git_mem_on_path_the_installation_itself_is_started(lab: Lab, repo: pathlib.Path) -> None:
+def test_without_git_mem_on_path_the_installation_itself_is_started(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     lab.mem(repo, "install", "claude", env={"PATH": "/usr/bin:/bin"})
     command = commands(user_file(lab))["Stop"][0]
-    assert command.startswith(f"[ -x {sys.executable} ]") and "-EP -m gitmem hook Stop --agent claude" in command
+    assert (
+        command.startswith(f"[ -x {sys.executable} ]")
+        and "-EP -m gitmem hook Stop --agent claude" in command
+    )
     lab.mem(repo, "init")
     assert "agent" not in problems(lab, repo)
     user_file(lab).write_text(user_file(lab).read_text().replace(installed.own_package(), "/gone"))
@@ -117,7 +142,9 @@ def test_without_git_mem_on_path_the_installation_itself_is_started(lab: Lab, re
 def test_every_event_of_an_agent_is_one_that_the_hook_knows(agent: str) -> None:
     events = list(targets.AGENTS[agent].events)
     assert all(protocol.event_of(event) for event in events)
-    assert protocol.event_of(events[0]) == "SessionStart" and "UserPromptSubmit" in map(protocol.event_of, events)
+    assert protocol.event_of(events[0]) == "SessionStart" and "UserPromptSubmit" in map(
+        protocol.event_of, events
+    )
     entry = json.dumps(targets.AGENTS[agent].entry(events[0], "x"))
     assert ("10000" in entry) == (agent == "gemini") and "matcher" not in entry
 
@@ -125,7 +152,9 @@ def test_every_event_of_an_agent_is_one_that_the_hook_knows(agent: str) -> None:
 # --- permission and setting -------------------------------------------------
 
 
-def test_the_permission_is_added_only_when_asked_for_and_only_ours_is_taken_back(lab: Lab, repo: pathlib.Path) -> None:
+def test_the_permission_is_added_only_when_asked_for_and_only_ours_is_taken_back(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     path = put(user_file(lab), '{\n  "permissions": {\n    "allow": ["Bash(ls)"]\n  }\n}\n')
     lab.mem(repo, "install", "claude")
     assert json.loads(path.read_text())["permissions"] == {"allow": ["Bash(ls)"]}
@@ -140,7 +169,9 @@ def test_the_permission_is_added_only_when_asked_for_and_only_ours_is_taken_back
     assert path.read_text() == '{"permissions": {"allow": ["Bash(git mem *)"]}}'
 
 
-def test_prompts_get_memories_once_an_agent_is_there_and_a_choice_of_the_user_stays(lab: Lab, repo: pathlib.Path) -> None:
+def test_prompts_get_memories_once_an_agent_is_there_and_a_choice_of_the_user_stays(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     config = put(lab.root / ".gitconfig", "[user]\n\tname = Ada")
     lab.mem(repo, "install", "claude")
     lab.mem(repo, "install", "codex")
@@ -157,8 +188,21 @@ def test_prompts_get_memories_once_an_agent_is_there_and_a_choice_of_the_user_st
     assert config.read_bytes() == before
 
 
-def test_uninstall_of_everything_takes_out_of_the_working_tree_what_was_installed_from_here(lab: Lab, repo: pathlib.Path) -> None:
-    put(repo / ".codex/hooks.json", json.dumps({"hooks": {"Stop": [targets.AGENTS["codex"].entry("Stop", targets.command("codex", "Stop"))]}}))  # of a colleague
+def test_uninstall_of_everything_takes_out_of_the_working_tree_what_was_installed_from_here(
+    lab: Lab, repo: pathlib.Path
+) -> None:
+    put(
+        repo / ".codex/hooks.json",
+        json.dumps(
+            {
+                "hooks": {
+                    "Stop": [
+                        targets.AGENTS["codex"].entry("Stop", targets.command("codex", "Stop"))
+                    ]
+                }
+            }
+        ),
+    )  # of a colleague
     before = files(repo)
     lab.mem(repo, "init")
     lab.mem(repo, "install", "claude", "--project")
@@ -175,7 +219,14 @@ def test_uninstall_of_everything_takes_out_of_the_working_tree_what_was_installe
 def on_a_terminal(lab: Lab, cwd: pathlib.Path, *words: str, typed: str) -> str:
     """What a command prints to somebody who types these answers."""
     mine, its = os.openpty()
-    with subprocess.Popen([sys.executable, "-m", "gitmem", *words], cwd=cwd, env=lab.env, stdin=its, stdout=its, stderr=its) as process:
+    with subprocess.Popen(
+        [sys.executable, "-m", "gitmem", *words],
+        cwd=cwd,
+        env=lab.env,
+        stdin=its,
+        stdout=its,
+        stderr=its,
+    ) as process:
         os.close(its)
         os.write(mine, typed.encode())
         seen = b""
@@ -192,13 +243,23 @@ def on_a_terminal(lab: Lab, cwd: pathlib.Path, *words: str, typed: str) -> str:
     return seen.decode("utf-8", "replace")
 
 
-def test_init_asks_for_each_agent_that_is_there_and_takes_no_for_an_answer(lab: Lab, repo: pathlib.Path) -> None:
+def test_init_asks_for_each_agent_that_is_there_and_takes_no_for_an_answer(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     user_file(lab).parent.mkdir()
     user_file(lab, "gemini").parent.mkdir()
-    told = on_a_terminal(lab, repo, "init", "--offline", typed="n\ny\n\n\n")  # git hooks: no; Claude Code: yes; Gemini and capture: what Enter means
-    assert "Give Claude Code memories" in told and "Give Gemini CLI memories" in told and "Codex" not in told
+    told = on_a_terminal(
+        lab, repo, "init", "--offline", typed="n\ny\n\n\n"
+    )  # git hooks: no; Claude Code: yes; Gemini and capture: what Enter means
+    assert (
+        "Give Claude Code memories" in told
+        and "Give Gemini CLI memories" in told
+        and "Codex" not in told
+    )
     assert user_file(lab).exists() and not user_file(lab, "gemini").exists()
-    assert "Claude Code memories" not in on_a_terminal(lab, repo, "init", "--offline", typed="n\nn\ny\n")
+    assert "Claude Code memories" not in on_a_terminal(
+        lab, repo, "init", "--offline", typed="n\nn\ny\n"
+    )
     assert lab.git(repo, "config", "mem.capture") == "commits\n"
     assert "Keep what commit" not in on_a_terminal(lab, repo, "init", "--offline", typed="n\nn\n")
 

@@ -1,4 +1,6 @@
-"""Notes that are too large to be read: sizes come first, the rest is answered, and nothing of them is lost."""
+"""Notes that are too large to be read: sizes come first, the rest is answered, and nothing of them
+is lost.
+"""
 
 from __future__ import annotations
 
@@ -54,15 +56,25 @@ def hooks(lab: Lab) -> hook_world.Hooks:
 
 def records(count: int) -> bytes:
     data = record.create(record.content({"body": "x", "type": "decision"}))
-    return b"".join(record.dump({**data, "id": f"{n:032x}", "n": f"{n:016x}", "body": f"many words {n} " * 8}) + b"\n" for n in range(count))
+    return b"".join(
+        record.dump({**data, "id": f"{n:032x}", "n": f"{n:016x}", "body": f"many words {n} " * 8})
+        + b"\n"
+        for n in range(count)
+    )
 
 
-CONTENTS = {"zeros": lambda: bytes(LARGEST + 1), "records": lambda: records(LARGEST // 200), "one line": lambda: b"{" + b"x" * LARGEST + b"}"}
+CONTENTS = {
+    "zeros": lambda: bytes(LARGEST + 1),
+    "records": lambda: records(LARGEST // 200),
+    "one line": lambda: b"{" + b"x" * LARGEST + b"}",
+}
 
 
 @pytest.mark.parametrize("what", CONTENTS)
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_session_starts_with_what_is_there_and_says_degraded(hooks: hook_world.Hooks, what: str, packed: bool) -> None:
+def test_a_session_starts_with_what_is_there_and_says_degraded(
+    hooks: hook_world.Hooks, what: str, packed: bool
+) -> None:
     lab, repo = hooks.lab, hooks.repo
     attach(lab, repo, CONTENTS[what]())
     if packed:
@@ -71,10 +83,16 @@ def test_a_session_starts_with_what_is_there_and_says_degraded(hooks: hook_world
     for way in ("first", "again", "without a cache"):
         if way != "again":
             shutil.rmtree(hooks.mem_dir, ignore_errors=True)
-        told = hooks.call("SessionStart", source="startup", first=NO_WORKER if way == "without a cache" else "")
+        told = hooks.call(
+            "SessionStart", source="startup", first=NO_WORKER if way == "without a cache" else ""
+        )
         assert KEPT in told and "<degraded>" in told and commit[:12] in told, way
     answer = lab.json(repo, "recall", "where do orders live")
-    assert answer["degraded"] is True and commit[:12] in answer["degraded_reason"] and answer["hits"][0]["body"] == KEPT
+    assert (
+        answer["degraded"] is True
+        and commit[:12] in answer["degraded_reason"]
+        and answer["hits"][0]["body"] == KEPT
+    )
     said = lab.run(repo, sys.executable, "-m", "gitmem", "list")
     assert KEPT in said.stdout and commit[:12] in said.stderr
     assert f"the note of {commit} has " in lab.mem(repo, "doctor", rc=(0, 1))
@@ -117,10 +135,14 @@ def bounded(lab: Lab) -> tuple[Clone, Clone]:
 
 
 def ids(clone: Clone) -> set[str]:
-    return {id for _, id in notetree.all_notes(clone.notes.git, clone.notes.tip(), clone.notes.hex_len)}
+    return {
+        id for _, id in notetree.all_notes(clone.notes.git, clone.notes.tip(), clone.notes.hex_len)
+    }
 
 
-def test_a_writer_goes_on_behind_a_large_note_without_reading_it(bounded: tuple[Clone, Clone], lab: Lab) -> None:
+def test_a_writer_goes_on_behind_a_large_note_without_reading_it(
+    bounded: tuple[Clone, Clone], lab: Lab
+) -> None:
     one, _ = bounded
     large = attach(lab, one.path, bytes(SMALL + 1), "HEAD")
     for n in range(3):
@@ -129,7 +151,9 @@ def test_a_writer_goes_on_behind_a_large_note_without_reading_it(bounded: tuple[
     assert [key for key, size in one.notes.unread.items() if size] == [one.head]
 
 
-def test_two_clones_unite_and_both_have_the_large_note(bounded: tuple[Clone, Clone], lab: Lab) -> None:
+def test_two_clones_unite_and_both_have_the_large_note(
+    bounded: tuple[Clone, Clone], lab: Lab
+) -> None:
     one, other = bounded
     one.remember("of one")
     other.remember("of the other")
@@ -137,7 +161,11 @@ def test_two_clones_unite_and_both_have_the_large_note(bounded: tuple[Clone, Clo
     one.take(other)
     assert one.bodies() == {"of one", "of the other"} and large in ids(one)
     other.take(one)
-    assert other.bodies() == one.bodies() and large in ids(other) and other.notes.tip() == one.notes.tip()
+    assert (
+        other.bodies() == one.bodies()
+        and large in ids(other)
+        and other.notes.tip() == one.notes.tip()
+    )
     tip = one.notes.tip()
     one.take(other)
     assert one.notes.tip() == tip
@@ -145,7 +173,10 @@ def test_two_clones_unite_and_both_have_the_large_note(bounded: tuple[Clone, Clo
 
 def test_of_two_large_notes_of_one_commit_both_stay(bounded: tuple[Clone, Clone], lab: Lab) -> None:
     one, other = bounded
-    larges = {attach(lab, one.path, b"a" * (SMALL + 1), "HEAD"), attach(lab, other.path, b"b" * (SMALL + 1), "HEAD")}
+    larges = {
+        attach(lab, one.path, b"a" * (SMALL + 1), "HEAD"),
+        attach(lab, other.path, b"b" * (SMALL + 1), "HEAD"),
+    }
     one.take(other)
     assert larges <= ids(one)
     other.take(one)
@@ -154,12 +185,19 @@ def test_of_two_large_notes_of_one_commit_both_stay(bounded: tuple[Clone, Clone]
     assert larges <= ids(one)  # its place is kept alive as any continuation's
 
 
-def test_a_level_that_is_split_takes_a_large_note_along(bounded: tuple[Clone, Clone], lab: Lab) -> None:
+def test_a_level_that_is_split_takes_a_large_note_along(
+    bounded: tuple[Clone, Clone], lab: Lab
+) -> None:
     one, _ = bounded
     tree = lab.git(one.path, "rev-parse", "HEAD^{tree}").strip()
-    commits = [lab.git(one.path, "commit-tree", tree, "-m", str(n)).strip() for n in range(notetree.SPLIT + 2)]
+    commits = [
+        lab.git(one.path, "commit-tree", tree, "-m", str(n)).strip()
+        for n in range(notetree.SPLIT + 2)
+    ]
     large = attach(lab, one.path, bytes(SMALL + 1), commits[0])
-    one.notes.append([(commit, line_of(f"memory {n}")) for n, commit in enumerate(commits[1:])], "m", ADA)
+    one.notes.append(
+        [(commit, line_of(f"memory {n}")) for n, commit in enumerate(commits[1:])], "m", ADA
+    )
     one.remember("one more")
     assert large in ids(one) and len(one.bodies()) == len(commits)
     one.notes.tidy("git mem: tidy", ADA)
@@ -181,7 +219,9 @@ def test_a_purge_reads_notes_of_any_size(lab: Lab) -> None:
     assert [m["body"] for m in lab.json(repo, "list")] == [KEPT]
 
 
-def test_a_rewritten_history_keeps_what_could_not_be_read(bounded: tuple[Clone, Clone], lab: Lab) -> None:
+def test_a_rewritten_history_keeps_what_could_not_be_read(
+    bounded: tuple[Clone, Clone], lab: Lab
+) -> None:
     one, _ = bounded
     line = one.remember("to be purged")
     one.remember("to stay")
@@ -194,14 +234,22 @@ def test_sizes_come_before_contents(lab: Lab) -> None:
     repo, notes = opened(lab.repo())
     path = pathlib.Path(repo.top)
     small, large, delta = b"small\n", os.urandom(9_000), b""
-    names = [blob(lab, path, content) for content in (small, large, large + b"and more", small + b"2")]
+    names = [
+        blob(lab, path, content) for content in (small, large, large + b"and more", small + b"2")
+    ]
     for packed in (False, True):
         if packed:
             for n, name in enumerate(names):
                 lab.git(path, "tag", f"t{n}", name)
             lab.git(path, "repack", "-adq", "-f")
         found = list(repo.git.objects.get_many([*names, "0" * 40], 5_000))
-        assert [got and (got[2], getattr(got[2], "size", 0)) for got in found] == [(small, 0), (b"", 9_000), (b"", 9_008), (small + b"2", 0), None]
+        assert [got and (got[2], getattr(got[2], "size", 0)) for got in found] == [
+            (small, 0),
+            (b"", 9_000),
+            (b"", 9_008),
+            (small + b"2", 0),
+            None,
+        ]
         assert [isinstance(got[2], TooLarge) for got in found if got] == [False, True, True, False]
         repo.git.close()
     assert delta == b"" and notes.tip() == ""
@@ -214,13 +262,19 @@ def test_an_object_whose_header_lies_counts_as_missing(lab: Lab, said: int) -> N
     good = blob(lab, path, b"good\n")
     bomb = "ab" + "cd" * 19
     os.makedirs(path / ".git/objects/ab", exist_ok=True)
-    (path / ".git/objects/ab" / bomb[2:]).write_bytes(zlib.compress(b"blob %d\0" % said + bytes(50_000_000)))
+    (path / ".git/objects/ab" / bomb[2:]).write_bytes(
+        zlib.compress(b"blob %d\0" % said + bytes(50_000_000))
+    )
     found = list(repo.git.objects.get_many([good, bomb, good], LARGEST))
     assert found[0] == found[2] == (good, "blob", b"good\n")
-    assert found[1] is None or (isinstance(found[1][2], TooLarge) if said > LARGEST else len(found[1][2]) <= said)
+    assert found[1] is None or (
+        isinstance(found[1][2], TooLarge) if said > LARGEST else len(found[1][2]) <= said
+    )
 
 
-def test_what_a_search_takes_in_at_once_is_bounded_in_bytes(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_search_takes_in_at_once_is_bounded_in_bytes(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = lab.repo()
     lab.mem(path, "remember", KEPT)
     monkeypatch.setattr(index, "_SPOT_BYTES", 10)
@@ -244,12 +298,33 @@ def test_reading_stops_with_who_asks(lab: Lab) -> None:
     found.close()  # type: ignore[attr-defined]
     lab.git(path, "update-ref", REF, commit)
     shutil.rmtree(path / ".git/mem", ignore_errors=True)
-    told = lab.mem(path, "hook", "SessionStart", stdin=json.dumps({"session_id": "s", "cwd": str(path), "hook_event_name": "SessionStart", "source": "startup"}), env=hook_world.SLOW)
+    told = lab.mem(
+        path,
+        "hook",
+        "SessionStart",
+        stdin=json.dumps(
+            {
+                "session_id": "s",
+                "cwd": str(path),
+                "hook_event_name": "SessionStart",
+                "source": "startup",
+            }
+        ),
+        env=hook_world.SLOW,
+    )
     assert "additionalContext" in told
 
 
-def test_where_nothing_could_be_read_in_time_a_session_start_says_so(hooks: hook_world.Hooks) -> None:
-    told = hooks.call("SessionStart", source="startup", first="from gitmem.agents import ready\nready.with_memories = lambda *a, **k: (None, False)")
+def test_where_nothing_could_be_read_in_time_a_session_start_says_so(
+    hooks: hook_world.Hooks,
+) -> None:
+    told = hooks.call(
+        "SessionStart",
+        source="startup",
+        first=(
+            "from gitmem.agents import ready\nready.with_memories = lambda *a, **k: (None, False)"
+        ),
+    )
     assert "could not be read in time" in told and KEPT not in told
     assert hooks.failures() == 1
 
@@ -265,7 +340,9 @@ def test_a_search_that_reads_garbage_looks_at_the_clock(lab: Lab) -> None:
     store.close()
 
 
-def test_many_large_notes_cost_two_processes_more(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_large_notes_cost_two_processes_more(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One blob under many names, and many blobs: each that git began to print had to be ended."""
     repo, _ = opened(lab.repo())
     path = pathlib.Path(repo.top)
@@ -275,15 +352,24 @@ def test_many_large_notes_cost_two_processes_more(lab: Lab, monkeypatch: pytest.
     count = Count(monkeypatch)
     found: list[object] = []
     words = count.of(lambda: found.extend(repo.git.objects.get_many(asked, 5_000)))
-    assert [isinstance(got[2], TooLarge) for got in found] == [True] * 30 + [False] + [True] * 50 + [False]  # type: ignore[index]
+    assert [isinstance(got[2], TooLarge) for got in found] == [True] * 30 + [False] + [
+        True
+    ] * 50 + [False]  # type: ignore[index]
     assert len(words) <= 3
-    assert [got[2] for got in repo.git.objects.get_many(names[:2], 20_000) if got] == [bytes(9_000) + b"%d" % n for n in range(2)]
+    assert [got[2] for got in repo.git.objects.get_many(names[:2], 20_000) if got] == [
+        bytes(9_000) + b"%d" % n for n in range(2)
+    ]
 
 
 def test_a_name_longer_than_one_read_comes_whole(lab: Lab) -> None:
     repo, _ = opened(lab.repo())
     path = pathlib.Path(repo.top)
     long, note = "n" * 100_000, blob(lab, path, b"text\n")
-    tree = lab.git(path, "mktree", "-z", stdin="".join(f"100644 blob {note}\t{name}\0" for name in ("a", long, "z"))).strip()
+    tree = lab.git(
+        path,
+        "mktree",
+        "-z",
+        stdin="".join(f"100644 blob {note}\t{name}\0" for name in ("a", long, "z")),
+    ).strip()
     rows = list(repo.git.stream("ls-tree", "-z", tree))
     assert [row.partition(b"\t")[2].decode() for row in rows] == ["a", long, "z"]

@@ -1,4 +1,6 @@
-"""Locks that stay: those of writers of ours that died go, those that may be somebody else's stay, and nobody waits for ever."""
+"""Locks that stay: those of writers of ours that died go, those that may be somebody else's stay,
+and nobody waits for ever.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,12 @@ from gitmem.truth import notes
 
 
 @pytest.fixture
-def locked(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[pathlib.Path, pathlib.Path, notes.Notes]]:
-    """(repository, path of the ref's lock, store) with one memory; a lock counts as left behind at once."""
+def locked(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[pathlib.Path, pathlib.Path, notes.Notes]]:
+    """(repository, path of the ref's lock, store) with one memory; a lock counts as left behind at
+    once.
+    """
     monkeypatch.setattr(reflock, "STALE", 0.0)
     path = lab.repo()
     lab.mem(path, "remember", "the first invoice")
@@ -36,13 +42,19 @@ def locked(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[pathlib.
 
 def dead_writer(path: pathlib.Path) -> None:
     """What a writer leaves that is killed while git holds the lock."""
-    code = (f"import os, signal\nfrom gitmem.git import reflock\nwith reflock.writing({str(path / '.git')!r}, {REF!r}):\n"
-            f"    open({str(path / '.git' / (REF + '.lock'))!r}, 'a').close()\n    os.kill(os.getpid(), signal.SIGKILL)")
+    code = (
+        "import os, signal\nfrom gitmem.git import reflock\nwith"
+        f" reflock.writing({str(path / '.git')!r}, {REF!r}):\n   "
+        f" open({str(path / '.git' / (REF + '.lock'))!r}, 'a').close()\n    os.kill(os.getpid(),"
+        " signal.SIGKILL)"
+    )
     done = subprocess.run([sys.executable, "-c", code], check=False)
     assert done.returncode == -signal.SIGKILL
 
 
-def test_a_dead_writers_lock_goes(lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]) -> None:
+def test_a_dead_writers_lock_goes(
+    lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]
+) -> None:
     path, lock, store = locked
     tip = store.tip()
     gone = "1234567890" * 4  # a commit that `gc` has taken since
@@ -56,7 +68,9 @@ def test_a_dead_writers_lock_goes(lab: Lab, locked: tuple[pathlib.Path, pathlib.
     assert all(p.stat().st_size == 0 for p in (path / ".git").glob("git-mem-writing-*"))
 
 
-def test_a_dead_writers_lock_goes_also_where_the_cache_was_deleted(lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]) -> None:
+def test_a_dead_writers_lock_goes_also_where_the_cache_was_deleted(
+    lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]
+) -> None:
     path, lock, store = locked
     dead_writer(path)
     shutil.rmtree(path / ".git" / "mem", ignore_errors=True)
@@ -64,8 +78,12 @@ def test_a_dead_writers_lock_goes_also_where_the_cache_was_deleted(lab: Lab, loc
     assert not lock.exists()
 
 
-def test_a_writer_that_moves_nothing_leaves_the_note_of_the_dead(lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]) -> None:
-    """A purge first makes its commit and then moves the ref: the success of the first says nothing about a lock."""
+def test_a_writer_that_moves_nothing_leaves_the_note_of_the_dead(
+    lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]
+) -> None:
+    """A purge first makes its commit and then moves the ref: the success of the first says nothing
+    about a lock.
+    """
     path, lock, store = locked
     dead_writer(path)
     status, *_ = reflock.run(store.git, str(path / ".git"), REF, ["version"])
@@ -73,9 +91,13 @@ def test_a_writer_that_moves_nothing_leaves_the_note_of_the_dead(lab: Lab, locke
     assert reflock.recover(store.git, REF) and not lock.exists()
 
 
-def test_a_lock_that_may_be_somebody_elses_stays(lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]) -> None:
+def test_a_lock_that_may_be_somebody_elses_stays(
+    lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]
+) -> None:
     path, lock, store = locked
-    stock = lab.git(path, "commit-tree", "-m", "Notes added by 'git notes add'", f"{REF}^{{tree}}").strip()
+    stock = lab.git(
+        path, "commit-tree", "-m", "Notes added by 'git notes add'", f"{REF}^{{tree}}"
+    ).strip()
 
     def refused() -> None:
         with pytest.raises(MemError, match=r"locked by .*team\.lock"):
@@ -100,19 +122,36 @@ def test_a_lock_that_may_be_somebody_elses_stays(lab: Lab, locked: tuple[pathlib
     refused()
 
 
-def test_a_fresh_lock_stays(lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fresh_lock_stays(
+    lab: Lab,
+    locked: tuple[pathlib.Path, pathlib.Path, notes.Notes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     path, lock, store = locked
     monkeypatch.setattr(reflock, "STALE", 60.0)
     dead_writer(path)
     assert not reflock.recover(store.git, REF) and lock.exists()
 
 
-def test_a_living_writers_lock_stays(lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]) -> None:
-    """Stopped in the middle, as a paused container is: its flock says that it lives, also after its parent died."""
+def test_a_living_writers_lock_stays(
+    lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]
+) -> None:
+    """Stopped in the middle, as a paused container is: its flock says that it lives, also after its
+    parent died.
+    """
     path, lock, store = locked
     dead_writer(path)
-    code = f"import subprocess\nfrom gitmem.git import reflock\nwith reflock.writing({str(path / '.git')!r}, {REF!r}) as claim:\n    p = subprocess.Popen(['sleep', '60'], pass_fds=claim.fds, stdout=subprocess.DEVNULL)\n    print(p.pid, flush=True)\n    import os; os._exit(0)"
-    child = int(subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout)
+    code = (
+        "import subprocess\nfrom gitmem.git import reflock\nwith"
+        f" reflock.writing({str(path / '.git')!r}, {REF!r}) as claim:\n    p ="
+        " subprocess.Popen(['sleep', '60'], pass_fds=claim.fds, stdout=subprocess.DEVNULL)\n   "
+        " print(p.pid, flush=True)\n    import os; os._exit(0)"
+    )
+    child = int(
+        subprocess.run(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True
+        ).stdout
+    )
     try:
         assert not reflock.recover(store.git, REF) and lock.exists()
     finally:
@@ -123,8 +162,14 @@ def test_a_living_writers_lock_stays(lab: Lab, locked: tuple[pathlib.Path, pathl
     assert not lock.exists()
 
 
-def test_what_a_dead_writer_left_at_the_packed_refs_goes(lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes], monkeypatch: pytest.MonkeyPatch) -> None:
-    """All refs share them: as long as the lock stands nobody can delete a branch, and `packed-refs.new` stops them also after the lock was removed by hand."""
+def test_what_a_dead_writer_left_at_the_packed_refs_goes(
+    lab: Lab,
+    locked: tuple[pathlib.Path, pathlib.Path, notes.Notes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All refs share them: as long as the lock stands nobody can delete a branch, and
+    `packed-refs.new` stops them also after the lock was removed by hand.
+    """
     path, lock, store = locked
     packed, new = path / ".git" / "packed-refs.lock", path / ".git" / "packed-refs.new"
     lab.git(path, "branch", "old")
@@ -141,7 +186,9 @@ def test_what_a_dead_writer_left_at_the_packed_refs_goes(lab: Lab, locked: tuple
     left(False, packed)
     assert not reflock.recover(store.git, REF) and packed.exists()  # no writer of ours died
     left(True)
-    assert reflock.recover(store.git, REF) and packed.exists() and not lock.exists()  # one did, but another may hold this one for that long
+    assert (
+        reflock.recover(store.git, REF) and packed.exists() and not lock.exists()
+    )  # one did, but another may hold this one for that long
     monkeypatch.setattr(reflock, "SHARED", 0.0)
     for files in ((packed,), (packed, new), (new,)):
         left(True, *files)
@@ -151,7 +198,9 @@ def test_what_a_dead_writer_left_at_the_packed_refs_goes(lab: Lab, locked: tuple
         assert not packed.exists() and not new.exists()
         lab.git(path, "update-ref", REF, lab.git(path, "rev-parse", "HEAD").strip())
         lab.git(path, "pack-refs", "--all")
-    assert (path / ".git" / "packed-refs").read_text().count("refs/heads/") == before.count("refs/heads/")
+    assert (path / ".git" / "packed-refs").read_text().count("refs/heads/") == before.count(
+        "refs/heads/"
+    )
     left(False, new)  # whoever left it: nobody writes it without the lock
     assert reflock.recover(store.git, REF) and not new.exists() and not packed.exists()
     left(False, packed, new)
@@ -159,7 +208,9 @@ def test_what_a_dead_writer_left_at_the_packed_refs_goes(lab: Lab, locked: tuple
 
 
 def test_a_look_aside_leaves_one_note_for_all(lab: Lab) -> None:
-    """`push --dry-run` fetches to a ref with the number of its process: not one empty file for each in the repository."""
+    """`push --dry-run` fetches to a ref with the number of its process: not one empty file for each
+    in the repository.
+    """
     hub = lab.root / "hub.git"
     lab.git(lab.root, "init", "-q", "--bare", str(hub))
     path = lab.repo()
@@ -170,7 +221,11 @@ def test_a_look_aside_leaves_one_note_for_all(lab: Lab) -> None:
     assert len(list((path / ".git").glob("git-mem-writing-*"))) <= 2
 
 
-def test_a_lock_older_than_the_machines_start_goes(lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_older_than_the_machines_start_goes(
+    lab: Lab,
+    locked: tuple[pathlib.Path, pathlib.Path, notes.Notes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     _, lock, store = locked
     lock.write_text("")
     assert not reflock.recover(store.git, REF)
@@ -178,7 +233,11 @@ def test_a_lock_older_than_the_machines_start_goes(lab: Lab, locked: tuple[pathl
     assert reflock.recover(store.git, REF) and not lock.exists()
 
 
-def test_a_lock_that_changes_hands_while_it_is_judged_goes_back(lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_changes_hands_while_it_is_judged_goes_back(
+    lab: Lab,
+    locked: tuple[pathlib.Path, pathlib.Path, notes.Notes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     path, lock, store = locked
     dead_writer(path)
     real = os.rename
@@ -193,12 +252,16 @@ def test_a_lock_that_changes_hands_while_it_is_judged_goes_back(lab: Lab, locked
     assert lock.read_text() == "another process has it now"
 
 
-def test_several_writers_behind_a_dead_ones_lock_all_get_through(lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]) -> None:
+def test_several_writers_behind_a_dead_ones_lock_all_get_through(
+    lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]
+) -> None:
     path, lock, _ = locked
     dead_writer(path)
     os.utime(lock)
     crowd = Crowd(lab, path)
-    crowd.go([crowd.writer(name, path) for name in "abc"], [])  # each waits until the lock is two seconds old
+    crowd.go(
+        [crowd.writer(name, path) for name in "abc"], []
+    )  # each waits until the lock is two seconds old
     valid(lab, path, crowd.acknowledged)
 
 

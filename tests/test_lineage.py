@@ -21,21 +21,35 @@ def every_commit_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def history(lab: Lab, seed: int, commits: int, roots: int = 3) -> tuple[pathlib.Path, list[str]]:
-    """A repository of random commits with up to four parents, some with none; and their ids, in the order they were made."""
+    """A repository of random commits with up to four parents, some with none; and their ids, in the
+    order they were made.
+    """
     rng = random.Random(seed)
     repo = lab.root / f"h{seed}"
     lab.git(lab.root, "init", "-q", "-b", "main", str(repo))
     return repo, grown(lab, repo, rng, [], commits, roots)
 
 
-def grown(lab: Lab, repo: pathlib.Path, rng: random.Random, ids: list[str], commits: int, roots: int = 0) -> list[str]:
+def grown(
+    lab: Lab, repo: pathlib.Path, rng: random.Random, ids: list[str], commits: int, roots: int = 0
+) -> list[str]:
     """All ids, after so many commits more."""
     out, first = [], len(ids)
     for n in range(first, first + commits):
-        above = rng.sample(range(max(0, n - 12), n), min(n, rng.choice((1, 1, 1, 2, 2, 4)))) if n >= roots else []
+        above = (
+            rng.sample(range(max(0, n - 12), n), min(n, rng.choice((1, 1, 1, 2, 2, 4))))
+            if n >= roots
+            else []
+        )
         # Clocks are wrong now and then.
-        out.append(f"commit refs/heads/c{n}\nmark :{n + 1}\ncommitter A <a@b> {1_700_000_000 + n * 60 - rng.choice((0, 0, 0, 9_000))} +0000\ndata 1\nx\n")
-        out += [f"{'from' if i == 0 else 'merge'} {ids[p] if p < first else f':{p + 1}'}\n" for i, p in enumerate(above)]
+        out.append(
+            f"commit refs/heads/c{n}\nmark :{n + 1}\ncommitter A <a@b>"
+            f" {1_700_000_000 + n * 60 - rng.choice((0, 0, 0, 9_000))} +0000\ndata 1\nx\n"
+        )
+        out += [
+            f"{'from' if i == 0 else 'merge'} {ids[p] if p < first else f':{p + 1}'}\n"
+            for i, p in enumerate(above)
+        ]
         out.append(f"M 644 inline f{n}\ndata 1\nx\n")
     lab.git(repo, "fast-import", "--quiet", stdin="".join(out))
     return lab.git(repo, "rev-parse", *[f"c{n}" for n in range(first + commits)]).split()
@@ -46,8 +60,15 @@ def listed(lab: Lab, repo: pathlib.Path, *asked: str) -> set[str]:
 
 
 def ancestors(lab: Lab, repo: pathlib.Path) -> dict[str, set[str]]:
-    """{commit: what it contains}, from the parents alone: where clocks are wrong, `git rev-list A ^B` lists commits that B contains."""
-    rows = [row.split() for row in lab.git(repo, "rev-list", "--topo-order", "--reverse", "--parents", "--all").splitlines()]
+    """{commit: what it contains}, from the parents alone: where clocks are wrong, `git rev-list A
+    ^B` lists commits that B contains.
+    """
+    rows = [
+        row.split()
+        for row in lab.git(
+            repo, "rev-list", "--topo-order", "--reverse", "--parents", "--all"
+        ).splitlines()
+    ]
     out: dict[str, set[str]] = {}
     for commit, *above in rows:
         out[commit] = {commit}.union(*(out[p] for p in above))
@@ -72,24 +93,54 @@ def test_it_says_what_git_says(lab: Lab, seed: int, monkeypatch: pytest.MonkeyPa
                 one, other, *tips = rng.sample(ids, 6)
                 assert line.cover(cache, [one, other, *tips])
                 a, b = line.apart(one, other)
-                assert set(line.commits(a)) == has[one] - has[other] and set(line.commits(b)) == has[other] - has[one]
+                assert (
+                    set(line.commits(a)) == has[one] - has[other]
+                    and set(line.commits(b)) == has[other] - has[one]
+                )
                 for places in (a, b):
-                    assert all(p < n for n in places for p in line.parents(n)) and places == sorted(places, reverse=True)
+                    assert all(p < n for n in places for p in line.parents(n)) and places == sorted(
+                        places, reverse=True
+                    )
                 held = line.below(one)
-                assert {line.commit(n) for n, inside in enumerate(held) if inside} == has[one] == listed(lab, repo, one)
-                assert set(line.above(one, tips)) == {c for c in set().union(*(has[t] for t in tips)) if one in has[c]} - {one}
+                assert (
+                    {line.commit(n) for n, inside in enumerate(held) if inside}
+                    == has[one]
+                    == listed(lab, repo, one)
+                )
+                assert set(line.above(one, tips)) == {
+                    c for c in set().union(*(has[t] for t in tips)) if one in has[c]
+                } - {one}
                 here, there = [one, tips[0]], [other, tips[1]]
-                beyond = set().union(*(has[c] for c in here)) - set().union(*(has[c] for c in there))
+                beyond = set().union(*(has[c] for c in here)) - set().union(
+                    *(has[c] for c in there)
+                )
                 only = line.only(here, there)
                 assert set(line.commits(only)) == beyond and only == sorted(only, reverse=True)
-                walked, read = ancestry.Ancestry(store.repo.git, there, here), ancestry.Ancestry(store.repo.git, there, here, line)
-                assert read.beyond == {c: lab.git(repo, "rev-parse", c + "^@").split() for c in beyond} and read.here == walked.here
-                began = {p for c in has[one] ^ has[other] for p in lab.git(repo, "rev-parse", c + "^@").split()} - (has[one] ^ has[other])
-                assert set(line.commits(line.knots([*a, *b]))) == (set().union(*(has[p] for p in began)) - has[one].intersection(*(has[p] for p in began)) if began else set())
+                walked, read = (
+                    ancestry.Ancestry(store.repo.git, there, here),
+                    ancestry.Ancestry(store.repo.git, there, here, line),
+                )
+                assert (
+                    read.beyond == {c: lab.git(repo, "rev-parse", c + "^@").split() for c in beyond}
+                    and read.here == walked.here
+                )
+                began = {
+                    p
+                    for c in has[one] ^ has[other]
+                    for p in lab.git(repo, "rev-parse", c + "^@").split()
+                } - (has[one] ^ has[other])
+                assert set(line.commits(line.knots([*a, *b]))) == (
+                    set().union(*(has[p] for p in began))
+                    - has[one].intersection(*(has[p] for p in began))
+                    if began
+                    else set()
+                )
                 few = line.apart(one, other, 3)
                 assert min(3, len(a) + len(b)) <= len(few[0]) + len(few[1]) <= len(a) + len(b)
                 for n in a[:5]:
-                    assert set(line.commits(line.parents(n))) == set(lab.git(repo, "rev-parse", line.commit(n) + "^@").split())
+                    assert set(line.commits(line.parents(n))) == set(
+                        lab.git(repo, "rev-parse", line.commit(n) + "^@").split()
+                    )
         ids = grown(lab, repo, rng, ids, 20)  # the next process begins with what this one kept
 
 
@@ -180,7 +231,9 @@ def test_few_commits_are_not_worth_a_write(lab: Lab, monkeypatch: pytest.MonkeyP
         for n in (9, 19, 35, 39):
             line = lineage.of(store.repo, cache)
             assert line.cover(cache, ids[: n + 1])
-            assert {line.commit(p) for p, inside in enumerate(line.below(ids[n])) if inside} == listed(lab, repo, ids[n])
+            assert {
+                line.commit(p) for p, inside in enumerate(line.below(ids[n])) if inside
+            } == listed(lab, repo, ids[n])
             kept.append(int(cache.meta("lineage:commits", "0")))
     assert kept[0] == 0 and kept[-1] >= 30
 
@@ -193,11 +246,15 @@ def test_where_history_ends_elsewhere_now_it_is_read_anew(lab: Lab) -> None:
         cache = cache_of(store)
         short = lineage.of(store.repo, cache)
         short.cover(cache, [ids[29]])
-        assert len(short.first) == len(listed(lab, repo, ids[29])) < len(listed(lab, origin, ids[29]))
+        assert (
+            len(short.first) == len(listed(lab, repo, ids[29])) < len(listed(lab, origin, ids[29]))
+        )
         lab.git(repo, "fetch", "-q", "--unshallow")
         whole = lineage.of(store.repo, cache)
         whole.cover(cache, [ids[29]])
-        assert {whole.commit(n) for n, inside in enumerate(whole.below(ids[29])) if inside} == listed(lab, origin, ids[29])
+        assert {
+            whole.commit(n) for n, inside in enumerate(whole.below(ids[29])) if inside
+        } == listed(lab, origin, ids[29])
     with opened(repo) as store:
         assert len(lineage.of(store.repo, cache_of(store)).first) == len(whole.first)
 
@@ -215,7 +272,9 @@ def test_replaced_commits_have_the_parents_that_git_gives_them_and_are_not_kept(
     lab.git(repo, "replace", "-d", ids[19])
     with opened(repo) as store:
         line = lineage.of(store.repo, cache_of(store))
-        assert set(line.commits(line.parents(line.place(ids[19])))) == set(lab.git(repo, "rev-parse", ids[19] + "^@").split())
+        assert set(line.commits(line.parents(line.place(ids[19])))) == set(
+            lab.git(repo, "rev-parse", ids[19] + "^@").split()
+        )
 
 
 def test_two_processes_at_once_leave_a_whole_table(lab: Lab) -> None:
@@ -223,13 +282,20 @@ def test_two_processes_at_once_leave_a_whole_table(lab: Lab) -> None:
     with opened(repo) as one, opened(repo) as two:
         first, second = cache_of(one), cache_of(two)
         a, b = lineage.Lineage(one.repo, first), lineage.Lineage(two.repo, second)
-        assert a.cover(first, [ids[10]]) and b.cover(second, [ids[39]]) and a.cover(first, [ids[20]]) and b.cover(second, [ids[30]])
+        assert (
+            a.cover(first, [ids[10]])
+            and b.cover(second, [ids[39]])
+            and a.cover(first, [ids[20]])
+            and b.cover(second, [ids[30]])
+        )
     with opened(repo) as store:
         cache = cache_of(store)
         line = lineage.of(store.repo, cache)
         assert len(line.first) and len(set(line.commits(range(len(line.first))))) == len(line.first)
         line.cover(cache, ids)
-        assert {line.commit(n) for n, inside in enumerate(line.below(ids[39])) if inside} == listed(lab, repo, ids[39])
+        assert {line.commit(n) for n, inside in enumerate(line.below(ids[39])) if inside} == listed(
+            lab, repo, ids[39]
+        )
 
 
 def test_what_is_not_here_and_what_takes_too_long_is_said(lab: Lab) -> None:
@@ -249,11 +315,17 @@ def test_an_answer_in_a_hurry_reads_down_to_what_is_asked(lab: Lab) -> None:
         cache = cache_of(store)
         history_of = removals.History(store.repo, cache, ids[59], 5.0)
         history_of.only_for([ids[50]])
-        assert history_of.last == history_of.line.place(ids[59]) and len(history_of.line.first) < len(listed(lab, repo, ids[59]))
-        assert not cache.db.execute("SELECT 1 FROM lineage").fetchone()  # a part of a history is not kept
+        assert history_of.last == history_of.line.place(ids[59]) and len(
+            history_of.line.first
+        ) < len(listed(lab, repo, ids[59]))
+        assert not cache.db.execute(
+            "SELECT 1 FROM lineage"
+        ).fetchone()  # a part of a history is not kept
         everything = lineage.of(store.repo, cache)
         everything.cover(cache, [ids[59]])
-        assert {everything.commit(n) for n, inside in enumerate(everything.below(ids[59])) if inside} == listed(lab, repo, ids[59])
+        assert {
+            everything.commit(n) for n, inside in enumerate(everything.below(ids[59])) if inside
+        } == listed(lab, repo, ids[59])
 
 
 def test_a_merge_is_one_also_where_a_parent_is_left_out(lab: Lab) -> None:
@@ -267,7 +339,11 @@ def test_a_merge_is_one_also_where_a_parent_is_left_out(lab: Lab) -> None:
         history_of = removals.History(store.repo, cache_of(store), merge, 5.0)
         history_of.only_for([since])
         line = history_of.line
-        assert line.place(merge) in line.more and line.parents(line.place(merge)) == [line.place(since)] and len(line.first) == 2
+        assert (
+            line.place(merge) in line.more
+            and line.parents(line.place(merge)) == [line.place(since)]
+            and len(line.first) == 2
+        )
 
 
 def test_a_history_has_what_it_had_when_more_commits_come_to_be_known(lab: Lab) -> None:

@@ -1,4 +1,6 @@
-"""Lines that are known by what they say: found again however they are laid out, and `remember --path FILE:10-20`."""
+"""Lines that are known by what they say: found again however they are laid out, and `remember
+--path FILE:10-20`.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,25 @@ def test_moved_indented_and_wrapped_lines_are_found() -> None:
     assert found(b"class A:\n" + CODE.replace(b"\n", b"\n\t") + b"\n") == (4, 9)
     assert found(CODE.replace(b"\n", b"\r\n")) == (3, 8)
     assert found(CODE.replace(b"is\n# as it is", b"is as\n# it\n# is")) == (3, 9)
-    assert found(CODE.replace(b"(message, retries):", b"(\n    message,\n    retries,\n):")) == (3, 11)
+    assert found(CODE.replace(b"(message, retries):", b"(\n    message,\n    retries,\n):")) == (
+        3,
+        11,
+    )
     assert found(CODE + CODE) == (3, 8)
 
 
-@pytest.mark.parametrize("change", [(b"if retries", b"if not retries"), (b"message", b"Message"), (b"    raise Failed", b"    # raise Failed"), (b"raise Failed\n", b""),
-                                    (b"# as it is\n", b"# as it was\n"), (b"post(", b"put("), (b"def ", b"async def ")])
+@pytest.mark.parametrize(
+    "change",
+    [
+        (b"if retries", b"if not retries"),
+        (b"message", b"Message"),
+        (b"    raise Failed", b"    # raise Failed"),
+        (b"raise Failed\n", b""),
+        (b"# as it is\n", b"# as it was\n"),
+        (b"post(", b"put("),
+        (b"def ", b"async def "),
+    ],
+)
 def test_changed_words_are_not(change: tuple[bytes, bytes]) -> None:
     text = CODE.replace(*change)
     assert text != CODE and found(text) is None
@@ -80,19 +95,43 @@ def test_the_nearest_of_several_places_counts() -> None:
 
 
 def test_nothing_to_hold_on_to() -> None:
-    assert lineanchor.anchor(b"\n\n \n", "1-3") == lineanchor.anchor(b"a\n", "5") == lineanchor.anchor(b"a\0b\n", "1") == lineanchor.anchor(b"a", "x") == ""
-    assert lineanchor.find(b"", "1", "", b"") is None and lineanchor.find(b"a", "1", "junk") is None and lineanchor.find(b"a", "1", "99999999999.ab") is None
+    assert (
+        lineanchor.anchor(b"\n\n \n", "1-3")
+        == lineanchor.anchor(b"a\n", "5")
+        == lineanchor.anchor(b"a\0b\n", "1")
+        == lineanchor.anchor(b"a", "x")
+        == ""
+    )
+    assert (
+        lineanchor.find(b"", "1", "", b"") is None
+        and lineanchor.find(b"a", "1", "junk") is None
+        and lineanchor.find(b"a", "1", "99999999999.ab") is None
+    )
 
 
-@pytest.mark.parametrize(("path", "parts"), [("a/b.py:10-20", ("a/b.py", "10-20")), ("b.py:7", ("b.py", "7")), ("b.py", ("b.py", "")), ("b.py:", ("b.py:", "")), (":3", (":3", "")),
-                                             ("b.py:0", ("b.py:0", "")), ("b.py:9-3", ("b.py:9-3", "")), ("b:c.py:3", ("b:c.py", "3")), ("b.py:１", ("b.py:１", ""))])
+@pytest.mark.parametrize(
+    ("path", "parts"),
+    [
+        ("a/b.py:10-20", ("a/b.py", "10-20")),
+        ("b.py:7", ("b.py", "7")),
+        ("b.py", ("b.py", "")),
+        ("b.py:", ("b.py:", "")),
+        (":3", (":3", "")),
+        ("b.py:0", ("b.py:0", "")),
+        ("b.py:9-3", ("b.py:9-3", "")),
+        ("b:c.py:3", ("b:c.py", "3")),
+        ("b.py:１", ("b.py:１", "")),
+    ],
+)
 def test_a_path_and_its_lines(path: str, parts: tuple[str, str]) -> None:
     assert lineanchor.split(path) == parts
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.text("ab(,)#*/ \t", max_size=12), min_size=1, max_size=8), st.data())
-def test_any_lines_find_themselves_and_survive_white_space(rows: list[str], data: st.DataObject) -> None:
+def test_any_lines_find_themselves_and_survive_white_space(
+    rows: list[str], data: st.DataObject
+) -> None:
     text = "\n".join(rows).encode()
     first = data.draw(st.integers(1, len(rows)))
     last = data.draw(st.integers(first, len(rows)))
@@ -113,15 +152,28 @@ def test_remember_notes_lines_and_recall_says_where_they_are(lab: Lab) -> None:
     (repo / "m.py").write_bytes(CODE)
     lab.git(repo, "add", "-A")
     lab.git(repo, "commit", "-q", "-m", "code")
-    lab.mem(repo, "remember", "Sending is retried once, the broker answers late", "--path", "m.py:5-8", "--path", "m.py:1")
+    lab.mem(
+        repo,
+        "remember",
+        "Sending is retried once, the broker answers late",
+        "--path",
+        "m.py:5-8",
+        "--path",
+        "m.py:1",
+    )
     (line,) = [json.loads(row) for row in lab.lines(repo)]
     blob = lab.git(repo, "rev-parse", "HEAD:m.py").strip()
-    assert line["paths"] == [{"path": "m.py", "lines": "5-8", "blob": blob, "content": lineanchor.anchor(CODE, "5-8")},
-                             {"path": "m.py", "lines": "1", "blob": blob, "content": lineanchor.anchor(CODE, "1")}]
+    assert line["paths"] == [
+        {"path": "m.py", "lines": "5-8", "blob": blob, "content": lineanchor.anchor(CODE, "5-8")},
+        {"path": "m.py", "lines": "1", "blob": blob, "content": lineanchor.anchor(CODE, "1")},
+    ]
     (repo / "m.py").write_bytes(b"import sys\n" + CODE.replace(b"import os", b"import re"))
     lab.git(repo, "commit", "-q", "-a", "-m", "change")
     paths = lab.json(repo, "recall", "is sending retried")["hits"][0]["paths"]
-    assert paths == [{"path": "m.py", "state": "same", "lines": "5-8", "lines_now": "6-9"}, {"path": "m.py", "state": "changed", "lines": "1"}]
+    assert paths == [
+        {"path": "m.py", "state": "same", "lines": "5-8", "lines_now": "6-9"},
+        {"path": "m.py", "state": "changed", "lines": "1"},
+    ]
     exported = json.loads(lab.mem(repo, "export"))
     assert exported["paths"] == [{"path": "m.py", "lines": "5-8"}, {"path": "m.py", "lines": "1"}]
 
@@ -134,20 +186,65 @@ def test_a_real_name_wins_and_wrong_lines_are_refused_alone(lab: Lab) -> None:
     lab.git(repo, "add", "-A")
     lab.git(repo, "commit", "-q", "-m", "odd")
     (repo / "new:3").write_text("not committed\n")
-    lab.mem(repo, "remember", "An odd name", "--path", "log:1-2", "--path", "new:3", "--path", "f0.txt:1", "--path", "later.py:4-5")
+    lab.mem(
+        repo,
+        "remember",
+        "An odd name",
+        "--path",
+        "log:1-2",
+        "--path",
+        "new:3",
+        "--path",
+        "f0.txt:1",
+        "--path",
+        "later.py:4-5",
+    )
     (line,) = [json.loads(row) for row in lab.lines(repo)]
-    assert [(p["path"], p.get("lines")) for p in line["paths"]] == [("log:1-2", None), ("new:3", None), ("f0.txt", "1"), ("later.py", "4-5")]
-    rows = [{"body": "one", "paths": ["f0.txt:7-9"]}, {"body": "two", "paths": [{"path": "f0.txt", "lines": "1"}]}, {"body": "three", "paths": [{"path": "f0.txt", "lines": "the first"}]},
-            {"body": "four", "paths": [{"path": "f0.txt", "lines": 1}]}, {"body": "five", "paths": ["src:1"]}]
-    done = lab.run(repo, "git-mem", "remember", "--jsonl", "-", "--json", stdin="".join(json.dumps(r) + "\n" for r in rows))
+    assert [(p["path"], p.get("lines")) for p in line["paths"]] == [
+        ("log:1-2", None),
+        ("new:3", None),
+        ("f0.txt", "1"),
+        ("later.py", "4-5"),
+    ]
+    rows = [
+        {"body": "one", "paths": ["f0.txt:7-9"]},
+        {"body": "two", "paths": [{"path": "f0.txt", "lines": "1"}]},
+        {"body": "three", "paths": [{"path": "f0.txt", "lines": "the first"}]},
+        {"body": "four", "paths": [{"path": "f0.txt", "lines": 1}]},
+        {"body": "five", "paths": ["src:1"]},
+    ]
+    done = lab.run(
+        repo,
+        "git-mem",
+        "remember",
+        "--jsonl",
+        "-",
+        "--json",
+        stdin="".join(json.dumps(r) + "\n" for r in rows),
+    )
     answers = [json.loads(row) for row in done.stdout.splitlines()]
-    assert [a["status"] for a in answers] == ["refused", "stored", "stored", "refused", "refused"] and answers[0]["reason"] == "'f0.txt' has 1 line, not 7-9" and "directory" in answers[4]["reason"]
+    assert (
+        [a["status"] for a in answers] == ["refused", "stored", "stored", "refused", "refused"]
+        and answers[0]["reason"] == "'f0.txt' has 1 line, not 7-9"
+        and "directory" in answers[4]["reason"]
+    )
 
 
-@pytest.mark.parametrize(("path", "said"), [
-    ("f0.txt:5-2", "ends before it begins"), ("f0.txt:0", "begins before line 1"), ("gone.txt:0-3", "begins before line 1"), ("f0.txt:4-", "names no whole range"), ("f0.txt:-4", "names no whole range"),
-    ("f0.txt:1-99", "'f0.txt' has 1 line, not 1-99"), ("f0.txt:1-9000", "has more than 2,000 lines"), ("f0.txt:123456789", "is beyond any file"), ("f0.txt:abc", "neither a file nor lines"), ("f0.txt:", "neither a file nor lines"),
-])
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("f0.txt:5-2", "ends before it begins"),
+        ("f0.txt:0", "begins before line 1"),
+        ("gone.txt:0-3", "begins before line 1"),
+        ("f0.txt:4-", "names no whole range"),
+        ("f0.txt:-4", "names no whole range"),
+        ("f0.txt:1-99", "'f0.txt' has 1 line, not 1-99"),
+        ("f0.txt:1-9000", "has more than 2,000 lines"),
+        ("f0.txt:123456789", "is beyond any file"),
+        ("f0.txt:abc", "neither a file nor lines"),
+        ("f0.txt:", "neither a file nor lines"),
+    ],
+)
 def test_lines_that_no_file_can_have_are_wrong_usage(lab: Lab, path: str, said: str) -> None:
     repo = lab.repo()
     done = lab.run(repo, "git-mem", "remember", "A text", "--path", path)
@@ -155,9 +252,25 @@ def test_lines_that_no_file_can_have_are_wrong_usage(lab: Lab, path: str, said: 
     id = lab.json(repo, "remember", "Another text")["id"]
     done = lab.run(repo, "git-mem", "edit", id, "--path", path)
     assert done.returncode == 2 and said in done.stderr
-    rows = [{"body": "one"}, {"body": "two", "paths": [path]}, {"body": "three", "paths": ["f0.txt:1"]}]
-    done = lab.run(repo, "git-mem", "remember", "--jsonl", "-", stdin="".join(json.dumps(r) + "\n" for r in rows))
-    assert done.returncode == 1 and "line 2: " in done.stderr and said in done.stderr and "2 stored, 0 known, 1 refused" in done.stdout
+    rows = [
+        {"body": "one"},
+        {"body": "two", "paths": [path]},
+        {"body": "three", "paths": ["f0.txt:1"]},
+    ]
+    done = lab.run(
+        repo,
+        "git-mem",
+        "remember",
+        "--jsonl",
+        "-",
+        stdin="".join(json.dumps(r) + "\n" for r in rows),
+    )
+    assert (
+        done.returncode == 1
+        and "line 2: " in done.stderr
+        and said in done.stderr
+        and "2 stored, 0 known, 1 refused" in done.stdout
+    )
     if path != "f0.txt:":  # nobody can tell it from the file itself
         (repo / path).write_text("a name of its own\n")
         lab.mem(repo, "remember", "A text about an odd name", "--path", path)
@@ -166,15 +279,35 @@ def test_lines_that_no_file_can_have_are_wrong_usage(lab: Lab, path: str, said: 
 
 def test_what_is_not_there_may_be_named_and_a_column_is_no_line(lab: Lab) -> None:
     repo = lab.repo()
-    lab.mem(repo, "remember", "To come", "--path", "later.py", "--path", "src/a:b.c", "--path", "f0.txt:1:7", "--path", "std::vector")
+    lab.mem(
+        repo,
+        "remember",
+        "To come",
+        "--path",
+        "later.py",
+        "--path",
+        "src/a:b.c",
+        "--path",
+        "f0.txt:1:7",
+        "--path",
+        "std::vector",
+    )
     (line,) = [json.loads(row) for row in lab.lines(repo)]
-    assert [(p["path"], p.get("lines")) for p in line["paths"]] == [("later.py", None), ("src/a:b.c", None), ("f0.txt", "1"), ("std::vector", None)]
+    assert [(p["path"], p.get("lines")) for p in line["paths"]] == [
+        ("later.py", None),
+        ("src/a:b.c", None),
+        ("f0.txt", "1"),
+        ("std::vector", None),
+    ]
 
 
 def test_an_edit_of_the_text_leaves_a_path_alone_that_is_wrong_today(lab: Lab) -> None:
     repo = lab.repo()
     path = {"path": "f0.txt:5-2"}
-    data = record.create(record.content({"body": "An old text", "paths": [path], "author": "Ada"}), commit=lab.git(repo, "rev-parse", "HEAD").strip())
+    data = record.create(
+        record.content({"body": "An old text", "paths": [path], "author": "Ada"}),
+        commit=lab.git(repo, "rev-parse", "HEAD").strip(),
+    )
     lab.git(repo, "notes", "--ref=mem/team", "add", "-m", record.dump(data).decode())
     lab.mem(repo, "edit", data["id"], "-m", "A new text")
     (found,) = lab.json(repo, "list")
@@ -182,14 +315,33 @@ def test_an_edit_of_the_text_leaves_a_path_alone_that_is_wrong_today(lab: Lab) -
 
 
 def test_what_supersedes_is_about_the_same_lines(lab: Lab) -> None:
-    """They moved, one path was renamed, of one the text is another, one is gone, one never was there."""
+    """They moved, one path was renamed, of one the text is another, one is gone, one never was
+    there.
+    """
     repo = lab.repo()
     rows = [f"line {n}" for n in range(1, 21)]
     for name in ("moved.py", "old.py", "other.py", "cut.py", "gone.py"):
         (repo / name).write_text("".join(f"{name} {row}\n" for row in rows))
     lab.git(repo, "add", "-A")
     lab.git(repo, "commit", "-q", "-m", "files")
-    id = lab.json(repo, "remember", "What was decided", *(f"--path={p}" for p in ("moved.py:5-8", "old.py:3", "other.py:5-6", "other.py:12", "cut.py:5-6", "gone.py:2", "never.py:7-9", "f0.txt")))["id"]
+    id = lab.json(
+        repo,
+        "remember",
+        "What was decided",
+        *(
+            f"--path={p}"
+            for p in (
+                "moved.py:5-8",
+                "old.py:3",
+                "other.py:5-6",
+                "other.py:12",
+                "cut.py:5-6",
+                "gone.py:2",
+                "never.py:7-9",
+                "f0.txt",
+            )
+        ),
+    )["id"]
 
     def change(name: str, *edits: tuple[int, int, list[str]]) -> None:
         text = (repo / name).read_text().splitlines()
@@ -206,8 +358,18 @@ def test_what_supersedes_is_about_the_same_lines(lab: Lab) -> None:
     lab.mem(repo, "supersede", id, "-m", "What was decided anew")
     line = next(row for row in map(json.loads, lab.lines(repo)) if "supersedes" in row)
     assert [(p["path"], p.get("lines")) for p in line["paths"]] == [
-        ("moved.py", "7-10"), ("new.py", "3"), ("other.py", "4-6"), ("other.py", None), ("cut.py", None), ("gone.py", "2"), ("never.py", "7-9"), ("f0.txt", None)]
-    assert all(("content" in p) == ("lines" in p) for p in line["paths"] if p.get("blob")) and [p["path"] for p in line["paths"] if not p.get("blob")] == ["gone.py", "never.py"]
+        ("moved.py", "7-10"),
+        ("new.py", "3"),
+        ("other.py", "4-6"),
+        ("other.py", None),
+        ("cut.py", None),
+        ("gone.py", "2"),
+        ("never.py", "7-9"),
+        ("f0.txt", None),
+    ]
+    assert all(("content" in p) == ("lines" in p) for p in line["paths"] if p.get("blob")) and [
+        p["path"] for p in line["paths"] if not p.get("blob")
+    ] == ["gone.py", "never.py"]
 
 
 def test_lines_are_counted_at_the_commit_and_an_edit_notes_them_at_head(lab: Lab) -> None:
@@ -215,7 +377,12 @@ def test_lines_are_counted_at_the_commit_and_an_edit_notes_them_at_head(lab: Lab
     (repo / "m.py").write_bytes(CODE)
     lab.git(repo, "add", "-A")
     lab.git(repo, "commit", "-q", "-m", "code")
-    assert "has 1 line," in lab.run(repo, "git-mem", "remember", "old", "--commit", "HEAD~1", "--path", "f0.txt:2").stderr
+    assert (
+        "has 1 line,"
+        in lab.run(
+            repo, "git-mem", "remember", "old", "--commit", "HEAD~1", "--path", "f0.txt:2"
+        ).stderr
+    )
     id = lab.json(repo, "remember", "new", "--path", "m.py")["id"]
     lab.mem(repo, "edit", id, "--path", "m.py:5-8")
     assert lab.json(repo, "list")[0]["paths"] == [{"path": "m.py", "state": "same", "lines": "5-8"}]
@@ -227,4 +394,6 @@ def test_what_a_newer_version_adds_to_a_path_survives_an_edit() -> None:
     assert record.content({"body": "x", "paths": [entry]})["paths"] == [entry]
     line = record.dump({**record.create(record.content({"body": "x", "paths": [entry]}))})
     parsed = record.parse(line)
-    assert parsed is not None and parsed.data["paths"] == [entry] and record.dump(parsed.data) == line
+    assert (
+        parsed is not None and parsed.data["paths"] == [entry] and record.dump(parsed.data) == line
+    )

@@ -1,4 +1,6 @@
-"""A notes ref that is gone or cannot be read: whoever comes next puts it back, and nothing acknowledged is lost."""
+"""A notes ref that is gone or cannot be read: whoever comes next puts it back, and nothing
+acknowledged is lost.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ from gitmem.store import open_store
 
 @pytest.mark.parametrize("cache", ["with the cache", "without it"])
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_notes_ref_that_is_gone_or_unreadable_is_back_with_the_next_command(lab: Lab, damage: str, cache: str) -> None:
+def test_a_notes_ref_that_is_gone_or_unreadable_is_back_with_the_next_command(
+    lab: Lab, damage: str, cache: str
+) -> None:
     repo = made(lab)
     DAMAGES[damage](lab, repo)
     if cache == "without it":
@@ -54,7 +58,10 @@ def test_a_notes_ref_that_is_gone_or_unreadable_is_back_with_the_next_command(la
 @pytest.mark.parametrize("reader", READERS)
 def test_every_way_to_the_memories_puts_a_lost_ref_back(lab: Lab, reader: str, damage: str) -> None:
     repo = made(lab)
-    if reader in ("started", "prompted"):  # so that the settings are kept, and files alone are looked at
+    if reader in (
+        "started",
+        "prompted",
+    ):  # so that the settings are kept, and files alone are looked at
         hook_world.Hooks(lab, repo).call("SessionStart", source="startup")
     DAMAGES[damage](lab, repo)
     if reader == "worked":
@@ -65,7 +72,9 @@ def test_every_way_to_the_memories_puts_a_lost_ref_back(lab: Lab, reader: str, d
 
 
 @pytest.mark.parametrize("damage", ["prune", "empty"])
-def test_a_first_session_without_a_cache_is_told_what_a_lost_ref_held(lab: Lab, damage: str) -> None:
+def test_a_first_session_without_a_cache_is_told_what_a_lost_ref_held(
+    lab: Lab, damage: str
+) -> None:
     repo = made(lab)
     shutil.rmtree(repo / ".git/mem")
     DAMAGES[damage](lab, repo)
@@ -78,7 +87,16 @@ def test_a_hook_that_finds_nothing_new_starts_no_git(lab: Lab) -> None:
     lab.mem(repo, "list")
     hooks.call("SessionStart", source="startup")
     first = "import subprocess\nsubprocess.Popen = None"
-    assert READ in hooks.call("UserPromptSubmit", prompt="are invoices settled with PostgreSQL?", session_id="s2", first=first) and hooks.failures() == 0
+    assert (
+        READ
+        in hooks.call(
+            "UserPromptSubmit",
+            prompt="are invoices settled with PostgreSQL?",
+            session_id="s2",
+            first=first,
+        )
+        and hooks.failures() == 0
+    )
 
 
 def test_a_tombstone_is_back_before_anything_is_shown(lab: Lab) -> None:
@@ -111,7 +129,9 @@ def test_a_purge_leaves_nothing_in_the_backup(lab: Lab) -> None:
 
 
 def test_a_purge_reaches_a_backup_that_stands_apart(lab: Lab) -> None:
-    """A forced fetch takes the ref away from it; then a tombstone comes from elsewhere, and the ref's own reflog is gone."""
+    """A forced fetch takes the ref away from it; then a tombstone comes from elsewhere, and the
+    ref's own reflog is gone.
+    """
     repo = made(lab)
     lab.mem(repo, "sync")
     lab.git(lab.root, "clone", "-q", "hub.git", "other")
@@ -129,7 +149,13 @@ def test_a_purge_reaches_a_backup_that_stands_apart(lab: Lab) -> None:
 def test_what_a_forced_fetch_took_away_is_back_in_a_repository_without_reflogs(lab: Lab) -> None:
     repo = made(lab)
     lab.git(repo, "config", "core.logAllRefUpdates", "false")
-    empty = lab.git(repo, "commit-tree", "-m", "somebody's", lab.git(repo, "hash-object", "-t", "tree", "-w", "/dev/null").strip()).strip()
+    empty = lab.git(
+        repo,
+        "commit-tree",
+        "-m",
+        "somebody's",
+        lab.git(repo, "hash-object", "-t", "tree", "-w", "/dev/null").strip(),
+    ).strip()
     shutil.rmtree(repo / ".git/logs/refs/notes")
     shutil.rmtree(repo / ".git/mem")
     lab.git(repo, "update-ref", TEAM, empty)
@@ -183,7 +209,9 @@ def test_a_disk_that_takes_nothing_is_read_all_the_same(lab: Lab) -> None:
     deleted(lab, repo)
     shutil.rmtree(repo / ".git/mem")
     if os.geteuid() == 0:
-        lock = repo / ".git" / f"{TEAM}.lock"  # root may write everywhere: a lock of somebody's says no
+        lock = (
+            repo / ".git" / f"{TEAM}.lock"
+        )  # root may write everywhere: a lock of somebody's says no
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock.touch()
         (repo / ".git" / f"{PRIVATE}.lock").touch()
@@ -246,7 +274,8 @@ def newest_object(lab: Lab, repo: pathlib.Path, what: str) -> pathlib.Path:
 @pytest.mark.parametrize("purged", [False, True])
 @pytest.mark.parametrize("names", [[TEAM], [TEAM, backup_of(TEAM)]])
 def test_an_older_packed_value_does_not_take_the_place_of_an_emptied_file(
-        lab: Lab, names: list[str], purged: bool) -> None:
+    lab: Lab, names: list[str], purged: bool
+) -> None:
     """`packed-refs` keeps what the ref held when it was packed; a purge deletes that commit."""
     repo = made(lab)
     gone = lab.json(repo, "remember", "a word that goes")["id"]
@@ -264,7 +293,9 @@ def test_an_older_packed_value_does_not_take_the_place_of_an_emptied_file(
 
 @pytest.mark.parametrize("what", ["", "^{tree}"])
 @pytest.mark.parametrize("cache", ["with the cache", "without it"])
-def test_a_power_cut_that_took_the_newest_objects_leaves_what_was_before_and_says_so(lab: Lab, what: str, cache: str) -> None:
+def test_a_power_cut_that_took_the_newest_objects_leaves_what_was_before_and_says_so(
+    lab: Lab, what: str, cache: str
+) -> None:
     repo = made(lab)
     newest_object(lab, repo, what).unlink()
     if cache == "without it":
@@ -290,7 +321,9 @@ def test_an_emptied_ref_whose_newest_objects_are_gone_goes_back_further(lab: Lab
 
 @pytest.mark.parametrize("name", ["refs/heads/side", "refs/heads/main", "refs/tags/v1"])
 @pytest.mark.parametrize("content", [b"", b"\0" * 41])
-def test_a_broken_ref_of_the_users_ends_nothing_of_ours(lab: Lab, name: str, content: bytes) -> None:
+def test_a_broken_ref_of_the_users_ends_nothing_of_ours(
+    lab: Lab, name: str, content: bytes
+) -> None:
     repo = made(lab)
     (repo / ".git" / name).write_bytes(content)
     remembered(lab, repo)
@@ -306,12 +339,16 @@ def test_an_empty_head_is_refused_in_words_and_hooks_stay_silent(lab: Lab, conte
     repo = made(lab)
     (repo / ".git/HEAD").write_bytes(content)
     done = lab.run(repo, "git-mem", "list")
-    assert done.returncode == 128 and "HEAD" in done.stderr and "bug:" not in done.stderr, done.stderr
+    assert done.returncode == 128 and "HEAD" in done.stderr and "bug:" not in done.stderr, (
+        done.stderr
+    )
     assert hook_world.Hooks(lab, repo).call("SessionStart", source="startup") == ""
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 64])
-def test_a_lock_of_the_packed_refs_that_a_power_cut_left_stops_no_command(lab: Lab, content: bytes) -> None:
+def test_a_lock_of_the_packed_refs_that_a_power_cut_left_stops_no_command(
+    lab: Lab, content: bytes
+) -> None:
     repo = made(lab)
     (repo / ".git/packed-refs.lock").write_bytes(content)
     os.utime(repo / ".git/packed-refs.lock", (time.time() - 60, time.time() - 60))
@@ -335,16 +372,29 @@ def test_emptied_files_of_the_cache_cost_speed_alone(lab: Lab, content: bytes) -
     lab.mem(repo, "sync")
 
 
-@pytest.mark.parametrize("spec, prune, verb", [("+refs/notes/*:refs/notes/*", "true", "overwrites and deletes"), ("refs/notes/*:refs/notes/*", "true", "deletes"),
-                                               ("+refs/notes/*:refs/notes/*", "false", "overwrites"), ("+refs/*:refs/*", "false", "overwrites")])
-def test_a_refspec_that_reaches_the_notes_is_named_by_init_and_doctor_and_can_be_mended(lab: Lab, spec: str, prune: str, verb: str) -> None:
+@pytest.mark.parametrize(
+    "spec, prune, verb",
+    [
+        ("+refs/notes/*:refs/notes/*", "true", "overwrites and deletes"),
+        ("refs/notes/*:refs/notes/*", "true", "deletes"),
+        ("+refs/notes/*:refs/notes/*", "false", "overwrites"),
+        ("+refs/*:refs/*", "false", "overwrites"),
+    ],
+)
+def test_a_refspec_that_reaches_the_notes_is_named_by_init_and_doctor_and_can_be_mended(
+    lab: Lab, spec: str, prune: str, verb: str
+) -> None:
     repo = made(lab)
     lab.git(repo, "config", "--add", "remote.origin.fetch", spec)
     lab.git(repo, "config", "fetch.prune", prune)
     for command in ("init", "doctor"):
         done = lab.run(repo, "git-mem", command)
-        assert f"`git fetch origin` {verb} {TEAM} and {PRIVATE}, by '{spec}'" in done.stdout, done.stdout
-    lab.git(repo, "config", "--add", "remote.origin.fetch", "^refs/notes/mem/*")  # what the hint says
+        assert f"`git fetch origin` {verb} {TEAM} and {PRIVATE}, by '{spec}'" in done.stdout, (
+            done.stdout
+        )
+    lab.git(
+        repo, "config", "--add", "remote.origin.fetch", "^refs/notes/mem/*"
+    )  # what the hint says
     assert "git fetch origin" not in lab.mem(repo, "doctor", rc=(0, 1))
     lab.git(lab.root / "hub.git", "update-ref", PRIVATE, "HEAD")
     if spec != "+refs/*:refs/*":  # git refuses that one beside a branch that is checked out
@@ -353,15 +403,25 @@ def test_a_refspec_that_reaches_the_notes_is_named_by_init_and_doctor_and_can_be
     lab.mem(repo, "sync")
 
 
-@pytest.mark.parametrize("spec", ["+refs/heads/*:refs/remotes/origin/*", "refs/notes/*:refs/notes/*", "+refs/notes/*:refs/notes/remotes/origin/*",
-                                  "+refs/notes/commits:refs/notes/commits", "^refs/notes/mem/*"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "+refs/heads/*:refs/remotes/origin/*",
+        "refs/notes/*:refs/notes/*",
+        "+refs/notes/*:refs/notes/remotes/origin/*",
+        "+refs/notes/commits:refs/notes/commits",
+        "^refs/notes/mem/*",
+    ],
+)
 def test_a_refspec_that_does_no_harm_is_not_named(lab: Lab, spec: str) -> None:
     repo = made(lab)
     lab.git(repo, "config", "--add", "remote.origin.fetch", spec)
     assert setup.threats(open_store(os.environ, str(repo))) == []
 
 
-def test_a_ref_that_is_gone_with_its_commits_is_no_ok_while_the_cache_has_memories(lab: Lab) -> None:
+def test_a_ref_that_is_gone_with_its_commits_is_no_ok_while_the_cache_has_memories(
+    lab: Lab,
+) -> None:
     repo = made(lab)
     lab.mem(repo, "list")
     for ref in (TEAM, backup_of(TEAM)):
@@ -379,9 +439,18 @@ def test_nothing_is_lost_while_somebody_deletes_the_ref_again_and_again(lab: Lab
     loop = f"while :; do git update-ref -d {TEAM} 2>/dev/null; done"
     deleter = subprocess.Popen(["sh", "-c", loop], cwd=repo, env=lab.env, start_new_session=True)
     try:
-        program = "import sys\nfrom gitmem.store import open_store\nfrom gitmem.memory import remember\nimport os\n" \
-                  "for n in range(20):\n    s = open_store(os.environ)\n    r, = remember.remember(s, [{'body': f'{sys.argv[1]} {n}'}])\n    assert r.status == 'stored', r.reason\n    s.close()\n"
-        writers = [subprocess.Popen([sys.executable, "-c", program, name], cwd=repo, env=lab.env, stderr=subprocess.PIPE) for name in ("ada", "bob")]
+        program = (
+            "import sys\nfrom gitmem.store import open_store\nfrom gitmem.memory import"
+            " remember\nimport os\nfor n in range(20):\n    s = open_store(os.environ)\n    r, ="
+            " remember.remember(s, [{'body': f'{sys.argv[1]} {n}'}])\n    assert r.status =="
+            " 'stored', r.reason\n    s.close()\n"
+        )
+        writers = [
+            subprocess.Popen(
+                [sys.executable, "-c", program, name], cwd=repo, env=lab.env, stderr=subprocess.PIPE
+            )
+            for name in ("ada", "bob")
+        ]
         for one in writers:
             assert one.wait(240) == 0, one.stderr and one.stderr.read().decode()
     finally:
@@ -392,5 +461,8 @@ def test_nothing_is_lost_while_somebody_deletes_the_ref_again_and_again(lab: Lab
     (repo / ".git" / f"{TEAM}.lock").unlink(missing_ok=True)
     (repo / ".git/packed-refs.lock").unlink(missing_ok=True)
     shutil.rmtree(repo / ".git/mem")
-    assert shown(lab, repo) == {"the first", *(f"{name} {n}" for name in ("ada", "bob") for n in range(20))}
+    assert shown(lab, repo) == {
+        "the first",
+        *(f"{name} {n}" for name in ("ada", "bob") for n in range(20)),
+    }
     assert len(lab.lines(repo)) == 41

@@ -1,4 +1,5 @@
-"""`.git/mem`: what others planted there is never written through, waited for or left open to them."""
+"""`.git/mem`: what others planted there is never written through, waited for or left open to
+them."""
 
 from __future__ import annotations
 
@@ -21,22 +22,54 @@ WRITES = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 
 def busy(hooks: Hooks) -> None:
-    """Everything that leaves a file in `mem/`: commands, hooks of agents and of git, capture, a purge, the worker."""
+    """Everything that leaves a file in `mem/`: commands, hooks of agents and of git, capture, a
+    purge, the worker.
+    """
     lab, repo = hooks.lab, hooks.repo
     lab.mem(repo, "remember", f"invoices are kept in cents, {time.time_ns()}", "--path", "f0.txt")
     lab.mem(repo, "recall", "invoices in cents")
     for source in ("startup", "compact"):
-        hooks.run("SessionStart", {"session_id": "s1", "cwd": str(repo), "hook_event_name": "SessionStart", "source": source})
-    hooks.call("UserPromptSubmit", prompt="Decision: we keep all timestamps as UTC because clients live in many zones")
-    hooks.run("PostToolUse", {"session_id": "s1", "cwd": str(repo), "hook_event_name": "PostToolUse", "tool_name": "Edit",
-                              "tool_input": {"file_path": str(repo / "f0.txt")}, "tool_response": {}})
+        hooks.run(
+            "SessionStart",
+            {
+                "session_id": "s1",
+                "cwd": str(repo),
+                "hook_event_name": "SessionStart",
+                "source": source,
+            },
+        )
+    hooks.call(
+        "UserPromptSubmit",
+        prompt="Decision: we keep all timestamps as UTC because clients live in many zones",
+    )
+    hooks.run(
+        "PostToolUse",
+        {
+            "session_id": "s1",
+            "cwd": str(repo),
+            "hook_event_name": "PostToolUse",
+            "tool_name": "Edit",
+            "tool_input": {"file_path": str(repo / "f0.txt")},
+            "tool_response": {},
+        },
+    )
     hooks.run("Stop", {"session_id": "s1", "cwd": str(repo), "hook_event_name": "Stop"})
     hooks.run("NoSuchEvent", stdin="no json")
-    lab.git(repo, "commit", "-q", "--allow-empty", "-m", "Use cents, not floats\n\nDecision: amounts are integers, since floats lose cents")
+    lab.git(
+        repo,
+        "commit",
+        "-q",
+        "--allow-empty",
+        "-m",
+        "Use cents, not floats\n\nDecision: amounts are integers, since floats lose cents",
+    )
     lab.mem(repo, "capture", "--now", rc=(0, 1))
     id = lab.json(repo, "remember", f"a text that goes again {time.time_ns()}")["id"]
     lab.mem(repo, "purge", id, "--force")
-    hooks.run("SessionEnd", {"session_id": "s1", "cwd": str(repo), "hook_event_name": "SessionEnd", "reason": "clear"})
+    hooks.run(
+        "SessionEnd",
+        {"session_id": "s1", "cwd": str(repo), "hook_event_name": "SessionEnd", "reason": "clear"},
+    )
     settle(repo)
 
 
@@ -60,19 +93,43 @@ def hooks(lab: Lab) -> Hooks:
 
 
 def names(mem: pathlib.Path) -> list[str]:
-    found = [str(p.relative_to(mem)) for p in mem.rglob("*") if p.is_file() and ".new" not in p.name]
-    known = ["spool", "spool.old", "spool.since", "spool.taken", "spool.again", "spool.later", "worker.pid", "worker.start", "worker.lock", "worker.log",
-             "hooks.log", "checked", "captured", "model.ready", "recent-mem-team", "recent-mem-private", "automemory.stamp", "install.json"]
+    found = [
+        str(p.relative_to(mem)) for p in mem.rglob("*") if p.is_file() and ".new" not in p.name
+    ]
+    known = [
+        "spool",
+        "spool.old",
+        "spool.since",
+        "spool.taken",
+        "spool.again",
+        "spool.later",
+        "worker.pid",
+        "worker.start",
+        "worker.lock",
+        "worker.log",
+        "hooks.log",
+        "checked",
+        "captured",
+        "model.ready",
+        "recent-mem-team",
+        "recent-mem-private",
+        "automemory.stamp",
+        "install.json",
+    ]
     index = next(name for name in found if name.startswith("index-") and name.endswith(".db"))
     return sorted({*found, *known, *(index + end for end in ("-wal", "-shm", ".sums", ".lock"))})
 
 
 @pytest.mark.parametrize("kind", ["link", "dangling link", "pipe", "second name"])
-def test_nothing_planted_in_the_directory_is_written_to_or_waited_for(hooks: Hooks, kind: str) -> None:
+def test_nothing_planted_in_the_directory_is_written_to_or_waited_for(
+    hooks: Hooks, kind: str
+) -> None:
     mem, victims = hooks.repo / ".git" / "mem", hooks.lab.root / "victims"
     victims.mkdir()
     planted = names(mem)
-    assert {"hooks.log", "recent-mem-team"} <= set(planted) and any(name.startswith("sessions/") for name in planted)
+    assert {"hooks.log", "recent-mem-team"} <= set(planted) and any(
+        name.startswith("sessions/") for name in planted
+    )
     for i, name in enumerate(planted):
         path, victim = mem / name, victims / str(i)
         path.unlink(missing_ok=True)
@@ -86,8 +143,14 @@ def test_nothing_planted_in_the_directory_is_written_to_or_waited_for(hooks: Hoo
         else:
             path.symlink_to(victim)
     busy(hooks)
-    assert [p.read_bytes() for p in victims.iterdir()] == [VICTIM] * (0 if kind in ("pipe", "dangling link") else len(planted))
-    left = [str(p.relative_to(mem)) for p in mem.rglob("*") if p.is_symlink() or p.is_fifo() or (p.is_file() and p.stat().st_nlink > 1)]
+    assert [p.read_bytes() for p in victims.iterdir()] == [VICTIM] * (
+        0 if kind in ("pipe", "dangling link") else len(planted)
+    )
+    left = [
+        str(p.relative_to(mem))
+        for p in mem.rglob("*")
+        if p.is_symlink() or p.is_fifo() or (p.is_file() and p.stat().st_nlink > 1)
+    ]
     assert left == []
     assert hooks.lab.json(hooks.repo, "recall", "invoices in cents")["hits"]
 
@@ -102,12 +165,16 @@ def test_a_planted_link_is_not_written_through_before_any_worker_ran(lab: Lab) -
     path.unlink()
     path.symlink_to(victim)
     lab.mem(repo, "remember", "amounts are integers")
-    assert victim.read_bytes() == VICTIM and not path.is_symlink() and b"amounts" in path.read_bytes()
+    assert (
+        victim.read_bytes() == VICTIM and not path.is_symlink() and b"amounts" in path.read_bytes()
+    )
 
 
 @pytest.mark.parametrize("where", ["spool", "worker.pid"])
 @pytest.mark.parametrize("kind", ["link", "pipe"])
-def test_the_shell_hook_writes_through_no_link_and_waits_for_no_pipe(lab: Lab, where: str, kind: str) -> None:
+def test_the_shell_hook_writes_through_no_link_and_waits_for_no_pipe(
+    lab: Lab, where: str, kind: str
+) -> None:
     repo = lab.repo()
     lab.mem(repo, "init")
     lab.mem(repo, "install", "git")
@@ -137,22 +204,34 @@ def test_a_link_in_the_place_of_a_directory_is_not_entered(hooks: Hooks, where: 
     path.symlink_to(elsewhere)
     mode = elsewhere.stat().st_mode
     busy(hooks)
-    assert {p.name: p.read_bytes() for p in elsewhere.iterdir()} == dict.fromkeys(("a" * 32, "index-1.db", "spool"), VICTIM)
+    assert {p.name: p.read_bytes() for p in elsewhere.iterdir()} == dict.fromkeys(
+        ("a" * 32, "index-1.db", "spool"), VICTIM
+    )
     assert elsewhere.stat().st_mode == mode
     assert hooks.lab.json(hooks.repo, "recall", "invoices in cents")["hits"]
     if where == "mem":
-        assert path.is_symlink() and f"'{path}' is a link: answers come without a cache" in hooks.lab.mem(hooks.repo, "doctor")
+        assert (
+            path.is_symlink()
+            and f"'{path}' is a link: answers come without a cache"
+            in hooks.lab.mem(hooks.repo, "doctor")
+        )
         done = hooks.lab.run(hooks.repo, sys.executable, "-m", "gitmem", "install", "git")
         assert done.returncode == 1 and done.stderr.startswith(f"error: '{path}' is a link\nhint: ")
     else:
         assert path.is_dir() and not path.is_symlink()
 
 
-def test_what_is_open_to_others_is_named_and_the_next_writer_and_worker_close_it(hooks: Hooks) -> None:
+def test_what_is_open_to_others_is_named_and_the_next_writer_and_worker_close_it(
+    hooks: Hooks,
+) -> None:
     mem = hooks.repo / ".git" / "mem"
 
     def modes() -> dict[str, int]:
-        return {str(p.relative_to(mem)): stat.S_IMODE(p.lstat().st_mode) for p in [mem, *mem.rglob("*")] if stat.S_IMODE(p.lstat().st_mode) & 0o077}
+        return {
+            str(p.relative_to(mem)): stat.S_IMODE(p.lstat().st_mode)
+            for p in [mem, *mem.rglob("*")]
+            if stat.S_IMODE(p.lstat().st_mode) & 0o077
+        }
 
     assert modes() == {} and "has mode" not in hooks.lab.mem(hooks.repo, "doctor")
     for p in [mem, *mem.rglob("*")]:
@@ -164,7 +243,10 @@ def test_what_is_open_to_others_is_named_and_the_next_writer_and_worker_close_it
     for p in (mem, mem / "sessions"):
         p.chmod(0o777)
     assert f"'{mem}' has mode 0777, and 1 more like it" in hooks.lab.mem(hooks.repo, "doctor")
-    assert f"mended: '{mem}' is ours alone" in hooks.lab.mem(hooks.repo, "doctor", "--repair") and modes() == {}
+    assert (
+        f"mended: '{mem}' is ours alone" in hooks.lab.mem(hooks.repo, "doctor", "--repair")
+        and modes() == {}
+    )
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022])
@@ -178,10 +260,16 @@ def test_all_files_are_made_private(lab: Lab, umask: int) -> None:
         lab.mem(repo, "capture", "--now")
     finally:
         os.umask(before)
-    assert list(memfile.odd(str(repo / ".git"))) == [] and len(list((repo / ".git" / "mem").iterdir())) > 5
+    assert (
+        list(memfile.odd(str(repo / ".git"))) == []
+        and len(list((repo / ".git" / "mem").iterdir())) > 5
+    )
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a file to another user")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0,
+    reason="only root can give a file to another user",
+)
 def test_a_file_of_another_user_is_made_anew_and_a_directory_of_one_is_not_used(lab: Lab) -> None:
     repo = lab.repo()
     lab.mem(repo, "remember", "invoices are kept in cents")

@@ -34,7 +34,9 @@ class Server:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
-                outer.seen.append((self.path, self.headers.get("Range", ""), self.headers.get("If-Range", "")))
+                outer.seen.append(
+                    (self.path, self.headers.get("Range", ""), self.headers.get("If-Range", ""))
+                )
                 self.close_connection = True
                 self.outer = outer
                 try:
@@ -77,7 +79,13 @@ def whole(h: Any) -> None:
         if start >= len(DATA):
             send(h, 416, b"", Content_Range=f"bytes */{len(DATA)}")
             return
-        send(h, 206, DATA[start:], Content_Range=f"bytes {start}-{len(DATA) - 1}/{len(DATA)}", ETag='"one"')
+        send(
+            h,
+            206,
+            DATA[start:],
+            Content_Range=f"bytes {start}-{len(DATA) - 1}/{len(DATA)}",
+            ETag='"one"',
+        )
         return
     send(h, 200, DATA, ETag='"one"')
 
@@ -95,7 +103,9 @@ def target(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def get(hub: Server, target: pathlib.Path, path: str = "/m.gguf", **kw: Any) -> str:
-    return fetch.download(hub.url + path, str(target), **{"size": len(DATA), "sha256": SUM, "timeout": 20.0, **kw})
+    return fetch.download(
+        hub.url + path, str(target), **{"size": len(DATA), "sha256": SUM, "timeout": 20.0, **kw}
+    )
 
 
 def half(h: Any) -> None:
@@ -134,7 +144,9 @@ def test_a_file_that_changed_meanwhile_is_fetched_anew(hub: Server, target: path
     assert target.read_bytes() == DATA
 
 
-def test_a_whole_answer_to_a_range_request_is_taken_from_the_start(hub: Server, target: pathlib.Path) -> None:
+def test_a_whole_answer_to_a_range_request_is_taken_from_the_start(
+    hub: Server, target: pathlib.Path
+) -> None:
     hub.behave = half
     with pytest.raises(fetch.Broken):
         get(hub, target)
@@ -143,7 +155,9 @@ def test_a_whole_answer_to_a_range_request_is_taken_from_the_start(hub: Server, 
     assert target.read_bytes() == DATA
 
 
-def test_a_part_that_does_not_begin_where_asked_is_not_used(hub: Server, target: pathlib.Path) -> None:
+def test_a_part_that_does_not_begin_where_asked_is_not_used(
+    hub: Server, target: pathlib.Path
+) -> None:
     hub.behave = half
     with pytest.raises(fetch.Broken):
         get(hub, target)
@@ -162,7 +176,9 @@ def test_a_part_that_does_not_begin_where_asked_is_not_used(hub: Server, target:
 def test_status_416_drops_the_part_and_begins_again(hub: Server, target: pathlib.Path) -> None:
     target.parent.mkdir()
     pathlib.Path(f"{target}.part").write_bytes(bytes(2_999_999))
-    pathlib.Path(f"{target}.part.json").write_text(json.dumps({"url": hub.url + "/m.gguf", "etag": ""}))
+    pathlib.Path(f"{target}.part.json").write_text(
+        json.dumps({"url": hub.url + "/m.gguf", "etag": ""})
+    )
     hub.behave = lambda h: send(h, 416, b"") if h.headers.get("Range") else whole(h)
     assert get(hub, target) == SUM
     assert target.read_bytes() == DATA
@@ -180,20 +196,26 @@ def test_a_part_of_another_address_is_not_continued(hub: Server, target: pathlib
 def test_a_whole_part_needs_no_server(hub: Server, target: pathlib.Path) -> None:
     target.parent.mkdir()
     pathlib.Path(f"{target}.part").write_bytes(DATA)
-    pathlib.Path(f"{target}.part.json").write_text(json.dumps({"url": hub.url + "/m.gguf", "etag": '"one"'}))
+    pathlib.Path(f"{target}.part.json").write_text(
+        json.dumps({"url": hub.url + "/m.gguf", "etag": '"one"'})
+    )
     assert get(hub, target) == SUM
     assert hub.seen == []
 
 
 @pytest.mark.parametrize("size", [len(DATA), 0])
-def test_another_file_of_the_same_size_is_removed(hub: Server, target: pathlib.Path, size: int) -> None:
+def test_another_file_of_the_same_size_is_removed(
+    hub: Server, target: pathlib.Path, size: int
+) -> None:
     hub.behave = lambda h: send(h, 200, DATA[:-1] + b"\0")
     with pytest.raises(fetch.Untrue, match="not " + SUM):
         get(hub, target, size=size)
     assert nothing_left(target)
 
 
-def test_a_wrong_content_length_is_refused_before_a_byte_is_kept(hub: Server, target: pathlib.Path) -> None:
+def test_a_wrong_content_length_is_refused_before_a_byte_is_kept(
+    hub: Server, target: pathlib.Path
+) -> None:
     hub.behave = lambda h: send(h, 200, DATA, length=len(DATA) + 5)
     with pytest.raises(fetch.Untrue, match="3000009 bytes, not of 3000004"):
         get(hub, target)
@@ -214,7 +236,9 @@ def test_more_bytes_than_the_file_has_are_never_written(hub: Server, target: pat
     assert nothing_left(target)
 
 
-def test_without_a_known_size_the_announced_one_is_the_bound(hub: Server, target: pathlib.Path) -> None:
+def test_without_a_known_size_the_announced_one_is_the_bound(
+    hub: Server, target: pathlib.Path
+) -> None:
     assert get(hub, target, size=0) == SUM
     hub.behave = half
     os.unlink(target)
@@ -225,7 +249,9 @@ def test_without_a_known_size_the_announced_one_is_the_bound(hub: Server, target
         get(hub, target, "/huge", size=0)
 
 
-def test_a_silent_server_is_given_up_and_the_part_is_kept(hub: Server, target: pathlib.Path) -> None:
+def test_a_silent_server_is_given_up_and_the_part_is_kept(
+    hub: Server, target: pathlib.Path
+) -> None:
     def stalls(h: Any) -> None:
         send(h, 200, DATA[:1_000_000], length=len(DATA))
         h.outer.let_go.wait(60)
@@ -253,9 +279,23 @@ def test_a_redirect_keeps_the_range(hub: Server, target: pathlib.Path) -> None:
     assert hub.seen[-1] == ("/elsewhere", "bytes=1500000-", '"one"')
 
 
-@pytest.mark.parametrize("to", ["http://example.org/m.gguf", "ftp://127.0.0.1/m.gguf", "file:///etc/passwd", "https://example.org/m.gguf", "//example.org/m.gguf",
-                                "http://[", "https://[x/m", "http://127.0.0.1:99999/m", "http://\u00fc/m"])
-def test_a_redirect_to_another_scheme_or_host_without_https_is_refused(hub: Server, target: pathlib.Path, to: str) -> None:
+@pytest.mark.parametrize(
+    "to",
+    [
+        "http://example.org/m.gguf",
+        "ftp://127.0.0.1/m.gguf",
+        "file:///etc/passwd",
+        "https://example.org/m.gguf",
+        "//example.org/m.gguf",
+        "http://[",
+        "https://[x/m",
+        "http://127.0.0.1:99999/m",
+        "http://\u00fc/m",
+    ],
+)
+def test_a_redirect_to_another_scheme_or_host_without_https_is_refused(
+    hub: Server, target: pathlib.Path, to: str
+) -> None:
     hub.behave = lambda h: send(h, 302, b"", Location=to)
     with pytest.raises(MemError):
         get(hub, target)
@@ -269,15 +309,28 @@ def test_redirects_in_a_circle_end(hub: Server, target: pathlib.Path) -> None:
     assert len(hub.seen) < 10
 
 
-@pytest.mark.parametrize(("status", "kind"), [(404, MemError), (403, MemError), (500, fetch.Broken), (503, fetch.Broken), (204, fetch.Untrue)])
-def test_a_refusal_is_told_in_one_line(hub: Server, target: pathlib.Path, status: int, kind: type[MemError]) -> None:
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (404, MemError),
+        (403, MemError),
+        (500, fetch.Broken),
+        (503, fetch.Broken),
+        (204, fetch.Untrue),
+    ],
+)
+def test_a_refusal_is_told_in_one_line(
+    hub: Server, target: pathlib.Path, status: int, kind: type[MemError]
+) -> None:
     hub.behave = lambda h: send(h, status, b"")
     with pytest.raises(kind, match=str(status)) as e:
         get(hub, target)
     assert "\n" not in e.value.message
 
 
-def test_a_server_that_talks_nonsense_or_hangs_up_is_told(hub: Server, target: pathlib.Path) -> None:
+def test_a_server_that_talks_nonsense_or_hangs_up_is_told(
+    hub: Server, target: pathlib.Path
+) -> None:
     hub.behave = lambda h: h.wfile.write(b"SSH-2.0-OpenSSH_9.2\r\n")
     with pytest.raises(fetch.Broken):
         get(hub, target)
@@ -294,7 +347,18 @@ def test_nobody_there_is_told(target: pathlib.Path) -> None:
         fetch.download("http://127.0.0.1:9/m", str(target), size=5, sha256=SUM)
 
 
-@pytest.mark.parametrize("url", ["http://example.org/m.gguf", "http://10.0.0.1/m", "http://127.0.0.1.example.org/m", "ftp://example.org/m", "file:///etc/passwd", "https://", "m.gguf"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.org/m.gguf",
+        "http://10.0.0.1/m",
+        "http://127.0.0.1.example.org/m",
+        "ftp://example.org/m",
+        "file:///etc/passwd",
+        "https://",
+        "m.gguf",
+    ],
+)
 def test_only_https_is_fetched(target: pathlib.Path, url: str) -> None:
     assert not fetch.allowed(url)
     with pytest.raises(MemError, match="not HTTPS"):

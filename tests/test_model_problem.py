@@ -36,9 +36,11 @@ class Place:
         self.llama = "importlib.machinery.ModuleSpec('llama_cpp', None)" if there else None
 
     def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
-        code = ("import importlib.machinery, runpy, sys, types; llama = types.ModuleType('llama_cpp'); "
-                f"llama.__spec__ = {self.llama}; sys.modules['llama_cpp'] = llama if llama.__spec__ else None; "
-                "runpy.run_module('gitmem', run_name='__main__')")
+        code = (
+            "import importlib.machinery, runpy, sys, types; llama = types.ModuleType('llama_cpp');"
+            f" llama.__spec__ = {self.llama}; sys.modules['llama_cpp'] = llama if llama.__spec__"
+            " else None; runpy.run_module('gitmem', run_name='__main__')"
+        )
         done = self.lab.run(self.repo, sys.executable, "-c", code, *argv, stdin=TURN)
         assert "Traceback" not in done.stderr
         return done
@@ -63,7 +65,10 @@ class Place:
         assert what in str(self.row()["problem"])
         listed = self.run("model", "list")
         assert listed.stderr.count(what) == 1
-        assert any(line.startswith(str(self.file)) and " fails " in line for line in listed.stdout.splitlines())
+        assert any(
+            line.startswith(str(self.file)) and " fails " in line
+            for line in listed.stdout.splitlines()
+        )
         doctor = self.run("doctor").stdout
         assert doctor.count(what) == 1 and "mem.model: " in doctor, doctor
         now = self.run("capture", "--now", "--json")
@@ -107,7 +112,9 @@ def test_without_a_chosen_model_nothing_is_said(lab: Lab) -> None:
     assert (told["degraded"], told["degraded_reason"]) == (False, "")
 
 
-def test_what_a_failed_process_said_is_kept_until_one_answers(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_failed_process_said_is_kept_until_one_answers(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = Place(lab, there=True)
     place.file.write_bytes(b"GGUF\3\0\0\0")
     monkeypatch.setattr(llamaproc, "available", lambda: True)
@@ -130,7 +137,7 @@ def test_what_a_failed_process_said_is_kept_until_one_answers(lab: Lab, monkeypa
         assert (pathlib.Path(store.repo.mem_dir) / usable.FAILED).stat().st_mode & 0o777 == 0o600
         assert ask(ANSWERS) == "" and kept() == ""
         assert not os.path.exists(os.path.join(store.repo.mem_dir, usable.FAILED))
-        assert "no room" in ask("print('{\"error\": \"no\\\\n room\"}')") and "no room" in kept()
+        assert "no room" in ask('print(\'{"error": "no\\\\n room"}\')') and "no room" in kept()
         place.file.write_bytes(b"GGUF\3\0\0\0 another")
         assert kept() == "", "another file is not judged by the failure of the last"
         (pathlib.Path(store.repo.mem_dir) / usable.FAILED).write_text("[1")

@@ -1,4 +1,6 @@
-"""Where rewrites took memories: long chains, circles, and many memories on one commit that is amended again and again."""
+"""Where rewrites took memories: long chains, circles, and many memories on one commit that is
+amended again and again.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ NAMES = st.sampled_from("abcdefghijkl")
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(NAMES, NAMES), max_size=30), st.sets(NAMES))
-def test_a_way_has_every_commit_that_moves_lead_to_once_and_the_nearest_first(pairs: list[tuple[str, str]], anchors: set[str]) -> None:
+def test_a_way_has_every_commit_that_moves_lead_to_once_and_the_nearest_first(
+    pairs: list[tuple[str, str]], anchors: set[str]
+) -> None:
     ways = where.moves(table(pairs), anchors)
     assert set(ways) == anchors
     for anchor, way in ways.items():
@@ -52,9 +56,14 @@ def test_a_circle_ends_where_it_began() -> None:
 
 
 def test_a_thousand_amends_with_a_memory_each_are_followed_at_once() -> None:
-    """Each commit leads to every later one: 500,000 pairs, and as many entries of ways. One by one it would be 170,000,000 looks."""
+    """Each commit leads to every later one: 500,000 pairs, and as many entries of ways.
+
+    One by one it would be 170,000,000 looks.
+    """
     names = [f"{i:04}" for i in range(1000)]
-    ways = where.moves(table([(old, new) for i, old in enumerate(names) for new in names[i + 1 :]]), names)
+    ways = where.moves(
+        table([(old, new) for i, old in enumerate(names) for new in names[i + 1 :]]), names
+    )
     assert all(ways[name] == names[i:] for i, name in enumerate(names))
 
 
@@ -79,8 +88,13 @@ def test_amends_of_a_commit_on_the_main_line_are_no_news_for_other_clones(lab: L
     lab.mem(lab.root / "other", "sync")
     for path in (repo, lab.root / "other"):
         (found,) = lab.json(path, "list")
-        assert found["anchor"]["state"] == where.REACHABLE and found["anchor"]["commit"] == lab.git(repo, "rev-parse", "HEAD").strip()
-        assert {r.op for line in lab.lines(path) if (r := record.parse(line.encode()))} == {"create"}
+        assert (
+            found["anchor"]["state"] == where.REACHABLE
+            and found["anchor"]["commit"] == lab.git(repo, "rev-parse", "HEAD").strip()
+        )
+        assert {r.op for line in lab.lines(path) if (r := record.parse(line.encode()))} == {
+            "create"
+        }
 
 
 def test_a_history_of_others_is_compared_once_in_a_call(lab: Lab) -> None:

@@ -1,4 +1,6 @@
-"""Nearness by the encoder's vectors: exact, hubs put back, the same in a rebuilt cache, and with numpy's core alone."""
+"""Nearness by the encoder's vectors: exact, hubs put back, the same in a rebuilt cache, and with
+numpy's core alone.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,13 @@ def some(count: int, dims: int = 32, seed: int = 1) -> dict[int, bytes]:
     return {row: vector.tobytes() for row, vector in enumerate(made, 5)}
 
 
-def ask(store: dict[int, bytes], question: bytes, allowed: set[int] | None, always: tuple[int, ...] | list[int], most: int) -> dict[int, float]:
+def ask(
+    store: dict[int, bytes],
+    question: bytes,
+    allowed: set[int] | None,
+    always: tuple[int, ...] | list[int],
+    most: int,
+) -> dict[int, float]:
     return nearness.nearest(chunks(store), question, allowed, always, most)[0]
 
 
@@ -43,7 +51,9 @@ def test_nearest_of_a_small_store_are_plain_cosines() -> None:
 
 
 def test_nearest_takes_off_what_a_hub_has_with_everything() -> None:
-    """A vector in the middle of many others goes behind one that is as near to the question and to nothing else."""
+    """A vector in the middle of many others goes behind one that is as near to the question and to
+    nothing else.
+    """
     rng = np.random.default_rng(3)
     middle = rng.normal(size=64)
     crowd = [middle + rng.normal(size=64) * 0.5 for _ in range(200)]
@@ -211,10 +221,12 @@ def test_in_a_very_large_store_conditions_hold_and_lexical_hits_are_scored(
 
 
 def test_it_needs_no_more_than_the_core_of_numpy() -> None:
-    code = ("import sys, random; from gitmem.engine import nearness; r = random.Random(1); d = r.randbytes(384 * 300).replace(b'\\x80', b'a');"
-            "q = d[:384]; parts = [(0, b'\\1' * 300, d)];"
-            "assert all(nearness.nearest(parts, q, {1, 2}, [7], 5, {400: q}));"
-            "assert nearness.sifted([(0, b'\\1' * 128, d[:48 * 128])], d[:48], {1, 2, 3}, [7])[1];"
-            "print(len([m for m in sys.modules if m.startswith('numpy')]))")
+    code = (
+        "import sys, random; from gitmem.engine import nearness; r = random.Random(1); d ="
+        " r.randbytes(384 * 300).replace(b'\\x80', b'a');q = d[:384]; parts = [(0, b'\\1' * 300,"
+        " d)];assert all(nearness.nearest(parts, q, {1, 2}, [7], 5, {400: q}));assert"
+        " nearness.sifted([(0, b'\\1' * 128, d[:48 * 128])], d[:48], {1, 2, 3},"
+        " [7])[1];print(len([m for m in sys.modules if m.startswith('numpy')]))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 20

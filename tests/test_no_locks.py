@@ -1,4 +1,5 @@
-"""A file system that keeps no POSIX locks: answers come from memory, without waiting for anybody."""
+"""A file system that keeps no POSIX locks: answers come from memory, without waiting for
+anybody."""
 
 from __future__ import annotations
 
@@ -33,14 +34,19 @@ def shim(lab: Lab) -> str:
         pytest.skip("no C compiler here")
     source, made = lab.root / "nolock.c", lab.root / "nolock.so"
     source.write_text(SHIM)
-    if subprocess.run(["cc", "-shared", "-fPIC", "-o", str(made), str(source), "-ldl"], capture_output=True).returncode:
+    if subprocess.run(
+        ["cc", "-shared", "-fPIC", "-o", str(made), str(source), "-ldl"], capture_output=True
+    ).returncode:
         pytest.skip("cc makes no preloaded library here")
     return str(made)
 
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_commands_answer_without_waiting_for_a_lock(lab: Lab, shim: str, kept: bool) -> None:
-    """`kept`: with a cache from a time when there were locks. SQLite's own wait is over after 5 s, six times."""
+    """`kept`: with a cache from a time when there were locks.
+
+    SQLite's own wait is over after 5 s, six times.
+    """
     repo = lab.repo()
     lab.mem(repo, "remember", "invoices are kept in cents")
     lab.mem(repo, "list")
@@ -48,19 +54,39 @@ def test_commands_answer_without_waiting_for_a_lock(lab: Lab, shim: str, kept: b
         shutil.rmtree(repo / ".git" / "mem")
     waits = f"{lab.root}/slept"
     count = "import sqlite3, sys\nfrom gitmem.engine import cache\nreal = cache.connect\n"
-    count += f"def connect(name):\n    open({waits!r}, 'a').write(name + chr(10))\n    return real(name)\n"
+    count += (
+        f"def connect(name):\n    open({waits!r}, 'a').write(name + chr(10))\n    return"
+        " real(name)\n"
+    )
     count += "cache.connect = connect\nfrom gitmem.cli import run\nsys.exit(run(sys.argv[1:]))"
-    for words in (["recall", "invoices in cents", "--json"], ["remember", "amounts are integers", "--json"]):
+    for words in (
+        ["recall", "invoices in cents", "--json"],
+        ["remember", "amounts are integers", "--json"],
+    ):
         done = lab.run(repo, "python", "-c", count, *words, env={"LD_PRELOAD": shim})
-        assert done.returncode == 0 and json.loads(done.stdout) and "Traceback" not in done.stderr, done.stderr
-    assert set(pathlib.Path(waits).read_text().split("\n")) == {":memory:", ""}  # nobody opened a file that nobody can lock
+        assert (
+            done.returncode == 0 and json.loads(done.stdout) and "Traceback" not in done.stderr
+        ), done.stderr
+    assert set(pathlib.Path(waits).read_text().split("\n")) == {
+        ":memory:",
+        "",
+    }  # nobody opened a file that nobody can lock
     assert len(lab.lines(repo)) == 2
 
 
-def test_a_lock_that_another_holds_is_no_file_system_without_locks(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_another_holds_is_no_file_system_without_locks(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import fcntl
+
     assert guard.lockable(str(tmp_path))
-    for error, said in ((errno.EAGAIN, True), (errno.EACCES, True), (errno.ENOLCK, False), (errno.ENOSYS, False)):
+    for error, said in (
+        (errno.EAGAIN, True),
+        (errno.EACCES, True),
+        (errno.ENOLCK, False),
+        (errno.ENOSYS, False),
+    ):
+
         def refuse(*_: object, error: int = error) -> None:
             raise OSError(error, "refused")
 

@@ -30,7 +30,10 @@ def test_what_is_appended_is_read_by_stock_git(lab: Lab) -> None:
     first, second = line("one"), line("zwei ü 😀")
     store.append([(repo.head(), first)], "m", ADA)
     store.append([(repo.head(), second)], "m", ADA)
-    assert lab.git(path, "notes", "--ref=mem/team", "show", "HEAD").encode() == first + b"\n" + second + b"\n"
+    assert (
+        lab.git(path, "notes", "--ref=mem/team", "show", "HEAD").encode()
+        == first + b"\n" + second + b"\n"
+    )
     assert all_lines(store) == {first, second}
     lab.git(path, "fsck", "--strict")
 
@@ -40,7 +43,9 @@ def test_what_stock_git_appends_is_read(lab: Lab) -> None:
     repo, store = opened(path)
     one = line("one")
     store.append([(repo.head(), one)], "m", ADA)
-    lab.git(path, "notes", "--ref=mem/team", "append", "-m", "a remark by hand", "HEAD")  # leaves a blank line between
+    lab.git(
+        path, "notes", "--ref=mem/team", "append", "-m", "a remark by hand", "HEAD"
+    )  # leaves a blank line between
     two = line("two")
     store.append([(repo.head(), two)], "m", ADA)
     assert all_lines(store) == {one, b"a remark by hand", two}
@@ -49,7 +54,10 @@ def test_what_stock_git_appends_is_read(lab: Lab) -> None:
 def test_every_fan_out_is_read_and_extended(lab: Lab) -> None:
     path = lab.repo()
     repo, _ = opened(path)
-    blobs = [lab.git(path, "hash-object", "-w", "--stdin", stdin=f"object {i}").strip() for i in range(300)]
+    blobs = [
+        lab.git(path, "hash-object", "-w", "--stdin", stdin=f"object {i}").strip()
+        for i in range(300)
+    ]
     stream = "".join(f"note {i}\n" for i in range(300)).splitlines()
     for depth in (0, 1, 2):
         name = f"refs/notes/fan{depth}"
@@ -72,7 +80,10 @@ def test_a_note_under_two_paths_becomes_one(lab: Lab) -> None:
     repo, store = opened(path)
     key = repo.head()
     out = f"commit {REF}\ncommitter {ADA} 0 +0000\ndata 1\nx\n"
-    out += f"M 100644 inline {key}\ndata 5\nflat\n\nM 100644 inline {key[:2]}/{key[2:]}\ndata 5\nfans\n\n"
+    out += (
+        f"M 100644 inline {key}\ndata 5\nflat\n\nM 100644 inline {key[:2]}/{key[2:]}\ndata"
+        " 5\nfans\n\n"
+    )
     lab.git(path, "fast-import", "--quiet", stdin=out)
     assert all_lines(store) == {b"flat", b"fans"}
     store.append([(key, b"more")], "m", ADA)
@@ -83,11 +94,16 @@ def test_a_note_under_two_paths_becomes_one(lab: Lab) -> None:
 def test_a_flat_tree_is_split_once_it_is_large(lab: Lab) -> None:
     path = lab.repo()
     repo, store = opened(path)
-    keys = [lab.git(path, "hash-object", "-w", "--stdin", stdin=f"o{i}").strip() for i in range(notetree.SPLIT + 5)]
+    keys = [
+        lab.git(path, "hash-object", "-w", "--stdin", stdin=f"o{i}").strip()
+        for i in range(notetree.SPLIT + 5)
+    ]
     store.append([(k, b"x" + k.encode()) for k in keys[: notetree.SPLIT]], "m", ADA)
     for k in keys[notetree.SPLIT :]:
         store.append([(k, b"x" + k.encode())], "m", ADA)
-    tree = notetree.NoteTree(repo.git, lab.git(path, "rev-parse", f"{REF}^{{tree}}").strip(), repo.hex_len)
+    tree = notetree.NoteTree(
+        repo.git, lab.git(path, "rev-parse", f"{REF}^{{tree}}").strip(), repo.hex_len
+    )
     assert all(is_tree for is_tree, _ in tree.root.values())
     assert {k for k, _ in notetree.all_notes(repo.git, store.tip(), repo.hex_len)} == set(keys)
 
@@ -98,7 +114,10 @@ def test_a_full_note_is_continued_and_nothing_of_it_is_pruned(lab: Lab) -> None:
     wanted = {line(f"{i} " + "x" * 3000) for i in range(60)}
     for part in sorted(wanted):
         store.append([(repo.head(), part)], "m", ADA)
-    sizes = [len(lab.git(path, "cat-file", "blob", blob)) for _, blob in notetree.all_notes(repo.git, store.tip(), repo.hex_len)]
+    sizes = [
+        len(lab.git(path, "cat-file", "blob", blob))
+        for _, blob in notetree.all_notes(repo.git, store.tip(), repo.hex_len)
+    ]
     assert len(sizes) >= 5 and max(sizes) < treeedit.BOUND + 4000
     lab.git(path, "gc", "-q", "--prune=now")
     lab.git(path, "notes", "--ref=mem/team", "prune")
@@ -122,10 +141,21 @@ def test_continuations_survive_a_stock_merge_and_a_prune_in_another_clone(lab: L
     other = lab.root / "other"
     for where, name in ((path, "here"), (other, "there")):
         repo, store = opened(where)
-        store.append([(repo.head(), line(f"{name} {i} " + "z" * 3000)) for i in range(30)], "m", ADA)
+        store.append(
+            [(repo.head(), line(f"{name} {i} " + "z" * 3000)) for i in range(30)], "m", ADA
+        )
         repo.git.close()
     lab.git(path, "fetch", "-q", str(other), f"{REF}:refs/notes/remotes/other/team")
-    lab.git(path, "notes", "--ref=mem/team", "merge", "-q", "-s", "cat_sort_uniq", "refs/notes/remotes/other/team")
+    lab.git(
+        path,
+        "notes",
+        "--ref=mem/team",
+        "merge",
+        "-q",
+        "-s",
+        "cat_sort_uniq",
+        "refs/notes/remotes/other/team",
+    )
     lab.git(path, "gc", "-q", "--prune=now")
     lab.git(path, "notes", "--ref=mem/team", "prune")
     _, store = opened(path)
@@ -188,12 +218,20 @@ store = notes.Notes(repo.git, "refs/notes/mem/team", repo.hex_len)
 for i in range({count}):
     store.append([(repo.head(), record.dump(record.create(record.content({{"body": "{name} %d" % i}}))))], "m", "Ada <a@b>")
     print(i, flush=True)
-"""
+"""  # noqa: E501
 
 
 def writer(path: pathlib.Path, name: str, count: int) -> subprocess.Popen[str]:
     package = str(pathlib.Path(notes.__file__).parent.parent.parent)
-    return subprocess.Popen([sys.executable, "-c", WRITER.format(package=package, path=str(path), name=name, count=count)], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            WRITER.format(package=package, path=str(path), name=name, count=count),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 def test_three_writers_at_once_lose_nothing(lab: Lab) -> None:
@@ -207,7 +245,9 @@ def test_three_writers_at_once_lose_nothing(lab: Lab) -> None:
     lab.git(path, "fsck", "--strict")
 
 
-def test_the_first_writer_may_come_while_another_one_looks(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_writer_may_come_while_another_one_looks(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """git said that there is no ref; when we looked whether that is damage there was one."""
     path = lab.repo()
     (repo, store), (_, other) = opened(path), opened(path)
@@ -241,7 +281,8 @@ def test_a_killed_writer_leaves_a_valid_ref_and_all_it_acknowledged(lab: Lab) ->
     lab.git(path, "fsck", "--strict")
     repo, store = opened(path)
     for lock in (path / ".git" / "refs" / "notes" / "mem").glob("*.lock"):
-        lock.unlink()  # git tells the user to do this; a kill between two system calls can leave one
+        # git tells the user to do this; a kill between two system calls can leave one
+        lock.unlink()
     store.append([(repo.head(), line("after"))], "m", ADA)
 
 
@@ -258,9 +299,20 @@ def test_a_ref_in_the_way_is_named_with_a_way_out(lab: Lab) -> None:
 # Surroundings
 
 
-def remember_and_recall(lab: Lab, where: pathlib.Path | str, env: dict[str, str] | None = None) -> dict[str, object]:
+def remember_and_recall(
+    lab: Lab, where: pathlib.Path | str, env: dict[str, str] | None = None
+) -> dict[str, object]:
     lab.mem(where, "remember", "the build needs four gigabytes of memory", env=env)
-    answer = lab.run(where, sys.executable, "-m", "gitmem", "recall", "how much memory does the build need", "--json", env=env)
+    answer = lab.run(
+        where,
+        sys.executable,
+        "-m",
+        "gitmem",
+        "recall",
+        "how much memory does the build need",
+        "--json",
+        env=env,
+    )
     assert answer.returncode == 0, answer.stderr
     import json
 
@@ -286,7 +338,11 @@ def test_in_a_reftable_repository(lab: Lab) -> None:
 def test_before_the_first_commit(lab: Lab) -> None:
     path = lab.repo(commits=0)
     hit = remember_and_recall(lab, path)
-    assert {k: hit["anchor"][k] for k in ("commit", "branch", "state")} == {"commit": None, "branch": None, "state": "unknown"}
+    assert {k: hit["anchor"][k] for k in ("commit", "branch", "state")} == {
+        "commit": None,
+        "branch": None,
+        "state": "unknown",
+    }
     lab.git(path, "gc", "-q", "--prune=now")
     lab.git(path, "notes", "--ref=mem/team", "prune")
     assert len(lab.lines(path)) == 1
@@ -296,7 +352,11 @@ def test_with_a_detached_head(lab: Lab) -> None:
     path = lab.repo(commits=2)
     lab.git(path, "checkout", "-q", "HEAD~1")
     anchor = remember_and_recall(lab, path)["anchor"]
-    assert anchor == {"commit": lab.git(path, "rev-parse", "HEAD").strip(), "branch": None, "state": "reachable"}
+    assert anchor == {
+        "commit": lab.git(path, "rev-parse", "HEAD").strip(),
+        "branch": None,
+        "state": "reachable",
+    }
 
 
 def test_in_a_bare_repository(lab: Lab) -> None:
@@ -311,13 +371,24 @@ def test_in_a_linked_worktree_the_store_is_shared(lab: Lab) -> None:
     tree = lab.root / "tree"
     assert remember_and_recall(lab, tree)["anchor"]["branch"] == "side"  # type: ignore[index]
     assert len(lab.json(path, "list", "--all")) == 1
-    assert (path / ".git" / "mem").is_dir() and not (path / ".git" / "worktrees" / "tree" / "mem").exists()
+    assert (path / ".git" / "mem").is_dir() and not (
+        path / ".git" / "worktrees" / "tree" / "mem"
+    ).exists()
 
 
 def test_in_a_submodule(lab: Lab) -> None:
     lab.repo("inner")
     path = lab.repo("outer")
-    lab.git(path, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(lab.root / "inner"), "sub")
+    lab.git(
+        path,
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "add",
+        "-q",
+        str(lab.root / "inner"),
+        "sub",
+    )
     remember_and_recall(lab, path / "sub")
     assert lab.json(path, "list", "--all") == []
 
@@ -329,21 +400,40 @@ def test_in_a_subdirectory_paths_are_those_of_the_tree(lab: Lab) -> None:
     lab.git(path, "add", "-A")
     lab.git(path, "commit", "-q", "-m", "c")
     lab.mem(path / "a", "remember", "about c", "--path", "b/c.txt", "--path", "../f0.txt")
-    assert {p["path"]: p["state"] for p in lab.json(path, "list")[0]["paths"]} == {"a/b/c.txt": "same", "f0.txt": "same"}
-    assert lab.run(path, sys.executable, "-m", "gitmem", "remember", "x", "--path", "../outside").returncode == 1
+    assert {p["path"]: p["state"] for p in lab.json(path, "list")[0]["paths"]} == {
+        "a/b/c.txt": "same",
+        "f0.txt": "same",
+    }
+    assert (
+        lab.run(
+            path, sys.executable, "-m", "gitmem", "remember", "x", "--path", "../outside"
+        ).returncode
+        == 1
+    )
 
 
 def test_when_an_outer_hook_sets_git_dir(lab: Lab) -> None:
     path = lab.repo()
-    remember_and_recall(lab, path, {"GIT_DIR": str(path / ".git"), "GIT_INDEX_FILE": str(path / ".git" / "index.lock")})
+    remember_and_recall(
+        lab,
+        path,
+        {"GIT_DIR": str(path / ".git"), "GIT_INDEX_FILE": str(path / ".git" / "index.lock")},
+    )
     elsewhere = lab.root / "elsewhere"
     elsewhere.mkdir()
-    assert lab.json(elsewhere, "list", "--all", env={"GIT_DIR": str(path / ".git")})[0]["body"].startswith("the build")
+    assert lab.json(elsewhere, "list", "--all", env={"GIT_DIR": str(path / ".git")})[0][
+        "body"
+    ].startswith("the build")
 
 
 def test_without_any_identity(lab: Lab) -> None:
     path = lab.repo()
-    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"):
+    for name in (
+        "GIT_AUTHOR_NAME",
+        "GIT_AUTHOR_EMAIL",
+        "GIT_COMMITTER_NAME",
+        "GIT_COMMITTER_EMAIL",
+    ):
         del lab.env[name]
     lab.env["LOGNAME"] = "nobody"
     assert remember_and_recall(lab, path)["author"] == "nobody <>"

@@ -1,4 +1,6 @@
-"""Where memories stand is in the notes alone (P1): the same with the cache that was kept, with one made anew, and in a fresh clone."""
+"""Where memories stand is in the notes alone (P1): the same with the cache that was kept, with one
+made anew, and in a fresh clone.
+"""
 
 from __future__ import annotations
 
@@ -225,7 +227,9 @@ def test_a_squash_that_only_the_branch_explains_is_written_down(lab: Lab, into: 
     assert rebuilt(repo)[TEXT]["state"] == "squashed"
 
 
-def test_an_answer_that_rests_on_a_branch_wakes_the_worker(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_rests_on_a_branch_wakes_the_worker(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = lab.repo()
     lab.git(repo, "checkout", "-q", "-b", "topic")
     commit(lab, repo, "t.txt", "one")
@@ -245,10 +249,25 @@ def test_an_answer_that_rests_on_a_branch_wakes_the_worker(lab: Lab, monkeypatch
 # --- generated histories ----------------------------------------------------
 
 _small = st.integers(0, 5)
-_amend, _remove = st.tuples(st.just("edit-amend"), st.sampled_from("abc"), _small), st.tuples(st.just("remove"), st.sampled_from([-1, -1, 0, 1, 2]))
+_amend, _remove = (
+    st.tuples(st.just("edit-amend"), st.sampled_from("abc"), _small),
+    st.tuples(st.just("remove"), st.sampled_from([-1, -1, 0, 1, 2])),
+)
 _tell, _copy = st.tuples(st.just("tell"), st.integers(0, 3)), st.tuples(st.just("copy"), _small)
 _plain = st.sampled_from([("prune",), ("gc",), ("look",), ("look",)])
-MORE = st.one_of(STEPS, STEPS, _amend, _amend, _amend, _remove, _remove, _tell, _copy, st.tuples(st.just("purge"), _small), _plain)
+MORE = st.one_of(
+    STEPS,
+    STEPS,
+    _amend,
+    _amend,
+    _amend,
+    _remove,
+    _remove,
+    _tell,
+    _copy,
+    st.tuples(st.just("purge"), _small),
+    _plain,
+)
 
 
 class Rewritten(History):
@@ -264,7 +283,9 @@ class Rewritten(History):
             self.git("notes", "--ref=mem/team", "remove", which)
         elif kind == "copy":
             noted = self.noted()
-            self.git("notes", "--ref=mem/team", "copy", noted[args[0] % len(noted)], "HEAD") if noted else None
+            self.git(
+                "notes", "--ref=mem/team", "copy", noted[args[0] % len(noted)], "HEAD"
+            ) if noted else None
         elif kind == "prune":
             self.git("notes", "--ref=mem/team", "prune")
         elif kind == "gc":
@@ -310,8 +331,12 @@ def compare(world: Rewritten, root: pathlib.Path) -> None:
         sure = ("reachable", "squashed")
         assert there.keys() == kept.keys()
         for body, stands in kept.items():
-            # A branch that this clone deleted is not there: of what is on none, nothing can be said.
-            assert there[body]["state"] == stands["state"] or stands["state"] not in sure, (body, stands)
+            # A branch that this clone deleted is not there: of what is on none, nothing can be
+            # said.
+            assert there[body]["state"] == stands["state"] or stands["state"] not in sure, (
+                body,
+                stands,
+            )
             assert stands["state"] != "reachable" or there[body]["commit"] == stands["commit"]
     finally:
         shutil.rmtree(fresh)
@@ -321,8 +346,11 @@ def head_of(world: Rewritten) -> str:
     return world.git("rev-parse", "HEAD")
 
 
-@settings(max_examples=int(os.environ.get("GIT_MEM_HISTORIES", "12")), deadline=None,
-          suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=int(os.environ.get("GIT_MEM_HISTORIES", "12")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(steps=st.lists(MORE, min_size=8, max_size=30))
 def test_where_memories_stand_is_in_the_notes_alone(steps: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as directory:

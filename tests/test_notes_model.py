@@ -26,11 +26,15 @@ class Model:
         self.path = lab.repo("r", 3)
         self.g("config", "notes.rewriteRef", "refs/notes/mem/*")
         self.g("config", "gc.reflogExpire", "never")
-        self.g("config", "gc.reflogExpireUnreachable", "never")  # the lab's clock stands in the past
+        self.g(
+            "config", "gc.reflogExpireUnreachable", "never"
+        )  # the lab's clock stands in the past
         self.ever: set[bytes] = set()
         self.n = 0
         self.trace: list[str] = []
-        self.blobs = [self.g("hash-object", "-w", "--stdin", stdin=f"o{i}").strip() for i in range(40)]
+        self.blobs = [
+            self.g("hash-object", "-w", "--stdin", stdin=f"o{i}").strip() for i in range(40)
+        ]
 
     def g(self, *a: str, stdin: str | None = None) -> str:
         return self.lab.git(self.path, *a, stdin=stdin)
@@ -46,7 +50,12 @@ class Model:
         return (f"line {self.n} " + "x" * self.rng.choice([0, 5, 200, 700])).strip().encode()
 
     def keys(self) -> list[str]:
-        return [r.split()[1] for r in self.lab.run(self.path, "git", "notes", "--ref=mem/team", "list").stdout.splitlines()]
+        return [
+            r.split()[1]
+            for r in self.lab.run(
+                self.path, "git", "notes", "--ref=mem/team", "list"
+            ).stdout.splitlines()
+        ]
 
     def store(self) -> notes.Notes:
         return opened(self.path)[1]
@@ -54,15 +63,22 @@ class Model:
     # operations
     def append(self) -> None:
         s = self.store()
-        commits = self.g("rev-list", "--all", "--glob=refs/heads/*").split()[:5] + [self.g("rev-parse", "HEAD").strip()] * 3
+        commits = (
+            self.g("rev-list", "--all", "--glob=refs/heads/*").split()[:5]
+            + [self.g("rev-parse", "HEAD").strip()] * 3
+        )
         anchors = commits + self.blobs + ["", "1" * 40]
-        items = [(self.rng.choice(anchors), self.text()) for _ in range(self.rng.choice([1, 1, 2, 12]))]
+        items = [
+            (self.rng.choice(anchors), self.text()) for _ in range(self.rng.choice([1, 1, 2, 12]))
+        ]
         s.append(items, "m", ADA)
         self.ever.update(line for _, line in items)
         s.git.close()
 
     def unite(self) -> None:
-        """Another clone takes our notes in, adds some (or removes one, as stock git does), and we take its notes in."""
+        """Another clone takes our notes in, adds some (or removes one, as stock git does), and we
+        take its notes in.
+        """
         other = self.lab.root / "other"
         if not other.exists():
             self.lab.git(self.lab.root, "clone", "-q", str(self.path), str(other))
@@ -71,7 +87,10 @@ class Model:
         if here and self.tip():
             self.lab.git(other, "fetch", "-q", "origin", f"+{REF}:refs/mine")
             theirs.unite(self.tip(), "m", ADA)
-        items = [(self.rng.choice(["", "1" * 40, *self.blobs[:3]]), self.text()) for _ in range(self.rng.choice([1, 3]))]
+        items = [
+            (self.rng.choice(["", "1" * 40, *self.blobs[:3]]), self.text())
+            for _ in range(self.rng.choice([1, 3]))
+        ]
         theirs.append(items, "m", ADA)
         self.ever.update(line for _, line in items)
         if self.rng.random() < 0.3:
@@ -90,12 +109,27 @@ class Model:
 
     def stock_append(self) -> None:
         t = self.text()
-        self.g("notes", "--ref=mem/team", "append", "-m", t.decode(), self.rng.choice([*self.blobs, "HEAD"]))
+        self.g(
+            "notes",
+            "--ref=mem/team",
+            "append",
+            "-m",
+            t.decode(),
+            self.rng.choice([*self.blobs, "HEAD"]),
+        )
         self.ever.add(t)
 
     def stock_add(self) -> None:
         t = self.text()
-        self.g("notes", "--ref=mem/team", "add", "-f", "-m", t.decode(), self.rng.choice(self.keys() or ["HEAD"]))
+        self.g(
+            "notes",
+            "--ref=mem/team",
+            "add",
+            "-f",
+            "-m",
+            t.decode(),
+            self.rng.choice(self.keys() or ["HEAD"]),
+        )
         self.ever.add(t)
 
     def stock_remove(self) -> None:
@@ -105,7 +139,14 @@ class Model:
     def stock_copy(self) -> None:
         ks = self.keys()
         if ks:
-            self.try_("notes", "--ref=mem/team", "copy", "-f", self.rng.choice(ks), self.rng.choice(self.blobs))
+            self.try_(
+                "notes",
+                "--ref=mem/team",
+                "copy",
+                "-f",
+                self.rng.choice(ks),
+                self.rng.choice(self.blobs),
+            )
 
     def prune(self) -> None:
         self.try_("notes", "--ref=mem/team", "prune")
@@ -131,7 +172,14 @@ class Model:
             return
         self.g("update-ref", "refs/notes/fork", self.rng.choice(self.g("rev-list", t).split()))
         x = self.text()
-        self.g("notes", "--ref=fork", "append", "-m", x.decode(), self.rng.choice([*self.blobs, "HEAD"]))
+        self.g(
+            "notes",
+            "--ref=fork",
+            "append",
+            "-m",
+            x.decode(),
+            self.rng.choice([*self.blobs, "HEAD"]),
+        )
         self.fork_line = x
 
     def merge(self) -> None:
@@ -148,7 +196,9 @@ class Model:
         self.ever.add(self.fork_line)
 
     def refan(self) -> None:
-        """Another tool writes the same notes at another, mixed fan-out; sometimes the same key twice with the lines divided."""
+        """Another tool writes the same notes at another, mixed fan-out; sometimes the same key
+        twice with the lines divided.
+        """
         t = self.tip()
         if not t:
             return
@@ -184,11 +234,18 @@ class Model:
         tip = s.tip()
         have = {row for _, row in s.lines(tip)}
         missing = self.ever - have
-        assert not missing, (self.trace[-3:], len(missing), len(self.ever), sorted(row[:12] for row in missing))
+        assert not missing, (
+            self.trace[-3:],
+            len(missing),
+            len(self.ever),
+            sorted(row[:12] for row in missing),
+        )
         s.git.close()
 
     def check_marks(self) -> None:
-        """Every commit with the trailer holds the lines of its ancestors, and what a clone without reflog reads is everything they have."""
+        """Every commit with the trailer holds the lines of its ancestors, and what a clone without
+        reflog reads is everything they have.
+        """
         s = self.store()
         cache: dict[str, set[bytes]] = {}
         for c in self.g("rev-list", "--reverse", "--topo-order", self.tip()).split():
@@ -196,7 +253,12 @@ class Model:
             own = {row for _, row in s.contents(commit)}
             up = set().union(*[cache[p] for p in commit.parents]) if commit.parents else set()
             if commit.complete:
-                assert up <= own, ("incomplete", c, sorted(row[:12] for row in up - own), self.trace)
+                assert up <= own, (
+                    "incomplete",
+                    c,
+                    sorted(row[:12] for row in up - own),
+                    self.trace,
+                )
             cache[c] = own | up
         s.git.close()
 

@@ -1,4 +1,5 @@
-"""A second process: the plain answer, whatever becomes of it, and no pipe of the parent kept open."""
+"""A second process: the plain answer, whatever becomes of it, and no pipe of the parent kept
+open."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def test_beside_a_thread_nothing_is_forked() -> None:
     thread = threading.Thread(target=done.wait)
     thread.start()
     try:
-        assert set(Task(lambda items: [os.getpid() for _ in items], [1, 2, 3], 0.5).result()) == {parent}
+        assert set(Task(lambda items: [os.getpid() for _ in items], [1, 2, 3], 0.5).result()) == {
+            parent
+        }
     finally:
         done.set()
         thread.join()
@@ -45,7 +48,9 @@ def test_beside_a_thread_nothing_is_forked() -> None:
 def test_a_task_nobody_collects_keeps_no_process_waiting() -> None:
     """The child once held the input of `git cat-file` open, and closing it waited for ever."""
     other = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    task = Task(lambda items: ["x" * 1000 for _ in items], list(range(1000)), 1.0)  # more than a pipe holds
+    task = Task(
+        lambda items: ["x" * 1000 for _ in items], list(range(1000)), 1.0
+    )  # more than a pipe holds
     assert other.stdin is not None
     other.stdin.close()
     assert other.wait(timeout=20) == 0

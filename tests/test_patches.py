@@ -20,7 +20,9 @@ from gitmem.memory import recall
 # --- what it costs ---------------------------------------------------------
 
 
-def test_reachable_anchors_cost_no_git_process_more(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reachable_anchors_cost_no_git_process_more(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = lab.repo("repo", 3)
     tell(repo, "the retry budget is three")
     tell(repo, "the retry budget was five", "HEAD~1")
@@ -32,10 +34,14 @@ def test_reachable_anchors_cost_no_git_process_more(lab: Lab, monkeypatch: pytes
         assert again == ["cat-file", "cat-file", "rev-list"]
     lab.git(repo, "checkout", "-q", "--detach", "HEAD~1")
     with opened(repo) as store:
-        assert count.of(lambda: recall.recall(store, "retry five", Filter(types=["none"]), limit=1)) == ["cat-file"]
+        assert count.of(
+            lambda: recall.recall(store, "retry five", Filter(types=["none"]), limit=1)
+        ) == ["cat-file"]
 
 
-def test_what_was_sought_in_vain_is_not_sought_again(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_sought_in_vain_is_not_sought_again(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = lab.repo()
     topic(lab, repo)
     lab.git(repo, "checkout", "-q", "main")
@@ -43,9 +49,17 @@ def test_what_was_sought_in_vain_is_not_sought_again(lab: Lab, monkeypatch: pyte
     count = Count(monkeypatch)
 
     def ask() -> list[str]:
-        time.sleep(2 * refdirs._TICK / 1e9)  # right after a commit nobody can tell whether a branch moves again
+        time.sleep(
+            2 * refdirs._TICK / 1e9
+        )  # right after a commit nobody can tell whether a branch moves again
         with opened(repo) as store:
-            found = count.of(lambda: store.with_cache(lambda cache: where.stands(store.repo, cache, reanchor.anchors(cache), store.repo.head())))
+            found = count.of(
+                lambda: store.with_cache(
+                    lambda cache: where.stands(
+                        store.repo, cache, reanchor.anchors(cache), store.repo.head()
+                    )
+                )
+            )
             return [w for w in found if w not in ("cat-file", "log")]
 
     assert "diff-tree" in ask()
@@ -65,11 +79,22 @@ def test_new_marks_make_a_search_in_vain_be_repeated(lab: Lab) -> None:
     assert states(repo) == {"topic 0": "unmerged", "topic 1": "squashed"}
     base = head(lab, repo, f"{into}~1")
     with opened(repo) as store:
-        store.append("team", [(made[0], record.dump(record.mark(made[0], "", base, marks.patch_id(store.repo, into))))], "git mem: mark 1 commit")
+        store.append(
+            "team",
+            [
+                (
+                    made[0],
+                    record.dump(record.mark(made[0], "", base, marks.patch_id(store.repo, into))),
+                )
+            ],
+            "git mem: mark 1 commit",
+        )
     assert set(states(repo).values()) == {"squashed"}
 
 
-def test_without_time_the_answer_is_unknown_until_the_search_goes_on(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_time_the_answer_is_unknown_until_the_search_goes_on(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = lab.repo()
     topic(lab, repo)
     squash(lab, repo)
@@ -80,11 +105,16 @@ def test_without_time_the_answer_is_unknown_until_the_search_goes_on(lab: Lab, m
     monkeypatch.setattr(spool, "ask", lambda common_dir: woken.append(True))
     with opened(repo) as store:
         answer = recall.recall(store, "topic open", Filter(), limit=8, hot=True)
-        assert {(h["anchor"]["state"], h["anchor"]["reason"]) for h in answer["hits"]} == {("unknown", where.WAITING)} and woken
+        assert {(h["anchor"]["state"], h["anchor"]["reason"]) for h in answer["hits"]} == {
+            ("unknown", where.WAITING)
+        } and woken
         reanchor.finish(store)
         reanchor.state(store)  # as the worker does: marks that only the cache knew wait for it
         answer = recall.recall(store, "topic open", Filter(), limit=8, hot=True)
-        assert sorted(h["anchor"]["state"] for h in answer["hits"]) == ["squashed"] * 3 + ["unmerged"] and len(woken) == 1
+        assert (
+            sorted(h["anchor"]["state"] for h in answer["hits"]) == ["squashed"] * 3 + ["unmerged"]
+            and len(woken) == 1
+        )
 
 
 def test_a_search_goes_on_where_time_ran_out(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,14 +125,18 @@ def test_a_search_goes_on_where_time_ran_out(lab: Lab, monkeypatch: pytest.Monke
         commit(lab, repo, "main.txt", f"line {i}")
     monkeypatch.setattr(patches, "CHUNK", 2)
     clock = [0.0]
-    monkeypatch.setattr(patches.time, "monotonic", lambda: clock.__setitem__(0, clock[0] + 0.4) or clock[0])  # type: ignore[func-returns-value]
+    monkeypatch.setattr(
+        patches.time, "monotonic", lambda: clock.__setitem__(0, clock[0] + 0.4) or clock[0]
+    )  # type: ignore[func-returns-value]
     seen = []
     for _ in range(8):
         seen.append(states(repo)["topic 0"])
     assert seen[0] == "unknown" and seen[-1] == "squashed" and set(seen) == {"unknown", "squashed"}
 
 
-def test_what_head_left_behind_is_compared_with_no_commit_below_it(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_head_left_behind_is_compared_with_no_commit_below_it(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = lab.repo()
     topic(lab, repo, 1, "old")  # which is searched for from far below HEAD
     lab.git(repo, "checkout", "-q", "-b", "dev", "main")
@@ -119,11 +153,15 @@ def test_what_head_left_behind_is_compared_with_no_commit_below_it(lab: Lab, mon
         commit(lab, repo, "old.txt", "more")
         lab.git(repo, "checkout", "-q", "--detach", "dev~6")
         found = kept(store)
-        assert {(s.state, s.reason) for s in found.values()} == {("unmerged", "")} and len(found) == 7
+        assert {(s.state, s.reason) for s in found.values()} == {("unmerged", "")} and len(
+            found
+        ) == 7
         assert same(found) == same(full(store))
 
 
-def test_what_was_made_before_git_failed_is_not_made_again(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_made_before_git_failed_is_not_made_again(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = lab.repo()
     topic(lab, repo, 2)
     lab.git(repo, "checkout", "-q", "main")
@@ -132,7 +170,13 @@ def test_what_was_made_before_git_failed_is_not_made_again(lab: Lab, monkeypatch
         raise GitFailed("git rev-list failed")
 
     def made(table: str) -> int:
-        return int(store.with_cache(lambda cache: cache.db.execute(f"SELECT count(*) FROM {table} WHERE id <> ?", (patches.LATER,)).fetchone())[0][0])
+        return int(
+            store.with_cache(
+                lambda cache: cache.db.execute(
+                    f"SELECT count(*) FROM {table} WHERE id <> ?", (patches.LATER,)
+                ).fetchone()
+            )[0][0]
+        )
 
     with opened(repo) as store:
         kept(store)
@@ -148,11 +192,17 @@ def test_what_was_made_before_git_failed_is_not_made_again(lab: Lab, monkeypatch
         with monkeypatch.context() as broken:
             broken.setattr(where, "abandoned", fail)
             with pytest.raises(GitFailed):
-                store.with_cache(lambda cache: where.stands(store.repo, cache, reanchor.anchors(cache), store.repo.head()))
+                store.with_cache(
+                    lambda cache: where.stands(
+                        store.repo, cache, reanchor.anchors(cache), store.repo.head()
+                    )
+                )
         assert made("patch") > before
 
 
-def test_a_branch_is_diffed_once_also_before_anything_is_saved(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_branch_is_diffed_once_also_before_anything_is_saved(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = lab.repo()
     base = head(lab, repo)
     tip = topic(lab, repo, 2)[-1]
@@ -164,7 +214,10 @@ def test_a_branch_is_diffed_once_also_before_anything_is_saved(lab: Lab, monkeyp
         assert made[tip, base]
         count = Count(monkeypatch)
         for again in (known, known, patches.Patches(store.repo, cache, 60.0)):
-            assert not count.of(lambda again=again: again.branches([(tip, base)])) and again.branches([(tip, base)]) == made
+            assert (
+                not count.of(lambda again=again: again.branches([(tip, base)]))
+                and again.branches([(tip, base)]) == made
+            )
             known.save()
 
 
@@ -181,10 +234,15 @@ def test_a_pipeline_gives_the_ids_that_single_calls_give(lab: Lab) -> None:
     base = head(lab, repo, f"{made[0]}~1")
     with opened(repo) as store:
         ids, done = marks.patch_ids(store.repo, every, 60)
-        assert done == len(every) and {c: ids.get(c, "") for c in every} == {c: marks.patch_id(store.repo, c) for c in every}
+        assert done == len(every) and {c: ids.get(c, "") for c in every} == {
+            c: marks.patch_id(store.repo, c) for c in every
+        }
         assert sum(not ids.get(c) for c in every) == 2  # the merge and the empty one
         ids, _ = marks.patch_ids(store.repo, [f"{c} {base}" for c in made], 60)
-        assert ids == {c: marks.patch_id(store.repo, base, c) for c in made} and len(set(ids.values())) == 3
+        assert (
+            ids == {c: marks.patch_id(store.repo, base, c) for c in made}
+            and len(set(ids.values())) == 3
+        )
         assert marks.patch_ids(store.repo, every, 0.0)[1] <= len(every)
 
 
@@ -215,11 +273,15 @@ def test_sha256_repositories_work_alike(lab: Lab) -> None:
 
 
 def test_a_shallow_clone_writes_no_id_of_the_commit_where_its_history_ends(lab: Lab) -> None:
-    """It seems to add every file there: a wrong id in the record kept other clones from saying the right one."""
+    """It seems to add every file there: a wrong id in the record kept other clones from saying the
+    right one.
+    """
     repo = lab.repo(commits=2)
     lab.git(repo, "switch", "-q", "-c", "topic")
     commit(lab, repo, "f1.txt", "one")
-    lab.git(lab.root, "clone", "-q", "--depth", "1", "--branch", "topic", f"file://{repo}", "shallow")
+    lab.git(
+        lab.root, "clone", "-q", "--depth", "1", "--branch", "topic", f"file://{repo}", "shallow"
+    )
     shallow = lab.root / "shallow"
     with opened(shallow) as store:
         assert marks.of_commit(store.repo, head(lab, shallow)) == {}
@@ -232,10 +294,14 @@ def test_a_shallow_clone_writes_no_id_of_the_commit_where_its_history_ends(lab: 
 
 
 def test_a_replaced_commit_keeps_the_id_of_what_it_changed(lab: Lab) -> None:
-    """It is kept and told to other clones; the replacement may be gone tomorrow, and is nobody else's."""
+    """It is kept and told to other clones; the replacement may be gone tomorrow, and is nobody
+    else's.
+    """
     repo = lab.repo(commits=3)
     last = head(lab, repo)
     with opened(repo) as store:
         was = marks.patch_id(store.repo, last)
         lab.git(repo, "replace", "--graft", last, "HEAD~2")
-        assert marks.patch_id(store.repo, last) == was and marks.patch_ids(store.repo, [last], 60.0)[0] == {last: was}
+        assert marks.patch_id(store.repo, last) == was and marks.patch_ids(
+            store.repo, [last], 60.0
+        )[0] == {last: was}

@@ -1,4 +1,6 @@
-"""Paths where HEAD stands still and something else came to be known: what took a commit's place, who carries its change, the rest of the history."""
+"""Paths where HEAD stands still and something else came to be known: what took a commit's place,
+who carries its change, the rest of the history.
+"""
 
 from __future__ import annotations
 
@@ -31,17 +33,34 @@ def commit(lab: Lab, repo: pathlib.Path, files: dict[str, str], message: str = "
 
 
 def states(repo: pathlib.Path) -> tuple[Told, Told]:
-    """{path: its state and its name now}: what a worker kept just now, and what git says; without the paths that are left to whoever asks."""
+    """{path: its state and its name now}: what a worker kept just now, and what git says; without
+    the paths that are left to whoever asks.
+    """
     worker.run(str(repo / ".git"), os.environ, 0.0)
     with opened(repo) as store:
+
         def read(cache: Cache) -> tuple[Told, Told]:
-            rows = [row for (row,) in cache.db.execute("SELECT row FROM memory WHERE status = 0 ORDER BY row")]
+            rows = [
+                row
+                for (row,) in cache.db.execute(
+                    "SELECT row FROM memory WHERE status = 0 ORDER BY row"
+                )
+            ]
             kept, asked = {}, {}
             found = staleness.read(cache, rows, store.repo.head())
             for row, (data, _, _) in zip(rows, stored.load(cache, rows), strict=True):
                 places = stored.places(data)
-                said = drift.states(store.repo, cache, [(stored.commit_of(data), *place) for place in places], store.repo.head(), 60.0, beside=False)
-                kept[places[0][0]] = [(s.state, s.now) for s in staleness.of(found.get(row), len(places))]
+                said = drift.states(
+                    store.repo,
+                    cache,
+                    [(stored.commit_of(data), *place) for place in places],
+                    store.repo.head(),
+                    60.0,
+                    beside=False,
+                )
+                kept[places[0][0]] = [
+                    (s.state, s.now) for s in staleness.of(found.get(row), len(places))
+                ]
                 asked[places[0][0]] = [(s.state, s.now) for s in said]
             return kept, asked
 
@@ -117,9 +136,17 @@ def test_a_clone_that_gets_its_history_later_says_what_the_whole_one_says(lab: L
     commit(lab, repo, {"f0.txt": "2\n"})
     lab.git(clone, "fetch", "-q", "--depth", "1", "origin", "main")
     lab.git(clone, "reset", "-q", "--hard", "FETCH_HEAD")
-    assert states(clone) == ({"p.txt": [("changed", "")], "r.txt": [("unknown", "")], "s.txt": [("unknown", "")]},) * 2
+    assert (
+        states(clone)
+        == ({"p.txt": [("changed", "")], "r.txt": [("unknown", "")], "s.txt": [("unknown", "")]},)
+        * 2
+    )
     lab.git(clone, "fetch", "-q", "--unshallow")
-    whole = {"p.txt": [("renamed", "q.txt")], "r.txt": [("changed", "rr.txt")], "s.txt": [("renamed", "ss.txt")]}
+    whole = {
+        "p.txt": [("renamed", "q.txt")],
+        "r.txt": [("changed", "rr.txt")],
+        "s.txt": [("renamed", "ss.txt")],
+    }
     assert "gone" not in lab.mem(clone, "list", "--json")  # nobody looked yet, but whoever asks
     assert states(clone) == states(repo) == (whole, whole)
     commit(lab, repo, {"f0.txt": "3\n"})
@@ -127,7 +154,9 @@ def test_a_clone_that_gets_its_history_later_says_what_the_whole_one_says(lab: L
     assert states(clone) == (whole, whole)
 
 
-def test_memories_that_come_while_a_worker_looks_stop_nothing(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memories_that_come_while_a_worker_looks_stop_nothing(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = lab.repo(commits=3)
     lab.mem(repo, "remember", "first", "--path", "f0.txt")
     scan, ask = removals.History.scan, drift.Tree.ask
@@ -147,22 +176,34 @@ def test_memories_that_come_while_a_worker_looks_stop_nothing(lab: Lab, monkeypa
     worker.run(str(repo / ".git"), os.environ, 0.0)
     monkeypatch.undo()
     assert worker.failures(str(repo / ".git" / "mem")) == []
-    assert states(repo) == ({"f0.txt": [("changed", "")], "f1.txt": [("same", "")], "f2.txt": [("same", "")]},) * 2
+    assert (
+        states(repo)
+        == ({"f0.txt": [("changed", "")], "f1.txt": [("same", "")], "f2.txt": [("same", "")]},) * 2
+    )
 
 
-def test_lines_of_a_branch_are_looked_for_again_where_head_gets_a_file_of_that_name(lab: Lab) -> None:
+def test_lines_of_a_branch_are_looked_for_again_where_head_gets_a_file_of_that_name(
+    lab: Lab,
+) -> None:
     repo = lab.repo(commits=2)
     commit(lab, repo, {"p.txt": text("p")})
     lab.git(repo, "switch", "-q", "-c", "side")
     commit(lab, repo, {"p.txt": text("p") + "one more\n"})
     lab.mem(repo, "remember", "--path", "p.txt:2-3", "--", "about lines")
-    for name, state in (("main~1", "unknown"), ("main", "same"), ("main~1", "unknown"), ("side", "same")):  # main~1 has neither the file nor the commit
+    for name, state in (
+        ("main~1", "unknown"),
+        ("main", "same"),
+        ("main~1", "unknown"),
+        ("side", "same"),
+    ):  # main~1 has neither the file nor the commit
         lab.git(repo, "switch", "-q", "--detach", name)
         kept, asked = states(repo)
         assert kept == asked and kept["p.txt"] == [(state, "")]
 
 
-def test_a_name_that_was_given_back_with_its_content_is_followed_once_that_changes(lab: Lab) -> None:
+def test_a_name_that_was_given_back_with_its_content_is_followed_once_that_changes(
+    lab: Lab,
+) -> None:
     repo = lab.repo(commits=2)
     commit(lab, repo, {"p.txt": text("p"), "other.txt": text("other")})
     for name in ("p.txt", "other.txt"):

@@ -1,4 +1,6 @@
-"""The Claude Code plugin in the repository: the client accepts it, it says what the package does, and it is harmless without git mem."""
+"""The Claude Code plugin in the repository: the client accepts it, it says what the package does,
+and it is harmless without git mem.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def read(name: str) -> Any:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("options", [[], ["--profile", "directory"]], ids=["plain", "directory"])
-def test_the_client_finds_nothing_wrong_with_the_plugin(lab: Lab, version: str, options: list[str]) -> None:
+def test_the_client_finds_nothing_wrong_with_the_plugin(
+    lab: Lab, version: str, options: list[str]
+) -> None:
     client = binary(version)
     if client is None:
         pytest.skip(f"no client {version}: tools/fetch_clients.sh fetches it")
@@ -40,15 +44,36 @@ def test_the_client_finds_nothing_wrong_with_the_plugin(lab: Lab, version: str, 
     for name in PARTS:
         copy: Any = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, lab.root / "plugin" / name)
-    env = {"HOME": str(lab.root), "PATH": "/usr/bin:/bin", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+    env = {
+        "HOME": str(lab.root),
+        "PATH": "/usr/bin:/bin",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    }
     for what in (".", ".claude-plugin/plugin.json"):
-        done = subprocess.run([str(client), "plugin", "validate", "--strict", *options, what], cwd=lab.root / "plugin", env=env, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0 and "Validation passed" in done.stdout and "warning" not in done.stdout, done.stdout + done.stderr
+        done = subprocess.run(
+            [str(client), "plugin", "validate", "--strict", *options, what],
+            cwd=lab.root / "plugin",
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert (
+            done.returncode == 0
+            and "Validation passed" in done.stdout
+            and "warning" not in done.stdout
+        ), done.stdout + done.stderr
 
 
 def test_the_manifest_goes_with_the_package() -> None:
     plugin, market = read(".claude-plugin/plugin.json"), read(".claude-plugin/marketplace.json")
-    assert (plugin["name"], plugin["version"], plugin["license"]) == (targets.PLUGIN, gitmem.__version__, "MIT")
+    assert (plugin["name"], plugin["version"], plugin["license"]) == (
+        targets.PLUGIN,
+        gitmem.__version__,
+        "MIT",
+    )
     assert [(p["name"], p["source"]) for p in market["plugins"]] == [(plugin["name"], "./")]
     assert read(".mcp.json") == {"mcpServers": {}}  # until there is a server
 
@@ -56,8 +81,21 @@ def test_the_manifest_goes_with_the_package() -> None:
 def test_the_hooks_of_the_plugin_are_those_of_an_installation() -> None:
     events = targets.AGENTS["claude"].events
     assert read("hooks/hooks.json")["hooks"] == {
-        event: [{**({"matcher": targets.FILES} if event == "PreToolUse" else {}),
-                 "hooks": [{"type": "command", "command": "${CLAUDE_PLUGIN_ROOT}/hooks/agent.sh", "args": [event], "timeout": seconds}]}] for event, seconds in events.items()}
+        event: [
+            {
+                **({"matcher": targets.FILES} if event == "PreToolUse" else {}),
+                "hooks": [
+                    {
+                        "type": "command",
+                        "command": "${CLAUDE_PLUGIN_ROOT}/hooks/agent.sh",
+                        "args": [event],
+                        "timeout": seconds,
+                    }
+                ],
+            }
+        ]
+        for event, seconds in events.items()
+    }
     assert (ROOT / "hooks/agent.sh").stat().st_mode & 0o111 == 0o111
 
 
@@ -72,7 +110,11 @@ def test_the_icon_is_the_one_that_the_tool_draws() -> None:
     finally:
         sys.path.pop(0)
     data = (ROOT / ".claude-plugin/icon.png").read_bytes()
-    assert data[:8] == b"\x89PNG\r\n\x1a\n" and struct.unpack(">II", data[16:24]) == (build_icon.SIZE, build_icon.SIZE) and 512 <= build_icon.SIZE <= 2048
+    assert (
+        data[:8] == b"\x89PNG\r\n\x1a\n"
+        and struct.unpack(">II", data[16:24]) == (build_icon.SIZE, build_icon.SIZE)
+        and 512 <= build_icon.SIZE <= 2048
+    )
     pixels = zlib.decompress(data[data.index(b"IDAT") + 4 : data.index(b"IEND") - 8])
     for x, y in ((0, 0), (143, 102), (300, 220), (256, 30), (380, 260)):
         at = y * (1 + 4 * 512) + 1 + 4 * x
@@ -92,7 +134,15 @@ def shim(lab: Lab, first: str, text: str) -> pathlib.Path:
 
 
 def start(lab: Lab, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(ROOT / "hooks/agent.sh"), *words], env={"PATH": f"{lab.root}/a bin:/usr/bin:/bin", **env}, input="{}\n", capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [str(ROOT / "hooks/agent.sh"), *words],
+        env={"PATH": f"{lab.root}/a bin:/usr/bin:/bin", **env},
+        input="{}\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 def test_the_plugin_starts_the_git_mem_that_is_installed(lab: Lab) -> None:
@@ -104,11 +154,21 @@ def test_the_plugin_starts_the_git_mem_that_is_installed(lab: Lab) -> None:
 
 
 def test_a_file_of_the_working_tree_is_not_executed_on_the_way(lab: Lab) -> None:
-    shim(lab, sys.executable, "import os, sys; print(sys.argv[1:], sys.flags.ignore_environment, sys.flags.safe_path)\n")
+    shim(
+        lab,
+        sys.executable,
+        "import os, sys; print(sys.argv[1:], sys.flags.ignore_environment, sys.flags.safe_path)\n",
+    )
     (lab.root / "sitecustomize.py").write_text("print('executed')\n")
-    assert start(lab, "Stop", PYTHONPATH=str(lab.root)).stdout == "['hook', 'Stop', '--agent', 'claude'] 1 True\n"
+    assert (
+        start(lab, "Stop", PYTHONPATH=str(lab.root)).stdout
+        == "['hook', 'Stop', '--agent', 'claude'] 1 True\n"
+    )
     shim(lab, f"/usr/bin/env {sys.executable}", "import sys; print(sys.argv[1:])\n")
-    assert start(lab, "Stop", PYTHONPATH=str(lab.root)).stdout == "['hook', 'Stop', '--agent', 'claude']\n"
+    assert (
+        start(lab, "Stop", PYTHONPATH=str(lab.root)).stdout
+        == "['hook', 'Stop', '--agent', 'claude']\n"
+    )
 
 
 @pytest.mark.parametrize("env", [{"HOME": "/nonexistent"}, {}, {"HOME": ""}])
@@ -140,12 +200,28 @@ def called(lab: Lab) -> list[str]:
     return sorted(lines)
 
 
-A_SESSION = sorted(f"hook {event} --agent claude" for event in ("SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd"))
-REPLIES: list[dict[str, Any]] = [{"tool": "Bash", "input": {"command": "echo one"}}, {"tool": "Bash", "input": {"command": "exit 3"}}, {"text": "done"}]
+A_SESSION = sorted(
+    f"hook {event} --agent claude"
+    for event in (
+        "SessionStart",
+        "UserPromptSubmit",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "Stop",
+        "SessionEnd",
+    )
+)
+REPLIES: list[dict[str, Any]] = [
+    {"tool": "Bash", "input": {"command": "echo one"}},
+    {"tool": "Bash", "input": {"command": "exit 3"}},
+    {"text": "done"},
+]
 
 
 def session(client: Client, cwd: pathlib.Path, *options: str) -> None:
-    client.prompt(cwd, "go", "--allowedTools", "Bash", *options, replies=[dict(reply) for reply in REPLIES])
+    client.prompt(
+        cwd, "go", "--allowedTools", "Bash", *options, replies=[dict(reply) for reply in REPLIES]
+    )
 
 
 def test_the_client_runs_each_hook_once_however_it_was_installed(lab: Lab, client: Client) -> None:
@@ -173,10 +249,16 @@ def test_a_session_goes_on_where_git_mem_is_gone(lab: Lab, client: Client) -> No
     for options in ([], ["--plugin-dir", str(ROOT)]):
         messages = client.talk(repo, "go", options=tuple(options))
         assert messages[-1]["is_error"] is False
-        assert not [m for m in messages if "hook" in json.dumps(m).lower() and "error" in str(m.get("outcome", ""))]
+        assert not [
+            m
+            for m in messages
+            if "hook" in json.dumps(m).lower() and "error" in str(m.get("outcome", ""))
+        ]
 
 
-def test_the_plugin_comes_from_a_marketplace_in_a_directory_and_doctor_sees_it(lab: Lab, client: Client) -> None:
+def test_the_plugin_comes_from_a_marketplace_in_a_directory_and_doctor_sees_it(
+    lab: Lab, client: Client
+) -> None:
     repo = lab.repo()
     client.run(repo, "plugin", "marketplace", "add", str(ROOT))
     client.run(repo, "plugin", "install", "mem@git-mem")
@@ -184,7 +266,10 @@ def test_the_plugin_comes_from_a_marketplace_in_a_directory_and_doctor_sees_it(l
     assert called(lab) == A_SESSION
     env = {"HOME": str(client.home)}
     assert [key for key, _ in claudehome.plugins(env, str(repo), "mem")] == ["mem@git-mem"]
-    assert "already has git mem: plugin" in lab.run(repo, sys.executable, "-m", "gitmem", "install", "claude", env=env).stderr
+    assert (
+        "already has git mem: plugin"
+        in lab.run(repo, sys.executable, "-m", "gitmem", "install", "claude", env=env).stderr
+    )
 
 
 # --- commands and skill -----------------------------------------------------
@@ -198,13 +283,21 @@ def surface() -> dict[str, set[str]]:
     from gitmem import cli
 
     root: Any = get_command(cli.load())
-    return {name: {o for p in command.params if p.param_type_name == "option" for o in p.opts} for name, command in root.commands.items()}
+    return {
+        name: {o for p in command.params if p.param_type_name == "option" for o in p.opts}
+        for name, command in root.commands.items()
+    }
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: p.stem)
 def test_every_command_that_an_agent_is_told_to_run_exists(path: pathlib.Path) -> None:
     text, commands = path.read_text(encoding="utf-8"), surface()
-    told = re.findall(r"git mem ([a-z]+)([^`\n)]*)", text.partition("\n---\n")[2].replace("`git mem` is not found, git mem is", "").replace("git mem has to be", ""))
+    told = re.findall(
+        r"git mem ([a-z]+)([^`\n)]*)",
+        text.partition("\n---\n")[2]
+        .replace("`git mem` is not found, git mem is", "")
+        .replace("git mem has to be", ""),
+    )
     assert told
     for name, rest in told:
         assert name in commands, name
@@ -215,4 +308,6 @@ def test_every_command_that_an_agent_is_told_to_run_exists(path: pathlib.Path) -
 
 
 def test_the_commands_are_named_as_the_documents_say() -> None:
-    assert [p.stem for p in PAGES[:-1]] == ["recall", "remember", "review"] and "/mem:recall" in (ROOT / "docs/agents.md").read_text(encoding="utf-8")
+    assert [p.stem for p in PAGES[:-1]] == ["recall", "remember", "review"] and "/mem:recall" in (
+        ROOT / "docs/agents.md"
+    ).read_text(encoding="utf-8")

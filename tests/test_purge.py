@@ -27,7 +27,9 @@ def clone(lab: Lab) -> Clone:
 
 
 @pytest.mark.parametrize("shape", [loose, packed, packed_with_everything])
-def test_a_purged_text_is_in_no_object_and_no_file(clone: Clone, shape: Callable[[Clone], None]) -> None:
+def test_a_purged_text_is_in_no_object_and_no_file(
+    clone: Clone, shape: Callable[[Clone], None]
+) -> None:
     id = clone.remember(TEXT, "--tag", "customers")
     clone.remember("stays, after")
     assert WORD in clone.mem("recall", "customer called")
@@ -37,16 +39,22 @@ def test_a_purged_text_is_in_no_object_and_no_file(clone: Clone, shape: Callable
     clone.clean()
     assert clone.bodies() >= {"stays, before", "stays, after"}
     assert answer["status"] == "purged" and answer["held"] == [] and answer["lines"] == 1
-    asked = clone.git("cat-file", "--batch-check", stdin="".join(f"{d['id']}\n" for d in answer["deleted"]))
+    asked = clone.git(
+        "cat-file", "--batch-check", stdin="".join(f"{d['id']}\n" for d in answer["deleted"])
+    )
     assert asked.count(" missing") == len(answer["deleted"]) > 2
     assert {d["type"] for d in answer["deleted"]} == {"commit", "tree", "blob"}
-    assert [record.version_of(line.encode()) for line in clone.lab.lines(clone.path) if '"op":"purge"' in line] == answer["tombstones"]
+    assert [
+        record.version_of(line.encode())
+        for line in clone.lab.lines(clone.path)
+        if '"op":"purge"' in line
+    ] == answer["tombstones"]
 
 
 def test_the_tombstone_holds_no_text(clone: Clone) -> None:
     id = clone.remember(TEXT, "--title", f"about {WORD}", "--tag", "customers")
     clone.purge(id)
-    tombstone, = clone.tombstones()
+    (tombstone,) = clone.tombstones()
     assert set(tombstone) == {"v", "op", "id", "at", "n", "author", "lines", "all"}
     assert tombstone["id"] == id and tombstone["all"] is True and len(tombstone["lines"]) == 1
 
@@ -92,7 +100,10 @@ def test_a_shared_memory_leaves_both_refs_and_both_say_so(clone: Clone) -> None:
 
 def test_a_private_purge_tells_the_team_nothing_and_leaves_its_notes_alone(clone: Clone) -> None:
     id = clone.remember(TEXT, "--private")
-    tip, log = clone.git("rev-parse", "refs/notes/mem/team"), (clone.path / ".git/logs/refs/notes/mem/team").read_text()
+    tip, log = (
+        clone.git("rev-parse", "refs/notes/mem/team"),
+        (clone.path / ".git/logs/refs/notes/mem/team").read_text(),
+    )
     answer = clone.purge(id)
     clone.clean()
     assert clone.git("rev-parse", "refs/notes/mem/team") == tip
@@ -102,7 +113,9 @@ def test_a_private_purge_tells_the_team_nothing_and_leaves_its_notes_alone(clone
 
 
 def test_what_only_git_still_knows_goes_too(clone: Clone) -> None:
-    """Lines that stock git took out of the note, former tips in the reflog, what a failed writer left."""
+    """Lines that stock git took out of the note, former tips in the reflog, what a failed writer
+    left.
+    """
     id = clone.remember(TEXT)
     clone.mem("edit", id, "-m", f"{WORD} is the customer")
     line = clone.lab.lines(clone.path)[1]
@@ -110,7 +123,9 @@ def test_what_only_git_still_knows_goes_too(clone: Clone) -> None:
     clone.remember("stays, after")
     old = clone.git("rev-parse", "refs/notes/mem/team~2").strip()
     clone.git("update-ref", "refs/notes/mem/team", old)
-    blob = clone.git("hash-object", "-w", "--stdin", stdin=f"{line}\nof a writer that was too late\n").strip()
+    blob = clone.git(
+        "hash-object", "-w", "--stdin", stdin=f"{line}\nof a writer that was too late\n"
+    ).strip()
     answer = clone.purge(id)
     clone.clean()
     assert blob in {d["id"] for d in answer["deleted"]}
@@ -125,8 +140,15 @@ def test_the_users_objects_and_reflogs_are_as_they_were(clone: Clone) -> None:
     clone.git("stash", "-q")
     clone.git("notes", "add", "-m", "a note of the user's own", "HEAD")
     clone.git("hash-object", "-w", "--stdin", stdin="reached by nothing")
-    logs = {p: p.read_text() for p in (clone.path / ".git/logs").rglob("*") if p.is_file() and "mem" not in p.parts}
-    before, refs = clone.objects(), [row for row in clone.git("for-each-ref").splitlines() if "/mem/" not in row]
+    logs = {
+        p: p.read_text()
+        for p in (clone.path / ".git/logs").rglob("*")
+        if p.is_file() and "mem" not in p.parts
+    }
+    before, refs = (
+        clone.objects(),
+        [row for row in clone.git("for-each-ref").splitlines() if "/mem/" not in row],
+    )
     gone = {d["id"] for d in clone.purge(id)["deleted"]}
     clone.clean()
     assert before - clone.objects() == gone
@@ -172,10 +194,17 @@ def test_the_search_of_these_tests_can_fail(clone: Clone, monkeypatch: pytest.Mo
 # Cache, spool, receipts
 
 
-def test_files_beside_the_cache_lose_the_lines_that_speak_of_it_and_keep_the_others(clone: Clone) -> None:
+def test_files_beside_the_cache_lose_the_lines_that_speak_of_it_and_keep_the_others(
+    clone: Clone,
+) -> None:
     id = clone.remember(LONG)
     mem = clone.path / ".git/mem"
-    (mem / "spool").write_text(json.dumps({"prompt": "remember: " + LONG}) + "\n" + json.dumps({"prompt": "another"}) + "\n")
+    (mem / "spool").write_text(
+        json.dumps({"prompt": "remember: " + LONG})
+        + "\n"
+        + json.dumps({"prompt": "another"})
+        + "\n"
+    )
     (mem / "spool").chmod(0o600)
     (mem / "receipts").mkdir()
     (mem / "receipts/s1").write_text(f"other 1\nshown {id} 2\n")
@@ -183,7 +212,9 @@ def test_files_beside_the_cache_lose_the_lines_that_speak_of_it_and_keep_the_oth
     before = (mem / "untouched").stat().st_ino
     clone.purge(id)
     clone.clean()
-    assert (mem / "spool").read_text() == json.dumps({"prompt": "another"}) + "\n" and (mem / "spool").stat().st_mode & 0o777 == 0o600
+    assert (mem / "spool").read_text() == json.dumps({"prompt": "another"}) + "\n" and (
+        mem / "spool"
+    ).stat().st_mode & 0o777 == 0o600
     assert (mem / "receipts/s1").read_text() == "other 1\n"
     assert (mem / "untouched").stat().st_ino == before
 
@@ -226,7 +257,9 @@ def test_caches_of_other_versions_are_removed(clone: Clone) -> None:
     clone.clean()
 
 
-def test_a_reader_that_keeps_the_cache_from_being_rewritten_costs_the_cache(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_keeps_the_cache_from_being_rewritten_costs_the_cache(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
     id = clone.remember(LONG)
     clone.mem("recall", "warehouses")
     monkeypatch.setattr(wipe, "_PATIENCE", 0.2)
@@ -254,7 +287,14 @@ def test_without_a_terminal_it_refuses_unless_forced(clone: Clone) -> None:
 def test_on_a_terminal_it_asks(clone: Clone, said: str, stays: bool) -> None:
     id = clone.remember(TEXT)
     ours, theirs = pty.openpty()
-    process = subprocess.Popen([sys.executable, "-m", "gitmem", "purge", id[:8]], cwd=clone.path, env=clone.lab.env, stdin=theirs, stdout=theirs, stderr=theirs)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gitmem", "purge", id[:8]],
+        cwd=clone.path,
+        env=clone.lab.env,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
     os.write(ours, said.encode())
     os.close(theirs)
     shown = b""
@@ -274,7 +314,12 @@ def test_what_is_not_there_cannot_be_purged(clone: Clone) -> None:
 def test_people_are_told_what_went_and_what_is_out_of_reach(clone: Clone) -> None:
     id = clone.remember(TEXT)
     said = clone.mem("purge", id, "--force")
-    assert f"purged {id[:8]}: 1 record" in said and "tombstone " in said and "deleted blob " in said and "out of reach" in said
+    assert (
+        f"purged {id[:8]}: 1 record" in said
+        and "tombstone " in said
+        and "deleted blob " in said
+        and "out of reach" in said
+    )
     assert WORD not in said
     assert "purged before: 0 objects" in clone.mem("purge", id, "--force")
 
@@ -312,10 +357,19 @@ def test_under_another_namespace(lab: Lab) -> None:
 
 def test_among_many_memories_in_continued_notes(lab: Lab) -> None:
     clone = Clone(lab, lab.repo())
-    drafts = "".join(json.dumps({"body": f"{n} {LONG.replace(WORD, 'someone')}", "source": f"s{n}"}) + "\n" for n in range(300))
+    drafts = "".join(
+        json.dumps({"body": f"{n} {LONG.replace(WORD, 'someone')}", "source": f"s{n}"}) + "\n"
+        for n in range(300)
+    )
     lab.mem(clone.path, "remember", "--jsonl", "-", stdin=drafts)
     id = clone.remember(TEXT)
-    lab.mem(clone.path, "remember", "--jsonl", "-", stdin=drafts.replace('"source": "s', '"source": "t').replace("someone", "nobody"))
+    lab.mem(
+        clone.path,
+        "remember",
+        "--jsonl",
+        "-",
+        stdin=drafts.replace('"source": "s', '"source": "t').replace("someone", "nobody"),
+    )
     clone.purge(id)
     clone.clean()
     assert len(clone.lines()) == 601

@@ -1,4 +1,6 @@
-"""A purge reaches the hub and every clone that syncs, and what comes back goes again; nothing is searched twice."""
+"""A purge reaches the hub and every clone that syncs, and what comes back goes again; nothing is
+searched twice.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +110,7 @@ def test_a_short_text_with_a_source_gets_a_tombstone_that_does_not_tell_its_id(l
     a.purge(id)
     a.clean()
     a.clean(id)
-    tombstone, = a.tombstones()
+    (tombstone,) = a.tombstones()
     assert tombstone["id"] != id and "all" not in tombstone and len(tombstone["lines"]) == 2
     a.mem("sync")
     b.mem("sync")
@@ -135,7 +137,9 @@ def searches(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> bool:
     return bool(asked)
 
 
-def test_objects_are_searched_once_for_each_purge_and_each_return_of_old_notes(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objects_are_searched_once_for_each_purge_and_each_return_of_old_notes(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a, b = two(lab)
     id = a.remember(TEXT)
     a.mem("sync")
@@ -154,7 +158,9 @@ def test_objects_are_searched_once_for_each_purge_and_each_return_of_old_notes(l
     assert not searches(b, monkeypatch)
     c = Clone(lab, lab.root / "c")
     lab.git(lab.root, "init", "-q", "-b", "main", "c")
-    c.git("remote", "add", "origin", f"ext::git %s {lab.root / 'hub.git'}")  # no path, which would share all objects
+    c.git(
+        "remote", "add", "origin", f"ext::git %s {lab.root / 'hub.git'}"
+    )  # no path, which would share all objects
     c.git("config", "protocol.ext.allow", "always")
     c.git("fetch", "-q")
     c.git("checkout", "-q", "main")
@@ -165,6 +171,16 @@ def test_objects_are_searched_once_for_each_purge_and_each_return_of_old_notes(l
     assert searches(a, monkeypatch)
     lines = b.git("rev-parse", "refs/notes/mem/team").strip()
     assert old != lines
-    tree = c.git("mktree", stdin=f"100644 blob {c.git('hash-object', '-w', '--stdin', stdin=json.dumps({'v': 1, 'op': 'create', 'id': id, 'body': WORD})).strip()}\t{c.git('rev-parse', 'HEAD').strip()}\n").strip()
-    c.git("update-ref", "refs/notes/remotes/origin/mem/team", c.git("commit-tree", "-m", "old notes", tree).strip())
+    tree = c.git(
+        "mktree",
+        stdin=(
+            "100644 blob"
+            f" {c.git('hash-object', '-w', '--stdin', stdin=json.dumps({'v': 1, 'op': 'create', 'id': id, 'body': WORD})).strip()}\t{c.git('rev-parse', 'HEAD').strip()}\n"  # noqa: E501
+        ),
+    ).strip()
+    c.git(
+        "update-ref",
+        "refs/notes/remotes/origin/mem/team",
+        c.git("commit-tree", "-m", "old notes", tree).strip(),
+    )
     assert searches(c, monkeypatch)

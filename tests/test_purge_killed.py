@@ -26,7 +26,16 @@ def clone(lab: Lab) -> Clone:
     return one(lab)
 
 
-STEPS: list[tuple[Any, str]] = [(Notes, "replant"), (wipe, "cache"), (erase, "erase"), (purge, "_let_go"), (odb.Odb, "_rewritten"), (odb.Odb, "remove"), (wipe, "files"), (graves, "remember")]
+STEPS: list[tuple[Any, str]] = [
+    (Notes, "replant"),
+    (wipe, "cache"),
+    (erase, "erase"),
+    (purge, "_let_go"),
+    (odb.Odb, "_rewritten"),
+    (odb.Odb, "remove"),
+    (wipe, "files"),
+    (graves, "remember"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +50,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return lab.root
 
 
-def test_a_reflog_that_git_expired_and_that_grew_again_is_not_read_from_its_old_end(lab: Lab) -> None:
-    """The old end lies within a row then, or after a row of the same length that brought another tip."""
+def test_a_reflog_that_git_expired_and_that_grew_again_is_not_read_from_its_old_end(
+    lab: Lab,
+) -> None:
+    """The old end lies within a row then, or after a row of the same length that brought another
+    tip.
+    """
     one = Clone(lab, lab.repo("one"))
     one.remember("something")
     store = open_store(lab.env, str(one.path))
@@ -53,8 +66,14 @@ def test_a_reflog_that_git_expired_and_that_grew_again_is_not_read_from_its_old_
 
     begun = row("0", "a") + row("a", "b")
     log.write_text(begun + row("b", "c"))
-    assert graves._entries(store, store.settings.team_ref, len(begun), "b" * 40) == {"b" * 40, "c" * 40}
-    for rewritten in (row("c", "d") + row("d", "e") + row("e", "f"), row("c", "d", "fetch --quiet: storing head") * 3):
+    assert graves._entries(store, store.settings.team_ref, len(begun), "b" * 40) == {
+        "b" * 40,
+        "c" * 40,
+    }
+    for rewritten in (
+        row("c", "d") + row("d", "e") + row("e", "f"),
+        row("c", "d", "fetch --quiet: storing head") * 3,
+    ):
         log.write_text(rewritten)
         assert graves._entries(store, store.settings.team_ref, len(begun), "b" * 40) is None
     store.close()
@@ -63,7 +82,15 @@ def test_a_reflog_that_git_expired_and_that_grew_again_is_not_read_from_its_old_
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("finish", ["purge", "sync"])
 @pytest.mark.parametrize(("owner", "name"), STEPS, ids=[name for _, name in STEPS])
-def test_a_purge_that_was_killed_is_finished_by_the_next_call(lab: Lab, world: pathlib.Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, when: str, finish: str) -> None:
+def test_a_purge_that_was_killed_is_finished_by_the_next_call(
+    lab: Lab,
+    world: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    owner: Any,
+    name: str,
+    when: str,
+    finish: str,
+) -> None:
     for part in ("a", "hub.git"):
         shutil.copytree(world / part, lab.root / part)
     a = Clone(lab, lab.root / "a")
@@ -76,7 +103,9 @@ def test_a_purge_that_was_killed_is_finished_by_the_next_call(lab: Lab, world: p
         raise Killed
 
     with monkeypatch.context() as m, a.store() as store:
-        target = purge.find(store, str(next(line["id"] for line in a.lines() if WORD in line.get("body", ""))))
+        target = purge.find(
+            store, str(next(line["id"] for line in a.lines() if WORD in line.get("body", "")))
+        )
         m.setattr(owner, name, killed)
         with pytest.raises(Killed):
             purge.purge(store, target)
@@ -89,7 +118,9 @@ def test_a_purge_that_was_killed_is_finished_by_the_next_call(lab: Lab, world: p
     assert a.bodies() >= {"a stays", "a private thought"}
 
 
-def test_a_killed_purge_of_a_short_sourced_text_is_finished_by_its_old_id(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_purge_of_a_short_sourced_text_is_finished_by_its_old_id(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
     id = clone.remember(TEXT, "--source", "crm:17")
     with monkeypatch.context() as m, clone.store() as store:
         m.setattr(erase, "erase", lambda *args: (_ for _ in ()).throw(Killed()))
@@ -98,10 +129,15 @@ def test_a_killed_purge_of_a_short_sourced_text_is_finished_by_its_old_id(clone:
     assert holding(clone.path, WORD)
     assert clone.purge(id)["status"] == "purged"
     clone.clean()
-    assert "no memory" in clone.lab.run(clone.path, sys.executable, "-m", "gitmem", "purge", id, "--force").stderr, "nothing tells that id any more"
+    assert (
+        "no memory"
+        in clone.lab.run(clone.path, sys.executable, "-m", "gitmem", "purge", id, "--force").stderr
+    ), "nothing tells that id any more"
 
 
-def test_deleting_the_cache_directory_at_any_moment_costs_a_search_and_no_more(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deleting_the_cache_directory_at_any_moment_costs_a_search_and_no_more(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
     id = clone.remember(TEXT)
     with monkeypatch.context() as m, clone.store() as store:
         m.setattr(odb.Odb, "remove", lambda *args: (_ for _ in ()).throw(Killed()))
@@ -115,8 +151,20 @@ def test_deleting_the_cache_directory_at_any_moment_costs_a_search_and_no_more(c
 
 def test_memories_stored_while_a_purge_runs_are_there_afterwards(clone: Clone) -> None:
     ids = [clone.remember(f"{TEXT} {n}") for n in range(3)]
-    script = f'for i in $(seq 15); do "{sys.executable}" -m gitmem remember "writer $0 says number $i" >/dev/null || echo lost; done'
-    writers = [subprocess.Popen(["sh", "-c", script, w], cwd=clone.path, env=clone.lab.env, stdout=subprocess.PIPE, text=True) for w in "xy"]
+    script = (
+        f'for i in $(seq 15); do "{sys.executable}" -m gitmem remember "writer $0 says number $i"'
+        " >/dev/null || echo lost; done"
+    )
+    writers = [
+        subprocess.Popen(
+            ["sh", "-c", script, w],
+            cwd=clone.path,
+            env=clone.lab.env,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for w in "xy"
+    ]
     for id in ids:
         clone.purge(id)
     assert [w.communicate()[0] for w in writers] == ["", ""]
@@ -126,7 +174,9 @@ def test_memories_stored_while_a_purge_runs_are_there_afterwards(clone: Clone) -
     clone.clean()
 
 
-def test_a_disk_that_refuses_the_deletion_is_named_and_the_same_call_goes_on(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_refuses_the_deletion_is_named_and_the_same_call_goes_on(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
     id = clone.remember(TEXT)
 
     def refuse(*args: Any) -> None:
@@ -141,20 +191,24 @@ def test_a_disk_that_refuses_the_deletion_is_named_and_the_same_call_goes_on(clo
     clone.clean()
 
 
-def test_doctor_says_what_a_killed_purge_left_and_mends_it(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_says_what_a_killed_purge_left_and_mends_it(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
     id = clone.remember(TEXT)
     with monkeypatch.context() as m, clone.store() as store:
         m.setattr(odb.Odb, "remove", lambda *args: (_ for _ in ()).throw(Killed()))
         with pytest.raises(Killed):
             purge.purge(store, purge.find(store, id))
     with clone.store() as store:
-        finding, = [f for f in doctor.examine(store) if "purged may still be" in f.text]
+        (finding,) = [f for f in doctor.examine(store) if "purged may still be" in f.text]
         assert finding.repair and finding.repair().startswith("deleted ")
         assert not [f for f in doctor.examine(store) if "purged may still be" in f.text]
     clone.clean()
 
 
-def test_a_sync_that_cannot_finish_a_purge_says_so_and_has_synced(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sync_that_cannot_finish_a_purge_says_so_and_has_synced(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a, b = two(lab)
     a.purge(a.remember(TEXT))
     a.remember("more")
@@ -163,13 +217,17 @@ def test_a_sync_that_cannot_finish_a_purge_says_so_and_has_synced(lab: Lab, monk
     (a.path / ".git/mem/purged").unlink()
     with a.store() as store:
         report = sync.push(store)
-    assert len(report.sent) >= 1 and any("clean-up is at work" in remark for remark in report.remarks)
+    assert len(report.sent) >= 1 and any(
+        "clean-up is at work" in remark for remark in report.remarks
+    )
     b.mem("sync")
     assert "more" in b.bodies()
 
 
 @pytest.mark.parametrize(("owner", "name"), [(wipe, "cache"), (erase, "erase")])
-def test_who_finishes_a_killed_purge_is_told_what_came_back(clone: Clone, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+def test_who_finishes_a_killed_purge_is_told_what_came_back(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
+) -> None:
     """The text is in objects only by then, and so is what it hid."""
     old = clone.remember(f"{LONG} and more")
     clone.mem("supersede", old, "-m", LONG)
@@ -182,6 +240,11 @@ def test_who_finishes_a_killed_purge_is_told_what_came_back(clone: Clone, monkey
         with pytest.raises(Killed):
             purge.purge(store, target)
     said = clone.purge(new)
-    assert [(m["id"], m["alike"]) for m in said["comes_back"]] == first == [(old, True)] and said["status"] == "purged"
-    assert "comes back" not in clone.mem("purge", new, "--force") and f"{LONG} and more" in clone.bodies()
+    assert [(m["id"], m["alike"]) for m in said["comes_back"]] == first == [(old, True)] and said[
+        "status"
+    ] == "purged"
+    assert (
+        "comes back" not in clone.mem("purge", new, "--force")
+        and f"{LONG} and more" in clone.bodies()
+    )
     assert other in {line["id"] for line in clone.lines()}

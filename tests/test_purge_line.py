@@ -37,19 +37,40 @@ def lost_and_packed(clone: Clone) -> None:
     clone.git("gc", "-q")
 
 
-@pytest.mark.parametrize("line", [HAND, f"  {HAND}\t", f'{{"v":1,"op":"create","id":"ab","body":"{WORD}', f'{{"v":1,"op":"feedback","id":"ab","text":"{WORD}"}}', WORD], ids=str)
+@pytest.mark.parametrize(
+    "line",
+    [
+        HAND,
+        f"  {HAND}\t",
+        f'{{"v":1,"op":"create","id":"ab","body":"{WORD}',
+        f'{{"v":1,"op":"feedback","id":"ab","text":"{WORD}"}}',
+        WORD,
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("shape", [loose, packed, lost, lost_and_packed])
-def test_a_purged_line_that_is_no_memory_is_in_no_object_and_no_file(clone: Clone, shape: Callable[[Clone], None], line: str) -> None:
+def test_a_purged_line_that_is_no_memory_is_in_no_object_and_no_file(
+    clone: Clone, shape: Callable[[Clone], None], line: str
+) -> None:
     version = by_hand(clone, line)
     shape(clone)
     (clone.path / ".git/mem").mkdir(exist_ok=True)
     (clone.path / ".git/mem/kept").write_text(f"anchor\t{line}\nother\n")
     answer = clone.purge(version[:8])
     clone.clean()
-    assert answer["version"] == version and answer["id"] is None and answer["lines"] == 1 and answer["deleted"]
+    assert (
+        answer["version"] == version
+        and answer["id"] is None
+        and answer["lines"] == 1
+        and answer["deleted"]
+    )
     assert (clone.path / ".git/mem/kept").read_text() == "other\n"
-    tombstone, = clone.tombstones()
-    assert tombstone["lines"] == [version] and set(tombstone) == {"v", "op", "id", "at", "n", "author", "lines"} and len(tombstone["id"]) == 32
+    (tombstone,) = clone.tombstones()
+    assert (
+        tombstone["lines"] == [version]
+        and set(tombstone) == {"v", "op", "id", "at", "n", "author", "lines"}
+        and len(tombstone["id"]) == 32
+    )
     assert clone.bodies() == {"stays, before"}
     assert clone.purge(version[:8])["deleted"] == [], "the same call finds it done"
 
@@ -89,17 +110,24 @@ def test_the_same_line_in_files_of_the_users_is_none_of_ours(clone: Clone) -> No
         (clone.path / "source.c").write_text(f"int main()\n{line}\n}}\n")
         clone.git("add", "source.c")
         clone.git("commit", "-q", "-m", "source")
-        dangling = clone.git("hash-object", "-w", "--stdin", stdin=f"void f()\n{line}\n}}\n").strip()
+        dangling = clone.git(
+            "hash-object", "-w", "--stdin", stdin=f"void f()\n{line}\n}}\n"
+        ).strip()
         version = by_hand(clone, line)
         before = clone.objects()
         answer = clone.purge(version[:8])
         assert answer["held"] == [] and answer["deleted"]
-        assert before - clone.objects() == {d["id"] for d in answer["deleted"]} and dangling in clone.objects()
+        assert (
+            before - clone.objects() == {d["id"] for d in answer["deleted"]}
+            and dangling in clone.objects()
+        )
         assert line not in clone.lab.lines(clone.path)
         assert clone.lab.run(clone.path, "git", "fsck", "--strict").returncode == 0
 
 
-def test_a_killed_purge_of_a_line_is_finished_by_the_same_call(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_purge_of_a_line_is_finished_by_the_same_call(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
     version = by_hand(clone)
     with monkeypatch.context() as m, clone.store() as store:
         m.setattr(erase, "erase", lambda *args: (_ for _ in ()).throw(Killed()))
@@ -110,7 +138,9 @@ def test_a_killed_purge_of_a_line_is_finished_by_the_same_call(clone: Clone, mon
     clone.clean()
 
 
-def test_a_prefix_that_names_several_lines_is_refused_and_a_memory_comes_first(clone: Clone) -> None:
+def test_a_prefix_that_names_several_lines_is_refused_and_a_memory_comes_first(
+    clone: Clone,
+) -> None:
     lines: dict[str, str] = {}
     n = 0
     while record.version_of(b"line %d" % n)[:4] not in lines:
@@ -135,8 +165,11 @@ def test_doctor_and_verify_name_a_line_as_purge_takes_it(clone: Clone) -> None:
     broken = by_hand(clone, '{"v":1,"op":"create","id":"ab')
     told = clone.mem("doctor", rc=(0, 1))
     assert f"line {version[:8]} (" in told and f"(line {broken[:8]})" in told
-    assert f"line {version[:8]} [team], which is no memory, looks like it holds a secret" in clone.mem("verify")
-    item, = [i for i in clone.lab.json(clone.path, "verify") if i["id"] is None]
+    assert (
+        f"line {version[:8]} [team], which is no memory, looks like it holds a secret"
+        in clone.mem("verify")
+    )
+    (item,) = [i for i in clone.lab.json(clone.path, "verify") if i["id"] is None]
     assert item["version"] == version and item["secrets"] and secret not in str(item)
     for name in (version[:8], broken[:8]):
         clone.purge(name)

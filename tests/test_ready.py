@@ -1,4 +1,6 @@
-"""A hook's way to the memories: nothing new costs no git, a little new is taken in, anything else still gets an answer."""
+"""A hook's way to the memories: nothing new costs no git, a little new is taken in, anything else
+still gets an answer.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def add(lab: Lab, repo: pathlib.Path, bodies: list[str], **fields: str) -> None:
     """Memories that the cache has not seen, as after a fetch."""
     store = open_store(os.environ, str(repo))
     head = store.repo.head()
-    records = [record.create(record.content({"body": body, **fields}), commit=head) for body in bodies]
+    records = [
+        record.create(record.content({"body": body, **fields}), commit=head) for body in bodies
+    ]
     store.append("team", [(head, line) for line in store.lines(records)], "more memories")
     store.close()
 
@@ -101,7 +105,9 @@ def test_more_than_can_be_taken_in_is_answered_without_it(lab: Lab) -> None:
     assert [e["event"] for e in events(repo)] == ["behind"]
 
 
-def test_at_the_deadline_what_was_taken_in_stays_and_the_next_call_goes_on(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_the_deadline_what_was_taken_in_stays_and_the_next_call_goes_on(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from gitmem.engine import index
     from gitmem.engine.update import Update
 
@@ -120,36 +126,56 @@ def test_at_the_deadline_what_was_taken_in_stays_and_the_next_call_goes_on(lab: 
     assert not fresh and taken == [16, 16] and answer == 3 + 32
     assert [e["event"] for e in events(repo)] == ["behind"]
     monkeypatch.setattr(index, "monotonic", time.monotonic)
-    assert ready.with_memories(place(repo), os.environ, lambda cache: cache.count(), far()) == (103, True)
+    assert ready.with_memories(place(repo), os.environ, lambda cache: cache.count(), far()) == (
+        103,
+        True,
+    )
 
 
 def test_a_late_call_takes_nothing_in(lab: Lab) -> None:
     repo = filled(lab)
     add(lab, repo, ["one more"])
-    assert ready.with_memories(place(repo), os.environ, lambda cache: cache.count(), time.monotonic() - 1) == (3, False)
-    assert ready.with_memories(place(repo), os.environ, lambda cache: cache.count(), far(), lean=True) == (3, False)
+    assert ready.with_memories(
+        place(repo), os.environ, lambda cache: cache.count(), time.monotonic() - 1
+    ) == (3, False)
+    assert ready.with_memories(
+        place(repo), os.environ, lambda cache: cache.count(), far(), lean=True
+    ) == (3, False)
 
 
 def test_a_missing_cache_is_made_where_there_is_little(lab: Lab) -> None:
     repo = filled(lab)
     shutil.rmtree(repo / ".git" / "mem")
-    assert ready.with_memories(place(repo), os.environ, lambda cache: cache.count(), far()) == (3, True)
+    assert ready.with_memories(place(repo), os.environ, lambda cache: cache.count(), far()) == (
+        3,
+        True,
+    )
 
 
 def test_without_memories_there_is_an_empty_answer_and_no_file(lab: Lab) -> None:
     repo = lab.repo()
     lab.git(repo, "config", "mem.limit", "3")
-    assert ready.with_memories(place(repo), os.environ, lambda cache: cache.count(), far()) == (0, True)
+    assert ready.with_memories(place(repo), os.environ, lambda cache: cache.count(), far()) == (
+        0,
+        True,
+    )
     assert not (repo / ".git" / "mem").exists()
 
 
-def test_without_a_cache_and_with_many_memories_the_newest_blockers_come_from_the_notes(lab: Lab) -> None:
+def test_without_a_cache_and_with_many_memories_the_newest_blockers_come_from_the_notes(
+    lab: Lab,
+) -> None:
     repo = lab.repo()
     add(lab, repo, [f"invoice {n} is rounded" for n in range(250)])
     add(lab, repo, ["the release waits for the certificate"], type="blocker")
 
     def blockers(cache: Cache) -> list[str]:
-        rows = [row for (row,) in cache.db.execute("SELECT row FROM memory WHERE type = 'blocker' AND status = 0")]
+        rows = [
+            row
+            for (row,) in cache.db.execute(
+                "SELECT row FROM memory WHERE type = 'blocker' AND status = 0"
+            )
+        ]
         return [data["body"] for data, _, _ in stored.load(cache, rows)]
 
     answer, fresh = ready.with_memories(place(repo), os.environ, blockers, far())
@@ -157,13 +183,20 @@ def test_without_a_cache_and_with_many_memories_the_newest_blockers_come_from_th
     assert [e["event"] for e in events(repo)] == ["behind"]
 
 
-def test_without_a_cache_a_decision_is_told_that_was_written_before_megabytes_of_others(lab: Lab) -> None:
+def test_without_a_cache_a_decision_is_told_that_was_written_before_megabytes_of_others(
+    lab: Lab,
+) -> None:
     repo = lab.repo()
     add(lab, repo, ["all timestamps are UTC"], type="decision")
     add(lab, repo, [f"remark {n}: " + "rounded invoices, " * 100 for n in range(1_500)])
 
     def decisions(cache: Cache) -> list[str]:
-        rows = [row for (row,) in cache.db.execute("SELECT row FROM memory WHERE type = 'decision' AND status = 0")]
+        rows = [
+            row
+            for (row,) in cache.db.execute(
+                "SELECT row FROM memory WHERE type = 'decision' AND status = 0"
+            )
+        ]
         return [data["body"] for data, _, _ in stored.load(cache, rows)]
 
     answer, fresh = ready.with_memories(place(repo), os.environ, decisions, far())
@@ -171,7 +204,9 @@ def test_without_a_cache_a_decision_is_told_that_was_written_before_megabytes_of
 
 
 @pytest.mark.parametrize("what", ["text", "page", "cut", "no database"])
-def test_a_damaged_cache_still_gives_an_answer_and_the_worker_makes_it_anew(lab: Lab, what: str) -> None:
+def test_a_damaged_cache_still_gives_an_answer_and_the_worker_makes_it_anew(
+    lab: Lab, what: str
+) -> None:
     repo = filled(lab)
     path = pathlib.Path(cache_file.path_of(str(repo / ".git" / "mem")))
     raw = bytearray(path.read_bytes())
@@ -188,11 +223,18 @@ def test_a_damaged_cache_still_gives_an_answer_and_the_worker_makes_it_anew(lab:
     if what == "text":  # decay: nobody has written to the file as far as its stamp says
         os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     answer, fresh = ready.with_memories(place(repo), os.environ, hits("payment worker"), far())
-    assert not fresh and answer and len(answer) == 3 and all("retries twice" in body for body in answer)
+    assert (
+        not fresh
+        and answer
+        and len(answer) == 3
+        and all("retries twice" in body for body in answer)
+    )
     (event,) = events(repo)
     assert event["event"] == "behind" and event["damaged"] == path.stat().st_ino
     worker.run(str(repo / ".git"), os.environ, 0.0)
-    assert ready.with_memories(place(repo), os.environ, lambda cache: len(hits("payment worker")(cache)), far()) == (3, True)
+    assert ready.with_memories(
+        place(repo), os.environ, lambda cache: len(hits("payment worker")(cache)), far()
+    ) == (3, True)
 
 
 def test_a_claim_of_damage_about_a_former_file_leaves_the_present_one(lab: Lab) -> None:
@@ -260,7 +302,7 @@ library = os.path.dirname(os.__file__)
 package = os.path.dirname(os.path.dirname(ready.__file__))
 ours = [name for event, name in seen if not name.startswith((library, package, sys.prefix)) and not name.isdigit() and "lib-dynload" not in name]
 print(len([1 for event, _ in seen if event.startswith(("subprocess", "os."))]), len(ours), sorted({m.split(".")[0] for m in sys.modules} & SLOW), ours)
-"""
+"""  # noqa: E501
 
 
 def test_a_question_starts_no_process_opens_few_files_and_loads_nothing_slow(lab: Lab) -> None:
@@ -268,7 +310,23 @@ def test_a_question_starts_no_process_opens_few_files_and_loads_nothing_slow(lab
     os.utime(repo / ".git" / "config", ns=(10**18, 10**18))
     lab.mem(repo, "recall", "payment worker", "--hot")
     place(repo)  # git is asked once, and its answer kept
-    slow = {"re", "json", "enum", "datetime", "contextlib", "typing", "dataclasses", "subprocess", "hashlib", "sqlite3", "copy", "tempfile", "inspect", "numpy", "random"}
+    slow = {
+        "re",
+        "json",
+        "enum",
+        "datetime",
+        "contextlib",
+        "typing",
+        "dataclasses",
+        "subprocess",
+        "hashlib",
+        "sqlite3",
+        "copy",
+        "tempfile",
+        "inspect",
+        "numpy",
+        "random",
+    }
     done = lab.run(repo, sys.executable, "-c", f"SLOW = {slow!r}\n{PROBE}")
     assert done.returncode == 0, done.stderr
     processes, files, rest = done.stdout.split(" ", 2)
@@ -292,17 +350,27 @@ def test_recall_hot_answers_as_a_hook_does(lab: Lab) -> None:
         here = place(repo)
 
         def ask(cache: Cache) -> list[tuple[str, float, str]]:
-            found, _, _ = Search(cache, ready.table(), lambda anchors: standing.read(cache, anchors, here.head)).ask("payment worker retries", Filter(), 5)
+            found, _, _ = Search(
+                cache, ready.table(), lambda anchors: standing.read(cache, anchors, here.head)
+            ).ask("payment worker retries", Filter(), 5)
             loaded = stored.load(cache, [hit.row for hit in found])
             stands = standing.read(cache, [stored.commit_of(d) for d, _, _ in loaded], here.head)
-            return [(record.clean(d["id"]), round(hit.score, 4), stands[stored.commit_of(d)].state) for hit, (d, _, _) in zip(found, loaded, strict=True)]
+            return [
+                (record.clean(d["id"]), round(hit.score, 4), stands[stored.commit_of(d)].state)
+                for hit, (d, _, _) in zip(found, loaded, strict=True)
+            ]
 
         answer, _ = ready.with_memories(here, os.environ, ask, far())
         assert answer
         return answer
 
     def command() -> list[tuple[str, float, str]]:
-        return [(h["id"], h["score"], h["anchor"]["state"]) for h in lab.json(repo, "recall", "payment worker retries", "--hot", "-n", "5", rc=(0, 1))["hits"]]
+        return [
+            (h["id"], h["score"], h["anchor"]["state"])
+            for h in lab.json(
+                repo, "recall", "payment worker retries", "--hot", "-n", "5", rc=(0, 1)
+            )["hits"]
+        ]
 
     assert {state for _, _, state in hook()} == {"reachable", "unknown"}  # nobody has looked yet
     worker.run(str(repo / ".git"), os.environ, 0.0)
@@ -335,7 +403,10 @@ def test_a_writer_at_work_holds_no_answer_up(lab: Lab, monkeypatch: pytest.Monke
         for kept in ready._kept:
             kept.db.close()
     other.close()
-    assert ready.with_memories(place(repo), os.environ, hits("payment worker"), far())[1] and events(repo) == []
+    assert (
+        ready.with_memories(place(repo), os.environ, hits("payment worker"), far())[1]
+        and events(repo) == []
+    )
 
 
 def test_what_takes_long_is_left_to_the_worker(lab: Lab) -> None:
@@ -346,6 +417,11 @@ def test_what_takes_long_is_left_to_the_worker(lab: Lab) -> None:
         cache.set_meta("scrub", "1")
     cache.close()
     answer, fresh = ready.with_memories(place(repo), os.environ, hits("payment worker"), far())
-    assert not fresh and answer and len(answer) == 3 and [e["event"] for e in events(repo)] == ["behind"]
+    assert (
+        not fresh
+        and answer
+        and len(answer) == 3
+        and [e["event"] for e in events(repo)] == ["behind"]
+    )
     worker.run(str(repo / ".git"), os.environ, 0.0)
     assert ready.with_memories(place(repo), os.environ, hits("payment worker"), far())[1]

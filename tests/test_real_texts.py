@@ -1,4 +1,5 @@
-"""Real texts that are in this repository (tests/data/SOURCES.md), so that their test always runs."""
+"""Real texts that are in this repository (tests/data/SOURCES.md), so that their test always
+runs."""
 
 from __future__ import annotations
 

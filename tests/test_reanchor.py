@@ -1,4 +1,6 @@
-"""Marks for other clones, moves that a person states, and commits with memories that nothing holds any more."""
+"""Marks for other clones, moves that a person states, and commits with memories that nothing holds
+any more.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,21 @@ import pathlib
 
 import pytest
 from conftest import Lab
-from places import Count, anchors, clone, commit, following, head, hub, opened, publish, squash, states, tell, topic
+from places import (
+    Count,
+    anchors,
+    clone,
+    commit,
+    following,
+    head,
+    hub,
+    opened,
+    publish,
+    squash,
+    states,
+    tell,
+    topic,
+)
 
 from gitmem.anchors import marks, reanchor, twins
 from gitmem.anchors.ancestry import Ancestry
@@ -27,7 +43,9 @@ def test_two_clones_write_the_same_marks(lab: Lab) -> None:
     assert len(ours) == 2 and ours == theirs
 
 
-def test_with_nothing_to_mark_a_sync_pays_two_processes(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_nothing_to_mark_a_sync_pays_two_processes(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hub(lab)
     a = clone(lab, "a")
     topic(lab, a)
@@ -37,19 +55,31 @@ def test_with_nothing_to_mark_a_sync_pays_two_processes(lab: Lab, monkeypatch: p
         assert reanchor.publish(store) == 0
     count = Count(monkeypatch)
     with opened(a) as store:
-        assert [w for w in count.of(lambda: reanchor.publish(store)) if w != "cat-file"] == ["for-each-ref"]
+        assert [w for w in count.of(lambda: reanchor.publish(store)) if w != "cat-file"] == [
+            "for-each-ref"
+        ]
 
 
-def test_an_import_without_marks_gets_them_beside_the_main_line_only(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_without_marks_gets_them_beside_the_main_line_only(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = lab.repo("repo", 3)
     lab.git(repo, "checkout", "-q", "-b", "topic")
     made = [commit(lab, repo, "t.txt", f"line {i}") for i in range(3)]
     monkeypatch.setattr(marks, "MANY", 0)
     with opened(repo) as store:
-        remember.remember(store, [{"body": f"memory {c}", "commit": c} for c in lab.git(repo, "rev-list", "topic").split()])
+        remember.remember(
+            store,
+            [
+                {"body": f"memory {c}", "commit": c}
+                for c in lab.git(repo, "rev-list", "topic").split()
+            ],
+        )
         items = reanchor.missing(store, "team")
         assert sorted(anchor for anchor, _ in items) == sorted(made)
-        assert all(json.loads(line)["branch_patch"] and json.loads(line)["patch"] for _, line in items)
+        assert all(
+            json.loads(line)["branch_patch"] and json.loads(line)["patch"] for _, line in items
+        )
         reanchor.publish(store)
     squash(lab, repo)
     lab.git(repo, "branch", "-q", "-D", "topic")
@@ -96,7 +126,9 @@ def rewritten(lab: Lab, repo: pathlib.Path) -> dict[str, str]:
     """Every commit made anew with another message, as filter-repo would; main moves. {old: new}"""
     new: dict[str, str] = {}
     for old in lab.git(repo, "rev-list", "--reverse", "--topo-order", "main").split():
-        parents = [arg for p in lab.git(repo, "rev-parse", f"{old}^@").split() for arg in ("-p", new[p])]
+        parents = [
+            arg for p in lab.git(repo, "rev-parse", f"{old}^@").split() for arg in ("-p", new[p])
+        ]
         new[old] = lab.git(repo, "commit-tree", f"{old}^{{tree}}", *parents, "-m", "anew").strip()
     lab.git(repo, "update-ref", "refs/heads/main", list(new.values())[-1])
     return new
@@ -109,12 +141,19 @@ def test_a_commit_map_moves_memories_to_the_new_history(lab: Lab) -> None:
         tell(repo, f"memory {i}", old)
     new = rewritten(lab, repo)
     new[olds[2]] = "0" * 40
-    (repo / "map").write_text("old                                      new\n" + "".join(f"{o} {n}\n" for o, n in new.items()))
+    (repo / "map").write_text(
+        "old                                      new\n"
+        + "".join(f"{o} {n}\n" for o, n in new.items())
+    )
     answer = lab.json(repo, "reanchor", "--map", "map")
-    assert sorted((m["old"], m["new"], m["memories"]) for m in answer["moved"]) == sorted((o, new[o], 1) for o in olds[:2])
+    assert sorted((m["old"], m["new"], m["memories"]) for m in answer["moved"]) == sorted(
+        (o, new[o], 1) for o in olds[:2]
+    )
     assert (answer["dropped"], answer["refused"], answer["known"]) == ([olds[2]], [], 0)
     found = anchors(repo)
-    assert [(found[f"memory {i}"]["state"], found[f"memory {i}"]["commit"]) for i in range(2)] == [("reachable", new[o]) for o in olds[:2]]
+    assert [(found[f"memory {i}"]["state"], found[f"memory {i}"]["commit"]) for i in range(2)] == [
+        ("reachable", new[o]) for o in olds[:2]
+    ]
     assert found["memory 2"]["state"] == "squashed"  # its patch stands in the new history
     again = lab.json(repo, "reanchor", "--map", "map")
     assert (again["moved"], again["known"]) == ([], 2)
@@ -129,7 +168,11 @@ def test_moves_are_followed_over_several_rewrites_and_cycles_do_no_harm(lab: Lab
     lab.git(repo, "commit", "-q", "--amend", "-m", "third")
     third = head(lab, repo)
     lab.mem(repo, "reanchor", second, "HEAD")
-    assert anchors(repo)["about the first"] == {"commit": third, "branch": "main", "state": "reachable"}
+    assert anchors(repo)["about the first"] == {
+        "commit": third,
+        "branch": "main",
+        "state": "reachable",
+    }
     lab.mem(repo, "reanchor", third, first)
     assert anchors(repo)["about the first"]["commit"] == third
     lab.git(repo, "reset", "-q", "--hard", first)
@@ -140,7 +183,9 @@ def test_reanchor_refuses_what_is_not_there(lab: Lab) -> None:
     repo = lab.repo()
     tell(repo, "about this")
     done = lab.run(repo, "git", "rev-parse", "HEAD").stdout.strip()
-    assert lab.json(repo, "reanchor", done, "1" * 40, rc=(1,))["refused"] == [{"old": done, "new": "1" * 40, "reason": "no such commit in this repository"}]
+    assert lab.json(repo, "reanchor", done, "1" * 40, rc=(1,))["refused"] == [
+        {"old": done, "new": "1" * 40, "reason": "no such commit in this repository"}
+    ]
     lab.mem(repo, "reanchor", "2" * 40, "HEAD", rc=(1,))
     lab.mem(repo, "reanchor", done, rc=(2,))
     lab.mem(repo, "reanchor", rc=(2,))
@@ -155,8 +200,12 @@ def test_private_memories_move_in_private_notes(lab: Lab) -> None:
     old = head(lab, repo, "HEAD~1")
     tell(repo, "a private thought", "HEAD~1", "private")
     lab.mem(repo, "reanchor", old, "HEAD")
-    assert lab.lines(repo) == [] and [json.loads(line)["op"] for line in lab.lines(repo, "mem/private")] == ["create", "move"]
-    assert anchors(repo)["a private thought"]["commit"] == old  # both are in this history, its own comes first
+    assert lab.lines(repo) == [] and [
+        json.loads(line)["op"] for line in lab.lines(repo, "mem/private")
+    ] == ["create", "move"]
+    assert (
+        anchors(repo)["a private thought"]["commit"] == old
+    )  # both are in this history, its own comes first
 
 
 # --- lost anchors ----------------------------------------------------------
@@ -177,11 +226,17 @@ def test_anchors_that_no_ref_holds_are_listed_with_the_same_change_elsewhere(lab
     lab.git(repo, "branch", "-q", "-D", "topic")
     tell(repo, "another about the second", made[1])
     with opened(repo) as store:
-        found = [(item.commit, item.memories, item.here, item.same) for item in reanchor.lost(store)]
+        found = [
+            (item.commit, item.memories, item.here, item.same) for item in reanchor.lost(store)
+        ]
     assert found == [(made[1], 2, True, []), (made[0], 1, True, [twin])]
     assert states(repo)["topic 0"] == "unmerged"  # offered, not applied
     said = lab.mem(repo, "doctor", rc=(0, 1))
-    assert made[1][:12] in said and f"same change as {twin[:12]}" in said and "git mem reanchor" in said
+    assert (
+        made[1][:12] in said
+        and f"same change as {twin[:12]}" in said
+        and "git mem reanchor" in said
+    )
     lab.mem(repo, "reanchor", made[0], twin)
     with opened(repo) as store:
         assert [item.commit for item in reanchor.lost(store)] == [made[1]]
@@ -206,8 +261,18 @@ def test_ancestry_tells_forks_and_tips(lab: Lab) -> None:
     lab.git(repo, "checkout", "-q", "-b", "stacked")
     top = commit(lab, repo, "s.txt", "s")
     with opened(repo) as store:
-        line = Ancestry(store.repo.git, [head(lab, repo, "main")], [*made, top, "1" * 40, head(lab, repo, "main~1")])
-        assert [line.contains(c) for c in (made[0], head(lab, repo, "main"), head(lab, repo, "main~1"), "1" * 40)] == [False, True, True, False]
+        line = Ancestry(
+            store.repo.git,
+            [head(lab, repo, "main")],
+            [*made, top, "1" * 40, head(lab, repo, "main~1")],
+        )
+        assert [
+            line.contains(c)
+            for c in (made[0], head(lab, repo, "main"), head(lab, repo, "main~1"), "1" * 40)
+        ] == [False, True, True, False]
         assert line.forks(top) == {head(lab, repo, "main")} and line.forks("1" * 40) == frozenset()
-        assert line.containing([made[1], top], [made[0], top]) == {made[0]: [made[1], top], top: [top]}
+        assert line.containing([made[1], top], [made[0], top]) == {
+            made[0]: [made[1], top],
+            top: [top],
+        }
         assert twins.RECENT > 0

@@ -17,10 +17,19 @@ from gitmem.memory import recall, remember
 from gitmem.store import Store, open_store
 
 PAIRS = [  # hardly a word in common
-    ("Passwords are hashed with argon2id, old accounts keep bcrypt", "how do we protect login credentials"),
+    (
+        "Passwords are hashed with argon2id, old accounts keep bcrypt",
+        "how do we protect login credentials",
+    ),
     ("The nightly export moved to six o'clock in the morning", "when does the daily dump run"),
-    ("Release notes are written by hand, never generated from commits", "who composes the changelog"),
-    ("The office printer needs its toner replaced every quarter", "ink cartridge maintenance schedule"),
+    (
+        "Release notes are written by hand, never generated from commits",
+        "who composes the changelog",
+    ),
+    (
+        "The office printer needs its toner replaced every quarter",
+        "ink cartridge maintenance schedule",
+    ),
     ("Dogs are welcome in the garden but not in the kitchen", "may I bring my puppy inside"),
 ]
 
@@ -36,11 +45,18 @@ def ask(store: Store, query: str, limit: int = 8) -> list[dict[str, object]]:
 
 
 def test_meaning_finds_what_words_do_not(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = store_with(lab, [{"body": memory, "source": str(i)} for i, (memory, _) in enumerate(PAIRS)])
+    store = store_with(
+        lab, [{"body": memory, "source": str(i)} for i, (memory, _) in enumerate(PAIRS)]
+    )
     found = [[h["source"] for h in ask(store, query)][:1] for _, query in PAIRS]
     assert sum(f == [str(i)] for i, f in enumerate(found)) >= 4
-    assert all(h["retrieval"] in ("vector", "hybrid", "bm25") for _, query in PAIRS for h in ask(store, query))
-    # The probe: without vectors the same questions find next to nothing, so the route is what answered.
+    assert all(
+        h["retrieval"] in ("vector", "hybrid", "bm25")
+        for _, query in PAIRS
+        for h in ask(store, query)
+    )
+    # The probe: without vectors the same questions find next to nothing, so the route is what
+    # answered.
     monkeypatch.setattr(embed.StaticTable, "vector", lambda self, text: bytes(self.dims))
     without = [[h["source"] for h in ask(store, query)][:1] for _, query in PAIRS]
     assert sum(f == [str(i)] for i, f in enumerate(without)) <= 1
@@ -49,40 +65,64 @@ def test_meaning_finds_what_words_do_not(lab: Lab, monkeypatch: pytest.MonkeyPat
 
 def ndcg(relevant: dict[str, int], ranked: list[str]) -> float:
     gain = sum((2 ** relevant.get(d, 0) - 1) / math.log2(i + 2) for i, d in enumerate(ranked[:10]))
-    best = sum((2**g - 1) / math.log2(i + 2) for i, g in enumerate(sorted(relevant.values(), reverse=True)[:10]))
+    best = sum(
+        (2**g - 1) / math.log2(i + 2)
+        for i, g in enumerate(sorted(relevant.values(), reverse=True)[:10])
+    )
     return gain / best
 
 
-def test_on_real_commits_the_hybrid_beats_words_alone(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_real_commits_the_hybrid_beats_words_alone(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder: pathlib.Path = EVAL / "dev" / "commits"
     if not folder.is_dir():
         pytest.skip("no evaluation texts here (GIT_MEM_EVAL_ROOT names them)")
-    drafts = [{"body": d["text"], "title": d.get("title") or "", "source": d["_id"]} for d in map(json.loads, (folder / "corpus.jsonl").open(encoding="utf-8"))]
+    drafts = [
+        {"body": d["text"], "title": d.get("title") or "", "source": d["_id"]}
+        for d in map(json.loads, (folder / "corpus.jsonl").open(encoding="utf-8"))
+    ]
     store = open_store({"GIT_MEM_ENCODER": "false"}, str(lab.repo()))
     remember.remember(store, drafts)
     relevant: dict[str, dict[str, int]] = {}
     for row in (folder / "qrels.tsv").read_text().splitlines()[1:]:
         query, document, grade = row.split("\t")
         relevant.setdefault(query, {})[document] = int(grade)
-    queries = [(q["_id"], q["text"]) for q in map(json.loads, (folder / "queries.jsonl").open(encoding="utf-8"))]
+    queries = [
+        (q["_id"], q["text"])
+        for q in map(json.loads, (folder / "queries.jsonl").open(encoding="utf-8"))
+    ]
 
     def score() -> float:
         answers = dict(recall.batch(store, queries, Filter(), limit=10))
-        return sum(ndcg(relevant[id], [str(h["source"]) for h in answers[id]]) for id in relevant) / len(relevant)
+        return sum(
+            ndcg(relevant[id], [str(h["source"]) for h in answers[id]]) for id in relevant
+        ) / len(relevant)
 
     hybrid = score()
     monkeypatch.setattr(embed.StaticTable, "vector", lambda self, text: bytes(self.dims))
     words = score()
     assert hybrid >= 0.63, f"nDCG@10 {hybrid:.4f}, FTS5 alone gives 0.63"
-    assert hybrid > words, f"hybrid {hybrid:.4f}, words alone {words:.4f}: the vector route adds nothing"
+    assert hybrid > words, (
+        f"hybrid {hybrid:.4f}, words alone {words:.4f}: the vector route adds nothing"
+    )
     store.close()
 
 
 def test_a_prior_reorders_and_never_admits(lab: Lab) -> None:
-    store = store_with(lab, [{"body": "the retry budget is three attempts", "confidence": 0.1}, {"body": "the retry budget is five attempts", "confidence": 1.0},
-                             {"body": "lunch is at noon", "confidence": 1.0}])
+    store = store_with(
+        lab,
+        [
+            {"body": "the retry budget is three attempts", "confidence": 0.1},
+            {"body": "the retry budget is five attempts", "confidence": 1.0},
+            {"body": "lunch is at noon", "confidence": 1.0},
+        ],
+    )
     hits = ask(store, "retry budget attempts")
-    assert [h["body"] for h in hits] == ["the retry budget is five attempts", "the retry budget is three attempts"]
+    assert [h["body"] for h in hits] == [
+        "the retry budget is five attempts",
+        "the retry budget is three attempts",
+    ]
     store.close()
 
 
@@ -114,16 +154,34 @@ def test_an_answer_is_the_same_years_later(lab: Lab, monkeypatch: pytest.MonkeyP
 
 
 def test_batch_single_and_rebuilt_answers_are_the_same(lab: Lab) -> None:
-    store = store_with(lab, [{"body": f"{memory} ({i})", "source": f"{i}-{j}"} for j in range(40) for i, (memory, _) in enumerate(PAIRS)])
+    store = store_with(
+        lab,
+        [
+            {"body": f"{memory} ({i})", "source": f"{i}-{j}"}
+            for j in range(40)
+            for i, (memory, _) in enumerate(PAIRS)
+        ],
+    )
     queries = [(str(i), query) for i, (_, query) in enumerate(PAIRS)]
     batch = recall.batch(store, queries, Filter(), limit=10)
-    single = [(id, [{k: h[k] for k in ("id", "source", "score", "retrieval")} for h in ask(store, query, 10)]) for id, query in queries]
+    single = [
+        (
+            id,
+            [
+                {k: h[k] for k in ("id", "source", "score", "retrieval")}
+                for h in ask(store, query, 10)
+            ],
+        )
+        for id, query in queries
+    ]
     assert batch == single
     parts = [[h["explain"] for h in ask(store, query, 10)] for _, query in queries]
     store.discard()
     again = recall.batch(store, queries, Filter(), limit=10)
     assert [[h["explain"] for h in ask(store, query, 10)] for _, query in queries] == parts
-    assert [[h["score"] for h in hits] for _, hits in again] == [[h["score"] for h in hits] for _, hits in batch]
+    assert [[h["score"] for h in hits] for _, hits in again] == [
+        [h["score"] for h in hits] for _, hits in batch
+    ]
     store.close()
 
 
@@ -132,28 +190,46 @@ def test_explain_shows_every_part(lab: Lab) -> None:
     (hit,) = ask(store, "timestamps UTC")
     explain = hit["explain"]
     assert isinstance(explain, dict)
-    assert {"bm25", "cosine", "lexical", "semantic", "fused", "prior"} <= set(explain) and hit["score"] == round(explain["fused"] * explain["prior"], 4)
+    assert {"bm25", "cosine", "lexical", "semantic", "fused", "prior"} <= set(explain) and hit[
+        "score"
+    ] == round(explain["fused"] * explain["prior"], 4)
     store.close()
 
 
 def test_hot_answers_as_the_rest(lab: Lab) -> None:
     store = store_with(lab, [{"body": f"{memory} ({i})"} for i in range(30) for memory, _ in PAIRS])
     for _, query in PAIRS:
-        plain, hot = (recall.recall(store, query, Filter(), limit=8, hot=hot) for hot in (False, True))
+        plain, hot = (
+            recall.recall(store, query, Filter(), limit=8, hot=hot) for hot in (False, True)
+        )
         assert hot == plain
     store.close()
 
 
-def test_of_more_equal_memories_than_a_search_looks_at_a_rebuilt_cache_finds_the_same(lab: Lab) -> None:
-    """Row numbers settled ties, and they are others in a cache that took the memories in another order."""
+def test_of_more_equal_memories_than_a_search_looks_at_a_rebuilt_cache_finds_the_same(
+    lab: Lab,
+) -> None:
+    """Row numbers settled ties, and they are others in a cache that took the memories in another
+    order.
+    """
     repo = lab.repo(commits=6)
-    for n in range(6):  # the newest commit first: a rebuilt cache reads notes in the order of their commits' ids
-        lines = [json.dumps({"body": f"the retry budget is three {'abcdef'[n]}{i:03}", "commit": f"HEAD~{n}"}) for i in range(60)]
+    for n in range(
+        6
+    ):  # the newest commit first: a rebuilt cache reads notes in the order of their commits' ids
+        lines = [
+            json.dumps(
+                {"body": f"the retry budget is three {'abcdef'[n]}{i:03}", "commit": f"HEAD~{n}"}
+            )
+            for i in range(60)
+        ]
         lab.mem(repo, "remember", "--jsonl", "-", stdin="\n".join(lines))
         lab.mem(repo, "index")
 
     def answers() -> list[object]:
-        found = [lab.json(repo, "recall", query, "-n", "20", "--explain") for query in ("retry budget", "retry")]
+        found = [
+            lab.json(repo, "recall", query, "-n", "20", "--explain")
+            for query in ("retry budget", "retry")
+        ]
         return [[(h["id"], h["score"], h["explain"]) for h in answer["hits"]] for answer in found]
 
     kept = answers()

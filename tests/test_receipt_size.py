@@ -1,4 +1,6 @@
-"""What a session costs the private notes, and short names of memories: what they stand for, and what not."""
+"""What a session costs the private notes, and short names of memories: what they stand for, and
+what not.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,13 @@ class Long:
     def __init__(self, lab: Lab) -> None:
         self.lab, self.repo = lab, lab.repo()
         lab.mem(self.repo, "init", "--offline")
-        lines = [{"body": f"Rule {n} of the shop: part {n} keeps its own table", "paths": [f"s{n}.py"]} for n in range(40)]
-        said = lab.mem(self.repo, "remember", "--jsonl", "-", "--json", stdin="\n".join(map(json.dumps, lines)))
+        lines = [
+            {"body": f"Rule {n} of the shop: part {n} keeps its own table", "paths": [f"s{n}.py"]}
+            for n in range(40)
+        ]
+        said = lab.mem(
+            self.repo, "remember", "--jsonl", "-", "--json", stdin="\n".join(map(json.dumps, lines))
+        )
         self.ids = [str(json.loads(line)["id"]) for line in said.splitlines()]
         lab.mem(self.repo, "remember", "My own notes", "--private")
         lab.mem(self.repo, "index")
@@ -30,16 +37,30 @@ class Long:
 
     def hook(self, event: str, **fields: object) -> str:
         said = {"session_id": UUID, "cwd": str(self.repo), "hook_event_name": event, **fields}
-        return self.lab.mem(self.repo, "hook", event, stdin=json.dumps(said), env={"GIT_MEM_PATIENCE": "1000", "GIT_MEM_NO_WORKER": "1"})
+        return self.lab.mem(
+            self.repo,
+            "hook",
+            event,
+            stdin=json.dumps(said),
+            env={"GIT_MEM_PATIENCE": "1000", "GIT_MEM_NO_WORKER": "1"},
+        )
 
     def tell(self, ids: list[str], route: str) -> None:
         """As the hooks note it, which choose their memories themselves."""
         head = self.lab.git(self.repo, "rev-parse", "HEAD").strip()
-        refs = {ref: self.lab.git(self.repo, "rev-parse", ref).strip() for ref in ("refs/notes/mem/private", "refs/notes/mem/team")}
+        refs = {
+            ref: self.lab.git(self.repo, "rev-parse", ref).strip()
+            for ref in ("refs/notes/mem/private", "refs/notes/mem/team")
+        }
         assert session.injected(str(self.repo / ".git/mem"), UUID, ids, route, "claude", head, refs)
 
     def edit(self, name: str) -> None:
-        self.hook("PostToolUse", tool_name="Edit", tool_input={"file_path": str(self.repo / name)}, tool_response={})
+        self.hook(
+            "PostToolUse",
+            tool_name="Edit",
+            tool_input={"file_path": str(self.repo / name)},
+            tool_response={},
+        )
 
     def lines(self) -> list[str]:
         return self.lab.lines(self.repo, "mem/private")
@@ -64,7 +85,9 @@ def test_a_session_costs_a_kilobyte_and_what_brings_nothing_new_costs_nothing(la
     used = here.ids[:10]
     for n in range(5):
         here.edit(f"s{n}.py")
-    here.hook("Stop", last_assistant_message="As " + ", ".join(f"[{id[:8]}]" for id in used[3:]) + " say.")
+    here.hook(
+        "Stop", last_assistant_message="As " + ", ".join(f"[{id[:8]}]" for id in used[3:]) + " say."
+    )
     (line,) = here.end()
     told = len({*at_start, *here.ids})
     data = json.loads(line)
@@ -72,13 +95,21 @@ def test_a_session_costs_a_kilobyte_and_what_brings_nothing_new_costs_nothing(la
     assert len(data["use"]) == 10 and data["use"][short.pack([used[3]])] == [1, 1, 1]
     # All but ids, numbers and names of fields, which are the same in each session.
     hashes = 3 * len(data["head"])
-    assert len(line) == 809 + hashes + 8 * (told - 40) + sum(len(json.dumps(v, separators=(",", ":"))) for v in data["use"].values())
+    assert len(line) == 809 + hashes + 8 * (told - 40) + sum(
+        len(json.dumps(v, separators=(",", ":"))) for v in data["use"].values()
+    )
     assert len(line) + 1 <= (1_000 if len(data["head"]) == 40 else 1_072)
     (shown,) = lab.json(here.repo, "receipts", "--session", UUID)
-    assert sorted(id for ids in shown["shown"].values() for id in ids) == sorted({*at_start, *here.ids})
+    assert sorted(id for ids in shown["shown"].values() for id in ids) == sorted(
+        {*at_start, *here.ids}
+    )
     assert shown["used"] == dict.fromkeys(sorted(used[:5]), 1)
     feedback = lab.json(here.repo, "stats")["feedback"]
-    assert (feedback["injected"], feedback["used"], feedback["answers_from_memory"]) == (told, 10, 1)
+    assert (feedback["injected"], feedback["used"], feedback["answers_from_memory"]) == (
+        told,
+        10,
+        1,
+    )
 
     here.hook("SessionStart", source="resume")
     for _ in range(20):
@@ -95,8 +126,15 @@ def test_after_a_resumption_only_what_is_new_is_written(place: Place) -> None:
     place.session(UUID, [a, b, c], cited=[a])
     place.tend()
     first, second = sorted(place.records(), key=lambda r: "use" in r)
-    assert (first["shown"], second["shown"]) == ({"prompt": short.pack([a, b])}, {"prompt": short.pack([c])})
-    assert {row[0]: row[2:4] for row in place.table()} == {a: (1.0, 0.0), b: (0.0, credit.NEGLECT["prompt"]), c: (0.0, credit.NEGLECT["prompt"])}
+    assert (first["shown"], second["shown"]) == (
+        {"prompt": short.pack([a, b])},
+        {"prompt": short.pack([c])},
+    )
+    assert {row[0]: row[2:4] for row in place.table()} == {
+        a: (1.0, 0.0),
+        b: (0.0, credit.NEGLECT["prompt"]),
+        c: (0.0, credit.NEGLECT["prompt"]),
+    }
 
 
 @pytest.fixture
@@ -114,25 +152,68 @@ def test_records_with_whole_ids_count_beside_those_with_short_names(place: Place
     a, b, c = place.ids
     name = UUID[:-1] + "0"
     old: list[dict[str, Any]] = [
-        {"v": 1, "op": "receipt", "id": "1" * 32, "session": name, "agent": "claude", "ended": "2026-01-01T00:00:00Z", "shown": {"prompt": [a, b]}, "used": {b: 2}},
-        {"v": 1, "op": "feedback", "id": "2" * 32, "session": name, "shown": {"prompt": [a, b]}, "cited": {a: 1}, "touched": {b: 2}, "answers": 1}]
+        {
+            "v": 1,
+            "op": "receipt",
+            "id": "1" * 32,
+            "session": name,
+            "agent": "claude",
+            "ended": "2026-01-01T00:00:00Z",
+            "shown": {"prompt": [a, b]},
+            "used": {b: 2},
+        },
+        {
+            "v": 1,
+            "op": "feedback",
+            "id": "2" * 32,
+            "session": name,
+            "shown": {"prompt": [a, b]},
+            "cited": {a: 1},
+            "touched": {b: 2},
+            "answers": 1,
+        },
+    ]
     write(place, "private", *old)
     place.session(UUID, [a, c], cited=[a])
     place.tend()
-    assert {row[0]: row[2:4] for row in place.table()} == {a: (2.0, 0.0), b: (0.5, 0.0), c: (0.0, credit.NEGLECT["prompt"])}
+    assert {row[0]: row[2:4] for row in place.table()} == {
+        a: (2.0, 0.0),
+        b: (0.5, 0.0),
+        c: (0.0, credit.NEGLECT["prompt"]),
+    }
     stats = place.lab.json(place.repo, "stats")
     assert (stats["sessions"], stats["shown"], stats["used"]) == (2, {"prompt": 4}, 1)
-    assert (stats["feedback"]["injected"], stats["feedback"]["used"], stats["feedback"]["answers_from_memory"]) == (4, 3, 2)
+    assert (
+        stats["feedback"]["injected"],
+        stats["feedback"]["used"],
+        stats["feedback"]["answers_from_memory"],
+    ) == (4, 3, 2)
     (found,) = place.lab.json(place.repo, "receipts", "--session", name)
-    assert (found["shown"], found["used"], found["ended"]) == ({"prompt": [a, b]}, {b: 2}, "2026-01-01T00:00:00Z")
+    assert (found["shown"], found["used"], found["ended"]) == (
+        {"prompt": [a, b]},
+        {b: 2},
+        "2026-01-01T00:00:00Z",
+    )
     hits = place.lab.json(place.repo, "recall", "shop database orders invoices transaction")["hits"]
-    assert next(h for h in hits if h["id"] == a)["use"] == {"used": 2, "ignored": 0, "contradicted": 0}
+    assert next(h for h in hits if h["id"] == a)["use"] == {
+        "used": 2,
+        "ignored": 0,
+        "contradicted": 0,
+    }
 
 
 @pytest.mark.parametrize("twin_first", [True, False])
-def test_a_short_name_that_two_memories_share_counts_for_neither(place: Place, twin_first: bool) -> None:
+def test_a_short_name_that_two_memories_share_counts_for_neither(
+    place: Place, twin_first: bool
+) -> None:
     a, b, _ = place.ids
-    twin = {"v": 1, "op": "create", "id": a[:12] + "f" * 20, "body": "a forged name", "at": "2026-01-01T00:00:00Z"}
+    twin = {
+        "v": 1,
+        "op": "create",
+        "id": a[:12] + "f" * 20,
+        "body": "a forged name",
+        "at": "2026-01-01T00:00:00Z",
+    }
     if twin_first:
         write(place, "team", twin)
     place.session(UUID, [a, b], cited=[a, b])
@@ -143,7 +224,11 @@ def test_a_short_name_that_two_memories_share_counts_for_neither(place: Place, t
     assert [row[0] for row in place.table()] == [b]
     (found,) = place.lab.json(place.repo, "receipts")
     assert sorted(found["shown"]["prompt"]) == sorted([a[:12], b])
-    assert place.lab.json(place.repo, "stats")["feedback"]["by_type"]["gone"] == {"injected": 1, "used": 1, "ignored": 0}
+    assert place.lab.json(place.repo, "stats")["feedback"]["by_type"]["gone"] == {
+        "injected": 1,
+        "used": 1,
+        "ignored": 0,
+    }
     write(place, "private", {"v": 1, "op": "feedback", "id": "3" * 32, "contradicted": {a: []}})
     assert [(row[0], row[4]) for row in place.table()] == sorted([(a, 1), (b, 0)])
     place.lab.mem(place.repo, "purge", twin["id"], "--force")
@@ -160,8 +245,24 @@ def test_short_names_are_read_as_they_were_packed_and_nothing_else_is_one() -> N
         assert short.unpack(odd) == []
 
 
-@pytest.mark.parametrize("change", [{"session": "a b"}, {"session": 5}, {"shown": "AAAAAAAA", "use": []}, {"shown": {"nowhere": "AAAAAAAA"}, "use": {"AAAAAAAA": [True]}},
-                                    {"shown": {"prompt": "AAAA"}, "use": {"AAAAAAAAAAAAAAAA": [1]}}, {"shown": {}, "use": {"AAAAAAAA": [-1, 5, 0]}}, {"open": "AAAAAAAA", "use": {}}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"session": "a b"},
+        {"session": 5},
+        {"shown": "AAAAAAAA", "use": []},
+        {"shown": {"nowhere": "AAAAAAAA"}, "use": {"AAAAAAAA": [True]}},
+        {"shown": {"prompt": "AAAA"}, "use": {"AAAAAAAAAAAAAAAA": [1]}},
+        {"shown": {}, "use": {"AAAAAAAA": [-1, 5, 0]}},
+        {"open": "AAAAAAAA", "use": {}},
+    ],
+)
 def test_receipts_of_another_shape_say_nothing_of_use(change: dict[str, object]) -> None:
-    whole = {"op": "receipt", "id": "1" * 32, "session": UUID, "shown": {"prompt": "AAAAAAAA"}, "use": {"AAAAAAAA": [1]}}
+    whole = {
+        "op": "receipt",
+        "id": "1" * 32,
+        "session": UUID,
+        "shown": {"prompt": "AAAAAAAA"},
+        "use": {"AAAAAAAA": [1]},
+    }
     assert len(credit.rows(whole)) == 2 and credit.rows({**whole, **change}) == []

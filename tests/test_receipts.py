@@ -1,4 +1,6 @@
-"""Receipts: which memories a session was given, at which tips and HEAD; one private record for each part of a session."""
+"""Receipts: which memories a session was given, at which tips and HEAD; one private record for each
+part of a session.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,26 @@ class Place:
         self.repo = lab.repo()
         self.mem = str(self.repo / ".git" / "mem")
         (self.repo / "db").mkdir()
-        self.ids = [lab.json(self.repo, "remember", text, "--path", path)["id"] for text, path in
-                    (("Orders and invoices share a transaction", "db/"), ("The parser keeps comments", "src/parser.py"))]
+        self.ids = [
+            lab.json(self.repo, "remember", text, "--path", path)["id"]
+            for text, path in (
+                ("Orders and invoices share a transaction", "db/"),
+                ("The parser keeps comments", "src/parser.py"),
+            )
+        ]
         self.head = lab.git(self.repo, "rev-parse", "HEAD").strip()
         self.tip = lab.git(self.repo, "rev-parse", "refs/notes/mem/team").strip()
 
     def shown(self, name: str, ids: list[str], route: str = "prompt") -> None:
-        assert session.injected(self.mem, name, ids, route, "claude", self.head, {"refs/notes/mem/team": self.tip, "refs/notes/mem/private": ""})
+        assert session.injected(
+            self.mem,
+            name,
+            ids,
+            route,
+            "claude",
+            self.head,
+            {"refs/notes/mem/team": self.tip, "refs/notes/mem/private": ""},
+        )
 
     def store(self) -> Store:
         return open_store(self.lab.env, str(self.repo))
@@ -60,7 +75,9 @@ def place(lab: Lab) -> Place:
     return Place(lab)
 
 
-def test_a_session_that_ended_gets_one_private_record_with_ids_tips_head_and_counts(place: Place) -> None:
+def test_a_session_that_ended_gets_one_private_record_with_ids_tips_head_and_counts(
+    place: Place,
+) -> None:
     a, b = place.ids
     session.note(place.mem, UUID, "start", ["startup"])
     place.shown(UUID, [a], "start")
@@ -71,9 +88,21 @@ def test_a_session_that_ended_gets_one_private_record_with_ids_tips_head_and_cou
     (found,) = place.records()
     assert record.object_id(found["head"]) == place.head
     assert found | {"id": "", "at": "", "started": ""} == {
-        "v": 1, "op": "receipt", "id": "", "at": "", "started": "", "session": UUID, "agent": "claude", "source": "startup",
-        "end": "prompt_input_exit", "head": place.head, "tips": {"refs/notes/mem/team": place.tip},
-        "shown": {"prompt": short.pack([b]), "start": short.pack([a])}, "files": 3, "use": {short.pack([a]): [0, 2, 1]}}
+        "v": 1,
+        "op": "receipt",
+        "id": "",
+        "at": "",
+        "started": "",
+        "session": UUID,
+        "agent": "claude",
+        "source": "startup",
+        "end": "prompt_input_exit",
+        "head": place.head,
+        "tips": {"refs/notes/mem/team": place.tip},
+        "shown": {"prompt": short.pack([b]), "start": short.pack([a])},
+        "files": 3,
+        "use": {short.pack([a]): [0, 2, 1]},
+    }
     (said,) = place.listed()
     assert (said["shown"], said["used"]) == ({"prompt": [b], "start": [a]}, {a: 2})
     assert place.lab.git(place.repo, "log", "--notes=mem/private", "-1").count("receipt") == 0
@@ -87,9 +116,17 @@ def test_a_receipt_holds_no_path_and_no_word_that_a_hook_or_an_agent_made_up(pla
     session.note(place.mem, name, "failed", ["secret"])
     session.note(place.mem, name, "end", ["a reason with words"])
     assert place.tend() == 1
-    assert not [line for line in place.lab.lines(place.repo, "mem/private") if "secret" in line or "words" in line or "not an id" in line]
+    assert not [
+        line
+        for line in place.lab.lines(place.repo, "mem/private")
+        if "secret" in line or "words" in line or "not an id" in line
+    ]
     (found,) = place.records()
-    assert (found["session"], found["source"], found["end"]) == (session.key(name), "other", "other")
+    assert (found["session"], found["source"], found["end"]) == (
+        session.key(name),
+        "other",
+        "other",
+    )
 
 
 def test_what_was_ended_twice_or_tended_twice_has_one_receipt(place: Place) -> None:
@@ -110,12 +147,21 @@ def test_a_resumed_session_gets_a_second_receipt_for_what_came_then(place: Place
     session.note(place.mem, UUID, "touched", ["db/orders.sql"])
     session.note(place.mem, UUID, "end", ["logout"])
     assert place.tend() == 1
-    old, new = sorted(place.listed(), key=lambda r: str(r["source"]))  # both may be of the same second
+    old, new = sorted(
+        place.listed(), key=lambda r: str(r["source"])
+    )  # both may be of the same second
     assert (old["shown"], old["used"], old["session"]) == ({"prompt": [a]}, {}, UUID)
-    assert (new["shown"], new["used"], new["source"], new["session"]) == ({"prompt": [b]}, {a: 1}, "resume", UUID)
+    assert (new["shown"], new["used"], new["source"], new["session"]) == (
+        {"prompt": [b]},
+        {a: 1},
+        "resume",
+        UUID,
+    )
 
 
-def test_a_worker_that_comes_after_the_resumption_writes_what_two_workers_would_have_written(place: Place) -> None:
+def test_a_worker_that_comes_after_the_resumption_writes_what_two_workers_would_have_written(
+    place: Place,
+) -> None:
     a, b = place.ids
     place.shown("s1", [a])
     session.note(place.mem, "s1", "end", ["clear"])
@@ -136,7 +182,9 @@ def test_several_sessions_are_one_commit_and_a_prompt_is_none(place: Place) -> N
     assert place.lab.git(place.repo, "rev-list", "--count", "refs/notes/mem/private").strip() == "1"
 
 
-def test_a_session_without_an_end_gets_its_receipt_after_a_day_and_another_one_when_it_goes_on(place: Place) -> None:
+def test_a_session_without_an_end_gets_its_receipt_after_a_day_and_another_one_when_it_goes_on(
+    place: Place,
+) -> None:
     a, b = place.ids
     place.shown("s1", [a])
     now = time.time()
@@ -170,12 +218,19 @@ def test_a_worker_killed_before_it_marked_the_file_makes_no_second_receipt(place
     assert (found["shown"], found["end"]) == ({"prompt": place.ids}, "other")
 
 
-def test_a_session_that_was_shown_nothing_leaves_no_receipt_and_is_not_looked_at_again(place: Place) -> None:
+def test_a_session_that_was_shown_nothing_leaves_no_receipt_and_is_not_looked_at_again(
+    place: Place,
+) -> None:
     session.note(place.mem, "s1", "start", ["startup"])
     session.note(place.mem, "s1", "touched", ["db/orders.sql"])
     session.note(place.mem, "s1", "end", ["other"])
     assert place.tend() == 0 and session.settled(session.path_of(place.mem, "s1"))
-    assert place.lab.run(place.repo, "git", "rev-parse", "-q", "--verify", "refs/notes/mem/private").returncode == 1
+    assert (
+        place.lab.run(
+            place.repo, "git", "rev-parse", "-q", "--verify", "refs/notes/mem/private"
+        ).returncode
+        == 1
+    )
 
 
 def test_receipts_survive_the_loss_of_the_cache(place: Place) -> None:
@@ -196,8 +251,27 @@ def test_a_receipt_is_no_memory(place: Place) -> None:
             memory.pop("confidence")
             memory.pop("use", None)
         hits = place.lab.json(place.repo, "recall", "receipt session claude", rc=(0, 1))["hits"]
-        return [listed, place.lab.mem(place.repo, "export", "--scope", "all"), [hit["id"] for hit in hits],
-                {k: numbers[k] for k in ("memories", "private", "superseded", "forgotten", "types", "authors", "months", "vectors")}, facts["memories"], facts["private"], facts["forgotten"]]
+        return [
+            listed,
+            place.lab.mem(place.repo, "export", "--scope", "all"),
+            [hit["id"] for hit in hits],
+            {
+                k: numbers[k]
+                for k in (
+                    "memories",
+                    "private",
+                    "superseded",
+                    "forgotten",
+                    "types",
+                    "authors",
+                    "months",
+                    "vectors",
+                )
+            },
+            facts["memories"],
+            facts["private"],
+            facts["forgotten"],
+        ]
 
     before = view()
     place.shown(UUID, place.ids)
@@ -218,7 +292,9 @@ def test_a_receipt_does_not_look_like_a_secret(place: Place) -> None:
     assert "secret" not in place.lab.mem(place.repo, "doctor")
 
 
-def test_after_a_purge_the_receipt_may_keep_the_id_and_the_session_file_does_not(place: Place) -> None:
+def test_after_a_purge_the_receipt_may_keep_the_id_and_the_session_file_does_not(
+    place: Place,
+) -> None:
     a, b = place.ids
     place.shown("s1", [a])
     session.note(place.mem, "s1", "end", ["other"])
@@ -253,22 +329,36 @@ def test_the_worker_writes_receipts_when_a_session_ends(place: Place) -> None:
 def test_hooks_of_a_session_leave_what_its_receipt_tells(place: Place) -> None:
     def hook(event: str, **fields: object) -> str:
         said = {"session_id": UUID, "cwd": str(place.repo), "hook_event_name": event, **fields}
-        return place.lab.mem(place.repo, "hook", event, stdin=json.dumps(said), env={"GIT_MEM_PATIENCE": "1000"})
+        return place.lab.mem(
+            place.repo, "hook", event, stdin=json.dumps(said), env={"GIT_MEM_PATIENCE": "1000"}
+        )
 
     assert "share a transaction" in hook("SessionStart", source="startup")
-    hook("PostToolUse", tool_name="Edit", tool_input={"file_path": str(place.repo / "src" / "parser.py")}, tool_response={})
+    hook(
+        "PostToolUse",
+        tool_name="Edit",
+        tool_input={"file_path": str(place.repo / "src" / "parser.py")},
+        tool_response={},
+    )
     assert hook("SessionEnd", reason="logout") == ""
     end = time.monotonic() + 60
     while not place.records() and time.monotonic() < end:
         time.sleep(0.1)
     (found,) = place.records()
-    assert (found["session"], found["agent"], found["source"], found["end"]) == (UUID, "claude", "startup", "logout")
+    assert (found["session"], found["agent"], found["source"], found["end"]) == (
+        UUID,
+        "claude",
+        "startup",
+        "logout",
+    )
     assert sorted(short.unpack(found["shown"]["start"])) == sorted(map(short.of, place.ids))
     assert place.listed()[0]["used"] == {place.ids[1]: 1}
     assert (found["head"], found["tips"]) == (place.head, {"refs/notes/mem/team": place.tip})
 
 
-def test_the_worker_removes_files_of_old_sessions_after_it_wrote_their_receipts(place: Place) -> None:
+def test_the_worker_removes_files_of_old_sessions_after_it_wrote_their_receipts(
+    place: Place,
+) -> None:
     place.shown("s1", place.ids)
     path = session.path_of(place.mem, "s1")
     os.utime(path, (time.time() - session.OLDEST - 60,) * 2)
@@ -287,21 +377,46 @@ def test_receipts_lists_the_newest_first_also_sessions_that_go_on(place: Place) 
     place.tend()
     place.shown("open", [b], "subagent")
     going, done = place.listed()
-    assert (going["state"], going["ended"], going["end"], going["shown"]) == ("open", None, None, {"subagent": [b]})
+    assert (going["state"], going["ended"], going["end"], going["shown"]) == (
+        "open",
+        None,
+        None,
+        {"subagent": [b]},
+    )
     assert (done["state"], done["end"], done["head"]) == ("stored", "clear", place.head)
     assert [r["id"] for r in place.listed("-n", "1")] == [going["id"]]
-    assert place.listed("--session", UUID[:8]) == [done] and place.listed("--session", "open") == [going]
+    assert place.listed("--session", UUID[:8]) == [done] and place.listed("--session", "open") == [
+        going
+    ]
     text = place.lab.mem(place.repo, "receipts", "--session", UUID)
-    assert f"{a[:8]}  Orders and invoices share a transaction  [start]" in text and f"refs/notes/mem/team at {place.tip[:12]}" in text
+    assert (
+        f"{a[:8]}  Orders and invoices share a transaction  [start]" in text
+        and f"refs/notes/mem/team at {place.tip[:12]}" in text
+    )
     missing = place.lab.run(place.repo, "git", "mem", "receipts", "--session", "nobody")
     assert missing.returncode == 1 and "no receipt of session 'nobody'" in missing.stderr
 
 
 def test_receipts_of_another_shape_are_read_as_far_as_they_go(place: Place) -> None:
-    odd = {"v": 1, "op": "receipt", "id": "e" * 32, "shown": {"prompt": [1, "a" * 32], "start": 5}, "tips": [], "used": {"x": "y"}, "files": "many", "agent": "\u202e\ud800"}
+    odd = {
+        "v": 1,
+        "op": "receipt",
+        "id": "e" * 32,
+        "shown": {"prompt": [1, "a" * 32], "start": 5},
+        "tips": [],
+        "used": {"x": "y"},
+        "files": "many",
+        "agent": "\u202e\ud800",
+    }
     place.lab.git(place.repo, "notes", "--ref=mem/private", "add", "-m", json.dumps(odd), "HEAD")
     (found,) = place.listed()
-    assert (found["shown"], found["files"], found["used"], found["tips"], found["ended"]) == ({"prompt": ["a" * 32]}, 0, {}, {}, None)
+    assert (found["shown"], found["files"], found["used"], found["tips"], found["ended"]) == (
+        {"prompt": ["a" * 32]},
+        0,
+        {},
+        {},
+        None,
+    )
     place.lab.mem(place.repo, "receipts")
 
 
@@ -315,13 +430,22 @@ def test_stats_count_sessions_and_what_they_were_shown_by_route(place: Place) ->
     session.note(place.mem, "s2", "end", ["other"])
     place.tend()
     numbers = place.lab.json(place.repo, "stats")
-    assert (numbers["sessions"], numbers["shown"], numbers["agents"], numbers["used"]) == (2, {"start": 2, "prompt": 2}, {"claude": 2}, 1)
+    assert (numbers["sessions"], numbers["shown"], numbers["agents"], numbers["used"]) == (
+        2,
+        {"start": 2, "prompt": 2},
+        {"claude": 2},
+        1,
+    )
 
 
-def test_doctor_names_sessions_that_go_on_and_mends_receipts_that_nobody_wrote(place: Place) -> None:
+def test_doctor_names_sessions_that_go_on_and_mends_receipts_that_nobody_wrote(
+    place: Place,
+) -> None:
     assert "session" not in place.lab.mem(place.repo, "doctor").replace("said in sessions", "")
     place.shown("s1", place.ids)
-    assert "1 agent session of the last days, 1 not ended yet" in place.lab.mem(place.repo, "doctor")
+    assert "1 agent session of the last days, 1 not ended yet" in place.lab.mem(
+        place.repo, "doctor"
+    )
     os.utime(session.path_of(place.mem, "s1"), (time.time() - receipts.IDLE - 7200,) * 2)
     found = place.lab.json(place.repo, "doctor")
     assert [f for f in found if "without a receipt" in f["text"] and f["repairable"]]

@@ -13,8 +13,17 @@ from gitmem.core.errors import Refused
 
 texts = st.text(st.characters(codec=None, exclude_categories=()), max_size=60)
 bodies = texts.filter(lambda t: bool(record.clean(t).strip()))
-json_values = st.recursive(st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(codec="utf-8"), max_size=12),
-                           lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=6), inner, max_size=3), max_leaves=6)
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.text(st.characters(codec="utf-8"), max_size=12),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=6), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
 
 
 @given(bodies, texts, st.lists(texts, max_size=3), texts)
@@ -29,7 +38,14 @@ def test_what_is_dumped_is_parsed_back(body: str, title: str, tags: list[str], s
     assert record.id_holds(data)
 
 
-@given(bodies, st.dictionaries(st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).map(lambda k: "x-" + k), json_values, max_size=4))
+@given(
+    bodies,
+    st.dictionaries(
+        st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).map(lambda k: "x-" + k),
+        json_values,
+        max_size=4,
+    ),
+)
 def test_unknown_fields_survive_a_round_trip(body: str, extra: dict[str, object]) -> None:
     data = {**record.create(record.content({"body": body})), **extra}
     parsed = record.parse(record.dump(data))
@@ -70,13 +86,18 @@ def test_the_id_covers_title_body_and_source() -> None:
     assert record.create(record.content({"body": long}))["id"] == one["id"]
     for change in ({"body": long + "y"}, {"title": "t"}, {"source": "s"}):
         assert record.create(record.content({"body": long, **change}))["id"] != one["id"]
-    assert record.create(record.content({"body": long, "tags": ["a"], "type": "decision"}))["id"] == one["id"]
+    assert (
+        record.create(record.content({"body": long, "tags": ["a"], "type": "decision"}))["id"]
+        == one["id"]
+    )
 
 
 def test_a_short_text_is_salted_so_its_hash_cannot_be_guessed() -> None:
     one, two = (record.create(record.content({"body": "pin 4711"})) for _ in range(2))
     assert one["salt"] != two["salt"] and one["id"] != two["id"]
-    assert "salt" not in record.create(record.content({"body": "pin 4711", "source": "notes.txt:3"}))
+    assert "salt" not in record.create(
+        record.content({"body": "pin 4711", "source": "notes.txt:3"})
+    )
     assert "salt" not in record.create(record.content({"body": "x" * 300}))
 
 
@@ -85,12 +106,24 @@ def test_a_hand_edited_line_fails_its_id() -> None:
     assert not record.id_holds({**data, "body": "use mongo"})
 
 
-@pytest.mark.parametrize(("fields", "word"), [
-    ({"body": ""}, "no text"), ({"body": " \n "}, "no text"), ({}, "no text"), ({"body": 7}, "body"),
-    ({"body": "x" * (record.MAX_BODY + 1)}, "limit"), ({"body": "x", "title": "t" * 301}, "title"), ({"body": "x", "tags": "a" * 300}, "tags"),
-    ({"body": "x", "tags": [1]}, "tags"), ({"body": "x", "paths": [{}]}, "paths"), ({"body": "x", "provenance": "MAYBE"}, "provenance"),
-    ({"body": "x", "confidence": 2}, "confidence"), ({"body": "x", "confidence": True}, "confidence"), ({"body": "x", "type": 3}, "type"),
-])
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"body": ""}, "no text"),
+        ({"body": " \n "}, "no text"),
+        ({}, "no text"),
+        ({"body": 7}, "body"),
+        ({"body": "x" * (record.MAX_BODY + 1)}, "limit"),
+        ({"body": "x", "title": "t" * 301}, "title"),
+        ({"body": "x", "tags": "a" * 300}, "tags"),
+        ({"body": "x", "tags": [1]}, "tags"),
+        ({"body": "x", "paths": [{}]}, "paths"),
+        ({"body": "x", "provenance": "MAYBE"}, "provenance"),
+        ({"body": "x", "confidence": 2}, "confidence"),
+        ({"body": "x", "confidence": True}, "confidence"),
+        ({"body": "x", "type": 3}, "type"),
+    ],
+)
 def test_unfit_content_is_refused_by_name(fields: dict[str, object], word: str) -> None:
     with pytest.raises(Refused, match=word):
         record.content(fields)
@@ -100,8 +133,14 @@ def test_a_body_of_exactly_the_limit_is_stored() -> None:
     assert len(record.content({"body": "x" * record.MAX_BODY})["body"]) == record.MAX_BODY
 
 
-@pytest.mark.parametrize(("text", "stored"), [
-    ("2024-01-01T10:00:00+02:00", "2024-01-01T08:00:00Z"), ("2024-01-01", "2024-01-01T00:00:00Z"), ("2024-01-01T10:00:00Z", "2024-01-01T10:00:00Z")])
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ("2024-01-01T10:00:00+02:00", "2024-01-01T08:00:00Z"),
+        ("2024-01-01", "2024-01-01T00:00:00Z"),
+        ("2024-01-01T10:00:00Z", "2024-01-01T10:00:00Z"),
+    ],
+)
 def test_times_are_stored_in_utc(text: str, stored: str) -> None:
     assert record.timestamp(text) == stored
 

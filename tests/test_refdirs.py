@@ -1,4 +1,6 @@
-"""A branch that moved without any hook of ours: who notices, and that no way to move one goes unseen."""
+"""A branch that moved without any hook of ours: who notices, and that no way to move one goes
+unseen.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from gitmem.hooks import spool
 from gitmem.memory import recall
 
 
-def test_a_plain_fetch_is_noticed_by_the_next_answer_and_wakes_the_worker(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plain_fetch_is_noticed_by_the_next_answer_and_wakes_the_worker(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Git has no hook for it: HEAD and the notes stay, and what is kept was true before."""
     monkeypatch.setattr(spool, "wake", lambda common: False)
     hub(lab)
@@ -41,13 +45,17 @@ def test_a_plain_fetch_is_noticed_by_the_next_answer_and_wakes_the_worker(lab: L
         place = here.find(str(fresh), os.environ)
         assert place is not None
         asked()
-        assert ready.with_memories(place, os.environ, lambda cache: cache.count(), time.monotonic() + 60) == (1, True)
+        assert ready.with_memories(
+            place, os.environ, lambda cache: cache.count(), time.monotonic() + 60
+        ) == (1, True)
         return asked()
 
     def state() -> str:
         """What `recall` says."""
         with opened(fresh) as store:
-            return str(recall.recall(store, "topic", Filter(), limit=1)["hits"][0]["anchor"]["state"])
+            return str(
+                recall.recall(store, "topic", Filter(), limit=1)["hits"][0]["anchor"]["state"]
+            )
 
     with opened(fresh) as store:
         assert [s.state for s in kept(store).values()] == ["unknown"]

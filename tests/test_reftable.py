@@ -51,8 +51,9 @@ def dead_writer(lock: pathlib.Path, ref: str = REF) -> None:
     """What a writer leaves that is killed while git holds the lock."""
     common = str(lock.parent.parent)
     code = (
-        f"import os, signal\nfrom gitmem.git import reflock\nwith reflock.writing({common!r}, {ref!r}):\n"
-        f"    open({str(lock)!r}, 'a').close()\n    os.kill(os.getpid(), signal.SIGKILL)"
+        f"import os, signal\nfrom gitmem.git import reflock\nwith reflock.writing({common!r},"
+        f" {ref!r}):\n    open({str(lock)!r}, 'a').close()\n    os.kill(os.getpid(),"
+        " signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", code], check=False)
     assert done.returncode == -signal.SIGKILL

@@ -1,4 +1,6 @@
-"""Suggestions: kept as private records, each text once; a person accepts, edits, rejects or merges them."""
+"""Suggestions: kept as private records, each text once; a person accepts, edits, rejects or merges
+them.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,18 @@ class Place:
     def propose(self, *texts: str, **fields: Any) -> list[Any]:
         store = self.store()
         try:
-            drafts = [{"body": text, "type": "decision", "confidence": 0.8, "stage": "linear", "role": "user", "session": "s1", **fields} for text in texts]
+            drafts = [
+                {
+                    "body": text,
+                    "type": "decision",
+                    "confidence": 0.8,
+                    "stage": "linear",
+                    "role": "user",
+                    "session": "s1",
+                    **fields,
+                }
+                for text in texts
+            ]
             return suggestions.propose(store, drafts)
         finally:
             store.close()
@@ -68,9 +81,32 @@ def place(lab: Lab) -> Place:
 def test_a_suggestion_is_a_private_record_and_no_memory(place: Place) -> None:
     id = place.one("Use SQLite, not DuckDB", paths=["db/"], source="claude:s1:3")
     (line,) = place.private()
-    assert {k: line[k] for k in ("op", "id", "body", "type", "confidence", "score", "stage", "role", "session", "source")} == {
-        "op": "suggest", "id": id, "body": "Use SQLite, not DuckDB", "type": "decision", "confidence": 0.8, "score": 0.8, "stage": "linear", "role": "user",
-        "session": "s1", "source": "claude:s1:3"}
+    assert {
+        k: line[k]
+        for k in (
+            "op",
+            "id",
+            "body",
+            "type",
+            "confidence",
+            "score",
+            "stage",
+            "role",
+            "session",
+            "source",
+        )
+    } == {
+        "op": "suggest",
+        "id": id,
+        "body": "Use SQLite, not DuckDB",
+        "type": "decision",
+        "confidence": 0.8,
+        "score": 0.8,
+        "stage": "linear",
+        "role": "user",
+        "session": "s1",
+        "source": "claude:s1:3",
+    }
     assert place.memories() == []
     assert place.lab.lines(place.repo, "mem/team") == []
     assert "MISS" in place.lab.mem(place.repo, "recall", "SQLite or DuckDB", rc=(1,))
@@ -91,7 +127,14 @@ def test_what_is_accepted_is_a_private_memory_that_says_a_person_did_it(place: P
     (done,) = place.review("--accept", id[:8])
     assert (done["status"], done["memory"], done["scope"]) == ("accepted", id, "private")
     (memory,) = place.memories()
-    assert (memory["id"], memory["scope"], memory["provenance"], memory["author"], memory["type"], memory["tags"]) == (id, "private", "VERIFIED", "Ada <ada@example.org>", "decision", ["db"])
+    assert (
+        memory["id"],
+        memory["scope"],
+        memory["provenance"],
+        memory["author"],
+        memory["type"],
+        memory["tags"],
+    ) == (id, "private", "VERIFIED", "Ada <ada@example.org>", "decision", ["db"])
     assert memory["confidence"] > 0.8
     assert memory["anchor"]["commit"] == head
     assert memory["paths"] == [{"path": "f0.txt", "state": "same"}]
@@ -101,7 +144,9 @@ def test_what_is_accepted_is_a_private_memory_that_says_a_person_did_it(place: P
 def test_accepting_for_the_team_shares_the_memory_and_nothing_else(place: Place) -> None:
     place.review("--accept", place.one("Use SQLite, not DuckDB"), "--team")
     assert [m["scope"] for m in place.memories()] == ["team"]
-    assert [json.loads(line)["op"] for line in place.lab.lines(place.repo, "mem/team")] == ["create"]
+    assert [json.loads(line)["op"] for line in place.lab.lines(place.repo, "mem/team")] == [
+        "create"
+    ]
 
 
 def test_a_commit_that_is_gone_does_not_keep_a_suggestion_from_being_accepted(place: Place) -> None:
@@ -112,7 +157,9 @@ def test_a_commit_that_is_gone_does_not_keep_a_suggestion_from_being_accepted(pl
 
 @pytest.mark.parametrize("again", ["Use SQLite, not DuckDB", "use  SQLite,\nnot DuckDB."])
 @pytest.mark.parametrize("decision", ["", "--accept", "--reject"])
-def test_a_text_is_proposed_once_whatever_became_of_it(place: Place, again: str, decision: str) -> None:
+def test_a_text_is_proposed_once_whatever_became_of_it(
+    place: Place, again: str, decision: str
+) -> None:
     id = place.one("Use SQLite, not DuckDB")
     if decision:
         place.review(decision, id)
@@ -140,7 +187,12 @@ def test_an_edited_suggestion_is_a_memory_with_the_new_text_under_the_same_id(pl
     id = place.one("we go with sqlite i guess", title="sqlite i guess")
     (done,) = place.review("--edit", id, "-m", "Use SQLite, not DuckDB", "--type", "convention")
     (memory,) = place.memories()
-    assert (memory["id"], memory["body"], memory["title"], memory["type"]) == (id, "Use SQLite, not DuckDB", "Use SQLite, not DuckDB", "convention")
+    assert (memory["id"], memory["body"], memory["title"], memory["type"]) == (
+        id,
+        "Use SQLite, not DuckDB",
+        "Use SQLite, not DuckDB",
+        "convention",
+    )
     assert done["title"] == "Use SQLite, not DuckDB"
 
 
@@ -149,7 +201,11 @@ def test_a_merge_adds_to_a_memory_and_counts_as_decided(place: Place) -> None:
     id = place.one("SQLite runs in WAL mode", paths=["f0.txt"])
     (done,) = place.review("--merge", id, into[:8])
     (memory,) = place.memories()
-    assert (done["status"], done["memory"], memory["body"]) == ("merged", into, "Use SQLite\n\nSQLite runs in WAL mode")
+    assert (done["status"], done["memory"], memory["body"]) == (
+        "merged",
+        into,
+        "Use SQLite\n\nSQLite runs in WAL mode",
+    )
     assert [p["path"] for p in memory["paths"]] == ["db/", "f0.txt"]
     assert place.review(rc=(1,)) == []
     assert place.propose("SQLite runs in WAL mode")[0].status == "duplicate"
@@ -164,11 +220,19 @@ def test_a_memory_of_the_team_is_changed_by_a_merge_only_if_told(place: Place) -
     assert place.memories()[0]["body"] == "SQLite, in WAL mode"
 
 
-def test_a_changed_decision_takes_the_place_of_the_old_one_when_it_is_accepted(place: Place) -> None:
+def test_a_changed_decision_takes_the_place_of_the_old_one_when_it_is_accepted(
+    place: Place,
+) -> None:
     old = place.lab.json(place.repo, "remember", "Use DuckDB", "--private")["id"]
     id = place.one("Use SQLite instead of DuckDB", supersedes=[old])
     (waiting,) = place.review()
-    assert waiting["near"][0] == {"id": old, "title": "Use DuckDB", "type": "discovery", "scope": "private", "replaces": True}
+    assert waiting["near"][0] == {
+        "id": old,
+        "title": "Use DuckDB",
+        "type": "discovery",
+        "scope": "private",
+        "replaces": True,
+    }
     (done,) = place.review("--accept", id)
     assert done["memory"] == id
     assert [m["id"] for m in place.memories()] == [id]
@@ -182,7 +246,9 @@ def test_where_the_old_decision_is_gone_the_new_one_is_accepted_as_it_is(place: 
     assert place.review("--accept", id)[0]["memory"] == id
 
 
-def test_an_accept_that_was_cut_off_before_its_verdict_is_finished_by_the_next(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_accept_that_was_cut_off_before_its_verdict_is_finished_by_the_next(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     id = place.one("Use SQLite, not DuckDB")
     store = place.store()
     with monkeypatch.context() as m:
@@ -197,15 +263,25 @@ def test_an_accept_that_was_cut_off_before_its_verdict_is_finished_by_the_next(p
 
 @pytest.mark.parametrize("field", ["body", "title", "source", "session", "stage", "tags"])
 def test_a_suggestion_with_a_secret_is_not_kept(place: Place, field: str) -> None:
-    (result,) = place.propose("a text", **{field: [SECRET] if field == "tags" else SECRET}) if field != "body" else place.propose(f"use {SECRET}")
+    (result,) = (
+        place.propose("a text", **{field: [SECRET] if field == "tags" else SECRET})
+        if field != "body"
+        else place.propose(f"use {SECRET}")
+    )
     assert result.status == "refused"
     assert place.private() == []
 
 
-def test_a_secret_that_comes_in_by_an_edit_or_a_merge_is_refused_and_nothing_is_decided(place: Place) -> None:
+def test_a_secret_that_comes_in_by_an_edit_or_a_merge_is_refused_and_nothing_is_decided(
+    place: Place,
+) -> None:
     into = place.lab.json(place.repo, "remember", "Use SQLite", "--private")["id"]
     id = place.one("SQLite runs in WAL mode")
-    for argv in (["--edit", id, "-m", SECRET], ["--edit", id, "--title", SECRET], ["--merge", id, into, "-m", SECRET]):
+    for argv in (
+        ["--edit", id, "-m", SECRET],
+        ["--edit", id, "--title", SECRET],
+        ["--merge", id, into, "-m", SECRET],
+    ):
         assert "secret" in place.review(*argv, rc=(1,))[0]["reason"]
     assert [m["body"] for m in place.memories()] == ["Use SQLite"]
     assert [s["id"] for s in place.review()] == [id]
@@ -213,14 +289,26 @@ def test_a_secret_that_comes_in_by_an_edit_or_a_merge_is_refused_and_nothing_is_
 
 
 def objects(place: Place, text: str) -> list[str]:
-    """Every object of the repository, reachable or not, that holds the text; and the files of the cache."""
-    ids = place.lab.git(place.repo, "cat-file", "--batch-check=%(objectname) %(objecttype)", "--batch-all-objects").splitlines()
-    found = [i for i, kind in map(str.split, ids) if kind == "blob" and text in place.lab.git(place.repo, "cat-file", "blob", i)]
-    return found + [str(p) for p in place.mem.rglob("*") if p.is_file() and text.encode() in p.read_bytes()]
+    """Every object of the repository, reachable or not, that holds the text; and the files of the
+    cache.
+    """
+    ids = place.lab.git(
+        place.repo, "cat-file", "--batch-check=%(objectname) %(objecttype)", "--batch-all-objects"
+    ).splitlines()
+    found = [
+        i
+        for i, kind in map(str.split, ids)
+        if kind == "blob" and text in place.lab.git(place.repo, "cat-file", "blob", i)
+    ]
+    return found + [
+        str(p) for p in place.mem.rglob("*") if p.is_file() and text.encode() in p.read_bytes()
+    ]
 
 
 @pytest.mark.parametrize("decision", [[], ["--reject"], ["--accept"], ["--edit", "-m", "harmless"]])
-def test_a_purge_by_the_id_of_a_suggestion_takes_its_text_everywhere(place: Place, decision: list[str]) -> None:
+def test_a_purge_by_the_id_of_a_suggestion_takes_its_text_everywhere(
+    place: Place, decision: list[str]
+) -> None:
     text = "the door of the old mill opens at night"
     other = place.one("Use SQLite, not DuckDB")
     id = place.one(text)
@@ -235,7 +323,9 @@ def test_a_purge_by_the_id_of_a_suggestion_takes_its_text_everywhere(place: Plac
 
 
 @pytest.mark.parametrize("text", ["", "harmless"])
-def test_a_purge_of_a_memory_takes_the_suggestion_that_was_merged_into_it(place: Place, text: str) -> None:
+def test_a_purge_of_a_memory_takes_the_suggestion_that_was_merged_into_it(
+    place: Place, text: str
+) -> None:
     said = "the door of the old mill opens at night"
     into = place.lab.json(place.repo, "remember", "The mill is in the north", "--private")["id"]
     id = place.one(said)
@@ -247,12 +337,20 @@ def test_a_purge_of_a_memory_takes_the_suggestion_that_was_merged_into_it(place:
 
 
 def terminal(place: Place, keys: list[tuple[str, str]], **env: str) -> str:
-    """What `git mem review` shows on a terminal: each answer is typed once the text before it has appeared."""
+    """What `git mem review` shows on a terminal: each answer is typed once the text before it has
+    appeared.
+    """
     pid, fd = pty.fork()
     if pid == 0:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell that starts the tests in the background has it ignored
+        signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        )  # a shell that starts the tests in the background has it ignored
         os.chdir(place.repo)
-        os.execvpe(sys.executable, [sys.executable, "-m", "gitmem", "review"], {**place.lab.env, "TERM": "xterm", **env})
+        os.execvpe(
+            sys.executable,
+            [sys.executable, "-m", "gitmem", "review"],
+            {**place.lab.env, "TERM": "xterm", **env},
+        )
     shown = b""
     at = 0
     try:
@@ -286,21 +384,40 @@ def _typed(fd: int, answer: str) -> None:
 
 
 def test_on_a_terminal_one_key_decides_one_suggestion(place: Place) -> None:
-    texts = ["Use SQLite, not DuckDB", "Never commit generated files", "Amounts are in cents", "Tabs are four wide", "The crash came from a stale lock"]
+    texts = [
+        "Use SQLite, not DuckDB",
+        "Never commit generated files",
+        "Amounts are in cents",
+        "Tabs are four wide",
+        "The crash came from a stale lock",
+    ]
     ids = [place.one(text, confidence=0.9 - i / 50) for i, text in enumerate(texts)]
     shown = terminal(place, [("quit", key) for key in "xarteq"], GIT_EDITOR="sed -i s/four/two/")
     assert "0.90" in shown
     assert "3 accepted, 1 rejected, 1 still waits" in shown
-    assert {(m["body"], m["scope"]) for m in place.memories()} == {("Use SQLite, not DuckDB", "private"), ("Amounts are in cents", "team"), ("Tabs are two wide", "private")}
+    assert {(m["body"], m["scope"]) for m in place.memories()} == {
+        ("Use SQLite, not DuckDB", "private"),
+        ("Amounts are in cents", "team"),
+        ("Tabs are two wide", "private"),
+    }
     assert [s["id"] for s in place.review()] == [ids[4]]
 
 
 def test_a_merge_on_a_terminal_asks_before_it_changes_the_team_s_memory(place: Place) -> None:
     place.lab.mem(place.repo, "remember", "SQLite is the cache, in WAL mode")
     place.one("The cache of SQLite in WAL mode needs a checkpoint")
-    keys = [("quit", "m"), ("into which", "1\n"), ("everybody", "n\n"), ("quit", "m"), ("into which", "1\n"), ("everybody", "y\n")]
+    keys = [
+        ("quit", "m"),
+        ("into which", "1\n"),
+        ("everybody", "n\n"),
+        ("quit", "m"),
+        ("into which", "1\n"),
+        ("everybody", "y\n"),
+    ]
     assert "1 merged, nothing waits any more" in terminal(place, keys, GIT_EDITOR="true")
-    assert [m["body"] for m in place.memories()] == ["SQLite is the cache, in WAL mode\n\nThe cache of SQLite in WAL mode needs a checkpoint"]
+    assert [m["body"] for m in place.memories()] == [
+        "SQLite is the cache, in WAL mode\n\nThe cache of SQLite in WAL mode needs a checkpoint"
+    ]
 
 
 def test_an_end_of_the_terminal_or_an_interrupt_leaves_what_was_decided(place: Place) -> None:
@@ -310,12 +427,20 @@ def test_an_end_of_the_terminal_or_an_interrupt_leaves_what_was_decided(place: P
     assert [s["id"] for s in place.review()] == [left]
 
 
-def test_of_one_session_only_the_best_are_put_before_a_person_and_the_rest_is_queued(place: Place) -> None:
+def test_of_one_session_only_the_best_are_put_before_a_person_and_the_rest_is_queued(
+    place: Place,
+) -> None:
     place.lab.git(place.repo, "config", "mem.suggestions", "2")
     ids = [place.one(f"Use database number {n}", confidence=0.7 + n / 20) for n in range(4)]
     other = place.one("Tabs are four wide", session="s2", confidence=0.71)
     assert [s["id"] for s in place.review()] == [ids[3], ids[2], other]
-    assert [(s["id"], s["queued"]) for s in place.review("--all")] == [(ids[3], False), (ids[2], False), (other, False), (ids[1], True), (ids[0], True)]
+    assert [(s["id"], s["queued"]) for s in place.review("--all")] == [
+        (ids[3], False),
+        (ids[2], False),
+        (other, False),
+        (ids[1], True),
+        (ids[0], True),
+    ]
     assert "2 more queued" in place.lab.mem(place.repo, "review")
     place.review("--reject", ids[3], "--accept", ids[2])
     assert [s["id"] for s in place.review()] == [ids[1], other, ids[0]]
@@ -334,26 +459,67 @@ def test_one_refused_decision_stops_no_other(place: Place) -> None:
     assert [d["status"] for d in done] == ["refused", "accepted", "rejected"]
 
 
-def test_what_was_accepted_somewhere_stays_accepted_in_whatever_order_the_verdicts_come(place: Place) -> None:
+def test_what_was_accepted_somewhere_stays_accepted_in_whatever_order_the_verdicts_come(
+    place: Place,
+) -> None:
     id = place.one("Use SQLite, not DuckDB")
     store = place.store()
     before = review.find(store, id)
-    suggestions.decide(store, [(before, suggestions.REJECTED, "", ""), (before, suggestions.ACCEPTED, id, ""), (before, suggestions.REJECTED, "", "")])
+    suggestions.decide(
+        store,
+        [
+            (before, suggestions.REJECTED, "", ""),
+            (before, suggestions.ACCEPTED, id, ""),
+            (before, suggestions.REJECTED, "", ""),
+        ],
+    )
     assert review.find(store, id).state == suggestions.ACCEPTED
     store.close()
 
 
 def test_odd_records_of_others_are_read_without_harm(place: Place) -> None:
     good = place.one("Use SQLite, not DuckDB")
-    odd = [{"v": 1, "op": "suggest", "id": "e" * 32}, {"v": 1, "op": "suggest", "id": "d" * 32, "body": "\u001b[2Jhi", "confidence": "much", "paths": 5, "tags": {}, "supersedes": [1], "type": []},
-           {"v": 1, "op": "verdict", "id": good, "verdict": "maybe"}, {"v": 1, "op": "verdict", "id": "d" * 32, "verdict": 5}, {"v": 1, "op": "verdict", "id": "c" * 32, "verdict": "accepted", "memory": []}]
-    place.lab.git(place.repo, "notes", "--ref=mem/private", "add", "-f", "-m", "\n".join(record.dump(o).decode() for o in odd))
+    odd = [
+        {"v": 1, "op": "suggest", "id": "e" * 32},
+        {
+            "v": 1,
+            "op": "suggest",
+            "id": "d" * 32,
+            "body": "\u001b[2Jhi",
+            "confidence": "much",
+            "paths": 5,
+            "tags": {},
+            "supersedes": [1],
+            "type": [],
+        },
+        {"v": 1, "op": "verdict", "id": good, "verdict": "maybe"},
+        {"v": 1, "op": "verdict", "id": "d" * 32, "verdict": 5},
+        {"v": 1, "op": "verdict", "id": "c" * 32, "verdict": "accepted", "memory": []},
+    ]
+    place.lab.git(
+        place.repo,
+        "notes",
+        "--ref=mem/private",
+        "add",
+        "-f",
+        "-m",
+        "\n".join(record.dump(o).decode() for o in odd),
+    )
     assert {s["id"] for s in place.review()} == {good, "d" * 32}
     assert "\x1b" not in place.lab.mem(place.repo, "review")
     assert place.review("--accept", "d" * 8)[0]["status"] == "accepted"
 
 
-@pytest.mark.parametrize("argv", [["-m", "text"], ["--edit", "abcd", "--merge", "abcd", "abcd"], ["--merge", "abcd"], ["--edit", "abcd"], ["--title", "x"]])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["-m", "text"],
+        ["--edit", "abcd", "--merge", "abcd", "abcd"],
+        ["--merge", "abcd"],
+        ["--edit", "abcd"],
+        ["--title", "x"],
+    ],
+)
 def test_wrong_words_are_a_usage_error_or_a_refusal(place: Place, argv: list[str]) -> None:
     done = place.lab.run(place.repo, "git", "mem", "review", *argv)
     assert done.returncode in (1, 2)

@@ -41,7 +41,9 @@ def fill(template: str, seed: int) -> str:
         "{H32}": pick(hexed, 31) + "a",
         "{H40}": pick(hexed, 39) + "b",
         "{H64}": pick(hexed, 63) + "c",
-        "{PEM}": base64.b64encode(b"-----BEGIN RSA " + b"PRIVATE KEY-----" + rng.randbytes(90)).decode(),
+        "{PEM}": (
+            base64.b64encode(b"-----BEGIN RSA " + b"PRIVATE KEY-----" + rng.randbytes(90)).decode()
+        ),
         "{B58_49}": pick(BASE58, 49),
         "{B58_51}": pick(BASE58, 51),
         "{B64_44}": base64.b64encode(rng.randbytes(32)).decode(),
@@ -56,7 +58,9 @@ def fill(template: str, seed: int) -> str:
 
 
 def kinds(name: str) -> list[str]:
-    """The templates of a file in `data/secrets`, one a line; a line that begins with a blank goes on."""
+    """The templates of a file in `data/secrets`, one a line; a line that begins with a blank goes
+    on.
+    """
     lines: list[str] = []
     for line in (DATA / f"{name}.txt").read_text(encoding="utf-8").strip("\n").split("\n"):
         if line.startswith((" ", "</password")) or (lines and lines[-1] == "<password>"):
@@ -67,7 +71,14 @@ def kinds(name: str) -> list[str]:
 
 
 # words that people choose where only a password can stand (`only`)
-CHOSEN = ["password" + "1", "let" + "mein", "changeme" + "123", "sec" + "ret", "qwe" + "rty", "mon" + "key"]
+CHOSEN = [
+    "password" + "1",
+    "let" + "mein",
+    "changeme" + "123",
+    "sec" + "ret",
+    "qwe" + "rty",
+    "mon" + "key",
+]
 
 
 KINDS = [k for name in ("commands", "named", "markup", "more") for k in kinds(name)]
@@ -100,16 +111,25 @@ def test_a_common_word_is_refused_where_only_a_password_can_stand(word: str) -> 
             assert redact.find(redact.mask(text, found)) == [], text
 
 
-@pytest.mark.parametrize("name", ["<password>", "$X", "${X}", "***", "xxxx", "password", "pass", "PASSWORD", "your-password",
-                                  "yourpassword", "my_secret_key", "dbPassword", "MY_PASS", "changeme", "{{ pw }}"])  # fmt: skip
+@pytest.mark.parametrize("name", ["<password>", "$X", "${X}", "***", "xxxx", "password", "pass", "PASSWORD", "your-password",  # noqa: E501
+                                  "yourpassword", "my_secret_key", "dbPassword", "MY_PASS", "changeme", "{{ pw }}"])  # fmt: skip  # noqa: E501
 def test_a_placeholder_passes_where_only_a_password_can_stand(name: str) -> None:
     for kind in kinds("only"):
         assert redact.find(kind.replace("{X}", name)) == [], kind
 
 
-@pytest.mark.parametrize("form", ["password = {X}", "password={X}", "password: {X}", 'password = "{X}"', "PGPASSWORD={X} psql"])
+@pytest.mark.parametrize(
+    "form",
+    ["password = {X}", "password={X}", "password: {X}", 'password = "{X}"', "PGPASSWORD={X} psql"],
+)
 def test_a_word_with_digits_is_a_password_by_its_name(form: str) -> None:
-    for word in ("password" + "1", "letmein" + "1", "changeme" + "123", "admin" + "123", "secret" + "12"):
+    for word in (
+        "password" + "1",
+        "letmein" + "1",
+        "changeme" + "123",
+        "admin" + "123",
+        "secret" + "12",
+    ):
         assert redact.find(form.replace("{X}", word)), word
     for word in ("password", "changeme", "letmein", "secret"):
         assert redact.find(form.replace("{X}", word)) == [], word
@@ -123,18 +143,18 @@ def test_what_stands_where_a_secret_might_is_let_through(text: str) -> None:
 
 # one unit of what each new pattern opens with, and of what it repeats
 BAITS = [
-    "mysql ", "mysql -p", "mysql -u a -p'", "docker login -p ", "sshpass -p", "7z -p", "curl -u a:", "net use /user:a ",
-    "sqlplus a/", "aws configure set secret ", "kubectl secret --from-literal=a=", "echo a | ", "echo '", "printf \"%s",
-    "echo a | sudo ", "sudo <<< ", "sudo <<<", "convertto-securestring -force ", "networkcredential('a', '", "password send \"",
-    "password('", " --a-pass ", "env A_PASS ", "<password>", "<password ", "<a:password a", "<a.password.a ", "name=password value=",
-    "name: a_password\n", "key='password' ", "<key>password</key> ", "client-key-data: A", "private-lines: 1 ", "\"kty\" \"d\":\"",
-    "a:5432:a:a:", ":5432:", "machine a login a password ", "default login a ", "password \n", "identified by '", "psk='",
-    "server=a;", "server=a;b=c;password=", "otpauth://secret=", "otpauth://", "private key ", "privatekey 0", "phrase abc ",
-    "mnemonic ", "abcd ", "authorization: a ", "authorization: ", "cookie: a=", "cookie: a=b;", "set-cookie: session=A1",
-    "kind secret\ndata:\n", "kind: secret\ndata:\n a: b\n", " a: YWJj\n", "password for a b c ", "password of ", "token for a at b ",
-    "keykeykey", "apikeytoken=", "contraseña: ", "密码:", "парол", "creds a/", "login a:", "00D" + "a" * 14 + "!", "$6$a$", "$argon2id$m=1,t=1,p=1$",
-    ":1:" + "a" * 32 + ":", "a" * 32 + "-", "a" * 32 + ".", "5K" + "a" * 30, "eyJ", "_secret_", "pi_" + "a" * 24 + "_secret_", "<private>", "AKIA",
-    "runas /user:a ", "impacket-psexec a/a:", "data:\n password: ", "0x" + "a" * 64 + " ", "sudo chpasswd <<< a:", "mysql -pyour_",
+    "mysql ", "mysql -p", "mysql -u a -p'", "docker login -p ", "sshpass -p", "7z -p", "curl -u a:", "net use /user:a ",  # noqa: E501
+    "sqlplus a/", "aws configure set secret ", "kubectl secret --from-literal=a=", "echo a | ", "echo '", "printf \"%s",  # noqa: E501
+    "echo a | sudo ", "sudo <<< ", "sudo <<<", "convertto-securestring -force ", "networkcredential('a', '", "password send \"",  # noqa: E501
+    "password('", " --a-pass ", "env A_PASS ", "<password>", "<password ", "<a:password a", "<a.password.a ", "name=password value=",  # noqa: E501
+    "name: a_password\n", "key='password' ", "<key>password</key> ", "client-key-data: A", "private-lines: 1 ", "\"kty\" \"d\":\"",  # noqa: E501
+    "a:5432:a:a:", ":5432:", "machine a login a password ", "default login a ", "password \n", "identified by '", "psk='",  # noqa: E501
+    "server=a;", "server=a;b=c;password=", "otpauth://secret=", "otpauth://", "private key ", "privatekey 0", "phrase abc ",  # noqa: E501
+    "mnemonic ", "abcd ", "authorization: a ", "authorization: ", "cookie: a=", "cookie: a=b;", "set-cookie: session=A1",  # noqa: E501
+    "kind secret\ndata:\n", "kind: secret\ndata:\n a: b\n", " a: YWJj\n", "password for a b c ", "password of ", "token for a at b ",  # noqa: E501
+    "keykeykey", "apikeytoken=", "contraseña: ", "密码:", "парол", "creds a/", "login a:", "00D" + "a" * 14 + "!", "$6$a$", "$argon2id$m=1,t=1,p=1$",  # noqa: E501
+    ":1:" + "a" * 32 + ":", "a" * 32 + "-", "a" * 32 + ".", "5K" + "a" * 30, "eyJ", "_secret_", "pi_" + "a" * 24 + "_secret_", "<private>", "AKIA",  # noqa: E501
+    "runas /user:a ", "impacket-psexec a/a:", "data:\n password: ", "0x" + "a" * 64 + " ", "sudo chpasswd <<< a:", "mysql -pyour_",  # noqa: E501
     "set_password('", "setset_", "a:b@tcp(", "enable secret 0 ", "username a privilege 1 ",
     "snmp-server community ", "send \"", "expect assword: send ", "app password ",
     "abcd efgh ijkl ", "uokb xrtz wmod atfe app password ", "|password|", "| a | b |\n",

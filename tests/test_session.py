@@ -1,4 +1,6 @@
-"""The private file of one agent session: append-only, bounded, safe under hooks that run side by side."""
+"""The private file of one agent session: append-only, bounded, safe under hooks that run side by
+side.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,22 @@ def test_what_was_noted_as_shown_is_shown_and_of_no_other_session(mem: str) -> N
 
 
 def test_an_injection_says_route_agent_head_and_tips_and_none_of_these_is_an_id(mem: str) -> None:
-    session.injected(mem, "s1", [A], "prompt", "claude", "f" * 40, {"refs/notes/mem/team": "1" * 40, "refs/notes/mem/private": ""})
-    (kind, _, values, _), = [e for e in session.entries(session.path_of(mem, "s1")) if e[0] == "shown"]
-    assert (kind, values) == ("shown", ["route=prompt", "agent=claude", f"head={'f' * 40}", f"refs/notes/mem/team={'1' * 40}", A])
+    session.injected(
+        mem,
+        "s1",
+        [A],
+        "prompt",
+        "claude",
+        "f" * 40,
+        {"refs/notes/mem/team": "1" * 40, "refs/notes/mem/private": ""},
+    )
+    ((kind, _, values, _),) = [
+        e for e in session.entries(session.path_of(mem, "s1")) if e[0] == "shown"
+    ]
+    assert (kind, values) == (
+        "shown",
+        ["route=prompt", "agent=claude", f"head={'f' * 40}", f"refs/notes/mem/team={'1' * 40}", A],
+    )
     assert session.shown(mem, "s1") == {A}
     assert session.read(mem, "s1")["shown"] == [A]
 
@@ -54,7 +69,23 @@ def test_read_gives_each_value_once_in_its_first_order_and_a_list_for_every_kind
     assert session.read(mem, "never")["shown"] == []
 
 
-@pytest.mark.parametrize("value", ["a b.txt", "a\tb", "a\nb", "\\n", "\\\n", "\\\\n", "ü/ö.txt", "\udcff.txt", "\ud83d", "", ".", "a=b"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "a b.txt",
+        "a\tb",
+        "a\nb",
+        "\\n",
+        "\\\n",
+        "\\\\n",
+        "ü/ö.txt",
+        "\udcff.txt",
+        "\ud83d",
+        "",
+        ".",
+        "a=b",
+    ],
+)
 def test_any_path_comes_back_as_it_was(mem: str, value: str) -> None:
     assert session.note(mem, "s1", "touched", [value, "z"])
     assert session.read(mem, "s1")["touched"] == [value, "z"]
@@ -72,12 +103,19 @@ def test_the_file_is_private_and_its_name_tells_nothing(mem: str) -> None:
 def test_torn_and_foreign_lines_are_skipped_and_the_next_line_is_whole(mem: str) -> None:
     session.note(mem, "s1", "shown", [A])
     with open(session.path_of(mem, "s1"), "ab") as f:
-        f.write(b"nonsense\n\xff\xfe\t1\t.\nshown\tnan\t" + C.encode() + b"\t.\nshown\tx\t.\nlater\t1.0\tv\t.\nshown\t1.0\t" + C[:9].encode())
+        f.write(
+            b"nonsense\n\xff\xfe\t1\t.\nshown\tnan\t"
+            + C.encode()
+            + b"\t.\nshown\tx\t.\nlater\t1.0\tv\t.\nshown\t1.0\t"
+            + C[:9].encode()
+        )
     session.note(mem, "s1", "shown", [B])
     assert session.shown(mem, "s1") == {A, B}
 
 
-def test_without_a_session_or_a_cache_directory_nothing_is_noted(mem: str, tmp_path: pathlib.Path) -> None:
+def test_without_a_session_or_a_cache_directory_nothing_is_noted(
+    mem: str, tmp_path: pathlib.Path
+) -> None:
     assert not session.note(mem, None, "shown", [A])
     assert not session.note(mem, "", "shown", [A])
     assert not session.note(str(tmp_path / "gone"), "s1", "shown", [A])
@@ -122,7 +160,9 @@ def words(path: str) -> list[str]:
     return [v for kind, _, values, _ in session.pending(path) for v in values if kind == "shown"]
 
 
-def test_after_a_mark_only_what_came_later_is_pending_also_what_a_hook_wrote_before_the_mark_was(mem: str) -> None:
+def test_after_a_mark_only_what_came_later_is_pending_also_what_a_hook_wrote_before_the_mark_was(
+    mem: str,
+) -> None:
     path = session.path_of(mem, "s1")
     session.note(mem, "s1", "shown", [A])
     read = session.pending(path)
@@ -149,8 +189,11 @@ def test_a_mark_whose_line_a_purge_took_out_counts_where_it_stands(mem: str) -> 
 
 
 def test_hooks_of_one_session_side_by_side_lose_no_line(mem: str) -> None:
-    code = ("import sys; sys.path.insert(0, sys.argv[3])\nfrom gitmem.agents import session\n"
-            "for i in range(50): assert session.note(sys.argv[1], 's1', 'shown', [f'{int(sys.argv[2]) * 1000 + i:032x}'])")
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[3])\nfrom gitmem.agents import session\nfor i in"
+        " range(50): assert session.note(sys.argv[1], 's1', 'shown', [f'{int(sys.argv[2]) * 1000 +"
+        " i:032x}'])"
+    )
     root = str(pathlib.Path(session.__file__).parents[2])
     running = [subprocess.Popen([sys.executable, "-c", code, mem, str(n), root]) for n in range(6)]
     assert [p.wait(60) for p in running] == [0] * 6
@@ -171,7 +214,13 @@ def test_of_too_many_files_the_oldest_go(mem: str) -> None:
         session.note(mem, f"s{i}", "shown", [A])
         os.utime(session.path_of(mem, f"s{i}"), (1e9 + i,) * 2)
     assert session.evict(mem, 1e9, keep=2) == 3
-    assert [bool(session.shown(mem, f"s{i}")) for i in range(5)] == [False, False, False, True, True]
+    assert [bool(session.shown(mem, f"s{i}")) for i in range(5)] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")

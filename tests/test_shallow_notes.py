@@ -1,4 +1,5 @@
-"""A notes ref whose history was fetched in part: where it cannot be pushed, the hint is what helps."""
+"""A notes ref whose history was fetched in part: where it cannot be pushed, the hint is what
+helps."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ def test_notes_with_a_cut_history_are_pushed_after_what_the_hint_says(lab: Lab) 
     lab.mem(repo, "sync")
     other = lab.root / "other"
     lab.git(lab.root, "clone", "-q", (lab.root / "hub.git").as_uri(), str(other))
-    lab.git(other, "fetch", "-q", "--depth", "1", "origin", "refs/notes/mem/team:refs/notes/mem/team")
+    lab.git(
+        other, "fetch", "-q", "--depth", "1", "origin", "refs/notes/mem/team:refs/notes/mem/team"
+    )
     lab.git(other, "remote", "add", "second", str(lab.root / "second.git"))
     lab.mem(other, "remember", "said in the shallow clone")
     done = lab.run(other, sys.executable, "-m", "gitmem", "sync", "--remote", "second")

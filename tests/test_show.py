@@ -9,7 +9,9 @@ from conftest import Lab
 
 
 def edited_twice(lab: Lab) -> tuple[pathlib.Path, str]:
-    """(a clone that has both, the id) of a memory that two clones edited before either saw the other's edit."""
+    """(a clone that has both, the id) of a memory that two clones edited before either saw the
+    other's edit.
+    """
     seed = lab.repo("seed")
     lab.git(lab.root, "clone", "-q", "--bare", str(seed), "hub.git")
     a, b = lab.root / "a", lab.root / "b"
@@ -28,11 +30,21 @@ def edited_twice(lab: Lab) -> tuple[pathlib.Path, str]:
 def test_both_versions_of_a_concurrent_edit_are_in_the_json(lab: Lab) -> None:
     a, id = edited_twice(lab)
     shown = json.loads(lab.mem(a, "show", id, "--json"))
-    assert shown["id"] == id and shown["body"] in {"the invoice is sent on Tuesday", "the invoice is sent on Friday"}
-    assert {v["body"] for v in shown["versions"]} == {"the invoice is sent on Tuesday", "the invoice is sent on Friday"}
-    assert all(v["id"] == id and v["tags"] == ["mail"] and "versions" not in v for v in shown["versions"])
+    assert shown["id"] == id and shown["body"] in {
+        "the invoice is sent on Tuesday",
+        "the invoice is sent on Friday",
+    }
+    assert {v["body"] for v in shown["versions"]} == {
+        "the invoice is sent on Tuesday",
+        "the invoice is sent on Friday",
+    }
+    assert all(
+        v["id"] == id and v["tags"] == ["mail"] and "versions" not in v for v in shown["versions"]
+    )
     # Each is named as in the history, so that a reader knows who wrote which.
-    assert {v["version"] for v in shown["versions"]} == {h["version"] for h in shown["history"] if h["op"] == "edit"}
+    assert {v["version"] for v in shown["versions"]} == {
+        h["version"] for h in shown["history"] if h["op"] == "edit"
+    }
     assert json.loads(lab.mem(lab.root / "b", "show", id, "--json"))["body"] == shown["body"]
 
 

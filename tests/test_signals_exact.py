@@ -1,4 +1,7 @@
-"""What is stored silently by rule: texts whose author asked for it, and none that only looks so. All of them made up."""
+"""What is stored silently by rule: texts whose author asked for it, and none that only looks so.
+
+All of them made up.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ import pytest
 
 from gitmem.capture import markers, signals, stages
 
-# Orders, questions, hypotheses, quotations, templates, logs, small talk: each has the words of a marker.
+# Orders, questions, hypotheses, quotations, templates, logs, small talk: each has the words of a
+# marker.
 LOOKALIKES = r"""
 save this file as config_backup.py in the tools folder
 save this as a draft and open a pull request
@@ -198,7 +202,7 @@ Remember that the call with legal starts in an hour
 From now on only reply with JSON to my next message
 error TS1005\nRoot cause: java.lang.NullPointerException was thrown by the handler
 Traceback (most recent call last)\nRoot cause: the socket was closed by the peer
-""".strip().split("\n")
+""".strip().split("\n")  # noqa: E501
 
 # What people write who want it kept, in their own words: the type it must have, then the text.
 MARKED = r"""
@@ -341,7 +345,7 @@ preference | Preference: no emojis in commit messages
 learning | For future reference: the load balancer cuts idle connections after 60 seconds.
 learning | Note to self: the seed script must run before the migrations
 learning | Learned: the vendor counts a month as 30 days.\nGotcha: February is billed in full.
-""".strip().split("\n")
+""".strip().split("\n")  # noqa: E501
 
 
 def test_there_are_enough_of_both() -> None:
@@ -360,10 +364,24 @@ def test_what_only_looks_like_a_marker_is_never_stored_by_rule(text: str) -> Non
 @pytest.mark.parametrize("line", MARKED)
 def test_what_its_author_wants_kept_is_stored_with_its_type(line: str) -> None:
     type, _, text = line.partition(" | ")
-    assert signals.read("user", text.replace("\\n", "\n")) == signals.Signal("explicit", type, signals.EXPLICIT)
+    assert signals.read("user", text.replace("\\n", "\n")) == signals.Signal(
+        "explicit", type, signals.EXPLICIT
+    )
 
 
-@pytest.mark.parametrize("unit", ["please now then ", "then ", "and then please ", ", then ", "so and ", "<a", ",  ", "i just have already "])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "please now then ",
+        "then ",
+        "and then please ",
+        ", then ",
+        "so and ",
+        "<a",
+        ",  ",
+        "i just have already ",
+    ],
+)
 def test_a_long_text_of_a_marker_costs_no_square(unit: str) -> None:
     text = (unit * 40_000)[:40_000]
     begun = time.process_time()

@@ -1,4 +1,5 @@
-"""A search for loss: random work in three clones and a hub, stock git, rewrites, damage and kills in between.
+"""A search for loss: random work in three clones and a hub, stock git, rewrites, damage and kills
+in between.
 
 Short here, long with GIT_MEM_SIM=long (10,000 steps; GIT_MEM_SIM_EXAMPLES and
 GIT_MEM_SIM_STEPS choose another length, GIT_MEM_SIM_SEED another run). The walks
@@ -41,7 +42,8 @@ class Simulation(RuleBasedStateMachine):
         super().__init__()
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="team-"))
         self.world = World(Lab(self.root))
-        # hypothesis leaves some rules out of a run, remember too: there is always something to lose.
+        # hypothesis leaves some rules out of a run, remember too: there is always something to
+        # lose.
         for clone in self.world.clones:
             self.world.remember(clone, 2, 1, 0, False, False, False)
             self.world.remember(clone, 1, 1, 0, True, False, True)
@@ -51,10 +53,22 @@ class Simulation(RuleBasedStateMachine):
         self.world.trace.append(" ".join(map(str, what)))
 
     # Twice in the list where it should be twice as frequent.
-    @rule(c=clones, count=st.sampled_from([1, 1, 1, 6]), size=st.sampled_from([0, 1, 30]), at=st.integers(0, 5), private=st.booleans(), old=st.booleans(), source=st.booleans())
-    def remember(self, c: int, count: int, size: int, at: int, private: bool, old: bool, source: bool) -> None:
+    @rule(
+        c=clones,
+        count=st.sampled_from([1, 1, 1, 6]),
+        size=st.sampled_from([0, 1, 30]),
+        at=st.integers(0, 5),
+        private=st.booleans(),
+        old=st.booleans(),
+        source=st.booleans(),
+    )
+    def remember(
+        self, c: int, count: int, size: int, at: int, private: bool, old: bool, source: bool
+    ) -> None:
         self.did("remember", c, count)
-        self.world.remember(self.world.clones[c], count, size, at, private and count == 1, old, source)
+        self.world.remember(
+            self.world.clones[c], count, size, at, private and count == 1, old, source
+        )
 
     @rule(c=clones)
     def remember_one(self, c: int) -> None:
@@ -151,7 +165,12 @@ class Simulation(RuleBasedStateMachine):
         self.did("lose_cache", c)
         self.world.lose_cache(self.world.clones[c])
 
-    @rule(c=clones, what=st.sampled_from(["remember", "sync", "forget", "purge"]), pick=picks, after=st.integers(1, 80))
+    @rule(
+        c=clones,
+        what=st.sampled_from(["remember", "sync", "forget", "purge"]),
+        pick=picks,
+        after=st.integers(1, 80),
+    )
     def kill(self, c: int, what: str, pick: int, after: int) -> None:
         self.did("kill", c, what, pick, after)
         self.world.kill(self.world.clones[c], what, pick, after / 1000)
@@ -164,10 +183,24 @@ class Simulation(RuleBasedStateMachine):
             shutil.rmtree(self.root, ignore_errors=True)
 
 
-def run(machine: type[RuleBasedStateMachine], examples: int, steps: int, start: int = SEED, *, shrink: bool) -> None:
+def run(
+    machine: type[RuleBasedStateMachine],
+    examples: int,
+    steps: int,
+    start: int = SEED,
+    *,
+    shrink: bool,
+) -> None:
     phases = [Phase.generate, Phase.shrink] if shrink else [Phase.generate]
-    chosen = settings(max_examples=examples, stateful_step_count=steps, deadline=None, database=None, phases=phases, print_blob=True,
-                      suppress_health_check=list(HealthCheck))
+    chosen = settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        database=None,
+        phases=phases,
+        print_blob=True,
+        suppress_health_check=list(HealthCheck),
+    )
     run_state_machine_as_test(seed(start)(machine), settings=chosen)
 
 

@@ -1,4 +1,6 @@
-"""HEADs that were left by a far move and come back: what is kept for them is what git says, costs nothing, and is nobody's to read meanwhile."""
+"""HEADs that were left by a far move and come back: what is kept for them is what git says, costs
+nothing, and is nobody's to read meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +29,21 @@ def far(lab: Lab, repo: pathlib.Path, name: str) -> None:
 
 @pytest.fixture
 def repo(lab: Lab) -> pathlib.Path:
-    """A long main line with memories at both ends, about a file each, and a release branch that left it long ago."""
+    """A long main line with memories at both ends, about a file each, and a release branch that
+    left it long ago.
+    """
     repo = lengthen(lab, lab.repo(), 1_200)
     for at in (3, 700, 1_150):
-        lab.mem(repo, "remember", "--commit", f"main~{at}", "--path", f"g{at % 50}", "--", f"about {at}")
+        lab.mem(
+            repo, "remember", "--commit", f"main~{at}", "--path", f"g{at % 50}", "--", f"about {at}"
+        )
     lab.git(repo, "branch", "release", "main~1100")
     return repo
 
 
-def test_coming_back_asks_git_for_nothing_that_was_known(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_coming_back_asks_git_for_nothing_that_was_known(
+    lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with opened(repo) as store:
         kept(store)
         far(lab, repo, "release")
@@ -52,8 +60,13 @@ def test_coming_back_asks_git_for_nothing_that_was_known(lab: Lab, repo: pathlib
 def test_commits_of_branches_are_known_before_head_goes_there(lab: Lab, repo: pathlib.Path) -> None:
     with opened(repo) as store:
         kept(store)
-        for begun, to in (("main", "release"), ("main~2", "main")):  # where git is asked for what lies between, and where all of that is known
-            tip = lab.git(repo, "commit-tree", "-m", "beside", "-p", begun, f"{begun}^{{tree}}").strip()
+        for begun, to in (
+            ("main", "release"),
+            ("main~2", "main"),
+        ):  # where git is asked for what lies between, and where all of that is known
+            tip = lab.git(
+                repo, "commit-tree", "-m", "beside", "-p", begun, f"{begun}^{{tree}}"
+            ).strip()
             lab.git(repo, "branch", f"beside-{to}", tip)
             far(lab, repo, to)
             kept(store)
@@ -69,8 +82,12 @@ def test_readers_see_the_heads_of_worktrees_only(lab: Lab, repo: pathlib.Path) -
         assert left(store) == [main]
         cache = store.with_cache(lambda cache: cache)[0]
         anchors = reanchor.anchors(cache)
-        assert standing.slot_of(cache, main) is None and {s.reason for s in standing.read(cache, anchors - {main}, main).values()} == {standing.WAITING}
-        assert staleness.slot_of(cache, main) is not None  # what became of files there does not rest on branches
+        assert standing.slot_of(cache, main) is None and {
+            s.reason for s in standing.read(cache, anchors - {main}, main).values()
+        } == {standing.WAITING}
+        assert (
+            staleness.slot_of(cache, main) is not None
+        )  # what became of files there does not rest on branches
 
 
 def test_only_the_tips_of_branches_stay_and_only_two(lab: Lab, repo: pathlib.Path) -> None:
@@ -84,13 +101,25 @@ def test_only_the_tips_of_branches_stay_and_only_two(lab: Lab, repo: pathlib.Pat
             seen[name] = head(lab, repo)
             assert same(kept(store)) == same(full(store))
             now = left(store)
-            assert len(now) <= 2 and seen["release"] not in now[2:] and not {seen.get("main~1050"), seen.get("main~1190")}.intersection(now)
-        assert store.with_cache(lambda cache: cache.db.execute("SELECT count(DISTINCT slot) FROM stand").fetchone())[0] <= (3,)
-        assert store.with_cache(lambda cache: cache.db.execute("SELECT count(DISTINCT slot) FROM entry").fetchone())[0] <= (3,)
+            assert (
+                len(now) <= 2
+                and seen["release"] not in now[2:]
+                and not {seen.get("main~1050"), seen.get("main~1190")}.intersection(now)
+            )
+        assert store.with_cache(
+            lambda cache: cache.db.execute("SELECT count(DISTINCT slot) FROM stand").fetchone()
+        )[0] <= (3,)
+        assert store.with_cache(
+            lambda cache: cache.db.execute("SELECT count(DISTINCT slot) FROM entry").fetchone()
+        )[0] <= (3,)
 
 
-@pytest.mark.parametrize("what", ["memory", "mark", "squash", "deleted", "main moved", "a new branch", "files"])
-def test_what_happened_meanwhile_counts_on_the_way_back(lab: Lab, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "what", ["memory", "mark", "squash", "deleted", "main moved", "a new branch", "files"]
+)
+def test_what_happened_meanwhile_counts_on_the_way_back(
+    lab: Lab, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ancestry, "FAR", 2)
     repo = lab.repo()
     made = topic(lab, repo)
@@ -129,7 +158,11 @@ def test_what_happened_meanwhile_counts_on_the_way_back(lab: Lab, what: str, mon
         assert same(kept(store)) == same(full(store))
         cache = store.with_cache(lambda cache: cache)[0]
         rows = [row for (row,) in cache.db.execute("SELECT row FROM place")]
-        assert all(s.state == "same" for found in staleness.read(cache, rows, main).values() for s in found.values()) and (what != "files" or rows)
+        assert all(
+            s.state == "same"
+            for found in staleness.read(cache, rows, main).values()
+            for s in found.values()
+        ) and (what != "files" or rows)
 
 
 def test_a_purge_and_another_end_of_history_forget_them(lab: Lab, repo: pathlib.Path) -> None:
@@ -151,7 +184,9 @@ def test_a_purge_and_another_end_of_history_forget_them(lab: Lab, repo: pathlib.
         assert same(kept(store)) == same(full(store)) and not left(store)
 
 
-def test_what_a_purge_took_while_the_worker_looked_is_not_kept(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_purge_took_while_the_worker_looked_is_not_kept(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = lab.repo()
     doomed = tell(repo, "to be purged")
     tell(repo, "another one", commit(lab, repo, "main.txt", "line"))
@@ -184,16 +219,27 @@ def test_a_branch_that_contained_head_is_compared_as_soon_as_head_has_more(lab: 
         lab.git(repo, "reset", "-q", "--hard", "main~2")  # all of main that is left is on topic
         assert {s.state for s in kept(store).values()} == {"unmerged"}
         waiting = "SELECT count(*) FROM branch WHERE id = x'00'"
-        assert store.with_cache(lambda cache: cache.db.execute(waiting).fetchone()[0])[0] >= 1  # with places where HEAD was lately
+        assert (
+            store.with_cache(lambda cache: cache.db.execute(waiting).fetchone()[0])[0] >= 1
+        )  # with places where HEAD was lately
         lab.git(repo, "merge", "-q", "--squash", "topic")
         lab.git(repo, "commit", "-q", "-m", "topic (#1)")
-        assert {s.state for s in kept(store).values()} == {"squashed"} and same(kept(store)) == same(full(store))
+        assert {s.state for s in kept(store).values()} == {"squashed"} and same(
+            kept(store)
+        ) == same(full(store))
 
 
-def test_the_patch_ids_of_memories_commits_are_made_ahead_where_they_are_many(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_patch_ids_of_memories_commits_are_made_ahead_where_they_are_many(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = lengthen(lab, lab.repo(), 130)
     with opened(repo) as store:
-        assert all(r.status == remember.STORED for r in remember.remember(store, [{"body": f"memory {n}", "commit": f"main~{n}"} for n in range(60)]))
+        assert all(
+            r.status == remember.STORED
+            for r in remember.remember(
+                store, [{"body": f"memory {n}", "commit": f"main~{n}"} for n in range(60)]
+            )
+        )
 
     def made(cache: Cache) -> int:
         return int(cache.db.execute("SELECT count(*) FROM patch").fetchone()[0])
@@ -201,7 +247,9 @@ def test_the_patch_ids_of_memories_commits_are_made_ahead_where_they_are_many(la
     with opened(repo) as store:
         kept(store)
         assert store.with_cache(made)[0] == 0
-        remember.remember(store, [{"body": f"memory {n}", "commit": f"main~{n}"} for n in range(60, 120)])  # of few at once records say the patch-ids
+        remember.remember(
+            store, [{"body": f"memory {n}", "commit": f"main~{n}"} for n in range(60, 120)]
+        )  # of few at once records say the patch-ids
         kept(store)
         assert store.with_cache(made)[0] == 120
         count = Count(monkeypatch)
@@ -209,7 +257,9 @@ def test_the_patch_ids_of_memories_commits_are_made_ahead_where_they_are_many(la
 
 
 @pytest.mark.parametrize("far_away", [False, True])
-def test_what_a_gc_took_along_with_its_branch_is_not_here_any_more(lab: Lab, far_away: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_gc_took_along_with_its_branch_is_not_here_any_more(
+    lab: Lab, far_away: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ancestry, "FAR", 2)
     repo = lab.repo()
     for n in range(4):
@@ -230,4 +280,6 @@ def test_what_a_gc_took_along_with_its_branch_is_not_here_any_more(lab: Lab, far
     lab.git(repo, "gc", "-q", "--prune=now")
     with opened(repo) as store:
         far(lab, repo, "main")
-        assert {s.reason for s in kept(store).values()} == {standing.ABSENT} and same(kept(store)) == same(full(store))
+        assert {s.reason for s in kept(store).values()} == {standing.ABSENT} and same(
+            kept(store)
+        ) == same(full(store))

@@ -49,17 +49,28 @@ def test_an_append_is_one_write(tmp_path: pathlib.Path, monkeypatch: pytest.Monk
     assert written == [b"\nwhole\n"]
 
 
-def test_many_writers_lose_no_line_to_a_worker_that_drains_meanwhile(tmp_path: pathlib.Path) -> None:
-    code = "import sys\nsys.path.insert(0, sys.argv[1])\nfrom gitmem.hooks import spool\nfor i in range(300): spool.append(sys.argv[2], b'%s %d' % (sys.argv[3].encode(), i))"
+def test_many_writers_lose_no_line_to_a_worker_that_drains_meanwhile(
+    tmp_path: pathlib.Path,
+) -> None:
+    code = (
+        "import sys\nsys.path.insert(0, sys.argv[1])\nfrom gitmem.hooks import spool\nfor i in"
+        " range(300): spool.append(sys.argv[2], b'%s %d' % (sys.argv[3].encode(), i))"
+    )
     root = str(pathlib.Path(spool.__file__).parent.parent.parent)
-    writers = [subprocess.Popen([sys.executable, "-c", code, root, str(tmp_path), name]) for name in "abcd"]
+    writers = [
+        subprocess.Popen([sys.executable, "-c", code, root, str(tmp_path), name]) for name in "abcd"
+    ]
     found: list[bytes] = []
     while any(w.poll() is None for w in writers) or spool.waiting(str(tmp_path)):
         spool.drain(str(tmp_path), found.extend)
-    assert set(found) == {b"%s %d" % (name, i) for name in (b"a", b"b", b"c", b"d") for i in range(300)}
+    assert set(found) == {
+        b"%s %d" % (name, i) for name in (b"a", b"b", b"c", b"d") for i in range(300)
+    }
 
 
-def test_a_line_written_into_the_file_after_it_was_taken_is_handed_out_too(tmp_path: pathlib.Path) -> None:
+def test_a_line_written_into_the_file_after_it_was_taken_is_handed_out_too(
+    tmp_path: pathlib.Path,
+) -> None:
     late = os.open(tmp_path / "spool", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.write(late, b"early\n")
     found: list[bytes] = []
@@ -74,7 +85,9 @@ def test_a_line_written_into_the_file_after_it_was_taken_is_handed_out_too(tmp_p
     assert found == [b"early", b"late"]
 
 
-def test_a_line_appended_to_a_file_that_is_gone_is_appended_again(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_appended_to_a_file_that_is_gone_is_appended_again(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real, taken = os.write, []
 
     def write(fd: int, data: bytes) -> int:
@@ -89,7 +102,9 @@ def test_a_line_appended_to_a_file_that_is_gone_is_appended_again(tmp_path: path
     assert drained(tmp_path) == [b"mine"]
 
 
-def test_a_drain_that_was_killed_hands_its_lines_out_once_more_and_then_drops_them(tmp_path: pathlib.Path) -> None:
+def test_a_drain_that_was_killed_hands_its_lines_out_once_more_and_then_drops_them(
+    tmp_path: pathlib.Path,
+) -> None:
     spool.append(str(tmp_path), b"poison")
     for left in ("poison", "\0oison"):
         with pytest.raises(ZeroDivisionError):
@@ -126,9 +141,24 @@ def test_two_kills_at_any_moment_drop_one_line_at_most(tmp_path: pathlib.Path) -
     """By SIGKILL, not by an exception: nothing is there to tidy up."""
     for i in range(5):
         spool.append(str(tmp_path), b"%d" % i)
-    code = "import os, signal, sys\nsys.path.insert(0, sys.argv[1])\nfrom gitmem.hooks import spool\nspool.drain(sys.argv[2], lambda lines: os.kill(os.getpid(), signal.SIGKILL))"
+    code = (
+        "import os, signal, sys\nsys.path.insert(0, sys.argv[1])\nfrom gitmem.hooks import"
+        " spool\nspool.drain(sys.argv[2], lambda lines: os.kill(os.getpid(), signal.SIGKILL))"
+    )
     for name in ("spool.taken", "spool.again"):
-        assert subprocess.run([sys.executable, "-c", code, str(pathlib.Path(spool.__file__).parent.parent.parent), str(tmp_path)], check=False).returncode < 0
+        assert (
+            subprocess.run(
+                [
+                    sys.executable,
+                    "-c",
+                    code,
+                    str(pathlib.Path(spool.__file__).parent.parent.parent),
+                    str(tmp_path),
+                ],
+                check=False,
+            ).returncode
+            < 0
+        )
         assert (tmp_path / name).exists()
     dropped: list[int] = []
     found: list[bytes] = []
@@ -149,7 +179,9 @@ def test_whoever_interrupts_a_drain_loses_nothing(tmp_path: pathlib.Path) -> Non
 
 
 @pytest.mark.parametrize("short", [True, False])
-def test_what_failed_stays_where_it_is_while_the_disk_is_full(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, short: bool) -> None:
+def test_what_failed_stays_where_it_is_while_the_disk_is_full(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, short: bool
+) -> None:
     lines = [b"%d" % i for i in range(30)]
     for line in lines:
         spool.append(str(tmp_path), line)
@@ -170,7 +202,9 @@ def test_what_failed_stays_where_it_is_while_the_disk_is_full(tmp_path: pathlib.
     assert drained(tmp_path) == lines
 
 
-def test_an_append_that_was_cut_short_says_so(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_append_that_was_cut_short_says_so(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = os.write
     with monkeypatch.context() as m:
         m.setattr(os, "write", lambda fd, data: real(fd, data[:3]))
@@ -221,7 +255,9 @@ def test_what_nobody_has_touched_for_a_day_is_dropped(tmp_path: pathlib.Path) ->
     assert drained(tmp_path) == []
 
 
-def test_what_finds_no_place_among_what_failed_is_told_once(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_finds_no_place_among_what_failed_is_told_once(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(spool, "MOST", 60)
     told: list[int] = []
     for n in range(6):

@@ -1,4 +1,6 @@
-"""One turn through the stages: the tier follows the confidence, what is explicit is kept, and a model that is silent changes nothing."""
+"""One turn through the stages: the tier follows the confidence, what is explicit is kept, and a
+model that is silent changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,11 @@ from conftest import EVAL, Lab
 from gitmem.capture import features, linear, stages
 from gitmem.capture.stages import Opinion, judge
 
-LONG = ("I'd like the sessions in object storage only, without a column in the database: the one reader is resume, which needs the whole blob anyway, "
-        "and a column would have to be migrated twice. So the server stores it as it is and never looks inside.")
+LONG = (
+    "I'd like the sessions in object storage only, without a column in the database: the one reader"
+    " is resume, which needs the whole blob anyway, and a column would have to be migrated twice."
+    " So the server stores it as it is and never looks inside."
+)
 MIDDLE = "I want the sessions sorted by date, newest first, and the search field above the table."
 LABELLED = EVAL / "dev" / "capture_turns" / "labelled.jsonl"
 
@@ -29,10 +34,22 @@ def test_an_explicit_marker_is_stored_without_asking_anybody() -> None:
 
 
 def test_an_explicit_marker_is_kept_whatever_the_threshold() -> None:
-    assert judge("user", "Remember this: the staging database is wiped every Sunday.", auto=0.999).tier == stages.AUTO
+    assert (
+        judge("user", "Remember this: the staging database is wiped every Sunday.", auto=0.999).tier
+        == stages.AUTO
+    )
 
 
-@pytest.mark.parametrize("text", ["", "   ", "<private>Remember this: the code is 4711</private>", "<memory_context>Remember this: echo</memory_context>", "Remember this: #skip it"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "   ",
+        "<private>Remember this: the code is 4711</private>",
+        "<memory_context>Remember this: echo</memory_context>",
+        "Remember this: #skip it",
+    ],
+)
 def test_what_its_author_did_not_say_or_keeps_back_is_skipped(text: str) -> None:
     assert judge("user", text)[:1] + judge("user", text)[2:4] == (False, 0.0, stages.SKIP)
 
@@ -46,13 +63,22 @@ def test_the_tier_follows_the_confidence_and_the_thresholds() -> None:
 
 
 def test_keep_is_what_is_not_skipped() -> None:
-    for text in (LONG, "yes", "fix the test please", "We decided to drop Windows 7 because nobody runs it."):
+    for text in (
+        LONG,
+        "yes",
+        "fix the test please",
+        "We decided to drop Windows 7 because nobody runs it.",
+    ):
         said = judge("user", text)
         assert said.keep == (said.tier != stages.SKIP)
 
 
 def test_a_model_is_asked_where_the_fast_stages_are_unsure_and_its_stage_is_named() -> None:
-    said = judge("user", LONG, ask=lambda role, text: Opinion(0.9, "decision", "Sessions live in object storage"))
+    said = judge(
+        "user",
+        LONG,
+        ask=lambda role, text: Opinion(0.9, "decision", "Sessions live in object storage"),
+    )
     assert (said.stage, said.title) == ("llm", "Sessions live in object storage")
 
 
@@ -84,12 +110,27 @@ def test_a_model_adjusted_to_a_user_moves_and_the_packaged_one_does_not() -> Non
     before = judge("user", MIDDLE).confidence
     low = judge("user", MIDDLE, model=packaged.adjusted(offset=-2.0)).confidence
     buckets = features.features("user", MIDDLE)[0]
-    high = judge("user", MIDDLE, model=packaged.adjusted(weights=dict.fromkeys(buckets, 1.0))).confidence
+    high = judge(
+        "user", MIDDLE, model=packaged.adjusted(weights=dict.fromkeys(buckets, 1.0))
+    ).confidence
     assert low < before < high
     assert judge("user", MIDDLE).confidence == before
 
 
-@pytest.mark.parametrize("text", ["", "\0", "\ud800 x", "a" * 100_000, "?!" * 5000, "日本語の文。" * 500, "```" * 5000, "- x\n" * 5000, "💥" * 3000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\0",
+        "\ud800 x",
+        "a" * 100_000,
+        "?!" * 5000,
+        "日本語の文。" * 500,
+        "```" * 5000,
+        "- x\n" * 5000,
+        "💥" * 3000,
+    ],
+)
 def test_any_text_has_features_of_the_same_shape(text: str) -> None:
     hashed, numbers, _ = features.features("assistant", text)
     assert len(numbers) == features.NUMBERS
@@ -104,7 +145,11 @@ def test_the_coefficients_are_small() -> None:
 
 
 def test_judging_loads_no_library(isolated: Callable[[str], set[str]]) -> None:
-    assert isolated("from gitmem.capture import stages; stages.judge('user', 'we use tabs here')") & {"sklearn", "scipy", "numpy", "llama_cpp"} == set()
+    assert (
+        isolated("from gitmem.capture import stages; stages.judge('user', 'we use tabs here')")
+        & {"sklearn", "scipy", "numpy", "llama_cpp"}
+        == set()
+    )
 
 
 @pytest.fixture
@@ -113,20 +158,57 @@ def isolated() -> Callable[[str], set[str]]:
         import subprocess
 
         root = pathlib.Path(stages.__file__).parents[2]
-        done = subprocess.run([sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(root)!r}); {code}\nprint(*{{m.split('.')[0] for m in sys.modules}})"], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-I",
+                "-c",
+                (
+                    f"import sys; sys.path.insert(0, {str(root)!r});"
+                    f" {code}\nprint(*{{m.split('.')[0] for m in sys.modules}})"
+                ),
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         return set(done.stdout.split())
+
     return loaded
 
 
 def test_the_command_answers_every_good_line_and_names_the_bad_ones(lab: Lab) -> None:
     repo = lab.repo()
-    lines = ['{"id": "a", "role": "user", "text": "From now on never commit generated files."}', "no json", "", '{"id": 7, "text": "ok"}', '{"id": "b", "role": "user"}', "[]"]
-    done = lab.run(repo, sys.executable, "-m", "gitmem", "capture", "--dry-run", "--jsonl", "-", "--json", stdin="\n".join(lines))
+    lines = [
+        '{"id": "a", "role": "user", "text": "From now on never commit generated files."}',
+        "no json",
+        "",
+        '{"id": 7, "text": "ok"}',
+        '{"id": "b", "role": "user"}',
+        "[]",
+    ]
+    done = lab.run(
+        repo,
+        sys.executable,
+        "-m",
+        "gitmem",
+        "capture",
+        "--dry-run",
+        "--jsonl",
+        "-",
+        "--json",
+        stdin="\n".join(lines),
+    )
     assert done.returncode == 1
     got = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [(g["id"], g["keep"], g["tier"], g["stage"]) for g in got] == [("a", True, "AUTO", "rules"), (7, False, "SKIP", "rules")]
+    assert [(g["id"], g["keep"], g["tier"], g["stage"]) for g in got] == [
+        ("a", True, "AUTO", "rules"),
+        (7, False, "SKIP", "rules"),
+    ]
     assert set(got[0]) == {"id", "keep", "type", "confidence", "tier", "stage"}
-    assert [line.split(":")[1].strip() for line in done.stderr.splitlines() if line.startswith("error")] == ["line 2", "line 5", "line 6"]
+    assert [
+        line.split(":")[1].strip() for line in done.stderr.splitlines() if line.startswith("error")
+    ] == ["line 2", "line 5", "line 6"]
 
 
 def test_a_dry_run_stores_nothing_and_follows_the_settings(lab: Lab) -> None:
@@ -136,7 +218,11 @@ def test_a_dry_run_stores_nothing_and_follows_the_settings(lab: Lab) -> None:
     for auto, suggest in (("0.999", "0.001"), ("1", "1"), ("0.001", "0.001")):
         lab.git(repo, "config", "mem.captureAuto", auto)
         lab.git(repo, "config", "mem.captureSuggest", suggest)
-        tiers.append(json.loads(lab.mem(repo, "capture", "--dry-run", "--jsonl", "-", "--json", stdin=turn))["tier"])
+        tiers.append(
+            json.loads(lab.mem(repo, "capture", "--dry-run", "--jsonl", "-", "--json", stdin=turn))[
+                "tier"
+            ]
+        )
     assert tiers == ["SUGGEST", "SKIP", "AUTO"]
     assert lab.git(repo, "for-each-ref", "refs/notes").strip() == ""
 
@@ -153,7 +239,11 @@ def test_a_threshold_is_a_number_from_0_to_1(lab: Lab) -> None:
 def test_on_real_turns_what_is_kept_silently_is_worth_it() -> None:
     rows = [json.loads(line) for line in LABELLED.read_text(encoding="utf-8").splitlines()]
     model = linear.load(True)  # as it is by default
-    said = [(r["keep"] == "keep", judge(r["role"], r["text"], model=model)) for r in rows if r["keep"] != "unclear"]
+    said = [
+        (r["keep"] == "keep", judge(r["role"], r["text"], model=model))
+        for r in rows
+        if r["keep"] != "unclear"
+    ]
     auto = [kept for kept, j in said if j.tier == stages.AUTO]
     offered = [kept for kept, j in said if j.keep]
     wanted = sum(kept for kept, _ in said)
@@ -166,7 +256,9 @@ def test_a_model_may_change_the_type_and_nothing_else() -> None:
     alone = judge("user", LONG, suggest=0.1)
     shares = linear.load().types("user", LONG)
     other = sorted(shares, key=lambda name: shares[name])[-2]
-    said = judge("user", LONG, suggest=0.1, ask=lambda role, text: Opinion(0.0, other, "", {other: 1.0}))
+    said = judge(
+        "user", LONG, suggest=0.1, ask=lambda role, text: Opinion(0.0, other, "", {other: 1.0})
+    )
     assert said.type == other and said.stage == "llm"
     assert (said.confidence, said.tier) == (alone.confidence, alone.tier)
 

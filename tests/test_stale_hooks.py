@@ -1,4 +1,6 @@
-"""Stale memories are marked and rank lower, for agents too: what the worker kept for HEAD is read, and nothing else."""
+"""Stale memories are marked and rank lower, for agents too: what the worker kept for HEAD is read,
+and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def moved(hooks: Hooks, *argv: str) -> None:
 def test_a_prompt_is_told_what_became_of_the_files(hooks: Hooks) -> None:
     assert 'stale="' not in hooks.call("UserPromptSubmit", prompt=PROMPT)
     moved(hooks, "mv", "f0.txt", "times.txt")
-    assert 'stale="renamed to times.txt"' in hooks.call("UserPromptSubmit", prompt=PROMPT, session_id="s2")
+    assert 'stale="renamed to times.txt"' in hooks.call(
+        "UserPromptSubmit", prompt=PROMPT, session_id="s2"
+    )
     moved(hooks, "rm", "-q", "times.txt")
     assert 'stale="gone"' in hooks.call("UserPromptSubmit", prompt=PROMPT, session_id="s3")
     assert hooks.failures() == 0
@@ -51,44 +55,74 @@ def test_a_session_is_told_and_says_unknown_only_where_nobody_looked(hooks: Hook
     assert 'staleness="unknown"' not in told and 'stale="changed"' in told
     value = hooks.lab.json(hooks.repo, "context")
     (item,) = value["working_memory"]["recent_decisions"]
-    assert item["staleness"] == "changed" and item["paths"] == [{"path": "f0.txt", "state": "changed"}]
+    assert item["staleness"] == "changed" and item["paths"] == [
+        {"path": "f0.txt", "state": "changed"}
+    ]
 
 
 def test_a_file_brings_what_was_said_of_it_under_its_old_name(hooks: Hooks) -> None:
     hooks.lab.git(hooks.repo, "config", "mem.readContext", "true")
     moved(hooks, "mv", "f0.txt", "times.txt")
-    told = hooks.call("PreToolUse", tool_name="Read", tool_input={"file_path": str(hooks.repo / "times.txt")})
+    told = hooks.call(
+        "PreToolUse", tool_name="Read", tool_input={"file_path": str(hooks.repo / "times.txt")}
+    )
     assert "stored as UTC" in told and 'stale="renamed to times.txt"' in told
 
 
-def test_hot_recall_reads_what_is_kept_and_asks_no_git(hooks: Hooks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hot_recall_reads_what_is_kept_and_asks_no_git(
+    hooks: Hooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
     moved(hooks, "mv", "f0.txt", "times.txt")
     answer = hooks.lab.json(hooks.repo, "recall", PROMPT, "--hot")
-    assert answer["hits"][0]["paths"] == [{"path": "f0.txt", "state": "renamed", "now": "times.txt"}]
+    assert answer["hits"][0]["paths"] == [
+        {"path": "f0.txt", "state": "renamed", "now": "times.txt"}
+    ]
     hooks.lab.git(hooks.repo, "commit", "-q", "--allow-empty", "-m", "unseen")
     unseen = hooks.lab.json(hooks.repo, "recall", PROMPT, "--hot")["hits"][0]["paths"]
-    assert unseen in ([{"path": "f0.txt", "state": "unknown", "reason": "the history is not searched yet"}], answer["hits"][0]["paths"])  # or a worker was faster
-    assert hooks.lab.json(hooks.repo, "recall", PROMPT)["hits"][0]["paths"] == answer["hits"][0]["paths"]
+    assert unseen in (
+        [{"path": "f0.txt", "state": "unknown", "reason": "the history is not searched yet"}],
+        answer["hits"][0]["paths"],
+    )  # or a worker was faster
+    assert (
+        hooks.lab.json(hooks.repo, "recall", PROMPT)["hits"][0]["paths"]
+        == answer["hits"][0]["paths"]
+    )
 
 
 def test_stale_memories_rank_lower(lab: Lab) -> None:
     repo = lab.repo(commits=3)
     for name in ("f0.txt", "f1.txt", "f2.txt"):
-        lab.mem(repo, "remember", "The queue is drained twice a day", "--title", name, "--path", name)
+        lab.mem(
+            repo, "remember", "The queue is drained twice a day", "--title", name, "--path", name
+        )
     (repo / "f1.txt").write_text("changed\n")
     lab.git(repo, "rm", "-q", "f2.txt")
     lab.git(repo, "commit", "-q", "-a", "-m", "next")
     hits = lab.json(repo, "recall", "when is the queue drained", "--explain")["hits"]
-    assert [(h["title"], h["explain"]["stale"]) for h in hits] == [("f0.txt", 1.0), ("f1.txt", 0.95), ("f2.txt", 0.8)]
+    assert [(h["title"], h["explain"]["stale"]) for h in hits] == [
+        ("f0.txt", 1.0),
+        ("f1.txt", 0.95),
+        ("f2.txt", 0.8),
+    ]
     assert {m["title"] for m in lab.json(repo, "list", "--stale")} == {"f1.txt", "f2.txt"}
 
 
 def test_the_prior_is_bounded_and_a_rename_costs_nothing() -> None:
-    assert set(staleness.FACTORS) == set(staleness.STALE) and all(0.5 <= f < 1 for f in staleness.FACTORS.values())
-    assert staleness.worst([State("renamed", "b")]) == "renamed" and "renamed" not in staleness.FACTORS
-    assert staleness.worst([State("gone"), State("same")]) == "changed" and staleness.worst([State("gone"), State("unknown")]) == "gone"
+    assert set(staleness.FACTORS) == set(staleness.STALE) and all(
+        0.5 <= f < 1 for f in staleness.FACTORS.values()
+    )
+    assert (
+        staleness.worst([State("renamed", "b")]) == "renamed" and "renamed" not in staleness.FACTORS
+    )
+    assert (
+        staleness.worst([State("gone"), State("same")]) == "changed"
+        and staleness.worst([State("gone"), State("unknown")]) == "gone"
+    )
     assert staleness.worst([]) == staleness.worst([State("unknown"), State("same")]) == ""
-    assert staleness.remark([State("renamed", "b"), State("renamed", "b"), State("renamed", "c")]) == "renamed to b, c"
+    assert (
+        staleness.remark([State("renamed", "b"), State("renamed", "b"), State("renamed", "c")])
+        == "renamed to b, c"
+    )
 
 
 # --- what is kept -----------------------------------------------------------------
@@ -96,9 +130,13 @@ def test_the_prior_is_bounded_and_a_rename_costs_nothing() -> None:
 
 def kept(repo: Any, head: str = "HEAD") -> dict[str, list[State]]:
     with opened(repo) as store:
+
         def read(cache: Cache) -> dict[str, list[State]]:
             found = dict(cache.db.execute("SELECT row, id FROM memory WHERE status = 0").fetchall())
-            return {found[row]: [some[n] for n in sorted(some)] for row, some in staleness.read(cache, found, store.repo.commit(head) or "").items()}
+            return {
+                found[row]: [some[n] for n in sorted(some)]
+                for row, some in staleness.read(cache, found, store.repo.commit(head) or "").items()
+            }
 
         return store.with_cache(read)[0]
 
@@ -116,7 +154,9 @@ def processes(repo: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         heads = store.repo.heads()
         store.with_cache(lambda cache: None)
         monkeypatch.setattr(Git, "start", count)
-        assert store.with_cache(lambda cache: aging.keep_up(store.repo, cache, heads, 60.0), refresh=False)[0]
+        assert store.with_cache(
+            lambda cache: aging.keep_up(store.repo, cache, heads, 60.0), refresh=False
+        )[0]
         monkeypatch.setattr(Git, "start", start)
     return asked
 
@@ -124,14 +164,20 @@ def processes(repo: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_move_of_head_costs_what_changed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     repo = lab.repo(commits=6)
     with opened(repo) as store:
-        remember.remember(store, [{"body": f"memory {i}", "paths": [f"f{i % 6}.txt"]} for i in range(60)])
+        remember.remember(
+            store, [{"body": f"memory {i}", "paths": [f"f{i % 6}.txt"]} for i in range(60)]
+        )
     processes(repo, monkeypatch)
-    assert {tuple(map(str, s)) for s in kept(repo).values()} == {("State('same', '', '', '')",)} and len(kept(repo)) == 60
+    assert {tuple(map(str, s)) for s in kept(repo).values()} == {
+        ("State('same', '', '', '')",)
+    } and len(kept(repo)) == 60
     assert processes(repo, monkeypatch) == []  # nothing moved
     (repo / "beside.txt").write_text("x\n")
     lab.git(repo, "add", "-A")
     lab.git(repo, "commit", "-q", "-m", "beside")
-    assert sorted(processes(repo, monkeypatch)) == ["diff-tree", "diff-tree"] and len(kept(repo)) == 60
+    assert (
+        sorted(processes(repo, monkeypatch)) == ["diff-tree", "diff-tree"] and len(kept(repo)) == 60
+    )
     (repo / "f1.txt").write_text("changed\n")
     lab.git(repo, "commit", "-q", "-a", "-m", "change")
     assert sorted(processes(repo, monkeypatch)) == ["diff-tree", "diff-tree"]
@@ -149,7 +195,9 @@ def test_each_worktree_has_its_own(lab: Lab) -> None:
     lab.git(lab.root / "beside", "mv", "f1.txt", "g.txt")
     lab.git(lab.root / "beside", "commit", "-q", "-m", "move")
     worker.run(str(repo / ".git"), os.environ, 0.0)
-    assert list(kept(repo).values()) == [[State("same")]] and list(kept(repo, "topic").values()) == [[State("renamed", "g.txt")]]
+    assert list(kept(repo).values()) == [[State("same")]] and list(
+        kept(repo, "topic").values()
+    ) == [[State("renamed", "g.txt")]]
     lab.git(repo, "worktree", "remove", str(lab.root / "beside"))
     worker.run(str(repo / ".git"), os.environ, 0.0)
     assert list(kept(repo).values()) == [[State("same")]] and kept(repo, "topic") == {}
@@ -163,7 +211,9 @@ def test_what_is_forgotten_or_purged_is_kept_no_longer(lab: Lab) -> None:
     lab.mem(repo, "forget", ids[0])
     lab.mem(repo, "purge", ids[1], "--force")
     with opened(repo) as store:
-        rows = store.with_cache(lambda cache: cache.db.execute("SELECT count(*) FROM pathstate").fetchone()[0])[0]
+        rows = store.with_cache(
+            lambda cache: cache.db.execute("SELECT count(*) FROM pathstate").fetchone()[0]
+        )[0]
     assert rows == 1
     worker.run(str(repo / ".git"), os.environ, 0.0)
     assert set(kept(repo)) == {ids[2]}
@@ -184,7 +234,12 @@ def test_states_are_read_from_the_few_rows_that_are_asked_about(hooks: Hooks) ->
 
     with opened(hooks.repo) as store:
         by_row, by_spot = store.with_cache(plans)[0]
-    assert [step for step in by_row if step.startswith("SEARCH m")] == ["SEARCH m USING PRIMARY KEY (row=?)"]
+    assert [step for step in by_row if step.startswith("SEARCH m")] == [
+        "SEARCH m USING PRIMARY KEY (row=?)"
+    ]
     for steps in (by_row, by_spot):
-        assert "SEARCH p USING INTEGER PRIMARY KEY (rowid=?)" in steps and "SEARCH e USING PRIMARY KEY (slot=? AND name=?)" in steps
+        assert (
+            "SEARCH p USING INTEGER PRIMARY KEY (rowid=?)" in steps
+            and "SEARCH e USING PRIMARY KEY (slot=? AND name=?)" in steps
+        )
         assert not any(step.startswith("SCAN") and "json_each" not in step for step in steps)

@@ -1,4 +1,6 @@
-"""Where memories stand, as hooks read it: what the worker found, for each worktree's HEAD, and never more than was looked at."""
+"""Where memories stand, as hooks read it: what the worker found, for each worktree's HEAD, and
+never more than was looked at.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def opened(repo: pathlib.Path) -> Cache:
     return found
 
 
-def states(repo: pathlib.Path, head: str = "HEAD", cwd: pathlib.Path | None = None) -> dict[str, tuple[str, str, str, str]]:
+def states(
+    repo: pathlib.Path, head: str = "HEAD", cwd: pathlib.Path | None = None
+) -> dict[str, tuple[str, str, str, str]]:
     """What a hook reads for all anchors."""
     store = open_store(os.environ, str(cwd or repo))
     cache = opened(repo)
@@ -37,7 +41,9 @@ def states(repo: pathlib.Path, head: str = "HEAD", cwd: pathlib.Path | None = No
         store.close()
 
 
-def asked(repo: pathlib.Path, cwd: pathlib.Path | None = None) -> dict[str, tuple[str, str, str, str]]:
+def asked(
+    repo: pathlib.Path, cwd: pathlib.Path | None = None
+) -> dict[str, tuple[str, str, str, str]]:
     """What git says of them."""
     store = open_store(os.environ, str(cwd or repo))
 
@@ -45,7 +51,9 @@ def asked(repo: pathlib.Path, cwd: pathlib.Path | None = None) -> dict[str, tupl
         return where.stands(store.repo, cache, reanchor.anchors(cache), store.repo.head(), 60.0)
 
     try:
-        return {a: (s.state, s.commit, s.into, s.reason) for a, s in store.with_cache(ask)[0].items()}
+        return {
+            a: (s.state, s.commit, s.into, s.reason) for a, s in store.with_cache(ask)[0].items()
+        }
     finally:
         store.close()
 
@@ -79,10 +87,16 @@ def repo(lab: Lab) -> pathlib.Path:
 def test_hooks_read_what_git_says(repo: pathlib.Path) -> None:
     work(repo)
     assert states(repo) == asked(repo)
-    assert {s[0] for s in states(repo).values()} == {where.REACHABLE, where.UNMERGED, where.SQUASHED}
+    assert {s[0] for s in states(repo).values()} == {
+        where.REACHABLE,
+        where.UNMERGED,
+        where.SQUASHED,
+    }
 
 
-def test_of_a_head_that_nobody_looked_from_only_head_itself_is_known(lab: Lab, repo: pathlib.Path) -> None:
+def test_of_a_head_that_nobody_looked_from_only_head_itself_is_known(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     work(repo)
     new = commit(lab, repo, "new.txt")
     lab.mem(repo, "remember", "about the newest commit")
@@ -94,7 +108,9 @@ def test_of_a_head_that_nobody_looked_from_only_head_itself_is_known(lab: Lab, r
     assert states(repo) == asked(repo)
 
 
-def test_a_memory_that_came_since_is_unknown_and_not_taken_for_reachable(lab: Lab, repo: pathlib.Path) -> None:
+def test_a_memory_that_came_since_is_unknown_and_not_taken_for_reachable(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     work(repo)
     lab.git(repo, "checkout", "-q", "-b", "later")
     late = commit(lab, repo, "later.txt")
@@ -107,15 +123,21 @@ def test_a_memory_that_came_since_is_unknown_and_not_taken_for_reachable(lab: La
 def test_before_the_first_commit_nothing_stands_anywhere(lab: Lab, repo: pathlib.Path) -> None:
     cache = opened(repo)
     found = standing.read(cache, ["a" * 40, ""], "")
-    assert {a: (s.state, s.reason) for a, s in found.items()} == {"a" * 40: (where.UNKNOWN, where.UNBORN)}
+    assert {a: (s.state, s.reason) for a, s in found.items()} == {
+        "a" * 40: (where.UNKNOWN, where.UNBORN)
+    }
     cache.close()
 
 
-def test_each_worktree_has_the_states_of_its_own_head_and_a_former_head_leaves_nothing(lab: Lab, repo: pathlib.Path) -> None:
+def test_each_worktree_has_the_states_of_its_own_head_and_a_former_head_leaves_nothing(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     tree = lab.root / "tree"
     lab.git(repo, "worktree", "add", "-q", str(tree), "open")
     work(repo)
-    assert states(repo) == asked(repo) and states(repo, cwd=tree) == asked(repo, tree) != asked(repo)
+    assert states(repo) == asked(repo) and states(repo, cwd=tree) == asked(repo, tree) != asked(
+        repo
+    )
     for n in range(3):
         commit(lab, repo, f"more{n}.txt")
         work(repo)
@@ -134,35 +156,72 @@ def test_a_commit_writes_only_the_states_that_changed() -> None:
     stands["f" * 40] = Stand(standing.UNMERGED, "f" * 40)
     assert slots.keep(cache, "b" * 40, stands, ["b" * 40])
     assert cache.db.total_changes - before <= 4
-    assert standing.slot_of(cache, "a" * 40) is None and len(standing.read(cache, stands, "b" * 40)) == 51
+    assert (
+        standing.slot_of(cache, "a" * 40) is None
+        and len(standing.read(cache, stands, "b" * 40)) == 51
+    )
     before = cache.db.total_changes
     assert slots.keep(cache, "b" * 40, stands, ["b" * 40]) and cache.db.total_changes == before
 
 
-def test_of_many_commits_the_same_states_are_touched_as_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_commits_the_same_states_are_touched_as_of_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     cache = cache_file.open_in_memory()
     names = [f"{n:040x}" for n in range(60)]
     rng = random.Random(3)
     stands = {}
     for name in names[:40]:
-        state = rng.choice((standing.REACHABLE, standing.REACHABLE, standing.UNMERGED, standing.SQUASHED, standing.UNKNOWN))
-        stands[name] = Stand(state, rng.choice((name, name, *names[40:])), rng.choice(names[40:]) if state == standing.SQUASHED else "", standing.WAITING if state == standing.UNKNOWN else "")
+        state = rng.choice(
+            (
+                standing.REACHABLE,
+                standing.REACHABLE,
+                standing.UNMERGED,
+                standing.SQUASHED,
+                standing.UNKNOWN,
+            )
+        )
+        stands[name] = Stand(
+            state,
+            rng.choice((name, name, *names[40:])),
+            rng.choice(names[40:]) if state == standing.SQUASHED else "",
+            standing.WAITING if state == standing.UNKNOWN else "",
+        )
     assert slots.keep(cache, "a" * 40, stands)
-    assert {a: s.row(a) for a, s in standing.rows(cache, 0).items()} == {a: s.row(a) for a, s in stands.items()}
+    assert {a: s.row(a) for a, s in standing.rows(cache, 0).items()} == {
+        a: s.row(a) for a, s in stands.items()
+    }
     for size in (1, 5, 30):
         commits = set(rng.sample(names, size))
         found = []
         for few in (500, 0):
             monkeypatch.setattr(standing, "_FEW", few)
-            found.append({a: (s.state, s.commit, s.into, s.reason) for a, s in standing.touching(cache, 0, commits).items()})
-        assert found[0] == found[1] == {a: (s.state, s.commit, s.into, s.reason) for a, s in stands.items() if not commits.isdisjoint((a, s.commit, s.into))}
+            found.append(
+                {
+                    a: (s.state, s.commit, s.into, s.reason)
+                    for a, s in standing.touching(cache, 0, commits).items()
+                }
+            )
+        assert (
+            found[0]
+            == found[1]
+            == {
+                a: (s.state, s.commit, s.into, s.reason)
+                for a, s in stands.items()
+                if not commits.isdisjoint((a, s.commit, s.into))
+            }
+        )
 
 
-def test_of_many_commits_the_same_ones_are_joined_as_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_commits_the_same_ones_are_joined_as_of_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     cache = cache_file.open_in_memory()
     rng = random.Random(4)
     names = [f"{n:040x}" for n in range(60)]
-    cache.db.executemany("INSERT OR IGNORE INTO move VALUES(?, ?, 1)", [rng.sample(names[:40], 2) for _ in range(25)])
+    cache.db.executemany(
+        "INSERT OR IGNORE INTO move VALUES(?, ?, 1)", [rng.sample(names[:40], 2) for _ in range(25)]
+    )
     seen = set()
     for size in (1, 1, 3, 12, 50):
         commits = set(rng.sample(names, size))
@@ -178,9 +237,18 @@ def test_of_many_commits_the_same_ones_are_joined_as_of_few(monkeypatch: pytest.
 
 def test_an_anchor_that_no_memory_has_any_more_is_taken_out() -> None:
     cache = cache_file.open_in_memory()
-    slots.keep(cache, "a" * 40, {"c" * 40: Stand(standing.REACHABLE, "c" * 40), "d" * 40: Stand(standing.REACHABLE, "d" * 40)})
+    slots.keep(
+        cache,
+        "a" * 40,
+        {
+            "c" * 40: Stand(standing.REACHABLE, "c" * 40),
+            "d" * 40: Stand(standing.REACHABLE, "d" * 40),
+        },
+    )
     slots.keep(cache, "a" * 40, {"c" * 40: Stand(standing.SQUASHED, "c" * 40, "e" * 40)})
-    assert cache.db.execute("SELECT anchor, state, into_commit FROM stand").fetchall() == [("c" * 40, "squashed", "e" * 40)]
+    assert cache.db.execute("SELECT anchor, state, into_commit FROM stand").fetchall() == [
+        ("c" * 40, "squashed", "e" * 40)
+    ]
 
 
 def test_index_asks_for_what_hooks_will_read(lab: Lab, repo: pathlib.Path) -> None:
@@ -190,6 +258,20 @@ def test_index_asks_for_what_hooks_will_read(lab: Lab, repo: pathlib.Path) -> No
 
 @pytest.mark.parametrize("of", [standing.ASKED, standing.UNASKED])
 def test_what_was_given_up_counts_less_than_what_is_open(of: standing.Weights) -> None:
-    left, open_ = standing.weight(standing.UNMERGED, standing.ABANDONED, of), standing.weight(standing.UNMERGED, "", of)
-    assert 0 < left < open_ == standing.weight(standing.UNKNOWN, standing.ABSENT, of) < standing.weight(standing.UNKNOWN, standing.WAITING, of) <= 1
-    assert standing.weight(standing.REACHABLE, "", of) == standing.weight(standing.SQUASHED, "", of) == 1
+    left, open_ = (
+        standing.weight(standing.UNMERGED, standing.ABANDONED, of),
+        standing.weight(standing.UNMERGED, "", of),
+    )
+    assert (
+        0
+        < left
+        < open_
+        == standing.weight(standing.UNKNOWN, standing.ABSENT, of)
+        < standing.weight(standing.UNKNOWN, standing.WAITING, of)
+        <= 1
+    )
+    assert (
+        standing.weight(standing.REACHABLE, "", of)
+        == standing.weight(standing.SQUASHED, "", of)
+        == 1
+    )

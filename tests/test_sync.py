@@ -29,8 +29,16 @@ def test_two_clones_converge_and_hear_of_each_others_work(team: Team, lab: Lab) 
     assert lab.mem(b, "sync").strip() == "origin: 1 record received, 1 sent"
     assert lab.mem(a, "sync").strip() == "origin: 1 record received, 0 sent"
     assert lab.mem(a, "sync").strip() == "origin: up to date"
-    assert team.bodies(a) == team.bodies(b) == {"retries need jitter", "the cache key lacks the locale"}
-    assert lab.git(a, "rev-parse", REF) == lab.git(b, "rev-parse", REF) == lab.git(team.hub, "rev-parse", REF)
+    assert (
+        team.bodies(a)
+        == team.bodies(b)
+        == {"retries need jitter", "the cache key lacks the locale"}
+    )
+    assert (
+        lab.git(a, "rev-parse", REF)
+        == lab.git(b, "rev-parse", REF)
+        == lab.git(team.hub, "rev-parse", REF)
+    )
 
 
 def test_a_sync_that_brings_nothing_new_wakes_nobody(team: Team, lab: Lab) -> None:
@@ -56,7 +64,9 @@ def test_pull_sends_nothing_and_push_takes_in_only_what_it_must(team: Team, lab:
     lab.mem(a, "remember", "more from a")
     lab.mem(a, "push")
     out = lab.mem(b, "push").strip()
-    assert out == "origin: 1 record received, 1 sent", "somebody was faster, so theirs came in first"
+    assert out == "origin: 1 record received, 1 sent", (
+        "somebody was faster, so theirs came in first"
+    )
     assert "more from a" in team.on_hub() and "from b" in team.on_hub()
 
 
@@ -79,7 +89,11 @@ def test_dry_run_shows_the_very_texts_and_sends_nothing(team: Team, lab: Lab) ->
     a = team.clone("a")
     lab.mem(a, "remember", "a title line\nand a second line", "--type", "decision")
     out = lab.mem(a, "sync", "--dry-run")
-    assert "create decision a title line" in out and "    and a second line" in out and "nothing was sent" in out
+    assert (
+        "create decision a title line" in out
+        and "    and a second line" in out
+        and "nothing was sent" in out
+    )
     assert team.on_hub() == ""
     texts = lab.json(a, "push", "--dry-run")["texts"]
     assert [json.loads(t["text"])["body"] for t in texts] == ["a title line\nand a second line"]
@@ -96,11 +110,15 @@ def test_init_in_a_fresh_clone_says_that_the_remote_has_memories(team: Team, lab
     assert "git mem sync   'origin' has memories of the team" in said
     assert "has memories" not in lab.mem(team.clone("third"), "init", "--offline")
     lab.git(fresh, "fetch", "-q")
-    assert "has memories" in lab.mem(fresh, "init", "--offline"), "fetched already, so nobody has to be asked"
+    assert "has memories" in lab.mem(fresh, "init", "--offline"), (
+        "fetched already, so nobody has to be asked"
+    )
     assert lab.mem(fresh, "status").count("git mem sync") == 1
 
 
-def test_init_does_not_wait_for_a_remote_that_is_silent(team: Team, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_init_does_not_wait_for_a_remote_that_is_silent(
+    team: Team, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a = team.clone("a")
     lab.git(a, "remote", "set-url", "origin", "ext::sleep 60")
     lab.git(a, "config", "protocol.ext.allow", "always")
@@ -120,7 +138,10 @@ def test_a_user_without_a_remote_or_with_several_is_told_what_to_name(team: Team
     lab.git(alone, "config", "mem.remote", "two")
     lab.mem(alone, "remember", "x y z")
     assert lab.mem(alone, "sync").startswith("two: ")
-    assert "no remote 'three'" in lab.run(alone, sys.executable, "-m", "gitmem", "sync", "--remote", "three").stderr
+    assert (
+        "no remote 'three'"
+        in lab.run(alone, sys.executable, "-m", "gitmem", "sync", "--remote", "three").stderr
+    )
 
 
 def test_a_remote_that_cannot_be_reached_is_named(team: Team, lab: Lab) -> None:
@@ -128,14 +149,19 @@ def test_a_remote_that_cannot_be_reached_is_named(team: Team, lab: Lab) -> None:
     lab.mem(a, "remember", "kept here")
     lab.git(a, "remote", "set-url", "origin", str(lab.root / "nowhere"))
     done = lab.run(a, sys.executable, "-m", "gitmem", "sync")
-    assert done.returncode == 1 and "cannot reach 'origin'" in done.stderr and "nowhere" in done.stderr
+    assert (
+        done.returncode == 1 and "cannot reach 'origin'" in done.stderr and "nowhere" in done.stderr
+    )
     assert team.bodies(a) == {"kept here"}
 
 
 def test_a_host_that_refuses_notes_is_quoted(team: Team, lab: Lab) -> None:
     a = team.clone("a")
     lab.mem(a, "remember", "kept here")
-    team.hook("update", 'case "$1" in refs/notes/*) echo "only branches are accepted here" >&2; exit 1;; esac\n')
+    team.hook(
+        "update",
+        'case "$1" in refs/notes/*) echo "only branches are accepted here" >&2; exit 1;; esac\n',
+    )
     done = lab.run(a, sys.executable, "-m", "gitmem", "sync")
     assert done.returncode == 1
     assert f"'origin' refused {REF}: only branches are accepted here" in done.stderr
@@ -153,7 +179,9 @@ def test_users_pre_push_hook_is_theirs_and_does_not_run_for_notes(team: Team, la
     assert "x y z" in team.on_hub()
 
 
-def test_whoever_is_second_unites_and_tries_again(team: Team, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_is_second_unites_and_tries_again(
+    team: Team, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a, b = team.clone("a"), team.clone("b")
     lab.mem(a, "remember", "from a")
     lab.mem(b, "remember", "from b")
@@ -172,18 +200,37 @@ def test_whoever_is_second_unites_and_tries_again(team: Team, lab: Lab, monkeypa
     store.close()
     assert races[0] == 3 and report.received == 4
     lab.mem(b, "sync")
-    assert team.bodies(a) == team.bodies(b) == {"from a", "from b", "b again 1", "b again 2", "b again 3"}
+    assert (
+        team.bodies(a)
+        == team.bodies(b)
+        == {"from a", "from b", "b again 1", "b again 2", "b again 3"}
+    )
 
 
 def test_many_clones_at_once_lose_nothing(team: Team, lab: Lab) -> None:
     clones = [team.clone(name) for name in "abcd"]
-    script = f'for i in 1 2 3; do "{sys.executable}" -m gitmem remember "$0 says $i" >/dev/null && "{sys.executable}" -m gitmem sync -q || echo failed; done'
-    running = [subprocess.Popen(["sh", "-c", script, c.name], cwd=c, env=lab.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for c in clones]
+    script = (
+        f'for i in 1 2 3; do "{sys.executable}" -m gitmem remember "$0 says $i" >/dev/null &&'
+        f' "{sys.executable}" -m gitmem sync -q || echo failed; done'
+    )
+    running = [
+        subprocess.Popen(
+            ["sh", "-c", script, c.name],
+            cwd=c,
+            env=lab.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for c in clones
+    ]
     said = [p.communicate() for p in running]
     assert not any(out or err for out, err in said), said
     for clone in clones:
         lab.mem(clone, "sync")
-    assert all(team.bodies(c) == {f"{n} says {i}" for n in "abcd" for i in (1, 2, 3)} for c in clones)
+    assert all(
+        team.bodies(c) == {f"{n} says {i}" for n in "abcd" for i in (1, 2, 3)} for c in clones
+    )
 
 
 def test_teammates_without_git_mem_merge_and_push_in_between(team: Team, lab: Lab) -> None:
@@ -221,7 +268,9 @@ def test_a_remote_that_was_force_pushed_takes_nothing_from_us(team: Team, lab: L
     assert "from a" in team.on_hub() and "from b alone" in team.on_hub()
 
 
-def test_what_only_the_tracking_copy_had_is_taken_in_before_a_fetch_replaces_it(team: Team, lab: Lab) -> None:
+def test_what_only_the_tracking_copy_had_is_taken_in_before_a_fetch_replaces_it(
+    team: Team, lab: Lab
+) -> None:
     a, b = team.clone("a"), team.clone("b")
     lab.mem(a, "init")
     lab.mem(b, "remember", "fetched, never merged")
@@ -253,7 +302,9 @@ def test_atomic_pushes_branch_and_memories_or_neither(team: Team, lab: Lab) -> N
     assert done.returncode == 1 and "refused the branch 'main'" in done.stderr
     assert "about the other work" not in team.on_hub()
     lab.git(b, "checkout", "-q", "--detach")
-    assert "HEAD is detached" in lab.run(b, sys.executable, "-m", "gitmem", "sync", "--atomic").stderr
+    assert (
+        "HEAD is detached" in lab.run(b, sys.executable, "-m", "gitmem", "sync", "--atomic").stderr
+    )
 
 
 def test_atomic_unites_when_only_the_memories_were_late(team: Team, lab: Lab) -> None:
@@ -273,7 +324,11 @@ def test_a_secret_does_not_leave(team: Team, lab: Lab) -> None:
     lab.git(a, "notes", "--ref=mem/team", "append", "-m", f"the key is {SECRET}", "HEAD")
     lab.mem(a, "remember", "harmless")
     done = lab.run(a, sys.executable, "-m", "gitmem", "sync")
-    assert done.returncode == 1 and "looks like it holds a secret" in done.stderr and SECRET not in done.stderr
+    assert (
+        done.returncode == 1
+        and "looks like it holds a secret" in done.stderr
+        and SECRET not in done.stderr
+    )
     assert team.on_hub() == ""
     lab.mem(a, "sync", "--allow-secret")
     assert SECRET in team.on_hub()
@@ -287,7 +342,9 @@ def test_a_secret_that_comes_in_is_flagged_and_goes_no_further(team: Team, lab: 
     assert "that came in looks like it holds a secret" in said and SECRET not in said
     lab.git(lab.root, "init", "-q", "--bare", "elsewhere.git")
     lab.git(a, "remote", "add", "elsewhere", str(lab.root / "elsewhere.git"))
-    assert lab.run(a, sys.executable, "-m", "gitmem", "sync", "--remote", "elsewhere").returncode == 1
+    assert (
+        lab.run(a, sys.executable, "-m", "gitmem", "sync", "--remote", "elsewhere").returncode == 1
+    )
     assert lab.git(lab.root / "elsewhere.git", "for-each-ref") == ""
 
 
@@ -305,10 +362,14 @@ def test_nothing_new_costs_no_push(team: Team, lab: Lab, monkeypatch: pytest.Mon
     store.close()
 
 
-def test_others_who_never_stop_pushing_end_in_a_clear_error(team: Team, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_who_never_stop_pushing_end_in_a_clear_error(
+    team: Team, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a = team.clone("a")
     lab.mem(a, "remember", "x y z")
-    monkeypatch.setattr(remote.Remote, "push", lambda self, *args, **named: remote.Pushed(False, faster=True))
+    monkeypatch.setattr(
+        remote.Remote, "push", lambda self, *args, **named: remote.Pushed(False, faster=True)
+    )
     monkeypatch.setattr(sync, "_PAUSE", 0.001)
     monkeypatch.setattr(sync, "ATTEMPTS", 4)
     store = store_of(a)
@@ -323,8 +384,16 @@ def test_a_hub_that_is_locked_is_not_said_to_have_been_faster(team: Team, lab: L
     a = team.clone("a")
     lab.mem(a, "remember", "x y z")
     tables = team.hub / "reftable"
-    lock = tables / "tables.list.lock" if tables.exists() else team.hub / "refs" / "notes" / "mem" / "team.lock"
+    lock = (
+        tables / "tables.list.lock"
+        if tables.exists()
+        else team.hub / "refs" / "notes" / "mem" / "team.lock"
+    )
     lock.parent.mkdir(parents=True, exist_ok=True)
     lock.write_text("")
     done = lab.run(a, sys.executable, "-m", "gitmem", "sync")
-    assert done.returncode == 1 and f"'origin' refused {REF}" in done.stderr and "others" not in done.stderr
+    assert (
+        done.returncode == 1
+        and f"'origin' refused {REF}" in done.stderr
+        and "others" not in done.stderr
+    )

@@ -32,8 +32,12 @@ def test_in_a_linked_worktree_a_bare_clone_and_a_mirror(team: Team, lab: Lab) ->
     lab.mem(bare, "sync")
     lab.mem(bare, "remember", "from a bare clone", "--commit", "main")
     lab.mem(bare, "sync")
-    assert all(word in team.on_hub() for word in ("from a worktree", "from a mirror", "from a bare clone"))
-    assert lab.git(team.hub, "for-each-ref", "refs/heads").count("\n") == 1, "a mirror remote pushes the notes and nothing else"
+    assert all(
+        word in team.on_hub() for word in ("from a worktree", "from a mirror", "from a bare clone")
+    )
+    assert lab.git(team.hub, "for-each-ref", "refs/heads").count("\n") == 1, (
+        "a mirror remote pushes the notes and nothing else"
+    )
 
 
 def test_in_shallow_and_partial_clones(team: Team, lab: Lab) -> None:
@@ -42,7 +46,11 @@ def test_in_shallow_and_partial_clones(team: Team, lab: Lab) -> None:
         lab.mem(a, "remember", f"memory {i}")
     lab.mem(a, "sync")
     lab.git(team.hub, "config", "uploadpack.allowFilter", "true")
-    for name, option in (("shallow", "--depth=1"), ("partial", "--filter=blob:none"), ("treeless", "--filter=tree:0")):
+    for name, option in (
+        ("shallow", "--depth=1"),
+        ("partial", "--filter=blob:none"),
+        ("treeless", "--filter=tree:0"),
+    ):
         clone = team.clone(name, option, url=f"file://{team.hub}")
         lab.mem(clone, "sync")
         assert {f"memory {i}" for i in range(3)} <= team.bodies(clone)
@@ -68,7 +76,13 @@ def test_a_bundle_and_a_clone_with_alternates(team: Team, lab: Lab) -> None:
     lab.mem(a, "remember", "travels in a file")
     lab.git(a, "bundle", "create", str(lab.root / "notes.bundle"), "main", REF)
     b = team.clone("b", "--reference", str(a))
-    lab.git(b, "fetch", "-q", str(lab.root / "notes.bundle"), f"{REF}:refs/notes/remotes/bundle/mem/team")
+    lab.git(
+        b,
+        "fetch",
+        "-q",
+        str(lab.root / "notes.bundle"),
+        f"{REF}:refs/notes/remotes/bundle/mem/team",
+    )
     assert "refs/notes/remotes/bundle/mem/team" in lab.mem(b, "status")
     lab.git(b, "remote", "add", "bundle", str(lab.root / "notes.bundle"))
     lab.mem(b, "pull", "--remote", "bundle")
@@ -77,7 +91,9 @@ def test_a_bundle_and_a_clone_with_alternates(team: Team, lab: Lab) -> None:
     assert "travels in a file" in team.on_hub()
 
 
-def test_a_fork_gives_to_its_own_remote_and_the_maintainer_takes_from_there(team: Team, lab: Lab) -> None:
+def test_a_fork_gives_to_its_own_remote_and_the_maintainer_takes_from_there(
+    team: Team, lab: Lab
+) -> None:
     upstream = team.clone("maintainer")
     lab.mem(upstream, "remember", "known upstream")
     lab.mem(upstream, "sync")

@@ -52,17 +52,40 @@ def test_a_secret_does_not_leave_in_the_history_either(team: Team, lab: Lab) -> 
         assert done.returncode == 1 and "looks like it holds a secret" in done.stderr
     assert lab.git(team.hub, "for-each-ref", "refs/notes") == ""
     done = lab.run(a, sys.executable, "-m", "gitmem", "sync", "--dry-run")
-    assert done.returncode == 1 and "harmless" in done.stdout, "the texts first, then why they would not go"
+    assert done.returncode == 1 and "harmless" in done.stdout, (
+        "the texts first, then why they would not go"
+    )
 
 
 def test_a_dry_run_prints_every_field_and_the_branch_that_goes_along(team: Team, lab: Lab) -> None:
     a = team.clone("a")
     lab.git(a, "commit", "-q", "--allow-empty", "-m", "work of today")
-    lab.mem(a, "remember", "a text", "--tag", "database", "--path", "f0.txt", "--phase", "two", "--source", "meeting")
+    lab.mem(
+        a,
+        "remember",
+        "a text",
+        "--tag",
+        "database",
+        "--path",
+        "f0.txt",
+        "--phase",
+        "two",
+        "--source",
+        "meeting",
+    )
     lab.mem(a, "remember", "another")
     lab.mem(a, "forget", lab.json(a, "list")[0]["id"], "--reason", "it was wrong")
     out = lab.mem(a, "sync", "--dry-run", "--atomic")
-    for word in ("database", "f0.txt", "phase: two", "source: meeting", "author: Ada", "reason: it was wrong", "branch main: 1 commit", "work of today"):
+    for word in (
+        "database",
+        "f0.txt",
+        "phase: two",
+        "source: meeting",
+        "author: Ada",
+        "reason: it was wrong",
+        "branch main: 1 commit",
+        "work of today",
+    ):
         assert word in out, word
 
 
@@ -89,7 +112,9 @@ def test_push_to_a_hub_that_lost_its_notes_gives_them_again(team: Team, lab: Lab
     assert "from a" in team.on_hub()
 
 
-def test_a_refused_secret_does_not_keep_an_arriving_purge_from_being_carried_out(team: Team, lab: Lab) -> None:
+def test_a_refused_secret_does_not_keep_an_arriving_purge_from_being_carried_out(
+    team: Team, lab: Lab
+) -> None:
     a, b = team.clone("a"), team.clone("b")
     lab.mem(a, "remember", "the secret name is Zanzibarium")
     lab.mem(a, "sync")
@@ -101,7 +126,9 @@ def test_a_refused_secret_does_not_keep_an_arriving_purge_from_being_carried_out
     assert "Zanzibarium" not in lab.git(b, "cat-file", "--batch-all-objects", "--batch")
 
 
-def test_in_a_fork_whose_branch_follows_upstream_memories_go_where_git_pushes(team: Team, lab: Lab) -> None:
+def test_in_a_fork_whose_branch_follows_upstream_memories_go_where_git_pushes(
+    team: Team, lab: Lab
+) -> None:
     fork = lab.root / "fork.git"
     lab.git(lab.root, "clone", "-q", "--bare", str(team.hub), str(fork))
     mine = team.clone("mine", url=str(fork))
@@ -127,5 +154,10 @@ def test_purged_text_that_stock_git_merged_back_does_not_leave(team: Team, lab: 
     lab.git(team.hub, "update-ref", "-d", REF)
     lab.mem(b, "push")
     objects = lab.git(team.hub, "rev-list", "--objects", REF)
-    assert "Zanzibarium" not in lab.git(team.hub, "cat-file", "--batch", stdin="\n".join(row.split(" ")[0] for row in objects.splitlines()))
+    assert "Zanzibarium" not in lab.git(
+        team.hub,
+        "cat-file",
+        "--batch",
+        stdin="\n".join(row.split(" ")[0] for row in objects.splitlines()),
+    )
     assert team.bodies(b) == set()

@@ -21,8 +21,14 @@ def diff(lab: Lab, repo: pathlib.Path, *words: str) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for kind in KINDS:
         if found[kind]:
-            out[kind] = [(m["before"]["body"], m["after"]["body"]) if kind == "changes" else (m["memory"]["body"], m["against"]["body"], m["by"]) if kind == "contradicts" else m["body"]
-                         for m in found[kind]]
+            out[kind] = [
+                (m["before"]["body"], m["after"]["body"])
+                if kind == "changes"
+                else (m["memory"]["body"], m["against"]["body"], m["by"])
+                if kind == "contradicts"
+                else m["body"]
+                for m in found[kind]
+            ]
     return out
 
 
@@ -31,7 +37,15 @@ def repo(lab: Lab) -> pathlib.Path:
     """A memory about `a.py` and one about nothing on main; on `topic`."""
     path = lab.repo()
     commit(lab, path, "a.py", "one")
-    lab.mem(path, "remember", "The staging database is wiped every Sunday at noon", "--path", "a.py", "--type", "decision")
+    lab.mem(
+        path,
+        "remember",
+        "The staging database is wiped every Sunday at noon",
+        "--path",
+        "a.py",
+        "--type",
+        "decision",
+    )
     tell(path, "the export runs at six")
     lab.git(path, "checkout", "-q", "-b", "topic")
     commit(lab, path, "b.py", "two")
@@ -42,9 +56,23 @@ def test_a_branch_teaches_what_is_about_its_commits(lab: Lab, repo: pathlib.Path
     assert diff(lab, repo, "main..topic") == {}
     assert "nothing about memories between main and topic" in lab.mem(repo, "diff", "main..topic")
     tell(repo, "the queue needs a dead letter table")
-    for words in (["main..topic"], ["main...topic"], ["main"], ["main.."], ["main", "topic"], ["main..HEAD"]):
-        assert diff(lab, repo, *words) == {"teaches": ["the queue needs a dead letter table"]}, words
-    assert diff(lab, repo, "topic..main") == {} == diff(lab, repo, "..topic") == diff(lab, repo, "topic")
+    for words in (
+        ["main..topic"],
+        ["main...topic"],
+        ["main"],
+        ["main.."],
+        ["main", "topic"],
+        ["main..HEAD"],
+    ):
+        assert diff(lab, repo, *words) == {"teaches": ["the queue needs a dead letter table"]}, (
+            words
+        )
+    assert (
+        diff(lab, repo, "topic..main")
+        == {}
+        == diff(lab, repo, "..topic")
+        == diff(lab, repo, "topic")
+    )
     told = lab.mem(repo, "diff", "main..topic")
     assert "taught: 1" in told and "dead letter" in told and "export" not in told
 
@@ -60,23 +88,45 @@ def test_a_branch_that_was_squashed_has_nothing_new(lab: Lab, repo: pathlib.Path
 def test_what_supersedes_a_memory_contradicts_it(lab: Lab, repo: pathlib.Path) -> None:
     id = next(m["id"] for m in lab.json(repo, "list") if "export" in m["body"])
     lab.mem(repo, "supersede", id, "exports are gone")
-    assert diff(lab, repo, "main..topic") == {"teaches": ["exports are gone"], "contradicts": [("exports are gone", "the export runs at six", "supersedes")]}
+    assert diff(lab, repo, "main..topic") == {
+        "teaches": ["exports are gone"],
+        "contradicts": [("exports are gone", "the export runs at six", "supersedes")],
+    }
     assert "supersedes" in lab.mem(repo, "diff", "main..topic")
 
 
 def test_a_merge_of_memories_contradicts_the_one_it_took_away(lab: Lab, repo: pathlib.Path) -> None:
     with opened(repo) as store:
-        stay, gone = (memories.find(store, m["id"]) for m in sorted(lab.json(repo, "list"), key=lambda m: m["body"]))
-        memories.replace(store, stay, [gone], {"body": "The staging database is wiped on Sundays and exports are gone"})
+        stay, gone = (
+            memories.find(store, m["id"])
+            for m in sorted(lab.json(repo, "list"), key=lambda m: m["body"])
+        )
+        memories.replace(
+            store,
+            stay,
+            [gone],
+            {"body": "The staging database is wiped on Sundays and exports are gone"},
+        )
     commit(lab, repo, "b.py", "three")
     found = diff(lab, repo, "main..topic")
     assert (found["changes"][0][1], "the export runs at six", "supersedes") in found["contradicts"]
 
 
 def test_what_speaks_against_a_memory_is_found_by_its_words(lab: Lab, repo: pathlib.Path) -> None:
-    lab.mem(repo, "remember", "The staging database is wiped every Monday at noon", "--path", "a.py", "--type", "decision")
+    lab.mem(
+        repo,
+        "remember",
+        "The staging database is wiped every Monday at noon",
+        "--path",
+        "a.py",
+        "--type",
+        "decision",
+    )
     (found,) = diff(lab, repo, "main..topic")["contradicts"]
-    assert found[:2] == ("The staging database is wiped every Monday at noon", "The staging database is wiped every Sunday at noon")
+    assert found[:2] == (
+        "The staging database is wiped every Monday at noon",
+        "The staging database is wiped every Sunday at noon",
+    )
     assert "may contradict" in lab.mem(repo, "diff", "main..topic")
 
 
@@ -84,7 +134,10 @@ def test_edits_and_forgets_on_the_way_are_told(lab: Lab, repo: pathlib.Path) -> 
     one, two = (m["id"] for m in sorted(lab.json(repo, "list"), key=lambda m: m["body"]))
     lab.mem(repo, "edit", two, "-m", "the export runs at seven")
     lab.mem(repo, "forget", one)
-    assert diff(lab, repo, "main..topic") == {"changes": [("the export runs at six", "the export runs at seven")], "forgets": ["The staging database is wiped every Sunday at noon"]}
+    assert diff(lab, repo, "main..topic") == {
+        "changes": [("the export runs at six", "the export runs at seven")],
+        "forgets": ["The staging database is wiped every Sunday at noon"],
+    }
     commit(lab, repo, "b.py", "three")
     assert diff(lab, repo, "HEAD~1") == {}
 
@@ -92,16 +145,24 @@ def test_edits_and_forgets_on_the_way_are_told(lab: Lab, repo: pathlib.Path) -> 
 def test_memories_whose_files_a_branch_changed_are_made_stale(lab: Lab, repo: pathlib.Path) -> None:
     commit(lab, repo, "a.py", "another")
     found = lab.json(repo, "diff", "main..topic")["stale"]
-    assert [(m["body"], m["paths"][0]["state"]) for m in found] == [("The staging database is wiped every Sunday at noon", "changed")]
+    assert [(m["body"], m["paths"][0]["state"]) for m in found] == [
+        ("The staging database is wiped every Sunday at noon", "changed")
+    ]
     lab.git(repo, "checkout", "-q", "main")
-    assert diff(lab, repo, "main..topic") == diff(lab, repo, "main...topic") == {"stale": ["The staging database is wiped every Sunday at noon"]}
+    assert (
+        diff(lab, repo, "main..topic")
+        == diff(lab, repo, "main...topic")
+        == {"stale": ["The staging database is wiped every Sunday at noon"]}
+    )
 
 
 def test_what_the_base_did_is_not_the_branchs_doing(lab: Lab, repo: pathlib.Path) -> None:
     lab.git(repo, "checkout", "-q", "main")
     commit(lab, repo, "a.py", "on main")
     lab.mem(repo, "remember", "a second line is needed", "--path", "a.py")
-    assert diff(lab, repo, "main..topic") == {} and diff(lab, repo, "topic..main")["stale"] == ["The staging database is wiped every Sunday at noon"]
+    assert diff(lab, repo, "main..topic") == {} and diff(lab, repo, "topic..main")["stale"] == [
+        "The staging database is wiped every Sunday at noon"
+    ]
 
 
 def test_what_a_branch_superseded_is_not_stale_by_it(lab: Lab, repo: pathlib.Path) -> None:

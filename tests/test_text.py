@@ -56,7 +56,13 @@ def test_what_is_written_so_is_found_when_asked_so(written, asked):
 
 @pytest.mark.parametrize(
     ("written", "asked"),
-    [("v1.2.3", "v3.2.1"), ("C++", "C#"), ("what is it", "who are we"), ("organ", "orange"), ("数据", "据数")],
+    [
+        ("v1.2.3", "v3.2.1"),
+        ("C++", "C#"),
+        ("what is it", "who are we"),
+        ("organ", "orange"),
+        ("数据", "据数"),
+    ],
 )
 def test_what_differs_stays_apart(written, asked):
     assert not set(text.terms(written)) & set(text.terms(asked))
@@ -68,7 +74,9 @@ def test_stop_words_go_unless_nothing_else_is_there():
     assert text.terms("what — is it?") == ["what", "is", "it"]
 
 
-@pytest.mark.parametrize("nothing", ["", " \n\t", "?!", "😀", "\x00", "\ud800", "__", "-/-", "+#", "\u200f", "\u0301"])
+@pytest.mark.parametrize(
+    "nothing", ["", " \n\t", "?!", "😀", "\x00", "\ud800", "__", "-/-", "+#", "\u200f", "\u0301"]
+)
 def test_text_without_letters_or_digits_has_no_terms(nothing):
     assert text.terms(nothing) == []
     assert text.query_terms(nothing) == []
@@ -88,7 +96,9 @@ def test_every_term_is_one_fts5_token_and_never_syntax(written):
     assert {term for (term,) in db.execute("SELECT term FROM vocabulary")} == set(terms)
     for term in terms:
         assert 0 < len(term) <= text.MAX_WORD
-        found = db.execute("SELECT rowid FROM fts WHERE fts MATCH ?", (text.match_expression([term]),)).fetchall()
+        found = db.execute(
+            "SELECT rowid FROM fts WHERE fts MATCH ?", (text.match_expression([term]),)
+        ).fetchall()
         assert found == [(1,)]
     db.close()
 
@@ -99,7 +109,9 @@ def test_a_tokenizer_that_splits_terms_would_be_noticed():
     db.execute("CREATE VIRTUAL TABLE fts USING fts5(body, tokenize='unicode61')")
     db.execute("CREATE VIRTUAL TABLE vocabulary USING fts5vocab(fts, 'row')")
     db.execute("INSERT INTO fts VALUES (?)", (" ".join(text.terms("v1.2.3")),))
-    assert {term for (term,) in db.execute("SELECT term FROM vocabulary")} != set(text.terms("v1.2.3"))
+    assert {term for (term,) in db.execute("SELECT term FROM vocabulary")} != set(
+        text.terms("v1.2.3")
+    )
 
 
 @given(anything)
@@ -136,7 +148,10 @@ def test_a_question_after_a_long_log_is_read():
     assert "xylophon" in text.query_terms("why does the xylophone fail " + log)
 
 
-@given(st.lists(st.sampled_from("abcdefgh"), max_size=12), st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 90)))
+@given(
+    st.lists(st.sampled_from("abcdefgh"), max_size=12),
+    st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 90)),
+)
 def test_rare_takes_the_rarest_known_terms(wanted, df):
     got = text.rare(wanted, df, 100, 3)
     assert len(got) <= 3
@@ -160,9 +175,9 @@ def test_rare_keeps_within_the_posting_budget_but_leaves_five():
 
 @pytest.mark.parametrize(
     ("word", "expected"),
-    [("caresses", "caress"), ("ponies", "poni"), ("agreed", "agre"), ("hopping", "hop"), ("filing", "file"),
-     ("happy", "happi"), ("relational", "relat"), ("conditional", "condit"), ("generalizations", "gener"),
-     ("oscillators", "oscil"), ("adoption", "adopt"), ("sky", "sky"), ("is", "is"), ("naïve", "naïve"), ("x1s", "x1s")],
+    [("caresses", "caress"), ("ponies", "poni"), ("agreed", "agre"), ("hopping", "hop"), ("filing", "file"),  # noqa: E501
+     ("happy", "happi"), ("relational", "relat"), ("conditional", "condit"), ("generalizations", "gener"),  # noqa: E501
+     ("oscillators", "oscil"), ("adoption", "adopt"), ("sky", "sky"), ("is", "is"), ("naïve", "naïve"), ("x1s", "x1s")],  # noqa: E501
 )  # fmt: skip
 def test_stems_are_porters(word, expected):
     assert stem.stem(word) == expected
@@ -175,12 +190,23 @@ def test_a_stem_is_short_and_not_empty(word):
 
 
 def test_stems_agree_with_fts5_porter():
-    words = ["running", "connection", "relational", "hopeful", "databases", "migrating", "caches", "settings"]
+    words = [
+        "running",
+        "connection",
+        "relational",
+        "hopeful",
+        "databases",
+        "migrating",
+        "caches",
+        "settings",
+    ]
     db = sqlite3.connect(":memory:")
     db.execute("CREATE VIRTUAL TABLE fts USING fts5(body, tokenize='porter ascii')")
     db.execute("CREATE VIRTUAL TABLE vocabulary USING fts5vocab(fts, 'row')")
     db.execute("INSERT INTO fts VALUES (?)", (" ".join(words),))
-    assert {term for (term,) in db.execute("SELECT term FROM vocabulary")} == {stem.stem(word) for word in words}
+    assert {term for (term,) in db.execute("SELECT term FROM vocabulary")} == {
+        stem.stem(word) for word in words
+    }
 
 
 def test_content_leaves_the_stop_words_out():
@@ -191,17 +217,36 @@ def test_content_leaves_the_stop_words_out():
 @settings(deadline=None, max_examples=5)
 @given(st.just("getUserName src/foo_bar.py v1.2.3 データ naïve"))
 def test_terms_are_the_same_in_every_process(written):
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from gitmem.core import text; print(ascii(text.terms({written!r})))"
-    seen = {subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout for _ in "ab"}
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from gitmem.core import text;"
+        f" print(ascii(text.terms({written!r})))"
+    )
+    seen = {
+        subprocess.run(
+            [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        for _ in "ab"
+    }
     assert seen == {ascii(text.terms(written)) + "\n"}
 
 
 @pytest.mark.parametrize("module", ["text", "stem", "rank"])
 def test_importing_costs_no_other_module(module):
     code = (
-        f"import sys; sys.path.insert(0, {str(ROOT)!r}); before = set(sys.modules); import gitmem.core.{module} as m\n"
-        "if hasattr(m, 'terms'): m.terms('plain ASCII text v1.2.3 getUserName')\n"
-        "print(*sorted(set(sys.modules) - before))"
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); before = set(sys.modules); import"
+        f" gitmem.core.{module} as m\nif hasattr(m, 'terms'): m.terms('plain ASCII text v1.2.3"
+        " getUserName')\nprint(*sorted(set(sys.modules) - before))"
     )
-    run = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
-    assert set(run.stdout.split()) <= {"gitmem", "gitmem.core", "gitmem.core.text", "gitmem.core.stem", "gitmem.core.rank", "itertools", "math", "__future__"}
+    run = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert set(run.stdout.split()) <= {
+        "gitmem",
+        "gitmem.core",
+        "gitmem.core.text",
+        "gitmem.core.stem",
+        "gitmem.core.rank",
+        "itertools",
+        "math",
+        "__future__",
+    }

@@ -1,4 +1,6 @@
-"""Notes of Claude Code as it writes them, and as people and older clients leave them: read without loss, told apart by what they say."""
+"""Notes of Claude Code as it writes them, and as people and older clients leave them: read without
+loss, told apart by what they say.
+"""
 
 from __future__ import annotations
 
@@ -20,30 +22,74 @@ Integration tests must hit a real database.
 
 **Why:** mocked tests passed while the production migration failed. See [[release-freeze]].
 **How to apply:** every test under tests/db, see also [[ci|the pipeline]] and [[release-freeze#dates]].
-"""
+"""  # noqa: E501
 
 
 def test_a_file_of_the_client_is_read_whole() -> None:
     t = topic.read("testing_real_db.md", WRITTEN, ("Integration tests", "real DB"))
-    assert (t.title, t.description, t.kind, t.modified, t.session) == ("Integration tests", "Integration tests must hit a real database, not mocks", "feedback", "2026-05-04T10:00:00Z", "1f0e")
-    assert t.body.startswith("Integration tests must") and t.body.endswith("[[release-freeze#dates]].")
+    assert (t.title, t.description, t.kind, t.modified, t.session) == (
+        "Integration tests",
+        "Integration tests must hit a real database, not mocks",
+        "feedback",
+        "2026-05-04T10:00:00Z",
+        "1f0e",
+    )
+    assert t.body.startswith("Integration tests must") and t.body.endswith(
+        "[[release-freeze#dates]]."
+    )
     assert t.links == ["release-freeze", "ci"]
 
 
-@pytest.mark.parametrize(("front", "kind", "description"), [
-    ("type: user\ndescription: plain", "user", "plain"),
-    ("metadata: {type: reference, x: y}\ndescription: 'it''s quoted'", "reference", "it's quoted"),
-    ('metadata:\n    type: "project"\ndescription: "says \\"so\\""', "project", 'says "so"'),
-    ("description: >\n  folded\n  text\ntype: user", "user", "folded text"),
-    ("description: |-\n  two\n  lines\nmetadata:\n  # a comment\n  type: user # why", "user", "two lines"),
-    ("metadata:\n  type: somethingelse\n- list\n: nothing\nbroken line\ndescription: kept: whole", "", "kept: whole"),
-])
-def test_front_matter_of_any_usual_shape_is_understood(front: str, kind: str, description: str) -> None:
+@pytest.mark.parametrize(
+    ("front", "kind", "description"),
+    [
+        ("type: user\ndescription: plain", "user", "plain"),
+        (
+            "metadata: {type: reference, x: y}\ndescription: 'it''s quoted'",
+            "reference",
+            "it's quoted",
+        ),
+        ('metadata:\n    type: "project"\ndescription: "says \\"so\\""', "project", 'says "so"'),
+        ("description: >\n  folded\n  text\ntype: user", "user", "folded text"),
+        (
+            "description: |-\n  two\n  lines\nmetadata:\n  # a comment\n  type: user # why",
+            "user",
+            "two lines",
+        ),
+        (
+            (
+                "metadata:\n  type: somethingelse\n- list\n: nothing\nbroken line\ndescription:"
+                " kept: whole"
+            ),
+            "",
+            "kept: whole",
+        ),
+    ],
+)
+def test_front_matter_of_any_usual_shape_is_understood(
+    front: str, kind: str, description: str
+) -> None:
     t = topic.read("x.md", f"---\n{front}\n---\nThe body.\n")
     assert (t.kind, t.description, t.body) == (kind, description, "The body.")
 
 
-@pytest.mark.parametrize("text", ["", "---", "---\n", "---\nname: x\nno end", "\ufeff---\nname: x\n---", "--- \n\n---", "no front matter\n---\nat all", "{\r\n}\r\n", "[[", "[[a|", "<private>", "---\nmetadata: {\n---\n{"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "---",
+        "---\n",
+        "---\nname: x\nno end",
+        "\ufeff---\nname: x\n---",
+        "--- \n\n---",
+        "no front matter\n---\nat all",
+        "{\r\n}\r\n",
+        "[[",
+        "[[a|",
+        "<private>",
+        "---\nmetadata: {\n---\n{",
+    ],
+)
 def test_any_text_is_accepted(text: str) -> None:
     topic.read("some_file-name.md", text)
     topic.read_index(text)
@@ -54,21 +100,37 @@ def test_what_is_not_closed_is_no_front_matter_and_stays() -> None:
 
 
 def test_the_title_comes_from_the_index_else_the_heading_else_the_name() -> None:
-    assert topic.read("a.md", "# From the heading\n\ntext", ("From the index", "")).title == "From the index"
+    assert (
+        topic.read("a.md", "# From the heading\n\ntext", ("From the index", "")).title
+        == "From the index"
+    )
     assert topic.read("a.md", "# From the heading\n\ntext").title == "From the heading"
-    assert topic.read("a.md", "---\nname: from-the-name\ndescription: d\n---\ntext").title == "From the name"
+    assert (
+        topic.read("a.md", "---\nname: from-the-name\ndescription: d\n---\ntext").title
+        == "From the name"
+    )
     assert topic.read("release_freeze.md", "text").title == "Release freeze"
     assert len(topic.read("a.md", "# " + "long " * 500).title) <= 300
 
 
 def test_a_file_with_only_a_description_says_that() -> None:
-    assert topic.read("a.md", "---\ndescription: The build needs two runs\n---\n").body == "The build needs two runs"
+    assert (
+        topic.read("a.md", "---\ndescription: The build needs two runs\n---\n").body
+        == "The build needs two runs"
+    )
 
 
 def test_private_passages_are_cut_everywhere() -> None:
-    t = topic.read("a.md", "---\ndescription: seen <private>hidden1</private>\n---\nseen <private>hidden2\nhidden3</private> too <PRIVATE>hidden4")
+    t = topic.read(
+        "a.md",
+        "---\ndescription: seen <private>hidden1</private>\n---\nseen"
+        " <private>hidden2\nhidden3</private> too <PRIVATE>hidden4",
+    )
     assert "hidden" not in t.title + t.description + t.body and "too" in t.body
-    assert all("hidden" not in passage.body for passage in topic.read_index("# A\nseen <private>hidden</private>")[1])
+    assert all(
+        "hidden" not in passage.body
+        for passage in topic.read_index("# A\nseen <private>hidden</private>")[1]
+    )
 
 
 def test_an_index_gives_titles_and_hooks_and_its_own_text_as_topics() -> None:
@@ -84,34 +146,59 @@ Run `make` twice.
 ## Build
 Once more.
 """)
-    assert entries == {"testing_real_db.md": ("Integration tests", "real DB"), "with space.md": ("With [brackets]", "hook"), "plain.md": ("No hook", "")}
-    assert [(p.file, p.title) for p in passages] == [("MEMORY.md#", ""), ("MEMORY.md#build", "Build"), ("MEMORY.md#build-2", "Build")]
+    assert entries == {
+        "testing_real_db.md": ("Integration tests", "real DB"),
+        "with space.md": ("With [brackets]", "hook"),
+        "plain.md": ("No hook", ""),
+    }
+    assert [(p.file, p.title) for p in passages] == [
+        ("MEMORY.md#", ""),
+        ("MEMORY.md#build", "Build"),
+        ("MEMORY.md#build-2", "Build"),
+    ]
     assert "example.org" in passages[0].body and passages[1].body == "Run `make` twice."
 
 
 def test_our_own_lines_of_an_index_are_not_read_and_others_among_them_are() -> None:
-    entries, passages = topic.read_index(f"- [Theirs](theirs.md) — hook\n{topic.BEGIN}\n- [Ours](git-mem-1.md) — x\n- [New](new.md) — y\n{topic.END}\nrest\n")
+    entries, passages = topic.read_index(
+        f"- [Theirs](theirs.md) — hook\n{topic.BEGIN}\n- [Ours](git-mem-1.md) — x\n- [New](new.md)"
+        f" — y\n{topic.END}\nrest\n"
+    )
     assert list(entries) == ["theirs.md", "new.md"] and [p.body for p in passages] == ["rest"]
 
 
 def test_the_digest_tells_an_edit_from_another_layout() -> None:
-    one = topic.read("a.md", "---\nname: a\ntype: user\nmodified: 2026-01-01\n---\nSome text\nhere\n").digest
-    assert topic.read("a.md", "---\r\nname: a\r\nmetadata:\r\n  type: user\r\n  modified: 2026-02-02\r\n---\r\n\r\nSome text\r\nhere").digest == one
-    assert topic.read("a.md", "---\nname: a\ntype: user\n---\nSome other text\nhere\n").digest != one
+    one = topic.read(
+        "a.md", "---\nname: a\ntype: user\nmodified: 2026-01-01\n---\nSome text\nhere\n"
+    ).digest
+    assert (
+        topic.read(
+            "a.md",
+            "---\r\nname: a\r\nmetadata:\r\n  type: user\r\n  modified:"
+            " 2026-02-02\r\n---\r\n\r\nSome text\r\nhere",
+        ).digest
+        == one
+    )
+    assert (
+        topic.read("a.md", "---\nname: a\ntype: user\n---\nSome other text\nhere\n").digest != one
+    )
     assert topic.read("a.md", "---\nname: a\ntype: project\n---\nSome text\nhere\n").digest != one
 
 
-@pytest.mark.parametrize(("kind", "body", "type"), [
-    ("user", "Ten years of Go, new to React", "preference"),
-    ("feedback", "Never mock the database in integration tests", "convention"),
-    ("feedback", "The short summaries were well received", "learning"),
-    ("project", "We decided on PostgreSQL instead of MongoDB", "decision"),
-    ("project", "The release is blocked by the licence review", "blocker"),
-    ("project", "Merge freeze until 2026-03-05", "progress"),
-    ("project", "The mobile team has two people", "finding"),
-    ("reference", "Pipeline bugs are tracked in Linear, project INGEST", "research"),
-    ("", "Something else", ""),
-])
+@pytest.mark.parametrize(
+    ("kind", "body", "type"),
+    [
+        ("user", "Ten years of Go, new to React", "preference"),
+        ("feedback", "Never mock the database in integration tests", "convention"),
+        ("feedback", "The short summaries were well received", "learning"),
+        ("project", "We decided on PostgreSQL instead of MongoDB", "decision"),
+        ("project", "The release is blocked by the licence review", "blocker"),
+        ("project", "Merge freeze until 2026-03-05", "progress"),
+        ("project", "The mobile team has two people", "finding"),
+        ("reference", "Pipeline bugs are tracked in Linear, project INGEST", "research"),
+        ("", "Something else", ""),
+    ],
+)
 def test_the_clients_types_become_ours(kind: str, body: str, type: str) -> None:
     assert topic.read("a.md", f"---\ntype: {kind}\n---\n{body}").type == type
 

@@ -1,8 +1,9 @@
-"""What a client wrote down of a conversation: its people's words and its model's, whatever else is in the file.
+"""What a client wrote down of a conversation: its people's words and its model's, whatever else is
+in the file.
 
-`transcripts/claude-*.jsonl` were written by the releases in their names (subagents' lines added, long values cut, paths replaced),
-`codex.jsonl` follows the documentation, `odd.jsonl` has what tools, clients and crashes leave.
-"""
+`transcripts/claude-*.jsonl` were written by the releases in their names (subagents' lines added,
+long values cut, paths replaced), `codex.jsonl` follows the documentation, `odd.jsonl` has what
+tools, clients and crashes leave."""
 
 from __future__ import annotations
 
@@ -24,23 +25,40 @@ def said(path: pathlib.Path) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("version", ["2.1.197", "2.1.330"])
 def test_a_conversation_is_its_prompts_and_answers(version: str) -> None:
     found = said(HERE / f"claude-{version}.jsonl")
-    assert found[:5] == [("user", "hello there"), ("assistant", "hi"), ("user", "write the file"), ("assistant", "Done: the retry lives in b.txt."), ("user", "task 4712")]
+    assert found[:5] == [
+        ("user", "hello there"),
+        ("assistant", "hi"),
+        ("user", "write the file"),
+        ("assistant", "Done: the retry lives in b.txt."),
+        ("user", "task 4712"),
+    ]
 
 
 @pytest.mark.parametrize("version", ["2.1.197", "2.1.330"])
 def test_what_a_subagent_was_told_and_said_is_nobodys_words(version: str) -> None:
     lines = (HERE / f"claude-{version}.jsonl").read_text()
     assert "look around 4711" in lines and '"isSidechain": true' in lines
-    assert not any("4711" in text or "task-notification" in text for _, text in said(HERE / f"claude-{version}.jsonl"))
+    assert not any(
+        "4711" in text or "task-notification" in text
+        for _, text in said(HERE / f"claude-{version}.jsonl")
+    )
 
 
 def test_codex_writes_another_shape() -> None:
-    assert said(HERE / "codex.jsonl") == [("user", "Decision: use SQLite"), ("assistant", "SQLite it is.")]
+    assert said(HERE / "codex.jsonl") == [
+        ("user", "Decision: use SQLite"),
+        ("assistant", "SQLite it is."),
+    ]
 
 
 def test_meta_lines_results_injections_and_torn_lines_are_skipped() -> None:
-    assert said(HERE / "odd.jsonl") == [("user", "Decision: keep the cache"), ("assistant", "First part.\n\nSecond part."), ("user", "what a prompt says"),
-                                        ("user", "with a picture"), ("user", "last words")]
+    assert said(HERE / "odd.jsonl") == [
+        ("user", "Decision: keep the cache"),
+        ("assistant", "First part.\n\nSecond part."),
+        ("user", "what a prompt says"),
+        ("user", "with a picture"),
+        ("user", "last words"),
+    ]
 
 
 def test_a_private_part_is_in_no_candidate() -> None:
@@ -49,7 +67,12 @@ def test_a_private_part_is_in_no_candidate() -> None:
 
 def test_a_turn_has_the_name_that_the_hook_gives_it() -> None:
     (first, *_) = transcript.candidates(str(HERE / "odd.jsonl"), "s1", "claude", "ab" * 20)
-    assert (first.source, first.session, first.agent, first.commit) == (source_of("s1", "user", "Decision: keep the cache"), "s1", "claude", "ab" * 20)
+    assert (first.source, first.session, first.agent, first.commit) == (
+        source_of("s1", "user", "Decision: keep the cache"),
+        "s1",
+        "claude",
+        "ab" * 20,
+    )
 
 
 def test_no_file_a_link_a_directory_and_a_pipe_give_nothing(tmp_path: pathlib.Path) -> None:
@@ -59,15 +82,26 @@ def test_no_file_a_link_a_directory_and_a_pipe_give_nothing(tmp_path: pathlib.Pa
         assert transcript.candidates(os.path.join(tmp_path, name)) == []
 
 
-def test_of_a_long_file_the_end_is_read(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_long_file_the_end_is_read(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(transcript, "MOST", 2000)
     path = tmp_path / "long.jsonl"
-    path.write_text("".join(f'{{"type":"user","message":{{"role":"user","content":"turn {i:04}"}}}}\n' for i in range(200)))
+    path.write_text(
+        "".join(
+            f'{{"type":"user","message":{{"role":"user","content":"turn {i:04}"}}}}\n'
+            for i in range(200)
+        )
+    )
     found = said(path)
     assert 10 < len(found) < 40 and found[-1] == ("user", "turn 0199")
 
 
 def test_deep_and_binary_lines_are_skipped(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "deep.jsonl"
-    path.write_bytes(b"[" * 100_000 + b"\n\xff\xfe\x00\n" + b'{"type":"user","message":{"role":"user","content":"after it"}}\n')
+    path.write_bytes(
+        b"[" * 100_000
+        + b"\n\xff\xfe\x00\n"
+        + b'{"type":"user","message":{"role":"user","content":"after it"}}\n'
+    )
     assert said(path) == [("user", "after it")]

@@ -25,7 +25,10 @@ def ring(lab: Lab) -> signers.Ring:
 
 def hits(lab: Lab, path: pathlib.Path, *argv: str) -> dict[str, str]:
     """{body: state of its signature} of what recall finds."""
-    return {h["body"]: h.get("signature", {}).get("state", "") for h in lab.json(path, "recall", "deploy on which day", *argv, rc=(0, 1))["hits"]}
+    return {
+        h["body"]: h.get("signature", {}).get("state", "")
+        for h in lab.json(path, "recall", "deploy on which day", *argv, rc=(0, 1))["hits"]
+    }
 
 
 def mixed(ring: Ring, lab: Lab) -> pathlib.Path:
@@ -40,7 +43,9 @@ def mixed(ring: Ring, lab: Lab) -> pathlib.Path:
     return path
 
 
-def test_what_is_below_the_policy_is_marked_everywhere_and_injected_nowhere(ring: Ring, lab: Lab) -> None:
+def test_what_is_below_the_policy_is_marked_everywhere_and_injected_nowhere(
+    ring: Ring, lab: Lab
+) -> None:
     path = mixed(ring, lab)
     assert len(hits(lab, path, "--hot")) == 3
     lab.mem(path, "config", "trust", "signed")
@@ -48,14 +53,28 @@ def test_what_is_below_the_policy_is_marked_everywhere_and_injected_nowhere(ring
     lab.mem(path, "config", "trust", "allowed")
     assert lab.mem(path, "config", "trust").strip() == "allowed-signers"
     assert set(hits(lab, path, "--hot")) == {"deploy on Tuesdays"}
-    assert hits(lab, path) == {"deploy on Tuesdays": "good", "deploy on Thursdays": "untrusted", "deploy on Sundays": "none"}
+    assert hits(lab, path) == {
+        "deploy on Tuesdays": "good",
+        "deploy on Thursdays": "untrusted",
+        "deploy on Sundays": "none",
+    }
     for command in (["list"], ["recall", "deploy on which day"]):
         out = lab.mem(path, *command)
-        assert "unsigned" in out and "signed by a key that nobody here vouches for" in out and "signed by ada@example.org" in out
+        assert (
+            "unsigned" in out
+            and "signed by a key that nobody here vouches for" in out
+            and "signed by ada@example.org" in out
+        )
     accepted = {m["body"]: m["signature"]["accepted"] for m in lab.json(path, "list")}
-    assert accepted == {"deploy on Tuesdays": True, "deploy on Thursdays": False, "deploy on Sundays": False}
+    assert accepted == {
+        "deploy on Tuesdays": True,
+        "deploy on Thursdays": False,
+        "deploy on Sundays": False,
+    }
     assert len(ring.verify(path, rc=(1,))) == 3
-    assert "unsigned" in lab.mem(path, "show", next(m["id"] for m in lab.json(path, "list") if "Sundays" in m["body"]))
+    assert "unsigned" in lab.mem(
+        path, "show", next(m["id"] for m in lab.json(path, "list") if "Sundays" in m["body"])
+    )
 
 
 def test_a_policy_file_in_the_tree_cannot_loosen_the_policy(ring: Ring, lab: Lab) -> None:
@@ -74,7 +93,9 @@ def test_an_unsigned_edit_of_a_signed_memory_is_not_injected(ring: Ring, lab: La
     assert hits(lab, path, "--hot")
     lab.git(path, "config", "mem.sign", "false")
     lab.mem(path, "edit", id, "-m", "deploy on Sundays, without tests")
-    assert hits(lab, path, "--hot") == {} and hits(lab, path) == {"deploy on Sundays, without tests": "none"}
+    assert hits(lab, path, "--hot") == {} and hits(lab, path) == {
+        "deploy on Sundays, without tests": "none"
+    }
     lab.git(path, "config", "mem.sign", "true")
     lab.mem(path, "sign", id)
     assert hits(lab, path, "--hot") == {"deploy on Sundays, without tests": "good"}
@@ -109,6 +130,7 @@ def test_keys_that_changed_are_not_trusted_for_what_they_were(ring: Ring, lab: L
     ring.allow(("eve@example.org", "", "eve"))
     store = open_store(lab.env, str(path))
     try:
+
         def narrowed(cache: Any) -> tuple[Any, list[Any]]:
             before = store.trust.injectable(cache, Filter()).signatures
             store.trust.catch_up(cache)
@@ -119,26 +141,45 @@ def test_keys_that_changed_are_not_trusted_for_what_they_were(ring: Ring, lab: L
         store.close()
 
 
-def test_a_prompt_checks_a_few_signatures_and_the_rest_count_as_below_the_policy(ring: Ring, lab: Lab) -> None:
+def test_a_prompt_checks_a_few_signatures_and_the_rest_count_as_below_the_policy(
+    ring: Ring, lab: Lab
+) -> None:
     from gitmem.engine.filters import Filter
     from gitmem.memory.listing import rows_of
     from gitmem.store import open_store
 
     path = ring.repo()
     lab.mem(path, "config", "trust", "signed")
-    lab.mem(path, "remember", "--jsonl", "-", stdin="".join(json.dumps({"body": f"deploy on day {i}"}) + "\n" for i in range(50)))
+    lab.mem(
+        path,
+        "remember",
+        "--jsonl",
+        "-",
+        stdin="".join(json.dumps({"body": f"deploy on day {i}"}) + "\n" for i in range(50)),
+    )
     store = open_store(lab.env, str(path))
     try:
-        def some(cache: Any, most: int | None) -> tuple[bool, int]:
-            return store.trust.catch_up(cache, most), len(rows_of(cache, store.trust.injectable(cache, Filter())))
 
-        for most, seen in ((20, (False, 20)), (0, (False, 20)), (20, (False, 40)), (None, (True, 50)), (0, (True, 50))):
+        def some(cache: Any, most: int | None) -> tuple[bool, int]:
+            return store.trust.catch_up(cache, most), len(
+                rows_of(cache, store.trust.injectable(cache, Filter()))
+            )
+
+        for most, seen in (
+            (20, (False, 20)),
+            (0, (False, 20)),
+            (20, (False, 40)),
+            (None, (True, 50)),
+            (0, (True, 50)),
+        ):
             assert store.with_cache(lambda cache, most=most: some(cache, most))[0] == seen
     finally:
         store.close()
 
 
-def test_the_only_memory_below_the_policy_is_left_out_as_soon_as_it_is_there_and_costs_no_filter_when_it_is_gone(ring: Ring, lab: Lab) -> None:
+def test_the_only_memory_below_the_policy_is_left_out_as_soon_as_it_is_there_and_costs_no_filter_when_it_is_gone(  # noqa: E501
+    ring: Ring, lab: Lab
+) -> None:
     from gitmem.engine.filters import Filter
     from gitmem.store import open_store
 
@@ -149,7 +190,12 @@ def test_the_only_memory_below_the_policy_is_left_out_as_soon_as_it_is_there_and
     def filtered() -> bool:
         store = open_store(lab.env, str(path))
         try:
-            return store.with_cache(lambda cache: store.trust.catch_up(cache) and not store.trust.injectable(cache, Filter()).empty)[0]
+            return store.with_cache(
+                lambda cache: (
+                    store.trust.catch_up(cache)
+                    and not store.trust.injectable(cache, Filter()).empty
+                )
+            )[0]
         finally:
             store.close()
 
@@ -161,12 +207,24 @@ def test_the_only_memory_below_the_policy_is_left_out_as_soon_as_it_is_there_and
     assert not filtered() and set(hits(lab, path, "--hot")) == {"deploy on Tuesdays"}
 
 
-def test_recall_says_that_signatures_wait_and_a_detached_process_checks_them(ring: Ring, lab: Lab) -> None:
+def test_recall_says_that_signatures_wait_and_a_detached_process_checks_them(
+    ring: Ring, lab: Lab
+) -> None:
     path = ring.repo()
     lab.mem(path, "config", "trust", "signed")
-    lab.mem(path, "remember", "--jsonl", "-", stdin="".join(json.dumps({"body": f"deploy on day {i}"}) + "\n" for i in range(50)))
+    lab.mem(
+        path,
+        "remember",
+        "--jsonl",
+        "-",
+        stdin="".join(json.dumps({"body": f"deploy on day {i}"}) + "\n" for i in range(50)),
+    )
     answer = lab.json(path, "recall", "deploy on which day", "--hot", "-n", "50")
-    assert 0 < len(answer["hits"]) <= 20 and answer["degraded"] and "signatures" in answer["degraded_reason"]
+    assert (
+        0 < len(answer["hits"]) <= 20
+        and answer["degraded"]
+        and "signatures" in answer["degraded_reason"]
+    )
     for _ in range(200):
         answer = lab.json(path, "recall", "deploy on which day", "--hot", "-n", "50")
         if not answer["degraded"]:
@@ -195,20 +253,48 @@ def test_verify_leaves_what_it_found_where_list_shows_it(ring: Ring, lab: Lab) -
     path = mixed(ring, lab)
     assert "signed" not in lab.mem(path, "list"), "nobody asked"
     lab.mem(path, "verify")
-    assert "signed by ada@example.org" in lab.mem(path, "list") and "unsigned" not in lab.mem(path, "list")
+    assert "signed by ada@example.org" in lab.mem(path, "list") and "unsigned" not in lab.mem(
+        path, "list"
+    )
 
 
 def test_incoming_secrets_are_found_in_lines_of_any_kind() -> None:
     from gitmem.signing import trust
 
     token = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
-    harmless = record.dump({**record.create(record.content({"body": "a fact", "paths": [{"path": "a", "blob": "a" * 40}]}), commit="b" * 40, patch="c" * 40),
-                            "signature": "-----BEGIN SSH SIGNATURE-----\nU1NIU0lHAAAAAQAAADMAAAALc3NoLWVkMjU1MTkAAAAgFL3VaKHxqESB6viozAJ\n-----END SSH SIGNATURE-----"})
-    assert trust.secrets([harmless, b"", b"a hand-written line", b'{"v":1,"op":"purge","id":"x","lines":["0123456789abcdef0123456789abcdef"]}']) == []
+    harmless = record.dump(
+        {
+            **record.create(
+                record.content({"body": "a fact", "paths": [{"path": "a", "blob": "a" * 40}]}),
+                commit="b" * 40,
+                patch="c" * 40,
+            ),
+            "signature": (
+                "-----BEGIN SSH"
+                " SIGNATURE-----\nU1NIU0lHAAAAAQAAADMAAAALc3NoLWVkMjU1MTkAAAAgFL3VaKHxqESB6viozAJ\n-----END"  # noqa: E501
+                " SSH SIGNATURE-----"
+            ),
+        }
+    )
+    assert (
+        trust.secrets(
+            [
+                harmless,
+                b"",
+                b"a hand-written line",
+                b'{"v":1,"op":"purge","id":"x","lines":["0123456789abcdef0123456789abcdef"]}',
+            ]
+        )
+        == []
+    )
     bodies = record.dump(record.create(record.content({"body": f"the token is {token}"})))
     strange = record.dump({**record.share("0" * 32), "colour": {"deep": [token]}})
     found = trust.secrets([bodies, strange, f"raw {token}".encode()])
-    assert [(field, rule) for _, _, field, rule in found] == [("body", "github-token"), ("colour", "github-token"), ("", "github-token")]
+    assert [(field, rule) for _, _, field, rule in found] == [
+        ("body", "github-token"),
+        ("colour", "github-token"),
+        ("", "github-token"),
+    ]
     assert token not in str(found)
 
 

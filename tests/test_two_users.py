@@ -27,8 +27,10 @@ CODE = (
     "main()\n"
 )
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0,
-                                reason="only root can give a file to another user")
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0,
+    reason="only root can give a file to another user",
+)
 
 
 class Pair:
@@ -45,9 +47,18 @@ class Pair:
 
     def _run(self, user: int, *argv: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         where = self.repo if self.repo.exists() else self.root
-        return subprocess.run(argv, cwd=where, env=self.env[user], input=stdin, text=True,
-                              capture_output=True, check=False, user=user, group=NOBODY,
-                              extra_groups=[])
+        return subprocess.run(
+            argv,
+            cwd=where,
+            env=self.env[user],
+            input=stdin,
+            text=True,
+            capture_output=True,
+            check=False,
+            user=user,
+            group=NOBODY,
+            extra_groups=[],
+        )
 
     def _works(self, python: str) -> bool:
         code = CODE.replace("main()", "import typer")
@@ -68,7 +79,9 @@ class Pair:
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
-    root = pathlib.Path(tempfile.mkdtemp(prefix="git-mem-pair-"))  # pytest's own directory is closed
+    root = pathlib.Path(
+        tempfile.mkdtemp(prefix="git-mem-pair-")
+    )  # pytest's own directory is closed
     try:
         root.chmod(0o755)
         made = Pair(root)

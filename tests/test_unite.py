@@ -28,22 +28,41 @@ class Clone:
     def purge(self, line: bytes) -> plans.Written:
         parsed = record.parse(line)
         assert parsed
-        tombstone = record.dump(record.envelope("purge", {"id": parsed.id, "lines": [parsed.version], "all": True}, "", {}))
+        tombstone = record.dump(
+            record.envelope(
+                "purge", {"id": parsed.id, "lines": [parsed.version], "all": True}, "", {}
+            )
+        )
         return self.notes.replant([(notetree.PURGED, tombstone)], "git mem: purge 1 memory", ADA)
 
     def take(self, other: Clone) -> plans.Written:
         self.lab.git(self.path, "fetch", "-q", str(other.path), f"+{REF}:refs/theirs")
-        written = self.notes.unite(self.lab.git(self.path, "rev-parse", "refs/theirs").strip(), "git mem: sync", ADA)
+        written = self.notes.unite(
+            self.lab.git(self.path, "rev-parse", "refs/theirs").strip(), "git mem: sync", ADA
+        )
         self.lab.git(self.path, "update-ref", "-d", "refs/theirs")
         return written
 
     def bodies(self) -> set[str]:
-        records = [r for r in (record.parse(line) for _, line in self.notes.lines(self.notes.tip())) if r]
-        return {str(v.data["body"]) for m in fold.fold(records).values() for v in m.versions if m.status == fold.ACTIVE}
+        records = [
+            r for r in (record.parse(line) for _, line in self.notes.lines(self.notes.tip())) if r
+        ]
+        return {
+            str(v.data["body"])
+            for m in fold.fold(records).values()
+            for v in m.versions
+            if m.status == fold.ACTIVE
+        }
 
     def holds(self, text: str, *what: str) -> bool:
         """Whether an object reachable from `what` (the notes ref and its reflog) holds a text."""
-        names = self.lab.git(self.path, "rev-list", "--objects", *(what or (REF,)), "--reflog" if not what else "--no-walk=sorted").split("\n")
+        names = self.lab.git(
+            self.path,
+            "rev-list",
+            "--objects",
+            *(what or (REF,)),
+            "--reflog" if not what else "--no-walk=sorted",
+        ).split("\n")
         ids = "\n".join(n.split(" ")[0] for n in names if n)
         return text in self.lab.git(self.path, "cat-file", "--batch", stdin=ids)
 
@@ -60,7 +79,16 @@ def two(lab: Lab) -> tuple[Clone, Clone]:
 
 def stock_merge(clone: Clone, other: Clone) -> None:
     clone.lab.git(clone.path, "fetch", "-q", str(other.path), f"+{REF}:refs/notes/theirs")
-    clone.lab.git(clone.path, "notes", "--ref=mem/team", "merge", "-q", "-s", "cat_sort_uniq", "refs/notes/theirs")
+    clone.lab.git(
+        clone.path,
+        "notes",
+        "--ref=mem/team",
+        "merge",
+        "-q",
+        "-s",
+        "cat_sort_uniq",
+        "refs/notes/theirs",
+    )
     clone.lab.git(clone.path, "update-ref", "-d", "refs/notes/theirs")
 
 
@@ -126,7 +154,9 @@ def test_what_we_purged_does_not_come_back_from_a_clone_that_has_it(lab: Lab) ->
     assert a.bodies() == {"stays", "theirs"}
     assert not a.holds("Zanzibarium")
     tip = a.notes.tip()
-    assert a.take(b).lines == 0 and a.notes.tip() == tip, "a refused history adds nothing the second time"
+    assert a.take(b).lines == 0 and a.notes.tip() == tip, (
+        "a refused history adds nothing the second time"
+    )
 
 
 def test_a_refusal_that_leaves_nothing_to_do_is_still_said(lab: Lab) -> None:
@@ -170,13 +200,23 @@ def test_a_hub_where_stock_git_merged_it_back_is_taken_without_the_text(lab: Lab
     b.take(a)
     a.purge(doomed)
     stock_merge(b, a)
-    lab.git(b.path, "notes", "--ref=mem/team", "append", "-m", record.dump(record.create(record.content({"body": "by hand"}))).decode(), "HEAD")
+    lab.git(
+        b.path,
+        "notes",
+        "--ref=mem/team",
+        "append",
+        "-m",
+        record.dump(record.create(record.content({"body": "by hand"}))).decode(),
+        "HEAD",
+    )
     written = a.take(b)
     assert written.refused
     assert a.bodies() == {"by hand"} and not a.holds("Zanzibarium")
 
 
-def test_a_purge_that_was_cut_off_before_the_reflog_went_does_not_undo_itself(lab: Lab, monkeypatch: Any) -> None:
+def test_a_purge_that_was_cut_off_before_the_reflog_went_does_not_undo_itself(
+    lab: Lab, monkeypatch: Any
+) -> None:
     a, _ = two(lab)
     doomed = a.remember("the secret name is Zanzibarium")
     a.remember("stays")
@@ -193,7 +233,11 @@ def test_a_note_of_others_in_the_tree_survives_a_new_history(lab: Lab) -> None:
     a, _ = two(lab)
     doomed = a.remember("the secret name is Zanzibarium")
     blob = lab.git(a.path, "hash-object", "-w", "--stdin", stdin="kept").strip()
-    tree = lab.git(a.path, "mktree", stdin=lab.git(a.path, "ls-tree", REF) + f"100644 blob {blob}\ta \"quoted\" name\n").strip()
+    tree = lab.git(
+        a.path,
+        "mktree",
+        stdin=lab.git(a.path, "ls-tree", REF) + f'100644 blob {blob}\ta "quoted" name\n',
+    ).strip()
     commit = lab.git(a.path, "commit-tree", "-m", "foreign", "-p", REF, tree).strip()
     lab.git(a.path, "update-ref", REF, commit)
     a.purge(doomed)
@@ -226,20 +270,39 @@ def test_a_line_that_was_purged_is_refused_when_it_is_written_again(lab: Lab) ->
 def test_a_purged_line_that_is_no_record_comes_back_from_no_clone(lab: Lab) -> None:
     a, b = two(lab)
     a.remember("stays")
-    lab.git(a.path, "notes", "--ref=mem/team", "append", "-m", "the secret name is Zanzibarium", "HEAD")
+    lab.git(
+        a.path, "notes", "--ref=mem/team", "append", "-m", "the secret name is Zanzibarium", "HEAD"
+    )
     b.take(a)
     b.remember("of b")
-    tombstone = record.dump(record.envelope("purge", {"id": "0" * 32, "lines": [record.version_of(b"the secret name is Zanzibarium")]}, "", {}))
+    tombstone = record.dump(
+        record.envelope(
+            "purge",
+            {"id": "0" * 32, "lines": [record.version_of(b"the secret name is Zanzibarium")]},
+            "",
+            {},
+        )
+    )
     assert a.notes.replant([(notetree.PURGED, tombstone)], "git mem: purge 1 memory", ADA).replaced
     assert not a.holds("Zanzibarium")
     assert a.take(b).refused and not a.holds("Zanzibarium") and a.bodies() == {"stays", "of b"}
     assert b.take(a).replaced and not b.holds("Zanzibarium")
-    lab.git(b.path, "notes", "--ref=mem/team", "append", "-m", "  the secret name is Zanzibarium ", "HEAD")
+    lab.git(
+        b.path,
+        "notes",
+        "--ref=mem/team",
+        "append",
+        "-m",
+        "  the secret name is Zanzibarium ",
+        "HEAD",
+    )
     b.remember("more")
     assert not b.holds("Zanzibarium") and b.bodies() == {"stays", "of b", "more"}
 
 
-def test_a_merge_that_brought_purged_text_is_not_built_upon_by_a_clone_that_has_the_text_too(lab: Lab) -> None:
+def test_a_merge_that_brought_purged_text_is_not_built_upon_by_a_clone_that_has_the_text_too(
+    lab: Lab,
+) -> None:
     a, b = two(lab)
     doomed = a.remember("the secret name is Zanzibarium")
     b.take(a)
@@ -265,19 +328,25 @@ def test_settling_leaves_a_merge_of_purged_text_behind_and_does_nothing_else(lab
     assert not b.notes.settle("m", ADA).replaced and b.notes.tip() == tip
 
 
-def test_a_commit_that_claims_to_hold_everything_and_took_lines_out_is_not_followed(lab: Lab) -> None:
+def test_a_commit_that_claims_to_hold_everything_and_took_lines_out_is_not_followed(
+    lab: Lab,
+) -> None:
     a, b = two(lab)
     a.remember("one")
     b.take(a)
     empty = lab.git(a.path, "mktree", stdin="").strip()
-    forged = lab.git(a.path, "commit-tree", "-m", "git mem: tidy\n\nMem-Complete: 1", "-p", REF, empty).strip()
+    forged = lab.git(
+        a.path, "commit-tree", "-m", "git mem: tidy\n\nMem-Complete: 1", "-p", REF, empty
+    ).strip()
     lab.git(a.path, "update-ref", REF, forged)
     b.take(a)
     assert b.bodies() == {"one"}
     assert forged in b.parents(), "so that a push is a plain one"
 
 
-def test_lines_that_two_clones_continued_differently_do_not_multiply(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_that_two_clones_continued_differently_do_not_multiply(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(treeedit, "BOUND", 600)
     a, b = two(lab)
     for n in range(4):
@@ -289,5 +358,10 @@ def test_lines_that_two_clones_continued_differently_do_not_multiply(lab: Lab, m
         lab.git(b.path, "notes", "--ref=mem/team", "append", "-m", f"apart again {n}", "HEAD")
         a.remember(f"apart too {n}")
     b.take(a)
-    lines = [line for _, line in notetree.contents(b.notes.git, notetree.all_notes(b.notes.git, b.notes.tip(), 40))]
+    lines = [
+        line
+        for _, line in notetree.contents(
+            b.notes.git, notetree.all_notes(b.notes.git, b.notes.tip(), 40)
+        )
+    ]
     assert len(lines) == len(set(lines)) == 4 * 8

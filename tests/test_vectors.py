@@ -43,7 +43,9 @@ def test_hostile_texts_embed_to_the_same_bytes() -> None:
     st.lists(
         st.one_of(
             st.text(st.characters(exclude_categories=[]), max_size=80),
-            st.lists(st.sampled_from(["the", "dataBase", "x_y", "Café", "数据", "🙂", "unfathomably"])).map(" ".join),
+            st.lists(
+                st.sampled_from(["the", "dataBase", "x_y", "Café", "数据", "🙂", "unfathomably"])
+            ).map(" ".join),
         ),
         max_size=8,
     )
@@ -55,8 +57,12 @@ def test_any_texts_embed_to_the_same_bytes(texts: list[str]) -> None:
 def test_more_texts_than_a_chunk_stay_in_order() -> None:
     numbers = random.Random(1)
     vocabulary = list(BULK.vocabulary())
-    texts = [" ".join(numbers.choices(vocabulary, k=numbers.choice([0, 1, 9, 60]))) for _ in range(1200)]
-    texts[700] = " ".join(numbers.choices(vocabulary, k=900))  # more than 256 rows: sums are flushed
+    texts = [
+        " ".join(numbers.choices(vocabulary, k=numbers.choice([0, 1, 9, 60]))) for _ in range(1200)
+    ]
+    texts[700] = " ".join(
+        numbers.choices(vocabulary, k=900)
+    )  # more than 256 rows: sums are flushed
     assert embed_many(BULK, iter(texts)) == TABLE.embed(texts)
     assert embed_many(BULK, []) == []
 
@@ -82,14 +88,19 @@ def _near_duplicates(count: int, dims: int, seed: int) -> list[bytes]:
     seed=st.integers(0, 2**32),
     extreme=st.booleans(),
 )
-def test_nearest_equals_its_definition(width: int, count: int, k: int, seed: int, extreme: bool) -> None:
+def test_nearest_equals_its_definition(
+    width: int, count: int, k: int, seed: int, extreme: bool
+) -> None:
     numbers = random.Random(seed)
     codes = numbers.randbytes(width * count)
     query = numbers.randbytes(width)
     if extreme and count:  # the exact complement: the one distance that a byte cannot hold
         codes = codes[:-width] + bytes(byte ^ 255 for byte in query)
     asked = int.from_bytes(query, "big")
-    every = [((int.from_bytes(codes[i * width : (i + 1) * width], "big") ^ asked).bit_count(), i) for i in range(count)]
+    every = [
+        ((int.from_bytes(codes[i * width : (i + 1) * width], "big") ^ asked).bit_count(), i)
+        for i in range(count)
+    ]
     assert scan.nearest(codes, query, k) == sorted(every)[:k]
     assert scan.nearest(memoryview(codes), query, k) == sorted(every)[:k]
     odd = list(range(1, count, 2))
@@ -100,7 +111,9 @@ def test_scan_over_several_chunks_equals_its_definition() -> None:
     numbers = random.Random(3)
     count = 40_000
     codes, query = numbers.randbytes(32 * count), numbers.randbytes(32)
-    distances = np.bitwise_count(np.frombuffer(codes, np.uint8).reshape(-1, 32) ^ np.frombuffer(query, np.uint8))
+    distances = np.bitwise_count(
+        np.frombuffer(codes, np.uint8).reshape(-1, 32) ^ np.frombuffer(query, np.uint8)
+    )
     sums = distances.sum(axis=1, dtype=np.uint16)
     best = np.argsort(sums, kind="stable")[:200]
     assert scan.nearest(codes, query, 200) == [(int(sums[i]), int(i)) for i in best]
@@ -159,7 +172,12 @@ def test_vectors_change_only_together_with_the_encoding_number(tmp_path: Path) -
     rows = (np.arange(len(tokens) * 256).reshape(-1, 256) * 37 % 255 - 127).astype(np.int8)
     write_table(str(tmp_path / "a.tbl"), "t", tokens, rows)
     table = StaticTable(str(tmp_path / "a.tbl"))
-    texts = ["database poolDATA", "Naïve_数7 q", "x " * 20 + "xyz pool " * 60 + "data", "xyzyzyzyz data"]
+    texts = [
+        "database poolDATA",
+        "Naïve_数7 q",
+        "x " * 20 + "xyz pool " * 60 + "data",
+        "xyzyzyzyz data",
+    ]
     made = sha256(b"".join(table.embed(texts))).hexdigest()[:16]
     assert (embed.ENCODING, made) == (1, "e1d2a238f0e70176")
 
@@ -175,14 +193,25 @@ def test_tokens_twice_and_rows_out_of_range_are_refused(tmp_path: Path) -> None:
 
 
 def test_import_leaves_the_environment_as_it_was() -> None:
-    code = f"import os, sys; sys.path.insert(0, {str(ROOT)!r}); before = dict(os.environ); import gitmem.engine.vectors; print(dict(os.environ) == before)"
+    code = (
+        f"import os, sys; sys.path.insert(0, {str(ROOT)!r}); before = dict(os.environ); import"
+        " gitmem.engine.vectors; print(dict(os.environ) == before)"
+    )
     clean = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
     for extra in ({}, {"OMP_NUM_THREADS": "4"}):
-        done = subprocess.run([sys.executable, "-I", "-c", code], env=clean | extra, check=True, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", code],
+            env=clean | extra,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
         assert done.stdout == "True\n"
 
 
 def test_vector_sums_never_leave_their_lanes() -> None:
     assert len(embed.HEADS) * embed.MAX_CHARS * 255 < 2**32  # embed: one lane
     assert vectors._FLUSH * 127 < 2**15  # vectors: one 16-bit sum
-    assert len(embed.HEADS) * embed.MAX_CHARS * 127 * 256 < 2**31  # quantise_rows: before the division
+    assert (
+        len(embed.HEADS) * embed.MAX_CHARS * 127 * 256 < 2**31
+    )  # quantise_rows: before the division

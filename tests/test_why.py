@@ -1,4 +1,6 @@
-"""`why` and `blame`: what is known about a path and its lines, on odd paths and in odd repositories."""
+"""`why` and `blame`: what is known about a path and its lines, on odd paths and in odd
+repositories.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,15 @@ CODE = "".join(f"def rule_{i}(x):\n    return x + {i}\n" for i in range(20))
 def found(repo: pathlib.Path, path: str, at: str = "") -> dict[str, list[str]]:
     """{body: by what it was found}, in their order."""
     with opened(repo) as store:
-        return {m["body"]: [reason["by"] for reason in m["why"]] for m in why.why(store, path, at=at)[0]}
+        return {
+            m["body"]: [reason["by"] for reason in m["why"]] for m in why.why(store, path, at=at)[0]
+        }
 
 
 def about(lab: Lab, repo: pathlib.Path, text: str, *paths: str, commit: str = "HEAD") -> str:
-    return str(lab.json(repo, "remember", text, "--commit", commit, *[f"--path={p}" for p in paths])["id"])
+    return str(
+        lab.json(repo, "remember", text, "--commit", commit, *[f"--path={p}" for p in paths])["id"]
+    )
 
 
 def refused(lab: Lab, repo: pathlib.Path, *argv: str) -> str:
@@ -44,23 +50,46 @@ def repo(lab: Lab) -> pathlib.Path:
     return path
 
 
-def test_a_path_is_known_by_its_name_and_the_directories_above(lab: Lab, repo: pathlib.Path) -> None:
+def test_a_path_is_known_by_its_name_and_the_directories_above(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     about(lab, repo, "of the file", "src/parser.py", commit="HEAD~1")
     about(lab, repo, "of the directory", "src/", commit="HEAD~1")
     about(lab, repo, "of the whole", ".", commit="HEAD~1")
     about(lab, repo, "of another", "f0.txt", commit="HEAD~1")
-    assert list(found(repo, "src/parser.py").items()) == [("of the file", ["file"]), ("of the directory", ["directory"]), ("of the whole", ["directory"])]
-    assert set(found(repo, "src")) == set(found(repo, "src/")) == {"of the file", "of the directory", "of the whole"}
-    assert set(found(repo, ".")) == {"of the file", "of the directory", "of the whole", "of another"}
-    assert "of another" not in found(repo, "src/parser.py") and found(repo, "src/parser.pyx") == {"of the directory": ["directory"], "of the whole": ["directory"]}
+    assert list(found(repo, "src/parser.py").items()) == [
+        ("of the file", ["file"]),
+        ("of the directory", ["directory"]),
+        ("of the whole", ["directory"]),
+    ]
+    assert (
+        set(found(repo, "src"))
+        == set(found(repo, "src/"))
+        == {"of the file", "of the directory", "of the whole"}
+    )
+    assert set(found(repo, ".")) == {
+        "of the file",
+        "of the directory",
+        "of the whole",
+        "of another",
+    }
+    assert "of another" not in found(repo, "src/parser.py") and found(repo, "src/parser.pyx") == {
+        "of the directory": ["directory"],
+        "of the whole": ["directory"],
+    }
 
 
 def test_it_is_an_array_of_what_recall_calls_hits(lab: Lab, repo: pathlib.Path) -> None:
     about(lab, repo, "the parser must not recurse", "src/parser.py")
     (item,) = lab.json(repo, "why", "src/parser.py")
     (hit,) = lab.json(repo, "recall", "may the parser recurse")["hits"]
-    assert item["why"][0] == {"by": "file", "path": "src/parser.py"} and item["why"][1]["by"] == "commit"
-    assert {k: v for k, v in item.items() if k != "why"} == {k: v for k, v in hit.items() if k not in ("score", "retrieval")}
+    assert (
+        item["why"][0] == {"by": "file", "path": "src/parser.py"}
+        and item["why"][1]["by"] == "commit"
+    )
+    assert {k: v for k, v in item.items() if k != "why"} == {
+        k: v for k, v in hit.items() if k not in ("score", "retrieval")
+    }
     told = lab.mem(repo, "why", "src/parser.py")
     assert "the parser must not recurse" in told and "about src/parser.py; its commit" in told
     assert "\x1b" not in told
@@ -78,11 +107,15 @@ def test_the_commit_that_wrote_a_line_brings_its_memories(lab: Lab, repo: pathli
     lab.git(repo, "commit", "-q", "-am", "change")
     tell(repo, "seven must be multiplied")
     assert found(repo, "src/parser.py:16") == {"seven must be multiplied": ["commit"]}
-    assert found(repo, "src/parser.py:15") == {} and "seven must be multiplied" in found(repo, "src/parser.py:14-16")
+    assert found(repo, "src/parser.py:15") == {} and "seven must be multiplied" in found(
+        repo, "src/parser.py:14-16"
+    )
     assert found(repo, "src/parser.py") == {"seven must be multiplied": ["commit"]}
     (item,) = lab.json(repo, "why", "src/parser.py:16")
     assert item["why"] == [{"by": "commit", "commit": head(lab, repo), "lines": [[16, 16]]}]
-    assert found(repo, "src/parser.py:16:5") == found(repo, "src/parser.py:16")  # as compilers write it
+    assert found(repo, "src/parser.py:16:5") == found(
+        repo, "src/parser.py:16"
+    )  # as compilers write it
 
 
 def test_a_file_is_known_under_its_former_and_its_later_names(lab: Lab, repo: pathlib.Path) -> None:
@@ -93,21 +126,37 @@ def test_a_file_is_known_under_its_former_and_its_later_names(lab: Lab, repo: pa
     lab.git(repo, "mv", "src/grammar.py", "rules.py")
     lab.git(repo, "commit", "-q", "-m", "again")
     about(lab, repo, "third", "rules.py", commit="HEAD~3")
-    assert found(repo, "rules.py") == {"third": ["file"], "second": ["former name"], "first": ["former name"]}
-    assert set(found(repo, "src/parser.py")) == set(found(repo, "src/grammar.py")) == {"first", "second", "third"}
-    assert found(repo, "src/parser.py", at="HEAD~2") == {"first": ["file"]}  # nobody knew of the later names
+    assert found(repo, "rules.py") == {
+        "third": ["file"],
+        "second": ["former name"],
+        "first": ["former name"],
+    }
+    assert (
+        set(found(repo, "src/parser.py"))
+        == set(found(repo, "src/grammar.py"))
+        == {"first", "second", "third"}
+    )
+    assert found(repo, "src/parser.py", at="HEAD~2") == {
+        "first": ["file"]
+    }  # nobody knew of the later names
 
 
-def test_a_name_given_to_another_file_brings_no_memories_of_the_first(lab: Lab, repo: pathlib.Path) -> None:
+def test_a_name_given_to_another_file_brings_no_memories_of_the_first(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     about(lab, repo, "of the parser", "src/parser.py", commit="HEAD~1")
     lab.git(repo, "mv", "src/parser.py", "rules.py")
     (repo / "other.py").write_text("nothing in common\n" * 30)
     lab.git(repo, "add", "-A")
     lab.git(repo, "commit", "-q", "-m", "rename")
-    assert found(repo, "other.py") == {} and found(repo, "rules.py") == {"of the parser": ["former name"]}
+    assert found(repo, "other.py") == {} and found(repo, "rules.py") == {
+        "of the parser": ["former name"]
+    }
 
 
-def test_a_commit_that_was_amended_or_squashed_away_still_counts(lab: Lab, repo: pathlib.Path) -> None:
+def test_a_commit_that_was_amended_or_squashed_away_still_counts(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     lab.git(repo, "config", "notes.rewriteRef", "refs/notes/mem/*")
     lab.git(repo, "checkout", "-q", "-b", "topic")
     (repo / "src" / "parser.py").write_text(CODE.replace("x + 7\n", "x * 7\n"))
@@ -127,21 +176,40 @@ def test_memories_of_unmerged_branches_come_last_and_say_so(lab: Lab, repo: path
     lab.git(repo, "checkout", "-q", "main")
     about(lab, repo, "of the directory", "src", commit="HEAD~1")
     items = lab.json(repo, "why", "src/parser.py")
-    assert [(m["body"], m["anchor"]["state"]) for m in items] == [("of the directory", "reachable"), ("on the branch", "unmerged")]
+    assert [(m["body"], m["anchor"]["state"]) for m in items] == [
+        ("of the directory", "reachable"),
+        ("on the branch", "unmerged"),
+    ]
     assert found(repo, "src/parser.py", at="HEAD") == {"of the directory": ["directory"]}
 
 
-def test_as_of_a_revision_lines_and_memories_are_those_of_then(lab: Lab, repo: pathlib.Path) -> None:
+def test_as_of_a_revision_lines_and_memories_are_those_of_then(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     id = about(lab, repo, "before", "src/parser.py")
     (repo / "src" / "parser.py").write_text("# a new first line\n" + CODE)
     lab.git(repo, "commit", "-q", "-am", "change")
     about(lab, repo, "later", "src/parser.py")
     lab.mem(repo, "edit", id, "-m", "after")
-    assert list(found(repo, "src/parser.py", at="HEAD~1")) == ["before"] and set(found(repo, "src/parser.py", at="HEAD")) == {"after", "later"}
-    assert "lines" in refused(lab, repo, "why", "src/parser.py:41", "--at", "HEAD~1") and found(repo, "src/parser.py:41", at="HEAD")
+    assert list(found(repo, "src/parser.py", at="HEAD~1")) == ["before"] and set(
+        found(repo, "src/parser.py", at="HEAD")
+    ) == {"after", "later"}
+    assert "lines" in refused(lab, repo, "why", "src/parser.py:41", "--at", "HEAD~1") and found(
+        repo, "src/parser.py:41", at="HEAD"
+    )
 
 
-ODD = ["a b.py", "ünï☃.py", "-x.py", "a:1", "[a]*.py", "tab\there.py", "'quote\".py", "back\\slash.py", ":(top)x.py"]
+ODD = [
+    "a b.py",
+    "ünï☃.py",
+    "-x.py",
+    "a:1",
+    "[a]*.py",
+    "tab\there.py",
+    "'quote\".py",
+    "back\\slash.py",
+    ":(top)x.py",
+]
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -160,13 +228,27 @@ def test_odd_names_are_names(lab: Lab, name: str) -> None:
     assert found(repo, "beside.py") == {}
 
 
-@pytest.mark.parametrize(("lines", "said"), [("3-2", "ends before it begins"), ("0", "begins before line 1"), ("0-4", "begins before line 1"), ("4-", "names no whole range"),
-                                              ("1-9000", "has more than 2,000 lines"), ("123456789", "is beyond any file")])
-def test_lines_that_no_file_can_have_are_refused_as_remember_does(lab: Lab, repo: pathlib.Path, lines: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("3-2", "ends before it begins"),
+        ("0", "begins before line 1"),
+        ("0-4", "begins before line 1"),
+        ("4-", "names no whole range"),
+        ("1-9000", "has more than 2,000 lines"),
+        ("123456789", "is beyond any file"),
+    ],
+)
+def test_lines_that_no_file_can_have_are_refused_as_remember_does(
+    lab: Lab, repo: pathlib.Path, lines: str, said: str
+) -> None:
     about(lab, repo, "of the file", "src/parser.py")
     for argv in (("why",), ("blame",), ("why", "--at", "HEAD"), ("remember", "text", "--path")):
         done = lab.run(repo, sys.executable, "-m", "gitmem", *argv, f"src/parser.py:{lines}")
-        assert done.returncode == 2 and f"'src/parser.py:{lines}' {said}" in done.stderr, (argv, done.stderr)
+        assert done.returncode == 2 and f"'src/parser.py:{lines}' {said}" in done.stderr, (
+            argv,
+            done.stderr,
+        )
     (repo / f"odd:{lines}").write_text("one\n")
     lab.git(repo, "add", "-A")
     lab.git(repo, "commit", "-q", "-m", "a file of that very name")
@@ -180,7 +262,9 @@ def test_lines_that_no_file_can_have_are_refused_as_remember_does(lab: Lab, repo
 
 def test_a_path_is_read_from_where_the_caller_stands(lab: Lab, repo: pathlib.Path) -> None:
     about(lab, repo, "of the file", "src/parser.py", commit="HEAD~1")
-    assert "of the file" in lab.mem(repo / "src", "why", "parser.py") and "of the file" in lab.mem(repo / "src", "why", "../src/parser.py:3")
+    assert "of the file" in lab.mem(repo / "src", "why", "parser.py") and "of the file" in lab.mem(
+        repo / "src", "why", "../src/parser.py:3"
+    )
     assert "rule_1" in lab.mem(repo / "src", "blame", "parser.py:3")
     for path in ("../../elsewhere", "/etc/passwd"):
         assert "is outside the repository" in refused(lab, repo / "src", "why", path)
@@ -194,7 +278,12 @@ def test_what_has_no_lines_says_so(lab: Lab, repo: pathlib.Path) -> None:
     (repo / "new.py").write_text("x\n")
     about(lab, repo, "of the image", "image.png")
     assert found(repo, "image.png") == {"of the image": ["file"]}
-    for path, words in (("image.png", "is no text"), ("src", "is a directory"), ("new.py", "is not committed"), ("nothing.py", "no file 'nothing.py' at HEAD")):
+    for path, words in (
+        ("image.png", "is no text"),
+        ("src", "is a directory"),
+        ("new.py", "is not committed"),
+        ("nothing.py", "no file 'nothing.py' at HEAD"),
+    ):
         assert words in refused(lab, repo, "blame", path)
         assert words in refused(lab, repo, "why", f"{path}:1")
     assert "has 40 lines" in refused(lab, repo, "why", "src/parser.py:41")
@@ -214,7 +303,10 @@ def test_lines_that_are_not_committed_yet_have_no_commit(lab: Lab, repo: pathlib
     tell(repo, "the rules are simple")
     (repo / "src" / "parser.py").write_text("# new\n" + CODE)
     told = lab.json(repo, "blame", "src/parser.py:1-2")
-    assert [(line["commit"], bool(line["memories"]), line["text"]) for line in told["lines"]] == [(None, False, "# new"), (head(lab, repo), True, "def rule_0(x):")]
+    assert [(line["commit"], bool(line["memories"]), line["text"]) for line in told["lines"]] == [
+        (None, False, "# new"),
+        (head(lab, repo), True, "def rule_0(x):"),
+    ]
     text = lab.mem(repo, "blame", "src/parser.py:1-2")
     assert "not yet" in text and told["memories"][0]["id"][:8] in text.splitlines()[1]
 
@@ -222,7 +314,9 @@ def test_lines_that_are_not_committed_yet_have_no_commit(lab: Lab, repo: pathlib
 def test_unborn_detached_bare_and_shallow_repositories_answer(lab: Lab, repo: pathlib.Path) -> None:
     unborn = lab.repo("unborn", 0)
     lab.mem(unborn, "remember", "before anything", "--path", "a.py")
-    assert found(unborn, "a.py") == {"before anything": ["file"]} and "no file" in refused(lab, unborn, "blame", "a.py")
+    assert found(unborn, "a.py") == {"before anything": ["file"]} and "no file" in refused(
+        lab, unborn, "blame", "a.py"
+    )
     about(lab, repo, "of the file", "src/parser.py")
     lab.git(repo, "checkout", "-q", "--detach")
     assert found(repo, "src/parser.py:1") == {"of the file": ["commit", "file"]}
@@ -230,13 +324,17 @@ def test_unborn_detached_bare_and_shallow_repositories_answer(lab: Lab, repo: pa
     assert found(lab.root / "bare.git", "src/parser.py:1") == {"of the file": ["commit", "file"]}
     assert "rule_0" in lab.mem(lab.root / "bare.git", "blame", "src/parser.py:1")
     lab.git(lab.root, "clone", "-q", "--depth", "1", f"file://{repo}", "shallow")
-    lab.git(lab.root / "shallow", "fetch", "-q", "origin", "refs/notes/mem/team:refs/notes/mem/team")
+    lab.git(
+        lab.root / "shallow", "fetch", "-q", "origin", "refs/notes/mem/team:refs/notes/mem/team"
+    )
     assert "of the file" in found(lab.root / "shallow", "src/parser.py:1")
 
 
 def test_an_unknown_revision_is_an_error(lab: Lab, repo: pathlib.Path) -> None:
     for command in ("why", "blame"):
-        assert "no commit 'nonsense'" in refused(lab, repo, command, "src/parser.py", "--at", "nonsense")
+        assert "no commit 'nonsense'" in refused(
+            lab, repo, command, "src/parser.py", "--at", "nonsense"
+        )
 
 
 def test_a_teammates_squash_is_seen_in_a_fresh_clone(lab: Lab) -> None:
@@ -252,31 +350,66 @@ def test_a_teammates_squash_is_seen_in_a_fresh_clone(lab: Lab) -> None:
     assert found(two, "a.py:1") == {"seven is the number": ["commit"]}
 
 
-def test_names_are_found_in_few_processes(lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_found_in_few_processes(
+    lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with opened(repo) as store:
         started: list[Any] = []
         start = store.repo.git.start
-        monkeypatch.setattr(store.repo.git, "start", lambda args, *a, **k: started.append(args) or start(args, *a, **k))
-        store.with_cache(lambda cache: names.at(store.repo, cache, store.repo.head(), "src/parser.py"))
+        monkeypatch.setattr(
+            store.repo.git,
+            "start",
+            lambda args, *a, **k: started.append(args) or start(args, *a, **k),
+        )
+        store.with_cache(
+            lambda cache: names.at(store.repo, cache, store.repo.head(), "src/parser.py")
+        )
         assert len(started) <= 6
 
 
 def test_lines_of_a_memory_are_found_where_they_stand_now(lab: Lab, repo: pathlib.Path) -> None:
     with opened(repo) as store:
-        made = remember.remember(store, [{"body": "seven is special", "paths": [{"path": "src/parser.py", "lines": "15-16"}], "commit": "HEAD"},
-                                         {"body": "of the file", "paths": ["src/parser.py"], "commit": "HEAD~1"}])
-    assert found(repo, "src/parser.py:16") == {"seven is special": ["line"], "of the file": ["file"]}
-    assert found(repo, "src/parser.py:12") == {"of the file": ["file"]}  # its commit wrote that line, too, but it says which it is about
+        made = remember.remember(
+            store,
+            [
+                {
+                    "body": "seven is special",
+                    "paths": [{"path": "src/parser.py", "lines": "15-16"}],
+                    "commit": "HEAD",
+                },
+                {"body": "of the file", "paths": ["src/parser.py"], "commit": "HEAD~1"},
+            ],
+        )
+    assert found(repo, "src/parser.py:16") == {
+        "seven is special": ["line"],
+        "of the file": ["file"],
+    }
+    assert found(repo, "src/parser.py:12") == {
+        "of the file": ["file"]
+    }  # its commit wrote that line, too, but it says which it is about
     lab.git(repo, "mv", "src/parser.py", "rules.py")
-    (repo / "rules.py").write_text("# one\n# two\n" + CODE.replace("    return x + 7\n", "        return x + 7\n").replace("x + 3\n", "x * 3\n"))
+    (repo / "rules.py").write_text(
+        "# one\n# two\n"
+        + CODE.replace("    return x + 7\n", "        return x + 7\n").replace("x + 3\n", "x * 3\n")
+    )
     lab.git(repo, "commit", "-q", "-am", "moved and laid out anew")
-    assert found(repo, "rules.py:17")["seven is special"] == found(repo, "rules.py:18")["seven is special"] == ["line"]
-    assert "seven is special" not in found(repo, "rules.py:16") and "seven is special" not in found(repo, "rules.py:19")
+    assert (
+        found(repo, "rules.py:17")["seven is special"]
+        == found(repo, "rules.py:18")["seven is special"]
+        == ["line"]
+    )
+    assert "seven is special" not in found(repo, "rules.py:16") and "seven is special" not in found(
+        repo, "rules.py:19"
+    )
     (item,) = [m for m in lab.json(repo, "why", "rules.py:18") if m["id"] == made[0].id]
     assert item["why"][0] == {"by": "line", "path": "src/parser.py", "lines": [[17, 18]]}
     told = lab.json(repo, "blame", "rules.py:16-19")
-    beside = {line["line"]: any(id == made[0].id for id in line["memories"]) for line in told["lines"]}
-    assert beside == {16: False, 17: True, 18: True, 19: False} and {m["body"] for m in told["memories"]} == {"seven is special", "of the file"}
+    beside = {
+        line["line"]: any(id == made[0].id for id in line["memories"]) for line in told["lines"]
+    }
+    assert beside == {16: False, 17: True, 18: True, 19: False} and {
+        m["body"] for m in told["memories"]
+    } == {"seven is special", "of the file"}
     (repo / "rules.py").write_text("other text\n" * 40)
     lab.git(repo, "commit", "-q", "-am", "all is new")
     (item,) = [m for m in lab.json(repo, "why", "rules.py:18") if m["id"] == made[0].id]
@@ -286,8 +419,17 @@ def test_lines_of_a_memory_are_found_where_they_stand_now(lab: Lab, repo: pathli
 
 def test_lines_are_claimed_only_in_the_file_that_has_them_now(lab: Lab, repo: pathlib.Path) -> None:
     with opened(repo) as store:
-        remember.remember(store, [{"body": "seven is special", "paths": [{"path": "src/parser.py", "lines": "15-16"}], "commit": "HEAD"},
-                                  {"body": "of the file", "paths": ["src/parser.py"], "commit": "HEAD"}])
+        remember.remember(
+            store,
+            [
+                {
+                    "body": "seven is special",
+                    "paths": [{"path": "src/parser.py", "lines": "15-16"}],
+                    "commit": "HEAD",
+                },
+                {"body": "of the file", "paths": ["src/parser.py"], "commit": "HEAD"},
+            ],
+        )
     lab.git(repo, "mv", "src/parser.py", "src/rules.py")
     lab.git(repo, "commit", "-q", "-m", "moved")
     (repo / "src" / "parser.py").write_text("".join(f"brand new {i}\n" for i in range(40)))
@@ -296,14 +438,25 @@ def test_lines_are_claimed_only_in_the_file_that_has_them_now(lab: Lab, repo: pa
     about(lab, repo, "of the new file", "src/parser.py")
     for _ in range(2):
         others = {"seven is special": ["former name"], "of the file": ["former name"]}
-        assert found(repo, "src/rules.py:15") == {"seven is special": ["line"], "of the file": ["commit", "former name"]}
+        assert found(repo, "src/rules.py:15") == {
+            "seven is special": ["line"],
+            "of the file": ["commit", "former name"],
+        }
         assert found(repo, "src/parser.py:15") == {"of the new file": ["commit", "file"], **others}
         assert found(repo, "src/parser.py") == {"of the new file": ["file", "commit"], **others}
         told = lab.json(repo, "blame", "src/parser.py:14-16")
-        assert all(len(line["memories"]) == 1 for line in told["lines"]) and {m["body"] for m in told["memories"]} == {"of the new file", "seven is special", "of the file"}
-        (item,) = [m for m in lab.json(repo, "why", "src/parser.py:15") if m["body"] == "of the file"]
-        assert item["why"] == [{"by": "former name", "path": "src/parser.py", "now": "src/rules.py"}]
-        assert "about src/parser.py, which is src/rules.py now" in lab.mem(repo, "why", "src/parser.py:15")
+        assert all(len(line["memories"]) == 1 for line in told["lines"]) and {
+            m["body"] for m in told["memories"]
+        } == {"of the new file", "seven is special", "of the file"}
+        (item,) = [
+            m for m in lab.json(repo, "why", "src/parser.py:15") if m["body"] == "of the file"
+        ]
+        assert item["why"] == [
+            {"by": "former name", "path": "src/parser.py", "now": "src/rules.py"}
+        ]
+        assert "about src/parser.py, which is src/rules.py now" in lab.mem(
+            repo, "why", "src/parser.py:15"
+        )
         lab.mem(repo, "index")
 
 
@@ -313,13 +466,21 @@ def test_a_directory_is_known_under_its_former_names(lab: Lab, repo: pathlib.Pat
     lab.git(repo, "mv", "src", "lib")
     lab.git(repo, "commit", "-q", "-m", "moved")
     for _ in range(2):
-        assert found(repo, "lib") == {"of the directory": ["former name"], "of a file in it": ["inside"]}
-        assert {m["body"] for m in lab.json(repo, "log", "--path", "lib")} == {"of the directory", "of a file in it"}
+        assert found(repo, "lib") == {
+            "of the directory": ["former name"],
+            "of a file in it": ["inside"],
+        }
+        assert {m["body"] for m in lab.json(repo, "log", "--path", "lib")} == {
+            "of the directory",
+            "of a file in it",
+        }
         assert found(repo, "f0.txt") == {}
         lab.mem(repo, "index")
 
 
-def test_a_name_that_only_another_branch_has_is_said_to_be_there(lab: Lab, repo: pathlib.Path) -> None:
+def test_a_name_that_only_another_branch_has_is_said_to_be_there(
+    lab: Lab, repo: pathlib.Path
+) -> None:
     about(lab, repo, "of the directory", "src/")
     lab.git(repo, "checkout", "-q", "-b", "topic")
     lab.git(repo, "mv", "src", "lib")
@@ -327,10 +488,15 @@ def test_a_name_that_only_another_branch_has_is_said_to_be_there(lab: Lab, repo:
     lab.git(repo, "checkout", "-q", "main")
     for path in ("lib", "lib/parser.py"):
         done = lab.run(repo, sys.executable, "-m", "gitmem", "why", path)
-        assert done.returncode == 1 and f"'{path}' is not at HEAD, and on 'topic': `--at topic` asks there" in done.stderr
+        assert (
+            done.returncode == 1
+            and f"'{path}' is not at HEAD, and on 'topic': `--at topic` asks there" in done.stderr
+        )
         assert found(repo, path, at="topic")
     for argv in (["src"], ["no/such"], ["lib", "--at", "topic"]):
-        assert "asks there" not in lab.run(repo, sys.executable, "-m", "gitmem", "why", *argv).stderr
+        assert (
+            "asks there" not in lab.run(repo, sys.executable, "-m", "gitmem", "why", *argv).stderr
+        )
     about(lab, repo, "of a directory to come", "lib/")
     assert "asks there" not in lab.run(repo, sys.executable, "-m", "gitmem", "why", "lib").stderr
 
@@ -340,7 +506,14 @@ def test_what_cannot_be_known_is_said_with_its_reason(lab: Lab, repo: pathlib.Pa
     (unborn / "a.py").write_text(CODE)
     lab.mem(unborn, "remember", "before anything", "--path", "a.py:2-3")
     told = lab.mem(unborn, "why", "a.py", rc=(0, 1))
-    assert "before anything" in told and "not there any more" not in told and "not known where its lines are" in told
+    assert (
+        "before anything" in told
+        and "not there any more" not in told
+        and "not known where its lines are" in told
+    )
     lab.git(repo, "config", "diff.orderFile", "/nonexistent")
     done = lab.run(repo, sys.executable, "-m", "gitmem", "why", "src/parser.py")
-    assert "is long" not in done.stderr and "git cannot read the history of 'src/parser.py'" in done.stderr
+    assert (
+        "is long" not in done.stderr
+        and "git cannot read the history of 'src/parser.py'" in done.stderr
+    )

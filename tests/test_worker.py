@@ -1,4 +1,6 @@
-"""The worker: one at a time, started for whoever asks, no event lost, nothing kept of whoever started it."""
+"""The worker: one at a time, started for whoever asks, no event lost, nothing kept of whoever
+started it.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def test_a_second_worker_goes_away_at_once(lab: Lab) -> None:
     assert not spool.waiting(mem)
 
 
-def test_an_event_that_comes_while_the_worker_gives_up_its_lock_is_not_lost(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_that_comes_while_the_worker_gives_up_its_lock_is_not_lost(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = lab.repo()
     mem = str(repo / ".git/mem")
     os.mkdir(mem)
@@ -73,14 +77,18 @@ def test_one_worker_serves_what_follows_at_once(lab: Lab, monkeypatch: pytest.Mo
     mem = str(repo / ".git/mem")
     os.mkdir(mem)
     handled: list[int] = []
-    monkeypatch.setitem(worker.HANDLERS, "test", lambda store, events: handled.extend(e["n"] for e in events))
+    monkeypatch.setitem(
+        worker.HANDLERS, "test", lambda store, events: handled.extend(e["n"] for e in events)
+    )
     spool.append(mem, b'{"event":"test","n":1}')
     threading.Timer(0.3, lambda: spool.append(mem, b'{"event":"test","n":2}')).start()
     worker.run(store_of(repo), lab.env, linger=5)
     assert handled == [1, 2]
 
 
-def test_a_setting_counts_for_the_events_that_come_after_it(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_counts_for_the_events_that_come_after_it(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Capture is turned on, or git mem off, while a worker of before is still at it."""
     repo = lab.repo()
     mem = str(repo / ".git/mem")
@@ -90,7 +98,11 @@ def test_a_setting_counts_for_the_events_that_come_after_it(lab: Lab, monkeypatc
     def said(store: Store, events: list[dict[str, object]]) -> None:
         handled.append(store.settings["capture"])
         if len(handled) < 3:
-            lab.git(repo, "config", *(("mem.capture", "all") if len(handled) == 1 else ("mem.enabled", "false")))
+            lab.git(
+                repo,
+                "config",
+                *(("mem.capture", "all") if len(handled) == 1 else ("mem.enabled", "false")),
+            )
             spool.append(mem, b'{"event":"test"}')
 
     monkeypatch.setitem(worker.HANDLERS, "test", said)
@@ -105,13 +117,24 @@ def test_lines_that_are_no_event_are_skipped(lab: Lab, monkeypatch: pytest.Monke
     os.mkdir(mem)
     handled: list[object] = []
     monkeypatch.setitem(worker.HANDLERS, "test", lambda store, events: handled.extend(events))
-    for line in (b'{"event":"te', b"\xff\xfe", b"[" * 100_000, b"[1]", b"null", b'{"event":["test"]}', b'{"event":"of a newer git mem"}', b'{"event":"test"}'):
+    for line in (
+        b'{"event":"te',
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b"[1]",
+        b"null",
+        b'{"event":["test"]}',
+        b'{"event":"of a newer git mem"}',
+        b'{"event":"test"}',
+    ):
         spool.append(mem, line)
     worker.run(store_of(repo), lab.env, linger=0)
     assert handled == [{"event": "test"}] and not spool.waiting(mem) and worker.failures(mem) == []
 
 
-def test_a_handler_that_fails_stops_no_other_and_is_logged_without_its_text(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handler_that_fails_stops_no_other_and_is_logged_without_its_text(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = lab.repo()
     lab.mem(repo, "remember", "something")
     mem = repo / ".git/mem"
@@ -127,7 +150,9 @@ def test_a_handler_that_fails_stops_no_other_and_is_logged_without_its_text(lab:
     worker.run(store_of(repo), lab.env, linger=0)
     assert handled == [1]
     (line,) = worker.failures(str(mem))
-    assert "bad: RuntimeError" in line and "Zanzibarium" not in "".join(p.read_text(errors="replace") for p in mem.iterdir() if p.name != "spool.later")
+    assert "bad: RuntimeError" in line and "Zanzibarium" not in "".join(
+        p.read_text(errors="replace") for p in mem.iterdir() if p.name != "spool.later"
+    )
     assert any(line in f["text"] for f in lab.json(repo, "doctor") if f["level"] == "warn")
 
 
@@ -142,7 +167,9 @@ def test_the_log_does_not_grow_for_ever(lab: Lab, monkeypatch: pytest.MonkeyPatc
     assert len(worker.failures(str(mem))) == 1
 
 
-def test_switched_off_the_worker_empties_the_spool_and_does_nothing(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_switched_off_the_worker_empties_the_spool_and_does_nothing(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = lab.repo()
     lab.mem(repo, "remember", "something")
     lab.git(repo, "config", "mem.enabled", "false")
@@ -184,7 +211,9 @@ def test_rewritten_commits_hand_their_memories_on_without_rewriteref(lab: Lab) -
         spool.append(mem, json.dumps({"event": "post-rewrite", "old": old, "new": new}).encode())
     for _ in range(2):  # a repeat adds nothing
         worker.run(store_of(repo), lab.env, linger=0)
-        spool.append(mem, json.dumps({"event": "post-rewrite", "old": ids[0], "new": ids[2]}).encode())
+        spool.append(
+            mem, json.dumps({"event": "post-rewrite", "old": ids[0], "new": ids[2]}).encode()
+        )
     assert worker.failures(mem) == []
     assert [json.loads(line)["op"] for line in lab.lines(repo)].count("move") == 1
     (hit,) = lab.json(repo, "recall", "the commit that is amended")["hits"]
@@ -195,7 +224,13 @@ def test_a_broken_pair_of_a_rewrite_does_no_harm(lab: Lab) -> None:
     repo = lab.repo()
     lab.mem(repo, "remember", "about a commit")
     mem = str(repo / ".git/mem")
-    for event in ({"old": 1, "new": 2}, {"old": "x" * 40}, {"old": "a" * 40, "new": "a" * 40}, {"old": "a" * 40, "new": "b" * 40}, {"old": "b" * 40, "new": "a" * 40}):
+    for event in (
+        {"old": 1, "new": 2},
+        {"old": "x" * 40},
+        {"old": "a" * 40, "new": "a" * 40},
+        {"old": "a" * 40, "new": "b" * 40},
+        {"old": "b" * 40, "new": "a" * 40},
+    ):
         spool.append(mem, json.dumps({"event": "post-rewrite", **event}).encode())
     worker.run(store_of(repo), lab.env, linger=0)
     assert worker.failures(mem) == [] and len(lab.lines(repo)) == 1
@@ -281,7 +316,11 @@ def test_a_worker_keeps_no_descriptor_of_whoever_started_it(lab: Lab) -> None:
     with guard.locked(path, 5.0) as held:  # so that the worker cannot end
         assert held
         lab.mem(repo, "remember", "something new for it")
-        process = subprocess.Popen([sys.executable, "-EP", "-m", "gitmem", "worker", store_of(repo)], env=lab.env, pass_fds=(write,))
+        process = subprocess.Popen(
+            [sys.executable, "-EP", "-m", "gitmem", "worker", store_of(repo)],
+            env=lab.env,
+            pass_fds=(write,),
+        )
         os.close(write)
         assert os.read(read, 1) == b""  # the end of the pipe: nobody has its other end any more
         assert process.poll() is None
@@ -328,14 +367,18 @@ def test_uninstall_beside_a_worker_leaves_nothing(lab: Lab) -> None:
     lab.mem(repo, "remember", "something")
     mem = repo / ".git/mem"
     spool.append(str(mem), b'{"event":"post-commit"}')
-    process = subprocess.Popen([sys.executable, "-EP", "-m", "gitmem", "worker", store_of(repo)], env=lab.env)
+    process = subprocess.Popen(
+        [sys.executable, "-EP", "-m", "gitmem", "worker", store_of(repo)], env=lab.env
+    )
     until(lambda: (mem / "worker.pid").exists() or process.poll() is not None)
     lab.mem(repo, "uninstall")
     process.wait()
     assert not mem.exists()
 
 
-def test_anchors_are_looked_up_for_the_next_answer(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_anchors_are_looked_up_for_the_next_answer(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo = lab.repo()
     lab.mem(repo, "remember", "something")
     asked = []

@@ -1,4 +1,6 @@
-"""What is read from the working tree: regular files that lie in it, and no more of them than is needed."""
+"""What is read from the working tree: regular files that lie in it, and no more of them than is
+needed.
+"""
 
 from __future__ import annotations
 
@@ -247,7 +249,9 @@ def test_why_of_a_file_that_became_something_else_answers_from_head(lab: Lab, ki
 def test_a_policy_file_cannot_make_limits_so_small_that_nothing_works(lab: Lab, line: str) -> None:
     repo = lab.repo()
     (repo / ".gitmem.toml").write_text(line + "\n")
-    lab.mem(repo, "remember", "Blocked: the staging certificate expires on Friday", "--type", "blocker")
+    lab.mem(
+        repo, "remember", "Blocked: the staging certificate expires on Friday", "--type", "blocker"
+    )
     assert "certificate" in lab.mem(repo, "context")
     name = line.split()[0]
     assert f"mem.{name}" in lab.mem(repo, "doctor", rc=(0, 1))

@@ -25,7 +25,10 @@ CACHE = pathlib.Path(
 # What a machine lacks. Such a test runs on others.
 MACHINE = (
     r"no (Claude Code|client) \S+( here)?: (sh )?tools/fetch_clients\.sh",
-    r"no (named pipes|/proc/locks|/proc|gpg|gpgsm|ssh-keygen|ssh-agent|man|sha256sum|shellcheck) here",
+    (
+        r"no (named"
+        r" pipes|/proc/locks|/proc|gpg|gpgsm|ssh-keygen|ssh-agent|man|sha256sum|shellcheck) here"
+    ),
     r"no (bash|dash|busybox|ksh|mksh) here",
     r"no C compiler here|cc makes no preloaded library here",
     r"no strace|strace may not trace here",

@@ -1,16 +1,20 @@
-"""Reads committed chat logs of coding agents into single turns, scrubbed, for training the capture classifier.
+"""Reads committed chat logs of coding agents into single turns, scrubbed, for training the capture
+classifier.
 
-It owns the way from a clone to a row {"id","role","text","repo","licence","commit","label","strength"}:
-which logs, how a turn is cut out, what is scrubbed, what counts as a duplicate. The labels are made by
-readers and kept apart in `data/capture_labels.jsonl`, by id; the texts stay with their authors' repositories and
-are rebuilt from clones, so that nothing of theirs is copied into this one. `data/SOURCES.md` names them all.
+It owns the way from a clone to a row
+{"id","role","text","repo","licence","commit","label","strength"}: which logs, how a turn is cut
+out, what is scrubbed, what counts as a duplicate. The labels are made by readers and kept apart in
+`data/capture_labels.jsonl`, by id; the texts stay with their authors' repositories and are rebuilt
+from clones, so that nothing of theirs is copied into this one. `data/SOURCES.md` names them all.
 
-Promises: the same clones and labels give the same bytes, on any machine; each row comes from a commit of
-`SOURCES`, whose licence was read in that commit; an id depends on the repository, the role and the unscrubbed
-text alone, so a better scrubber or another order of files loses no label. Standard library and git only.
+Promises: the same clones and labels give the same bytes, on any machine; each row comes from a
+commit of `SOURCES`, whose licence was read in that commit; an id depends on the repository, the
+role and the unscrubbed text alone, so a better scrubber or another order of files loses no label.
+Standard library and git only.
 
-    python tools/build_capture_data.py --out turns.jsonl owner/name=CLONE ...            only what is labelled
-    python tools/build_capture_data.py --out turns.jsonl --all owner/name=CLONE ...      every turn, label null
+    python tools/build_capture_data.py --out turns.jsonl owner/name=CLONE ...            only what
+    is labelled python tools/build_capture_data.py --out turns.jsonl --all owner/name=CLONE ...
+    every turn, label null
 """
 
 from __future__ import annotations
@@ -42,7 +46,8 @@ TEMPLATE, OPENING, ALIKE = 60, 24, 4
 
 
 class Source(NamedTuple):
-    """One repository: the commit read, the licence found in it, and words that are somebody's name."""
+    """One repository: the commit read, the licence found in it, and words that are somebody's
+    name."""
 
     repo: str
     commit: str
@@ -51,22 +56,55 @@ class Source(NamedTuple):
 
 
 SOURCES = (
-    Source("AFI-Protocol/afi-core", "59f264996752251a16788fce2715c2cec7252970", "MIT", ("secretservice",)),
+    Source(
+        "AFI-Protocol/afi-core",
+        "59f264996752251a16788fce2715c2cec7252970",
+        "MIT",
+        ("secretservice",),
+    ),
     Source("AlexShchuka/mozgoslav", "1f66bc9d44c5950cada7054a9581d7058caaac66", "MIT"),
     Source("Aquaticat/Monochromatic", "56372c6db0d4f2431d99bfdbe2142702ed891101", "Apache-2.0"),
     Source("Asphyksia/OpenCoder", "b4e1e3e322c9f8ef10a0ac4913e1443f06f926c8", "MIT"),
     Source("BenjaminScholtens/Afterburn", "a4b57412fa25c5572d18e1637a610948aa5baebf", "MIT"),
     Source("ChrisGVE/MunsellSpace", "3e2479bec91a4b7e4d9b988275118e6ede268492", "MIT"),
-    Source("DanCard/cal-date-widget", "2ea03cb47cbb104368ad79943a8a3127c5467ffd", "MIT", ("Julia", "Sophia")),
-    Source("Singingkettle/ChangShuoRadioRecognition", "3b11de1def818bce40603347f25ca9c950441217", "Apache-2.0"),
-    Source("ThatHunky/gryag", "27dc8ac4dbf20b5598f933fb9fdb7864726de2b3", "MIT", ("Vsevolod", "Dobrovolskyi", "Денис", "Деніс")),
-    Source("concord-consortium/codap", "0ddb0365d5e630c2bda57b939e19d8570389e892", "MIT", ("chaddorsey",)),
-    Source("design4pro/mcp-rag-server", "7798379c2c452452e2b173cc8b0e55c83e39c287", "MIT", ("rafalwolak",)),
+    Source(
+        "DanCard/cal-date-widget",
+        "2ea03cb47cbb104368ad79943a8a3127c5467ffd",
+        "MIT",
+        ("Julia", "Sophia"),
+    ),
+    Source(
+        "Singingkettle/ChangShuoRadioRecognition",
+        "3b11de1def818bce40603347f25ca9c950441217",
+        "Apache-2.0",
+    ),
+    Source(
+        "ThatHunky/gryag",
+        "27dc8ac4dbf20b5598f933fb9fdb7864726de2b3",
+        "MIT",
+        ("Vsevolod", "Dobrovolskyi", "Денис", "Деніс"),
+    ),
+    Source(
+        "concord-consortium/codap",
+        "0ddb0365d5e630c2bda57b939e19d8570389e892",
+        "MIT",
+        ("chaddorsey",),
+    ),
+    Source(
+        "design4pro/mcp-rag-server",
+        "7798379c2c452452e2b173cc8b0e55c83e39c287",
+        "MIT",
+        ("rafalwolak",),
+    ),
     Source("destyler/destyler", "558faf91c6a180723eabe6a3799eab9431ce70cb", "MIT"),
     Source("edobry/minsky", "2d0f5d07ebe40b8b2245be819c49558147c3cad8", "MIT"),
     Source("hpm27/agente-bsc-rag", "1ff5fb295e188ff7bccbb7c415eca5e82f751f30", "MIT", ("engelar",)),
     Source("iDorgham/DocGen", "fdcb8c53a4ee6a32db0f8644c6f2d71a6e11b471", "MIT", ("dorgham",)),
-    Source("ivi374forivi/cognitive-archaelogy-tribunal", "8766e559534c93a55cb7a56f702c3ff0c9871572", "MIT"),
+    Source(
+        "ivi374forivi/cognitive-archaelogy-tribunal",
+        "8766e559534c93a55cb7a56f702c3ff0c9871572",
+        "MIT",
+    ),
     Source("pichsy/download-manager", "185ac56e5f680506c36a9aaa1fad22ccddc7389a", "Apache-2.0"),
     Source("robin-collins/Roo-Cline", "b21edece2756bc8e3e8ddf1c3f845b278d73bc82", "Apache-2.0"),
     Source("robin-collins/gpt-crawler", "9fc8ae15139dc9958bf705c5d63a06f6d8fbf45d", "ISC"),
@@ -96,7 +134,8 @@ _FENCE = re.compile(r"^```.*?^```[ \t]*$", re.DOTALL | re.MULTILINE)
 # what a client put into a user's turn by itself
 _INJECTED = re.compile(
     r"<(system-reminder|ide_\w+|local-command-\w+|command-\w+|task-notification|bash-\w+|context|attached_files|"
-    r"manually_attached_skills|user-prompt-submit-hook)\b.*?</\1>|^\[Image[^\]\n]*\]$|\[Request interrupted[^\]]*\]",
+    r"manually_attached_skills|user-prompt-submit-hook)\b.*?</\1>|^\[Image[^\]\n]*\]$|\[Request"
+    r" interrupted[^\]]*\]",
     re.DOTALL | re.MULTILINE,
 )
 _NOT_TYPED = (
@@ -111,7 +150,10 @@ _NOT_TYPED = (
 
 _SCRUB = (
     (re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+"), "someone@example.org"),
-    (re.compile(r"(?i)(/Users/|/home/|/c/Users/|[a-z]:[\\/]+Users[\\/]+)[^\s/\\\"'`:;,)]+"), "/home/user"),
+    (
+        re.compile(r"(?i)(/Users/|/home/|/c/Users/|[a-z]:[\\/]+Users[\\/]+)[^\s/\\\"'`:;,)]+"),
+        "/home/user",
+    ),
     (re.compile(r"(?<![\w/.@])@[A-Za-z][\w-]{2,38}(?![\w/.(-])"), "@someone"),
     (re.compile(r"(?<![\w.])(?!127\.|0\.0\.0\.0)(\d{1,3}\.){3}\d{1,3}(?![\w.])"), "192.0.2.1"),
     (re.compile(r"(?i)(?<![\w:])([0-9a-f]{1,4}:){5,7}[0-9a-f]{1,4}(?![\w:])"), "2001:db8::1"),
@@ -140,7 +182,9 @@ class Turn(NamedTuple):
 
 
 def specstory(log: str) -> Iterator[tuple[str, str]]:
-    """(role, raw text) of one SpecStory file: what a person typed, and the last message before they typed again."""
+    """(role, raw text) of one SpecStory file: what a person typed, and the last message before they
+    typed again.
+    """
     marks = list(_HEADER.finditer(log))
     answer = ""
     command = False
@@ -174,7 +218,9 @@ def last_message(body: str) -> str:
 
 
 def listings(body: str) -> str:
-    """`body` with a mark for each fenced block that is empty or long: older logs show so what a tool read or wrote."""
+    """`body` with a mark for each fenced block that is empty or long: older logs show so what a
+    tool read or wrote.
+    """
     kept: list[str] = []
     opened = -1
     for line in body.splitlines():
@@ -191,7 +237,9 @@ def listings(body: str) -> str:
 
 
 def aider(log: str) -> Iterator[tuple[str, str]]:
-    """(role, raw text) of an aider history: `####` begins a line that was typed, `>` one that the tool printed."""
+    """(role, raw text) of an aider history: `####` begins a line that was typed, `>` one that the
+    tool printed.
+    """
     typed: list[str] = []
     said: list[str] = []
     for line in [*log.splitlines(), ""]:
@@ -226,7 +274,9 @@ def plain(text: str) -> str:
 
 
 def scrub(text: str, names: frozenset[str]) -> str:
-    """`text` without secrets, addresses, handles, home directories, numbers to call, and the given names."""
+    """`text` without secrets, addresses, handles, home directories, numbers to call, and the given
+    names.
+    """
     text = redact.mask(text, redact.find(text))
     for pattern, instead in _SCRUB:
         text = pattern.sub(instead, text)
@@ -236,7 +286,8 @@ def scrub(text: str, names: frozenset[str]) -> str:
 
 
 def owners(clone: str, source: Source, paths: list[str]) -> frozenset[str]:
-    """The names of those who committed the logs, whole and in words, and of the repository's owner."""
+    """The names of those who committed the logs, whole and in words, and of the repository's
+    owner."""
     found = set(source.names)
     told = git(clone, "log", "--format=%an%n%cn", source.commit, "--", *paths[:200])
     for name in {line.strip() for line in told.splitlines()} | {source.repo.split("/")[0]}:
@@ -248,7 +299,11 @@ def owners(clone: str, source: Source, paths: list[str]) -> frozenset[str]:
 
 
 def git(clone: str, *words: str) -> str:
-    ran = subprocess.run(["git", "--git-dir", clone, "-c", "core.quotepath=off", *words], capture_output=True, check=True)
+    ran = subprocess.run(
+        ["git", "--git-dir", clone, "-c", "core.quotepath=off", *words],
+        capture_output=True,
+        check=True,
+    )
     return ran.stdout.decode("utf-8", "replace")
 
 
@@ -256,7 +311,11 @@ def turns(clone: str, source: Source) -> Iterator[Turn]:
     """Every turn of one repository's logs, in the order of their paths."""
     clone = clone if (Path(clone) / "HEAD").exists() else str(Path(clone) / ".git")
     listed = git(clone, "ls-tree", "-r", "--name-only", source.commit).splitlines()
-    paths = sorted(path for path in listed if (_SPECSTORY.search(path) or _AIDER.search(path)) and not _MADE_UP.search(path))
+    paths = sorted(
+        path
+        for path in listed
+        if (_SPECSTORY.search(path) or _AIDER.search(path)) and not _MADE_UP.search(path)
+    )
     names = owners(clone, source, paths)
     for path in paths:
         try:
@@ -272,9 +331,11 @@ def turns(clone: str, source: Source) -> Iterator[Turn]:
 
 
 def distinct(found: Iterator[Turn], seen: set[str]) -> Iterator[Turn]:
-    """Without a text said before, by anyone; letter case, blanks and punctuation make no difference.
+    """Without a text said before, by anyone; letter case, blanks and punctuation make no
+    difference.
 
-    Of long texts that open alike in one repository (a prompt typed for each of forty components) the first few stay."""
+    Of long texts that open alike in one repository (a prompt typed for each of forty components)
+    the first few stay."""
     openings: Counter[str] = Counter()
     for turn in found:
         words = re.sub(r"\W+", "", turn.text[:400].casefold())
@@ -299,9 +360,13 @@ def labels(path: Path) -> dict[str, tuple[str, int]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("clones", nargs="+", metavar="OWNER/NAME=CLONE", help="a local clone of a known source")
+    parser.add_argument(
+        "clones", nargs="+", metavar="OWNER/NAME=CLONE", help="a local clone of a known source"
+    )
     parser.add_argument("--out", required=True, type=Path, help="where the rows go, one a line")
-    parser.add_argument("--labels", type=Path, default=LABELS, help="the judgements (default: %(default)s)")
+    parser.add_argument(
+        "--labels", type=Path, default=LABELS, help="the judgements (default: %(default)s)"
+    )
     parser.add_argument("--all", action="store_true", help="unlabelled turns too")
     given = parser.parse_args()
     known = {source.repo: source for source in SOURCES}

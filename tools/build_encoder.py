@@ -25,7 +25,13 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from minilm_carrier import PACKAGE, WHEEL_SHA256, model_files, parse_safetensors, tokens_of  # noqa: E402
+from minilm_carrier import (  # noqa: E402
+    PACKAGE,
+    WHEEL_SHA256,
+    model_files,
+    parse_safetensors,
+    tokens_of,
+)
 
 from gitmem.embedding import encoder_file  # noqa: E402
 
@@ -112,7 +118,7 @@ Derived from sentence-transformers/all-MiniLM-L6-v2 (the sentence-transformers a
 nreimers/MiniLM-L6-H384-uncased and Microsoft's MiniLM), licensed under the Apache License, Version
 2.0: `LICENSE-APACHE-2.0.txt` beside this file. Changed: the weights are {changed}reordered and rounded
 as described; position embeddings from {positions} on, the pooler and the second token type are left out.
-"""
+"""  # noqa: E501
 
 
 SENTENCES = (
@@ -180,8 +186,8 @@ def main() -> None:
     source = "sentence-transformers/all-MiniLM-L6-v2, Apache License 2.0"
     dims = weights["embeddings.LayerNorm.bias"].size
     text = PROVENANCE.format(
-        tokens=len(vocabulary), dims=dims, layers=LAYERS, size=len(written), space=space, package=PACKAGE,
-        encoder_sha=sha256(written).hexdigest(), wheel_sha=WHEEL_SHA256, positions=POSITIONS, head=dims // HEADS,
+        tokens=len(vocabulary), dims=dims, layers=LAYERS, size=len(written), space=space, package=PACKAGE,  # noqa: E501
+        encoder_sha=sha256(written).hexdigest(), wheel_sha=WHEEL_SHA256, positions=POSITIONS, head=dims // HEADS,  # noqa: E501
         model_sha=sha256(model).hexdigest(), vocab_sha=sha256(vocab).hexdigest(),
         weights=f"{source}, tuned. {arguments.note}".strip() if arguments.weights else source,
         changed="tuned, " if arguments.weights else "",

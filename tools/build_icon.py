@@ -1,4 +1,5 @@
-"""Draws the plugin's icon, `.claude-plugin/icon.png`: a branch of commits, and a note hanging on one.
+"""Draws the plugin's icon, `.claude-plugin/icon.png`: a branch of commits, and a note hanging on
+one.
 
     python tools/build_icon.py [FILE]
 
@@ -17,14 +18,18 @@ SIZE, FINE = 512, 4
 GROUND, LINE, NOTE, INK = (24, 33, 51), (240, 100, 66), (255, 214, 102), (122, 92, 18)
 
 
-def inside_round(x: float, y: float, left: float, top: float, right: float, bottom: float, radius: float) -> bool:
+def inside_round(
+    x: float, y: float, left: float, top: float, right: float, bottom: float, radius: float
+) -> bool:
     """Whether a point lies in a rectangle with round corners."""
     dx = max(left + radius - x, x - right + radius, 0.0)
     dy = max(top + radius - y, y - bottom + radius, 0.0)
     return left <= x <= right and top <= y <= bottom and dx * dx + dy * dy <= radius * radius
 
 
-def near_line(x: float, y: float, a: tuple[float, float], b: tuple[float, float], width: float) -> bool:
+def near_line(
+    x: float, y: float, a: tuple[float, float], b: tuple[float, float], width: float
+) -> bool:
     """Whether a point lies within half a width of a stroke."""
     vx, vy = b[0] - a[0], b[1] - a[1]
     t = max(0.0, min(1.0, ((x - a[0]) * vx + (y - a[1]) * vy) / (vx * vx + vy * vy)))
@@ -44,7 +49,9 @@ def colour(x: float, y: float) -> tuple[int, int, int, int]:
             return (*GROUND, 255)
         if distance <= 0.085**2:
             return (*LINE, 255)
-    if near_line(x, y, (0.28, 0.2), (0.28, 0.8), 0.05) or near_line(x, y, (0.28, 0.5), (0.55, 0.43), 0.035):
+    if near_line(x, y, (0.28, 0.2), (0.28, 0.8), 0.05) or near_line(
+        x, y, (0.28, 0.5), (0.55, 0.43), 0.035
+    ):
         return (*LINE, 255)
     return (*GROUND, 255) if inside_round(x, y, 0.0, 0.0, 1.0, 1.0, 0.18) else (*GROUND, 0)
 
@@ -59,10 +66,19 @@ def draw(size: int = SIZE, fine: int = FINE) -> bytes:
         for px in range(size):
             points = [colour((px + dx) / size, (py + dy) / size) for dy in steps for dx in steps]
             alpha = sum(p[3] for p in points)
-            rows += bytes(sum(p[c] * p[3] for p in points) // alpha if alpha else 0 for c in range(3))
+            rows += bytes(
+                sum(p[c] * p[3] for p in points) // alpha if alpha else 0 for c in range(3)
+            )
             rows.append(alpha // count)
     head = struct.pack(">IIBBBBB", size, size, 8, 6, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in ((b"IHDR", head), (b"IDAT", zlib.compress(bytes(rows), 9)), (b"IEND", b"")))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        _chunk(kind, data)
+        for kind, data in (
+            (b"IHDR", head),
+            (b"IDAT", zlib.compress(bytes(rows), 9)),
+            (b"IEND", b""),
+        )
+    )
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
@@ -70,6 +86,10 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 if __name__ == "__main__":
-    target = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent / ".claude-plugin" / "icon.png"
+    target = (
+        pathlib.Path(sys.argv[1])
+        if len(sys.argv) > 1
+        else pathlib.Path(__file__).resolve().parent.parent / ".claude-plugin" / "icon.png"
+    )
     target.write_bytes(draw())
     print(f"{target}: {target.stat().st_size} bytes")

@@ -33,7 +33,13 @@ import torch.nn.functional as F  # type: ignore[import-not-found,unused-ignore]
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from minilm_carrier import PACKAGE, WHEEL_SHA256, model_files, parse_safetensors, tokens_of  # noqa: E402
+from minilm_carrier import (  # noqa: E402
+    PACKAGE,
+    WHEEL_SHA256,
+    model_files,
+    parse_safetensors,
+    tokens_of,
+)
 
 from gitmem.engine.vectors import write_table  # noqa: E402
 
@@ -51,7 +57,9 @@ def forward(weights: dict[str, torch.Tensor], ids: torch.Tensor) -> torch.Tensor
         return F.linear(x, weights[name + ".weight"], weights[name + ".bias"])
 
     def norm(x: torch.Tensor, name: str) -> torch.Tensor:
-        return F.layer_norm(x, x.shape[-1:], weights[name + ".weight"], weights[name + ".bias"], 1e-12)
+        return F.layer_norm(
+            x, x.shape[-1:], weights[name + ".weight"], weights[name + ".bias"], 1e-12
+        )
 
     batch, length = ids.shape
     x = weights["embeddings.word_embeddings.weight"][ids]
@@ -60,11 +68,17 @@ def forward(weights: dict[str, torch.Tensor], ids: torch.Tensor) -> torch.Tensor
     for i in range(LAYERS):
         layer = f"encoder.layer.{i}."
         query, key, value = (
-            linear(x, f"{layer}attention.self.{part}").view(batch, length, HEADS, HEAD_DIMS).transpose(1, 2) for part in ("query", "key", "value")
+            linear(x, f"{layer}attention.self.{part}")
+            .view(batch, length, HEADS, HEAD_DIMS)
+            .transpose(1, 2)
+            for part in ("query", "key", "value")
         )
         attention = torch.softmax(query @ key.transpose(-1, -2) / HEAD_DIMS**0.5, -1) @ value
         attention = attention.transpose(1, 2).reshape(batch, length, HEADS * HEAD_DIMS)
-        x = norm(x + linear(attention, layer + "attention.output.dense"), layer + "attention.output.LayerNorm")
+        x = norm(
+            x + linear(attention, layer + "attention.output.dense"),
+            layer + "attention.output.LayerNorm",
+        )
         inner = F.gelu(linear(x, layer + "intermediate.dense"))
         x = norm(x + linear(inner, layer + "output.dense"), layer + "output.LayerNorm")
     return x
@@ -115,7 +129,10 @@ def table_rows(own: np.ndarray, mean: np.ndarray) -> np.ndarray:
 def kept_tokens(vocabulary: list[str]) -> list[int]:
     """Tokens that the tokenizer can produce, frequent words first, characters last."""
     usable = [
-        i for i, token in enumerate(vocabulary) if any(c.isalnum() for c in token.removeprefix("##")) and not (token.startswith("[") and token.endswith("]"))
+        i
+        for i, token in enumerate(vocabulary)
+        if any(c.isalnum() for c in token.removeprefix("##"))
+        and not (token.startswith("[") and token.endswith("]"))
     ]
     return sorted(usable, key=lambda i: (i < FIRST_WORD, i))
 
@@ -148,7 +165,7 @@ the space id then differs, so vectors of the two are never compared.
 Derived from sentence-transformers/all-MiniLM-L6-v2 (the sentence-transformers authors; based on nreimers/MiniLM-L6-H384-uncased
 and Microsoft's MiniLM), licensed under the Apache License, Version 2.0: `LICENSE-APACHE-2.0.txt` beside this file.
 Changed: only per-token vectors, reduced, weighted and quantised as described, are distributed.
-"""
+"""  # noqa: E501
 
 
 def main() -> None:

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Fits the verdict: prints the coefficients of `gitmem/core/verdict.py` and how they do on questions they have not seen.
+"""Fits the verdict: prints the coefficients of `gitmem/core/verdict.py` and how they do on
+questions they have not seen.
 
-Stores of 20, 500 and 3,000 documents of a set, and many of 2 to 9, are asked their own questions, those of the other
-sets (not between commits and topics, which share repositories) and everyday prompts that
-nothing can answer; memories among commits are asked for in other words and by orders of work. Right is an answer among the first five hits. Own questions whose answer was not
-found, or is not in the store, count a third: they look alike, and the verdict is about what
-is there. Logistic regression with a small ridge; what speaks for an answer may not weigh
-against it. Five parts, each judged by the other four; no question in two of them.
+Stores of 20, 500 and 3,000 documents of a set, and many of 2 to 9, are asked their own questions,
+those of the other sets (not between commits and topics, which share repositories) and everyday
+prompts that nothing can answer; memories among commits are asked for in other words and by orders
+of work. Right is an answer among the first five hits. Own questions whose answer was not found, or
+is not in the store, count a third: they look alike, and the verdict is about what is there.
+Logistic regression with a small ridge; what speaks for an answer may not weigh against it. Five
+parts, each judged by the other four; no question in two of them.
 
     python tools/calibrate_verdict.py table|encoder [--eval ../shared/eval] [--vectors DIR]
 
@@ -54,9 +56,14 @@ class Table:
     def documents(self, texts: list[str]) -> bytes:
         return b"".join(vectors.embed_many(self.table, texts))
 
-    def near(self, data: bytes, query: str, lexical: list[int]) -> tuple[dict[int, float], dict[int, float]]:
+    def near(
+        self, data: bytes, query: str, lexical: list[int]
+    ) -> tuple[dict[int, float], dict[int, float]]:
         asked = self.table.vector(f"{text.ends(query)} {text.content(query)}")
-        matrix, (one,) = (nearness._units(np.frombuffer(d, np.int8).reshape(-1, len(asked))) for d in (data, asked))
+        matrix, (one,) = (
+            nearness._units(np.frombuffer(d, np.int8).reshape(-1, len(asked)))
+            for d in (data, asked)
+        )
         cosines = matrix @ one
         rows = [*np.argsort(-cosines, kind="stable")[:CANDIDATES].tolist(), *lexical]
         near = dict(sorted(((row, float(cosines[row])) for row in rows), key=lambda pair: -pair[1]))
@@ -74,14 +81,20 @@ class Encoder:
             sys.exit("error: there is no encoder")
         self.encoder = found
         self.path = folder / f"{found.space}.pickle"
-        self.known: dict[bytes, bytes] = pickle.loads(self.path.read_bytes()) if self.path.exists() else {}
+        self.known: dict[bytes, bytes] = (
+            pickle.loads(self.path.read_bytes()) if self.path.exists() else {}
+        )
 
     def of(self, texts: list[str]) -> list[bytes]:
         keys = [hashlib.md5(t.encode("utf-8", "replace")).digest() for t in texts]
-        missing = list({key: t for key, t in zip(keys, texts, strict=True) if key not in self.known}.items())
+        missing = list(
+            {key: t for key, t in zip(keys, texts, strict=True) if key not in self.known}.items()
+        )
         for start in range(0, len(missing), 64):
             part = missing[start : start + 64]
-            self.known.update(zip([key for key, _ in part], self.encoder.embed([t for _, t in part]), strict=True))
+            self.known.update(
+                zip([key for key, _ in part], self.encoder.embed([t for _, t in part]), strict=True)
+            )
         if missing:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_bytes(pickle.dumps(self.known))
@@ -90,9 +103,13 @@ class Encoder:
     def documents(self, texts: list[str]) -> bytes:
         return b"".join(self.of(texts))
 
-    def near(self, data: bytes, query: str, lexical: list[int]) -> tuple[dict[int, float], dict[int, float]]:
+    def near(
+        self, data: bytes, query: str, lexical: list[int]
+    ) -> tuple[dict[int, float], dict[int, float]]:
         (asked,) = self.of([query])
-        return nearness.nearest(range(len(data) // len(asked)), data, asked, None, lexical, CANDIDATES)
+        return nearness.nearest(
+            range(len(data) // len(asked)), data, asked, None, lexical, CANDIDATES
+        )
 
 
 class Store:
@@ -104,9 +121,16 @@ class Store:
         self.data = space.documents(full)
         self.held = [set(text.terms(t)) for t in full]
         self.db = sqlite3.connect(":memory:")
-        self.db.execute("CREATE VIRTUAL TABLE fts USING fts5(title, body, content='', tokenize='ascii')")
-        self.db.executemany("INSERT INTO fts(rowid, title, body) VALUES (?, ?, ?)", [
-            (i, " ".join(text.terms(d.get("title") or "")), " ".join(text.terms(d["text"]))) for i, d in enumerate(docs)])
+        self.db.execute(
+            "CREATE VIRTUAL TABLE fts USING fts5(title, body, content='', tokenize='ascii')"
+        )
+        self.db.executemany(
+            "INSERT INTO fts(rowid, title, body) VALUES (?, ?, ?)",
+            [
+                (i, " ".join(text.terms(d.get("title") or "")), " ".join(text.terms(d["text"])))
+                for i, d in enumerate(docs)
+            ],
+        )
         self.db.execute("CREATE VIRTUAL TABLE vocabulary USING fts5vocab(fts, 'row')")
         self.df: dict[str, int] = dict(self.db.execute("SELECT term, doc FROM vocabulary"))
 
@@ -115,21 +139,51 @@ class Store:
         n = len(self.docs)
         wanted = text.query_terms(query)
         rare = text.rare(wanted, self.df, n)
-        sql = "SELECT rowid, bm25(fts, ?, ?) AS b FROM fts WHERE fts MATCH ? ORDER BY b, rowid LIMIT ?"
-        lexical = self.db.execute(sql, (*WEIGHTS[:2], text.match_expression(rare), CANDIDATES)).fetchall() if rare else []
+        sql = (
+            "SELECT rowid, bm25(fts, ?, ?) AS b FROM fts WHERE fts MATCH ? ORDER BY b, rowid"
+            " LIMIT ?"
+        )
+        lexical = (
+            self.db.execute(sql, (*WEIGHTS[:2], text.match_expression(rare), CANDIDATES)).fetchall()
+            if rare
+            else []
+        )
         near, cosines = self.space.near(self.data, query, [row for row, _ in lexical])
-        cover = max([verdict.cover(wanted, self.held[row], self.df, n) for row, _ in lexical[: verdict.LOOKED_AT]], default=0.0)
+        cover = max(
+            [
+                verdict.cover(wanted, self.held[row], self.df, n)
+                for row, _ in lexical[: verdict.LOOKED_AT]
+            ],
+            default=0.0,
+        )
         hits = fused(lexical, near, rank.ceiling(wanted, self.df, n), self.space.space, cover)
         held = [self.held[hit.row] for hit in hits[: verdict.LOOKED_AT]]
-        return (hits, verdict.features(wanted, self.df, n, hits, held, list(near.values())[:CANDIDATES], cosines)) if hits else None
+        return (
+            (
+                hits,
+                verdict.features(
+                    wanted, self.df, n, hits, held, list(near.values())[:CANDIDATES], cosines
+                ),
+            )
+            if hits
+            else None
+        )
 
 
-def sample(folder: Path, space: Table | Encoder, seed: int) -> list[tuple[str, str, str, list[float], int, float]]:
+def sample(
+    folder: Path, space: Table | Encoder, seed: int
+) -> list[tuple[str, str, str, list[float], int, float]]:
     """(kind, set and size, question, features, right, weight) of every question that got hits."""
     rnd = random.Random(seed)
-    everyday = [json.loads(line)["text"] for line in (folder / "everyday.jsonl").read_text(encoding="utf-8").splitlines()]
+    everyday = [
+        json.loads(line)["text"]
+        for line in (folder / "everyday.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     data = {name: load(folder, name) for name in SETS}
-    asked = {name: rnd.sample([q for q in data[name][1] if q["_id"] in data[name][2]], 150) for name in SETS}
+    asked = {
+        name: rnd.sample([q for q in data[name][1] if q["_id"] in data[name][2]], 150)
+        for name in SETS
+    }
     out: list[tuple[str, str, str, list[float], int, float]] = []
 
     def ask(name: str, store: Store, questions: list[tuple[str, str, Collection[str]]]) -> None:
@@ -145,20 +199,55 @@ def sample(folder: Path, space: Table | Encoder, seed: int) -> list[tuple[str, s
     for name in SETS:
         docs, _, relevant = data[name]
         by_id = {d["_id"]: d for d in docs}
-        foreign = [("foreign", q["text"], ()) for other in SETS if other != name and {other, name} != SIBLINGS for q in asked[other][:30]]
+        foreign = [
+            ("foreign", q["text"], ())
+            for other in SETS
+            if other != name and {other, name} != SIBLINGS
+            for q in asked[other][:30]
+        ]
         for size in SIZES:
-            answers = sorted({d for q in asked[name][: max(5, size // 10)] for d in relevant[q["_id"]] if d in by_id})[:size]
-            others = [d["_id"] for d in rnd.sample(docs, min(len(docs), 2 * size)) if d["_id"] not in answers]
+            answers = sorted(
+                {
+                    d
+                    for q in asked[name][: max(5, size // 10)]
+                    for d in relevant[q["_id"]]
+                    if d in by_id
+                }
+            )[:size]
+            others = [
+                d["_id"]
+                for d in rnd.sample(docs, min(len(docs), 2 * size))
+                if d["_id"] not in answers
+            ]
             store = Store(space, [by_id[d] for d in answers + others[: size - len(answers)]])
             there = {d["_id"] for d in store.docs}
-            own = [("own" if there & set(relevant[q["_id"]]) else "near", q["text"], relevant[q["_id"]]) for q in asked[name]]
+            own = [
+                (
+                    "own" if there & set(relevant[q["_id"]]) else "near",
+                    q["text"],
+                    relevant[q["_id"]],
+                )
+                for q in asked[name]
+            ]
             ask(name, store, [*own, *foreign, *(("everyday", prompt, ()) for prompt in everyday)])
-    # Memories of fourteen projects among commits of others, asked for in other words and by orders of work.
-    pairs = [json.loads(line) for line in (folder / "paraphrases.jsonl").read_text(encoding="utf-8").splitlines()]
+    # Memories of fourteen projects among commits of others, asked for in other words and by orders
+    # of work.
+    pairs = [
+        json.loads(line)
+        for line in (folder / "paraphrases.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     crowd = rnd.sample(data["commits"][0], SIZES[-1])
     for size in SIZES[1:]:
-        store = Store(space, [{"_id": f"p{i}", "text": pair["memory"]} for i, pair in enumerate(pairs)] + crowd[: size - len(pairs)])
-        reworded = [(kind, pair[field], {f"p{i}"}) for i, pair in enumerate(pairs) for kind, field in (("reworded", "query"), ("order", "prompt"))]
+        store = Store(
+            space,
+            [{"_id": f"p{i}", "text": pair["memory"]} for i, pair in enumerate(pairs)]
+            + crowd[: size - len(pairs)],
+        )
+        reworded = [
+            (kind, pair[field], {f"p{i}"})
+            for i, pair in enumerate(pairs)
+            for kind, field in (("reworded", "query"), ("order", "prompt"))
+        ]
         ask("memories", store, [*reworded, *(("everyday", prompt, ()) for prompt in everyday)])
     # The first days: a few memories, each asked for by its own question, and by others.
     for size in SMALL:
@@ -167,13 +256,23 @@ def sample(folder: Path, space: Table | Encoder, seed: int) -> list[tuple[str, s
             name = rnd.choice(SETS[:3] + SETS[4:])
             docs, questions, relevant = data[name]
             by_id = {d["_id"]: d for d in docs}
-            known = rnd.sample([q for q in questions if any(d in by_id for d in relevant.get(q["_id"], ()))], size)
+            known = rnd.sample(
+                [q for q in questions if any(d in by_id for d in relevant.get(q["_id"], ()))], size
+            )
             strange = [("foreign", rnd.choice(data["locomo"][1])["text"], ()) for _ in range(3)]
             strange += [("everyday", prompt, ()) for prompt in rnd.sample(everyday, 8)]
             memories = Store(space, [{"_id": f"p{i}", "text": pairs[i]["memory"]} for i in some])
-            ask("memories", memories, [("reworded", pairs[i]["query"], {f"p{i}"}) for i in some[:3]] + strange)
+            ask(
+                "memories",
+                memories,
+                [("reworded", pairs[i]["query"], {f"p{i}"}) for i in some[:3]] + strange,
+            )
             answers = [by_id[next(d for d in relevant[q["_id"]] if d in by_id)] for q in known]
-            ask(name, Store(space, answers), [("own", q["text"], relevant[q["_id"]]) for q in known[:3]] + strange)
+            ask(
+                name,
+                Store(space, answers),
+                [("own", q["text"], relevant[q["_id"]]) for q in known[:3]] + strange,
+            )
     return out
 
 
@@ -187,12 +286,16 @@ def fit(x: Array, y: Array, weight: Array) -> Array:
         return value, x.T @ (weight * (1 / (1 + np.exp(-z)) - y)) + ridge * beta
 
     bounds = [(None, None) if name in AGAINST else (0, None) for name in verdict.FEATURES]
-    found: Array = minimize(loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B", bounds=bounds).x
+    found: Array = minimize(
+        loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B", bounds=bounds
+    ).x
     return found
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("space", choices=("table", "encoder"))
     parser.add_argument("--eval", default=str(ROOT.parent / "shared" / "eval"))
     parser.add_argument("--vectors", default=str(Path.home() / ".cache" / "git-mem-vectors"))
@@ -201,14 +304,18 @@ def main() -> int:
     folder = dev_folder(args.eval)
     if folder is None:
         return 0
-    rows = sample(folder, Table() if args.space == "table" else Encoder(Path(args.vectors)), args.seed)
+    rows = sample(
+        folder, Table() if args.space == "table" else Encoder(Path(args.vectors)), args.seed
+    )
     kinds = np.array([r[0] for r in rows])
     names = np.array([r[1] for r in rows])
     x, y, weight = (np.array([r[i] for r in rows], float) for i in (3, 4, 5))
     part = np.array([random.Random(r[2]).randrange(5) for r in rows])
     p = np.zeros(len(y))
     for i in range(5):
-        p[part == i] = 1 / (1 + np.exp(-x[part == i] @ fit(x[part != i], y[part != i], weight[part != i])))
+        p[part == i] = 1 / (
+            1 + np.exp(-x[part == i] @ fit(x[part != i], y[part != i], weight[part != i]))
+        )
     print(f"{len(rows)} questions, each judged by coefficients that have not seen it")
     for floor in (0.15, 0.25, 0.36, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9):
         line = f"  from {floor:.2f}:"
@@ -217,10 +324,17 @@ def main() -> int:
         told = (kinds == "own") & (p >= floor)
         print(line + f"  own, right among the first five {y[told].mean():.3f}")
     for kind in ("reworded", "order"):
-        print(f"  {kind}: right among the first five {y[kinds == kind].mean():.3f}, of what is told {y[(kinds == kind) & (p >= verdict.TELL_FROM)].mean():.3f}")
+        print(
+            f"  {kind}: right among the first five {y[kinds == kind].mean():.3f}, of what is told"
+            f" {y[(kinds == kind) & (p >= verdict.TELL_FROM)].mean():.3f}"
+        )
     for name in sorted(set(names)):
         here = names == name
-        line = "".join(f"  {kind} {(p[here & (kinds == kind)] >= verdict.TELL_FROM).mean():.3f}" for kind in KINDS if (here & (kinds == kind)).any())
+        line = "".join(
+            f"  {kind} {(p[here & (kinds == kind)] >= verdict.TELL_FROM).mean():.3f}"
+            for kind in KINDS
+            if (here & (kinds == kind)).any()
+        )
         print(f"  {name:16} told{line}")
     print("calibration, own questions: predicted -> right")
     for low in (0.0, 0.2, 0.4, 0.6, 0.8):

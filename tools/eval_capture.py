@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Measures the capture classifier as `git mem` uses it, on turns of repositories that it was not trained on.
+"""Measures the capture classifier as `git mem` uses it, on turns of repositories that it was not
+trained on.
 
-Every figure is of whole judgements (rules, linear model, tiers), without and with the packaged encoder. `across`: each
-repository is judged by a model trained and calibrated on the others. `packaged`: the file in the package on the
-evaluation's turns, of which it has seen none.
+Every figure is of whole judgements (rules, linear model, tiers), without and with the packaged
+encoder. `across`: each repository is judged by a model trained and calibrated on the others.
+`packaged`: the file in the package on the evaluation's turns, of which it has seen none.
 
     python tools/eval_capture.py --turns turns.jsonl [--eval ../shared/eval]
 """
@@ -42,13 +43,27 @@ def recall_at(wanted: Any, scores: Any, precision: float) -> float:
 def calibration_error(wanted: Any, shares: Any) -> float:
     """Expected calibration error over ten equal bins."""
     place = np.minimum((shares * BINS).astype(int), BINS - 1)
-    return float(sum((place == b).mean() * abs(shares[place == b].mean() - wanted[place == b].mean()) for b in range(BINS) if (place == b).any()))
+    return float(
+        sum(
+            (place == b).mean() * abs(shares[place == b].mean() - wanted[place == b].mean())
+            for b in range(BINS)
+            if (place == b).any()
+        )
+    )
 
 
 def reliability(wanted: Any, shares: Any) -> list[tuple[int, float, float]]:
     """(turns, mean confidence, share kept) of each bin."""
     place = np.minimum((shares * BINS).astype(int), BINS - 1)
-    return [(int((place == b).sum()), float(shares[place == b].mean()), float(wanted[place == b].mean())) for b in range(BINS) if (place == b).any()]
+    return [
+        (
+            int((place == b).sum()),
+            float(shares[place == b].mean()),
+            float(wanted[place == b].mean()),
+        )
+        for b in range(BINS)
+        if (place == b).any()
+    ]
 
 
 def macro_f1(named: list[tuple[str, str]]) -> float:
@@ -68,24 +83,49 @@ def judged(rows: list[train.Row], model: linear.Model) -> list[stages.Judgement]
 def figures(rows: list[train.Row], got: list[stages.Judgement]) -> dict[str, Any]:
     """The measures of some judged rows; what the readers are not sure of is left out."""
     pairs = [(r, j) for r, j in zip(rows, got, strict=True) if r.keep is not None]
-    wanted, shares = np.array([r.keep for r, _ in pairs]), np.array([j.confidence for _, j in pairs])
-    auto, offered = np.array([j.tier == stages.AUTO for _, j in pairs]), np.array([j.keep for _, j in pairs])
+    wanted, shares = (
+        np.array([r.keep for r, _ in pairs]),
+        np.array([j.confidence for _, j in pairs]),
+    )
+    auto, offered = (
+        np.array([j.tier == stages.AUTO for _, j in pairs]),
+        np.array([j.keep for _, j in pairs]),
+    )
     named = [(r.type, j.type) for r, j in pairs if r.keep and r.type]
     right = [true == said for true, said in named]
-    return {"turns": len(pairs), "base": wanted.mean(), "ap": average_precision(wanted, shares), "r90": recall_at(wanted, shares, 0.9), "r70": recall_at(wanted, shares, 0.7),
-            "ece": calibration_error(wanted, shares), "auto": int(auto.sum()), "auto_p": wanted[auto].mean() if auto.any() else float("nan"),
-            "auto_c": shares[auto].mean() if auto.any() else float("nan"), "auto_r": wanted[auto].sum() / wanted.sum(),
-            "offered_p": wanted[offered].mean() if offered.any() else float("nan"), "offered_r": wanted[offered].sum() / wanted.sum(),
-            "type": np.mean(right) if right else float("nan"), "f1": macro_f1(named), "bins": reliability(wanted, shares)}
+    return {
+        "turns": len(pairs),
+        "base": wanted.mean(),
+        "ap": average_precision(wanted, shares),
+        "r90": recall_at(wanted, shares, 0.9),
+        "r70": recall_at(wanted, shares, 0.7),
+        "ece": calibration_error(wanted, shares),
+        "auto": int(auto.sum()),
+        "auto_p": wanted[auto].mean() if auto.any() else float("nan"),
+        "auto_c": shares[auto].mean() if auto.any() else float("nan"),
+        "auto_r": wanted[auto].sum() / wanted.sum(),
+        "offered_p": wanted[offered].mean() if offered.any() else float("nan"),
+        "offered_r": wanted[offered].sum() / wanted.sum(),
+        "type": np.mean(right) if right else float("nan"),
+        "f1": macro_f1(named),
+        "bins": reliability(wanted, shares),
+    }
 
 
-HEAD = ("| judged | turns | kept | average precision | recall at 0.9 | at 0.7 | ECE | AUTO | precision | its confidence | recall | AUTO+SUGGEST precision | recall | type right | macro-F1 |\n"
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+HEAD = (
+    "| judged | turns | kept | average precision | recall at 0.9 | at 0.7 | ECE | AUTO | precision"
+    " | its confidence | recall | AUTO+SUGGEST precision | recall | type right | macro-F1"
+    " |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"
+)
 
 
 def line(name: str, f: dict[str, Any]) -> str:
-    return (f"| {name} | {f['turns']} | {f['base']:.2f} | {f['ap']:.3f} | {f['r90']:.2f} | {f['r70']:.2f} | {f['ece']:.3f} | {f['auto']} | {f['auto_p']:.3f} | {f['auto_c']:.3f} | {f['auto_r']:.2f} "
-            f"| {f['offered_p']:.2f} | {f['offered_r']:.2f} | {f['type']:.2f} | {f['f1']:.2f} |")
+    return (
+        f"| {name} | {f['turns']} | {f['base']:.2f} | {f['ap']:.3f} | {f['r90']:.2f} |"
+        f" {f['r70']:.2f} | {f['ece']:.3f} | {f['auto']} | {f['auto_p']:.3f} | {f['auto_c']:.3f} |"
+        f" {f['auto_r']:.2f} | {f['offered_p']:.2f} | {f['offered_r']:.2f} | {f['type']:.2f} |"
+        f" {f['f1']:.2f} |"
+    )
 
 
 def trained_without(data: train.Data, mask: Any) -> linear.Model:
@@ -129,7 +169,9 @@ def across(data: train.Data) -> list[list[stages.Judgement]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--turns", type=Path, required=True)
     parser.add_argument("--eval", type=Path, default=os.environ.get("GIT_MEM_EVAL_ROOT"))
     parser.add_argument("--parts", default="packaged,across", help="which measurements")
@@ -153,12 +195,21 @@ def main() -> None:
             for name in sorted({r.repo for r in data.rows}):
                 of = [i for i, r in enumerate(data.rows) if r.repo == name]
                 if sum(data.rows[i].keep == 1 for i in of) >= 20:
-                    print(line(f"  {name}", figures([data.rows[i] for i in of], [got[i] for i in of])))
+                    print(
+                        line(f"  {name}", figures([data.rows[i] for i in of], [got[i] for i in of]))
+                    )
             bins(figures(data.rows, got))
-            pairs = [(r.keep, j.confidence) for r, j in zip(data.rows, got, strict=True) if r.keep is not None]
+            pairs = [
+                (r.keep, j.confidence)
+                for r, j in zip(data.rows, got, strict=True)
+                if r.keep is not None
+            ]
             for floor in (0.45, 0.5, 0.55, 0.6, 0.65, 0.7):
                 taken = [k for k, c in pairs if c >= floor]
-                print(f"from {floor}: precision {np.mean(taken):.3f}, recall {sum(taken) / sum(k for k, _ in pairs):.3f}")
+                print(
+                    f"from {floor}: precision {np.mean(taken):.3f}, recall"
+                    f" {sum(taken) / sum(k for k, _ in pairs):.3f}"
+                )
 
 
 def bins(found: dict[str, Any]) -> None:

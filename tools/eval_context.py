@@ -49,27 +49,58 @@ NEXT = 5  # commits of a session on the main line
 TOP = 20
 BUDGETS = (500, 1000, 3000)
 Weights = tuple[float, ...]
-TRAILERS = ("signed-off-by", "co-authored-by", "change-id", "reviewed-by", "acked-by", "tested-by", "fixes:", "closes:", "git-svn-id")
+TRAILERS = (
+    "signed-off-by",
+    "co-authored-by",
+    "change-id",
+    "reviewed-by",
+    "acked-by",
+    "tested-by",
+    "fixes:",
+    "closes:",
+    "git-svn-id",
+)
 WEIGHTS = ("PATHS", "HAND", "BRANCH", "RECENT", "AGE")
 
 
 def git(repo: str, *args: str) -> str:
-    return subprocess.run(["git", "-C", repo, *args], capture_output=True, check=True).stdout.decode("utf-8", "replace")
+    return subprocess.run(
+        ["git", "-C", repo, *args], capture_output=True, check=True
+    ).stdout.decode("utf-8", "replace")
 
 
 class Commit:
-    def __init__(self, id: str, parents: list[str], time: int, author: str, message: str, paths: list[str]) -> None:
-        self.id, self.parents, self.time, self.author, self.message, self.paths = id, parents, time, author, message, paths
+    def __init__(
+        self, id: str, parents: list[str], time: int, author: str, message: str, paths: list[str]
+    ) -> None:
+        self.id, self.parents, self.time, self.author, self.message, self.paths = (
+            id,
+            parents,
+            time,
+            author,
+            message,
+            paths,
+        )
 
     @property
     def memory(self) -> dict[str, Any] | None:
         """The commit as a draft of a memory, None where it says too little."""
         subject, _, rest = self.message.partition("\n")
-        body = "\n".join(line for line in rest.strip().split("\n") if not line.lower().startswith(TRAILERS)).strip()
+        body = "\n".join(
+            line for line in rest.strip().split("\n") if not line.lower().startswith(TRAILERS)
+        ).strip()
         if len(body.split()) < WORDS or len(self.parents) > 1:
             return None
-        return {"title": subject[:200], "body": body[:4000], "type": "change", "commit": self.id, "paths": self.paths[:40], "author": self.author, "source": self.id,
-                "created_at": subprocess_time(self.time)}
+        return {
+            "title": subject[:200],
+            "body": body[:4000],
+            "type": "change",
+            "commit": self.id,
+            "paths": self.paths[:40],
+            "author": self.author,
+            "source": self.id,
+            "created_at": subprocess_time(self.time),
+        }
 
 
 def subprocess_time(seconds: int) -> str:
@@ -79,7 +110,17 @@ def subprocess_time(seconds: int) -> str:
 
 
 def history(repo: str) -> dict[str, Commit]:
-    raw = git(repo, "log", "--topo-order", "--reverse", "-z", "--name-only", "--no-renames", "--format=%x01%H%x02%P%x02%ct%x02%an%x02%B%x03", "HEAD")
+    raw = git(
+        repo,
+        "log",
+        "--topo-order",
+        "--reverse",
+        "-z",
+        "--name-only",
+        "--no-renames",
+        "--format=%x01%H%x02%P%x02%ct%x02%an%x02%B%x03",
+        "HEAD",
+    )
     out: dict[str, Commit] = {}
     for part in raw.split("\x01")[1:]:
         head, _, names = part.partition("\x03")
@@ -97,7 +138,9 @@ class Point:
 
 
 def points(repo: str, commits: dict[str, Commit], most: int) -> list[Point]:
-    """Points in the later two thirds of the history, evenly taken; main line and pull requests alike."""
+    """Points in the later two thirds of the history, evenly taken; main line and pull requests
+    alike.
+    """
     line = git(repo, "rev-list", "--first-parent", "--reverse", "HEAD").split()
     start = len(line) // 3
     found: list[Point] = []
@@ -105,12 +148,28 @@ def points(repo: str, commits: dict[str, Commit], most: int) -> list[Point]:
         commit = commits[line[i]]
         if len(commit.parents) == 2:
             subject = commit.message.split("\n")[0]
-            name = subject.rpartition(" from ")[2].partition("/")[2] if subject.startswith("Merge pull request") else ""
-            own = [c for c in git(repo, "rev-list", "--reverse", "--no-merges", f"{commit.parents[0]}..{commit.parents[1]}").split() if c in commits]
+            name = (
+                subject.rpartition(" from ")[2].partition("/")[2]
+                if subject.startswith("Merge pull request")
+                else ""
+            )
+            own = [
+                c
+                for c in git(
+                    repo,
+                    "rev-list",
+                    "--reverse",
+                    "--no-merges",
+                    f"{commit.parents[0]}..{commit.parents[1]}",
+                ).split()
+                if c in commits
+            ]
             fork = git(repo, "merge-base", *commit.parents).strip()
             if name and fork and 0 < len(own) <= 30:
                 found.append(Point(fork, name, own))
-        elif i + NEXT < len(line) and all(len(commits[c].parents) == 1 for c in line[i + 1 : i + 1 + NEXT]):
+        elif i + NEXT < len(line) and all(
+            len(commits[c].parents) == 1 for c in line[i + 1 : i + 1 + NEXT]
+        ):
             found.append(Point(line[i], "main", line[i + 1 : i + 1 + NEXT]))
     step = max(1, len(found) // (most * 2))
     return found[::step]
@@ -134,7 +193,11 @@ def written_by(repo: str, commit: Commit) -> dict[str, int]:
                 ranges.setdefault(name, []).append(f"{first},+{count or 1}")
     for path, hunks in sorted(ranges.items())[:8]:
         where = [word for hunk in hunks[:20] for word in ("-L", hunk)]
-        done = subprocess.run(["git", "-C", repo, "blame", "-s", "-l", *where, parent, "--", path], capture_output=True, check=False)
+        done = subprocess.run(
+            ["git", "-C", repo, "blame", "-s", "-l", *where, parent, "--", path],
+            capture_output=True,
+            check=False,
+        )
         for row in done.stdout.decode("utf-8", "replace").split("\n"):
             id = row.split(" ")[0].lstrip("^")
             if len(id) in (39, 40):
@@ -146,23 +209,35 @@ class Project:
     """One history with its memories in a git mem of its own."""
 
     def __init__(self, source: str, root: str, most: int) -> None:
-        self.name = next(p for p in reversed(Path(source).resolve().parts) if p not in ("repo", ".git"))
+        self.name = next(
+            p for p in reversed(Path(source).resolve().parts) if p not in ("repo", ".git")
+        )
         self.repo = os.path.join(root, self.name)
         self.commits = history(source)
         fresh = not os.path.isdir(self.repo)
         if fresh:
-            subprocess.run(["git", "clone", "-q", "--shared", "--no-checkout", source, self.repo], check=True)
+            subprocess.run(
+                ["git", "clone", "-q", "--shared", "--no-checkout", source, self.repo], check=True
+            )
         self.drafts = [m for c in self.commits.values() for m in [c.memory] if m]
         if fresh:
             lines = "".join(json.dumps(m) + "\n" for m in self.drafts)
-            subprocess.run([sys.executable, "-m", "gitmem", "remember", "--jsonl", "-"], cwd=self.repo, input=lines.encode(), check=False, stdout=subprocess.DEVNULL,
-                           env={**os.environ, "PYTHONPATH": str(ROOT), "GIT_MEM_SECRETS": "allow"})
+            subprocess.run(
+                [sys.executable, "-m", "gitmem", "remember", "--jsonl", "-"],
+                cwd=self.repo,
+                input=lines.encode(),
+                check=False,
+                stdout=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": str(ROOT), "GIT_MEM_SECRETS": "allow"},
+            )
         self.store: Store = open_store(os.environ, self.repo)
         self.store.with_cache(lambda cache: None)  # the cache is up to date from here on
         self.points = self._points(source, most)
 
     def _points(self, source: str, most: int) -> list[tuple[Point, dict[str, float]]]:
-        """(point, {source id of a memory: gain}), those without any gain left out; kept in a file beside the clone."""
+        """(point, {source id of a memory: gain}), those without any gain left out; kept in a file
+        beside the clone.
+        """
         kept = Path(self.repo + f".{most}.json")
         if kept.exists():
             return [(Point(*p), gains) for p, gains in json.loads(kept.read_text())]
@@ -173,7 +248,11 @@ class Project:
             own = set(point.next)
             for id in point.next[:NEXT]:
                 for writer, n in written_by(source, self.commits[id]).items():
-                    if writer not in own and writer in known and self.commits[writer].time <= self.commits[point.head].time:
+                    if (
+                        writer not in own
+                        and writer in known
+                        and self.commits[writer].time <= self.commits[point.head].time
+                    ):
                         lines[writer] = lines.get(writer, 0) + n
             if lines:
                 out.append((point, {id: math.log2(1 + n) for id, n in lines.items()}))
@@ -187,7 +266,9 @@ class Project:
 
 def ndcg(order: list[str], gains: dict[str, float]) -> float:
     got = sum(gains.get(id, 0.0) / math.log2(i + 2) for i, id in enumerate(order[:TOP]))
-    best = sum(g / math.log2(i + 2) for i, g in enumerate(sorted(gains.values(), reverse=True)[:TOP]))
+    best = sum(
+        g / math.log2(i + 2) for i, g in enumerate(sorted(gains.values(), reverse=True)[:TOP])
+    )
     return got / best
 
 
@@ -205,22 +286,50 @@ class Session:
         self.newest = found.newest_time()
         found.gather(known, context._branch_terms(point.branch), ())
         rows = list(found.at)
-        ids = dict(cache.db.execute(f"SELECT row, source FROM memory WHERE row IN ({','.join(map(str, rows))})"))
-        self.parts = {ids[row]: (found.paths.get(row, 0.0), found.hand.get(row, 0.0), found.branch.get(row, 0.0), found.recent.get(row, 0.0), record.days(at) or 0.0) for row, at in found.at.items()}
-        self.newest_first = [ids[r] for r in sorted(rows, key=lambda r: (found.at[r], ids[r]), reverse=True)]
+        ids = dict(
+            cache.db.execute(
+                f"SELECT row, source FROM memory WHERE row IN ({','.join(map(str, rows))})"
+            )
+        )
+        self.parts = {
+            ids[row]: (
+                found.paths.get(row, 0.0),
+                found.hand.get(row, 0.0),
+                found.branch.get(row, 0.0),
+                found.recent.get(row, 0.0),
+                record.days(at) or 0.0,
+            )
+            for row, at in found.at.items()
+        }
+        self.newest_first = [
+            ids[r] for r in sorted(rows, key=lambda r: (found.at[r], ids[r]), reverse=True)
+        ]
         place: Any = types.SimpleNamespace(head=point.head)
         items = found.items(place, self.newest, set())
-        sources = dict(cache.db.execute(f"SELECT id, source FROM memory WHERE row IN ({','.join(map(str, rows))})"))
+        sources = dict(
+            cache.db.execute(
+                f"SELECT id, source FROM memory WHERE row IN ({','.join(map(str, rows))})"
+            )
+        )
         self.told = {budget: self._told(items, sources, budget) for budget in BUDGETS}
         plain = context._Candidates(cache, Filter(until=until))
         plain.at = dict(plain._rows("", context.NEWEST))
-        newest = [(record.days(item.at) or 0.0, item) for _, item in plain.items(place, self.newest, set())]
+        newest = [
+            (record.days(item.at) or 0.0, item)
+            for _, item in plain.items(place, self.newest, set())
+        ]
         self.told_newest = {budget: self._told(newest, sources, budget) for budget in BUDGETS}
         self.reachable = sum(gains.get(i, 0.0) for i in ids.values()) / sum(gains.values())
 
     def _told(self, items: list[tuple[float, Any]], sources: dict[str, str], budget: int) -> float:
         """The share of the gains that a block of this budget tells."""
-        frame = Block(project="project", branch=self.point.branch, budget=budget, total=len(items), timestamp=self.newest)
+        frame = Block(
+            project="project",
+            branch=self.point.branch,
+            budget=budget,
+            total=len(items),
+            timestamp=self.newest,
+        )
         briefing.choose(frame, items)
         return sum(self.gains.get(sources[id], 0.0) for id in frame.ids) / sum(self.gains.values())
 
@@ -229,7 +338,9 @@ class Session:
         scored = []
         for id, (*parts, day) in self.parts.items():
             age = math.exp(-0.6931 * max(0.0, now - day) / half)
-            scored.append((-sum(w * p for w, p in zip(weights, [*parts, age], strict=True)), -day, id))
+            scored.append(
+                (-sum(w * p for w, p in zip(weights, [*parts, age], strict=True)), -day, id)
+            )
         return [id for _, _, id in sorted(scored)]
 
 
@@ -243,6 +354,7 @@ def quality(sessions: list[Session], weights: Weights, half: float) -> float:
 
 def fit(groups: list[list[Session]]) -> None:
     """Weights by coordinate search, best mean over the projects."""
+
     def total(w: Weights, half: float) -> float:
         return mean([quality(g, w, half) for g in groups])
 
@@ -267,7 +379,9 @@ def fit(groups: list[list[Session]]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("repos", nargs="*")
     parser.add_argument("--points", type=int, default=60)
     parser.add_argument("--fit", action="store_true")
@@ -285,16 +399,31 @@ def main() -> int:
             project = Project(os.path.abspath(source), root, args.points)
             sessions = [Session(project, p, g) for p, g in project.points]
             groups.append(sessions)
-            for kind, some in (("main line", [s for s in sessions if s.point.branch == "main"]), ("branch", [s for s in sessions if s.point.branch != "main"])):
+            for kind, some in (
+                ("main line", [s for s in sessions if s.point.branch == "main"]),
+                ("branch", [s for s in sessions if s.point.branch != "main"]),
+            ):
                 if some:
-                    shares = " ".join(f"{mean([s.told_newest[b] for s in some]):.2f}/{mean([s.told[b] for s in some]):.2f}" for b in BUDGETS)
-                    print(f"{project.name:26} {kind:9} {len(some):3} sessions, {len(project.drafts)} memories: nDCG@{TOP} newest first {mean([ndcg(s.newest_first, s.gains) for s in some]):.3f}, "
-                          f"chosen {quality(some, weights, relevance.HALF):.3f}; told in {BUDGETS} tokens {shares}; among candidates {mean([s.reachable for s in some]):.2f}", flush=True)
+                    shares = " ".join(
+                        f"{mean([s.told_newest[b] for s in some]):.2f}/{mean([s.told[b] for s in some]):.2f}"  # noqa: E501
+                        for b in BUDGETS
+                    )
+                    print(
+                        f"{project.name:26} {kind:9} {len(some):3} sessions, {len(project.drafts)}"
+                        f" memories: nDCG@{TOP} newest first"
+                        f" {mean([ndcg(s.newest_first, s.gains) for s in some]):.3f}, chosen"
+                        f" {quality(some, weights, relevance.HALF):.3f}; told in {BUDGETS} tokens"
+                        f" {shares}; among candidates {mean([s.reachable for s in some]):.2f}",
+                        flush=True,
+                    )
         if args.fit:
             fit(groups)
             for i, name in enumerate(WEIGHTS):
                 without = (*weights[:i], 0.0, *weights[i + 1 :])
-                print(f"without {name}: {mean([quality(g, without, relevance.HALF) for g in groups]):.4f}")
+                print(
+                    f"without {name}:"
+                    f" {mean([quality(g, without, relevance.HALF) for g in groups]):.4f}"
+                )
     finally:
         if not args.keep:
             shutil.rmtree(root, ignore_errors=True)

@@ -80,8 +80,20 @@ from gitmem.core import credit, rank  # noqa: E402
 from gitmem.engine import embed  # noqa: E402
 
 CHOSEN = ("jj-vcs/jj", "pypa/pip", "restic/restic", "astral-sh/uv")
-JUDGED = ("libgit2/libgit2", "mpv-player/mpv", "swaywm/sway", "mesonbuild/meson", "fish-shell/fish-shell", "borgbackup/borg",
-          "jgm/pandoc", "tmux/tmux", "redis/redis", "NixOS/nix", "tigerbeetle/tigerbeetle", "rust-lang/cargo")
+JUDGED = (
+    "libgit2/libgit2",
+    "mpv-player/mpv",
+    "swaywm/sway",
+    "mesonbuild/meson",
+    "fish-shell/fish-shell",
+    "borgbackup/borg",
+    "jgm/pandoc",
+    "tmux/tmux",
+    "redis/redis",
+    "NixOS/nix",
+    "tigerbeetle/tigerbeetle",
+    "rust-lang/cargo",
+)
 P, Q = 0.8, 0.03
 WAYS = ("own", "kept", "work", "history")
 RESAMPLES = 2_000
@@ -93,16 +105,32 @@ def reciprocal(order: list[rank.Hit], relevant: set[int]) -> float:
     return next((1 / (i + 1) for i, hit in enumerate(order[:10]) if hit.row in relevant), 0.0)
 
 
-def judge(sums: Sums, way: str, world: str, learnt: Learnt, later: list[tuple[Hits, set[int]]], strangers: list[Hits]) -> None:
+def judge(
+    sums: Sums,
+    way: str,
+    world: str,
+    learnt: Learnt,
+    later: list[tuple[Hits, set[int]]],
+    strangers: list[Hits],
+) -> None:
     for hits, relevant in later:
         before, after = told(hits, None, set()), told(hits, learnt, set())
         if not relevant:
             strangers = [*strangers, hits]
             continue
-        row = {"n": 1, "before": reciprocal(ranked(hits, None), relevant), "after": reciprocal(ranked(hits, learnt), relevant),
-               "wrong before": len(set(before) - relevant), "wrong after": len(set(after) - relevant),
-               "right before": len(set(before) & relevant), "right after": len(set(after) & relevant)}
-        for name in (way, f"{way}, used before" if relevant & learnt.helped else f"{way}, not used before"):
+        row = {
+            "n": 1,
+            "before": reciprocal(ranked(hits, None), relevant),
+            "after": reciprocal(ranked(hits, learnt), relevant),
+            "wrong before": len(set(before) - relevant),
+            "wrong after": len(set(after) - relevant),
+            "right before": len(set(before) & relevant),
+            "right after": len(set(after) & relevant),
+        }
+        for name in (
+            way,
+            f"{way}, used before" if relevant & learnt.helped else f"{way}, not used before",
+        ):
             for key, n in row.items():
                 sums[name][world][key] += n
     for hits in strangers:
@@ -118,12 +146,28 @@ def sums_of() -> Sums:
 
 def measure(worlds: list[World], seeds: int, sums: Sums, uses: float, noise: float) -> None:
     for place, world in enumerate(worlds):
-        for way, seed in itertools.product(("own",) if world.natural else ("kept", "work"), range(seeds)):
+        for way, seed in itertools.product(
+            ("own",) if world.natural else ("kept", "work"), range(seeds)
+        ):
             rng = random.Random(f"{world.name} {way} {seed}")
             sessions, later = plan(world, rng, way)
             learnt = learn(world, sessions, rng, uses, noise)
-            strangers = [world.ask(question) for question, _ in worlds[(place + 1) % len(worlds)].questions[:40]] if len(worlds) > 1 else []
-            judge(sums, way, world.name, learnt, [(world.ask(question), relevant) for question, relevant in later], strangers)
+            strangers = (
+                [
+                    world.ask(question)
+                    for question, _ in worlds[(place + 1) % len(worlds)].questions[:40]
+                ]
+                if len(worlds) > 1
+                else []
+            )
+            judge(
+                sums,
+                way,
+                world.name,
+                learnt,
+                [(world.ask(question), relevant) for question, relevant in later],
+                strangers,
+            )
 
 
 def measure_lived(spans: Lived, sums: Sums) -> None:
@@ -157,9 +201,12 @@ def recency(groups: dict[str, list[list[Aged]]]) -> None:
                 judge(sums, "", str(at), Recent(ages, years, most), [(hits, relevant)], [])
         m = total(sums[""], list(sums[""]))
         right = (m["right after"] - m["right before"]) / m["n"]
-        print(f"{name}, {m['n']:.0f} questions, MRR@10 {m['before'] / m['n']:.4f}; half-life "
-              f"{years:5.2f} years, at most {most:4.0%}: {more(m):+.4f} {between(sums[''], more)}; "
-              f"told right {right:+.3f}, wrong {wrong(m):+.3f}", flush=True)
+        print(
+            f"{name}, {m['n']:.0f} questions, MRR@10 {m['before'] / m['n']:.4f}; half-life "
+            f"{years:5.2f} years, at most {most:4.0%}: {more(m):+.4f} {between(sums[''], more)}; "
+            f"told right {right:+.3f}, wrong {wrong(m):+.3f}",
+            flush=True,
+        )
 
 
 def total(found: dict[str, dict[str, float]], names: list[str]) -> dict[str, float]:
@@ -194,20 +241,33 @@ def show(sums: Sums) -> None:
     for name, found in sorted(sums.items()):
         m = total(found, list(found))
         n = m["n"]
-        rises = f"wrong {m['wrong before'] / n:.3f} -> {m['wrong after'] / n:.3f} {between(found, wrong)}"
+        rises = (
+            f"wrong {m['wrong before'] / n:.3f} -> {m['wrong after'] / n:.3f}"
+            f" {between(found, wrong)}"
+        )
         if "before" not in m:
             print(f"{name:26} n {n:6.0f}  {rises}")
             continue
-        print(f"{name:26} n {n:6.0f}  MRR@10 {m['before'] / n:.4f} -> {m['after'] / n:.4f}  {gain(m):+.1f} % {between(found, gain)}"
-              f"  told right {m['right before'] / n:.3f} -> {m['right after'] / n:.3f}  {rises}")
+        print(
+            f"{name:26} n {n:6.0f}  MRR@10 {m['before'] / n:.4f} -> {m['after'] / n:.4f} "
+            f" {gain(m):+.1f} % {between(found, gain)}  told right {m['right before'] / n:.3f} ->"
+            f" {m['right after'] / n:.3f}  {rises}"
+        )
     for way in WAYS:
         for name, m in sorted(sums[way].items()):
-            print(f"  {way:8} {name:36} n {m['n']:5.0f}  {m['before'] / m['n']:.3f} -> {m['after'] / m['n']:.3f}  {gain(m):+.1f} %  wrong {wrong(m):+.3f}")
+            print(
+                f"  {way:8} {name:36} n {m['n']:5.0f}  {m['before'] / m['n']:.3f} ->"
+                f" {m['after'] / m['n']:.3f}  {gain(m):+.1f} %  wrong {wrong(m):+.3f}"
+            )
 
 
 def fit(worlds: list[World], spans: Lived, seeds: int, uses: float, noise: float) -> None:
-    """Every combination on the grid: what each way gains, and what questions of memories pay that nobody used before."""
-    for rise, fall, most in itertools.product((0.25, 0.3, 0.33, 0.36, 0.4), (0.0, 0.15, 0.25, 0.35), (1.5, 2.0)):
+    """Every combination on the grid: what each way gains, and what questions of memories pay that
+    nobody used before.
+    """
+    for rise, fall, most in itertools.product(
+        (0.25, 0.3, 0.33, 0.36, 0.4), (0.0, 0.15, 0.25, 0.35), (1.5, 2.0)
+    ):
         credit.RISE, credit.FALL, credit.MOST = rise, fall, most
         sums = sums_of()
         measure(worlds, seeds, sums, uses, noise)
@@ -215,19 +275,34 @@ def fit(worlds: list[World], spans: Lived, seeds: int, uses: float, noise: float
         said = []
         for way in WAYS:
             if way in sums:
-                m, new = (total(sums[name], list(sums[name])) for name in (way, f"{way}, not used before"))
-                said.append(f"{way} {gain(m):+.1f} % (new {gain(new):+.1f} %, wrong {wrong(m):+.3f})")
+                m, new = (
+                    total(sums[name], list(sums[name])) for name in (way, f"{way}, not used before")
+                )
+                said.append(
+                    f"{way} {gain(m):+.1f} % (new {gain(new):+.1f} %, wrong {wrong(m):+.3f})"
+                )
         print(f"RISE {rise} FALL {fall} MOST {most}: {'; '.join(said)}", flush=True)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--eval", type=Path, default=ROOT.parent / "shared" / "eval")
     parser.add_argument("--part", choices=("fit", "test", "none"), default="test")
-    parser.add_argument("--fit", action="store_true", help="seek constants on the worlds of `fit` and the histories of the clones")
+    parser.add_argument(
+        "--fit",
+        action="store_true",
+        help="seek constants on the worlds of `fit` and the histories of the clones",
+    )
     parser.add_argument("--recency", action="store_true", help="what age does to ranking")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--uses", type=float, default=P, help="how probably a relevant memory that was shown is named")
+    parser.add_argument(
+        "--uses",
+        type=float,
+        default=P,
+        help="how probably a relevant memory that was shown is named",
+    )
     parser.add_argument("--noise", type=float, default=Q, help="how probably an irrelevant one is")
     parser.add_argument("clones", nargs="*", metavar="NAME=CLONE")
     args = parser.parse_args()
@@ -237,8 +312,11 @@ def main() -> int:
     if args.part != "none" and not (args.eval / "dev").is_dir():
         print(f"no evaluation sets at {args.eval}")
     elif args.part != "none":
-        worlds = [w for w in load(args.eval, table)
-                  if args.recency or part_of(w) == ("fit" if args.fit else args.part)]
+        worlds = [
+            w
+            for w in load(args.eval, table)
+            if args.recency or part_of(w) == ("fit" if args.fit else args.part)
+        ]
     spans = lived(clones, table)
     if args.recency:
         groups: dict[str, list[list[Aged]]] = defaultdict(list)
@@ -257,7 +335,11 @@ def main() -> int:
         return 0
     if args.part == "none":
         worlds = told_by_clones(clones, table)
-    print(f"{len(worlds)} worlds: {', '.join(f'{w.name} ({len(w.docs)}, {len(w.questions)})' for w in worlds)}; {len(spans)} spans of history")
+    print(
+        f"{len(worlds)} worlds:"
+        f" {', '.join(f'{w.name} ({len(w.docs)}, {len(w.questions)})' for w in worlds)};"
+        f" {len(spans)} spans of history"
+    )
     sums = sums_of()
     measure(worlds, args.seeds, sums, args.uses, args.noise)
     measure_lived(spans, sums)

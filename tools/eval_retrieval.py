@@ -44,7 +44,9 @@ class Store:
         self.matrix = array.reshape(len(docs), -1).astype(np.float32)
         self.matrix /= np.maximum(1e-9, np.linalg.norm(self.matrix, axis=1, keepdims=True))
         self.db = sqlite3.connect(":memory:")
-        self.db.execute("CREATE VIRTUAL TABLE fts USING fts5(title, body, content='', tokenize='ascii')")
+        self.db.execute(
+            "CREATE VIRTUAL TABLE fts USING fts5(title, body, content='', tokenize='ascii')"
+        )
         rows = ((i, " ".join(text.terms(d.get("title") or "")), " ".join(text.terms(d["text"])))
                 for i, d in enumerate(docs))  # fmt: skip
         self.db.executemany("INSERT INTO fts(rowid, title, body) VALUES (?, ?, ?)", rows)
@@ -52,7 +54,10 @@ class Store:
         self.df: dict[str, int] = dict(self.db.execute("SELECT term, doc FROM vocabulary"))
 
     def search(self, query: str, postings: float | None = None) -> dict[str, Any]:
-        """Candidates, hits and verdict. `postings`: as if the budget were that share of the store."""
+        """Candidates, hits and verdict.
+
+        `postings`: as if the budget were that share of the store.
+        """
         n = len(self.docs)
         wanted = text.query_terms(query)
         used = text.rare(wanted, self.df, n)
@@ -68,7 +73,8 @@ class Store:
         lexical: list[tuple[int, float]] = []
         if used:
             lexical = self.db.execute(
-                "SELECT rowid, bm25(fts, ?, 1.0) AS b FROM fts WHERE fts MATCH ? ORDER BY b, rowid LIMIT ?",
+                "SELECT rowid, bm25(fts, ?, 1.0) AS b FROM fts WHERE fts MATCH ? ORDER BY b, rowid"
+                " LIMIT ?",
                 (TITLE_WEIGHT, text.match_expression(used), CANDIDATES),
             ).fetchall()
         sentence = f"{query} {text.content(query)}" if self.double else query
@@ -78,7 +84,7 @@ class Store:
         vector = [(row, float(cosines[row])) for row in near if cosines[row] > 0]
         of_words = {row: float(cosines[row]) for row, _ in lexical}
         hits = rank.fuse(lexical, vector, of_words, rank.ceiling(wanted, self.df, n))
-        held = [set(text.terms(f"{self.docs[h.row].get('title') or ''}\n{self.docs[h.row]['text']}"))
+        held = [set(text.terms(f"{self.docs[h.row].get('title') or ''}\n{self.docs[h.row]['text']}"))  # noqa: E501
                 for h in hits[: verdict.LOOKED_AT]]  # fmt: skip
         nearest = [cosine for _, cosine in vector]
         near = {**of_words, **dict(vector)}
@@ -91,7 +97,9 @@ class Store:
         }  # fmt: skip
 
 
-def load(folder: Path, name: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, dict[str, int]]]:
+def load(
+    folder: Path, name: str
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, dict[str, int]]]:
     def lines(file: str) -> list[dict[str, Any]]:
         with open(folder / name / file, encoding="utf-8") as stream:
             return [json.loads(line) for line in stream]
@@ -118,7 +126,9 @@ def stores(table: embed.StaticTable, docs: list[dict[str, Any]]) -> dict[Any, St
 
 
 def ndcg(relevant: dict[str, int], order: list[str]) -> float:
-    gain: float = sum((2 ** relevant.get(d, 0) - 1) / math.log2(i + 2) for i, d in enumerate(order[:10]))
+    gain: float = sum(
+        (2 ** relevant.get(d, 0) - 1) / math.log2(i + 2) for i, d in enumerate(order[:10])
+    )
     best = sorted(relevant.values(), reverse=True)[:10]
     return gain / math.fsum((2**g - 1) / math.log2(i + 2) for i, g in enumerate(best))
 
@@ -133,11 +143,17 @@ def dev_folder(argument: str) -> Path | None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--eval", default=str(ROOT.parent / "shared" / "eval"))
     parser.add_argument("--sets", default=",".join(SETS))
-    parser.add_argument("--postings", type=float, help="posting budget as a share of the store, e.g. 0.2 = 100,000")
-    parser.add_argument("--double", action="store_true", help="count the question's content words twice")
+    parser.add_argument(
+        "--postings", type=float, help="posting budget as a share of the store, e.g. 0.2 = 100,000"
+    )
+    parser.add_argument(
+        "--double", action="store_true", help="count the question's content words twice"
+    )
     args = parser.parse_args()
     Store.double = args.double
     folder = dev_folder(args.eval)
@@ -145,7 +161,10 @@ def main() -> int:
         return 0
     table = embed.StaticTable()
     means: dict[str, list[float]] = {"lexical": [], "vector": [], "hybrid": []}
-    print(f"space {table.space}\n{'':10} lexical  vector  hybrid   HIT  WEAK  MISS (answerable questions)")
+    print(
+        f"space {table.space}\n{'':10} lexical  vector  hybrid   HIT  WEAK  MISS (answerable"
+        " questions)"
+    )
     for name in args.sets.split(","):
         docs, queries, relevant = load(folder, name)
         searched = stores(table, docs)
@@ -155,25 +174,37 @@ def main() -> int:
         for query in asked:
             store = searched[group_of(query)]
             found = store.search(query["text"], args.postings)
-            orders = {"lexical": [row for row, _ in found["lexical"]], "vector": [row for row, _ in found["vector"]],
+            orders = {"lexical": [row for row, _ in found["lexical"]], "vector": [row for row, _ in found["vector"]],  # noqa: E501
                       "hybrid": [hit.row for hit in found["hits"]]}  # fmt: skip
             for route, order in orders.items():
-                total[route] += ndcg(relevant[query["_id"]], [store.docs[row]["_id"] for row in order[:10]])
+                total[route] += ndcg(
+                    relevant[query["_id"]], [store.docs[row]["_id"] for row in order[:10]]
+                )
             verdicts[found["verdict"][0]] += 1
         scores = [total[route] / len(asked) for route in means]
         for route, score in zip(means, scores, strict=True):
             means[route].append(score)
         shares = "  ".join(f"{count / len(asked):.2f}" for count in verdicts.values())
-        print(f"{name:10}" + "".join(f"{score:8.4f}" for score in scores) + f"   {shares}", flush=True)
+        print(
+            f"{name:10}" + "".join(f"{score:8.4f}" for score in scores) + f"   {shares}", flush=True
+        )
     print(f"{'mean':10}" + "".join(f"{sum(v) / len(v):8.4f}" for v in means.values()))
     pairs_file = Path(args.eval) / "paraphrases.jsonl"
     if pairs_file.exists():
         pairs = [json.loads(line) for line in pairs_file.read_text(encoding="utf-8").splitlines()]
-        store = Store(table, [{"_id": str(i), "text": pair["memory"]} for i, pair in enumerate(pairs)])
+        store = Store(
+            table, [{"_id": str(i), "text": pair["memory"]} for i, pair in enumerate(pairs)]
+        )
         found_all = [store.search(pair["query"]) for pair in pairs]
-        at = [sum(i in [h.row for h in f["hits"][:k]] for i, f in enumerate(found_all)) / len(pairs) for k in (1, 3)]
+        at = [
+            sum(i in [h.row for h in f["hits"][:k]] for i, f in enumerate(found_all)) / len(pairs)
+            for k in (1, 3)
+        ]
         missed = sum(f["verdict"][0] == "MISS" for f in found_all)
-        print(f"paraphrases (reported, never tuned on): recall@1 {at[0]:.2f}  recall@3 {at[1]:.2f}  MISS {missed}")
+        print(
+            f"paraphrases (reported, never tuned on): recall@1 {at[0]:.2f}  recall@3 {at[1]:.2f} "
+            f" MISS {missed}"
+        )
     return 0
 
 

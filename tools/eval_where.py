@@ -1,4 +1,5 @@
-"""Compares where we say memories stand with a slow reference that asks git about one pair at a time, on real histories.
+"""Compares where we say memories stand with a slow reference that asks git about one pair at a
+time, on real histories.
 
     python tools/eval_where.py CLONE... [--anchors 100] [--revisions 50] [--seed 1] [--write]
 
@@ -32,7 +33,18 @@ import time
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from where_reference import CHANGED, GONE, REACHABLE, RENAMED, SAME, SQUASHED, UNMERGED, Lines, Paths, Reference
+from where_reference import (
+    CHANGED,
+    GONE,
+    REACHABLE,
+    RENAMED,
+    SAME,
+    SQUASHED,
+    UNMERGED,
+    Lines,
+    Paths,
+    Reference,
+)
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs" / "reliability.md"
 BEGIN, END = "<!-- where:begin -->", "<!-- where:end -->"
@@ -40,8 +52,19 @@ PLACES = 2  # paths of one memory that are compared
 
 
 def squashed(reference: Reference, rng: random.Random, most: int) -> list[tuple[str, str]]:
-    """[(squash commit, tip of the branch)]: open branches of two commits or more, squashed onto one of the newest commits of the main line where git merges them without a conflict."""
-    tips = sorted(set(reference.git("for-each-ref", "--format=%(objectname)", "refs/remotes/origin/pull", "--no-merged=HEAD").split()))
+    """[(squash commit, tip of the branch)]: open branches of two commits or more, squashed onto one
+    of the newest commits of the main line where git merges them without a conflict.
+    """
+    tips = sorted(
+        set(
+            reference.git(
+                "for-each-ref",
+                "--format=%(objectname)",
+                "refs/remotes/origin/pull",
+                "--no-merged=HEAD",
+            ).split()
+        )
+    )
     newest = reference.git("rev-list", "--first-parent", "--max-count=300", "HEAD").split()
     rng.shuffle(tips)
     out: list[tuple[str, str]] = []
@@ -49,7 +72,9 @@ def squashed(reference: Reference, rng: random.Random, most: int) -> list[tuple[
         if len(out) == most:
             break
         first = rng.choice(newest)
-        if not 2 <= int(reference.git("rev-list", "--count", "--no-merges", tip, "^" + first, "^HEAD")) <= 60 or reference.inside(tip, first):
+        if not 2 <= int(
+            reference.git("rev-list", "--count", "--no-merges", tip, "^" + first, "^HEAD")
+        ) <= 60 or reference.inside(tip, first):
             continue
         tree = reference.git("merge-tree", "--write-tree", first, tip, ok=(0, 1)).split("\n")
         if len(tree) != 1 or reference.git("rev-parse", f"{first}^{{tree}}") == tree[0]:
@@ -60,7 +85,9 @@ def squashed(reference: Reference, rng: random.Random, most: int) -> list[tuple[
     return out
 
 
-def revisions(reference: Reference, rng: random.Random, count: int, squashes: list[tuple[str, str]]) -> list[str]:
+def revisions(
+    reference: Reference, rng: random.Random, count: int, squashes: list[tuple[str, str]]
+) -> list[str]:
     main = reference.git("rev-list", "HEAD").split()
     other = reference.git("rev-list", "--exclude=refs/notes/*", "--all", "--not", "HEAD").split()
     out = rng.sample(main, min(len(main), count // 2)) + [s for s, _ in squashes[: count // 5]]
@@ -75,28 +102,71 @@ def imported(reference: Reference, most: int) -> int:
     mem = [sys.executable, "-m", "gitmem"]
     made = 0
     while made < most:
-        subprocess.run([*mem, "import", "git-log", "--team"], cwd=reference.repo, env=reference.env, check=True, capture_output=True)
-        waiting = json.loads(subprocess.run([*mem, "review", "--all", "--json"], cwd=reference.repo, env=reference.env, check=False, capture_output=True).stdout or b"[]")
+        subprocess.run(
+            [*mem, "import", "git-log", "--team"],
+            cwd=reference.repo,
+            env=reference.env,
+            check=True,
+            capture_output=True,
+        )
+        waiting = json.loads(
+            subprocess.run(
+                [*mem, "review", "--all", "--json"],
+                cwd=reference.repo,
+                env=reference.env,
+                check=False,
+                capture_output=True,
+            ).stdout
+            or b"[]"
+        )
         ids = [item["id"] for item in waiting][: most - made]
         if not ids:
             break
-        subprocess.run([*mem, "review", "--team", *(word for id in ids for word in ("--accept", id))], cwd=reference.repo, env=reference.env, check=True, capture_output=True)
+        subprocess.run(
+            [*mem, "review", "--team", *(word for id in ids for word in ("--accept", id))],
+            cwd=reference.repo,
+            env=reference.env,
+            check=True,
+            capture_output=True,
+        )
         made += len(ids)
     return made
 
 
-def drafts(reference: Reference, rng: random.Random, commits: list[str], renamed: Collection[str]) -> list[dict[str, Any]]:
-    """Memories about commits: a file that each changed, and a few lines of another one. Of a file that git says was `renamed` some day rather than of others: few are."""
+def drafts(
+    reference: Reference, rng: random.Random, commits: list[str], renamed: Collection[str]
+) -> list[dict[str, Any]]:
+    """Memories about commits: a file that each changed, and a few lines of another one.
+
+    Of a file that git says was `renamed` some day rather than of others: few are.
+    """
     out = []
     for commit in commits:
-        paths = [p for p in reference.git("diff-tree", "-r", "--root", "--no-commit-id", "--name-only", "--diff-filter=AM", "-z", commit).split("\0") if p and p.isprintable()]
+        paths = [
+            p
+            for p in reference.git(
+                "diff-tree",
+                "-r",
+                "--root",
+                "--no-commit-id",
+                "--name-only",
+                "--diff-filter=AM",
+                "-z",
+                commit,
+            ).split("\0")
+            if p and p.isprintable()
+        ]
         chosen = sorted(rng.sample(paths, len(paths)), key=lambda p: p not in renamed)[:2]
         rng.shuffle(chosen)
         if chosen:
-            rows = reference.raw("cat-file", "blob", f"{commit}:{chosen[-1]}", ok=(0, 128)).split(b"\n")
+            rows = reference.raw("cat-file", "blob", f"{commit}:{chosen[-1]}", ok=(0, 128)).split(
+                b"\n"
+            )
             full = [n for n, row in enumerate(rows[:3000], 1) if row.strip()]
             first = rng.choice(full) if full else 0
-            last = max((n for n in full if first <= n < first + rng.choice((1, 3, 8, 20))), default=0)
+            last = max(
+                (n for n in full if first <= n < first + rng.choice((1, 3, 8, 20))), default=0
+            )
             if first and len(rows) < 3000 and b"\0" not in b"".join(rows):
                 chosen[-1] += f":{first}-{last}"
         out.append({"body": f"about {commit}", "commit": commit, "paths": chosen})
@@ -104,7 +174,10 @@ def drafts(reference: Reference, rng: random.Random, commits: list[str], renamed
 
 
 class Comparison:
-    """What is compared at each revision, and how it came out. `counts`: by kind and true answer; `open_`: by the reason why git does not decide."""
+    """What is compared at each revision, and how it came out.
+
+    `counts`: by kind and true answer; `open_`: by the reason why git does not decide.
+    """
 
     def __init__(self, reference: Reference, paths: Paths, beside: str) -> None:
         self.beside = beside  # the reason with which the worker leaves a path open
@@ -118,33 +191,67 @@ class Comparison:
         self.counts[truth] += 1
         for what, said in answers.items():
             if said.state != truth:
-                self.wrong.append(f"{what}: {commit[:12]} at {revision[:12]}: git says {truth}, we say {said.state} {said.into[:12]} {said.reason}")
-            if said.into and not (self.reference.inside(said.into, revision) and not self.reference.inside(said.into, commit)):
-                self.wrong.append(f"{what}: {commit[:12]} at {revision[:12]}: {said.into[:12]} is not where it should be")
+                self.wrong.append(
+                    f"{what}: {commit[:12]} at {revision[:12]}: git says {truth}, we say"
+                    f" {said.state} {said.into[:12]} {said.reason}"
+                )
+            if said.into and not (
+                self.reference.inside(said.into, revision)
+                and not self.reference.inside(said.into, commit)
+            ):
+                self.wrong.append(
+                    f"{what}: {commit[:12]} at {revision[:12]}: {said.into[:12]} is not where it"
+                    " should be"
+                )
 
     def bases(self, commit: str, path: str, blob: str, revision: str) -> list[str]:
-        """The commits of the revision that a file is followed from: the memory's own, else those with its change that have the file as it was, else those that have it."""
+        """The commits of the revision that a file is followed from: the memory's own, else those
+        with its change that have the file as it was, else those that have it.
+        """
         if self.reference.inside(commit, revision):
             return [commit]
-        twins = [two for one, two in sorted(self.reference.found) if one == commit and self.reference.inside(two, revision)]
+        twins = [
+            two
+            for one, two in sorted(self.reference.found)
+            if one == commit and self.reference.inside(two, revision)
+        ]
         ids = self.reference.ids([f"{c}:{path}" for c in twins])
         have = [c for c in twins if ids[f"{c}:{path}"]]
         return [c for c in have if ids[f"{c}:{path}"] == blob] or have
 
-    def place(self, commit: str, path: str, blob: str, lines: str, revision: str, answers: dict[str, Any]) -> None:
+    def place(
+        self, commit: str, path: str, blob: str, lines: str, revision: str, answers: dict[str, Any]
+    ) -> None:
         if not blob:  # the commit removed it
             self.counts["path noted without content"] += 1
-            self.wrong += [f"path {what}: {path} of {commit[:12]} at {revision[:12]}: no content is known, we say {said.state}" for what, said in answers.items() if said.state != "unknown"]
+            self.wrong += [
+                f"path {what}: {path} of {commit[:12]} at {revision[:12]}: no content is known, we"
+                f" say {said.state}"
+                for what, said in answers.items()
+                if said.state != "unknown"
+            ]
             return
         bases = self.bases(commit, path, blob, revision)
-        found = [self.paths.state(c, path, blob, revision, True) for c in bases] if self.reference.id(f"{revision}:{path}") != blob else []
-        decided, right, how = found[0] if found else self.paths.state(commit, path, blob, revision, False)
+        found = (
+            [self.paths.state(c, path, blob, revision, True) for c in bases]
+            if self.reference.id(f"{revision}:{path}") != blob
+            else []
+        )
+        decided, right, how = (
+            found[0] if found else self.paths.state(commit, path, blob, revision, False)
+        )
         if len(found) > 1 and any(one != found[0] for one in found):
-            decided, right, how = False, set().union(*(one[1] for one in found)), "several commits carry its change"
+            decided, right, how = (
+                False,
+                set().union(*(one[1] for one in found)),
+                "several commits carry its change",
+            )
         kind = "lines" if lines else "path"
         spans: list[tuple[int, int]] = []
         if decided and lines:
-            decided, right, how, spans = self.within(bases[0] if bases else "", path, blob, lines, revision, *right)
+            decided, right, how, spans = self.within(
+                bases[0] if bases else "", path, blob, lines, revision, *right
+            )
         if decided:
             (one,) = {state for state, _ in right}
             self.counts[f"{kind} {one}"] += 1
@@ -152,20 +259,36 @@ class Comparison:
             self.counts[f"{kind} under another name"] += any(name for _, name in right)
         else:
             self.open_[f"{kind}: {how}"] += 1
-            print(f"undecided: {path}{':' * bool(lines)}{lines} of {commit[:12]} at {revision[:12]}: {how}", file=sys.stderr)
-        # The worker leaves open what would take a comparison of two whole trees: of another branch's file that the revision has not.
+            print(
+                f"undecided: {path}{':' * bool(lines)}{lines} of {commit[:12]} at {revision[:12]}:"
+                f" {how}",
+                file=sys.stderr,
+            )
+        # The worker leaves open what would take a comparison of two whole trees: of another
+        # branch's file that the revision has not.
         beside = not bases and not self.reference.id(f"{revision}:{path}")
         for what, said in answers.items():
             if beside and what == "kept" and (said.state, said.reason) == ("unknown", self.beside):
                 self.counts[f"{kind} left open by the worker"] += 1
                 continue
             if spans and said.state in (SAME, RENAMED) and span(said.lines or lines) not in spans:
-                self.wrong.append(f"{kind} {what}: {path}:{lines} of {commit[:12]} at {revision[:12]}: the text is at {spans} ({how}), we say {said.lines}")
+                self.wrong.append(
+                    f"{kind} {what}: {path}:{lines} of {commit[:12]} at {revision[:12]}: the text"
+                    f" is at {spans} ({how}), we say {said.lines}"
+                )
             if (said.state, said.now) not in right:
-                self.wrong.append(f"{kind} {what}: {path}{':' * bool(lines)}{lines} of {commit[:12]} at {revision[:12]}: git says {sorted(right)} ({how}), we say {said.state} {said.now} {said.reason}")
+                self.wrong.append(
+                    f"{kind} {what}: {path}{':' * bool(lines)}{lines} of {commit[:12]} at"
+                    f" {revision[:12]}: git says {sorted(right)} ({how}), we say {said.state}"
+                    f" {said.now} {said.reason}"
+                )
 
-    def within(self, base: str, path: str, blob: str, lines: str, revision: str, answer: tuple[str, str]) -> tuple[bool, set[tuple[str, str]], str, list[tuple[int, int]]]:
-        """The same of lines of a file of which the answer is known; and where their very text stands, if it does."""
+    def within(
+        self, base: str, path: str, blob: str, lines: str, revision: str, answer: tuple[str, str]
+    ) -> tuple[bool, set[tuple[str, str]], str, list[tuple[int, int]]]:
+        """The same of lines of a file of which the answer is known; and where their very text
+        stands, if it does.
+        """
         state, name = answer
         if state != CHANGED:
             return True, {answer}, "its file", []
@@ -176,9 +299,15 @@ class Comparison:
             return True, {answer}, "a text search", []
         if kept != SAME:
             return False, {answer, stays}, "the words are there, laid out otherwise", []
-        blamed = self.lines.blame(base, path, here, revision, name or path) if base and self.reference.id(f"{base}:{path}") == blob else None
+        blamed = (
+            self.lines.blame(base, path, here, revision, name or path)
+            if base and self.reference.id(f"{base}:{path}") == blob
+            else None
+        )
         if blamed and blamed not in spans:
-            raise SystemExit(f"the reference contradicts itself about {path}:{lines} of {base} at {revision}")
+            raise SystemExit(
+                f"the reference contradicts itself about {path}:{lines} of {base} at {revision}"
+            )
         return True, {stays}, "a text search and git blame" if blamed else "a text search", spans
 
 
@@ -187,7 +316,7 @@ def span(lines: str) -> tuple[int, int]:
     return int(first), int(last or first)
 
 
-def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[str, Any]:
+def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[str, Any]:  # noqa: C901
     from gitmem.anchors import drift, reanchor, where
     from gitmem.engine import staleness, standing, stored
     from gitmem.engine.filters import Filter
@@ -196,17 +325,38 @@ def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[st
 
     rng = random.Random(args.seed)
     env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
-    env.update(HOME=str(root), GIT_CONFIG_NOSYSTEM="1", GIT_AUTHOR_NAME="Ada", GIT_AUTHOR_EMAIL="ada@example.org", GIT_COMMITTER_NAME="Ada", GIT_COMMITTER_EMAIL="ada@example.org",
-               GIT_AUTHOR_DATE="2026-01-01T00:00:00Z", GIT_COMMITTER_DATE="2026-01-01T00:00:00Z")  # so that a seed makes the same squash commits again
+    env.update(
+        HOME=str(root),
+        GIT_CONFIG_NOSYSTEM="1",
+        GIT_AUTHOR_NAME="Ada",
+        GIT_AUTHOR_EMAIL="ada@example.org",
+        GIT_COMMITTER_NAME="Ada",
+        GIT_COMMITTER_EMAIL="ada@example.org",
+        GIT_AUTHOR_DATE="2026-01-01T00:00:00Z",
+        GIT_COMMITTER_DATE="2026-01-01T00:00:00Z",
+    )  # so that a seed makes the same squash commits again
     os.environ.update(env)
     repo = root / "repo"
-    subprocess.run(["git", "clone", "-q", "--no-checkout", "--no-local", clone, str(repo)], env=env, check=True)
+    subprocess.run(
+        ["git", "clone", "-q", "--no-checkout", "--no-local", clone, str(repo)], env=env, check=True
+    )
     reference = Reference(repo, env)
-    asked = sorted(ref for ref in reference.git("ls-remote", "origin", "refs/pull/*/head").split() if ref.startswith("refs/"))
+    asked = sorted(
+        ref
+        for ref in reference.git("ls-remote", "origin", "refs/pull/*/head").split()
+        if ref.startswith("refs/")
+    )
     asked = rng.sample(asked, min(len(asked), args.pulls))
     if asked:
-        reference.git("fetch", "-q", "origin", *(f"{ref}:refs/remotes/origin/{ref[5:]}" for ref in asked))
-    for name, value in (("core.logAllRefUpdates", "false"), ("gc.auto", "0"), ("user.name", "Ada"), ("user.email", "ada@example.org")):
+        reference.git(
+            "fetch", "-q", "origin", *(f"{ref}:refs/remotes/origin/{ref[5:]}" for ref in asked)
+        )
+    for name, value in (
+        ("core.logAllRefUpdates", "false"),
+        ("gc.auto", "0"),
+        ("user.name", "Ada"),
+        ("user.email", "ada@example.org"),
+    ):
         reference.git("config", name, value)
     head = reference.git("rev-parse", "HEAD")
     squashes = squashed(reference, rng, args.revisions // 5)
@@ -215,20 +365,40 @@ def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[st
     reference.git("config", "mem.autoSync", "false")
     reference.learn()
     every = reference.git("rev-list", "--exclude=refs/notes/*", "--all").split()
-    sides = sorted({c for made, tip in squashes for c in reference.git("rev-list", "--no-merges", tip, "^" + made, "^HEAD").split()})
-    pulled = sorted(set(reference.git("rev-list", "--remotes=origin/pull", "--not", "HEAD").split()))
+    sides = sorted(
+        {
+            c
+            for made, tip in squashes
+            for c in reference.git("rev-list", "--no-merges", tip, "^" + made, "^HEAD").split()
+        }
+    )
+    pulled = sorted(
+        set(reference.git("rev-list", "--remotes=origin/pull", "--not", "HEAD").split())
+    )
     left = args.anchors - taken
-    chosen = list(dict.fromkeys(rng.sample(sides, min(len(sides), left // 4)) + rng.sample(pulled, min(len(pulled), left // 4)) + rng.sample(every, min(len(every), left))))[:left]
+    chosen = list(
+        dict.fromkeys(
+            rng.sample(sides, min(len(sides), left // 4))
+            + rng.sample(pulled, min(len(pulled), left // 4))
+            + rng.sample(every, min(len(every), left))
+        )
+    )[:left]
     for commit in rng.sample(sorted(reference.patch), min(100, len(reference.patch))):
         if reference.patch_of(commit) != reference.patch[commit]:
             raise SystemExit(f"the reference contradicts itself about {commit}")
     walk = revisions(reference, rng, args.revisions, squashes)
     paths = Paths(reference, walk)
     store = open_store(env, str(repo))
-    bad = [r.reason for r in remember.remember(store, drafts(reference, rng, chosen, paths.targets)) if r.status != remember.STORED]
+    bad = [
+        r.reason
+        for r in remember.remember(store, drafts(reference, rng, chosen, paths.targets))
+        if r.status != remember.STORED
+    ]
     if bad:
         raise SystemExit(f"not stored: {bad[:3]}")
-    wanted: list[tuple[int, int, drift.Wanted]] = []  # (row of a memory, place of a path in it, what is asked)
+    wanted: list[
+        tuple[int, int, drift.Wanted]
+    ] = []  # (row of a memory, place of a path in it, what is asked)
 
     def prepare(cache: Any) -> list[str]:
         rows = listing.rows_of(cache, Filter())
@@ -237,7 +407,10 @@ def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[st
             commit = stored.commit_of(data)
             anchors.append(commit)
             have = list(enumerate(stored.places(data)))
-            wanted.extend((row, n, (commit, *place)) for n, place in sorted(rng.sample(have, min(PLACES, len(have)))))
+            wanted.extend(
+                (row, n, (commit, *place))
+                for n, place in sorted(rng.sample(have, min(PLACES, len(have))))
+            )
         return sorted(set(anchors))
 
     anchors = store.with_cache(prepare)[0]
@@ -253,54 +426,122 @@ def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[st
             kept = standing.read(cache, anchors, revision)
             full = where.stands(store.repo, cache, anchors, revision, 600.0, again=True)
             ages = staleness.read(cache, {row for row, _, _ in wanted}, revision)
-            return kept, full, ages, drift.states(store.repo, cache, [item for _, _, item in wanted], revision, 600.0)
+            return (
+                kept,
+                full,
+                ages,
+                drift.states(store.repo, cache, [item for _, _, item in wanted], revision, 600.0),
+            )
 
         kept, full, ages, states = store.with_cache(ask)[0]
         for commit in anchors:
             found.anchor(commit, revision, {"kept": kept[commit], "full": full[commit]})
         for (row, place, (commit, path, blob, lines)), state in zip(wanted, states, strict=True):
-            aged = ages.get(row, {}).get(place) or staleness.State(staleness.UNKNOWN, reason="nothing is kept")
-            found.place(commit, path, blob, lines.partition("@")[0], revision, {"kept": aged, "full": state})
+            aged = ages.get(row, {}).get(place) or staleness.State(
+                staleness.UNKNOWN, reason="nothing is kept"
+            )
+            found.place(
+                commit, path, blob, lines.partition("@")[0], revision, {"kept": aged, "full": state}
+            )
         for line in found.wrong[told:]:
             print(line, file=sys.stderr)
         told = len(found.wrong)
-        print(f"{pathlib.Path(clone).parent.name}: {n + 1} revisions, {reference.asked} pairs asked, {found.paths.followed} names followed, {found.lines.blamed} blamed, "
-              f"{len(found.wrong)} disagreements, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+        print(
+            f"{pathlib.Path(clone).parent.name}: {n + 1} revisions, {reference.asked} pairs asked,"
+            f" {found.paths.followed} names followed, {found.lines.blamed} blamed,"
+            f" {len(found.wrong)} disagreements, {time.monotonic() - started:.0f} s",
+            file=sys.stderr,
+            flush=True,
+        )
     store.close()
-    return {"name": pathlib.Path(clone).parent.name.replace("+", "/"), "head": head, "commits": len(every), "merges": int(reference.git("rev-list", "--exclude=refs/notes/*", "--all", "--merges", "--count")),
-            "renames": sum(bool(new) for pairs in found.paths.edges.values() for new in pairs.values()), "anchors": len(anchors), "imported": taken, "squashes": len(squashes),
-            "asked": reference.asked, "followed": found.paths.followed, "blamed": found.lines.blamed, "counts": dict(found.counts), "open": dict(found.open_), "wrong": found.wrong}
+    return {
+        "name": pathlib.Path(clone).parent.name.replace("+", "/"),
+        "head": head,
+        "commits": len(every),
+        "merges": int(
+            reference.git("rev-list", "--exclude=refs/notes/*", "--all", "--merges", "--count")
+        ),
+        "renames": sum(bool(new) for pairs in found.paths.edges.values() for new in pairs.values()),
+        "anchors": len(anchors),
+        "imported": taken,
+        "squashes": len(squashes),
+        "asked": reference.asked,
+        "followed": found.paths.followed,
+        "blamed": found.lines.blamed,
+        "counts": dict(found.counts),
+        "open": dict(found.open_),
+        "wrong": found.wrong,
+    }
 
 
 def table(found: list[dict[str, Any]], revisions: int) -> Iterator[str]:
-    yield f"| history | commits (merges, renames) | commits with memories (imported) x revisions | {REACHABLE} | {SQUASHED} | {UNMERGED} | otherwise than git |"
+    yield (
+        "| history | commits (merges, renames) | commits with memories (imported) x revisions |"
+        f" {REACHABLE} | {SQUASHED} | {UNMERGED} | otherwise than git |"
+    )
     yield "|---|---|---|---|---|---|---|"
     for one in found:
         counts = collections.Counter(one["counts"])
         rest = [w for w in one["wrong"] if not w.startswith(("path", "lines"))]
-        yield (f"| {one['name']} {one['head'][:10]} | {one['commits']:,} ({one['merges']:,}, {one['renames']:,}) | {one['anchors']:,} ({one['imported']:,}) x {revisions} "
-               f"| {counts[REACHABLE]:,} | {counts[SQUASHED]:,} | {counts[UNMERGED]:,} | {len(rest)} |")
+        yield (
+            f"| {one['name']} {one['head'][:10]} | {one['commits']:,} ({one['merges']:,},"
+            f" {one['renames']:,}) | {one['anchors']:,} ({one['imported']:,}) x {revisions} |"
+            f" {counts[REACHABLE]:,} | {counts[SQUASHED]:,} | {counts[UNMERGED]:,} | {len(rest)} |"
+        )
     for kind in ("path", "lines"):
         yield ""
-        yield f"| history | {'whole files' if kind == 'path' else 'lines'}: {SAME} | {CHANGED} | {RENAMED} | {GONE} | of these under another name | otherwise than git | left open by the worker | git does not decide |"
+        yield (
+            f"| history | {'whole files' if kind == 'path' else 'lines'}: {SAME} | {CHANGED} |"
+            f" {RENAMED} | {GONE} | of these under another name | otherwise than git | left open by"
+            " the worker | git does not decide |"
+        )
         yield "|---|---|---|---|---|---|---|---|---|"
         for one in found:
             counts = collections.Counter(one["counts"])
-            each = " | ".join(f"{counts[f'{kind} {state}']:,}" for state in (SAME, CHANGED, RENAMED, GONE, "under another name"))
-            reasons = [(n, why.partition(": ")[2]) for why, n in one["open"].items() if why.startswith(kind)]
-            yield (f"| {one['name']} | {each} | {sum(w.startswith(kind) for w in one['wrong'])} | {counts[f'{kind} left open by the worker']:,} "
-                   f"| {'; '.join(f'{n:,} {why}' for n, why in sorted(reasons, reverse=True)) or '0'} |")
+            each = " | ".join(
+                f"{counts[f'{kind} {state}']:,}"
+                for state in (SAME, CHANGED, RENAMED, GONE, "under another name")
+            )
+            reasons = [
+                (n, why.partition(": ")[2])
+                for why, n in one["open"].items()
+                if why.startswith(kind)
+            ]
+            yield (
+                f"| {one['name']} | {each} | {sum(w.startswith(kind) for w in one['wrong'])} |"
+                f" {counts[f'{kind} left open by the worker']:,} |"
+                f" {'; '.join(f'{n:,} {why}' for n, why in sorted(reasons, reverse=True)) or '0'} |"
+            )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("clones", nargs="+")
     parser.add_argument("--anchors", type=int, default=100)
     parser.add_argument("--revisions", type=int, default=50)
-    parser.add_argument("--pulls", type=int, default=200, help="branches of pull requests that are fetched, where the clone has `refs/pull`: many were squashed or rebased on the server")
+    parser.add_argument(
+        "--pulls",
+        type=int,
+        default=200,
+        help=(
+            "branches of pull requests that are fetched, where the clone has `refs/pull`: many were"
+            " squashed or rebased on the server"
+        ),
+    )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", type=pathlib.Path, help="put the figures there; what an earlier run put there of other clones stays, and is in the table")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/reliability.md")
+    parser.add_argument(
+        "--json",
+        type=pathlib.Path,
+        help=(
+            "put the figures there; what an earlier run put there of other clones stays, and is in"
+            " the table"
+        ),
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="put the table into docs/reliability.md"
+    )
     args = parser.parse_args()
     found = json.loads(args.json.read_text()) if args.json and args.json.exists() else []
     for clone in args.clones:

@@ -1,4 +1,7 @@
-"""Sessions: what they are told, what they use of it, and what this teaches. For `eval_feedback.py`, which says how questions are drawn."""
+"""Sessions: what they are told, what they use of it, and what this teaches.
+
+For `eval_feedback.py`, which says how questions are drawn.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,14 @@ class Learnt:
 
     def take(self, number: int, shown: set[int], cited: set[int], touched: dict[int, int]) -> None:
         ids = {row: f"{row:012x}" + 20 * "0" for row in shown}
-        record = {"op": "feedback", "id": "", "session": f"{number:032x}", "shown": {"prompt": [ids[row] for row in sorted(shown)]},
-                  "cited": {ids[row]: 1 for row in cited}, "touched": {ids[row]: n for row, n in touched.items()}}
+        record = {
+            "op": "feedback",
+            "id": "",
+            "session": f"{number:032x}",
+            "shown": {"prompt": [ids[row] for row in sorted(shown)]},
+            "cited": {ids[row]: 1 for row in cited},
+            "touched": {ids[row]: n for row, n in touched.items()},
+        }
         for id, name, how, n in credit.rows(record):
             self.rows[id][name, how] = n
         for row in shown:
@@ -37,7 +46,11 @@ class Learnt:
     def factors(self, hits: Hits) -> dict[int, float]:
         near = dict(hits[0])
         vain = credit.in_vain(near, {row: self.told[row] for row in near if row in self.told})
-        return {row: credit.lift(self.counted[row].used, vain[row], self.counted[row].against) for row in near if row in self.counted}
+        return {
+            row: credit.lift(self.counted[row].used, vain[row], self.counted[row].against)
+            for row in near
+            if row in self.counted
+        }
 
 
 def ranked(hits: Hits, learnt: Learnt | None) -> list[rank.Hit]:
@@ -54,10 +67,14 @@ def told(hits: Hits, learnt: Learnt | None, shown: set[int]) -> list[int]:
     """What the prompt hook says."""
     if not hits[1] or not hits[0]:
         return []
-    return [hit.row for hit in inject.worth_telling(ranked(hits, learnt)[:8]) if hit.row not in shown][: inject.FEW]
+    return [
+        hit.row for hit in inject.worth_telling(ranked(hits, learnt)[:8]) if hit.row not in shown
+    ][: inject.FEW]
 
 
-def plan(world: World, rng: random.Random, way: str) -> tuple[list[list[tuple[str, set[int]]]], list[tuple[str, set[int]]]]:
+def plan(
+    world: World, rng: random.Random, way: str
+) -> tuple[list[list[tuple[str, set[int]]]], list[tuple[str, set[int]]]]:
     """(questions of each session, questions for later)."""
     questions = world.questions[:]
     rng.shuffle(questions)
@@ -87,13 +104,23 @@ def plan(world: World, rng: random.Random, way: str) -> tuple[list[list[tuple[st
             said = left[row].pop() if left[row] and rng.random() < 0.5 else world.words(row, rng)
             if said and said not in said_before:
                 said_before.add(said)
-                drawn.append((said, {row} | next((rows for text, rows in questions if text == said), set())))
+                drawn.append(
+                    (said, {row} | next((rows for text, rows in questions if text == said), set()))
+                )
         asked, later = drawn[: SESSIONS * PROMPTS], drawn[SESSIONS * PROMPTS :]
     return [asked[i::SESSIONS] for i in range(SESSIONS)], later
 
 
-def learn(world: World, sessions: list[list[tuple[str, set[int]]]], rng: random.Random, uses: float, noise: float) -> Learnt:
-    """What is known after all sessions in which a relevant memory that was shown is named with probability `uses`, an irrelevant one with `noise`."""
+def learn(
+    world: World,
+    sessions: list[list[tuple[str, set[int]]]],
+    rng: random.Random,
+    uses: float,
+    noise: float,
+) -> Learnt:
+    """What is known after all sessions in which a relevant memory that was shown is named with
+    probability `uses`, an irrelevant one with `noise`.
+    """
     learnt = Learnt()
     for number, session in enumerate(sessions):
         shown: set[int] = set()

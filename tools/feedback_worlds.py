@@ -1,4 +1,7 @@
-"""Memories and questions that are known to be about them, searched as the product does. For `eval_feedback.py`, which says what a world is."""
+"""Memories and questions that are known to be about them, searched as the product does.
+
+For `eval_feedback.py`, which says what a world is.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,14 @@ Hits = tuple[list[tuple[int, float]], bool]  # (row, fused score), and whether i
 
 
 class World:
-    def __init__(self, name: str, table: embed.StaticTable, docs: list[dict[str, Any]], questions: list[tuple[str, set[int]]], natural: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        table: embed.StaticTable,
+        docs: list[dict[str, Any]],
+        questions: list[tuple[str, set[int]]],
+        natural: bool,
+    ) -> None:
         self.name, self.docs, self.questions, self.natural = name, docs, questions, natural
         self.store = Store(table, docs)
         self.store.double = True
@@ -32,7 +42,10 @@ class World:
     def ask(self, question: str) -> Hits:
         if question not in self.known:
             found = self.store.search(question)
-            self.known[question] = [(h.row, h.fused) for h in found["hits"][:SEEN]], found["verdict"][0] == "HIT"
+            self.known[question] = (
+                [(h.row, h.fused) for h in found["hits"][:SEEN]],
+                found["verdict"][0] == "HIT",
+            )
         return self.known[question]
 
     def ages(self) -> dict[int, float]:
@@ -42,7 +55,9 @@ class World:
         return {row: (max(times) - at) / 86_400 for row, at in enumerate(times)}
 
     def words(self, row: int, rng: random.Random) -> str:
-        """A question of two content words of a memory and one of another; "" where it has hardly any."""
+        """A question of two content words of a memory and one of another; "" where it has hardly
+        any.
+        """
         own, other = self._content(row), self._content(rng.randrange(len(self.docs)))
         if len(own) < 8 or not other:
             return ""
@@ -51,11 +66,21 @@ class World:
         return " ".join(chosen)
 
     def _content(self, row: int) -> list[str]:
-        return sorted({w for w in re.findall(r"[A-Za-z][A-Za-z_-]{3,}", self.docs[row]["text"]) if text.query_terms(w)})
+        return sorted(
+            {
+                w
+                for w in re.findall(r"[A-Za-z][A-Za-z_-]{3,}", self.docs[row]["text"])
+                if text.query_terms(w)
+            }
+        )
 
     def sentence(self, row: int, rng: random.Random, not_this: str) -> str:
         """A question made of a sentence of a memory; "" where it has none long enough."""
-        found = [s for s in re.split(r"(?<=[.!?])\s+|\n\n", self.docs[row]["text"]) if 6 <= len(s.split()) <= 40 and s.strip() not in not_this]
+        found = [
+            s
+            for s in re.split(r"(?<=[.!?])\s+|\n\n", self.docs[row]["text"])
+            if 6 <= len(s.split()) <= 40 and s.strip() not in not_this
+        ]
         return rng.choice(found) if found else ""
 
 
@@ -74,7 +99,15 @@ def told_by_clones(clones: dict[str, str], table: embed.StaticTable) -> list[Wor
         docs, asked = eval_graph.subjects(eval_graph.history(clone))
         place = {doc["_id"]: i for i, doc in enumerate(docs)}
         if len(asked) >= LEAST:
-            out.append(World(f"clone:{name}", table, docs, [(question, {place[id] for id in found}) for question, found in asked], False))
+            out.append(
+                World(
+                    f"clone:{name}",
+                    table,
+                    docs,
+                    [(question, {place[id] for id in found}) for question, found in asked],
+                    False,
+                )
+            )
     return out
 
 
@@ -83,7 +116,10 @@ def load(root: Path, table: embed.StaticTable) -> list[World]:
     for name in ("locomo", "commits", "topics", "decisions"):
         base = root / "dev" / name
         docs = [json.loads(line) for line in (base / "corpus.jsonl").open(encoding="utf-8")]
-        texts = {q["_id"]: q["text"] for q in map(json.loads, (base / "queries.jsonl").open(encoding="utf-8"))}
+        texts = {
+            q["_id"]: q["text"]
+            for q in map(json.loads, (base / "queries.jsonl").open(encoding="utf-8"))
+        }
         relevant: dict[str, set[str]] = defaultdict(set)
         for line in (base / "qrels.tsv").read_text(encoding="utf-8").splitlines()[1:]:
             query, doc, score = line.split("\t")
@@ -94,7 +130,11 @@ def load(root: Path, table: embed.StaticTable) -> list[World]:
             groups[doc["metadata"].get("group") or doc["metadata"].get("repo") or ""].append(doc)
         for group, members in sorted(groups.items()):
             place = {doc["_id"]: i for i, doc in enumerate(members)}
-            asked = [(texts[q], {place[d] for d in found}) for q, found in sorted(relevant.items()) if found <= set(place)]
+            asked = [
+                (texts[q], {place[d] for d in found})
+                for q, found in sorted(relevant.items())
+                if found <= set(place)
+            ]
             if len(asked) >= LEAST:
                 out.append(World(f"{name}:{group}", table, members, asked, name == "locomo"))
     return out

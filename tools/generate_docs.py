@@ -29,9 +29,42 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # The order of a reader, not of the alphabet; what is not named here follows.
-ORDER = ("remember", "recall", "list", "show", "log", "why", "blame", "diff", "check", "bisect", "edit", "supersede", "forget", "purge", "share", "sign", "verify", "init", "uninstall", "status", "index", "stats", "doctor",
-         "config", "export", "import")
-PLACEHOLDERS = {"message": "TEXT", "since": "TIME", "until": "TIME", "limit": "N", "title": "TEXT", "reason": "TEXT"}
+ORDER = (
+    "remember",
+    "recall",
+    "list",
+    "show",
+    "log",
+    "why",
+    "blame",
+    "diff",
+    "check",
+    "bisect",
+    "edit",
+    "supersede",
+    "forget",
+    "purge",
+    "share",
+    "sign",
+    "verify",
+    "init",
+    "uninstall",
+    "status",
+    "index",
+    "stats",
+    "doctor",
+    "config",
+    "export",
+    "import",
+)
+PLACEHOLDERS = {
+    "message": "TEXT",
+    "since": "TIME",
+    "until": "TIME",
+    "limit": "N",
+    "title": "TEXT",
+    "reason": "TEXT",
+}
 
 
 # --- the commands, as typer has them --------------------------------------
@@ -45,9 +78,13 @@ class Option:
         self.help: str = (param.help or "").strip()
         self.flag: bool = bool(getattr(param, "is_flag", False))
         self.names: list[str] = [] if self.is_argument else list(param.opts)
-        name = (param.metavar or PLACEHOLDERS.get(param.name) or str(param.name).upper()).strip("[]{}")
+        name = (param.metavar or PLACEHOLDERS.get(param.name) or str(param.name).upper()).strip(
+            "[]{}"
+        )
         self.value: str = "" if self.flag else name.removesuffix("...").strip("[]")
-        self.many: bool = bool(param.nargs == -1 or getattr(param, "multiple", False) or name.endswith("..."))
+        self.many: bool = bool(
+            param.nargs == -1 or getattr(param, "multiple", False) or name.endswith("...")
+        )
         self.required: bool = bool(param.required)
 
     @property
@@ -69,7 +106,13 @@ class Command:
 
     @property
     def synopsis(self) -> str:
-        return " ".join([f"git mem {self.name}", *(["[OPTIONS]"] if self.options else []), *[a.synopsis for a in self.arguments]])
+        return " ".join(
+            [
+                f"git mem {self.name}",
+                *(["[OPTIONS]"] if self.options else []),
+                *[a.synopsis for a in self.arguments],
+            ]
+        )
 
 
 def commands() -> tuple[list[Command], list[Option], list[Command]]:
@@ -82,19 +125,39 @@ def commands() -> tuple[list[Command], list[Option], list[Command]]:
     found = {}
     for name, command in root.commands.items():
         found[name] = Command(name, command)
-        for inner, part in getattr(command, "commands", {}).items():  # of a group: `git mem model fetch`
+        for inner, part in getattr(
+            command, "commands", {}
+        ).items():  # of a group: `git mem model fetch`
             found[f"{name} {inner}"] = Command(f"{name} {inner}", part)
     order = [n for n in ORDER if n in found] + sorted(n for n in found if n not in ORDER)
-    return [found[n] for n in order if not found[n].hidden], [Option(p) for p in root.params], [found[n] for n in order if found[n].hidden]
+    return (
+        [found[n] for n in order if not found[n].hidden],
+        [Option(p) for p in root.params],
+        [found[n] for n in order if found[n].hidden],
+    )
 
 
 def settings() -> list[tuple[str, str, str, bool, str]]:
     """(name, values, default, whether .gitmem.toml may set it, meaning) of every setting."""
     from gitmem.git.config import SETTINGS
 
-    words = {"bool": "true or false", "int": "a positive number", "tokens": "auto or a positive number", "share": "a number from 0 to 1", "text": "a name"}
-    return [(f"mem.{name}", words[kind] if isinstance(kind, str) else " or ".join(kind), default, policy, meaning)
-            for name, (kind, default, policy, meaning) in SETTINGS.items()]
+    words = {
+        "bool": "true or false",
+        "int": "a positive number",
+        "tokens": "auto or a positive number",
+        "share": "a number from 0 to 1",
+        "text": "a name",
+    }
+    return [
+        (
+            f"mem.{name}",
+            words[kind] if isinstance(kind, str) else " or ".join(kind),
+            default,
+            policy,
+            meaning,
+        )
+        for name, (kind, default, policy, meaning) in SETTINGS.items()
+    ]
 
 
 # --- docs/commands.md ------------------------------------------------------
@@ -103,20 +166,46 @@ def settings() -> list[tuple[str, str, str, bool, str]]:
 def markdown(text: str) -> str:
     """Text with what Markdown would take for HTML or a table made harmless, outside of code."""
     parts = text.split("`")
-    parts[::2] = [p.replace("<", "&lt;").replace(">", "&gt;").replace("|", "\\|").replace("*", "\\*") for p in parts[::2]]
+    parts[::2] = [
+        p.replace("<", "&lt;").replace(">", "&gt;").replace("|", "\\|").replace("*", "\\*")
+        for p in parts[::2]
+    ]
     return "`".join(parts)
 
 
 def commands_page() -> str:
     listed, root, hidden = commands()
-    out = ["# Commands", "", "Generated by `tools/generate_docs.py` from the program itself; the manual page `git-mem(1)` says the same.", "",
-           "`git mem COMMAND -h` prints the help of one command. `git mem --help` opens the manual page, as for every git command.",
-           "Every `ID` may be shortened to a unique prefix of at least four digits.", ""]
-    out += [f"- [`{c.name}`](#{c.name.replace(' ', '-')}): {markdown(_first(c.help))}" for c in listed]
+    out = [
+        "# Commands",
+        "",
+        (
+            "Generated by `tools/generate_docs.py` from the program itself; the manual page"
+            " `git-mem(1)` says the same."
+        ),
+        "",
+        (
+            "`git mem COMMAND -h` prints the help of one command. `git mem --help` opens the manual"
+            " page, as for every git command."
+        ),
+        "Every `ID` may be shortened to a unique prefix of at least four digits.",
+        "",
+    ]
+    out += [
+        f"- [`{c.name}`](#{c.name.replace(' ', '-')}): {markdown(_first(c.help))}" for c in listed
+    ]
     out += ["", "## Options of `git mem`", "", *_rows(root)]
     for c in listed:
         also = [h.name for h in hidden if h.help == f"The same as {c.name}."]
-        out += ["", f"## {c.name}", "", "```", c.synopsis, "```", "", markdown(c.help) + "".join(f" Also called `{name}`." for name in also)]
+        out += [
+            "",
+            f"## {c.name}",
+            "",
+            "```",
+            c.synopsis,
+            "```",
+            "",
+            markdown(c.help) + "".join(f" Also called `{name}`." for name in also),
+        ]
         if c.arguments or c.options:
             out += ["", *_rows([*c.arguments, *c.options])]
     return "\n".join(out) + "\n"
@@ -168,25 +257,59 @@ def _options(options: list[Option]) -> list[str]:
 
 
 DESCRIPTION = (
-    "`git mem` keeps what people and coding agents learn about a project in the project's own git notes: why a library was chosen, which fix failed, "
-    "what broke last time. There is no server, no daemon and no file in the working tree.",
-    "A memory is a short text with a type, tags and paths, anchored to a commit. It is one line of JSON in the note of that commit. "
-    "`git mem recall` finds memories by their words and by their meaning, offline, with a table of token vectors that comes with the program.",
-    "Memories of the team live in `refs/notes/mem/team`, private ones in `refs/notes/mem/private`. `git mem sync` unites the first with those of a remote; "
-    "git mem never pushes the second, unless `git mem push --private-to` names a remote. `git push origin 'refs/notes/*'` and `git push --mirror` publish them, too.",
+    (
+        "`git mem` keeps what people and coding agents learn about a project in the project's own"
+        " git notes: why a library was chosen, which fix failed, what broke last time. There is no"
+        " server, no daemon and no file in the working tree."
+    ),
+    (
+        "A memory is a short text with a type, tags and paths, anchored to a commit. It is one line"
+        " of JSON in the note of that commit. `git mem recall` finds memories by their words and by"
+        " their meaning, offline, with a table of token vectors that comes with the program."
+    ),
+    (
+        "Memories of the team live in `refs/notes/mem/team`, private ones in"
+        " `refs/notes/mem/private`. `git mem sync` unites the first with those of a remote; git mem"
+        " never pushes the second, unless `git mem push --private-to` names a remote. `git push"
+        " origin 'refs/notes/*'` and `git push --mirror` publish them, too."
+    ),
 )
-EXIT = (("0", "Done, or something was found."), ("1", "Refused with a reason, or nothing was found."), ("2", "The words of the call do not fit together."),
-        ("3", "A bug of git mem. The traceback is in the file that the message names."), ("128", "Not a git repository."))
+EXIT = (
+    ("0", "Done, or something was found."),
+    ("1", "Refused with a reason, or nothing was found."),
+    ("2", "The words of the call do not fit together."),
+    ("3", "A bug of git mem. The traceback is in the file that the message names."),
+    ("128", "Not a git repository."),
+)
 
 
 def environment() -> list[tuple[str, str]]:
-    out = [("GIT_MEM_DISABLE", "Any value but `0` switches git mem off; `status`, `doctor`, `config` and `uninstall` still work.")]
-    out += [("GIT_MEM_" + name.removeprefix("mem.").upper(), f"Goes before the setting `{name}`.") for name, *_ in settings()]
-    out += [("GIT_AUTHOR_NAME, GIT_AUTHOR_EMAIL, EMAIL", "The author of a memory; otherwise `author.*`, `user.*` or the login name."),
-            ("GIT_EDITOR, VISUAL, EDITOR", "The editor, chosen as git chooses it."),
-            ("GIT_DIR", "The repository, as for every git command."),
-            ("NO_COLOR", "If set, no colour on a terminal."),
-            ("CLAUDECODE, CLAUDE_CODE_SESSION_ID", "If set, `remember` stores that an agent spoke, and in which session.")]
+    out = [
+        (
+            "GIT_MEM_DISABLE",
+            (
+                "Any value but `0` switches git mem off; `status`, `doctor`, `config` and"
+                " `uninstall` still work."
+            ),
+        )
+    ]
+    out += [
+        ("GIT_MEM_" + name.removeprefix("mem.").upper(), f"Goes before the setting `{name}`.")
+        for name, *_ in settings()
+    ]
+    out += [
+        (
+            "GIT_AUTHOR_NAME, GIT_AUTHOR_EMAIL, EMAIL",
+            "The author of a memory; otherwise `author.*`, `user.*` or the login name.",
+        ),
+        ("GIT_EDITOR, VISUAL, EDITOR", "The editor, chosen as git chooses it."),
+        ("GIT_DIR", "The repository, as for every git command."),
+        ("NO_COLOR", "If set, no colour on a terminal."),
+        (
+            "CLAUDECODE, CLAUDE_CODE_SESSION_ID",
+            "If set, `remember` stores that an agent spoke, and in which session.",
+        ),
+    ]
     return out
 
 
@@ -194,41 +317,106 @@ def files() -> list[tuple[str, str]]:
     from gitmem.engine import cache
 
     index = os.path.basename(cache.path_of("mem"))
-    return [("refs/notes/mem/team", "The shared memories."),
-            ("refs/notes/mem/private", "The private ones."),
-            ("refs/notes/remotes/REMOTE/mem/team", "What the last `git fetch` saw of a remote's memories, if `init` has been run."),
-            (f".git/mem/{index}", "The cache. It may be deleted at any moment; the next command builds it again from the notes."),
-            (".git/mem/install.json", "What `init` changed, for `uninstall`."),
-            ("~/.local/state/git-mem/installed.json", "What `install` added to settings of agents, for `uninstall`: places and digests, no text."),
-            (".gitmem.toml", "Team policy at the top of the working tree, only if you write one: `name = \"value\"` for the settings that allow it.")]
+    return [
+        ("refs/notes/mem/team", "The shared memories."),
+        ("refs/notes/mem/private", "The private ones."),
+        (
+            "refs/notes/remotes/REMOTE/mem/team",
+            "What the last `git fetch` saw of a remote's memories, if `init` has been run.",
+        ),
+        (
+            f".git/mem/{index}",
+            (
+                "The cache. It may be deleted at any moment; the next command builds it again from"
+                " the notes."
+            ),
+        ),
+        (".git/mem/install.json", "What `init` changed, for `uninstall`."),
+        (
+            "~/.local/state/git-mem/installed.json",
+            (
+                "What `install` added to settings of agents, for `uninstall`: places and digests,"
+                " no text."
+            ),
+        ),
+        (
+            ".gitmem.toml",
+            (
+                "Team policy at the top of the working tree, only if you write one: `name ="
+                ' "value"` for the settings that allow it.'
+            ),
+        ),
+    ]
 
 
 def man_page() -> str:
     from gitmem import __version__
 
     listed, root, hidden = commands()
-    out = [".\\\" Generated by tools/generate_docs.py.", f'.TH GIT\\-MEM 1 "" "git\\-mem {__version__}" "Git Manual"', ".SH NAME",
-           "git\\-mem \\- memory for coding agents and people, kept in git notes", ".SH SYNOPSIS", ".nf"]
+    out = [
+        '.\\" Generated by tools/generate_docs.py.',
+        f'.TH GIT\\-MEM 1 "" "git\\-mem {__version__}" "Git Manual"',
+        ".SH NAME",
+        "git\\-mem \\- memory for coding agents and people, kept in git notes",
+        ".SH SYNOPSIS",
+        ".nf",
+    ]
     out += [roff(c.synopsis).replace("-", "\\-") for c in listed]
     out += [".fi", ".SH DESCRIPTION"]
     for i, paragraph in enumerate(DESCRIPTION):
         out += [".PP"] * bool(i) + [roff(paragraph)]
-    out += [".SH OPTIONS", *_options(root), ".SH COMMANDS", "Every \\fIID\\fR may be shortened to a unique prefix of at least four digits."]
+    out += [
+        ".SH OPTIONS",
+        *_options(root),
+        ".SH COMMANDS",
+        "Every \\fIID\\fR may be shortened to a unique prefix of at least four digits.",
+    ]
     for c in listed:
         also = [h.name for h in hidden if h.help == f"The same as {c.name}."]
         text = c.help + "".join(f" Also called `{name}`." for name in also)
-        out += [f'.SS "{c.synopsis}"'.replace("-", "\\-"), roff(text), *_options([*c.arguments, *c.options])]
-    out += [".SH SETTINGS", "Settings are read with \\fBgit config\\fR; \\fBgit mem config\\fR lists and changes them. The environment goes first, then git's",
-            "configuration, then \\fB.gitmem.toml\\fR, then the default."]
+        out += [
+            f'.SS "{c.synopsis}"'.replace("-", "\\-"),
+            roff(text),
+            *_options([*c.arguments, *c.options]),
+        ]
+    out += [
+        ".SH SETTINGS",
+        (
+            "Settings are read with \\fBgit config\\fR; \\fBgit mem config\\fR lists and changes"
+            " them. The environment goes first, then git's"
+        ),
+        "configuration, then \\fB.gitmem.toml\\fR, then the default.",
+    ]
     rows = []
     for name, values, default, policy, meaning in settings():
-        sentence = meaning if meaning.startswith(("true ", "false ")) else meaning[:1].upper() + meaning[1:]
-        rows.append((_bold(name), f"{sentence}. Values: {values}; default `{default}`. " + ("`.gitmem.toml` may set it." if policy else "")))
+        sentence = (
+            meaning
+            if meaning.startswith(("true ", "false "))
+            else meaning[:1].upper() + meaning[1:]
+        )
+        rows.append(
+            (
+                _bold(name),
+                f"{sentence}. Values: {values}; default `{default}`. "
+                + ("`.gitmem.toml` may set it." if policy else ""),
+            )
+        )
     out += _items([(tag, text.strip()) for tag, text in rows])
-    for title, pairs in (("ENVIRONMENT", environment()), ("FILES", files()), ("EXIT STATUS", list(EXIT))):
+    for title, pairs in (
+        ("ENVIRONMENT", environment()),
+        ("FILES", files()),
+        ("EXIT STATUS", list(EXIT)),
+    ):
         out += [f".SH {title}", *_items([(_bold(tag), text) for tag, text in pairs])]
-    out += [".SH SEE ALSO", "\\fBgit\\-notes\\fR(1), \\fBgit\\-fetch\\fR(1), \\fBgit\\-push\\fR(1), \\fBgit\\-config\\fR(1)", ".PP",
-            "The format of the notes is specified in \\fBdocs/format.md\\fR of the source."]
+    out += [
+        ".SH SEE ALSO",
+        (
+            "\\fBgit\\-notes\\fR(1), \\fBgit\\-fetch\\fR(1), \\fBgit\\-push\\fR(1),"
+            " \\fBgit\\-config\\fR(1)"
+        ),
+        ".PP",
+        "The format of the notes is specified in \\fBdocs/format.md\\fR of the source.",
+    ]
     return "\n".join(out) + "\n"
 
 
@@ -238,12 +426,16 @@ def man_page() -> str:
 def settings_table() -> str:
     out = ["| setting | values | default | `.gitmem.toml` | meaning |", "|---|---|---|---|---|"]
     for name, values, default, policy, meaning in settings():
-        out.append(f"| `{name}` | {values} | `{default}` | {'yes' if policy else 'no'} | {markdown(meaning)} |")
+        out.append(
+            f"| `{name}` | {values} | `{default}` | {'yes' if policy else 'no'} |"
+            f" {markdown(meaning)} |"
+        )
     return "\n".join(out)
 
 
 class Lab:
-    """A temporary home with repositories of fixed dates; `sh` runs a line as a user would type it."""
+    """A temporary home with repositories of fixed dates; `sh` runs a line as a user would type
+    it."""
 
     def __init__(self, root: pathlib.Path) -> None:
         self.root = root
@@ -254,13 +446,35 @@ class Lab:
         shim.chmod(0o755)
         keep = {k: v for k, v in os.environ.items() if not k.startswith(("GIT_", "CLAUDE", "LC_"))}
         package = str(pathlib.Path(_package()).parent)
-        self.env = {**keep, "HOME": str(root), "XDG_CONFIG_HOME": f"{root}/.config", "PATH": f"{bin}{os.pathsep}{keep.get('PATH', os.defpath)}",
-                    "GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.org", "GIT_COMMITTER_NAME": "Ada",
-                    "GIT_COMMITTER_EMAIL": "ada@example.org", "GIT_AUTHOR_DATE": "2026-01-02T03:04:05Z", "GIT_COMMITTER_DATE": "2026-01-02T03:04:05Z",
-                    "LANG": "C.UTF-8", "TZ": "UTC", "NO_COLOR": "1", "COLUMNS": "120", "PYTHONPATH": package}
+        self.env = {
+            **keep,
+            "HOME": str(root),
+            "XDG_CONFIG_HOME": f"{root}/.config",
+            "PATH": f"{bin}{os.pathsep}{keep.get('PATH', os.defpath)}",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_AUTHOR_NAME": "Ada",
+            "GIT_AUTHOR_EMAIL": "ada@example.org",
+            "GIT_COMMITTER_NAME": "Ada",
+            "GIT_COMMITTER_EMAIL": "ada@example.org",
+            "GIT_AUTHOR_DATE": "2026-01-02T03:04:05Z",
+            "GIT_COMMITTER_DATE": "2026-01-02T03:04:05Z",
+            "LANG": "C.UTF-8",
+            "TZ": "UTC",
+            "NO_COLOR": "1",
+            "COLUMNS": "120",
+            "PYTHONPATH": package,
+        }
 
     def sh(self, cwd: pathlib.Path, line: str, ok: tuple[int, ...] = (0,)) -> str:
-        done = subprocess.run(["sh", "-c", line], cwd=cwd, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", check=False)
+        done = subprocess.run(
+            ["sh", "-c", line],
+            cwd=cwd,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
         if done.returncode not in ok:
             raise SystemExit(f"error: '{line}' ended with {done.returncode}: {done.stderr}")
         return done.stdout + done.stderr
@@ -286,9 +500,18 @@ def _package() -> str:
 
 DEMO = (
     "git mem init",
-    'git mem remember "Use PostgreSQL, not MongoDB: orders and invoices share a transaction" --type decision --path db/',
-    'git mem remember "The staging server loses its clock after a reboot: start chronyd first" --type gotcha --tag staging',
-    'git mem remember "Sessions in Redis: tried and dropped, one more service to run for 200 users" --type dead-end',
+    (
+        'git mem remember "Use PostgreSQL, not MongoDB: orders and invoices share a transaction"'
+        " --type decision --path db/"
+    ),
+    (
+        'git mem remember "The staging server loses its clock after a reboot: start chronyd first"'
+        " --type gotcha --tag staging"
+    ),
+    (
+        'git mem remember "Sessions in Redis: tried and dropped, one more service to run for 200'
+        ' users" --type dead-end'
+    ),
     'git mem recall "which database do we use and why"',
     'git mem recall "wrong time on the test machine"',
     'git mem recall "favourite pizza topping"',
@@ -299,23 +522,46 @@ def demo() -> str:
     """The commands of DEMO and what they really print; ids and days are masked."""
     with tempfile.TemporaryDirectory() as tmp:
         lab = Lab(pathlib.Path(tmp).resolve())
-        repo = lab.repo("shop", {"db/orders.sql": "CREATE TABLE orders(id INTEGER);\n"}, "Orders table")
+        repo = lab.repo(
+            "shop", {"db/orders.sql": "CREATE TABLE orders(id INTEGER);\n"}, "Orders table"
+        )
         out = []
         ids: dict[str, str] = {}
         for line in DEMO:
             text = lab.sh(repo, line, ok=(0, 1)).replace(str(lab.root), "~")
-            text = re.sub(r"\b[0-9a-f]{8}\b", lambda m: ids.setdefault(m[0], hashlib.sha256(b"demo %d" % len(ids)).hexdigest()[:8]), text)
-            out.append(f"$ {line}\n" + re.sub(r"\b20\d\d-\d\d-\d\d\b", "2026-01-02", text).rstrip("\n"))
+            text = re.sub(
+                r"\b[0-9a-f]{8}\b",
+                lambda m: ids.setdefault(
+                    m[0], hashlib.sha256(b"demo %d" % len(ids)).hexdigest()[:8]
+                ),
+                text,
+            )
+            out.append(
+                f"$ {line}\n" + re.sub(r"\b20\d\d-\d\d-\d\d\b", "2026-01-02", text).rstrip("\n")
+            )
     return "```console\n" + "\n".join(out) + "\n```"
 
 
-EXAMPLE = {"title": "PostgreSQL, not MongoDB", "body": "Orders and invoices share a transaction.\nMongoDB was tried in March and dropped.", "type": "decision",
-           "tags": ["database"], "paths": ["db/orders.sql"], "provenance": "VERIFIED", "created_at": "2026-01-02T03:04:05Z"}
-SALT, NONCES, LATER = "a1b2c3d4e5f60718", ("0123456789abcdef", "123456789abcdef0", "23456789abcdef01"), ("2026-01-03T03:04:05Z", "2026-01-04T03:04:05Z")
+EXAMPLE = {
+    "title": "PostgreSQL, not MongoDB",
+    "body": "Orders and invoices share a transaction.\nMongoDB was tried in March and dropped.",
+    "type": "decision",
+    "tags": ["database"],
+    "paths": ["db/orders.sql"],
+    "provenance": "VERIFIED",
+    "created_at": "2026-01-02T03:04:05Z",
+}
+SALT, NONCES, LATER = (
+    "a1b2c3d4e5f60718",
+    ("0123456789abcdef", "123456789abcdef0", "23456789abcdef01"),
+    ("2026-01-03T03:04:05Z", "2026-01-04T03:04:05Z"),
+)
 
 
 def example_lines() -> list[bytes]:
-    """A create, an edit and a forget as git mem writes them, with salt, tie-breakers and later times masked and the names that follow from them made anew."""
+    """A create, an edit and a forget as git mem writes them, with salt, tie-breakers and later
+    times masked and the names that follow from them made anew.
+    """
     from gitmem.core import record
 
     with tempfile.TemporaryDirectory() as tmp:
@@ -328,7 +574,11 @@ def example_lines() -> list[bytes]:
         id = json.loads(lab.sh(repo, "git mem list --json --all"))[0]["id"]
         lab.sh(repo, f"git mem edit {id} --tag database --tag orders")
         lab.sh(repo, f"git mem forget {id} --reason 'the shop is closed'")
-        written = [json.loads(line) for line in lab.sh(repo, "git notes --ref=mem/team show HEAD").splitlines() if line.strip()]
+        written = [
+            json.loads(line)
+            for line in lab.sh(repo, "git notes --ref=mem/team show HEAD").splitlines()
+            if line.strip()
+        ]
     written.sort(key=lambda d: ("create", "edit", "forget").index(d["op"]))
     renamed: dict[str, str] = {}
     out: list[bytes] = []
@@ -336,7 +586,9 @@ def example_lines() -> list[bytes]:
         before = record.version_of(record.dump(data))
         if "salt" in data:
             data["salt"] = SALT
-            renamed[data["id"]] = record.memory_id(data.get("title", ""), data["body"], data.get("source", ""), SALT)
+            renamed[data["id"]] = record.memory_id(
+                data.get("title", ""), data["body"], data.get("source", ""), SALT
+            )
         data["n"] = NONCES[place]
         data["id"] = renamed[data["id"]]
         if place:
@@ -359,13 +611,21 @@ def example() -> str:
     # printf reads the escape of the newline; nothing else in these texts means anything to sh.
     raw = body.replace("\n", "\\n")
     line = lines[0].decode()
-    shown = [f"{name} ({len(text)} bytes, version `{record.version_of(text)}`):\n\n```json\n{text.decode()}\n```"
-             for name, text in zip(("The memory", "An edit", "A forget"), lines, strict=True)]
-    shown.append("The id of the memory, and the version of its first line:\n\n```console\n"
-                 f"$ printf 'git mem 1\\n%s\\n%s\\n%s\\n%b' '{title}' '' '{salt}' '{raw}' | sha256sum | cut -c1-32\n{first['id']}\n"
-                 f"$ printf '%s' '{line}' | sha256sum | cut -c1-32\n{record.version_of(lines[0])}\n```")
-    shown.append("The key of the first continuation of this commit's note:\n\n```console\n"
-                 f"$ printf 'git mem continuation\\n%s %d\\n' {first['commit']} 1 | git hash-object --stdin\n{key}\n```")
+    shown = [
+        f"{name} ({len(text)} bytes, version"
+        f" `{record.version_of(text)}`):\n\n```json\n{text.decode()}\n```"
+        for name, text in zip(("The memory", "An edit", "A forget"), lines, strict=True)
+    ]
+    shown.append(
+        "The id of the memory, and the version of its first line:\n\n```console\n$ printf 'git mem"
+        f" 1\\n%s\\n%s\\n%s\\n%b' '{title}' '' '{salt}' '{raw}' | sha256sum | cut"
+        f" -c1-32\n{first['id']}\n$ printf '%s' '{line}' | sha256sum | cut"
+        f" -c1-32\n{record.version_of(lines[0])}\n```"
+    )
+    shown.append(
+        "The key of the first continuation of this commit's note:\n\n```console\n$ printf 'git mem"
+        f" continuation\\n%s %d\\n' {first['commit']} 1 | git hash-object --stdin\n{key}\n```"
+    )
     return "\n\n".join(shown)
 
 
@@ -387,7 +647,12 @@ def generate() -> dict[str, str]:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     readme = between(between(readme, "demo", demo()), "settings", settings_table())
     form = (ROOT / "docs/format.md").read_text(encoding="utf-8")
-    return {"docs/commands.md": commands_page(), "man/git-mem.1": man_page(), "README.md": readme, "docs/format.md": between(form, "example", example())}
+    return {
+        "docs/commands.md": commands_page(),
+        "man/git-mem.1": man_page(),
+        "README.md": readme,
+        "docs/format.md": between(form, "example", example()),
+    }
 
 
 def main(argv: list[str]) -> int:

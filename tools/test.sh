@@ -48,6 +48,7 @@ fi
 
 echo "== lint"
 "$tools/bin/ruff" check .
+"$tools/bin/ruff" format --check .
 "$tools/bin/shellcheck" -x -P . hooks/*.sh
 echo "== types"
 "$tools/bin/mypy" --strict --python-executable "$run/bin/python" gitmem

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Trains the capture classifier: writes `gitmem/data/capture.json` from labelled turns of chats.
 
-Two logistic regressions on the numbers of `gitmem.capture.features` are added up: one on n-grams and the forms
-of sentences, one on those forms and a vector: that of the packaged table, and for turns that the packaged encoder reads
-that of the encoder. Calibration: a curve through scores of turns whose repository took no part in the training of the
-model that scored them. Types: a softmax over the turns worth keeping, each type weighing as much as another.
-scikit-learn is needed here and nowhere else. The evaluation's turns take no part.
+Two logistic regressions on the numbers of `gitmem.capture.features` are added up: one on n-grams
+and the forms of sentences, one on those forms and a vector: that of the packaged table, and for
+turns that the packaged encoder reads that of the encoder. Calibration: a curve through scores of
+turns whose repository took no part in the training of the model that scored them. Types: a softmax
+over the turns worth keeping, each type weighing as much as another. scikit-learn is needed here and
+nowhere else. The evaluation's turns take no part.
 
     python tools/build_capture_data.py --out turns.jsonl OWNER/NAME=CLONE ...
     python tools/train_capture.py --turns turns.jsonl
@@ -21,7 +22,9 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of matrices this small wait for each other longer than they work
+os.environ.setdefault(
+    "OMP_NUM_THREADS", "1"
+)  # threads of matrices this small wait for each other longer than they work
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,18 +38,23 @@ from gitmem.engine import embed, encoding
 
 Array = np.ndarray[Any, Any]
 FOLDS = 8
-# Strength of the dense blocks against the n-grams, and share of the second model: chosen on pooled folds, flat around these.
+# Strength of the dense blocks against the n-grams, and share of the second model: chosen on pooled
+# folds, flat around these.
 NUMBERS, MEANING, SECOND = 0.5, 4.0, 0.5
 ENCODED, THIRD = 1.0, 0.8  # strength of the encoder's vector, and share of the model that has it
 TYPE_BUCKETS = 4096
-# A turn kept for nothing costs more than one that is missed, so what is not worth keeping weighs more; a borderline turn is so much of a label on either side. Both, like the
-# form of the calibration and features that differ for users and others, were chosen on the 26 repositories without a look at how the evaluation's two come out.
+# A turn kept for nothing costs more than one that is missed, so what is not worth keeping weighs
+# more; a borderline turn is so much of a label on either side. Both, like the form of the
+# calibration and features that differ for users and others, were chosen on the 26 repositories
+# without a look at how the evaluation's two come out.
 AGAINST, BORDERLINE = 4.0, 0.25
 STEPS = 33  # points of the calibration's curve
 
 
 class Row(NamedTuple):
-    """A turn: `keep` is None where the readers do not agree or call it borderline; `type` only where it is worth keeping."""
+    """A turn: `keep` is None where the readers do not agree or call it borderline; `type` only
+    where it is worth keeping.
+    """
 
     id: str
     repo: str
@@ -65,7 +73,9 @@ class Data:
         seen = [linear.Seen(r.role, r.text, table) for r in rows]
         ends = np.cumsum([0] + [len(s.hashed) for s in seen])
         places = np.concatenate([s.hashed for s in seen]).astype(np.int32)
-        self.hashed = sp.csr_matrix((np.ones(len(places)), places, ends), shape=(len(rows), features.HASHED))
+        self.hashed = sp.csr_matrix(
+            (np.ones(len(places)), places, ends), shape=(len(rows), features.HASHED)
+        )
         self.even = sp.diags(1 / np.sqrt(np.maximum(1, np.diff(ends))))
         self.numbers = np.array([s.numbers for s in seen])
         self.vectors = np.array([s.vector for s in seen])
@@ -87,19 +97,43 @@ def turns(path: Path) -> list[Row]:
     out = []
     for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
         kept = row["label"] not in (None, "none")
-        out.append(Row(row["id"], row["repo"], row["role"], strip.cleaned(row["text"]), None if row["label"] is None or row["strength"] == 1 else int(kept), row["label"] if kept else ""))
+        out.append(
+            Row(
+                row["id"],
+                row["repo"],
+                row["role"],
+                strip.cleaned(row["text"]),
+                None if row["label"] is None or row["strength"] == 1 else int(kept),
+                row["label"] if kept else "",
+            )
+        )
     return out
 
 
 def dev_turns(root: Path) -> list[Row]:
     """The evaluation's turns."""
     path = root / "dev" / "capture_turns" / "labelled.jsonl"
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
-    return [Row(r["id"], r["repo"], r["role"], strip.cleaned(r["text"]), {"keep": 1, "none": 0}.get(r["keep"]), r["label"] if r["keep"] == "keep" and r["label"] else "") for r in rows]
+    rows = (
+        [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        if path.exists()
+        else []
+    )
+    return [
+        Row(
+            r["id"],
+            r["repo"],
+            r["role"],
+            strip.cleaned(r["text"]),
+            {"keep": 1, "none": 0}.get(r["keep"]),
+            r["label"] if r["keep"] == "keep" and r["label"] else "",
+        )
+        for r in rows
+    ]
 
 
 class Weights(NamedTuple):
-    """One logistic model: of buckets, numbers, dimensions; `encoded` where these are the encoder's."""
+    """One logistic model: of buckets, numbers, dimensions; `encoded` where these are the
+    encoder's."""
 
     hashed: Array
     numbers: Array
@@ -109,16 +143,21 @@ class Weights(NamedTuple):
 
 
 def fit(data: Data, train: Array) -> tuple[Weights, Weights]:
-    """(without, with the encoder) from the rows in the mask; a borderline one is a little of both."""
+    """(without, with the encoder) from the rows in the mask; a borderline one is a little of
+    both."""
     sure, unsure = np.flatnonzero(train & (data.keep >= 0)), np.flatnonzero(train & (data.keep < 0))
     rows = np.concatenate([sure, unsure, unsure])
     wanted = np.repeat([0, 1, 0], [len(sure), len(unsure), len(unsure)])
     wanted[: len(sure)] = data.keep[sure]
-    weight = np.concatenate([np.where(data.keep[sure] == 1, 1.0, AGAINST), np.full(2 * len(unsure), BORDERLINE)])
+    weight = np.concatenate(
+        [np.where(data.keep[sure] == 1, 1.0, AGAINST), np.full(2 * len(unsure), BORDERLINE)]
+    )
     often = np.asarray(data.hashed[train].sum(0)).ravel()
     rarity = np.where(often < 2, 0.0, np.log((train.sum() + 1) / (often + 1)))
     first = LogisticRegression(C=1.0, max_iter=400)
-    grams = sp.hstack([data.even @ data.hashed @ sp.diags(rarity), sp.csr_matrix(data.numbers * NUMBERS)])
+    grams = sp.hstack(
+        [data.even @ data.hashed @ sp.diags(rarity), sp.csr_matrix(data.numbers * NUMBERS)]
+    )
     first.fit(grams.tocsr()[rows], wanted, sample_weight=weight)
     a, n = first.coef_[0], features.NUMBERS
 
@@ -142,11 +181,18 @@ def score(data: Data, model: Weights) -> Array:
 def folds(data: Data, mask: Array, count: int = FOLDS) -> list[Array]:
     """Rows of the mask in parts that share no repository."""
     rows = np.flatnonzero(mask)
-    return [rows[part] for _, part in GroupKFold(min(count, len(set(data.repo[rows])))).split(rows, groups=data.repo[rows])]
+    return [
+        rows[part]
+        for _, part in GroupKFold(min(count, len(set(data.repo[rows])))).split(
+            rows, groups=data.repo[rows]
+        )
+    ]
 
 
 def unseen(data: Data, mask: Array) -> Array:
-    """Scores (without, with the encoder) of the mask's rows by models that saw nothing of the repository."""
+    """Scores (without, with the encoder) of the mask's rows by models that saw nothing of the
+    repository.
+    """
     out = np.full((2, len(data.rows)), np.nan)
     for part in folds(data, mask):
         rest = mask.copy()
@@ -157,10 +203,12 @@ def unseen(data: Data, mask: Array) -> Array:
 
 
 def calibrate(scores: Array, wanted: Array, users: Array) -> dict[str, list[tuple[float, float]]]:
-    """Knots (score, share worth keeping), rising in both, for users' turns and all others: a beta calibration (log odds that bend, one slope far up and one far down).
+    """Knots (score, share worth keeping), rising in both, for users' turns and all others: a beta
+    calibration (log odds that bend, one slope far up and one far down).
 
-    The bend is shared, since either kind alone has too few turns at the top; each has a slope and an offset of its own.
-    """
+    The bend is shared, since either kind alone has too few turns at the top; each has a slope and
+    an offset of its own."""
+
     def bent(at: Array, of: Array) -> Array:
         return np.c_[np.logaddexp(0, at), -np.logaddexp(0, -at), of, at * of]
 
@@ -171,7 +219,10 @@ def calibrate(scores: Array, wanted: Array, users: Array) -> dict[str, list[tupl
     for who, kind in (("user", True), ("other", False)):
         at = np.linspace(scores[users == kind].min(), scores[users == kind].max(), STEPS)
         shares = fitted.predict_proba((bent(at, np.full(STEPS, kind)) - middle) / spread)[:, 1]
-        out[who] = [(round(float(a), 3), round(float(p), 4)) for a, p in zip(at, np.maximum.accumulate(shares), strict=True)]
+        out[who] = [
+            (round(float(a), 3), round(float(p), 4))
+            for a, p in zip(at, np.maximum.accumulate(shares), strict=True)
+        ]
     return out
 
 
@@ -179,16 +230,27 @@ def fit_types(data: Data, train: Array) -> dict[str, Weights]:
     """The softmax of types."""
     typed = np.array([r.type in linear.TYPES for r in data.rows])
     rows = np.flatnonzero(train & (data.keep == 1) & typed)
-    fold = sp.csr_matrix((np.ones(features.HASHED), (np.arange(features.HASHED), np.arange(features.HASHED) % TYPE_BUCKETS)))
+    fold = sp.csr_matrix(
+        (
+            np.ones(features.HASHED),
+            (np.arange(features.HASHED), np.arange(features.HASHED) % TYPE_BUCKETS),
+        )
+    )
     many = ((data.even @ data.hashed)[rows] @ fold).tocsr()
     often = np.asarray((many > 0).sum(0)).ravel()
     rarity = np.where(often < 2, 0.0, np.log((len(rows) + 1) / (often + 1)))
     dense = sp.csr_matrix(np.hstack([data.numbers[rows] * NUMBERS, data.vectors[rows] * 2]))
     model = LogisticRegression(C=2.0, max_iter=400, class_weight="balanced")
-    model.fit(sp.hstack([many @ sp.diags(rarity), dense]).tocsr(), [data.rows[i].type for i in rows])
+    model.fit(
+        sp.hstack([many @ sp.diags(rarity), dense]).tocsr(), [data.rows[i].type for i in rows]
+    )
     n = TYPE_BUCKETS + features.NUMBERS
-    return {str(name): Weights(c[:TYPE_BUCKETS] * rarity, c[TYPE_BUCKETS:n] * NUMBERS, c[n:] * 2, float(b))
-            for name, c, b in zip(model.classes_, model.coef_, model.intercept_, strict=True)}
+    return {
+        str(name): Weights(
+            c[:TYPE_BUCKETS] * rarity, c[TYPE_BUCKETS:n] * NUMBERS, c[n:] * 2, float(b)
+        )
+        for name, c, b in zip(model.classes_, model.coef_, model.intercept_, strict=True)
+    }
 
 
 def block(name: str, values: Array) -> dict[str, Any]:
@@ -208,7 +270,9 @@ def packed(model: Weights) -> dict[str, Any]:
 
 
 def packed_encoded(model: Weights) -> dict[str, Any]:
-    """What differs from the model without the encoder; the second half of the vector is of users alone."""
+    """What differs from the model without the encoder; the second half of the vector is of users
+    alone.
+    """
     whole, more = np.split(model.vector, 2)
     vectors = {"user": block("vector", whole + more), "other": block("vector", whole)}
     return {"space": encoding.space()[0], "keep": plain(model), "vectors": vectors}
@@ -220,14 +284,26 @@ def build(data: Data, mask: Array) -> dict[str, Any]:
     told = mask & (data.keep >= 0) & data.open
     curves = [calibrate(one[told], data.keep[told], data.user[told]) for one in scores]
     without, encoded = fit(data, mask)
-    return {"features": features.VERSION, "trained": f"{int((mask & (data.keep >= 0)).sum())} turns of {len(set(data.repo[mask]))} repositories",
-            "calibration": curves[0], "keep": packed(without), "encoded": {**packed_encoded(encoded), "calibration": curves[1]},
-            "types": {name: packed(m) for name, m in fit_types(data, mask).items()}}
+    return {
+        "features": features.VERSION,
+        "trained": (
+            f"{int((mask & (data.keep >= 0)).sum())} turns of {len(set(data.repo[mask]))}"
+            " repositories"
+        ),
+        "calibration": curves[0],
+        "keep": packed(without),
+        "encoded": {**packed_encoded(encoded), "calibration": curves[1]},
+        "types": {name: packed(m) for name, m in fit_types(data, mask).items()},
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--turns", type=Path, required=True, help="what tools/build_capture_data.py wrote")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--turns", type=Path, required=True, help="what tools/build_capture_data.py wrote"
+    )
     parser.add_argument("--out", type=Path, default=Path(linear.PATH))
     args = parser.parse_args()
     rows = turns(args.turns)

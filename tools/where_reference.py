@@ -12,13 +12,28 @@ import re
 import subprocess
 from collections.abc import Collection, Iterable, Sequence
 
-DIFF = ("-p", "-U0", "--no-renames", "--diff-algorithm=myers", "--no-indent-heuristic", "--no-textconv", "--no-ext-diff", "--no-color", "--full-index", "--src-prefix=a/", "--dst-prefix=b/")
+DIFF = (
+    "-p",
+    "-U0",
+    "--no-renames",
+    "--diff-algorithm=myers",
+    "--no-indent-heuristic",
+    "--no-textconv",
+    "--no-ext-diff",
+    "--no-color",
+    "--full-index",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+)
 REACHABLE, SQUASHED, UNMERGED = "reachable", "squashed", "unmerged"
 SAME, CHANGED, RENAMED, GONE = "same", "changed", "renamed", "gone"
 
 
 class Reference:
-    """Where commits stand: ancestry by `git merge-base`, change by `git patch-id`. `found`: pairs (commit, commit with its change) once seen, which stay true."""
+    """Where commits stand: ancestry by `git merge-base`, change by `git patch-id`.
+
+    `found`: pairs (commit, commit with its change) once seen, which stay true.
+    """
 
     def __init__(self, repo: pathlib.Path, env: dict[str, str]) -> None:
         self.repo, self.env = repo, env
@@ -30,11 +45,20 @@ class Reference:
         self._holding: dict[str, list[str]] = {}
         self._main: list[str] | None = None
         self._ids: dict[str, str] = {}
-        self.frozen = False  # whether branches stay as they are, so that what was asked of them holds
+        self.frozen = (
+            False  # whether branches stay as they are, so that what was asked of them holds
+        )
         self.asked = 0
 
     def raw(self, *argv: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> bytes:
-        done = subprocess.run(["git", *argv], cwd=self.repo, env=self.env, input=stdin, capture_output=True, check=False)
+        done = subprocess.run(
+            ["git", *argv],
+            cwd=self.repo,
+            env=self.env,
+            input=stdin,
+            capture_output=True,
+            check=False,
+        )
         if done.returncode not in ok:
             raise SystemExit(f"git {argv}: {done.stderr.decode()}")
         return done.stdout
@@ -45,8 +69,18 @@ class Reference:
     def ids(self, names: Collection[str]) -> dict[str, str]:
         """{revision expression: object id, "" for none}."""
         new = [n for n in names if n not in self._ids]
-        said = self.raw("cat-file", "--batch-check=%(objectname)", stdin="".join(f"{n}\n" for n in new).encode("utf-8", "surrogateescape")).splitlines() if new else []
-        self._ids.update((n, "" if b" " in id else id.decode()) for n, id in zip(new, said, strict=True))
+        said = (
+            self.raw(
+                "cat-file",
+                "--batch-check=%(objectname)",
+                stdin="".join(f"{n}\n" for n in new).encode("utf-8", "surrogateescape"),
+            ).splitlines()
+            if new
+            else []
+        )
+        self._ids.update(
+            (n, "" if b" " in id else id.decode()) for n, id in zip(new, said, strict=True)
+        )
         return {n: self._ids[n] for n in names}
 
     def id(self, name: str) -> str:
@@ -58,14 +92,28 @@ class Reference:
         return said.split(b" ")[0].decode() if said else ""
 
     def learn(self) -> None:
-        """Patch-ids of all commits that are no merges, through `git log`; those known already are passed over."""
+        """Patch-ids of all commits that are no merges, through `git log`; those known already are
+        passed over.
+        """
         names = self.git("rev-list", "--all", "--reflog", "--no-merges").split()
         missing = [c for c in names if c not in self.patch]
         if len(missing) < 50:
             made = [(self.patch_of(c), c) for c in missing]
         else:
-            log = subprocess.Popen(["git", "log", "--stdin", "--no-walk", "--format=commit %H", *DIFF], cwd=self.repo, env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            ids = subprocess.Popen(["git", "patch-id", "--stable"], cwd=self.repo, env=self.env, stdin=log.stdout, stdout=subprocess.PIPE)
+            log = subprocess.Popen(
+                ["git", "log", "--stdin", "--no-walk", "--format=commit %H", *DIFF],
+                cwd=self.repo,
+                env=self.env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+            ids = subprocess.Popen(
+                ["git", "patch-id", "--stable"],
+                cwd=self.repo,
+                env=self.env,
+                stdin=log.stdout,
+                stdout=subprocess.PIPE,
+            )
             assert log.stdin is not None and ids.stdout is not None and log.stdout is not None
             log.stdout.close()
             log.stdin.write("\n".join(missing).encode())
@@ -83,7 +131,12 @@ class Reference:
         key = (commit, revision)
         if key not in self._inside:
             self.asked += 1
-            code = subprocess.run(["git", "merge-base", "--is-ancestor", commit, revision], cwd=self.repo, env=self.env, check=False).returncode
+            code = subprocess.run(
+                ["git", "merge-base", "--is-ancestor", commit, revision],
+                cwd=self.repo,
+                env=self.env,
+                check=False,
+            ).returncode
             if code > 1:
                 raise SystemExit(f"git merge-base {commit} {revision}: {code}")
             self._inside[key] = code == 0
@@ -92,7 +145,10 @@ class Reference:
     def main_lines(self) -> list[str]:
         if self.frozen and self._main is not None:
             return self._main
-        names = [self.git("rev-parse", "-q", "--verify", f"{ref}^{{commit}}", ok=(0, 1)) for ref in ("refs/remotes/origin/HEAD", "refs/heads/main", "refs/heads/master")]
+        names = [
+            self.git("rev-parse", "-q", "--verify", f"{ref}^{{commit}}", ok=(0, 1))
+            for ref in ("refs/remotes/origin/HEAD", "refs/heads/main", "refs/heads/master")
+        ]
         self._main = sorted({n for n in names if n})
         return self._main
 
@@ -100,13 +156,28 @@ class Reference:
         """Branches that contain a commit, and former places of HEAD."""
         if self.frozen and commit in self._holding:
             return self._holding[commit]
-        out = set(self.git("for-each-ref", "--contains", commit, "--format=%(objectname)", "refs/heads", "refs/remotes").split())
-        out |= {c for c in self.git("log", "-g", "-64", "--format=%H", "HEAD", "--", ok=(0, 128)).split() if self.inside(commit, c)}
+        out = set(
+            self.git(
+                "for-each-ref",
+                "--contains",
+                commit,
+                "--format=%(objectname)",
+                "refs/heads",
+                "refs/remotes",
+            ).split()
+        )
+        out |= {
+            c
+            for c in self.git("log", "-g", "-64", "--format=%H", "HEAD", "--", ok=(0, 128)).split()
+            if self.inside(commit, c)
+        }
         self._holding[commit] = sorted(out)
         return self._holding[commit]
 
     def wanted(self, commit: str, revision: str, also: Iterable[str]) -> set[str]:
-        """Patch-ids that a commit with the change of `commit` may have: its own, and those of branches it is on."""
+        """Patch-ids that a commit with the change of `commit` may have: its own, and those of
+        branches it is on.
+        """
         ids = {self.patch.get(commit, ""), *also}
         main = self.main_lines()
         if not any(self.inside(commit, m) for m in main):
@@ -119,15 +190,24 @@ class Reference:
         return ids - {""}
 
     def state(self, way: list[str], revision: str, also: Iterable[str] = ()) -> str:
-        """The state of a memory whose commit is the first of `way`; the others took its place. `also`: patch-ids that records state."""
+        """The state of a memory whose commit is the first of `way`; the others took its place.
+
+        `also`: patch-ids that records state.
+        """
         if any(self.inside(c, revision) for c in way):
             return REACHABLE
         for commit in way:
             if any(self.inside(other, revision) for one, other in self.found if one == commit):
                 return SQUASHED
         for commit in way:
-            for other in sorted(set().union(*(self.carriers[id] for id in self.wanted(commit, revision, also)))):
-                if other != commit and self.inside(other, revision) and not self.inside(other, commit):
+            for other in sorted(
+                set().union(*(self.carriers[id] for id in self.wanted(commit, revision, also)))
+            ):
+                if (
+                    other != commit
+                    and self.inside(other, revision)
+                    and not self.inside(other, commit)
+                ):
                     self.found.add((commit, other))
                     return SQUASHED
         return UNMERGED
@@ -150,10 +230,22 @@ class Paths:
     def __init__(self, ask: Reference, revisions: Collection[str]) -> None:
         self.ask = ask
         self.revisions = set(revisions)  # those that will be asked about
-        rows = [row.split() for row in ask.git("rev-list", "--exclude=refs/notes/*", "--all", "--topo-order", "--reverse", "--parents").splitlines()]
+        rows = [
+            row.split()
+            for row in ask.git(
+                "rev-list",
+                "--exclude=refs/notes/*",
+                "--all",
+                "--topo-order",
+                "--reverse",
+                "--parents",
+            ).splitlines()
+        ]
         self.parents = {row[0]: row[1:] for row in rows}
         self.place = {row[0]: n for n, row in enumerate(rows)}
-        self.edges: dict[tuple[str, str], dict[str, str]] = {}  # {(parent, commit): {removed name: its new name or ""}}
+        self.edges: dict[
+            tuple[str, str], dict[str, str]
+        ] = {}  # {(parent, commit): {removed name: its new name or ""}}
         self.targets: dict[str, set[str]] = collections.defaultdict(set)
         self._compare()
         self._forward: dict[tuple[str, str], dict[str, set[str]]] = {}
@@ -165,11 +257,24 @@ class Paths:
         trees = self.ask.ids([f"{c}^{{tree}}" for c in self.parents])
         keys = {f"{trees[f'{p}^{{tree}}']} {trees[f'{c}^{{tree}}']}": {} for p, c in pairs}
         self._renames(keys)
-        self.edges = {(p, c): keys[f"{trees[f'{p}^{{tree}}']} {trees[f'{c}^{{tree}}']}"] for p, c in pairs}
+        self.edges = {
+            (p, c): keys[f"{trees[f'{p}^{{tree}}']} {trees[f'{c}^{{tree}}']}"] for p, c in pairs
+        }
 
     def _renames(self, keys: dict[str, dict[str, str]]) -> None:
-        """Fills in for each pair of trees what the second lacks, and what git says it is called there."""
-        out = self.ask.raw("diff-tree", "--stdin", "-r", "-M", "--diff-filter=DR", "--name-status", "-z", stdin="".join(f"{k}\n" for k in keys).encode())
+        """Fills in for each pair of trees what the second lacks, and what git says it is called
+        there.
+        """
+        out = self.ask.raw(
+            "diff-tree",
+            "--stdin",
+            "-r",
+            "-M",
+            "--diff-filter=DR",
+            "--name-status",
+            "-z",
+            stdin="".join(f"{k}\n" for k in keys).encode(),
+        )
         here: dict[str, str] = {}
         tokens = iter(out.decode("utf-8", "surrogateescape").split("\0"))
         for token in tokens:
@@ -206,13 +311,29 @@ class Paths:
                         late |= new | {gone.get(n, n) for n in merged.get(p, ())} - {""}
                 names[commit] = found
                 merged[commit] = late
-            self._forward[key] = {c: found or merged.get(c, set()) for c, found in names.items() if c in self.revisions}
+            self._forward[key] = {
+                c: found or merged.get(c, set())
+                for c, found in names.items()
+                if c in self.revisions
+            }
         return self._forward[key]
 
     def follow(self, anchor: str, revision: str, name: str) -> str:
-        """The name that `git log --follow` traces a file of the revision back to at the anchor; "" where it was made since."""
+        """The name that `git log --follow` traces a file of the revision back to at the anchor; ""
+        where it was made since.
+        """
         self.followed += 1
-        said = self.ask.git("log", "--follow", "-M", "-z", "--name-status", "--format=", f"{anchor}..{revision}", "--", f":(literal){name}")
+        said = self.ask.git(
+            "log",
+            "--follow",
+            "-M",
+            "-z",
+            "--name-status",
+            "--format=",
+            f"{anchor}..{revision}",
+            "--",
+            f":(literal){name}",
+        )
         now = name
         tokens = iter(said.split("\0"))
         for token in tokens:
@@ -227,16 +348,26 @@ class Paths:
         return now
 
     def backwards(self, anchor: str, path: str, revision: str) -> set[str]:
-        """The names at the revision that go back to the file, of all that any commit or the whole difference could have given it."""
+        """The names at the revision that go back to the file, of all that any commit or the whole
+        difference could have given it.
+        """
         maybe, new = {path}, {path}
         while new := set().union(*(self.targets[n] for n in new)) - maybe:
             maybe |= new
         maybe |= self.forwards(anchor, path).get(revision, set())
         there = self.ask.ids([f"{revision}:{n}" for n in sorted(maybe)])
-        back = {n for n in sorted(maybe) if there[f"{revision}:{n}"] and self.follow(anchor, revision, n) == path}
+        back = {
+            n
+            for n in sorted(maybe)
+            if there[f"{revision}:{n}"] and self.follow(anchor, revision, n) == path
+        }
         if not back and not there[f"{revision}:{path}"]:
             last = self.across(anchor, revision).get(path, "")
-            back = {last} if last and last not in maybe and self.follow(anchor, revision, last) == path else set()
+            back = (
+                {last}
+                if last and last not in maybe and self.follow(anchor, revision, last) == path
+                else set()
+            )
         return back
 
     def across(self, one: str, two: str) -> dict[str, str]:
@@ -247,8 +378,13 @@ class Paths:
             self._across[one, two] = found[key]
         return self._across[one, two]
 
-    def state(self, base: str, path: str, then: str, revision: str, within: bool) -> tuple[bool, set[Answer], str]:
-        """(whether git decides, what is right or may be, how it was decided or why it was not). `then`: the blob that was noted; `within`: the revision contains the commit `base`."""
+    def state(
+        self, base: str, path: str, then: str, revision: str, within: bool
+    ) -> tuple[bool, set[Answer], str]:
+        """(whether git decides, what is right or may be, how it was decided or why it was not).
+
+        `then`: the blob that was noted; `within`: the revision contains the commit `base`.
+        """
         now = self.ask.id(f"{revision}:{path}")
         if then == now:
             return True, {(SAME, "")}, "blob id"
@@ -256,16 +392,36 @@ class Paths:
             if now:
                 return True, {(CHANGED, "")}, "blob id"
             new = self.across(base, revision).get(path, "")
-            return (True, {self._named(then, revision, new)}, "git diff") if new else self._lost(base, path, revision, then)
+            return (
+                (True, {self._named(then, revision, new)}, "git diff")
+                if new
+                else self._lost(base, path, revision, then)
+            )
         fore = self.forwards(base, path).get(revision, set())
         fore = {n for n in fore if self.ask.id(f"{revision}:{n}")}
         back = self.backwards(base, path, revision)
         if fore != back:
-            why = "both ways of git differ" if fore and back else "only forwards" if fore else "only backwards"
-            answers = {self._named(then, revision, n, path) for n in fore | back} | ({(CHANGED, "")} if now else set() if fore and back else self._lost(base, path, revision, then)[1])
+            why = (
+                "both ways of git differ"
+                if fore and back
+                else "only forwards"
+                if fore
+                else "only backwards"
+            )
+            answers = {self._named(then, revision, n, path) for n in fore | back} | (
+                {(CHANGED, "")}
+                if now
+                else set()
+                if fore and back
+                else self._lost(base, path, revision, then)[1]
+            )
             return False, answers, why
         if len(back) > 1:
-            return False, {self._named(then, revision, n, path) for n in back}, "branches gave it several names"
+            return (
+                False,
+                {self._named(then, revision, n, path) for n in back},
+                "branches gave it several names",
+            )
         if back:
             return True, {self._named(then, revision, next(iter(back)), path)}, "both ways"
         if now:
@@ -273,18 +429,33 @@ class Paths:
         return self._lost(base, path, revision, then)
 
     def _named(self, then: str, revision: str, name: str, path: str = "") -> Answer:
-        return (CHANGED, "") if name == path else (RENAMED if self.ask.id(f"{revision}:{name}") == then else CHANGED, name)
+        return (
+            (CHANGED, "")
+            if name == path
+            else (RENAMED if self.ask.id(f"{revision}:{name}") == then else CHANGED, name)
+        )
 
-    def _lost(self, base: str, path: str, revision: str, then: str) -> tuple[bool, set[Answer], str]:
-        """Of what no way leads on from: gone, unless its very content is under a name that it did not have."""
+    def _lost(
+        self, base: str, path: str, revision: str, then: str
+    ) -> tuple[bool, set[Answer], str]:
+        """Of what no way leads on from: gone, unless its very content is under a name that it did
+        not have.
+        """
         size = self.ask.git("cat-file", "-s", then)
-        rows = [row.partition("\t") for row in self.ask.git("ls-tree", "-r", "-z", "--full-tree", revision).split("\0")]
+        rows = [
+            row.partition("\t")
+            for row in self.ask.git("ls-tree", "-r", "-z", "--full-tree", revision).split("\0")
+        ]
         has = [name for head, _, name in rows if head.endswith(then)] if size != "0" else []
         had = self.ask.ids([f"{base}:{n}" for n in has])
         new = [n for n in has if had[f"{base}:{n}"] != then]
         if not new:
             return True, {(GONE, "")}, "both ways"
-        return len(new) == 1, {(RENAMED, n) for n in new}, "its very content" if len(new) == 1 else "its very content has several names"
+        return (
+            len(new) == 1,
+            {(RENAMED, n) for n in new},
+            "its very content" if len(new) == 1 else "its very content has several names",
+        )
 
 
 class Lines:
@@ -300,17 +471,29 @@ class Lines:
             self._rows[id] = self.ask.raw("cat-file", "blob", id).split(b"\n")
         return self._rows[id]
 
-    def state(self, then: str, lines: tuple[int, int], now: str) -> tuple[str, list[tuple[int, int]]]:
-        """(SAME with the places of the very lines, CHANGED where not even their letters and digits are there, "" where a text search does not decide)."""
+    def state(
+        self, then: str, lines: tuple[int, int], now: str
+    ) -> tuple[str, list[tuple[int, int]]]:
+        """(SAME with the places of the very lines, CHANGED where not even their letters and digits
+        are there, "" where a text search does not decide).
+        """
         first, last = lines
         text, there = self.rows(then)[first - 1 : last], self.rows(now)
-        places = [(n + 1, n + len(text)) for n in range(len(there) - len(text) + 1) if there[n : n + len(text)] == text]
+        places = [
+            (n + 1, n + len(text))
+            for n in range(len(there) - len(text) + 1)
+            if there[n : n + len(text)] == text
+        ]
         if places:
             return SAME, places
         return ("" if _letters(text) in _letters(there) else CHANGED), []
 
-    def blame(self, base: str, path: str, lines: tuple[int, int], revision: str, name: str) -> tuple[int, int] | None:
-        """Where `git blame` finds all of these lines of the commit `base`, in their order and together; None where it does not."""
+    def blame(
+        self, base: str, path: str, lines: tuple[int, int], revision: str, name: str
+    ) -> tuple[int, int] | None:
+        """Where `git blame` finds all of these lines of the commit `base`, in their order and
+        together; None where it does not.
+        """
         self.blamed += 1
         said = self.ask.raw("blame", "--porcelain", f"{base}..{revision}", "--", name, ok=(0, 128))
         files: dict[bytes, bytes] = {}
@@ -323,7 +506,11 @@ class Lines:
             elif row.startswith(b"filename ") and held:
                 files[commit] = row[9:]
         name_then = path.encode("utf-8", "surrogateescape")
-        found = {was: is_ for commit, was, is_ in held if commit.decode() == base and files.get(commit) == name_then}
+        found = {
+            was: is_
+            for commit, was, is_ in held
+            if commit.decode() == base and files.get(commit) == name_then
+        }
         at = [found.get(n, 0) for n in range(lines[0], lines[1] + 1)]
         return (at[0], at[-1]) if at[0] and at == list(range(at[0], at[0] + len(at))) else None
 

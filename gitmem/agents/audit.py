@@ -1,4 +1,7 @@
-"""What the receipts add up to, for `git mem stats` and `git mem doctor`. Counted, never estimated; changes nothing."""
+"""What the receipts add up to, for `git mem stats` and `git mem doctor`.
+
+Counted, never estimated; changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ LATE = 3600  # seconds after which a worker should have written a receipt
 
 
 def counts(cache: Cache) -> dict[str, Any]:
-    """Sessions with receipts, how often a memory was shown by which route, and how many of those shown in a session had a file touched in it."""
+    """Sessions with receipts, how often a memory was shown by which route, and how many of those
+    shown in a session had a file touched in it.
+    """
     found = receipts.stored(cache)
     routes: Counter[str] = Counter()
     for receipt in found:
@@ -45,11 +50,29 @@ def remarks(store: Store) -> list[tuple[str, str, str, Callable[[], str] | None]
         return f"{_many(receipts.tend(store), 'receipt')} written"
 
     out: list[tuple[str, str, str, Callable[[], str] | None]] = []
-    out.append(("ok", f"{_many(len(files), 'agent session')} of the last days, {going} not ended yet", "", None))
+    out.append(
+        (
+            "ok",
+            f"{_many(len(files), 'agent session')} of the last days, {going} not ended yet",
+            "",
+            None,
+        )
+    )
     if waiting:
-        late = [path for path, when in waiting if now - when > LATE + (receipts.IDLE if now - when > receipts.IDLE else 0)]
+        late = [
+            path
+            for path, when in waiting
+            if now - when > LATE + (receipts.IDLE if now - when > receipts.IDLE else 0)
+        ]
         text = f"{_many(len(waiting), 'session')} ended without a receipt yet"
-        out.append(("warn" if late else "ok", text, "the worker writes them; `git mem doctor --repair` does it now" if late else "", write))
+        out.append(
+            (
+                "warn" if late else "ok",
+                text,
+                "the worker writes them; `git mem doctor --repair` does it now" if late else "",
+                write,
+            )
+        )
     return out
 
 

@@ -1,4 +1,5 @@
-"""Where Claude Code keeps its own notes on this project ("auto memory"), and whether they changed since we read them.
+"""Where Claude Code keeps its own notes on this project ("auto memory"), and whether they changed
+since we read them.
 
 Owns the rule for the directory, as the client has it (seen in 2.1.197 and
 2.1.330): `autoMemoryDirectory` of the local, project or user settings, else
@@ -42,14 +43,16 @@ _MOST_SETTINGS = 1_000_000  # bytes of a settings file that are read
 class Sight:
     """The directory as it was at one moment.
 
-    `origin`: "default", or which settings name it: "user", "project", "local". `path` is "" where it may not
-    be read, and `refused` then says which it would be. `count`: files that may be topics. `stamp`: the bytes to
-    `keep` once they are read; `changed`: whether they differ from what was kept.
-    """
+    `origin`: "default", or which settings name it: "user", "project", "local". `path` is "" where
+    it may not be read, and `refused` then says which it would be. `count`: files that may be
+    topics. `stamp`: the bytes to `keep` once they are read; `changed`: whether they differ from
+    what was kept."""
 
     __slots__ = ("changed", "count", "origin", "path", "refused", "stamp")
 
-    def __init__(self, path: str, origin: str, refused: str, count: int, stamp: bytes, changed: bool) -> None:
+    def __init__(
+        self, path: str, origin: str, refused: str, count: int, stamp: bytes, changed: bool
+    ) -> None:
         self.path = path
         self.origin = origin
         self.refused = refused
@@ -59,11 +62,16 @@ class Sight:
 
 
 def step(here: Here, environ: Mapping[str, str], until: float) -> bytes | None:
-    """At a session's start: takes in what changed. The event to spool (and then to wake the worker) where that is more than fits in before `until` (monotonic).
+    """At a session's start: takes in what changed. The event to spool (and then to wake the worker)
+    where that is more than fits in before `until` (monotonic).
 
-    Raises nothing that says something about the memories: a reader that failed leaves the work to the worker.
-    """
-    if environ.get("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "") not in ("", "0", "false") or not here.settings.flag("autoMemory"):
+    Raises nothing that says something about the memories: a reader that failed leaves the work to
+    the worker."""
+    if environ.get("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "") not in (
+        "",
+        "0",
+        "false",
+    ) or not here.settings.flag("autoMemory"):
         return None
     sight = look(here.git_dir, here.common_dir, here.top, environ)
     if not sight.changed:
@@ -72,7 +80,11 @@ def step(here: Here, environ: Mapping[str, str], until: float) -> bytes | None:
         keep(here.mem_dir, sight)
         return None
     # A key may ask for its passphrase: nobody waits for that here.
-    if sight.count <= ON_THE_SPOT and not here.settings.signing and until - time.monotonic() > _LEAST + sight.count * _EACH:
+    if (
+        sight.count <= ON_THE_SPOT
+        and not here.settings.signing
+        and until - time.monotonic() > _LEAST + sight.count * _EACH
+    ):
         try:
             from . import takein
 
@@ -87,20 +99,41 @@ def event(git_dir: str, top: str, environ: Mapping[str, str]) -> bytes:
     """The line that has the worker read the directory; it names places only, no text."""
     from ..core import fastjson
 
-    facts = {"event": KIND, "git_dir": git_dir, "top": top, "env": {k: environ[k] for k in ("HOME", "CLAUDE_CONFIG_DIR", "CLAUDE_PROJECT_DIR") if environ.get(k)}}
+    facts = {
+        "event": KIND,
+        "git_dir": git_dir,
+        "top": top,
+        "env": {
+            k: environ[k]
+            for k in ("HOME", "CLAUDE_CONFIG_DIR", "CLAUDE_PROJECT_DIR")
+            if environ.get(k)
+        },
+    }
     return fastjson.encoder(ensure_ascii=True)(facts).encode()
 
 
 def look(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) -> Sight:
-    """Where the auto memory of a repository is and whether it changed. Costs a `stat` for each file; settings are read if they changed."""
+    """Where the auto memory of a repository is and whether it changed.
+
+    Costs a `stat` for each file; settings are read if they changed.
+    """
     kept = _kept(memfile.directory(common_dir))
     files = settings_files(git_dir, common_dir, top, environ)
-    # Files that are not there do not count: sessions that start in other subdirectories would look for others.
-    key = _line("git mem 1", default(git_dir, common_dir, top, environ), _home(environ), *[_line(origin, path, seen) for origin, path in files if (seen := _seen(path))])
+    # Files that are not there do not count: sessions that start in other subdirectories would look
+    # for others.
+    key = _line(
+        "git mem 1",
+        default(git_dir, common_dir, top, environ),
+        _home(environ),
+        *[_line(origin, path, seen) for origin, path in files if (seen := _seen(path))],
+    )
     if kept[:1] == [key] and len(kept) > 2:
         origin, path = os.fsdecode(kept[1]), unpacked(kept[2])
     else:
-        origin, path = _named(files, top, environ) or ("default", default(git_dir, common_dir, top, environ))
+        origin, path = _named(files, top, environ) or (
+            "default",
+            default(git_dir, common_dir, top, environ),
+        )
     if not os.path.isabs(path):  # of a home that is none: it would be another one in each directory
         path = ""
     refused = ""
@@ -112,7 +145,9 @@ def look(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) ->
 
 
 def keep(mem_dir: str, sight: Sight) -> None:
-    """Notes that everything `sight` saw has been read; where that cannot be written, it is read once more."""
+    """Notes that everything `sight` saw has been read; where that cannot be written, it is read
+    once more.
+    """
     try:
         memfile.write(os.path.join(mem_dir, STAMP), sight.stamp)
     except OSError:
@@ -123,21 +158,31 @@ def keep(mem_dir: str, sight: Sight) -> None:
 
 
 def default(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) -> str:
-    """The directory of a repository that no settings name: linked worktrees and subdirectories share that of the main root."""
-    return os.path.join(config_dir(environ), "projects", slug(main_root(git_dir, common_dir, top)), "memory")
+    """The directory of a repository that no settings name: linked worktrees and subdirectories
+    share that of the main root.
+    """
+    return os.path.join(
+        config_dir(environ), "projects", slug(main_root(git_dir, common_dir, top)), "memory"
+    )
 
 
 def main_root(git_dir: str, common_dir: str, top: str) -> str:
-    """What the client takes for the project: the main working tree; of a bare repository's worktrees the repository; a submodule for itself."""
+    """What the client takes for the project: the main working tree; of a bare repository's
+    worktrees the repository; a submodule for itself.
+    """
     if os.path.basename(common_dir) == ".git":
         return os.path.dirname(common_dir)
     return common_dir if git_dir != common_dir or not top else top
 
 
 def slug(path: str) -> str:
-    """The name of a project's directory: every character but letters and digits as `-`, cut at 200 with a hash of the whole path. Counted in UTF-16 units, as JavaScript does."""
+    """The name of a project's directory: every character but letters and digits as `-`, cut at 200
+    with a hash of the whole path. Counted in UTF-16 units, as JavaScript does.
+    """
     path = _composed(path)
-    made = "".join([c if c.isascii() and c.isalnum() else "-" if ord(c) < 0x10000 else "--" for c in path])
+    made = "".join(
+        [c if c.isascii() and c.isalnum() else "-" if ord(c) < 0x10000 else "--" for c in path]
+    )
     if len(made) <= _LONGEST:
         return made
     hash = 0
@@ -149,10 +194,14 @@ def slug(path: str) -> str:
 
 def config_dir(environ: Mapping[str, str]) -> str:
     """Claude Code's own directory."""
-    return _composed(environ.get("CLAUDE_CONFIG_DIR", "")) or os.path.join(_home(environ), ".claude")
+    return _composed(environ.get("CLAUDE_CONFIG_DIR", "")) or os.path.join(
+        _home(environ), ".claude"
+    )
 
 
-def settings_files(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+def settings_files(
+    git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]
+) -> list[tuple[str, str]]:
     """(origin, file) of the settings that may name the directory, strongest first."""
     start = environ.get("CLAUDE_PROJECT_DIR", "") or top
     if top and not inside(top, start):
@@ -163,7 +212,9 @@ def settings_files(git_dir: str, common_dir: str, top: str, environ: Mapping[str
     return [*files, ("user", os.path.join(config_dir(environ), "settings.json"))]
 
 
-def _named(files: list[tuple[str, str]], top: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
+def _named(
+    files: list[tuple[str, str]], top: str, environ: Mapping[str, str]
+) -> tuple[str, str] | None:
     """(origin, directory) of the first settings file that has the setting."""
     for origin, path in files:
         if origin == "project" and not inside(top, path):
@@ -171,7 +222,9 @@ def _named(files: list[tuple[str, str]], top: str, environ: Mapping[str, str]) -
         value = _setting(path)
         if value.startswith("~/"):
             value = os.path.join(_home(environ), value[2:])
-        if os.path.isabs(value) and len(value) > 2 and "\0" not in value and "\n" not in value:  # the client ignores others, too
+        if (
+            os.path.isabs(value) and len(value) > 2 and "\0" not in value and "\n" not in value
+        ):  # the client ignores others, too
             if origin == "local" and not inside(top, value) and _committed(path):
                 origin = "project"
             return origin, os.path.normpath(value)
@@ -192,7 +245,9 @@ def _committed(path: str) -> bool:
 
 
 def _setting(path: str) -> str:
-    """`autoMemoryDirectory` in a settings file, "" where it is not there or the file cannot be read."""
+    """`autoMemoryDirectory` in a settings file, "" where it is not there or the file cannot be
+    read.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         try:

@@ -33,7 +33,11 @@ if TYPE_CHECKING:
 
     Lines = list[tuple[str, bytes, int]]  # key, line, bits of its scope
 
-COMMITS, OBJECTS, BYTES = 50, 1_000, 16_000_000  # of the newest writes to a notes ref: looked at, read
+COMMITS, OBJECTS, BYTES = (
+    50,
+    1_000,
+    16_000_000,
+)  # of the newest writes to a notes ref: looked at, read
 SMALL = 64 * 1024  # bytes of a note that is read before longer ones: ours end at 32 KiB and a line
 LINES = 2_000  # contents that are parsed: 20 ms
 MEMORIES = 60
@@ -82,7 +86,9 @@ def memories(here: Here, table: StaticTable, until: float) -> Cache | None:
     return made
 
 
-def newest(git: Git, tip: str, until: float, large: dict[str, int]) -> tuple[list[bytes], list[bytes]]:
+def newest(  # noqa: C901
+    git: Git, tip: str, until: float, large: dict[str, int]
+) -> tuple[list[bytes], list[bytes]]:
     """Lines of the notes that were written last, the newest first, as many as the bounds allow:
     of small notes, and of longer ones, the shortest of these first.
 
@@ -90,7 +96,19 @@ def newest(git: Git, tip: str, until: float, large: dict[str, int]) -> tuple[lis
     """
     from ..git.object_reader import TooLarge
 
-    words = ["log", "--first-parent", "--diff-merges=first-parent", f"-n{COMMITS}", "--format=", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=AM", tip, "--"]
+    words = [
+        "log",
+        "--first-parent",
+        "--diff-merges=first-parent",
+        f"-n{COMMITS}",
+        "--format=",
+        "--raw",
+        "--no-abbrev",
+        "--no-renames",
+        "--diff-filter=AM",
+        tip,
+        "--",
+    ]
     blobs: dict[str, str] = {}  # {blob: path}
     # With -z a change is "\n:... blob M", then its path.
     change = b""
@@ -160,7 +178,8 @@ def _chosen(small: Lines, long: Lines, until: float) -> Lines | None:
             line = item[1]
             if line not in parsed:
                 if not any(word in line for word in _FIRST_RAW):
-                    # Reading a line costs more than finding it: of the rest, those that were written last are enough.
+                    # Reading a line costs more than finding it: of the rest, those that were
+                    # written last are enough.
                     others += 1
                     if others > MEMORIES:
                         continue
@@ -173,7 +192,14 @@ def _chosen(small: Lines, long: Lines, until: float) -> Lines | None:
                 continue
             if found.version not in gone and found.id not in ids:
                 data = found.data
-                contents.append((data.get("type") in _FIRST, record.when(data.get("at"), latest), str(data.get("author")), item))
+                contents.append(
+                    (
+                        data.get("type") in _FIRST,
+                        record.when(data.get("at"), latest),
+                        str(data.get("author")),
+                        item,
+                    )
+                )
         contents.sort(key=lambda entry: entry[:2], reverse=True)
         ranked += [(author if at else None, item) for _, at, author, item in contents]
     return [item for _, item in shared(ranked, lambda entry: entry[0], MEMORIES)]

@@ -1,4 +1,5 @@
-"""Choosing what a context block tells: blockers and decisions first, the rest by relevance, within a budget. Pure.
+"""Choosing what a context block tells: blockers and decisions first, the rest by relevance, within
+a budget. Pure.
 
 Promises. What is chosen fits the budget of tokens and the limit of one hook's
 output, tags and all. Blockers and decisions have a share of their own that
@@ -59,7 +60,12 @@ def choose(frame: Block, candidates: Iterable[tuple[float, Item]]) -> None:
 
     The order in a section: by score, then the newest, then by id.
     """
-    ranked = [item for _, item in sorted(candidates, key=lambda pair: (-pair[0], _reversed(pair[1].when), pair[1].id))]
+    ranked = [
+        item
+        for _, item in sorted(
+            candidates, key=lambda pair: (-pair[0], _reversed(pair[1].when), pair[1].id)
+        )
+    ]
     places = Places(map(_speaker, ranked))
     room = _Room(frame)
     told = _Told()
@@ -72,7 +78,12 @@ def choose(frame: Block, candidates: Iterable[tuple[float, Item]]) -> None:
 
     for name, share in SHARES.items():
         for item in ranked:
-            if section_of(item.type) != name or not item.when or places.crowded(_speaker(item)) or told.again(item):
+            if (
+                section_of(item.type) != name
+                or not item.when
+                or places.crowded(_speaker(item))
+                or told.again(item)
+            ):
                 continue
             if not tell(item, name, share):
                 break
@@ -85,7 +96,10 @@ def choose(frame: Block, candidates: Iterable[tuple[float, Item]]) -> None:
     room.chosen.sort(key=ranked.index)
     room.lengthen()
     frame.items = [item for name in SECTIONS for item in room.chosen if item.section == name]
-    while frame.items and (block.units(text := frame.render()) > block.MAX_UNITS or block.size(text) > frame.budget * block.BYTES):
+    while frame.items and (
+        block.units(text := frame.render()) > block.MAX_UNITS
+        or block.size(text) > frame.budget * block.BYTES
+    ):
         frame.items.pop()
 
 
@@ -98,7 +112,8 @@ def _reversed(stamp: str) -> tuple[int, ...]:
 
 
 class Places:
-    """Who may have the next place. No author gets more than half of them, rounded up, while a memory of another one waits.
+    """Who may have the next place. No author gets more than half of them, rounded up, while a
+    memory of another one waits.
 
     Else whoever can write to the notes pushes out all others by the number of
     memories alone. Where one author is all there is, nobody is crowded. A memory
@@ -120,7 +135,8 @@ class Places:
         return not self._alone and 2 * self._given.get(author, 0) > self._all
 
     def turns(self, ranked: Iterable[T], author: Callable[[T], str | None]) -> Iterator[T]:
-        """All of `ranked`, in its order as far as that crowds nobody; the caller gives the places."""
+        """All of `ranked`, in its order as far as that crowds nobody; the caller gives the
+        places."""
         held: list[T] = []
         last: list[T] = []
         for one in ranked:
@@ -185,8 +201,14 @@ class _Room:
         while not self.chosen and item.most > _LEAST and not self.fits(more, sections):
             item.most //= 2  # one memory in part rather than none
             more = Size(item.xml())
-        beside = sum([Size(i.xml()).bytes for i in self.chosen if i.section == section]) if share < 1 else 0
-        if not self.fits(self.items + more, sections) or (beside and beside + more.bytes > self.bytes * share):
+        beside = (
+            sum([Size(i.xml()).bytes for i in self.chosen if i.section == section])
+            if share < 1
+            else 0
+        )
+        if not self.fits(self.items + more, sections) or (
+            beside and beside + more.bytes > self.bytes * share
+        ):
             return False
         self.items += more
         self.chosen.append(item)
@@ -199,7 +221,11 @@ class _Room:
             if item.cut:
                 short, before = item.most, Size(item.xml())
                 whole = self.items + self.around(sections)
-                item.most = min(block.LONG, short + max(0, min(int(self.bytes - whole.bytes), block.MAX_UNITS - whole.units)))
+                item.most = min(
+                    block.LONG,
+                    short
+                    + max(0, min(int(self.bytes - whole.bytes), block.MAX_UNITS - whole.units)),
+                )
                 after = Size(item.xml())
                 if self.fits(self.items - before + after, sections):
                     self.items = self.items - before + after
@@ -236,7 +262,10 @@ class _Told:
         self._judged: dict[str, bool] = {}
 
     def again(self, item: Item) -> bool:
-        """Whether a text says what an earlier one says; then it is named with that one. Judged once."""
+        """Whether a text says what an earlier one says; then it is named with that one.
+
+        Judged once.
+        """
         known = self._judged.get(item.id)
         if known is not None:
             return known

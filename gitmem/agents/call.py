@@ -26,17 +26,29 @@ if TYPE_CHECKING:
 
     from ..git.here import Here
 
-# Seconds of our own time: a prompt is not sent before its hook has answered, a session does not begin.
+# Seconds of our own time: a prompt is not sent before its hook has answered, a session does not
+# begin.
 LIMITS = {"UserPromptSubmit": 0.3, "SessionStart": 1.0}
 LIMIT = 0.2  # of the other events
 INPUT = 5.0  # seconds in which the agent has to say what it wants; they are not ours
-_GRACE = 2.0  # seconds in which a write that has begun must end: only a reader that takes nothing needs them
+# seconds in which a write that has begun must end: only a reader that takes nothing needs them
+_GRACE = 2.0
 
 
 class Call:
-    """`here` is set once the repository is known; `out` is where the answer goes; `message` goes with it to the user, and is gone then."""
+    """`here` is set once the repository is known; `out` is where the answer goes; `message` goes
+    with it to the user, and is gone then.
+    """
 
-    def __init__(self, agent: str, event: str, payload: Mapping[str, Any], environ: Mapping[str, str], begun: float, out: int = 1) -> None:
+    def __init__(
+        self,
+        agent: str,
+        event: str,
+        payload: Mapping[str, Any],
+        environ: Mapping[str, str],
+        begun: float,
+        out: int = 1,
+    ) -> None:
         self.agent = agent
         self.event = event
         self.payload = payload
@@ -61,7 +73,9 @@ class Call:
             patience = float(self.environ.get("GIT_MEM_PATIENCE", "1"))
         except ValueError:
             patience = 1.0
-        return LIMITS.get(self.event, LIMIT) * min(max(1.0, patience), 1000.0)  # in this order "nan" counts as 1
+        return LIMITS.get(self.event, LIMIT) * min(
+            max(1.0, patience), 1000.0
+        )  # in this order "nan" counts as 1
 
     @property
     def half(self) -> float:
@@ -115,7 +129,10 @@ class Call:
         return protocol.room(self.agent)
 
     def say(self, context: str, ids: Iterable[str] = (), route: str = "") -> bool:
-        """Gives the model this context, and notes the ids of what is in it; whether it was written. Once in a call, and never after the deadline."""
+        """Gives the model this context, and notes the ids of what is in it; whether it was written.
+
+        Once in a call, and never after the deadline.
+        """
         data = protocol.envelope(self.agent, self.event, context, self.message)
         if not data:
             return False
@@ -132,14 +149,24 @@ class Call:
             if self.here and route:
                 subagent = self.subagent
                 told = [subagent, *ids] if subagent else ids
-                session.injected(self.here.mem_dir, self.session, told, "subagent" if subagent else route, self.agent, self.here.head, self.here.refs)
+                session.injected(
+                    self.here.mem_dir,
+                    self.session,
+                    told,
+                    "subagent" if subagent else route,
+                    self.agent,
+                    self.here.head,
+                    self.here.refs,
+                )
         return True
 
     # --- session ------------------------------------------------------------
 
     @property
     def subagent(self) -> str:
-        """A word for the subagent that calls, "" for the session itself: neither sees what the other was shown."""
+        """A word for the subagent that calls, "" for the session itself: neither sees what the
+        other was shown.
+        """
         id = protocol.text(self.payload, "agent_id")
         return f"subagent={session.key(id)[:12]}" if id else ""
 
@@ -150,8 +177,18 @@ class Call:
         subagent = self.subagent
         if not subagent:
             return session.shown(self.here.mem_dir, self.session)
-        lines = session.entries(session.path_of(self.here.mem_dir, self.session)) if self.session else []
-        return {value for kind, _, values, _ in lines if kind == "shown" and subagent in values for value in values if "=" not in value}
+        lines = (
+            session.entries(session.path_of(self.here.mem_dir, self.session))
+            if self.session
+            else []
+        )
+        return {
+            value
+            for kind, _, values, _ in lines
+            if kind == "shown" and subagent in values
+            for value in values
+            if "=" not in value
+        }
 
     def note(self, kind: str, values: Iterable[str]) -> None:
         if self.here:
@@ -176,7 +213,9 @@ class Call:
 
 
 def _above(cwd: str) -> str:
-    """`.git/mem` above a directory, where it is there: the best guess while nobody has said which repository this is."""
+    """`.git/mem` above a directory, where it is there: the best guess while nobody has said which
+    repository this is.
+    """
     while cwd and cwd != os.path.dirname(cwd):
         mem_dir = memfile.directory(os.path.join(cwd, ".git"))
         if os.path.isdir(mem_dir):

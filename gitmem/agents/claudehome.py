@@ -16,7 +16,9 @@ _MOST = 1_000_000  # characters of a settings file
 
 
 def config_dir(environ: Mapping[str, str]) -> str:
-    """The client's directory, `~/.claude` unless CLAUDE_CONFIG_DIR names another; "" without a home."""
+    """The client's directory, `~/.claude` unless CLAUDE_CONFIG_DIR names another; "" without a
+    home.
+    """
     own = environ.get("CLAUDE_CONFIG_DIR", "")
     if own:
         return own
@@ -29,14 +31,23 @@ def user_settings(environ: Mapping[str, str]) -> str:
 
 
 def project_settings(top: str) -> list[str]:
-    """The files of a project, shared and local; read only by a client that starts in this very directory."""
-    return [os.path.join(top, ".claude", name) for name in ("settings.json", "settings.local.json")] if top else []
+    """The files of a project, shared and local; read only by a client that starts in this very
+    directory.
+    """
+    return (
+        [os.path.join(top, ".claude", name) for name in ("settings.json", "settings.local.json")]
+        if top
+        else []
+    )
 
 
 def read_json(path: str) -> dict[str, Any]:
     """An object from a file; empty where there is none that can be read."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)), encoding="utf-8-sig") as f:
+        with open(
+            os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)),
+            encoding="utf-8-sig",
+        ) as f:
             found = json.loads(f.read(_MOST)) if stat.S_ISREG(os.fstat(f.fileno()).st_mode) else {}
     except (OSError, ValueError, RecursionError):
         return {}
@@ -44,11 +55,13 @@ def read_json(path: str) -> dict[str, Any]:
 
 
 def plugins(environ: Mapping[str, str], top: str, name: str) -> list[tuple[str, str]]:
-    """(plugin@marketplace, settings file) of every enabled plugin called `name`; the nearer file decides."""
+    """(plugin@marketplace, settings file) of every enabled plugin called `name`; the nearer file
+    decides.
+    """
     on: dict[str, str] = {}
     for path in (user_settings(environ), *project_settings(top)):
         enabled = read_json(path).get("enabledPlugins")
-        for key, value in (enabled.items() if isinstance(enabled, dict) else ()):
+        for key, value in enabled.items() if isinstance(enabled, dict) else ():
             if key.partition("@")[0] == name:
                 on.pop(key, None)
                 if value:

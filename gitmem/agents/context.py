@@ -1,13 +1,13 @@
-"""What a session is told at its start: the same block for hooks, after compaction, for subagents and for `git mem context`.
+"""What a session is told at its start: the same block for hooks, after compaction, for subagents
+and for `git mem context`.
 
 Gathers candidates through indexes of the cache (never all memories), scores
 them (`relevance`), chooses (`briefing`) and frames them (`block`).
 
-Promises. No git process of its own, no file but the cache. The same notes, HEAD and
-session give the same block: its time is that of the newest memory. The clock is
-asked for one thing: whether the time of a record can be true (`record.when`). What the policy `mem.trust` does not let be injected is not in it. Text
-comes from stored lines that were hashed against their version.
-"""
+Promises. No git process of its own, no file but the cache. The same notes, HEAD and session give
+the same block: its time is that of the newest memory. The clock is asked for one thing: whether the
+time of a record can be true (`record.when`). What the policy `mem.trust` does not let be injected
+is not in it. Text comes from stored lines that were hashed against their version."""
 
 from __future__ import annotations
 
@@ -31,20 +31,46 @@ if TYPE_CHECKING:
     Look = Callable[[Sequence[str]], Mapping[str, standing.Stand]]
     Ages = Callable[[Cache, Iterable[int], str], Mapping[int, Mapping[int, staleness.State]]]
 
-SOURCES = {"start": "SessionStart", "subagent": "SubagentStart", "compact": "SessionStart:compact", "cli": "git mem context"}
+SOURCES = {
+    "start": "SessionStart",
+    "subagent": "SubagentStart",
+    "compact": "SessionStart:compact",
+    "cli": "git mem context",
+}
 NEWEST, OF_A_KIND, BY_WORDS, BY_PATHS = 300, 20, 100, 300  # candidates of each route
-AUTHORS, OF_EACH = 32, 100  # where one author has most of the newest: others that are asked, and the newest of each
-PATHS, COMMON, HELD = 120, 1_000, 8_000  # paths asked for; memories from which a path says nothing; memories they bring at most
+AUTHORS, OF_EACH = (
+    32,
+    100,
+)  # where one author has most of the newest: others that are asked, and the newest of each
+PATHS, COMMON, HELD = (
+    120,
+    1_000,
+    8_000,
+)  # paths asked for; memories from which a path says nothing; memories they bring at most
 LOADED = 60  # candidates whose text is read
 TERMS, POSTINGS = 12, 6_000  # of one question to the lexical index: about 5 ms
 _TRUNKS = frozenset(["main", "master", "trunk", "develop", "dev", "head"])
-_PREFIXES = frozenset(text.terms("feature feat fix bugfix hotfix chore wip user users topic branch issue pr dev release"))
+_PREFIXES = frozenset(
+    text.terms(
+        "feature feat fix bugfix hotfix chore wip user users topic branch issue pr dev release"
+    )
+)
 AGAIN = 10.0  # what puts a memory that was told before in front of all others
 
 
-def build(cache: Cache, here: Here, *, budget: int | None = None, purpose: str = "start", session_lines: Mapping[str, Sequence[str]] | None = None,
-          only: Filter | None = None, aged: Ages = staleness.read, look: Look | None = None) -> Block:
-    """The block for this repository and HEAD. `budget`: tokens, None for the setting or the tier; `only`: of these memories; `aged`: what became of paths.
+def build(
+    cache: Cache,
+    here: Here,
+    *,
+    budget: int | None = None,
+    purpose: str = "start",
+    session_lines: Mapping[str, Sequence[str]] | None = None,
+    only: Filter | None = None,
+    aged: Ages = staleness.read,
+    look: Look | None = None,
+) -> Block:
+    """The block for this repository and HEAD. `budget`: tokens, None for the setting or the tier;
+    `only`: of these memories; `aged`: what became of paths.
 
     `session_lines`: what `session.read` gives; its touched files count as work
     at hand, and after compaction what was shown comes first again. `look` says where
@@ -52,10 +78,22 @@ def build(cache: Cache, here: Here, *, budget: int | None = None, purpose: str =
     """
     known = facts.read(cache, here.head)
     session = session_lines or {}
-    wanted = comeback.seen_from(cache, trust.Trust(here.settings, here.home).injectable(cache, only or Filter()), "" if only else here.head)
+    wanted = comeback.seen_from(
+        cache,
+        trust.Trust(here.settings, here.home).injectable(cache, only or Filter()),
+        "" if only else here.head,
+    )
     total = wanted.count(cache)
     tokens, tier = _budget(here, budget, total, known)
-    frame = Block(source=SOURCES.get(purpose, purpose), project=project(here), branch=here.branch, head=here.head, total=total, budget=tokens, tier=tier)
+    frame = Block(
+        source=SOURCES.get(purpose, purpose),
+        project=project(here),
+        branch=here.branch,
+        head=here.head,
+        total=total,
+        budget=tokens,
+        tier=tier,
+    )
     frame.current = known.current or not here.head
     found = _Candidates(cache, wanted, aged)
     newest = found.newest_time()
@@ -72,15 +110,25 @@ def build(cache: Cache, here: Here, *, budget: int | None = None, purpose: str =
     return frame
 
 
-def steer(cache: Cache, here: Here, *, session_lines: Mapping[str, Sequence[str]] | None = None) -> str:
-    """Plain text for PreCompact: what the summary should keep, and which memories were shown, by id."""
+def steer(
+    cache: Cache, here: Here, *, session_lines: Mapping[str, Sequence[str]] | None = None
+) -> str:
+    """Plain text for PreCompact: what the summary should keep, and which memories were shown, by
+    id.
+    """
     # The id of a foreign record may be any text; only what names a memory is said.
     shown = [id for id in (session_lines or {}).get("shown", ()) if id and not set(id) - _HEX]
-    out = ["Keep in the summary: decisions with their reasons, blockers, attempts that failed and why, conventions the user stated, files changed, what is open."]
+    out = [
+        "Keep in the summary: decisions with their reasons, blockers, attempts that failed and why,"
+        " conventions the user stated, files changed, what is open."
+    ]
     if shown:
         ids = " ".join([id[:8] for id in shown[-STEERED:]])
         more = f" and {len(shown) - STEERED} more" if len(shown) > STEERED else ""
-        out.append(f"Memories of git mem shown in this session: {ids}{more}. Their texts need not be copied: name the id of each one that mattered; git mem show ID has the text.")
+        out.append(
+            f"Memories of git mem shown in this session: {ids}{more}. Their texts need not be"
+            " copied: name the id of each one that mattered; git mem show ID has the text."
+        )
     return "\n".join(out) + "\n"
 
 
@@ -91,7 +139,11 @@ _HEX = frozenset("0123456789abcdef")
 def project(here: Here) -> str:
     """The repository's directory name; that of the main working tree in a linked one."""
     beside, name = os.path.split(here.common_dir.rstrip("/"))
-    return record.clean(os.path.basename(beside) if name == ".git" else (os.path.basename(here.top) or name.removesuffix(".git")))
+    return record.clean(
+        os.path.basename(beside)
+        if name == ".git"
+        else (os.path.basename(here.top) or name.removesuffix(".git"))
+    )
 
 
 def _budget(here: Here, budget: int | None, total: int, known: facts.Facts) -> tuple[int, str]:
@@ -105,7 +157,13 @@ def _budget(here: Here, budget: int | None, total: int, known: facts.Facts) -> t
 
 def _branch_terms(branch: str) -> list[str]:
     """Words of a branch's name; none of a trunk."""
-    return [] if branch.lower() in _TRUNKS else [t for t in dict.fromkeys(text.terms(branch)) if t not in _PREFIXES and not t.isdigit()]
+    return (
+        []
+        if branch.lower() in _TRUNKS
+        else [
+            t for t in dict.fromkeys(text.terms(branch)) if t not in _PREFIXES and not t.isdigit()
+        ]
+    )
 
 
 class _Candidates:
@@ -122,7 +180,9 @@ class _Candidates:
         self.hand: dict[int, float] = {}
         self.branch: dict[int, float] = {}
         self.recent: dict[int, float] = {}
-        self.wanted: set[int] = set()  # rows whose text is read in any case: blockers, decisions, what was told before
+        self.wanted: set[int] = (
+            set()
+        )  # rows whose text is read in any case: blockers, decisions, what was told before
         self.waiting = False  # whether nobody has looked yet where some of them stand
         self.unaged = False  # the same of their paths
 
@@ -133,7 +193,9 @@ class _Candidates:
         """
         only = f" AND row IN ({self.only})" if self.only else ""
         of = f"SELECT row, at, author FROM memory WHERE status = 0{condition}{only}"
-        by_time, impossible = (f"{of} AND at {sign} '{self.latest}' ORDER BY" for sign in ("<=", ">"))
+        by_time, impossible = (
+            f"{of} AND at {sign} '{self.latest}' ORDER BY" for sign in ("<=", ">")
+        )
         values = (*args, *self.args)
         execute = self.cache.db.execute
         rows = execute(f"{by_time} at DESC, id LIMIT ?", (*values, limit)).fetchall()
@@ -148,8 +210,12 @@ class _Candidates:
         self._know(rows)
         return list(dict.fromkeys(row for row, _, _ in rows))
 
-    def _others(self, condition: str, args: tuple[object, ...], most: str, limit: int) -> list[tuple[int, str, str]]:
-        """The newest rows of other authors than `most`, by an index: it may have any number before them."""
+    def _others(
+        self, condition: str, args: tuple[object, ...], most: str, limit: int
+    ) -> list[tuple[int, str, str]]:
+        """The newest rows of other authors than `most`, by an index: it may have any number before
+        them.
+        """
         execute = self.cache.db.execute
         rows: list[tuple[str, str, int, str]] = []
         (author,) = execute("SELECT min(author) FROM memory WHERE status = 0").fetchone()
@@ -157,11 +223,18 @@ class _Candidates:
             if author is None:
                 break
             if author != most:
-                newest = (f"SELECT * FROM memory WHERE status = 0 AND author = ? AND at <= '{self.latest}' "
-                          f"ORDER BY at DESC, id LIMIT {OF_EACH}")
-                rows += execute(f"SELECT at, id, row, author FROM ({newest}) WHERE status = 0{condition} LIMIT ?",
-                                (author, *args, limit)).fetchall()
-            (author,) = execute("SELECT min(author) FROM memory WHERE status = 0 AND author > ?", (author,)).fetchone()
+                newest = (
+                    "SELECT * FROM memory WHERE status = 0 AND author = ? AND at <="
+                    f" '{self.latest}' ORDER BY at DESC, id LIMIT {OF_EACH}"
+                )
+                rows += execute(
+                    f"SELECT at, id, row, author FROM ({newest}) WHERE status = 0{condition}"
+                    " LIMIT ?",
+                    (author, *args, limit),
+                ).fetchall()
+            (author,) = execute(
+                "SELECT min(author) FROM memory WHERE status = 0 AND author > ?", (author,)
+            ).fetchone()
         rows.sort(key=lambda found: found[1])
         rows.sort(key=lambda found: found[0], reverse=True)
         return [(row, at, author) for at, _, row, author in rows[:limit]]
@@ -175,13 +248,21 @@ class _Candidates:
         first = self._rows("", 1)
         return self.at[first[0]] if first else ""
 
-    def gather(self, known: facts.Facts, branch: list[str], touched: Iterable[str], again: Sequence[str] = ()) -> None:
+    def gather(
+        self,
+        known: facts.Facts,
+        branch: list[str],
+        touched: Iterable[str],
+        again: Sequence[str] = (),
+    ) -> None:
         """`again`: ids of memories that are candidates in any case."""
         self._rows("", NEWEST)
         for kind in ("blocker", "decision"):
             self.wanted.update(self._rows(" AND type = ?", OF_A_KIND, kind))
         if again:
-            self.wanted.update(self._rows(f" AND id IN ({','.join('?' * len(again))})", len(again) * 2, *again))
+            self.wanted.update(
+                self._rows(f" AND id IN ({','.join('?' * len(again))})", len(again) * 2, *again)
+            )
         hand = dict.fromkeys(known.own, relevance.OWN)
         hand.update(dict.fromkeys(touched, relevance.TOUCHED))
         self.paths = self._by_paths(known.paths)
@@ -191,14 +272,21 @@ class _Candidates:
         missing = sorted({*self.paths, *self.hand, *self.branch, *self.recent} - set(self.at))
         for i in range(0, len(missing), 500):
             part = ",".join(map(str, missing[i : i + 500]))
-            self._know(self.cache.db.execute(f"SELECT row, at, author FROM memory WHERE status = 0 AND row IN ({part})"))
+            self._know(
+                self.cache.db.execute(
+                    f"SELECT row, at, author FROM memory WHERE status = 0 AND row IN ({part})"
+                )
+            )
 
     def _by_paths(self, weights: dict[str, float]) -> dict[int, float]:
         holders: dict[str, list[int]] = {}
         held = 0
         only = f" AND row IN ({self.only})" if self.only else ""
         for path in sorted(weights, key=lambda p: (-weights[p], p))[:PATHS]:
-            rows = self.cache.db.execute(f"SELECT row FROM label WHERE kind = 'path' AND value = ?{only} LIMIT ?", (path, *self.args, COMMON + 1)).fetchall()
+            rows = self.cache.db.execute(
+                f"SELECT row FROM label WHERE kind = 'path' AND value = ?{only} LIMIT ?",
+                (path, *self.args, COMMON + 1),
+            ).fetchall()
             if 0 < len(rows) <= COMMON:
                 holders[path] = [row for (row,) in rows]
                 held += len(rows)
@@ -211,7 +299,14 @@ class _Candidates:
             return {}
         df = self.cache.frequencies(terms)
         count = self.cache.count()
-        known = sorted([t for t in dict.fromkeys(terms) if df.get(t, 0) > 0 and (count < 50 or 4 * df[t] <= count)], key=lambda t: df[t])
+        known = sorted(
+            [
+                t
+                for t in dict.fromkeys(terms)
+                if df.get(t, 0) > 0 and (count < 50 or 4 * df[t] <= count)
+            ],
+            key=lambda t: df[t],
+        )
         used: list[str] = []
         postings = 0
         for term in known[:TERMS]:
@@ -221,24 +316,50 @@ class _Candidates:
             used.append(term)
         if not used:
             return {}
-        return relevance.word_scores(self.cache.lexical(text.match_expression(used), (1.5, 1.0, 1.0), BY_WORDS, self.only, self.args))
+        return relevance.word_scores(
+            self.cache.lexical(
+                text.match_expression(used), (1.5, 1.0, 1.0), BY_WORDS, self.only, self.args
+            )
+        )
 
-    def items(self, here: Here, newest: str, again: set[str], look: Look | None = None) -> list[tuple[float, Item]]:
+    def items(
+        self, here: Here, newest: str, again: set[str], look: Look | None = None
+    ) -> list[tuple[float, Item]]:
         """(score, item) of the best candidates; what was told before (`again`) first."""
         fresh = record.freshness(self.at.values(), newest, relevance.HALF)
-        paths, hand, branch, recent = self.paths.get, self.hand.get, self.branch.get, self.recent.get
-        scores = {row: relevance.score(paths(row, 0.0), hand(row, 0.0), branch(row, 0.0), recent(row, 0.0), fresh[at[:10]])
-                  for row, at in self.at.items()}
+        paths, hand, branch, recent = (
+            self.paths.get,
+            self.hand.get,
+            self.branch.get,
+            self.recent.get,
+        )
+        scores = {
+            row: relevance.score(
+                paths(row, 0.0), hand(row, 0.0), branch(row, 0.0), recent(row, 0.0), fresh[at[:10]]
+            )
+            for row, at in self.at.items()
+        }
         rough = sorted(sorted(scores), key=self.at.__getitem__, reverse=True)
         rough.sort(key=lambda row: -scores[row])
-        best = briefing.shared(rough, lambda row: self.author[row] if self.at[row] else None, LOADED)
+        best = briefing.shared(
+            rough, lambda row: self.author[row] if self.at[row] else None, LOADED
+        )
         best += sorted(self.wanted.difference(best), key=rough.index)
         best = stored.firsts(self.cache, best)
-        loaded = [(row, data, scope) for row, (data, scope, _) in zip(best, stored.load(self.cache, best), strict=True)]
-        stands = standing.read(self.cache, [stored.commit_of(data) for _, data, _ in loaded], here.head)
+        loaded = [
+            (row, data, scope)
+            for row, (data, scope, _) in zip(best, stored.load(self.cache, best), strict=True)
+        ]
+        stands = standing.read(
+            self.cache, [stored.commit_of(data) for _, data, _ in loaded], here.head
+        )
         self.waiting = standing.waiting(stands)
         if look and self.waiting:
-            stands.update(look([anchor for anchor, stand in stands.items() if stand.reason == standing.WAITING]))
+            stands.update(
+                look(
+                    [anchor for anchor, stand in stands.items() if stand.reason == standing.WAITING]
+                )
+            )
         aged = self.aged(self.cache, best, here.head)
         learnt = learned.values(self.cache, best)
         back = comeback.told(self.cache, best)
@@ -250,26 +371,59 @@ class _Candidates:
             ages = staleness.of(aged.get(row), len(named))
             self.unaged = self.unaged or any(s.reason == staleness.WAITING for s in ages)
             stand = stands.get(stored.commit_of(data)) or standing.Stand(standing.UNKNOWN, "")
-            item = Item(record.clean(data["id"]), stored.word(data.get("type")) or record.DEFAULT_TYPE, record.clean(data["body"]), title=stored.word(data.get("title")) or "",
-                        at=record.moment(data.get("at")), author=stored.word(data.get("author")) or "", branch=stored.word(data.get("branch")) or "",
-                        commit=stand.commit, state=stand.state, reason=stand.reason, into=stand.into, paths=[path for path, _ in named],
-                        private=scope == PRIVATE, why=self._why(row), aged=ages)
+            item = Item(
+                record.clean(data["id"]),
+                stored.word(data.get("type")) or record.DEFAULT_TYPE,
+                record.clean(data["body"]),
+                title=stored.word(data.get("title")) or "",
+                at=record.moment(data.get("at")),
+                author=stored.word(data.get("author")) or "",
+                branch=stored.word(data.get("branch")) or "",
+                commit=stand.commit,
+                state=stand.state,
+                reason=stand.reason,
+                into=stand.into,
+                paths=[path for path, _ in named],
+                private=scope == PRIVATE,
+                why=self._why(row),
+                aged=ages,
+            )
             item.when = self.at[row]
             if row in back:
                 item.replaced = back[row][1] or back[row][2][:ID]
             item.against = against.get(str(data["id"]), [])
             item.versions = len(beside.get(str(data["id"]), ()))
-            out.append((scores[row] * relevance.prior(stand.state, data.get("confidence"), learnt.get(row), staleness.worst(ages), stand.reason) + AGAIN * (item.id in again), item))
+            out.append(
+                (
+                    scores[row]
+                    * relevance.prior(
+                        stand.state,
+                        data.get("confidence"),
+                        learnt.get(row),
+                        staleness.worst(ages),
+                        stand.reason,
+                    )
+                    + AGAIN * (item.id in again),
+                    item,
+                )
+            )
         return out
 
     def _why(self, row: int) -> list[str]:
-        found = [("files of this branch or session", self.hand), ("files of recent commits", self.paths), ("words of this branch", self.branch), ("words of recent commits", self.recent)]
+        found = [
+            ("files of this branch or session", self.hand),
+            ("files of recent commits", self.paths),
+            ("words of this branch", self.branch),
+            ("words of recent commits", self.recent),
+        ]
         out = [words for words, scores in found if scores.get(row, 0.0) > 0]
         return out or ["recent"]
 
 
 def _best(scores: dict[int, float], most: int) -> dict[int, float]:
-    """The highest scores, and all that equal the last of them: which row came first decides nothing."""
+    """The highest scores, and all that equal the last of them: which row came first decides
+    nothing.
+    """
     if len(scores) <= most:
         return scores
     least = sorted(scores.values(), reverse=True)[most - 1]

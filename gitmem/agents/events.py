@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from .block import Block
     from .call import Call
 
-_FORGOTTEN = ("compact", "clear")  # after these the model has nothing before it of what it was shown
+_FORGOTTEN = (
+    "compact",
+    "clear",
+)  # after these the model has nothing before it of what it was shown
 _ANSWERS = ("last_assistant_message", "last-assistant-message", "prompt_response")
 _LEAN = 2000  # tokens that fit where an agent takes less than others
 
@@ -42,18 +45,23 @@ def _start(call: Call) -> None:
     if call.here:
         from ..hooks import spool
 
-        spool.rescue(call.here.common_dir)  # what a client left that was killed: no text waits longer than its day
+        spool.rescue(
+            call.here.common_dir
+        )  # what a client left that was killed: no text waits longer than its day
     if call.here and call.agent == "claude":
         from . import automemory
 
-        # After the answer: the client gives these notes to its model itself; what is new in them is to be found by the next prompt.
+        # After the answer: the client gives these notes to its model itself; what is new in them is
+        # to be found by the next prompt.
         line = automemory.step(call.here, call.environ, call.until)
         if line:
             call.ask(line)
 
 
 def _announced(call: Call) -> ModuleType | None:
-    """What capture did since the last session goes along with the answer; the module that is told once it went."""
+    """What capture did since the last session goes along with the answer; the module that is told
+    once it went.
+    """
     if not call.here or call.agent != "claude":
         return None
     from ..hooks import announce
@@ -77,8 +85,14 @@ def _inject(call: Call, purpose: str) -> None:
     lines = session.read(here.mem_dir, call.session)
 
     def build(cache: ready.Cache, budget: int | None = None) -> Block:
-        look = (lambda anchors: ready.stands(here, cache, anchors, call.half)) if purpose == "start" else None
-        return context.build(cache, here, budget=budget, purpose=purpose, session_lines=lines, look=look)
+        look = (
+            (lambda anchors: ready.stands(here, cache, anchors, call.half))
+            if purpose == "start"
+            else None
+        )
+        return context.build(
+            cache, here, budget=budget, purpose=purpose, session_lines=lines, look=look
+        )
 
     def fitting(cache: ready.Cache) -> Block:
         found = build(cache)
@@ -89,10 +103,15 @@ def _inject(call: Call, purpose: str) -> None:
         call.failed("the memories could not be read")
         if not here.refs:
             return
-        block = Block(degraded="the memories could not be read in time; git mem recall QUESTION searches them")
+        block = Block(
+            degraded="the memories could not be read in time; git mem recall QUESTION searches them"
+        )
         block.source = context.SOURCES[purpose]
     elif not fresh:
-        block.degrade(block.degraded or "not all memories could be looked at in time; git mem recall searches all")
+        block.degrade(
+            block.degraded
+            or "not all memories could be looked at in time; git mem recall searches all"
+        )
     call.say(block.render("xml"), block.ids, purpose)
     if fresh and not block.current:
         call.behind()
@@ -212,7 +231,12 @@ def _doubtful(name: str) -> bool:
 def _paths(call: Call) -> list[str]:
     """The files of a tool's input that are in the working tree, as git names them."""
     top = call.here.top if call.here else ""
-    return [path for given in protocol.files(call.payload) for path in [protocol.inside(top, call.cwd, given)] if path]
+    return [
+        path
+        for given in protocol.files(call.payload)
+        for path in [protocol.inside(top, call.cwd, given)]
+        if path
+    ]
 
 
 def _compact(call: Call) -> None:
@@ -222,7 +246,13 @@ def _compact(call: Call) -> None:
     from . import context, ready
 
     lines = session.read(here.mem_dir, call.session)
-    text, _ = ready.with_memories(here, call.environ, lambda cache: context.steer(cache, here, session_lines=lines), call.half, lean=True)
+    text, _ = ready.with_memories(
+        here,
+        call.environ,
+        lambda cache: context.steer(cache, here, session_lines=lines),
+        call.half,
+        lean=True,
+    )
     if text is None:
         call.failed("the memories could not be read")
     else:
@@ -230,7 +260,9 @@ def _compact(call: Call) -> None:
 
 
 def _end(call: Call) -> None:
-    """The worker makes the receipt, and reads the conversation where that is wanted; the event only wakes it."""
+    """The worker makes the receipt, and reads the conversation where that is wanted; the event only
+    wakes it.
+    """
     if call.session:
         reason = protocol.text(call.payload, "reason")
         call.note("end", ["other" if not reason or _secret([reason]) else reason[:40]])
@@ -238,12 +270,22 @@ def _end(call: Call) -> None:
         if _captures(call) and call.here:
             from ..capture import sources
 
-            line = sources.ended(protocol.text(call.payload, "transcript_path"), call.session, call.agent, call.here.head, call.here.branch)
+            line = sources.ended(
+                protocol.text(call.payload, "transcript_path"),
+                call.session,
+                call.agent,
+                call.here.head,
+                call.here.branch,
+            )
         call.ask(line)
 
 
 def _rest(call: Call) -> None:
-    """Nothing to say. What was said goes to the worker; one that was killed is started again where lines have waited for it."""
+    """Nothing to say.
+
+    What was said goes to the worker; one that was killed is started again where lines have waited
+    for it.
+    """
     from ..hooks import spool
 
     if not call.here:
@@ -263,11 +305,18 @@ def _captures(call: Call) -> bool:
 
 
 def _hear(call: Call, role: str, text: str) -> None:
-    """Leaves what was said for the worker, which is not started: a prompt shares its processor with nobody."""
+    """Leaves what was said for the worker, which is not started: a prompt shares its processor with
+    nobody.
+    """
     from ..capture import sources
 
     if call.here and text:
-        _leave(call, sources.heard(role, text, call.session or "", call.agent, call.here.head, call.here.branch))
+        _leave(
+            call,
+            sources.heard(
+                role, text, call.session or "", call.agent, call.here.head, call.here.branch
+            ),
+        )
 
 
 def _did(call: Call, name: str, paths: list[str]) -> None:
@@ -276,8 +325,17 @@ def _did(call: Call, name: str, paths: list[str]) -> None:
         from ..capture import sources, toolcalls
 
         judged = os.path.exists(os.path.join(call.here.mem_dir, sources.READY))
-        text = toolcalls.describe(protocol.given(call.payload), call.payload, name, paths) if judged else ""
-        _leave(call, sources.done(text, paths, call.session or "", call.agent, call.here.head, call.here.branch))
+        text = (
+            toolcalls.describe(protocol.given(call.payload), call.payload, name, paths)
+            if judged
+            else ""
+        )
+        _leave(
+            call,
+            sources.done(
+                text, paths, call.session or "", call.agent, call.here.head, call.here.branch
+            ),
+        )
 
 
 def _leave(call: Call, line: bytes) -> None:
@@ -291,7 +349,9 @@ def _leave(call: Call, line: bytes) -> None:
 
 
 def _cite(call: Call, answer: str) -> None:
-    """Notes which of the memories that this session was shown an answer names; nothing of the answer itself."""
+    """Notes which of the memories that this session was shown an answer names; nothing of the
+    answer itself.
+    """
     if not call.here or not answer:
         return
     told = session.told(call.here.mem_dir, call.session)
@@ -304,11 +364,21 @@ def _cite(call: Call, answer: str) -> None:
 
 
 def _subagent_rest(call: Call) -> None:
-    """A subagent's end is no end of ours, but it has an answer; compaction itself ends one that has none."""
+    """A subagent's end is no end of ours, but it has an answer; compaction itself ends one that has
+    none.
+    """
     _cite(call, protocol.text(call.payload, *_ANSWERS))
 
 
 HANDLERS: dict[str, Callable[[Call], None]] = {
-    "SessionStart": _start, "UserPromptSubmit": _prompt, "PreToolUse": _before_tool, "PostToolUse": _after_tool, "PostToolUseFailure": _failed_tool,
-    "Stop": _rest, "SubagentStart": _subagent, "SubagentStop": _subagent_rest, "PreCompact": _compact, "SessionEnd": _end,
+    "SessionStart": _start,
+    "UserPromptSubmit": _prompt,
+    "PreToolUse": _before_tool,
+    "PostToolUse": _after_tool,
+    "PostToolUseFailure": _failed_tool,
+    "Stop": _rest,
+    "SubagentStart": _subagent,
+    "SubagentStop": _subagent_rest,
+    "PreCompact": _compact,
+    "SessionEnd": _end,
 }

@@ -33,9 +33,21 @@ _VERSION = 1
 
 
 class Facts:
-    """`paths`, `recent` and `branch`: weights by path and by term; `changed`: paths changed beside the main line; `time`: of HEAD's commit."""
+    """`paths`, `recent` and `branch`: weights by path and by term; `changed`: paths changed beside
+    the main line; `time`: of HEAD's commit.
+    """
 
-    __slots__ = ("ahead", "branch", "changed", "commits", "current", "own", "paths", "recent", "time")
+    __slots__ = (
+        "ahead",
+        "branch",
+        "changed",
+        "commits",
+        "current",
+        "own",
+        "paths",
+        "recent",
+        "time",
+    )
 
     def __init__(self, data: Mapping[str, object], current: bool) -> None:
         self.current = current
@@ -53,7 +65,11 @@ class Facts:
 
 
 def _weights(value: object) -> dict[str, float]:
-    return {k: float(v) for k, v in value.items() if isinstance(v, (int, float))} if isinstance(value, dict) else {}
+    return (
+        {k: float(v) for k, v in value.items() if isinstance(v, (int, float))}
+        if isinstance(value, dict)
+        else {}
+    )
 
 
 def _number(value: object, default: int) -> int:
@@ -67,7 +83,9 @@ def key_of(head: str) -> str:
 
 def read(cache: Cache, head: str) -> Facts:
     """What the cache has: for this HEAD, else for the one before; empty where nothing is known."""
-    found = dict(cache.db.execute("SELECT key, value FROM meta WHERE key IN (?, 'facts')", (_KEY + head,)))
+    found = dict(
+        cache.db.execute("SELECT key, value FROM meta WHERE key IN (?, 'facts')", (_KEY + head,))
+    )
     own = found.get(_KEY + head)
     if not own and found.get("facts"):
         own = cache.meta(_KEY + str(found["facts"]))
@@ -83,26 +101,38 @@ def read(cache: Cache, head: str) -> Facts:
 
 
 def learn(store: Store) -> None:
-    """Finds the facts of every worktree's HEAD that the cache lacks, and drops those of former ones."""
+    """Finds the facts of every worktree's HEAD that the cache lacks, and drops those of former
+    ones.
+    """
 
     def work(cache: Cache) -> None:
         heads = _heads(store.repo)
-        main = " ".join([*_main(store.repo), cache.meta("ground")])  # the same HEAD has another history where a clone was deepened, or a commit replaced (`anchors.headmove`)
+        # the same HEAD has another history where a clone was deepened, or a commit replaced
+        # (`anchors.headmove`)
+        main = " ".join([*_main(store.repo), cache.meta("ground")])
         here = store.repo.head()
-        known = {str(k)[len(_KEY) :]: str(v) for k, v in cache.db.execute("SELECT key, value FROM meta WHERE key LIKE 'facts:%'")}
+        known = {
+            str(k)[len(_KEY) :]: str(v)
+            for k, v in cache.db.execute("SELECT key, value FROM meta WHERE key LIKE 'facts:%'")
+        }
         fresh = cache.meta("facts-main") == main
         new = {}
         if missing := [head for head in heads if not (fresh and head in known)]:
             from ..git import commitgraph
 
-            with commitgraph.used(store.repo):  # after a move by 50,000 commits the base alone took 0.3 s without
+            with commitgraph.used(
+                store.repo
+            ):  # after a move by 50,000 commits the base alone took 0.3 s without
                 new = {head: fastjson.dumps(of(store.repo, head)) for head in missing}
         gone = [head for head in known if head not in heads]
         if new or gone or cache.meta("facts") != here:
+
             def write(_: object) -> None:
                 for head, value in new.items():
                     cache.set_meta(_KEY + head, value)
-                cache.db.executemany("DELETE FROM meta WHERE key = ?", [(_KEY + head,) for head in gone])
+                cache.db.executemany(
+                    "DELETE FROM meta WHERE key = ?", [(_KEY + head,) for head in gone]
+                )
                 cache.set_meta("facts", here)
                 cache.set_meta("facts-main", main)
 
@@ -134,25 +164,60 @@ def of(repo: Repo, head: str) -> dict[str, object]:
     recent = commits(repo, [f"-n{RECENT}", head], trees)
     base = marks.base_of(repo, head)
     ahead = commits(repo, [f"-n{SPOKEN}", f"{base}..{head}"], False) if base else []
-    own = _names(repo.git.run("diff-tree", "-r", "-z", "--no-renames", "--name-only", base, head, ok=(0, 128))) if base and trees else []
+    own = (
+        _names(
+            repo.git.run(
+                "diff-tree", "-r", "-z", "--no-renames", "--name-only", base, head, ok=(0, 128)
+            )
+        )
+        if base and trees
+        else []
+    )
     newest = recent[0][0] if recent else 0
-    month = sum(1 for time, _, _ in commits(repo, [f"--since={newest - _MONTH}", "-n1000", head], False)) if recent else 0
-    return {"v": _VERSION, "time": _iso(newest) if recent else "", "ahead": len(ahead), "changed": len(own), "own": sorted(own)[:_OWN],
-            "commits": month, "paths": path_weights([paths for _, _, paths in recent]), "recent": word_weights([subject for _, subject, _ in recent[:SPOKEN]]),
-            "branch": word_weights([subject for _, subject, _ in ahead])}
+    month = (
+        sum(
+            1 for time, _, _ in commits(repo, [f"--since={newest - _MONTH}", "-n1000", head], False)
+        )
+        if recent
+        else 0
+    )
+    return {
+        "v": _VERSION,
+        "time": _iso(newest) if recent else "",
+        "ahead": len(ahead),
+        "changed": len(own),
+        "own": sorted(own)[:_OWN],
+        "commits": month,
+        "paths": path_weights([paths for _, _, paths in recent]),
+        "recent": word_weights([subject for _, subject, _ in recent[:SPOKEN]]),
+        "branch": word_weights([subject for _, subject, _ in ahead]),
+    }
 
 
 def commits(repo: Repo, which: list[str], trees: bool) -> list[tuple[int, str, list[str]]]:
     """(time, subject, paths) of commits, the newest first; merges have no paths."""
-    words = ["log", "-z", "--no-show-signature", "--no-color", "--no-notes", "--no-mailmap", "--encoding=UTF-8", "--format=%x01%ct %s"]
-    raw = repo.git.run(*words, *(["--name-only", "--no-renames"] if trees else []), *which, "--", ok=(0, 128))
+    words = [
+        "log",
+        "-z",
+        "--no-show-signature",
+        "--no-color",
+        "--no-notes",
+        "--no-mailmap",
+        "--encoding=UTF-8",
+        "--format=%x01%ct %s",
+    ]
+    raw = repo.git.run(
+        *words, *(["--name-only", "--no-renames"] if trees else []), *which, "--", ok=(0, 128)
+    )
     out: list[tuple[int, str, list[str]]] = []
     for part in raw.split(b"\0"):
         if part.startswith(b"\x01"):
             time, _, subject = part[1:].partition(b" ")
             out.append((int(time) if time.isdigit() else 0, subject.decode("utf-8", "replace"), []))
         elif part and out:
-            out[-1][2].append((part if out[-1][2] else part.removeprefix(b"\n")).decode("utf-8", "replace"))
+            out[-1][2].append(
+                (part if out[-1][2] else part.removeprefix(b"\n")).decode("utf-8", "replace")
+            )
     return out
 
 
@@ -161,7 +226,10 @@ def _names(raw: bytes) -> list[str]:
 
 
 def path_weights(touched: Iterable[list[str]]) -> dict[str, float]:
-    """Weights of paths from the commits that touched them, the newest first. A commit of many files says less about each, a huge one or a merge nothing."""
+    """Weights of paths from the commits that touched them, the newest first.
+
+    A commit of many files says less about each, a huge one or a merge nothing.
+    """
     weights: dict[str, float] = {}
     for i, paths in enumerate([paths for paths in touched if paths]):
         if len(paths) <= _MANY:
@@ -181,7 +249,10 @@ def word_weights(subjects: Iterable[str]) -> dict[str, float]:
 
 
 def _first(weights: dict[str, float], most: int) -> dict[str, float]:
-    return {name: round(weights[name], 3) for name in sorted(weights, key=lambda n: (-weights[n], n))[:most]}
+    return {
+        name: round(weights[name], 3)
+        for name in sorted(weights, key=lambda n: (-weights[n], n))[:most]
+    }
 
 
 def _iso(seconds: int) -> str:

@@ -28,7 +28,12 @@ _LONGEST = 200  # characters of what went wrong
 def note(mem_dir: str, event: str, what: str) -> bool:
     """Counts one failure; whether it could be. Nothing where the directory is missing."""
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    words = "".join([c if c.isascii() and c.isprintable() else "?" for c in f"{event[:40] or '?'} {what[:_LONGEST]}"])
+    words = "".join(
+        [
+            c if c.isascii() and c.isprintable() else "?"
+            for c in f"{event[:40] or '?'} {what[:_LONGEST]}"
+        ]
+    )
     return _append(mem_dir, f"{when} {words}\n".encode())
 
 
@@ -36,10 +41,14 @@ def count(mem_dir: str) -> tuple[int, str]:
     """(failures since the file was made, the last of them); 0 and "" for none."""
     total, last = 0, ""
     try:
-        names = sorted(name for name in os.listdir(mem_dir) if name == LOG or name.startswith(LOG + "."))
+        names = sorted(
+            name for name in os.listdir(mem_dir) if name == LOG or name.startswith(LOG + ".")
+        )
     except OSError:
         return 0, ""
-    for name in names:  # beside the file itself: one that was renamed by a process that died before it counted it
+    for name in (
+        names
+    ):  # beside the file itself: one that was renamed by a process that died before it counted it
         lines = _lines(os.path.join(mem_dir, name))
         total += _sum(lines)
         last = next((line for line in reversed(lines) if not line.startswith("+")), last)
@@ -51,7 +60,11 @@ def where(error: BaseException) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    place = f" in {os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}" if trace is not None else ""
+    place = (
+        f" in {os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
+        if trace is not None
+        else ""
+    )
     return type(error).__name__ + place
 
 

@@ -38,7 +38,9 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
         os._exit(0)
 
 
-def run(argv: Sequence[str], environ: Mapping[str, str], begun: float, stdin: int = 0, stdout: int = 1) -> None:
+def run(
+    argv: Sequence[str], environ: Mapping[str, str], begun: float, stdin: int = 0, stdout: int = 1
+) -> None:
     """One call. Everything that may fail is in here; nothing is raised."""
     agent, name, given = _words(argv)
     call = Call(agent, protocol.event_of(name) or "?", {}, environ, begun, stdout)
@@ -89,7 +91,9 @@ def _off(environ: Mapping[str, str]) -> bool:
 
 
 def _directory(call: Call) -> str:
-    """Where the session is: what the agent says, where that is a directory; else where we are; "" where that is gone."""
+    """Where the session is: what the agent says, where that is a directory; else where we are; ""
+    where that is gone.
+    """
     for path in protocol.directories(call.payload, call.environ):
         try:
             if os.path.isdir(path):
@@ -103,7 +107,10 @@ def _directory(call: Call) -> str:
 
 
 def _words(argv: Sequence[str]) -> tuple[str, str, bytes]:
-    """(agent, event, JSON that came as an argument) of the command line. A word we do not know is passed over: a hook never fails."""
+    """(agent, event, JSON that came as an argument) of the command line.
+
+    A word we do not know is passed over: a hook never fails.
+    """
     agent, name, given = "claude", "", b""
     words = list(argv)
     while words:
@@ -120,7 +127,10 @@ def _words(argv: Sequence[str]) -> tuple[str, str, bytes]:
 
 
 def _read(fd: int) -> tuple[bytes, bool]:
-    """(stdin up to its end, whether that is all of it). What is too long is read all the same: an agent may not bear a closed pipe."""
+    """(stdin up to its end, whether that is all of it).
+
+    What is too long is read all the same: an agent may not bear a closed pipe.
+    """
     if fd < 0 or os.isatty(fd):
         return b"", True
     parts: list[bytes] = []
@@ -139,7 +149,10 @@ def _read(fd: int) -> tuple[bytes, bool]:
 
 
 def _descriptors() -> tuple[bool, bool]:
-    """Whether stdin and stdout were open. Where one was not, its number is taken: else the next file we open would get it, and our answer."""
+    """Whether stdin and stdout were open.
+
+    Where one was not, its number is taken: else the next file we open would get it, and our answer.
+    """
     readable, writable = sys.stdin is not None, sys.stdout is not None
     if not readable or not writable or sys.stderr is None:
         while True:

@@ -95,7 +95,9 @@ class Doc:
             if node is None:
                 return None
             if isinstance(step, int):
-                node = node.items[step].node if node.kind == "[" and step < len(node.items) else None
+                node = (
+                    node.items[step].node if node.kind == "[" and step < len(node.items) else None
+                )
             else:
                 node = node.get(step) if node.kind == "{" else None
         return node
@@ -108,10 +110,17 @@ class Doc:
     def blank(self, *path: str) -> bool:
         """Whether an array or object stands at a path and has nothing in it, not even a comment."""
         node = self.at(*path)
-        return node is not None and bool(node.kind) and not self.text[node.start + 1 : node.end - 1].strip()
+        return (
+            node is not None
+            and bool(node.kind)
+            and not self.text[node.start + 1 : node.end - 1].strip()
+        )
 
     def append(self, path: tuple[str, ...], what: Any) -> None:
-        """Adds a value to the end of the array at a path of keys; what lacks of the path is made. Raises Broken where something else stands there."""
+        """Adds a value to the end of the array at a path of keys; what lacks of the path is made.
+
+        Raises Broken where something else stands there.
+        """
         node, rest = self._walk(path)
         if not rest:
             if node.kind != "[":
@@ -136,7 +145,11 @@ class Doc:
         holder = self.at(*path[:-1])
         assert holder is not None
         key = path[-1]
-        index = key if isinstance(key, int) else max(i for i, item in enumerate(holder.items) if item.key == key)
+        index = (
+            key
+            if isinstance(key, int)
+            else max(i for i, item in enumerate(holder.items) if item.key == key)
+        )
         text, items = self.text, holder.items
         item = items[index]
         start, end = item.start, item.node.end
@@ -145,12 +158,19 @@ class Doc:
         comma = _skip(text, end)
         cuts = [[start, end]]
         if text[comma] == ",":
-            cuts = [[start, comma + 1]] if not text[end:comma].strip() else [[start, end], [comma, comma + 1]]
+            cuts = (
+                [[start, comma + 1]]
+                if not text[end:comma].strip()
+                else [[start, end], [comma, comma + 1]]
+            )
         elif index:
             comma = _skip(text, items[index - 1].node.end)
             cuts = [[start, end], [comma, comma + 1]] if comma < start else [[comma, end]]
         text = cut(text, cuts)
-        if len(items) == 1 and not text[holder.start + 1 : holder.end - sum(b - a for a, b in cuts) - 1].strip():
+        if (
+            len(items) == 1
+            and not text[holder.start + 1 : holder.end - sum(b - a for a, b in cuts) - 1].strip()
+        ):
             text = text[: holder.start + 1] + text[holder.end - sum(b - a for a, b in cuts) - 1 :]
         self.text, self.spans, self.root = text, [], parse(text)
 
@@ -164,7 +184,11 @@ class Doc:
         assert node is not None
         for i, key in enumerate(path):
             if node.kind != "{":
-                raise _broken(f"'{'.'.join(path[:i])}' is no object" if i else "the file holds no object", self.text, node.start)
+                raise _broken(
+                    f"'{'.'.join(path[:i])}' is no object" if i else "the file holds no object",
+                    self.text,
+                    node.start,
+                )
             below = node.get(key)
             if below is None:
                 return node, list(path[i:])
@@ -176,13 +200,23 @@ class Doc:
         wide = self._wide(holder)
         if wide:
             newline = self._newline()
-            indent = _indent(text, items[-1].start) if items else _indent(text, holder.start) + self._unit()
-            shown = json.dumps(what, indent=self._unit(), ensure_ascii=False).replace("\n", newline + indent)
+            indent = (
+                _indent(text, items[-1].start)
+                if items
+                else _indent(text, holder.start) + self._unit()
+            )
+            shown = json.dumps(what, indent=self._unit(), ensure_ascii=False).replace(
+                "\n", newline + indent
+            )
             piece = newline + indent + (json.dumps(key) + ": " if key is not None else "") + shown
         else:
             space = "" if re.search(r'"[:,]\S', text) else " "
             shown = json.dumps(what, ensure_ascii=False, separators=("," + space, ":" + space))
-            piece = (space if items else "") + (json.dumps(key) + ":" + space if key is not None else "") + shown
+            piece = (
+                (space if items else "")
+                + (json.dumps(key) + ":" + space if key is not None else "")
+                + shown
+            )
         if not items:
             inner = text[holder.start + 1 : holder.end - 1]
             at = holder.start + 1 + len(inner.rstrip())
@@ -231,9 +265,16 @@ class Doc:
     def _unit(self) -> str:
         """What one level is indented by."""
         root = self.root
-        if root is None or not root.items or "\n" not in self.text[root.start : root.items[0].start]:
+        if (
+            root is None
+            or not root.items
+            or "\n" not in self.text[root.start : root.items[0].start]
+        ):
             return "  "
-        return _indent(self.text, root.items[0].start).removeprefix(_indent(self.text, root.start)) or "  "
+        return (
+            _indent(self.text, root.items[0].start).removeprefix(_indent(self.text, root.start))
+            or "  "
+        )
 
 
 def _indent(text: str, at: int) -> str:

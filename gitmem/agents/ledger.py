@@ -31,11 +31,20 @@ LARGEST = 1_000_000  # bytes of a file of others: settings have a few thousand
 
 
 class Change:
-    """What a file is to be. `text`: None for no file. `spans`: the places of `text` that are ours; None where that cannot be said."""
+    """What a file is to be.
+
+    `text`: None for no file. `spans`: the places of `text` that are ours; None where that cannot be
+    said.
+    """
 
     __slots__ = ("extra", "spans", "text")
 
-    def __init__(self, text: str | None, spans: list[list[int]] | None = None, extra: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        text: str | None,
+        spans: list[list[int]] | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
         self.text = text
         self.spans = spans
         self.extra = extra or {}
@@ -53,7 +62,9 @@ class Ledger:
         return self.files.get(os.path.realpath(file), {})
 
     def original(self, file: str, text: str | None) -> str | None:
-        """The text as it was before we wrote, "" where there was no file; None where others have changed it since, or nothing is known."""
+        """The text as it was before we wrote, "" where there was no file; None where others have
+        changed it since, or nothing is known.
+        """
         note = self.known(file)
         if text is None or not note or note["after"] != _digest(text):
             return None
@@ -61,7 +72,9 @@ class Ledger:
         return before if _digest(before) == note["before"] else None
 
     def edit(self, file: str, target: str, change: Callable[[str | None], Change | None]) -> bool:
-        """Gives a file the text that `change` makes of the present one (None: it stays); whether it was written. Creates its directory."""
+        """Gives a file the text that `change` makes of the present one (None: it stays); whether it
+        was written. Creates its directory.
+        """
         real = os.path.realpath(file)
         for _ in range(_ATTEMPTS):
             before = read(real)
@@ -82,19 +95,31 @@ class Ledger:
                     dirs = note.get("dirs", []) + fresh
                     base = cut(wanted.text, wanted.spans or [])
                     if wanted.spans:
-                        self.files[real] = {"target": target, "before": _digest(base), "after": _digest(wanted.text), "spans": wanted.spans, "dirs": dirs,
-                                            "created": before is None or bool(note.get("created")), **wanted.extra}
+                        self.files[real] = {
+                            "target": target,
+                            "before": _digest(base),
+                            "after": _digest(wanted.text),
+                            "spans": wanted.spans,
+                            "dirs": dirs,
+                            "created": before is None or bool(note.get("created")),
+                            **wanted.extra,
+                        }
                         self._save()
                     os.makedirs(os.path.dirname(real), exist_ok=True)
                     changes.replace(real, _encode(wanted.text), 0o666 & ~changes.umask())
             except OSError as e:
                 _tidy(fresh)
                 self._drop(real, note)
-                raise MemError(f"cannot write '{file}': {e.strerror}", hint="nothing was changed") from e
+                raise MemError(
+                    f"cannot write '{file}': {e.strerror}", hint="nothing was changed"
+                ) from e
             if not wanted.spans:
                 self._drop(real, {})
             return True
-        raise MemError(f"'{file}' keeps changing while git mem edits it", hint="run the command again; nothing was changed")
+        raise MemError(
+            f"'{file}' keeps changing while git mem edits it",
+            hint="run the command again; nothing was changed",
+        )
 
     def _drop(self, real: str, note: dict[str, Any]) -> None:
         if note:
@@ -117,7 +142,10 @@ class Ledger:
 
 @contextlib.contextmanager
 def opened(environ: Mapping[str, str]) -> Iterator[Ledger]:
-    """The ledger, locked. Raises MemError where it cannot be kept: then nothing may be changed either."""
+    """The ledger, locked.
+
+    Raises MemError where it cannot be kept: then nothing may be changed either.
+    """
     path = place(environ)
     if not path:
         raise MemError("no home directory", hint="set HOME; nothing was changed")
@@ -128,16 +156,22 @@ def opened(environ: Mapping[str, str]) -> Iterator[Ledger]:
         if os.path.lexists(path) and not os.path.isfile(path):
             raise IsADirectoryError(21, "it is no regular file")
     except OSError as e:
-        raise MemError(f"cannot note in '{path}' what is changed: {e.strerror}", hint="nothing was changed") from e
+        raise MemError(
+            f"cannot note in '{path}' what is changed: {e.strerror}", hint="nothing was changed"
+        ) from e
     with guard.locked(path, _WAIT) as free:
         if not free:
-            raise MemError("another git mem is installing", hint="run the command again; nothing was changed")
+            raise MemError(
+                "another git mem is installing", hint="run the command again; nothing was changed"
+            )
         yield Ledger(path)
 
 
 def place(environ: Mapping[str, str]) -> str:
     """Where the ledger lies, "" without a home."""
-    state = environ.get("XDG_STATE_HOME", "") or (os.path.join(environ["HOME"], ".local", "state") if environ.get("HOME") else "")
+    state = environ.get("XDG_STATE_HOME", "") or (
+        os.path.join(environ["HOME"], ".local", "state") if environ.get("HOME") else ""
+    )
     return os.path.join(state, "git-mem", "installed.json") if state else ""
 
 
@@ -147,14 +181,23 @@ def peek(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 
 
 def read(file: str) -> str | None:
-    """The text of a file, None where there is none. Raises MemError where it cannot be read or is too large; bytes that are no UTF-8 survive a rewrite."""
+    """The text of a file, None where there is none.
+
+    Raises MemError where it cannot be read or is too large; bytes that are no UTF-8 survive a
+    rewrite.
+    """
     try:
-        with open(os.open(file, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)), "rb") as f:  # a named pipe would be waited for
+        with open(
+            os.open(file, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)), "rb"
+        ) as f:  # a named pipe would be waited for
             facts = os.fstat(f.fileno())
             if not stat.S_ISREG(facts.st_mode):
                 raise MemError(f"'{file}' is no regular file", hint="nothing was changed")
             if facts.st_size > LARGEST:
-                raise MemError(f"'{file}' has {facts.st_size} bytes, git mem edits up to {LARGEST}", hint="nothing was changed")
+                raise MemError(
+                    f"'{file}' has {facts.st_size} bytes, git mem edits up to {LARGEST}",
+                    hint="nothing was changed",
+                )
             return f.read().decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return None
@@ -166,8 +209,11 @@ def _load(path: str) -> dict[str, dict[str, Any]]:
     try:
         files = json.loads(changes.read(path))["files"]
         # All or nothing: a file that is not as we write it says nothing.
-        good = all(isinstance(n[k], str) for n in files.values() for k in ("target", "before", "after")) and all(
-            isinstance(a, int) and isinstance(b, int) for n in files.values() for a, b in n["spans"])
+        good = all(
+            isinstance(n[k], str) for n in files.values() for k in ("target", "before", "after")
+        ) and all(
+            isinstance(a, int) and isinstance(b, int) for n in files.values() for a, b in n["spans"]
+        )
         return dict(files) if good else {}
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}

@@ -1,4 +1,5 @@
-"""How each agent calls a hook and what it reads from one: names of events, fields of stdin, the envelope on stdout.
+"""How each agent calls a hook and what it reads from one: names of events, fields of stdin, the
+envelope on stdout.
 
 Ours are Claude Code's words; the other agents' are turned into them here, so
 no other module knows that there are five. What an agent sends is whatever its
@@ -25,32 +26,78 @@ if TYPE_CHECKING:
     from typing import Any
 
 AGENTS = ("claude", "codex", "gemini", "cursor", "copilot")
-EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop", "SubagentStart", "SubagentStop", "PreCompact", "SessionEnd")
+EVENTS = (
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "Stop",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+    "SessionEnd",
+)
 
-# In lower case and without `-` and `_`: what a settings file says is not always what the agent's manual says.
+# In lower case and without `-` and `_`: what a settings file says is not always what the agent's
+# manual says.
 _NAMES = {event.lower(): event for event in EVENTS} | {
-    "beforeagent": "UserPromptSubmit", "beforesubmitprompt": "UserPromptSubmit", "userpromptsubmitted": "UserPromptSubmit",
-    "beforetool": "PreToolUse", "aftertool": "PostToolUse", "afterfileedit": "PostToolUse",
-    "afteragent": "Stop", "agentstop": "Stop", "notify": "Stop", "agentturncomplete": "Stop", "precompress": "PreCompact",
+    "beforeagent": "UserPromptSubmit",
+    "beforesubmitprompt": "UserPromptSubmit",
+    "userpromptsubmitted": "UserPromptSubmit",
+    "beforetool": "PreToolUse",
+    "aftertool": "PostToolUse",
+    "afterfileedit": "PostToolUse",
+    "afteragent": "Stop",
+    "agentstop": "Stop",
+    "notify": "Stop",
+    "agentturncomplete": "Stop",
+    "precompress": "PreCompact",
 }
 # (agent, event): how context is handed over. What is not here cannot be handed anything.
 # "hook": hookSpecificOutput; "plain": text; "snake", "camel": one key beside others.
 _ENVELOPES = {
-    **{("claude", event): "hook" for event in ("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart")}, ("claude", "PreCompact"): "plain",
+    **{
+        ("claude", event): "hook"
+        for event in ("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart")
+    },
+    ("claude", "PreCompact"): "plain",
     **{("codex", event): "hook" for event in ("SessionStart", "UserPromptSubmit", "SubagentStart")},
-    ("gemini", "SessionStart"): "hook", ("gemini", "UserPromptSubmit"): "hook",
-    ("cursor", "SessionStart"): "snake", ("cursor", "UserPromptSubmit"): "snake",
-    ("copilot", "SessionStart"): "camel", ("copilot", "UserPromptSubmit"): "camel",
+    ("gemini", "SessionStart"): "hook",
+    ("gemini", "UserPromptSubmit"): "hook",
+    ("cursor", "SessionStart"): "snake",
+    ("cursor", "UserPromptSubmit"): "snake",
+    ("copilot", "SessionStart"): "camel",
+    ("copilot", "UserPromptSubmit"): "camel",
 }
 _GEMINI = {"UserPromptSubmit": "BeforeAgent"}
-# UTF-16 units of one value: beyond 10,000 Claude Code and Cursor hand over a file's name instead; Codex at about 2,500 tokens.
+# UTF-16 units of one value: beyond 10,000 Claude Code and Cursor hand over a file's name instead;
+# Codex at about 2,500 tokens.
 _ROOM = {"codex": 7000}
 ROOM = 9000
 
 _SESSION = ("session_id", "conversation_id", "sessionId", "thread-id", "thread_id")
 _FILES = ("file_path", "notebook_path", "absolute_path", "filePath", "path", "target_file")
-_EDITS = frozenset(["edit", "write", "multiedit", "notebookedit", "write_file", "writefile", "replace", "edit_file", "create", "create_file", "str_replace",
-                    "str_replace_editor", "search_replace", "apply_patch", "delete", "delete_file"])
+_EDITS = frozenset(
+    [
+        "edit",
+        "write",
+        "multiedit",
+        "notebookedit",
+        "write_file",
+        "writefile",
+        "replace",
+        "edit_file",
+        "create",
+        "create_file",
+        "str_replace",
+        "str_replace_editor",
+        "search_replace",
+        "apply_patch",
+        "delete",
+        "delete_file",
+    ]
+)
 _READS = frozenset(["read", "read_file", "readfile", "view", "notebookread"])
 _PATCHED = ("*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: ")
 _MANY = 50  # files of one call
@@ -58,11 +105,18 @@ _MANY = 50  # files of one call
 
 def event_of(name: object) -> str:
     """Our name of an event in any agent's words, "" for one we have nothing to do with."""
-    return _NAMES.get(name.replace("-", "").replace("_", "").lower(), "") if isinstance(name, str) else ""
+    return (
+        _NAMES.get(name.replace("-", "").replace("_", "").lower(), "")
+        if isinstance(name, str)
+        else ""
+    )
 
 
 def parse(data: bytes) -> dict[str, Any] | None:
-    """The JSON object on stdin, `{}` for nothing at all, None for anything else. Bytes that are no UTF-8 become U+FFFD."""
+    """The JSON object on stdin, `{}` for nothing at all, None for anything else.
+
+    Bytes that are no UTF-8 become U+FFFD.
+    """
     if not data.strip(b" \t\r\n\0"):
         return {}
     try:
@@ -89,8 +143,13 @@ def session(payload: Mapping[str, Any]) -> str | None:
 def directories(payload: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
     """Where the session may be, the likeliest first."""
     roots = payload.get("workspace_roots")
-    found = [text(payload, "cwd"), *(r for r in (roots if isinstance(roots, list) else ())[:1] if isinstance(r, str)),
-             environ.get("CLAUDE_PROJECT_DIR", ""), environ.get("CURSOR_PROJECT_DIR", ""), environ.get("GEMINI_PROJECT_DIR", "")]
+    found = [
+        text(payload, "cwd"),
+        *(r for r in (roots if isinstance(roots, list) else ())[:1] if isinstance(r, str)),
+        environ.get("CLAUDE_PROJECT_DIR", ""),
+        environ.get("CURSOR_PROJECT_DIR", ""),
+        environ.get("GEMINI_PROJECT_DIR", ""),
+    ]
     return [path for path in found if path and "\0" not in path]
 
 
@@ -105,7 +164,9 @@ def source(payload: Mapping[str, Any]) -> str:
 
 def tool(payload: Mapping[str, Any]) -> str:
     """The name of a tool as it may be kept: a word."""
-    name = text(payload, "tool_name", "toolName") or ("edit" if isinstance(payload.get("edits"), list) else "")
+    name = text(payload, "tool_name", "toolName") or (
+        "edit" if isinstance(payload.get("edits"), list) else ""
+    )
     return "".join([c for c in name[:64] if c.isascii() and (c.isalnum() or c in "_-.:")])
 
 
@@ -119,7 +180,9 @@ def reads(name: str) -> bool:
 
 
 def given(payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a tool was given, by name: an object, an object written as a text, or, of Cursor, fields of the event itself; a bare text is `input`."""
+    """What a tool was given, by name: an object, an object written as a text, or, of Cursor, fields
+    of the event itself; a bare text is `input`.
+    """
     found = payload.get("tool_input", payload.get("toolArgs", payload))
     if isinstance(found, str):
         found = _object(found) or {"input": found}
@@ -133,18 +196,39 @@ def files(payload: Mapping[str, Any]) -> list[str]:
     if name:
         return [name]
     patch = text(values, "input", "patch", "command") if tool(payload) == "apply_patch" else ""
-    return [line[len(mark) :].strip() for line in patch.splitlines() for mark in _PATCHED if line.startswith(mark)][:_MANY]
+    return [
+        line[len(mark) :].strip()
+        for line in patch.splitlines()
+        for mark in _PATCHED
+        if line.startswith(mark)
+    ][:_MANY]
 
 
 def failed(payload: Mapping[str, Any]) -> bool:
-    """Whether the tool's answer says that it failed. Where the agent has an event of its own for that, this says nothing."""
+    """Whether the tool's answer says that it failed.
+
+    Where the agent has an event of its own for that, this says nothing.
+    """
     answer = payload.get("tool_response", payload.get("toolResult", payload.get("tool_output")))
     if isinstance(answer, str):
         answer = _object(answer)
     if not isinstance(answer, dict):
         return False
-    code = next((answer[name] for name in ("exit_code", "exitCode", "returncode") if isinstance(answer.get(name), int)), 0)
-    return bool(code) or answer.get("success") is False or answer.get("is_error") is True or bool(answer.get("error")) or answer.get("resultType") in ("failure", "denied")
+    code = next(
+        (
+            answer[name]
+            for name in ("exit_code", "exitCode", "returncode")
+            if isinstance(answer.get(name), int)
+        ),
+        0,
+    )
+    return (
+        bool(code)
+        or answer.get("success") is False
+        or answer.get("is_error") is True
+        or bool(answer.get("error"))
+        or answer.get("resultType") in ("failure", "denied")
+    )
 
 
 def _object(given: str) -> dict[str, Any] | None:
@@ -162,7 +246,10 @@ def inside(top: str, cwd: str, path: str) -> str:
     if not top or "\0" in path or len(path) > 4096:
         return ""
     whole = os.path.normpath(os.path.join(cwd, path))
-    for place in (whole, os.path.join(os.path.realpath(os.path.dirname(whole)), os.path.basename(whole))):
+    for place in (
+        whole,
+        os.path.join(os.path.realpath(os.path.dirname(whole)), os.path.basename(whole)),
+    ):
         if place.startswith(top.rstrip("/") + "/"):
             return place[len(top.rstrip("/")) + 1 :]
     return ""
@@ -182,7 +269,8 @@ def room(agent: str) -> int:
 
 
 def envelope(agent: str, event: str, context: str, message: str = "") -> bytes:
-    """What to print so that the agent's model reads `context`; nothing where there is no way. All ASCII, but for plain text.
+    """What to print so that the agent's model reads `context`; nothing where there is no way. All
+    ASCII, but for plain text.
 
     `message` is for the user's eyes; only Claude Code has a place for it, and only beside JSON.
     """
@@ -198,9 +286,15 @@ def envelope(agent: str, event: str, context: str, message: str = "") -> bytes:
         return context.encode("utf-8", "replace")
     if kind == "hook":
         name = _GEMINI.get(event, event) if agent == "gemini" else event
-        answer: dict[str, Any] = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": context}}
+        answer: dict[str, Any] = {
+            "hookSpecificOutput": {"hookEventName": name, "additionalContext": context}
+        }
     elif kind == "snake":
-        answer = {"continue": True, "additional_context": context} if event == "UserPromptSubmit" else {"additional_context": context}
+        answer = (
+            {"continue": True, "additional_context": context}
+            if event == "UserPromptSubmit"
+            else {"additional_context": context}
+        )
     else:
         answer = {"additionalContext": context}
     return fastjson.encoder(ensure_ascii=True)(answer).encode()

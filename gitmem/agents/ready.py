@@ -55,8 +55,15 @@ def table() -> embed.StaticTable:
     return _table
 
 
-def with_memories(here: Here, environ: Mapping[str, str], action: Callable[[Cache], T], until: float, lean: bool = False) -> tuple[T | None, bool]:
-    """(action's answer, whether it was asked of all memories); (None, False) where nothing could be read by `until` (monotonic).
+def with_memories(
+    here: Here,
+    environ: Mapping[str, str],
+    action: Callable[[Cache], T],
+    until: float,
+    lean: bool = False,
+) -> tuple[T | None, bool]:
+    """(action's answer, whether it was asked of all memories); (None, False) where nothing could be
+    read by `until` (monotonic).
 
     `lean`: takes nothing in and reads no notes; what the cache has is enough.
     `action` may run twice.
@@ -70,7 +77,8 @@ def with_memories(here: Here, environ: Mapping[str, str], action: Callable[[Cach
                 break
             fresh, news = _refresh(here, environ, cache, until, lean)
             answer = action(cache)
-            # Also after news: where they stand is not known yet. And after a fetch, of which no hook tells.
+            # Also after news: where they stand is not known yet. And after a fetch, of which no
+            # hook tells.
             if not fresh or news or standing.may_have_moved(cache, here.common_dir):
                 spool.ask(here.common_dir)
             return answer, fresh
@@ -88,7 +96,10 @@ def with_memories(here: Here, environ: Mapping[str, str], action: Callable[[Cach
         finally:
             if cache is not None:
                 _close(cache)
-    spool.ask(here.common_dir, b'{"event":"behind","damaged":%d}' % damaged if damaged >= 0 else spool.BEHIND)
+    spool.ask(
+        here.common_dir,
+        b'{"event":"behind","damaged":%d}' % damaged if damaged >= 0 else spool.BEHIND,
+    )
     if lean or monotonic() >= until:
         return None, False
     from . import bare
@@ -98,7 +109,9 @@ def with_memories(here: Here, environ: Mapping[str, str], action: Callable[[Cach
 
 
 def _open(here: Here) -> Cache | None:
-    """The cache; an empty one where there are no memories; None where one has to be made that takes longer than we have."""
+    """The cache; an empty one where there are no memories; None where one has to be made that takes
+    longer than we have.
+    """
     path = cache_file.path_of(here.mem_dir)
     if not guard.size(path) and not here.refs:
         return cache_file.open_in_memory()
@@ -111,7 +124,8 @@ _kept: list[Cache] = []
 
 
 def _close(cache: Cache) -> None:
-    """Ends the connection, unless the file has a log: its writer is at work, or was killed and left it to the next one.
+    """Ends the connection, unless the file has a log: its writer is at work, or was killed and left
+    it to the next one.
 
     To take the log in would be waiting for the one and work for the other, and
     SQLite's own close would leave the page sums behind; so it stays open, and
@@ -126,12 +140,19 @@ def _close(cache: Cache) -> None:
         pass  # what is wrong with the file was seen before, or the next one sees it
 
 
-def _refresh(here: Here, environ: Mapping[str, str], cache: Cache, until: float, lean: bool) -> tuple[bool, bool]:
+def _refresh(
+    here: Here, environ: Mapping[str, str], cache: Cache, until: float, lean: bool
+) -> tuple[bool, bool]:
     """(whether the cache has all memories, whether new ones were taken in just now)."""
     space = cache.meta("space")
     cache.blind = bool(space) and space != table().space
-    moved = [ref for ref, id in here.refs.items()
-             if id != cache.meta("tip:" + ref) or here.log_size(ref) != cache.meta("log:" + ref) or ref in here.lost]
+    moved = [
+        ref
+        for ref, id in here.refs.items()
+        if id != cache.meta("tip:" + ref)
+        or here.log_size(ref) != cache.meta("log:" + ref)
+        or ref in here.lost
+    ]
     fresh, news = not (moved or cache.blind or cache.meta("scrub")), False
     if not fresh and not lean and monotonic() < until:
         fresh = news = _take_in(here, cache, until)
@@ -151,8 +172,13 @@ def _take_in(here: Here, cache: Cache, until: float) -> bool:
     git.common_dir = here.common_dir
     git.until = until
     try:
-        sources: list[tuple[str, Notes]] = [(scope, Notes(git, here.settings.ref(scope), here.hex_len)) for scope in ("team", "private")]
-        return index.refresh(cache, sources, table(), most=index.ON_THE_SPOT, until=until) is not None
+        sources: list[tuple[str, Notes]] = [
+            (scope, Notes(git, here.settings.ref(scope), here.hex_len))
+            for scope in ("team", "private")
+        ]
+        return (
+            index.refresh(cache, sources, table(), most=index.ON_THE_SPOT, until=until) is not None
+        )
     except MemError:
         return False  # git failed: the worker says why
     finally:
@@ -160,7 +186,9 @@ def _take_in(here: Here, cache: Cache, until: float) -> bool:
 
 
 def stands(here: Here, cache: Cache, anchors: Sequence[str], until: float) -> Mapping[str, Stand]:
-    """Where anchors stand that the worker has not looked at for this HEAD, as git says; empty where it fails or takes longer than _LOOK. For the start of a session, which can wait a little."""
+    """Where anchors stand that the worker has not looked at for this HEAD, as git says; empty where
+    it fails or takes longer than _LOOK. For the start of a session, which can wait a little.
+    """
     from ..anchors import where
     from ..core.errors import MemError
     from ..git.gitcmd import Git
@@ -168,9 +196,19 @@ def stands(here: Here, cache: Cache, anchors: Sequence[str], until: float) -> Ma
 
     git = Git(here.git_dir)
     git.common_dir = here.common_dir
-    git.until = min(until, monotonic() + _LOOK)  # a history of 100,000 commits without a commit-graph takes a second
+    git.until = min(
+        until, monotonic() + _LOOK
+    )  # a history of 100,000 commits without a commit-graph takes a second
     try:
-        repo = Repo(git, here.git_dir, here.common_dir, "", here.bare, "sha256" if here.hex_len == 64 else "sha1", here.top)
+        repo = Repo(
+            git,
+            here.git_dir,
+            here.common_dir,
+            "",
+            here.bare,
+            "sha256" if here.hex_len == 64 else "sha1",
+            here.top,
+        )
         return where.stands(repo, cache, anchors, here.head, git.until - monotonic())
     except MemError:
         return {}

@@ -1,4 +1,5 @@
-"""Receipts: which memories an agent's session was given, at which tips of the notes refs and at which HEAD.
+"""Receipts: which memories an agent's session was given, at which tips of the notes refs and at
+which HEAD.
 
 Hooks only append to the session's file (`session`); the worker makes one
 record of op `receipt` for each part of a session that ended, or was idle for
@@ -45,7 +46,9 @@ _UUID = frozenset("0123456789abcdefABCDEF-")
 
 
 def tend(store: Store, now: float | None = None) -> int:
-    """Writes the receipts of all sessions that ended or are idle, then removes old session files; returns how many receipts."""
+    """Writes the receipts of all sessions that ended or are idle, then removes old session files;
+    returns how many receipts.
+    """
     now = time.time() if now is None else now
     made: dict[str, dict[str, Any]] = {}
     covered: list[tuple[str, Entry]] = []
@@ -67,7 +70,10 @@ def tend(store: Store, now: float | None = None) -> int:
 
 
 def due(mem_dir: str, now: float) -> list[tuple[str, list[list[Entry]]]]:
-    """(file, its parts that are over and without a receipt), the oldest file first. A part reaches to an end of the session, or to now where it is idle."""
+    """(file, its parts that are over and without a receipt), the oldest file first.
+
+    A part reaches to an end of the session, or to now where it is idle.
+    """
     found = []
     for path, last in session.files(mem_dir):
         if session.settled(path):
@@ -152,7 +158,13 @@ def _draft(
         route: [id for id in ids if id not in old.get(route, ever)]
         for route, ids in sorted(_routes(part).items())
     }
-    heads = {v for kind, _, values, _ in (*before, *part) if kind == "shown" for v in values if v.startswith("head=")}
+    heads = {
+        v
+        for kind, _, values, _ in (*before, *part)
+        if kind == "shown"
+        for v in values
+        if v.startswith("head=")
+    }
     named, open_ = heed.naming(store, touched, known, {v[len("head=") :] for v in heads})
     told = usage.stretches([*before, *part])
     used = usage.changed_after(told, named, len(before)) if named else {}
@@ -165,9 +177,16 @@ def _draft(
     }
     fields = {
         "session": name,
-        "agent": _word(about.get("agent", "")), "source": _word(said.get("start", "")), "end": _word(said.get("end", "idle")),
-        "started": _when(part[0][1]), "head": record.object_id(about.get("head")),
-        "tips": {ref: tip for ref, tip in sorted(about.items()) if ref.startswith("refs/notes/") and record.object_id(tip)},
+        "agent": _word(about.get("agent", "")),
+        "source": _word(said.get("start", "")),
+        "end": _word(said.get("end", "idle")),
+        "started": _when(part[0][1]),
+        "head": record.object_id(about.get("head")),
+        "tips": {
+            ref: tip
+            for ref, tip in sorted(about.items())
+            if ref.startswith("refs/notes/") and record.object_id(tip)
+        },
         "shown": {route: short.pack(ids) for route, ids in new.items() if ids},
         # Of what may have been used and may not: neither use nor neglect.
         "open": short.pack(sorted({id for ids in new.values() for id in ids if id in unsure})),
@@ -187,8 +206,19 @@ def _is_id(value: str) -> bool:
 
 
 def _word(value: str) -> str:
-    """A short word of ours or of an agent's protocol; "other" for anything else: a receipt holds no text."""
-    return value if not value or (len(value) <= 30 and value.isascii() and value.replace("-", "").replace("_", "").isalnum()) else "other"
+    """A short word of ours or of an agent's protocol; "other" for anything else: a receipt holds no
+    text.
+    """
+    return (
+        value
+        if not value
+        or (
+            len(value) <= 30
+            and value.isascii()
+            and value.replace("-", "").replace("_", "").isalnum()
+        )
+        else "other"
+    )
 
 
 def _when(at: float) -> str:
@@ -204,9 +234,14 @@ def _lines(cache: Cache, id: str) -> list[bytes]:
 
 
 def stored(cache: Cache) -> list[dict[str, Any]]:
-    """All receipts, newest first, in the form `listed` has. Of one part the fullest record counts; shapes of others are left out."""
+    """All receipts, newest first, in the form `listed` has.
+
+    Of one part the fullest record counts; shapes of others are left out.
+    """
     found: dict[str, tuple[tuple[str, int, str], dict[str, Any]]] = {}
-    for (raw,) in cache.db.execute(f"SELECT raw FROM line WHERE op = 'receipt' AND scope & {PRIVATE}"):
+    for (raw,) in cache.db.execute(
+        f"SELECT raw FROM line WHERE op = 'receipt' AND scope & {PRIVATE}"
+    ):
         parsed = record.parse(raw)
         if parsed is None:
             continue
@@ -256,9 +291,16 @@ def listed(store: Store, wanted: str = "", limit: int | None = None) -> list[dic
     everything = sorted(found.values(), key=_newest, reverse=True)
     if wanted:
         key = session.key(wanted)
-        everything = [r for r in everything if r["session"] == key or r["session"].startswith(wanted.strip().lower())]
+        everything = [
+            r
+            for r in everything
+            if r["session"] == key or r["session"].startswith(wanted.strip().lower())
+        ]
         if not everything:
-            raise MemError(f"no receipt of session '{wanted[:40]}'", hint="`git mem receipts` lists the sessions")
+            raise MemError(
+                f"no receipt of session '{wanted[:40]}'",
+                hint="`git mem receipts` lists the sessions",
+            )
     return everything[:limit]
 
 
@@ -271,10 +313,21 @@ def _public(data: dict[str, Any], state: str) -> dict[str, Any]:
     else:
         use = {id: n for id, (_, n, _) in credit.uses(data).items() if n > 0}
     return {
-        "id": _text(data, "id"), "state": state, "session": _text(data, "session"), "agent": _text(data, "agent"), "source": _text(data, "source"),
-        "started": _text(data, "started"), "ended": _ended(data) or None, "end": _text(data, "end") or None, "head": _text(data, "head") or None,
-        "tips": {str(k): v for k, v in tips.items() if isinstance(v, str)} if isinstance(tips, dict) else {},
-        "shown": {str(k): _told(v) for k, v in shown.items() if isinstance(v, (list, str))} if isinstance(shown, dict) else {},
+        "id": _text(data, "id"),
+        "state": state,
+        "session": _text(data, "session"),
+        "agent": _text(data, "agent"),
+        "source": _text(data, "source"),
+        "started": _text(data, "started"),
+        "ended": _ended(data) or None,
+        "end": _text(data, "end") or None,
+        "head": _text(data, "head") or None,
+        "tips": {str(k): v for k, v in tips.items() if isinstance(v, str)}
+        if isinstance(tips, dict)
+        else {},
+        "shown": {str(k): _told(v) for k, v in shown.items() if isinstance(v, (list, str))}
+        if isinstance(shown, dict)
+        else {},
         "files": files if type(files) is int else 0,
         "used": use,
     }

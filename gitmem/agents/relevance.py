@@ -19,14 +19,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# Shares of a score: files of recent commits, files of the branch and of the session, words of the branch and of recent commits, age.
+# Shares of a score: files of recent commits, files of the branch and of the session, words of the
+# branch and of recent commits, age.
 PATHS, HAND, BRANCH, RECENT, AGE = 0.7, 0.7, 1.0, 0.05, 0.3
 TOUCHED, OWN = 1.0, 0.5  # of the files at hand: those of the session, those of the branch
 HALF = 30.0  # days after which age has lost half of its share
 
 
-def path_scores(weights: Mapping[str, float], holders: Mapping[str, Iterable[int]], total: int) -> dict[int, float]:
-    """{row: 0 to 1} from the weight of each path and the rows that name it. A path that many memories name says little."""
+def path_scores(
+    weights: Mapping[str, float], holders: Mapping[str, Iterable[int]], total: int
+) -> dict[int, float]:
+    """{row: 0 to 1} from the weight of each path and the rows that name it.
+
+    A path that many memories name says little.
+    """
     out: dict[int, float] = {}
     for path in sorted(holders):
         rows = list(holders[path])
@@ -50,7 +56,15 @@ def score(paths: float, hand: float, branch: float, recent: float, age: float) -
     return PATHS * paths + HAND * hand + BRANCH * branch + RECENT * recent + AGE * age
 
 
-def prior(state: str, confidence: object, learned: float | None = None, stale: str = "", reason: str = "") -> float:
-    """What a score is multiplied by: the branch it stands on, what its writer thought of it, what use has taught (0 to 1, None where nothing is known), what became of its files."""
-    out = standing.weight(state, reason, standing.UNASKED) * staleness.FACTORS.get(stale, 1.0) * credit.doubted(confidence)
+def prior(
+    state: str, confidence: object, learned: float | None = None, stale: str = "", reason: str = ""
+) -> float:
+    """What a score is multiplied by: the branch it stands on, what its writer thought of it, what
+    use has taught (0 to 1, None where nothing is known), what became of its files.
+    """
+    out = (
+        standing.weight(state, reason, standing.UNASKED)
+        * staleness.FACTORS.get(stale, 1.0)
+        * credit.doubted(confidence)
+    )
     return out if learned is None else out * credit.factor(learned)

@@ -1,4 +1,5 @@
-"""A generated directory in the place of Claude Code's own auto memory: `git mem sync claude --set`, a way in without any hook.
+"""A generated directory in the place of Claude Code's own auto memory: `git mem sync claude --set`,
+a way in without any hook.
 
 The client reads and writes wherever `autoMemoryDirectory` of
 `.claude/settings.local.json` says. We have it say a directory of ours beside
@@ -33,39 +34,61 @@ _FILE = ".claude/settings.local.json"
 
 
 def place(store: Store, environ: Mapping[str, str]) -> str:
-    """The generated directory: beside the client's own, so that worktrees share it and what is private stays in the user's home."""
+    """The generated directory: beside the client's own, so that worktrees share it and what is
+    private stays in the user's home.
+    """
     return os.path.join(os.path.dirname(_own(store, environ)), _NAME)
 
 
 def is_set(store: Store, environ: Mapping[str, str]) -> bool:
     """Whether this working tree's local settings name our directory."""
     try:
-        return bool(store.repo.top) and Doc(ledger.read(_settings(store)) or "").value(_KEY) == place(store, environ)
+        return bool(store.repo.top) and Doc(ledger.read(_settings(store)) or "").value(
+            _KEY
+        ) == place(store, environ)
     except Broken:
         return False
 
 
 def set_up(store: Store, environ: Mapping[str, str]) -> list[str]:
-    """Makes the directory and has the client use it; one line for each thing done. Raises MemError where settings name another one already."""
+    """Makes the directory and has the client use it; one line for each thing done.
+
+    Raises MemError where settings name another one already.
+    """
     if not store.repo.top:
-        raise MemError("no working tree whose settings could name a directory", hint="run it inside one")
+        raise MemError(
+            "no working tree whose settings could name a directory", hint="run it inside one"
+        )
     if store.repo.git.text("ls-files", "--", f":(top){_FILE}"):
-        raise MemError(f"'{_FILE}' is committed: what it says holds for everybody", hint=f"`git rm --cached {_FILE}` takes it out of the repository and leaves it here")
+        raise MemError(
+            f"'{_FILE}' is committed: what it says holds for everybody",
+            hint=f"`git rm --cached {_FILE}` takes it out of the repository and leaves it here",
+        )
     sight = automemory.look(store.repo.git_dir, store.repo.common_dir, store.repo.top, environ)
     directory = place(store, environ)
     if sight.path == directory and sight.origin == "local":
         return []
     if sight.origin != "default":
-        raise MemError(f"{sight.origin} settings already name '{sight.path or sight.refused}' for auto memory", hint="without --set, memories are written there")
+        raise MemError(
+            f"{sight.origin} settings already name '{sight.path or sight.refused}' for auto memory",
+            hint="without --set, memories are written there",
+        )
     done = []
     with ledger.opened(environ) as book:
         _check(_settings(store))
         copied = _copy(_own(store, environ), directory)
         topicfiles.watch(store, _own(store, environ))
-        done.append(f"made '{directory}'" + (f", with {copied} files of '{_own(store, environ)}'" if copied else ""))
-        if book.edit(_settings(store), _TARGET, lambda text: _with_setting(_settings(store), text, directory)):
+        done.append(
+            f"made '{directory}'"
+            + (f", with {copied} files of '{_own(store, environ)}'" if copied else "")
+        )
+        if book.edit(
+            _settings(store), _TARGET, lambda text: _with_setting(_settings(store), text, directory)
+        ):
             done.append(f"{_KEY} in '{_settings(store)}'")
-        if store.repo.git.run_status("-C", store.repo.top, "check-ignore", "-q", "--", _FILE, ok=(0, 1, 128))[1]:
+        if store.repo.git.run_status(
+            "-C", store.repo.top, "check-ignore", "-q", "--", _FILE, ok=(0, 1, 128)
+        )[1]:
             exclude = os.path.join(store.repo.common_dir, "info", "exclude")
             if book.edit(exclude, _TARGET, _with_line):
                 done.append(f"/{_FILE} in '{exclude}'")
@@ -78,11 +101,22 @@ def unset(store: Store, environ: Mapping[str, str]) -> list[str]:
     directory = place(store, environ)
     if store.repo.top:
         with ledger.opened(environ) as book:
-            for path, back in ((_settings(store), lambda book, path, text: _without_setting(book, path, text, directory)),
-                               (os.path.join(store.repo.common_dir, "info", "exclude"), _without_line)):
+            for path, back in (
+                (
+                    _settings(store),
+                    lambda book, path, text: _without_setting(book, path, text, directory),
+                ),
+                (os.path.join(store.repo.common_dir, "info", "exclude"), _without_line),
+            ):
                 if path in (_settings(store),) or book.known(path).get("target") == _TARGET:
-                    if book.edit(path, _TARGET, lambda text, path=path, back=back: back(book, path, text)):  # type: ignore[misc]
-                        done.append(f"restored '{path}'" if os.path.exists(path) else f"removed '{path}'")
+                    if book.edit(
+                        path,
+                        _TARGET,
+                        lambda text, path=path, back=back: back(book, path, text),  # type: ignore[misc]
+                    ):
+                        done.append(
+                            f"restored '{path}'" if os.path.exists(path) else f"removed '{path}'"
+                        )
                     if book.known(path).get("target") == _TARGET:
                         book.forget(path)
     if os.path.isdir(directory):
@@ -93,12 +127,22 @@ def unset(store: Store, environ: Mapping[str, str]) -> list[str]:
 
 def leave(store: Store, environ: Mapping[str, str]) -> list[str]:
     """git mem leaves the repository: everything that it wrote for the client goes."""
-    done = unset(store, environ) if is_set(store, environ) or os.path.isdir(place(store, environ)) else []
+    done = (
+        unset(store, environ)
+        if is_set(store, environ) or os.path.isdir(place(store, environ))
+        else []
+    )
     for directory in topicfiles.directories(store.repo.common_dir):
         report = topicfiles.remove(store, directory)
         if report.count(topicfiles.REMOVED):
-            done.append(f"removed {report.count(topicfiles.REMOVED)} files of memories from '{directory}'")
-        done += [f"kept '{os.path.join(directory, item.file)}': {item.reason}" for item in report.items if item.status == topicfiles.KEPT]
+            done.append(
+                f"removed {report.count(topicfiles.REMOVED)} files of memories from '{directory}'"
+            )
+        done += [
+            f"kept '{os.path.join(directory, item.file)}': {item.reason}"
+            for item in report.items
+            if item.status == topicfiles.KEPT
+        ]
     return done
 
 
@@ -119,9 +163,14 @@ def _check(path: str) -> None:
     try:
         # The client ignores all of a settings file that has a comment or a comma too many.
         if text.strip() and not isinstance(json.loads(text), dict):
-            raise MemError(f"'{path}' holds no object", hint="mend the file by hand; nothing was changed")
+            raise MemError(
+                f"'{path}' holds no object", hint="mend the file by hand; nothing was changed"
+            )
     except (ValueError, RecursionError) as e:
-        raise MemError(f"Claude Code cannot read '{path}': {e}", hint="mend the file by hand; nothing was changed") from e
+        raise MemError(
+            f"Claude Code cannot read '{path}': {e}",
+            hint="mend the file by hand; nothing was changed",
+        ) from e
 
 
 def _with_setting(path: str, text: str | None, directory: str) -> Change:
@@ -158,7 +207,11 @@ def _without_line(book: Ledger, path: str, text: str | None) -> Change | None:
     if text is None:
         return None
     before = book.original(path, text)
-    left = "".join([line for line in text.splitlines(keepends=True) if line.strip() != f"/{_FILE}"]) if before is None else before
+    left = (
+        "".join([line for line in text.splitlines(keepends=True) if line.strip() != f"/{_FILE}"])
+        if before is None
+        else before
+    )
     return Change(None if not left and book.known(path).get("created") else left)
 
 
@@ -166,7 +219,10 @@ def _without_line(book: Ledger, path: str, text: str | None) -> Change | None:
 
 
 def _copy(own: str, directory: str) -> int:
-    """Begins the directory with what the client has; files that are there already stay. Returns how many were copied."""
+    """Begins the directory with what the client has; files that are there already stay.
+
+    Returns how many were copied.
+    """
     os.makedirs(directory, mode=0o700, exist_ok=True)
     manifest = _manifest(directory)
     count = 0
@@ -180,12 +236,16 @@ def _copy(own: str, directory: str) -> int:
 
 
 def _bring_back(directory: str, own: str) -> list[str]:
-    """Gives the client's directory what was noted in ours, and removes ours as far as nothing is left in it."""
+    """Gives the client's directory what was noted in ours, and removes ours as far as nothing is
+    left in it.
+    """
     manifest = _manifest(directory)
     back, kept = 0, []
     for name, raw in list(topicfiles.own_files(directory)):
         path, target = os.path.join(directory, name), os.path.join(own, name)
-        there = changes.read(target) if os.path.isfile(target) and not os.path.islink(target) else None
+        there = (
+            changes.read(target) if os.path.isfile(target) and not os.path.islink(target) else None
+        )
         if there != raw and _digest(raw) != manifest.get(name):
             if os.path.lexists(target) and (there is None or _digest(there) != manifest.get(name)):
                 kept.append(f"kept '{path}': '{target}' says something else")
@@ -209,7 +269,11 @@ def _bring_back(directory: str, own: str) -> list[str]:
 def _manifest(directory: str) -> dict[str, str]:
     try:
         found = json.loads(changes.read(os.path.join(directory, _COPIED)))
-        return {k: v for k, v in found.items() if isinstance(v, str)} if isinstance(found, dict) else {}
+        return (
+            {k: v for k, v in found.items() if isinstance(v, str)}
+            if isinstance(found, dict)
+            else {}
+        )
     except ValueError:
         return {}
 

@@ -1,4 +1,5 @@
-"""What one agent session has been shown and has done: a private file in `<git-common-dir>/mem/sessions/`.
+"""What one agent session has been shown and has done: a private file in
+`<git-common-dir>/mem/sessions/`.
 
 Hooks of one session run side by side and each lives for milliseconds, so the
 file is only ever appended to, one write a call: no line of another hook is
@@ -24,9 +25,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# "shown": ids of memories, among them `about` words; "touched": paths from the top of the tree; "failed": names of what failed; "cited": ids that an answer named;
-# "start": the session's source (startup, resume ...); "context": the model forgot what it saw before (compact, clear);
-# "end": why it ended; "receipt": the last line that receipts tell of; "id": the session's own id, in the first line.
+# "shown": ids of memories, among them `about` words; "touched": paths from the top of the tree;
+# "failed": names of what failed; "cited": ids that an answer named; "start": the session's source
+# (startup, resume ...); "context": the model forgot what it saw before (compact, clear); "end": why
+# it ended; "receipt": the last line that receipts tell of; "id": the session's own id, in the first
+# line.
 KINDS = ("shown", "touched", "failed", "cited", "start", "context", "end", "receipt", "id")
 ROUTES = ("start", "prompt", "subagent", "compact", "tool")
 
@@ -51,20 +54,47 @@ def path_of(mem_dir: str, session: str | None) -> str:
 
 
 def note(mem_dir: str, session: str | None, kind: str, values: Iterable[str]) -> bool:
-    """Adds one line; whether it is in the file. Nothing is noted without a session, without `mem_dir`, or where the file is full. Never raises OSError."""
+    """Adds one line; whether it is in the file.
+
+    Nothing is noted without a session, without `mem_dir`, or where the file is full. Never raises
+    OSError.
+    """
     if not session or kind not in KINDS:
         return False
-    return _append(mem_dir, path_of(mem_dir, session), _line("id", [session]), _line(kind, values), MOST if kind != "touched" and kind != "failed" else _LESS)
+    return _append(
+        mem_dir,
+        path_of(mem_dir, session),
+        _line("id", [session]),
+        _line(kind, values),
+        MOST if kind != "touched" and kind != "failed" else _LESS,
+    )
 
 
-def injected(mem_dir: str, session: str | None, ids: Iterable[str], route: str, agent: str, head: str, refs: Mapping[str, str]) -> bool:
-    """Notes ids that reached the model: by which route (one of ROUTES), and with the repository in which state (HEAD, notes refs -> tips)."""
-    about = [f"route={route}", f"agent={agent}", f"head={head}", *(f"{ref}={tip}" for ref, tip in sorted(refs.items()) if tip)]
+def injected(
+    mem_dir: str,
+    session: str | None,
+    ids: Iterable[str],
+    route: str,
+    agent: str,
+    head: str,
+    refs: Mapping[str, str],
+) -> bool:
+    """Notes ids that reached the model: by which route (one of ROUTES), and with the repository in
+    which state (HEAD, notes refs -> tips).
+    """
+    about = [
+        f"route={route}",
+        f"agent={agent}",
+        f"head={head}",
+        *(f"{ref}={tip}" for ref, tip in sorted(refs.items()) if tip),
+    ]
     return note(mem_dir, session, "shown", [*about, *ids])
 
 
 def shown(mem_dir: str, session: str | None) -> set[str]:
-    """Ids that the session's model has before it: all noted since its context was last emptied, but what its subagents were shown. Empty where nothing is known."""
+    """Ids that the session's model has before it: all noted since its context was last emptied, but
+    what its subagents were shown. Empty where nothing is known.
+    """
     found: set[str] = set()
     for kind, _, values, _ in entries(path_of(mem_dir, session)) if session else ():
         if kind == "shown" and "route=subagent" not in values:
@@ -77,11 +107,18 @@ def shown(mem_dir: str, session: str | None) -> set[str]:
 def told(mem_dir: str, session: str | None) -> list[str]:
     """Ids that the session or one of its subagents was ever shown, each once."""
     lines = entries(path_of(mem_dir, session)) if session else []
-    return list(dict.fromkeys([v for kind, _, values, _ in lines if kind == "shown" for v in values if "=" not in v]))
+    return list(
+        dict.fromkeys(
+            [v for kind, _, values, _ in lines if kind == "shown" for v in values if "=" not in v]
+        )
+    )
 
 
 def read(mem_dir: str, session: str | None) -> dict[str, list[str]]:
-    """Kind -> values in the order they were first noted, each once; every kind has a list. `about` words of "shown" are left out."""
+    """Kind -> values in the order they were first noted, each once; every kind has a list.
+
+    `about` words of "shown" are left out.
+    """
     found: dict[str, dict[str, None]] = {kind: {} for kind in KINDS}
     for kind, _, values, _ in entries(path_of(mem_dir, session)) if session else ():
         found[kind].update((v, None) for v in values if kind != "shown" or "=" not in v)
@@ -89,7 +126,10 @@ def read(mem_dir: str, session: str | None) -> dict[str, list[str]]:
 
 
 def entries(path: str) -> list[Entry]:
-    """The lines of a file, in their order; torn and foreign ones are skipped. Empty where there is no file."""
+    """The lines of a file, in their order; torn and foreign ones are skipped.
+
+    Empty where there is no file.
+    """
     try:
         fd = memfile.opened(path)
     except OSError:
@@ -104,7 +144,9 @@ def entries(path: str) -> list[Entry]:
 
 
 def pending(path: str) -> list[Entry]:
-    """What no receipt tells of yet: the lines after the one that the last mark names, also those a hook wrote while the receipt was made."""
+    """What no receipt tells of yet: the lines after the one that the last mark names, also those a
+    hook wrote while the receipt was made.
+    """
     found = entries(path)
     marks = [i for i, entry in enumerate(found) if entry[0] == "receipt"]
     if not marks:
@@ -117,11 +159,19 @@ def pending(path: str) -> list[Entry]:
 
 def mark(path: str, entry: Entry) -> bool:
     """Says that receipts tell of everything up to this line."""
-    return _append(os.path.dirname(os.path.dirname(path)), path, b"", _line("receipt", [_digest(entry[3])]), MOST + _LONGEST)
+    return _append(
+        os.path.dirname(os.path.dirname(path)),
+        path,
+        b"",
+        _line("receipt", [_digest(entry[3])]),
+        MOST + _LONGEST,
+    )
 
 
 def settled(path: str) -> bool:
-    """Whether nothing is pending, as far as the end of the file tells: the last line is a mark, and it names the last line that is none."""
+    """Whether nothing is pending, as far as the end of the file tells: the last line is a mark, and
+    it names the last line that is none.
+    """
     try:
         with open(memfile.opened(path), "rb") as f:
             f.seek(-min(os.fstat(f.fileno()).st_size, _TAIL), os.SEEK_END)
@@ -146,7 +196,9 @@ def files(mem_dir: str) -> list[tuple[str, float]]:
         path = os.path.join(mem_dir, DIR, name)
         try:
             facts = os.lstat(path)
-            if facts.st_mode & 0o170000 == 0o100000:  # a regular file, without `stat`: a named pipe would be waited for
+            if (
+                facts.st_mode & 0o170000 == 0o100000
+            ):  # a regular file, without `stat`: a named pipe would be waited for
                 found.append((facts.st_mtime, path))
         except OSError:
             continue
@@ -156,7 +208,9 @@ def files(mem_dir: str) -> list[tuple[str, float]]:
 def evict(mem_dir: str, now: float, keep: int = 2000) -> int:
     """Removes files without a line for a week, and the oldest beyond `keep`; returns how many."""
     found = files(mem_dir)
-    old = [path for i, (path, when) in enumerate(found) if now - when > OLDEST or i < len(found) - keep]
+    old = [
+        path for i, (path, when) in enumerate(found) if now - when > OLDEST or i < len(found) - keep
+    ]
     for path in old:
         try:
             os.unlink(path)
@@ -176,7 +230,12 @@ def _line(kind: str, values: Iterable[str]) -> bytes:
         if value.isalnum() and value.isascii():
             part = value.encode()
         else:
-            part = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").encode("utf-8", "surrogatepass")
+            part = (
+                value.replace("\\", "\\\\")
+                .replace("\n", "\\n")
+                .replace("\t", "\\t")
+                .encode("utf-8", "surrogatepass")
+            )
         size += len(part) + 1
         if len(part) > _VALUE:
             continue
@@ -211,7 +270,11 @@ def _plain(value: str) -> str:
 
 
 def _append(mem_dir: str, path: str, first: bytes, line: bytes, most: int) -> bool:
-    """One write. `first` stands before it in a new file (in two, where two hooks are the first). Nothing where `mem_dir` is missing."""
+    """One write.
+
+    `first` stands before it in a new file (in two, where two hooks are the first). Nothing where
+    `mem_dir` is missing.
+    """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
     try:
         for _ in range(5):

@@ -1,4 +1,5 @@
-"""Claude Code's auto memory becomes memories: `git mem import claude`, the session start's step, the worker.
+"""Claude Code's auto memory becomes memories: `git mem import claude`, the session start's step,
+the worker.
 
 Promises. What is known adds nothing: a memory's `source` names the topic and
 what it said. A topic that was edited becomes a new version of its memory, one
@@ -37,7 +38,13 @@ _UP_TO = SOURCE[:-1] + ";"  # the next character: every source of ours lies befo
 STORED, EDITED, KNOWN, REFUSED, OURS = "stored", "edited", "known", "refused", "ours"
 MOST = 1000  # topics
 _NAMES = 800  # characters of a file's name in a source
-_MAIN = ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master", "refs/heads/main", "refs/heads/master")
+_MAIN = (
+    "refs/remotes/origin/HEAD",
+    "refs/remotes/origin/main",
+    "refs/remotes/origin/master",
+    "refs/heads/main",
+    "refs/heads/master",
+)
 
 
 class Outcome:
@@ -45,7 +52,15 @@ class Outcome:
 
     __slots__ = ("file", "hint", "id", "reason", "status", "title")
 
-    def __init__(self, file: str, status: str, id: str = "", reason: str = "", title: str = "", hint: str = "") -> None:
+    def __init__(
+        self,
+        file: str,
+        status: str,
+        id: str = "",
+        reason: str = "",
+        title: str = "",
+        hint: str = "",
+    ) -> None:
         self.file = file
         self.status = status
         self.id = id
@@ -68,8 +83,18 @@ class Report:
         return sum(item.status == status for item in self.items)
 
 
-def take(store: Store, directory: str, *, scope: str = "private", allow_secret: bool = False, dry: bool = False) -> Report:
-    """Takes a directory in; `dry`: says what it would do. Raises MemError where the directory cannot be read or the notes cannot be written."""
+def take(
+    store: Store,
+    directory: str,
+    *,
+    scope: str = "private",
+    allow_secret: bool = False,
+    dry: bool = False,
+) -> Report:
+    """Takes a directory in; `dry`: says what it would do.
+
+    Raises MemError where the directory cannot be read or the notes cannot be written.
+    """
     report = Report(directory)
     topics = read(directory, report)
     known = _Known(store, topics)
@@ -88,16 +113,38 @@ def take(store: Store, directory: str, *, scope: str = "private", allow_secret: 
             changed.append((item, former, _changes(found, former.record.data)))
         else:
             item.status = STORED
-            new.append((item, {**fields(found), "created_at": _time(found.modified) or written, "agent": "claude", "session": found.session}))
+            new.append(
+                (
+                    item,
+                    {
+                        **fields(found),
+                        "created_at": _time(found.modified) or written,
+                        "agent": "claude",
+                        "session": found.session,
+                    },
+                )
+            )
     if dry:
         for item, draft in [*new, *((item, draft) for item, _, draft in changed)]:
             _try(store, draft, item, allow_secret)
         return report
-    for (item, _, _), refusal in zip(changed, memories.edit_many(store, [(former, draft) for _, former, draft in changed], allow_secret=allow_secret), strict=True):
+    for (item, _, _), refusal in zip(
+        changed,
+        memories.edit_many(
+            store, [(former, draft) for _, former, draft in changed], allow_secret=allow_secret
+        ),
+        strict=True,
+    ):
         if refusal:
             _refuse(item, refusal.message, refusal.hint)
     anchor = {"commit": _anchor(store), "scope": scope} if new else {}
-    for (item, _), result in zip(new, remember.remember(store, [{**draft, **anchor} for _, draft in new], allow_secret=allow_secret), strict=True):
+    for (item, _), result in zip(
+        new,
+        remember.remember(
+            store, [{**draft, **anchor} for _, draft in new], allow_secret=allow_secret
+        ),
+        strict=True,
+    ):
         item.id = result.id
         if result.status == remember.DUPLICATE:
             item.status, item.reason = KNOWN, result.reason
@@ -120,9 +167,19 @@ def from_events(store: Store, events: list[dict[str, Any]]) -> None:
     """The worker's reading, for session starts that had no time for it."""
     for event in events:
         env, git_dir, top = event.get("env"), event.get("git_dir"), event.get("top")
-        if not (isinstance(env, dict) and isinstance(git_dir, str) and isinstance(top, str) and store.settings.flag("autoMemory")):
+        if not (
+            isinstance(env, dict)
+            and isinstance(git_dir, str)
+            and isinstance(top, str)
+            and store.settings.flag("autoMemory")
+        ):
             continue
-        sight = automemory.look(git_dir, store.repo.common_dir, top, {k: v for k, v in env.items() if isinstance(v, str)})
+        sight = automemory.look(
+            git_dir,
+            store.repo.common_dir,
+            top,
+            {k: v for k, v in env.items() if isinstance(v, str)},
+        )
         if sight.changed:
             if sight.path and sight.count:
                 take(store, sight.path)
@@ -133,11 +190,18 @@ def from_events(store: Store, events: list[dict[str, Any]]) -> None:
 
 
 def read(directory: str, report: Report) -> list[tuple[Topic, str]]:
-    """(topic, when its file was written) of every file that can be read; the others are in the report. Raises MemError where there is no directory."""
+    """(topic, when its file was written) of every file that can be read; the others are in the
+    report. Raises MemError where there is no directory.
+    """
     try:
         names = sorted(name for name in os.listdir(directory) if name.endswith(".md"))
     except OSError as e:
-        raise MemError(f"no auto memory in '{directory}': {e.strerror}", hint="Claude Code makes it when it first notes something; --from names another directory") from e
+        raise MemError(
+            f"no auto memory in '{directory}': {e.strerror}",
+            hint=(
+                "Claude Code makes it when it first notes something; --from names another directory"
+            ),
+        ) from e
     entries: dict[str, tuple[str, str]] = {}
     topics: list[tuple[Topic, str]] = []
     if topic.INDEX in names:
@@ -146,7 +210,9 @@ def read(directory: str, report: Report) -> list[tuple[Topic, str]]:
             entries, passages = topic.read_index(got[0])
             topics += [(passage, got[1]) for passage in passages]
     for name in names[MOST:]:
-        report.items.append(Outcome(_shown(name), REFUSED, reason=f"the directory has more than {MOST} topics"))
+        report.items.append(
+            Outcome(_shown(name), REFUSED, reason=f"the directory has more than {MOST} topics")
+        )
     for name in names[:MOST]:
         if got := _open(directory, name, report):
             found = topic.read(_shown(name), got[0], entries.get(name, ("", "")))
@@ -154,7 +220,13 @@ def read(directory: str, report: Report) -> list[tuple[Topic, str]]:
                 topics.append((found, got[1]))
             else:
                 report.items.append(Outcome(found.file, REFUSED, reason="it says nothing"))
-    report.missing = sorted(_shown(name) for name in entries if "/" not in name and name not in names and not os.path.lexists(os.path.join(directory, name)))
+    report.missing = sorted(
+        _shown(name)
+        for name in entries
+        if "/" not in name
+        and name not in names
+        and not os.path.lexists(os.path.join(directory, name))
+    )
     return topics
 
 
@@ -165,7 +237,10 @@ def _open(directory: str, name: str, report: Report) -> tuple[str, str] | None:
     written = ""
     try:
         # A link could lead anywhere, a pipe would keep us waiting.
-        fd = os.open(os.path.join(directory, name), os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        fd = os.open(
+            os.path.join(directory, name),
+            os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0),
+        )
         with open(fd, "rb") as f:
             facts = os.fstat(fd)
             if not stat.S_ISREG(facts.st_mode):
@@ -176,7 +251,11 @@ def _open(directory: str, name: str, report: Report) -> tuple[str, str] | None:
                 raw = f.read(LARGEST + 1)
                 written = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(facts.st_mtime))
     except OSError as e:
-        reason = "it is a link" if os.path.islink(os.path.join(directory, name)) else f"it cannot be read: {e.strerror}"
+        reason = (
+            "it is a link"
+            if os.path.islink(os.path.join(directory, name))
+            else f"it cannot be read: {e.strerror}"
+        )
     reason = reason or record.no_text(raw)
     if reason:
         report.items.append(Outcome(_shown(name), REFUSED, reason=reason))
@@ -198,12 +277,22 @@ def prefix_of(found: Topic) -> str:
 
 def fields(found: Topic) -> dict[str, Any]:
     """The content of a topic's memory. What the client noted was not checked again: CACHED."""
-    return {"title": found.title, "subtitle": found.subtitle, "body": found.body, "type": found.type, "tags": [topic.TAG, *([found.kind] if found.kind else [])],
-            "concepts": found.links, "source": source_of(found), "provenance": "CACHED"}
+    return {
+        "title": found.title,
+        "subtitle": found.subtitle,
+        "body": found.body,
+        "type": found.type,
+        "tags": [topic.TAG, *([found.kind] if found.kind else [])],
+        "concepts": found.links,
+        "source": source_of(found),
+        "provenance": "CACHED",
+    }
 
 
 def _changes(found: Topic, old: dict[str, Any]) -> dict[str, Any]:
-    """What a new version of a topic changes in its memory: type and tags only where the client gave it another type, for they may be a person's by now."""
+    """What a new version of a topic changes in its memory: type and tags only where the client gave
+    it another type, for they may be a person's by now.
+    """
     changes = fields(found)
     tags = [t for t in old.get("tags") or [] if isinstance(t, str)]
     if not found.kind or found.kind in tags:
@@ -222,16 +311,29 @@ class _Known:
         prefixes = {prefix_of(found) for found, _ in topics}
 
         def select(cache: Cache) -> tuple[list[tuple[str, str]], dict[bytes, str]]:
-            own = cache.db.execute("SELECT id, source FROM memory WHERE source >= ? AND source < ? ORDER BY at, row", (SOURCE, _UP_TO)).fetchall()
+            own = cache.db.execute(
+                "SELECT id, source FROM memory WHERE source >= ? AND source < ? ORDER BY at, row",
+                (SOURCE, _UP_TO),
+            ).fetchall()
             same: dict[bytes, str] = {}
             for at in range(0, len(digests), 500):
                 part = digests[at : at + 500]
-                same.update(cache.db.execute(f"SELECT digest, id FROM memory WHERE status = 0 AND digest IN ({','.join('?' * len(part))})", part))
+                same.update(
+                    cache.db.execute(
+                        "SELECT digest, id FROM memory WHERE status = 0 AND digest IN"
+                        f" ({','.join('?' * len(part))})",
+                        part,
+                    )
+                )
             return own, same
 
         own, self._by_text = store.with_cache(select)[0]
         self._by_source = {source: id for id, source in own}
-        wanted = {found for found in (source_of(found) for found, _ in topics) if found not in self._by_source}
+        wanted = {
+            found
+            for found in (source_of(found) for found, _ in topics)
+            if found not in self._by_source
+        }
         # The memories of topics that say something new: only they are read whole.
         asked = {w[: w.rfind("@") + 1] for w in wanted} & prefixes
         files = [(source[: source.rfind("@") + 1], id) for id, source in own]
@@ -242,13 +344,18 @@ class _Known:
                 self._by_file.setdefault(prefix, []).append(loaded[id])
 
     def says(self, found: Topic) -> tuple[str, str]:
-        """(id of the memory that says this, how); "" for none. A memory that was taken away and once said it counts: nobody wants it back."""
+        """(id of the memory that says this, how); "" for none.
+
+        A memory that was taken away and once said it counts: nobody wants it back.
+        """
         source = source_of(found)
         if source in self._by_source:
             return self._by_source[source], "as it was"
         for one in self._by_file.get(prefix_of(found), ()):
             # A team's memory may be another machine's by now; what this one said before is no news.
-            if (one.memory.status != fold.ACTIVE or one.scope == "team") and any(r.data.get("source") == source for r in one.memory.records):
+            if (one.memory.status != fold.ACTIVE or one.scope == "team") and any(
+                r.data.get("source") == source for r in one.memory.records
+            ):
                 return one.memory.id, "said before"
         for digest in _digests(found):
             if digest in self._by_text:
@@ -256,9 +363,17 @@ class _Known:
         return "", ""
 
     def former(self, found: Topic, scope: str) -> memories.Found | None:
-        """The memory that a changed topic is a new version of. Not one that a person edited, nor a colleague's: their file may have the same name."""
+        """The memory that a changed topic is a new version of.
+
+        Not one that a person edited, nor a colleague's: their file may have the same name.
+        """
         for one in reversed(self._by_file.get(prefix_of(found), [])):
-            if one.memory.status == fold.ACTIVE and len(one.memory.versions) == 1 and (one.scope == "private" or one.record.data.get("author") == self._author) and _as_taken(one.record.data):
+            if (
+                one.memory.status == fold.ACTIVE
+                and len(one.memory.versions) == 1
+                and (one.scope == "private" or one.record.data.get("author") == self._author)
+                and _as_taken(one.record.data)
+            ):
                 return one
         return None
 
@@ -270,7 +385,16 @@ def _digests(found: Topic) -> tuple[bytes, bytes]:
 def _as_taken(data: dict[str, Any]) -> bool:
     """Whether a memory says what was taken in, so that a new version of the topic may cover it."""
     said = str(data.get("source")).rpartition("@")[2]
-    return any(topic.digest_of(str(data.get("title") or ""), str(data.get("subtitle") or ""), str(data.get("body")), kind) == said for kind in ("", *topic.KINDS))
+    return any(
+        topic.digest_of(
+            str(data.get("title") or ""),
+            str(data.get("subtitle") or ""),
+            str(data.get("body")),
+            kind,
+        )
+        == said
+        for kind in ("", *topic.KINDS)
+    )
 
 
 def _try(store: Store, draft: dict[str, Any], item: Outcome, allow_secret: bool) -> None:
@@ -291,7 +415,9 @@ def _refuse(item: Outcome, reason: str, hint: str) -> None:
 
 
 def _anchor(store: Store) -> str:
-    """The commit the memories are attached to: the last one that HEAD shares with the main branch, so that no other branch has to do without them."""
+    """The commit the memories are attached to: the last one that HEAD shares with the main branch,
+    so that no other branch has to do without them.
+    """
     head = store.repo.head()
     if not head:
         return ""

@@ -1,4 +1,5 @@
-"""What each agent reads: its settings file, its names of events, the shape of an entry, the command in it.
+"""What each agent reads: its settings file, its names of events, the shape of an entry, the command
+in it.
 
 Promise: pure data and text; nothing is read or written here. Claude Code was
 run; the others are after their documentation (docs/agents.md says what that
@@ -17,13 +18,27 @@ from typing import Any
 PERMISSION = "Bash(git mem *)"
 PLUGIN = "mem"  # the plugin's name in .claude-plugin/plugin.json
 USER, PROJECT = "user", "project"
-FILES = "Read|Edit|MultiEdit|Write|NotebookEdit"  # tools of Claude Code before which something may be known of a file; the others wait for nothing
+# tools of Claude Code before which something may be known of a file; the others wait for nothing
+FILES = "Read|Edit|MultiEdit|Write|NotebookEdit"
 
 
 class Agent:
-    """One agent. `user`: (variable that names its directory, the directory below the home) and the file in it; "" where it has none."""
+    """One agent.
 
-    def __init__(self, name: str, title: str, user: tuple[str, str, str], project: str, events: dict[str, int], shape: str, needs: str = "") -> None:
+    `user`: (variable that names its directory, the directory below the home) and the file in it; ""
+    where it has none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        title: str,
+        user: tuple[str, str, str],
+        project: str,
+        events: dict[str, int],
+        shape: str,
+        needs: str = "",
+    ) -> None:
         self.name = name
         self.title = title
         self.project = project  # from the top of the working tree
@@ -37,7 +52,9 @@ class Agent:
         if scope == PROJECT:
             return os.path.join(top, self.project) if top else ""
         variable, below, name = self._user
-        home = environ.get(variable, "") or (os.path.join(environ["HOME"], below) if environ.get("HOME") else "")
+        home = environ.get(variable, "") or (
+            os.path.join(environ["HOME"], below) if environ.get("HOME") else ""
+        )
         return os.path.join(home, name) if os.path.isabs(home) and name else ""
 
     @property
@@ -53,7 +70,16 @@ class Agent:
         if self.shape == "copilot":
             return {"type": "command", "bash": command, "timeoutSec": seconds}
         if self.shape == "gemini":  # counts in milliseconds
-            return {"hooks": [{"name": "git-mem", "type": "command", "command": command, "timeout": seconds * 1000}]}
+            return {
+                "hooks": [
+                    {
+                        "name": "git-mem",
+                        "type": "command",
+                        "command": command,
+                        "timeout": seconds * 1000,
+                    }
+                ]
+            }
         matcher = {"matcher": FILES} if event == "PreToolUse" else {}
         return {**matcher, "hooks": [{"type": "command", "command": command, "timeout": seconds}]}
 
@@ -63,22 +89,90 @@ class Agent:
         return self.shape in ("cursor", "copilot")
 
 
-# Far above what a hook takes (its own deadline is at most a second): a machine under load must not lose the answer.
+# Far above what a hook takes (its own deadline is at most a second): a machine under load must not
+# lose the answer.
 _START, _OTHER = 10, 5
-AGENTS = {agent.name: agent for agent in (
-    Agent("claude", "Claude Code", ("CLAUDE_CONFIG_DIR", ".claude", "settings.json"), ".claude/settings.json",
-          {"SessionStart": _START, **dict.fromkeys(("UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop", "SubagentStart", "SubagentStop", "PreCompact", "SessionEnd"), _OTHER)},
-          "claude"),
-    Agent("codex", "Codex CLI", ("CODEX_HOME", ".codex", "hooks.json"), ".codex/hooks.json",
-          {"SessionStart": _START, **dict.fromkeys(("UserPromptSubmit", "PostToolUse", "Stop", "SubagentStart", "SubagentStop"), _OTHER)},
-          "claude", "Codex asks you to review and trust new hooks before it runs them"),
-    Agent("gemini", "Gemini CLI", ("", ".gemini", "settings.json"), ".gemini/settings.json",
-          {"SessionStart": _START, **dict.fromkeys(("BeforeAgent", "AfterTool", "AfterAgent", "PreCompress", "SessionEnd"), _OTHER)}, "gemini"),
-    Agent("cursor", "Cursor", ("", ".cursor", "hooks.json"), ".cursor/hooks.json",
-          {"sessionStart": _START, **dict.fromkeys(("beforeSubmitPrompt", "afterFileEdit", "stop", "sessionEnd"), _OTHER)}, "cursor"),
-    Agent("copilot", "Copilot CLI", ("", "", ""), ".github/hooks/git-mem.json",
-          {"sessionStart": _START, **dict.fromkeys(("userPromptSubmitted", "postToolUse", "sessionEnd"), _OTHER)}, "copilot"),
-)}
+AGENTS = {
+    agent.name: agent
+    for agent in (
+        Agent(
+            "claude",
+            "Claude Code",
+            ("CLAUDE_CONFIG_DIR", ".claude", "settings.json"),
+            ".claude/settings.json",
+            {
+                "SessionStart": _START,
+                **dict.fromkeys(
+                    (
+                        "UserPromptSubmit",
+                        "PreToolUse",
+                        "PostToolUse",
+                        "PostToolUseFailure",
+                        "Stop",
+                        "SubagentStart",
+                        "SubagentStop",
+                        "PreCompact",
+                        "SessionEnd",
+                    ),
+                    _OTHER,
+                ),
+            },
+            "claude",
+        ),
+        Agent(
+            "codex",
+            "Codex CLI",
+            ("CODEX_HOME", ".codex", "hooks.json"),
+            ".codex/hooks.json",
+            {
+                "SessionStart": _START,
+                **dict.fromkeys(
+                    ("UserPromptSubmit", "PostToolUse", "Stop", "SubagentStart", "SubagentStop"),
+                    _OTHER,
+                ),
+            },
+            "claude",
+            "Codex asks you to review and trust new hooks before it runs them",
+        ),
+        Agent(
+            "gemini",
+            "Gemini CLI",
+            ("", ".gemini", "settings.json"),
+            ".gemini/settings.json",
+            {
+                "SessionStart": _START,
+                **dict.fromkeys(
+                    ("BeforeAgent", "AfterTool", "AfterAgent", "PreCompress", "SessionEnd"), _OTHER
+                ),
+            },
+            "gemini",
+        ),
+        Agent(
+            "cursor",
+            "Cursor",
+            ("", ".cursor", "hooks.json"),
+            ".cursor/hooks.json",
+            {
+                "sessionStart": _START,
+                **dict.fromkeys(
+                    ("beforeSubmitPrompt", "afterFileEdit", "stop", "sessionEnd"), _OTHER
+                ),
+            },
+            "cursor",
+        ),
+        Agent(
+            "copilot",
+            "Copilot CLI",
+            ("", "", ""),
+            ".github/hooks/git-mem.json",
+            {
+                "sessionStart": _START,
+                **dict.fromkeys(("userPromptSubmitted", "postToolUse", "sessionEnd"), _OTHER),
+            },
+            "copilot",
+        ),
+    )
+}
 SECTIONS = {"agents-md": "AGENTS.md", "claude-md": "CLAUDE.md"}
 TARGETS = ("git", *AGENTS, *SECTIONS)
 
@@ -126,7 +220,12 @@ def entries(hooks: Any) -> list[tuple[tuple[str | int, ...], str, str]]:
                 found.append(((event, i), event, own))
             handlers = group.get("hooks")
             handlers = handlers if isinstance(handlers, list) else []
-            mine = [j for j, h in enumerate(handlers) if isinstance(h, dict) and ours(h.get("command"))]
+            mine = [
+                j for j, h in enumerate(handlers) if isinstance(h, dict) and ours(h.get("command"))
+            ]
             whole = len(handlers) == 1 and set(group) <= {"hooks", "matcher", "sequential"}
-            found += [((event, i) if whole else (event, i, "hooks", j), event, handlers[j]["command"]) for j in mine]
+            found += [
+                ((event, i) if whole else (event, i, "hooks", j), event, handlers[j]["command"])
+                for j in mine
+            ]
     return found

@@ -1,4 +1,5 @@
-"""One note of Claude Code's auto memory: a Markdown file with front matter, or a passage of `MEMORY.md`. Pure, no file.
+"""One note of Claude Code's auto memory: a Markdown file with front matter, or a passage of
+`MEMORY.md`. Pure, no file.
 
 Owns the reading of the client's format (seen in 2.1.197 and 2.1.330): front
 matter with `name`, `description`, `metadata.type`, a body with `**Why:**`,
@@ -24,34 +25,68 @@ LARGEST = 256 * 1024  # bytes of a file that is read; a memory holds less
 KINDS = ("user", "feedback", "project", "reference")
 TAG = "auto-memory"
 # The client strips comments before it loads the index.
-BEGIN, END = "<!-- git mem: begin; `git mem sync claude` writes these lines anew -->", "<!-- git mem: end -->"
+BEGIN, END = (
+    "<!-- git mem: begin; `git mem sync claude` writes these lines anew -->",
+    "<!-- git mem: end -->",
+)
 PREFIX = "git-mem-"  # of files that we write
-OURS, SEAL = "git-mem", "git-mem-seal"  # keys of their front matter: memory id, digest of their text
+OURS, SEAL = (
+    "git-mem",
+    "git-mem-seal",
+)  # keys of their front matter: memory id, digest of their text
 
 _MOST_FRONT = 100  # lines
 _MOST_PASSAGES = 200  # of an index
 _LINK = re.compile(r"\[\[([^\[\]|#\n]{1,100})(?:[|#][^\[\]\n]*)?\]\]")
 # Of a stripped line. Two neighbours that match the same would cost the square of its length.
-_ENTRY = re.compile(r"[-*+]\s+\[((?:\\.|[^\[\]\\\n])+)\]\(<?([^()<>\n]+?\.md)>?\)\s*"
-                    r"(?:[-–—:]+(.*))?")
+_ENTRY = re.compile(
+    r"[-*+]\s+\[((?:\\.|[^\[\]\\\n])+)\]\(<?([^()<>\n]+?\.md)>?\)\s*" r"(?:[-–—:]+(.*))?"
+)
 _PRIVATE = re.compile(r"<private>.*?(?:</private>|\Z)", re.DOTALL | re.IGNORECASE)
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _HEADING = re.compile(r"(#{1,6})\s+(.*)")
 
-_BLOCKED = re.compile(r"\b(?:blocked|blocker|blocking|waiting (?:for|on)|cannot proceed)\b", re.IGNORECASE)
-_DECIDED = re.compile(r"\b(?:decided|decision|chose|chosen|agreed|instead of|rather than|rejected|we (?:use|will use)|must|driven by|because of)\b", re.IGNORECASE)
-_UNDERWAY = re.compile(r"\b(?:in progress|ongoing|under ?way|working on|wip|todo|remaining|milestone|deadline|freeze|until|by \d{4}-\d\d)\b", re.IGNORECASE)
-_RULE = re.compile(r"\*\*How to apply|\b(?:always|never|must|should|do not|don['’]t|avoid|prefer|use|stop|keep|no|only|before|after)\b", re.IGNORECASE)
+_BLOCKED = re.compile(
+    r"\b(?:blocked|blocker|blocking|waiting (?:for|on)|cannot proceed)\b", re.IGNORECASE
+)
+_DECIDED = re.compile(
+    r"\b(?:decided|decision|chose|chosen|agreed|instead of|rather than|rejected|we (?:use|will"
+    r" use)|must|driven by|because of)\b",
+    re.IGNORECASE,
+)
+_UNDERWAY = re.compile(
+    r"\b(?:in progress|ongoing|under ?way|working"
+    r" on|wip|todo|remaining|milestone|deadline|freeze|until|by \d{4}-\d\d)\b",
+    re.IGNORECASE,
+)
+_RULE = re.compile(
+    r"\*\*How to apply|\b(?:always|never|must|should|do"
+    r" not|don['’]t|avoid|prefer|use|stop|keep|no|only|before|after)\b",
+    re.IGNORECASE,
+)
 
 
 class Topic:
     """What one file or passage says. `file` names it within the directory.
 
-    `ours`: the id of the memory that we wrote it from, "" where it is somebody's own; `sealed`: and nobody has
-    changed what it says since. `seal` names that; the client may lay the file out anew.
+    `ours`: the id of the memory that we wrote it from, "" where it is somebody's own; `sealed`: and
+    nobody has changed what it says since. `seal` names that; the client may lay the file out anew.
     """
 
-    __slots__ = ("body", "description", "digest", "file", "kind", "links", "modified", "ours", "seal", "sealed", "session", "title")
+    __slots__ = (
+        "body",
+        "description",
+        "digest",
+        "file",
+        "kind",
+        "links",
+        "modified",
+        "ours",
+        "seal",
+        "sealed",
+        "session",
+        "title",
+    )
 
     def __init__(self, file: str, title: str, body: str, front: dict[str, str]) -> None:
         self.file = file
@@ -61,7 +96,9 @@ class Topic:
         kind = (front.get("metadata.type") or front.get("type") or "").strip().lower()
         self.kind = kind if kind in KINDS else ""
         self.modified = front.get("metadata.modified") or front.get("modified") or ""
-        self.session = _line(front.get("metadata.originsessionid") or front.get("originsessionid") or "")[:100]
+        self.session = _line(
+            front.get("metadata.originsessionid") or front.get("originsessionid") or ""
+        )[:100]
         self.links = list(dict.fromkeys(_line(m) for m in _LINK.findall(body)))[:MAX_ITEMS]
         self.ours = front.get(f"metadata.{OURS}") or ""
         self.seal = _name(self.description, body)
@@ -75,14 +112,26 @@ class Topic:
 
     @property
     def type(self) -> str:
-        """The type of memory it becomes: the client's four say about whom a note is, ours what it is."""
+        """The type of memory it becomes: the client's four say about whom a note is, ours what it
+        is.
+        """
         text = f"{self.title}\n{self.description}\n{self.body}"
         if self.kind == "user":
             return "preference"
         if self.kind == "feedback":  # a rule of how to work here, or what was learnt without one
             return "convention" if _RULE.search(text) else "learning"
         if self.kind == "project":
-            return "blocker" if _BLOCKED.search(text) else "decision" if _DECIDED.search(text) else "progress" if _UNDERWAY.search(text) else "finding"
+            return (
+                "blocker"
+                if _BLOCKED.search(text)
+                else (
+                    "decision"
+                    if _DECIDED.search(text)
+                    else "progress"
+                    if _UNDERWAY.search(text)
+                    else "finding"
+                )
+            )
         return "research" if self.kind == "reference" else ""
 
 
@@ -92,7 +141,9 @@ def digest_of(title: str, subtitle: str, body: str, kind: str) -> str:
 
 
 def _name(*parts: str) -> str:
-    return sha256("\0".join(" ".join(part.split()) for part in parts).encode("utf-8", "replace")).hexdigest()[:16]
+    return sha256(
+        "\0".join(" ".join(part.split()) for part in parts).encode("utf-8", "replace")
+    ).hexdigest()[:16]
 
 
 def read(file: str, text: str, entry: tuple[str, str] = ("", "")) -> Topic:
@@ -104,14 +155,24 @@ def read(file: str, text: str, entry: tuple[str, str] = ("", "")) -> Topic:
     heading = _heading(body.partition("\n")[0])
     if front.get("name", "").startswith(PREFIX):  # an edited file of ours: its name is no title
         front["name"] = front["description"]
-    title = entry[0] or heading or _line(front.get("title", "")) or _spoken(front.get("name", "")) or front["description"] or _spoken(file[:-3])
+    title = (
+        entry[0]
+        or heading
+        or _line(front.get("title", ""))
+        or _spoken(front.get("name", ""))
+        or front["description"]
+        or _spoken(file[:-3])
+    )
     if not body.strip():
         body = front["description"]
     return Topic(file, _cut(title), body, front)
 
 
 def read_index(text: str) -> tuple[dict[str, tuple[str, str]], list[Topic]]:
-    """({file: (title, hook)}, what stands beside the index lines, a topic for each heading). Our own block is left out."""
+    """({file: (title, hook)}, what stands beside the index lines, a topic for each heading).
+
+    Our own block is left out.
+    """
     _, text = split(without_ours(clean(text).removeprefix("\ufeff")))
     text = _PRIVATE.sub("", _COMMENT.sub("", text))
     entries: dict[str, tuple[str, str]] = {}
@@ -120,7 +181,9 @@ def read_index(text: str) -> tuple[dict[str, tuple[str, str]], list[Topic]]:
         entry = _ENTRY.fullmatch(line.strip())
         if entry and "://" not in entry[2]:
             name = unquote(entry[2]).removeprefix("./")
-            entries.setdefault(name, (_cut(_line(entry[1].replace("\\", ""))), _cut(_line(entry[3] or ""))))
+            entries.setdefault(
+                name, (_cut(_line(entry[1].replace("\\", ""))), _cut(_line(entry[3] or "")))
+            )
             continue
         heading = _heading(line)
         if heading is not None:
@@ -141,7 +204,9 @@ def read_index(text: str) -> tuple[dict[str, tuple[str, str]], list[Topic]]:
 
 
 def without_ours(text: str) -> str:
-    """An index without our markers and the lines between them that lead to files of ours; what the client or a person put there stays."""
+    """An index without our markers and the lines between them that lead to files of ours; what the
+    client or a person put there stays.
+    """
     kept, inside = [], False
     for line in text.splitlines(keepends=True):
         bare = line.strip()
@@ -153,19 +218,31 @@ def without_ours(text: str) -> str:
 
 
 def split(text: str) -> tuple[dict[str, str], str]:
-    """(front matter, body); keys in lower case, those of a nested mapping as `outer.inner`. Without a closed front matter, all is body."""
+    """(front matter, body); keys in lower case, those of a nested mapping as `outer.inner`.
+
+    Without a closed front matter, all is body.
+    """
     text = text.removeprefix("\ufeff")
     lines = text.split("\n")
     if lines[0].rstrip() != "---":
         return {}, text
-    end = next((i for i, line in enumerate(lines[1 : _MOST_FRONT + 1], 1) if line.rstrip() in ("---", "...")), 0)
+    end = next(
+        (
+            i
+            for i, line in enumerate(lines[1 : _MOST_FRONT + 1], 1)
+            if line.rstrip() in ("---", "...")
+        ),
+        0,
+    )
     if not end:
         return {}, text
     return _front(lines[1:end]), "\n".join(lines[end + 1 :])
 
 
 def _front(lines: list[str]) -> dict[str, str]:
-    """The few shapes of YAML that such files have: scalars, quoted ones, block scalars, one level of nesting."""
+    """The few shapes of YAML that such files have: scalars, quoted ones, block scalars, one level
+    of nesting.
+    """
     found: dict[str, str] = {}
     outer = ""
     at = 0
@@ -183,7 +260,9 @@ def _front(lines: list[str]) -> dict[str, str]:
             outer = "" if value else key
         if value[:1] in ("|", ">") and len(value) <= 3:
             block = []
-            while at < len(lines) and (not lines[at].strip() or len(lines[at]) - len(lines[at].lstrip()) > indent):
+            while at < len(lines) and (
+                not lines[at].strip() or len(lines[at]) - len(lines[at].lstrip()) > indent
+            ):
                 block.append(lines[at].strip())
                 at += 1
             found[name] = ("\n" if value[0] == "|" else " ").join(block).strip()
@@ -207,7 +286,11 @@ def _bare(value: str) -> str:
     value = value.strip()
     if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
         inner = value[1:-1]
-        return inner.replace("''", "'") if value[0] == "'" else inner.replace('\\"', '"').replace("\\n", "\n").replace("\\\\", "\\")
+        return (
+            inner.replace("''", "'")
+            if value[0] == "'"
+            else inner.replace('\\"', '"').replace("\\n", "\n").replace("\\\\", "\\")
+        )
     return value.partition(" #")[0].strip()
 
 

@@ -1,4 +1,5 @@
-"""What of ours lies in the directories of Claude Code's auto memory: found again, listed in its index, taken out.
+"""What of ours lies in the directories of Claude Code's auto memory: found again, listed in its
+index, taken out.
 
 Owns the files `git-mem-*.md` there, the lines between our two markers in its
 `MEMORY.md`, and `<common>/git-mem-written`, the list of the directories that
@@ -66,7 +67,11 @@ def watch(store: Store, directory: str) -> None:
 
 def directories(common_dir: str) -> list[str]:
     """Where files of ours may be."""
-    return [unpacked(line) for line in changes.read(os.path.join(common_dir, _LIST)).split(b"\n") if line]
+    return [
+        unpacked(line)
+        for line in changes.read(os.path.join(common_dir, _LIST)).split(b"\n")
+        if line
+    ]
 
 
 def _list(common_dir: str, wanted: list[str]) -> None:
@@ -83,7 +88,11 @@ def _list(common_dir: str, wanted: list[str]) -> None:
 
 def ours(directory: str) -> list[tuple[str, topic.Topic]]:
     """(name, topic) of the files that we wrote, changed ones included."""
-    found = [(name, topic.read(name, raw.decode("utf-8", "replace"))) for name, raw in files(directory) if name.startswith(topic.PREFIX)]
+    found = [
+        (name, topic.read(name, raw.decode("utf-8", "replace")))
+        for name, raw in files(directory)
+        if name.startswith(topic.PREFIX)
+    ]
     return [(name, one) for name, one in found if one.ours]
 
 
@@ -128,17 +137,25 @@ def remove(store: Store, directory: str, *, dry: bool = False) -> Report:
         if not dry:
             Index(directory).save()
             if not any(item.status == KEPT for item in report.items):
-                _list(store.repo.common_dir, [d for d in directories(store.repo.common_dir) if d != directory])
+                _list(
+                    store.repo.common_dir,
+                    [d for d in directories(store.repo.common_dir) if d != directory],
+                )
     return report
 
 
-def wipe(store: Store, ids: Iterable[str], records: Iterable[Record]) -> tuple[list[str], list[str]]:
-    """(files that changed, files of others that still hold the text). Takes purged memories out of all that we wrote.
+def wipe(
+    store: Store, ids: Iterable[str], records: Iterable[Record]
+) -> tuple[list[str], list[str]]:
+    """(files that changed, files of others that still hold the text). Takes purged memories out of
+    all that we wrote.
 
     A file that somebody changed loses the lines that the memory had, and keeps the rest.
     """
     gone = set(ids)
-    texts = [str(r.data[k]) for r in records for k in ("title", "body") if isinstance(r.data.get(k), str)]
+    texts = [
+        str(r.data[k]) for r in records for k in ("title", "body") if isinstance(r.data.get(k), str)
+    ]
     lines = {" ".join(line.split()) for text in texts for line in text.split("\n")}
     lines.discard("")
 
@@ -159,7 +176,9 @@ def wipe(store: Store, ids: Iterable[str], records: Iterable[Record]) -> tuple[l
                     os.unlink(path)
                 else:
                     raw = changes.read(path)
-                    changes.replace(path, b"\n".join([line for line in raw.split(b"\n") if not speaks(line)]))
+                    changes.replace(
+                        path, b"\n".join([line for line in raw.split(b"\n") if not speaks(line)])
+                    )
                 changed.append(path)
                 index.without(name)
             if index.changed:
@@ -188,15 +207,32 @@ class Index:
 
     def __init__(self, directory: str) -> None:
         self.path = os.path.join(directory, topic.INDEX)
-        self._fixed = os.path.islink(self.path) or (os.path.exists(self.path) and (not os.path.isfile(self.path) or os.stat(self.path).st_size > LARGEST))
-        self.full = "MEMORY.md is no plain file, or a huge one" if self._fixed else f"the index holds no more than {LINES} lines or {BYTES} bytes"
-        self._was = "" if self._fixed else changes.read(self.path).decode("utf-8", "surrogateescape")
+        self._fixed = os.path.islink(self.path) or (
+            os.path.exists(self.path)
+            and (not os.path.isfile(self.path) or os.stat(self.path).st_size > LARGEST)
+        )
+        self.full = (
+            "MEMORY.md is no plain file, or a huge one"
+            if self._fixed
+            else f"the index holds no more than {LINES} lines or {BYTES} bytes"
+        )
+        self._was = (
+            "" if self._fixed else changes.read(self.path).decode("utf-8", "surrogateescape")
+        )
         self._newline = "\r\n" if "\r\n" in self._was else "\n"
         rest = topic.without_ours(self._was)
-        if self._JOINED in self._was and self._was.rstrip().endswith(topic.END) and rest.endswith(self._newline):
+        if (
+            self._JOINED in self._was
+            and self._was.rstrip().endswith(topic.END)
+            and rest.endswith(self._newline)
+        ):
             rest = rest[: -len(self._newline)]
         self._rest = rest
-        self._present = [line.strip() for line in self._was.splitlines() if f"]({topic.PREFIX}" in line and line not in rest.splitlines()]
+        self._present = [
+            line.strip()
+            for line in self._was.splitlines()
+            if f"]({topic.PREFIX}" in line and line not in rest.splitlines()
+        ]
         self._lines: list[str] = []
         self.changed = False
 
@@ -240,4 +276,7 @@ def errors(directory: str) -> Iterator[None]:
     try:
         yield
     except OSError as e:
-        raise MemError(f"cannot write auto memory in '{directory}': {e.strerror}", hint="files that were written are whole; the same command goes on") from e
+        raise MemError(
+            f"cannot write auto memory in '{directory}': {e.strerror}",
+            hint="files that were written are whole; the same command goes on",
+        ) from e

@@ -20,36 +20,57 @@ if TYPE_CHECKING:
 
 
 FAR = 1_000  # commits between two HEADs: from here on one is far from the other
-_MANY = 10_000  # commits asked about from which reading the whole history is faster: 20,000 in one of 20,000 take 0.2 s, one by one 0.7
+# commits asked about from which reading the whole history is faster: 20,000 in one of 20,000 take
+# 0.2 s, one by one 0.7
+_MANY = 10_000
 _STEPS = 8  # commits read one by one before a walk
 _POINTS = 4  # commits whose common base git is asked for
 
 
 class Between:
-    """The commits that only one of two revisions contains, children first: those of `head` are `gained`, those of `base` are `lost`, and
-    both together `both`: dicts, for their order and for quick questions.
+    """The commits that only one of two revisions contains, children first: those of `head` are
+    `gained`, those of `base` are `lost`, and both together `both`: dicts, for their order and for
+    quick questions.
 
-    `knots`: those that not all of them contain, where they do not all begin at one commit. `line`: what is known of all commits, where that had to be read.
-    """
+    `knots`: those that not all of them contain, where they do not all begin at one commit. `line`:
+    what is known of all commits, where that had to be read."""
 
-    def __init__(self, base: str, lost: Iterable[str], gained: Iterable[str], knots: Iterable[str] = ()) -> None:
+    def __init__(
+        self, base: str, lost: Iterable[str], gained: Iterable[str], knots: Iterable[str] = ()
+    ) -> None:
         self.base = base
-        self.lost, self.gained, self.knots = dict.fromkeys(lost), dict.fromkeys(gained), dict.fromkeys(knots)
-        self.both = {**self.lost, **self.gained} if self.lost and self.gained else self.lost or self.gained
+        self.lost, self.gained, self.knots = (
+            dict.fromkeys(lost),
+            dict.fromkeys(gained),
+            dict.fromkeys(knots),
+        )
+        self.both = (
+            {**self.lost, **self.gained} if self.lost and self.gained else self.lost or self.gained
+        )
         self._forks: Callable[[str], frozenset[str]] | None = None
         self._met: frozenset[str] = frozenset()
         self.line: lineage.Lineage | None = None
         self.above: Collection[str] = ()  # the lost ones that contain `head`
 
     @classmethod
-    def walk(cls, repo: Repo, cache: Cache, base: str, head: str, tips: Iterable[str] = ()) -> Between:
-        """Raises GitFailed where one of both is not here. `tips`: of branches that will be asked about."""
+    def walk(
+        cls, repo: Repo, cache: Cache, base: str, head: str, tips: Iterable[str] = ()
+    ) -> Between:
+        """Raises GitFailed where one of both is not here.
+
+        `tips`: of branches that will be asked about.
+        """
         if base == head:
             return cls(base, (), ())
         line = lineage.of(repo, cache)
         line.cover(cache, [base, head], also=tips)
         lost, gained = line.apart(base, head)
-        out = cls(base, line.commits(lost), line.commits(gained), line.commits(line.knots([*lost, *gained])))
+        out = cls(
+            base,
+            line.commits(lost),
+            line.commits(gained),
+            line.commits(line.knots([*lost, *gained])),
+        )
         forks: dict[int, frozenset[int]] = {}
         named: dict[frozenset[int], frozenset[str]] = {}  # most begin at the same few
 
@@ -68,8 +89,13 @@ class Between:
 
     @classmethod
     def step(cls, repo: Repo, base: str, head: str) -> Between | None:
-        """The same for a commit, an amend, a few commits back: without all that is known of other commits; None where it takes more to see."""
-        if any(os.path.exists(os.path.join(repo.common_dir, name)) for name in ("shallow", "info/grafts")):
+        """The same for a commit, an amend, a few commits back: without all that is known of other
+        commits; None where it takes more to see.
+        """
+        if any(
+            os.path.exists(os.path.join(repo.common_dir, name))
+            for name in ("shallow", "info/grafts")
+        ):
             return None
         ways = [base], [head]
         for _ in range(_STEPS):
@@ -87,7 +113,9 @@ class Between:
 
     @property
     def far(self) -> bool:
-        """Whether the states of the former HEAD are worth keeping (`slots`): a nearer one is looked at again as fast."""
+        """Whether the states of the former HEAD are worth keeping (`slots`): a nearer one is looked
+        at again as fast.
+        """
         return len(self.both) >= FAR
 
     def forks(self, commit: str) -> frozenset[str]:
@@ -98,8 +126,8 @@ class Between:
 class Ways:
     """The moves of HEAD that are looked at together: each way is walked once.
 
-    `base`: {HEAD: from whose states its own were made}. `left`: from where HEAD went far away. `tips`: of branches that will be asked about.
-    """
+    `base`: {HEAD: from whose states its own were made}. `left`: from where HEAD went far away.
+    `tips`: of branches that will be asked about."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], Between] = {}
@@ -111,7 +139,9 @@ class Ways:
         """Raises GitFailed where one of both is not here."""
         found = self._found.get((base, head))
         if found is None:
-            found = self._found[base, head] = Between.step(repo, base, head) or Between.walk(repo, cache, base, head, self.tips)
+            found = self._found[base, head] = Between.step(repo, base, head) or Between.walk(
+                repo, cache, base, head, self.tips
+            )
         return found
 
 
@@ -130,10 +160,19 @@ def near(repo: Repo, cache: Cache, one: str, other: str) -> bool:
 
 
 class Ancestry:
-    """`commits` as seen from revisions: `here` are those in this repository, `beyond` what lies between them and the revisions' history."""
+    """`commits` as seen from revisions: `here` are those in this repository, `beyond` what lies
+    between them and the revisions' history.
+    """
 
-    def __init__(self, git: Git, heads: list[str], commits: Iterable[str], line: lineage.Lineage | None = None) -> None:
-        """`line`: what is known of all commits, where the caller has it: git need not walk there."""
+    def __init__(
+        self,
+        git: Git,
+        heads: list[str],
+        commits: Iterable[str],
+        line: lineage.Lineage | None = None,
+    ) -> None:
+        """`line`: what is known of all commits, where the caller has it: git need not walk
+        there."""
         self.heads = heads
         self.line = line
         names = sorted(set(commits) - {*heads, ""})
@@ -153,16 +192,27 @@ class Ancestry:
                 self.beyond[line.commit(n)] = line.commits(line.parents(n))
         elif there:
             stdin = "".join(f"{c}\n" for c in [*there, *("^" + head for head in heads)]).encode()
-            for row in git.run("rev-list", "--topo-order", "--parents", "--stdin", stdin=stdin).decode().splitlines():
+            for row in (
+                git.run("rev-list", "--topo-order", "--parents", "--stdin", stdin=stdin)
+                .decode()
+                .splitlines()
+            ):
                 commit, *parents = row.split()
                 self.beyond[commit] = parents
 
     @classmethod
     def below(cls, git: Git, head: str, commits: Iterable[str], between: Between) -> Ancestry:
-        """The same, where it is known already what another revision has more than this one: that is not in `beyond`."""
+        """The same, where it is known already what another revision has more than this one: that is
+        not in `beyond`.
+        """
         # An old revision beside a new one makes git walk down to it.
         within = between.base if not between.gained else ""
-        out = cls(git, [within] if within else [head, between.base], [c for c in commits if c not in between.lost], between.line)
+        out = cls(
+            git,
+            [within] if within else [head, between.base],
+            [c for c in commits if c not in between.lost],
+            between.line,
+        )
         out.heads, out.within = [head], within
         out.here.add(head)
         out.here.update(between.lost)
@@ -171,23 +221,34 @@ class Ancestry:
 
     def contains(self, commit: str) -> bool:
         """Whether a revision contains a commit; False also for one that is not here."""
-        return commit in self.here and commit not in self.beyond and not (self._lost and commit in self._lost.lost)
+        return (
+            commit in self.here
+            and commit not in self.beyond
+            and not (self._lost and commit in self._lost.lost)
+        )
 
     def forks(self, commit: str) -> frozenset[str]:
-        """Where the history of a commit beyond the revisions meets theirs; empty where it never does."""
+        """Where the history of a commit beyond the revisions meets theirs; empty where it never
+        does.
+        """
         lost = self._lost
         if lost and commit in lost.lost:
             return lost.forks(commit)
         if self._forks is None:
             forks: dict[str, frozenset[str]] = {}
             for child in reversed(self.beyond):
-                found = [forks[p] if p in forks else lost.forks(p) if lost and p in lost.lost else (p,) for p in self.beyond[child]]
+                found = [
+                    forks[p] if p in forks else lost.forks(p) if lost and p in lost.lost else (p,)
+                    for p in self.beyond[child]
+                ]
                 forks[child] = frozenset().union(*found)
             self._forks = forks
         return self._forks.get(commit, frozenset())
 
     def containing(self, tips: list[str], commits: Iterable[str]) -> dict[str, list[str]]:
-        """{commit: those of `tips` that contain it}, in their order, of commits beyond the revisions."""
+        """{commit: those of `tips` that contain it}, in their order, of commits beyond the
+        revisions.
+        """
         bits = {tip: 1 << i for i, tip in enumerate(tips)}
         masks = dict.fromkeys(self.beyond, 0)
         for commit, parents in self.beyond.items():
@@ -207,7 +268,8 @@ class Ancestry:
 
 
 def floor(git: Git, head: str, commits: Sequence[str]) -> str:
-    """A commit that all of these contain, no far one; "" where there is none. `head` contains all of them.
+    """A commit that all of these contain, no far one; "" where there is none. `head` contains all
+    of them.
 
     Mostly the oldest is in all others, which one walk shows: git's own search for
     the base of 64 commits walks the history between them 63 times.
@@ -215,9 +277,16 @@ def floor(git: Git, head: str, commits: Sequence[str]) -> str:
     left = list(commits)
     if len(commits) > _POINTS:
         stdin = "".join(f"{c}\n" for c in commits).encode()
-        oldest = git.run("rev-list", "--no-walk=sorted", "--stdin", stdin=stdin).decode().split()[-1]
+        oldest = (
+            git.run("rev-list", "--no-walk=sorted", "--stdin", stdin=stdin).decode().split()[-1]
+        )
         above = {oldest}
-        rows = [row.split() for row in git.text("rev-list", "--topo-order", "--parents", head, "^" + oldest, "--").splitlines()]
+        rows = [
+            row.split()
+            for row in git.text(
+                "rev-list", "--topo-order", "--parents", head, "^" + oldest, "--"
+            ).splitlines()
+        ]
         for commit, *parents in reversed(rows):
             if not above.isdisjoint(parents):
                 above.add(commit)

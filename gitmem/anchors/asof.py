@@ -41,37 +41,65 @@ class Known:
     which nobody can tell, with the reason.
     """
 
-    def __init__(self, head: str, stands: dict[str, where.Stand], anchors: set[str], later: dict[int, Record]) -> None:
+    def __init__(
+        self, head: str, stands: dict[str, where.Stand], anchors: set[str], later: dict[int, Record]
+    ) -> None:
         self.head = head
         self.stands = stands
         self.later = later
         self.inside = {a for a in anchors if self.holds(a)}
-        self.unsure = {a: stands[a].reason for a in anchors if a in stands and stands[a].state == where.UNKNOWN}
+        self.unsure = {
+            a: stands[a].reason for a in anchors if a in stands and stands[a].state == where.UNKNOWN
+        }
 
     def holds(self, anchor: str) -> bool:
-        """Whether a memory about this commit is known there; one about no commit (made before the first) always is."""
+        """Whether a memory about this commit is known there; one about no commit (made before the
+        first) always is.
+        """
         stand = self.stands.get(anchor) if record.object_id(anchor) else None
         return stand.state in INSIDE if stand else not record.object_id(anchor)
 
 
 def known(repo: Repo, cache: Cache, head: str, seconds: float = where.ON_THE_SPOT) -> Known:
-    """What counts as of a commit, by its full id. `seconds`: how long squash merges may be sought."""
+    """What counts as of a commit, by its full id.
+
+    `seconds`: how long squash merges may be sought.
+    """
     anchors = {a or "" for (a,) in cache.db.execute("SELECT DISTINCT anchor FROM memory")}
     covers = dict(_covers(cache))
-    said = {n: record.object_id(r.data.get("commit" if r.op == "create" else "head")) for n, r in covers.items()}
+    said = {
+        n: record.object_id(r.data.get("commit" if r.op == "create" else "head"))
+        for n, r in covers.items()
+    }
     heads = {said[n] for n, r in covers.items() if r.op != "create" and said[n]} - {head}
     after, beside = _split(repo, heads, head) if heads else (set(), set())
-    stands = where.stands(repo, cache, {a for a in {*anchors, *beside, *(said[n] for n, r in covers.items() if r.op == "create")} if record.object_id(a)}, head, seconds)
+    stands = where.stands(
+        repo,
+        cache,
+        {
+            a
+            for a in {*anchors, *beside, *(said[n] for n, r in covers.items() if r.op == "create")}
+            if record.object_id(a)
+        },
+        head,
+        seconds,
+    )
     doubtful = {c for c in beside if stands[c].state == where.UNMERGED}
     after |= _held(repo, doubtful) if doubtful else set()
     found = Known(head, stands, anchors, {})
-    found.later = {n: r for n, r in covers.items() if (not found.holds(said[n]) if r.op == "create" else said[n] in after)}
+    found.later = {
+        n: r
+        for n, r in covers.items()
+        if (not found.holds(said[n]) if r.op == "create" else said[n] in after)
+    }
     return found
 
 
 def _covers(cache: Cache) -> Iterable[tuple[int, Record]]:
     """(line number, record) of all that takes versions away."""
-    for n, raw in cache.db.execute("SELECT n, raw FROM line WHERE n IN (SELECT by FROM cover) ORDER BY n"):
+    for n, raw in cache.db.execute(
+        "SELECT n, raw FROM line WHERE n IN (SELECT by FROM cover) ORDER BY n"
+    ):
         parsed = record.parse(raw)
         if parsed is None:
             raise Damaged("a stored record cannot be read")
@@ -86,9 +114,18 @@ def _split(repo: Repo, commits: set[str], head: str) -> tuple[set[str], set[str]
 
 
 def _held(repo: Repo, commits: set[str]) -> set[str]:
-    """Those of the commits that a branch, a tag, a remote or a worktree holds. The others were amended or rebased away: their place in the history is not known."""
+    """Those of the commits that a branch, a tag, a remote or a worktree holds.
+
+    The others were amended or rebased away: their place in the history is not known.
+    """
     stdin = "".join(f"{c}\n" for c in [*sorted(commits), *("^" + h for h in repo.heads())]).encode()
-    loose = set(repo.git.run("rev-list", "--stdin", "--not", "--branches", "--tags", "--remotes", stdin=stdin).decode().split())
+    loose = set(
+        repo.git.run(
+            "rev-list", "--stdin", "--not", "--branches", "--tags", "--remotes", stdin=stdin
+        )
+        .decode()
+        .split()
+    )
     return commits - loose
 
 
@@ -99,15 +136,30 @@ def shallow(repo: Repo) -> bool:
 
 def hint(repo: Repo) -> str:
     """What helps where a commit is not here; "" where nothing is known to."""
-    return "this is a shallow clone: `git fetch --unshallow` brings the rest of the history" if shallow(repo) else ""
+    return (
+        "this is a shallow clone: `git fetch --unshallow` brings the rest of the history"
+        if shallow(repo)
+        else ""
+    )
 
 
 def reason_of(cache: Cache, found: Known) -> str:
     """Why some memories are left out although they may belong there; "" where none is."""
-    unsure = {a: why for a, why in found.unsure.items() if why != where.ABSENT}  # a commit that nobody here has is not in this history, as far as anybody knows
+    unsure = {
+        a: why for a, why in found.unsure.items() if why != where.ABSENT
+    }  # a commit that nobody here has is not in this history, as far as anybody knows
     if not unsure:
         return ""
     asked = json.dumps(sorted(unsure))
-    (count,) = cache.db.execute("SELECT count(DISTINCT id) FROM memory WHERE status = 0 AND anchor IN (SELECT value FROM json_each(?))", (asked,)).fetchone()
+    (count,) = cache.db.execute(
+        "SELECT count(DISTINCT id) FROM memory WHERE status = 0 AND anchor IN (SELECT value FROM"
+        " json_each(?))",
+        (asked,),
+    ).fetchone()
     why = sorted(set(unsure.values()))
-    return f"{count} {'memory was' if count == 1 else 'memories were'} left out, nobody can tell whether they were known then: {'; '.join(why)}" if count else ""
+    return (
+        f"{count} {'memory was' if count == 1 else 'memories were'} left out, nobody can tell"
+        f" whether they were known then: {'; '.join(why)}"
+        if count
+        else ""
+    )

@@ -52,12 +52,25 @@ LARGE = "git takes too long to say what a commit renamed"
 _MANY = 2_000  # names asked about from which reading the whole tree is faster
 _SURE = 64  # entries of commits that are worth a write
 _PATIENCE = 0.5  # seconds to wait for another process that writes the cache
-_EMPTY = ("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391", "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813")
+_EMPTY = (
+    "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
+    "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
+)
 
 
-def states(repo: Repo, cache: Cache, wanted: Sequence[Wanted], revision: str, seconds: float = ON_THE_SPOT, scanned: bool | None = None,
-           known: Mapping[Wanted, str] | None = None, beside: bool = True, outside: Set[str] = frozenset()) -> list[State]:
-    """The state of each (anchor, path, blob, lines) at a commit `revision` ("" while there is none), in their order.
+def states(
+    repo: Repo,
+    cache: Cache,
+    wanted: Sequence[Wanted],
+    revision: str,
+    seconds: float = ON_THE_SPOT,
+    scanned: bool | None = None,
+    known: Mapping[Wanted, str] | None = None,
+    beside: bool = True,
+    outside: Set[str] = frozenset(),
+) -> list[State]:
+    """The state of each (anchor, path, blob, lines) at a commit `revision` ("" while there is
+    none), in their order.
 
     `anchor`: the commit the path was noted at, "" for none; `blob`: its object id
     then, "" where it was not there; `lines`: "" for all of it, else as
@@ -82,7 +95,9 @@ def states(repo: Repo, cache: Cache, wanted: Sequence[Wanted], revision: str, se
         else:
             moved.append(item)
     if moved:
-        answers.update(_moved(repo, cache, moved, tree, seconds, scanned, known or {}, beside, outside))
+        answers.update(
+            _moved(repo, cache, moved, tree, seconds, scanned, known or {}, beside, outside)
+        )
     return [answers[item] for item in wanted]
 
 
@@ -126,9 +141,14 @@ class Tree:
     def _load(self) -> dict[str, list[str]]:
         if self._all is None:
             self._all = {}
-            out, whole = self.repo.git.limited(None, "ls-tree", "-r", "-t", "-z", "--full-tree", self.revision)
+            out, whole = self.repo.git.limited(
+                None, "ls-tree", "-r", "-t", "-z", "--full-tree", self.revision
+            )
             if not whole and not marks.partial(self.repo):
-                raise GitFailed(f"git cannot list the files of {self.revision[:12]}", hint="`git fsck` shows whether the repository is damaged")
+                raise GitFailed(
+                    f"git cannot list the files of {self.revision[:12]}",
+                    hint="`git fsck` shows whether the repository is damaged",
+                )
             for row in out[: out.rfind(b"\0") + 1].split(b"\0"):
                 if row:
                     head, _, path = row.partition(b"\t")
@@ -139,11 +159,27 @@ class Tree:
         return self._all
 
 
-def _moved(repo: Repo, cache: Cache, wanted: Sequence[Wanted], tree: Tree, seconds: float, scanned: bool | None, known: Mapping[Wanted, str], beside: bool, outside: Set[str]) -> dict[Wanted, State]:
-    """States of paths that are not as they were: changed in their place, or under another name, or gone."""
+def _moved(
+    repo: Repo,
+    cache: Cache,
+    wanted: Sequence[Wanted],
+    tree: Tree,
+    seconds: float,
+    scanned: bool | None,
+    known: Mapping[Wanted, str],
+    beside: bool,
+    outside: Set[str],
+) -> dict[Wanted, State]:
+    """States of paths that are not as they were: changed in their place, or under another name, or
+    gone.
+    """
     end = time.monotonic() + seconds
     names = _Followed(repo, cache, wanted, tree, end, scanned, known, beside, outside)
-    lost = [item for item in wanted if not names.now[item] and not tree.id(item[1]) and names.reason(item) != BESIDE]
+    lost = [
+        item
+        for item in wanted
+        if not names.now[item] and not tree.id(item[1]) and names.reason(item) != BESIDE
+    ]
     elsewhere = _elsewhere(repo, tree, lost, names.bases)
     texts = _Texts(repo)
     out: dict[Wanted, State] = {}
@@ -152,7 +188,9 @@ def _moved(repo: Repo, cache: Cache, wanted: Sequence[Wanted], tree: Tree, secon
         why = names.reason(item)
         now = names.now[item] or (bare(path) if tree.id(path) else elsewhere.get(item, ""))
         new = "" if now == bare(path) else now + "/" * (path.endswith("/") and bool(now))
-        if (ODD in now and not tree.id(now)) or (not now and any(ODD in name for name in names.via.get(item, ()) if name != bare(path))):
+        if (ODD in now and not tree.id(now)) or (
+            not now and any(ODD in name for name in names.via.get(item, ()) if name != bare(path))
+        ):
             out[item] = State(UNKNOWN, reason=ODD_NOW)
             now = ""
         elif not now:
@@ -172,13 +210,25 @@ def _moved(repo: Repo, cache: Cache, wanted: Sequence[Wanted], tree: Tree, secon
 
 
 class _Followed:
-    """Where paths went. `now`: the name there, "" for none, None for not known; `bases`: the commit each was followed from.
+    """Where paths went. `now`: the name there, "" for none, None for not known; `bases`: the commit
+    each was followed from.
 
     From the anchor, or a commit that took its place and has that name, where the
     history holds one; else the anchor itself is compared with the revision.
     """
 
-    def __init__(self, repo: Repo, cache: Cache, wanted: Sequence[Wanted], tree: Tree, end: float, scanned: bool | None, known: Mapping[Wanted, str], beside: bool, outside: Set[str]) -> None:
+    def __init__(
+        self,
+        repo: Repo,
+        cache: Cache,
+        wanted: Sequence[Wanted],
+        tree: Tree,
+        end: float,
+        scanned: bool | None,
+        known: Mapping[Wanted, str],
+        beside: bool,
+        outside: Set[str],
+    ) -> None:
         self.repo = repo
         self.cache = cache
         self.now: dict[Wanted, str | None] = dict.fromkeys(wanted)
@@ -187,17 +237,35 @@ class _Followed:
         self._why: dict[Wanted, str] = {}
         self.shallow = os.path.exists(os.path.join(repo.common_dir, "shallow"))
         self.partial = marks.partial(repo)
-        self.history = removals.History(repo, cache, tree.revision, max(0.0, end - time.monotonic()))
+        self.history = removals.History(
+            repo, cache, tree.revision, max(0.0, end - time.monotonic())
+        )
         if self.partial:
             return
         tree.ask(known[item] for item in wanted if item in known)
-        self.now.update((item, known[item]) for item in wanted if item in known and tree.id(known[item]) and (known[item] == bare(item[1]) or not tree.id(item[1])))
+        self.now.update(
+            (item, known[item])
+            for item in wanted
+            if item in known
+            and tree.id(known[item])
+            and (known[item] == bare(item[1]) or not tree.id(item[1]))
+        )
         wanted = [item for item in wanted if self.now[item] is None]
         whole = not self.shallow and (self._scanned(tree.revision) if scanned is None else scanned)
         if whole:
             # What no commit of this history ever removed is what it was.
-            removed = {name for name, commits in removals.everywhere(cache, {bare(item[1]) for item in wanted}).items() if not commits <= outside}
-            self.now.update((item, bare(item[1])) for item in wanted if bare(item[1]) not in removed and tree.id(item[1]))
+            removed = {
+                name
+                for name, commits in removals.everywhere(
+                    cache, {bare(item[1]) for item in wanted}
+                ).items()
+                if not commits <= outside
+            }
+            self.now.update(
+                (item, bare(item[1]))
+                for item in wanted
+                if bare(item[1]) not in removed and tree.id(item[1])
+            )
             wanted = [item for item in wanted if self.now[item] is None]
         if not wanted:
             return
@@ -209,7 +277,9 @@ class _Followed:
             found = trace.follow(list(dict.fromkeys(asked.values())), scanned=whole)
             self.now.update((item, found[key]) for item, key in asked.items())
             self.via = {item: trace.via[key] for item, key in asked.items()}
-        self.now.update((item, bare(item[1])) for item in wanted if item not in asked and tree.id(item[1]))
+        self.now.update(
+            (item, bare(item[1])) for item in wanted if item not in asked and tree.id(item[1])
+        )
         lost = [item for item in wanted if item not in asked and not tree.id(item[1])]
         self._why.update(dict.fromkeys(lost, BESIDE))
         if beside:
@@ -217,23 +287,43 @@ class _Followed:
 
     def _scanned(self, revision: str) -> bool:
         """Whether all that matters was looked at for a HEAD that contains the revision."""
-        heads = [c for (c,) in self.cache.db.execute("SELECT commit_id FROM pathhead WHERE whole = 1")]
+        heads = [
+            c for (c,) in self.cache.db.execute("SELECT commit_id FROM pathhead WHERE whole = 1")
+        ]
         if revision in heads or not heads:
             return bool(heads)
-        out, status = self.repo.git.run_status("rev-list", "-1", revision, "--not", *heads, "--", ok=(0, 128))
+        out, status = self.repo.git.run_status(
+            "rev-list", "-1", revision, "--not", *heads, "--", ok=(0, 128)
+        )
         return not status and not out.strip()
 
     def _beside(self, lost: Sequence[Wanted], revision: str, end: float) -> None:
-        """Compares the anchors that the history lacks with the revision itself, for paths that it does not have."""
+        """Compares the anchors that the history lacks with the revision itself, for paths that it
+        does not have.
+        """
         anchors = sorted({item[0] for item in lost if item[0]})
-        here = {a for a, id in zip(anchors, self.repo.git.ids([f"{a}^{{commit}}" for a in anchors]) if anchors else [], strict=True) if id}
-        found = removals.across(self.repo, [(a, revision) for a in sorted(here)], end - time.monotonic())
+        here = {
+            a
+            for a, id in zip(
+                anchors,
+                self.repo.git.ids([f"{a}^{{commit}}" for a in anchors]) if anchors else [],
+                strict=True,
+            )
+            if id
+        }
+        found = removals.across(
+            self.repo, [(a, revision) for a in sorted(here)], end - time.monotonic()
+        )
         for item in lost:
             pairs = found.get((item[0], revision))
             if pairs is not None:
-                self.now[item] = pairs.get(bare(item[1])) or removals.directory(pairs, bare(item[1]))
+                self.now[item] = pairs.get(bare(item[1])) or removals.directory(
+                    pairs, bare(item[1])
+                )
             elif item[0] not in here:
-                self._why[item] = where.SHALLOW if self.shallow else standing.ABSENT if item[0] else where.NOWHERE
+                self._why[item] = (
+                    where.SHALLOW if self.shallow else standing.ABSENT if item[0] else where.NOWHERE
+                )
 
     def reason(self, item: Wanted) -> str:
         """Why it is not known where a path went, "" where it is."""
@@ -245,7 +335,9 @@ class _Followed:
 
 
 def _bases(repo: Repo, cache: Cache, wanted: Sequence[Wanted], revision: str) -> dict[Wanted, str]:
-    """{wanted: the anchor, or a commit in its place, in the revision's history, with this content under this name, else with another}; absent where there is none."""
+    """{wanted: the anchor, or a commit in its place, in the revision's history, with this content
+    under this name, else with another}; absent where there is none.
+    """
     ways = where.places(cache, {item[0] for item in wanted if item[0]})
     asked = [(item, c) for item in wanted for c in ways.get(item[0], ())]
     ids = _entries(repo, cache, asked)
@@ -255,10 +347,24 @@ def _bases(repo: Repo, cache: Cache, wanted: Sequence[Wanted], revision: str) ->
             if id and (id == item[2]) == same:
                 found.setdefault(item, []).append(commit)
     kept = standing.certain(cache, {item[0] for item in found}, revision, repo.common_dir)
-    out = {item: some[0] for item, some in found.items() if item[0] in kept and kept[item[0]].state == standing.REACHABLE and kept[item[0]].commit == some[0]}
+    out = {
+        item: some[0]
+        for item, some in found.items()
+        if item[0] in kept
+        and kept[item[0]].state == standing.REACHABLE
+        and kept[item[0]].commit == some[0]
+    }
     # Of an unmerged one none of its places is in the history.
-    left = {item: some for item, some in found.items() if item not in out and not (item[0] in kept and kept[item[0]].state == standing.UNMERGED)}
-    line = Ancestry(repo.git, [revision], {c for some in left.values() for c in some}) if left else None
+    left = {
+        item: some
+        for item, some in found.items()
+        if item not in out and not (item[0] in kept and kept[item[0]].state == standing.UNMERGED)
+    }
+    line = (
+        Ancestry(repo.git, [revision], {c for some in left.values() for c in some})
+        if left
+        else None
+    )
     for item, some in left.items():
         held = [c for c in some if line is not None and line.contains(c)]
         if held:
@@ -267,27 +373,55 @@ def _bases(repo: Repo, cache: Cache, wanted: Sequence[Wanted], revision: str) ->
 
 
 def _entries(repo: Repo, cache: Cache, asked: Sequence[tuple[Wanted, str]]) -> list[str]:
-    """The object under the name of each, at a commit; what git once said of the very commit it was noted at is kept (`spots`), where it is much."""
-    sql = "SELECT anchor, name, blob FROM spot WHERE sure = 1 AND anchor IN (SELECT value FROM json_each(?))"
-    known = set(cache.db.execute(sql, (json.dumps(sorted({item[0] for item, _ in asked})),))) if asked else set()
+    """The object under the name of each, at a commit; what git once said of the very commit it was
+    noted at is kept (`spots`), where it is much.
+    """
+    sql = (
+        "SELECT anchor, name, blob FROM spot WHERE sure = 1 AND anchor IN (SELECT value FROM"
+        " json_each(?))"
+    )
+    known = (
+        set(cache.db.execute(sql, (json.dumps(sorted({item[0] for item, _ in asked})),)))
+        if asked
+        else set()
+    )
     keys = [(c, bare(item[1]), item[2]) for item, c in asked]
     found = repo.git.entries([key[:2] for key in keys if key not in known])
     answers = iter(found)
     ids = [key[2] if key in known else next(answers) for key in keys]
-    new = [key for (item, c), key, id in zip(asked, keys, ids, strict=True) if id == item[2] and c == item[0] and key not in known]
+    new = [
+        key
+        for (item, c), key, id in zip(asked, keys, ids, strict=True)
+        if id == item[2] and c == item[0] and key not in known
+    ]
     if len(new) >= _SURE:
-        cache.keep(_PATIENCE, lambda db: db.executemany("UPDATE spot SET sure = 1 WHERE anchor = ? AND name = ? AND blob = ?", new))
+        cache.keep(
+            _PATIENCE,
+            lambda db: db.executemany(
+                "UPDATE spot SET sure = 1 WHERE anchor = ? AND name = ? AND blob = ?", new
+            ),
+        )
     return ids
 
 
-def _elsewhere(repo: Repo, tree: Tree, lost: Sequence[Wanted], bases: dict[Wanted, str]) -> dict[Wanted, str]:
-    """{wanted: the name that its very content has now}, of what no commit is known to have renamed; not a name that it had beside the old one."""
+def _elsewhere(
+    repo: Repo, tree: Tree, lost: Sequence[Wanted], bases: dict[Wanted, str]
+) -> dict[Wanted, str]:
+    """{wanted: the name that its very content has now}, of what no commit is known to have renamed;
+    not a name that it had beside the old one.
+    """
     wanted = [item for item in lost if item[2] not in _EMPTY]
     if not wanted:
         return {}
     named = tree.named({item[2] for item in wanted})
     asked = [(item, name) for item in wanted for name in named[item[2]]]
-    ids = repo.git.entries([(bases.get(item) or item[0] or tree.revision, name) for item, name in asked]) if asked else []
+    ids = (
+        repo.git.entries(
+            [(bases.get(item) or item[0] or tree.revision, name) for item, name in asked]
+        )
+        if asked
+        else []
+    )
     found: dict[Wanted, list[str]] = {}
     for (item, name), id in zip(asked, ids, strict=True):
         if not id and repo.git.withheld(bases.get(item) or item[0], name):
@@ -302,7 +436,9 @@ def _elsewhere(repo: Repo, tree: Tree, lost: Sequence[Wanted], bases: dict[Wante
 
 
 class _Texts:
-    """Finds the lines of files again; of lines that follow each other each file is read and laid out once."""
+    """Finds the lines of files again; of lines that follow each other each file is read and laid
+    out once.
+    """
 
     def __init__(self, repo: Repo) -> None:
         self.repo = repo
@@ -320,7 +456,10 @@ class _Texts:
         return self._laid[id]
 
     def state(self, item: Wanted, id: str, new: str) -> State:
-        """The state of lines of a file whose content is another one now. `id`: of the file there; `new`: its name where that changed."""
+        """The state of lines of a file whose content is another one now.
+
+        `id`: of the file there; `new`: its name where that changed.
+        """
         lines, _, content = item[3].partition("@")
         try:
             old, now = self._layout(item[2]), self._layout(id)
@@ -334,4 +473,6 @@ class _Texts:
         if found is None:
             return State(CHANGED, new)
         where_ = f"{found[0]}-{found[1]}" if found[0] != found[1] else str(found[0])
-        return State(RENAMED if new else SAME, new, lines="" if found == lineanchor.parse(lines) else where_)
+        return State(
+            RENAMED if new else SAME, new, lines="" if found == lineanchor.parse(lines) else where_
+        )

@@ -34,7 +34,10 @@ _PATIENCE = 0.5  # seconds to wait for another process that writes the cache
 
 
 class Lineage:
-    """The commits known, and their parents by place. `first`: of the first one, -1 for none; `more`: of the others, where there are any."""
+    """The commits known, and their parents by place.
+
+    `first`: of the first one, -1 for none; `more`: of the others, where there are any.
+    """
 
     def __init__(self, repo: Repo, cache: Cache) -> None:
         self.repo = repo
@@ -51,7 +54,9 @@ class Lineage:
             self._read(cache)
 
     def _read(self, cache: Cache) -> None:
-        for ids, first, more in cache.db.execute("SELECT ids, first, more FROM lineage ORDER BY part"):
+        for ids, first, more in cache.db.execute(
+            "SELECT ids, first, more FROM lineage ORDER BY part"
+        ):
             self._commits += ids.hex(" ", self._size).split(" ") if ids else []
             self.first.frombytes(first)
             pairs = array("i")
@@ -96,7 +101,8 @@ class Lineage:
         return out
 
     def apart(self, one: str, other: str, most: int = 0) -> tuple[list[int], list[int]]:
-        """(places of the commits that only the one contains, those that only the other does), children before parents. Costs what lies between.
+        """(places of the commits that only the one contains, those that only the other does),
+        children before parents. Costs what lies between.
 
         `most`: how many are enough, 0 for all.
         """
@@ -106,7 +112,9 @@ class Lineage:
         marks[a] |= 1
         marks[b] |= 2
         found: tuple[list[int], list[int]] = ([], [])
-        open_ = 2 if a != b else 0  # places that only one of them is known to contain, and that were not reached yet
+        open_ = (
+            2 if a != b else 0
+        )  # places that only one of them is known to contain, and that were not reached yet
         n = max(a, b)
         while open_ and not 0 < most <= len(found[0]) + len(found[1]):
             if mark := marks[n]:
@@ -124,7 +132,9 @@ class Lineage:
         return found
 
     def only(self, names: Iterable[str], without: Iterable[str]) -> list[int]:
-        """Places of the commits that some of these contain, and none of those, children before parents. Costs what lies between."""
+        """Places of the commits that some of these contain, and none of those, children before
+        parents. Costs what lies between.
+        """
         first, more = self.first, self.more
         marks = bytearray(len(first))  # 1: one of these contains it, 2: one of those does
         for commit in without:
@@ -148,12 +158,15 @@ class Lineage:
         return found
 
     def knots(self, places: Collection[int]) -> list[int]:
-        """The commits that some parents of these contain and others do not; `places`: what lies between two commits.
+        """The commits that some parents of these contain and others do not; `places`: what lies
+        between two commits.
 
-        Where all begin at one commit there is none: a branch that was merged began earlier than the others.
-        """
+        Where all begin at one commit there is none: a branch that was merged began earlier than the
+        others."""
         inside, first, more = {-1, *places}, self.first, self.more
-        began = sorted({first[n] for n in places}.union(*(more[n] for n in places if n in more)) - inside)
+        began = sorted(
+            {first[n] for n in places}.union(*(more[n] for n in places if n in more)) - inside
+        )
         full = (1 << len(began)) - 1
         marks = {p: 1 << i for i, p in enumerate(began)}
         found = []
@@ -178,7 +191,9 @@ class Lineage:
         return found
 
     def forks(self, places: Sequence[int]) -> dict[int, frozenset[int]]:
-        """{place: where its history leaves these}; `places`: what only one of two commits contains, children before parents."""
+        """{place: where its history leaves these}; `places`: what only one of two commits contains,
+        children before parents.
+        """
         first, more = self.first, self.more
         out: dict[int, frozenset[int]] = {}
         for n in reversed(places):
@@ -206,7 +221,9 @@ class Lineage:
         return self.commits(self.over(commit, found))
 
     def over(self, commit: str, places: Sequence[int]) -> list[int]:
-        """Those of these places that contain a commit; with each stand those between both, children before parents."""
+        """Those of these places that contain a commit; with each stand those between both, children
+        before parents.
+        """
         first, more = self.first, self.more
         holds = bytearray(len(first) + 1)  # one more for what has no parent
         holds[self.place(commit)] = 1
@@ -217,12 +234,20 @@ class Lineage:
                 found.append(n)
         return found
 
-    def cover(self, cache: Cache, revisions: Collection[str], seconds: float | None = None, above: Sequence[str] = (), also: Iterable[str] = ()) -> bool:
-        """Sees to it that these commits, and all below them, are known; False where time ran out. Raises GitFailed where one is not here.
+    def cover(
+        self,
+        cache: Cache,
+        revisions: Collection[str],
+        seconds: float | None = None,
+        above: Sequence[str] = (),
+        also: Iterable[str] = (),
+    ) -> bool:
+        """Sees to it that these commits, and all below them, are known; False where time ran out.
+        Raises GitFailed where one is not here.
 
-        `also`: others that will be asked about, as far as they are here; they alone are no reason to ask git, but where no revision is given.
-        `above`: nothing below the parents of these will be asked; only where nothing is kept that part is left out.
-        """
+        `also`: others that will be asked about, as far as they are here; they alone are no reason
+        to ask git, but where no revision is given. `above`: nothing below the parents of these will
+        be asked; only where nothing is kept that part is left out."""
         wanted = [c for c in dict.fromkeys(revisions) if c not in self]
         if not wanted and revisions:
             return True
@@ -230,14 +255,33 @@ class Lineage:
         if not tips:
             return True
         cut = list(above) if not self.first else []
-        stdin = "".join([*(f"{c}\n" for c in tips), *(f"^{c}\n" for c in self._tips), *(f"^{c}^@\n" for c in cut)]).encode()
-        asked = ("rev-list", "--topo-order", "--reverse", "--parents", "--ignore-missing", "--stdin")
+        stdin = "".join(
+            [
+                *(f"{c}\n" for c in tips),
+                *(f"^{c}\n" for c in self._tips),
+                *(f"^{c}^@\n" for c in cut),
+            ]
+        ).encode()
+        asked = (
+            "rev-list",
+            "--topo-order",
+            "--reverse",
+            "--parents",
+            "--ignore-missing",
+            "--stdin",
+        )
         try:
-            out, whole = self.repo.git.limited(seconds, *asked, stdin=stdin) if seconds is not None else (self.repo.git.run(*asked, stdin=stdin), True)
+            out, whole = (
+                self.repo.git.limited(seconds, *asked, stdin=stdin)
+                if seconds is not None
+                else (self.repo.git.run(*asked, stdin=stdin), True)
+            )
         except GitFailed:
             if len(tips) == len(wanted):
                 raise
-            return self.cover(cache, wanted, seconds, above)  # a branch that lacks a part of its history stops no other
+            return self.cover(
+                cache, wanted, seconds, above
+            )  # a branch that lacks a part of its history stops no other
         if not whole:
             return False
         self._partial = self._partial or bool(cut)
@@ -257,10 +301,14 @@ class Lineage:
                 self._commits.append(commit)
                 first.append(above[0] if above else -1)
                 if len(parents) > 1:
-                    self.more[n] = above[1:]  # a merge stays one where a part of history is left out, and its parents with it
+                    # a merge stays one where a part of history is left out, and its parents with it
+                    self.more[n] = above[1:]
 
     def _save(self, cache: Cache, tips: Sequence[str]) -> None:
-        """Writes what is new, where it is much; a few hundred commits are asked for again as fast. Where that is not possible it stays for this process only."""
+        """Writes what is new, where it is much; a few hundred commits are asked for again as fast.
+
+        Where that is not possible it stays for this process only.
+        """
         self._tips = list(dict.fromkeys([*tips, *self._tips]))[:_TIPS]
         if self._partial or not self._stamp or len(self.first) - self._kept < NEW:
             return
@@ -277,8 +325,25 @@ class Lineage:
                 return  # another process was there first: what it has is as good
             for part in range(self._kept // _PART, len(self.first) // _PART + 1):
                 begin, end = part * _PART, min((part + 1) * _PART, len(self.first))
-                more = array("i", [n for place, found in self.more.items() if begin <= place < end for p in found for n in (place, p)])
-                db.execute("INSERT OR REPLACE INTO lineage VALUES(?, ?, ?, ?)", (part, bytes.fromhex("".join(self._commits[begin:end])), self.first[begin:end].tobytes(), more.tobytes()))
+                more = array(
+                    "i",
+                    [
+                        n
+                        for place, found in self.more.items()
+                        if begin <= place < end
+                        for p in found
+                        for n in (place, p)
+                    ],
+                )
+                db.execute(
+                    "INSERT OR REPLACE INTO lineage VALUES(?, ?, ?, ?)",
+                    (
+                        part,
+                        bytes.fromhex("".join(self._commits[begin:end])),
+                        self.first[begin:end].tobytes(),
+                        more.tobytes(),
+                    ),
+                )
             cache.set_meta("lineage", self._stamp)
             cache.set_meta("lineage:commits", str(len(self.first)))
             cache.set_meta("lineage:tips", " ".join(self._tips))
@@ -300,16 +365,22 @@ def of(repo: Repo, cache: Cache) -> Lineage:
 
 
 def ahead(cache: Cache, tips: Iterable[str], seconds: float) -> None:
-    """Where this process has read what is known: takes in the commits of branches, too, before HEAD goes there."""
+    """Where this process has read what is known: takes in the commits of branches, too, before HEAD
+    goes there.
+    """
     found = _open.get(cache)
     if found is not None and found.first and not found._partial:
         found.cover(cache, (), seconds, also=tips)
 
 
 def _may_replace(common_dir: str) -> bool:
-    """Whether refs may replace commits: git need not be asked of a repository whose files name none."""
+    """Whether refs may replace commits: git need not be asked of a repository whose files name
+    none.
+    """
     try:
-        if os.path.isdir(os.path.join(common_dir, "reftable")) or os.listdir(os.path.join(common_dir, "refs", "replace")):
+        if os.path.isdir(os.path.join(common_dir, "reftable")) or os.listdir(
+            os.path.join(common_dir, "refs", "replace")
+        ):
             return True
     except FileNotFoundError:
         pass  # as in most repositories
@@ -326,7 +397,9 @@ def _may_replace(common_dir: str) -> bool:
 
 def _stamp(repo: Repo) -> str:
     """What decides where histories end; "" where commits are replaced by others."""
-    if _may_replace(repo.common_dir) and repo.git.text("for-each-ref", "--count=1", "refs/replace", ok=(0, 128)):
+    if _may_replace(repo.common_dir) and repo.git.text(
+        "for-each-ref", "--count=1", "refs/replace", ok=(0, 128)
+    ):
         return ""
     said = []
     for name in ("shallow", "info/grafts"):

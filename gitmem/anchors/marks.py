@@ -26,16 +26,32 @@ if TYPE_CHECKING:
 LIMIT = 2.0  # seconds; a commit of a million lines is not worth the wait
 MANY = 50  # commits in one import from which marks are left to a later repair
 
-_DIFF = ("diff-tree", "-p", "--root", "-U0", "--no-renames", "--diff-algorithm=myers", "--no-indent-heuristic", "--no-textconv",
-         "--no-ext-diff", "--no-color", "--full-index", "--src-prefix=a/", "--dst-prefix=b/")
+_DIFF = (
+    "diff-tree",
+    "-p",
+    "--root",
+    "-U0",
+    "--no-renames",
+    "--diff-algorithm=myers",
+    "--no-indent-heuristic",
+    "--no-textconv",
+    "--no-ext-diff",
+    "--no-color",
+    "--full-index",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+)
 
 
-# A patch-id says what a commit changed when it was made: what `git replace` puts in its place is this clone's own, and may be gone tomorrow.
+# A patch-id says what a commit changed when it was made: what `git replace` puts in its place is
+# this clone's own, and may be gone tomorrow.
 _AS_MADE = {**NO_FETCH, "GIT_NO_REPLACE_OBJECTS": "1"}
 
 
 def patch_id(repo: Repo, *revisions: str) -> str:
-    """git's stable patch-id of one commit, or of the difference of two; "" for none (merges, empty commits) or too slow."""
+    """git's stable patch-id of one commit, or of the difference of two; "" for none (merges, empty
+    commits) or too slow.
+    """
     out, whole = _pipe(repo, [*_DIFF, *revisions], subprocess.DEVNULL, LIMIT)
     return out.split(b" ", 1)[0].decode() if out and whole else ""
 
@@ -65,8 +81,15 @@ def patch_ids(repo: Repo, wanted: Sequence[str], seconds: float) -> tuple[dict[s
 
 def _pipe(repo: Repo, diff: list[str], stdin: int, seconds: float) -> tuple[bytes, bool | None]:
     """(patch-ids of a diff command, whether it came to its end: None where time ran out)."""
-    first = repo.git.start(diff, _AS_MADE, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    make = repo.git.start(["patch-id", "--stable"], stdin=first.stdout, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    first = repo.git.start(
+        diff, _AS_MADE, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    make = repo.git.start(
+        ["patch-id", "--stable"],
+        stdin=first.stdout,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
     assert first.stdout is not None
     first.stdout.close()
     whole: bool | None = None
@@ -74,7 +97,8 @@ def _pipe(repo: Repo, diff: list[str], stdin: int, seconds: float) -> tuple[byte
         out, _ = make.communicate(timeout=seconds)
         whole = first.wait() == 0 and make.returncode == 0
     except subprocess.TimeoutExpired:
-        make.kill()  # before the other: at the end of its input it would print the id of half a diff
+        # before the other: at the end of its input it would print the id of half a diff
+        make.kill()
         first.kill()
         out, _ = make.communicate()
         first.wait()
@@ -96,31 +120,49 @@ def ends(repo: Repo) -> set[str]:
 
 
 def main_lines(repo: Repo) -> list[str]:
-    """The commits of the branches that others start from and are merged into: the remote's HEAD, `main`, `master`, as far as they exist.
+    """The commits of the branches that others start from and are merged into: the remote's HEAD,
+    `main`, `master`, as far as they exist.
 
     All of them: a branch begun on a `main` that is not pushed yet left that, not the remote's.
     """
-    found = [repo.commit(name) for name in ("refs/remotes/origin/HEAD", "refs/heads/main", "refs/heads/master")]
+    found = [
+        repo.commit(name)
+        for name in ("refs/remotes/origin/HEAD", "refs/heads/main", "refs/heads/master")
+    ]
     return list(dict.fromkeys(c for c in found if c))
 
 
 def base_of(repo: Repo, commit: str) -> str:
-    """Where the branch of a commit left the main lines, the nearest point of all; "" where every one of them contains it."""
+    """Where the branch of a commit left the main lines, the nearest point of all; "" where every
+    one of them contains it.
+    """
     lines = [line for line in main_lines(repo) if line != commit]
     base = repo.git.text("merge-base", commit, *lines, ok=(0, 1)) if lines else ""
     if base == commit:  # some contain it
-        beside = [line for line in lines if repo.git.text("merge-base", commit, line, ok=(0, 1)) != commit] if len(lines) > 1 else []
+        beside = (
+            [
+                line
+                for line in lines
+                if repo.git.text("merge-base", commit, line, ok=(0, 1)) != commit
+            ]
+            if len(lines) > 1
+            else []
+        )
         base = repo.git.text("merge-base", commit, *beside, ok=(0, 1)) if beside else ""
     return base
 
 
 def of_commit(repo: Repo, commit: str) -> dict[str, str]:
-    """The record fields `patch`, and on an unmerged branch `base` and `branch_patch`; what a shallow clone cannot tell is left to others."""
+    """The record fields `patch`, and on an unmerged branch `base` and `branch_patch`; what a
+    shallow clone cannot tell is left to others.
+    """
     out: dict[str, str] = {}
     if partial(repo):
         return out
     cut = ends(repo)
-    own = patch_id(repo, commit) if commit not in cut else ""  # where history ends a commit seems to add every file
+    own = (
+        patch_id(repo, commit) if commit not in cut else ""
+    )  # where history ends a commit seems to add every file
     if own:
         out["patch"] = own
     base = base_of(repo, commit) if not cut else ""

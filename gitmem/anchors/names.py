@@ -25,7 +25,8 @@ _HOPS = 32  # names in a row that are looked for
 
 
 class Names:
-    """One path at a revision. `asked`: as the caller wrote it; `now`: its name there, "" where it is not; `kind`: blob, tree or "".
+    """One path at a revision. `asked`: as the caller wrote it; `now`: its name there, "" where it
+    is not; `kind`: blob, tree or "".
 
     `former`: other names that were its own; `whole`: whether all of them are known;
     `late`: whether time ran out; else git failed, or `cut` says what is not here.
@@ -43,11 +44,17 @@ class Names:
     @property
     def labels(self) -> list[str]:
         """Every name as records have it, the asked one first."""
-        return list(dict.fromkeys(record.clean(name) for name in (self.asked, self.now, *self.former) if name))
+        return list(
+            dict.fromkeys(
+                record.clean(name) for name in (self.asked, self.now, *self.former) if name
+            )
+        )
 
 
 def at(repo: Repo, cache: Cache, revision: str, path: str, seconds: float = PATIENCE) -> Names:
-    """The names of a path (from the top of the tree, without a slash at its end, "." for all of it) as seen from a commit, "" for none."""
+    """The names of a path (from the top of the tree, without a slash at its end, "." for all of it)
+    as seen from a commit, "" for none.
+    """
     found = Names(path)
     if path == ".":
         found.now, found.kind = path, "tree"
@@ -68,10 +75,24 @@ def at(repo: Repo, cache: Cache, revision: str, path: str, seconds: float = PATI
         found.whole = found.whole and whole
     if found.kind and marks.ends(repo):
         oldest = found.former[-1] if found.kind == "blob" and found.former else found.now
-        found.whole = found.whole and not any(repo.git.entries([(commit, oldest) for commit in sorted(marks.ends(repo))]))
+        found.whole = found.whole and not any(
+            repo.git.entries([(commit, oldest) for commit in sorted(marks.ends(repo))])
+        )
     found.late = not found.whole and time.monotonic() >= end
-    found.cut = "" if found.whole or found.late else where.PARTIAL if marks.partial(repo) else where.SHALLOW if marks.ends(repo) else ""
-    found.former = [name for name in dict.fromkeys([*found.former, *_kept(cache, revision, found.now or path)]) if name not in (path, found.now)]
+    found.cut = (
+        ""
+        if found.whole or found.late
+        else where.PARTIAL
+        if marks.partial(repo)
+        else where.SHALLOW
+        if marks.ends(repo)
+        else ""
+    )
+    found.former = [
+        name
+        for name in dict.fromkeys([*found.former, *_kept(cache, revision, found.now or path)])
+        if name not in (path, found.now)
+    ]
     return found
 
 
@@ -86,7 +107,17 @@ def _onwards(repo: Repo, revision: str, found: Names, end: float) -> None:
     """Where a path went that is not there any more."""
     name, seen = found.asked, {found.asked}
     for _ in range(_HOPS):
-        removed, whole = repo.git.limited(_left(end), "log", "-1", "--format=%H", "--diff-filter=D", "--no-renames", revision, "--", spec(name))
+        removed, whole = repo.git.limited(
+            _left(end),
+            "log",
+            "-1",
+            "--format=%H",
+            "--diff-filter=D",
+            "--no-renames",
+            revision,
+            "--",
+            spec(name),
+        )
         commit = removed.decode().strip()
         found.whole = found.whole and whole
         if not commit:
@@ -107,39 +138,104 @@ def _onwards(repo: Repo, revision: str, found: Names, end: float) -> None:
 
 def _back(repo: Repo, revision: str, found: Names, end: float) -> None:
     """The names that a file had before."""
-    out, whole = repo.git.limited(_left(end), "log", "--follow", "-M", "--diff-filter=R", "--name-status", "--format=", "-z", revision, "--", spec(found.now))
+    out, whole = repo.git.limited(
+        _left(end),
+        "log",
+        "--follow",
+        "-M",
+        "--diff-filter=R",
+        "--name-status",
+        "--format=",
+        "-z",
+        revision,
+        "--",
+        spec(found.now),
+    )
     found.former += [old for old, _ in _pairs(out)]
     found.whole = found.whole and whole
 
 
-def _moved_here(repo: Repo, cache: Cache, revision: str, name: str, end: float) -> tuple[list[str], bool]:
-    """(names that memories have for a directory that is called so now, whether these are all); nothing where the worker has looked at the revision, so that `_kept` has them."""
+def _moved_here(
+    repo: Repo, cache: Cache, revision: str, name: str, end: float
+) -> tuple[list[str], bool]:
+    """(names that memories have for a directory that is called so now, whether these are all);
+    nothing where the worker has looked at the revision, so that `_kept` has them.
+    """
     if staleness.slot_of(cache, revision) is not None:
         return [], True
-    rows = [row for (row,) in cache.db.execute("SELECT DISTINCT row FROM label WHERE kind = 'path' AND substr(value, -1) = '/' AND row IN (SELECT row FROM memory WHERE status = 0) ORDER BY row")]
-    wanted = [(stored.commit_of(data), *place) for data, _, _ in stored.load(cache, rows) for place in stored.places(data) if place[0].endswith("/")]
+    rows = [
+        row
+        for (row,) in cache.db.execute(
+            "SELECT DISTINCT row FROM label WHERE kind = 'path' AND substr(value, -1) = '/' AND row"
+            " IN (SELECT row FROM memory WHERE status = 0) ORDER BY row"
+        )
+    ]
+    wanted = [
+        (stored.commit_of(data), *place)
+        for data, _, _ in stored.load(cache, rows)
+        for place in stored.places(data)
+        if place[0].endswith("/")
+    ]
     states = drift.states(repo, cache, wanted, revision, _left(end)) if wanted else []
-    whole = all(state.state != drift.UNKNOWN or state.reason in (drift.NO_BLOB, drift.NO_NAME) for state in states)
-    return [stored.bare(path) for (_, path, _, _), state in zip(wanted, states, strict=True) if state.now and stored.bare(state.now) == record.clean(name)], whole
+    whole = all(
+        state.state != drift.UNKNOWN or state.reason in (drift.NO_BLOB, drift.NO_NAME)
+        for state in states
+    )
+    return [
+        stored.bare(path)
+        for (_, path, _, _), state in zip(wanted, states, strict=True)
+        if state.now and stored.bare(state.now) == record.clean(name)
+    ], whole
 
 
 def _kept(cache: Cache, revision: str, name: str) -> list[str]:
-    """Names that memories have for what is called so now, of the HEADs that the worker has looked at; directories too."""
-    sql = "SELECT DISTINCT p.name FROM pathhead h JOIN pathstate s USING(slot) JOIN spot p USING(spot) WHERE h.commit_id = ? AND s.now IN (?, ?) ORDER BY 1"
-    return [old for (old,) in cache.db.execute(sql, (revision, record.clean(name), record.clean(name) + "/"))]
+    """Names that memories have for what is called so now, of the HEADs that the worker has looked
+    at; directories too.
+    """
+    sql = (
+        "SELECT DISTINCT p.name FROM pathhead h JOIN pathstate s USING(slot) JOIN spot p"
+        " USING(spot) WHERE h.commit_id = ? AND s.now IN (?, ?) ORDER BY 1"
+    )
+    return [
+        old
+        for (old,) in cache.db.execute(
+            sql, (revision, record.clean(name), record.clean(name) + "/")
+        )
+    ]
 
 
-def renamed(repo: Repo, commit: str, names: Iterable[str], seconds: float) -> tuple[dict[str, str], bool]:
-    """({name: what a commit renamed it to, itself or with its directory}, whether git came to an end)."""
-    out, whole = repo.git.limited(seconds, "diff-tree", "--no-commit-id", "-m", "-r", "-M", "-z", "--diff-filter=R", "--name-status", commit)
+def renamed(
+    repo: Repo, commit: str, names: Iterable[str], seconds: float
+) -> tuple[dict[str, str], bool]:
+    """({name: what a commit renamed it to, itself or with its directory}, whether git came to an
+    end).
+    """
+    out, whole = repo.git.limited(
+        seconds,
+        "diff-tree",
+        "--no-commit-id",
+        "-m",
+        "-r",
+        "-M",
+        "-z",
+        "--diff-filter=R",
+        "--name-status",
+        commit,
+    )
     pairs = dict(_pairs(out))
-    return {name: new for name in names if (new := pairs.get(name) or removals.directory(pairs, name))}, whole
+    return {
+        name: new for name in names if (new := pairs.get(name) or removals.directory(pairs, name))
+    }, whole
 
 
 def _pairs(out: bytes) -> list[tuple[str, str]]:
     """[(old name, new name)] of `--name-status -z` with renames alone."""
     words = [word.decode("utf-8", "surrogateescape") for word in out.split(b"\0")]
-    return [(words[i + 1], words[i + 2]) for i in range(0, len(words) - 2, 3) if words[i].startswith("R")]
+    return [
+        (words[i + 1], words[i + 2])
+        for i in range(0, len(words) - 2, 3)
+        if words[i].startswith("R")
+    ]
 
 
 def spec(path: str) -> str:

@@ -26,17 +26,32 @@ HURRY = 30.0  # seconds below which somebody waits for the answer
 CHUNK = 250  # commits of one pipeline: about 0.1 s
 _KEEP = 5_000  # new patch-ids after which they are written down
 AHEAD = 64  # commits of memories that are worth two processes of git before anybody asks
-LATER = b"\0"  # in the place of a branch's patch-id: it is to be made as soon as HEAD has something that the branch has not
+# in the place of a branch's patch-id: it is to be made as soon as HEAD has something that the
+# branch has not
+LATER = b"\0"
 _PATIENCE = 0.5  # seconds to wait for another process that writes the cache
 
 
 def keep_up(repo: Repo, cache: Cache, seconds: float) -> None:
-    """Makes the patch-ids of the commits that memories are about, before a move of HEAD leaves thousands of them behind and asks for all; of few a move can make them as well."""
+    """Makes the patch-ids of the commits that memories are about, before a move of HEAD leaves
+    thousands of them behind and asks for all; of few a move can make them as well.
+    """
     upto, done = cache.meta("rows", "0"), cache.meta("patched", "0")
-    sql = (f"SELECT DISTINCT anchor FROM memory m WHERE row >= ? AND status = {ACTIVE} AND anchor <> ''"
-           " AND NOT EXISTS (SELECT 1 FROM anchor a WHERE a.commit_id = m.anchor AND a.patch <> '')")
-    anchors = [a for (a,) in cache.db.execute(sql, (int(done),)) if record.object_id(a)] if done != upto else []
-    if len(anchors) < AHEAD or marks.partial(repo) or os.path.exists(os.path.join(repo.common_dir, "shallow")):
+    sql = (
+        f"SELECT DISTINCT anchor FROM memory m WHERE row >= ? AND status = {ACTIVE} AND anchor <>"
+        " '' AND NOT EXISTS (SELECT 1 FROM anchor a WHERE a.commit_id = m.anchor AND a.patch"
+        " <> '')"
+    )
+    anchors = (
+        [a for (a,) in cache.db.execute(sql, (int(done),)) if record.object_id(a)]
+        if done != upto
+        else []
+    )
+    if (
+        len(anchors) < AHEAD
+        or marks.partial(repo)
+        or os.path.exists(os.path.join(repo.common_dir, "shallow"))
+    ):
         return
     patches = Patches(repo, cache, seconds)
     missing = patches.missing(anchors)
@@ -78,11 +93,19 @@ class Patches:
         known = set(self._new)
         for i in range(0, len(commits), 500):
             part = [bytes.fromhex(c) for c in commits[i : i + 500]]
-            known.update(c.hex() for (c,) in self.cache.db.execute(f"SELECT commit_id FROM patch WHERE commit_id IN ({','.join('?' * len(part))})", part))
+            known.update(
+                c.hex()
+                for (c,) in self.cache.db.execute(
+                    f"SELECT commit_id FROM patch WHERE commit_id IN ({','.join('?' * len(part))})",
+                    part,
+                )
+            )
         return [c for c in commits if c not in known]
 
     def branches(self, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """{(tip, base): patch-id of all that changed between them, "" for none}; absent where time ran out."""
+        """{(tip, base): patch-id of all that changed between them, "" for none}; absent where time
+        ran out.
+        """
         out: dict[tuple[str, str], str] = {}
         missing: dict[str, str] = {}
         again: list[tuple[str, str]] = []
@@ -90,7 +113,10 @@ class Patches:
             if (tip, base) in self._new_branches:
                 out[tip, base] = self._new_branches[tip, base]
                 continue
-            row = self.cache.db.execute("SELECT id FROM branch WHERE tip = ? AND base = ?", (bytes.fromhex(tip), bytes.fromhex(base))).fetchone()
+            row = self.cache.db.execute(
+                "SELECT id FROM branch WHERE tip = ? AND base = ?",
+                (bytes.fromhex(tip), bytes.fromhex(base)),
+            ).fetchone()
             if row and row[0] != LATER:
                 out[tip, base] = row[0].hex()
             elif tip in missing:
@@ -105,7 +131,9 @@ class Patches:
     def later(self, tip: str, base: str) -> None:
         """Notes that a branch's patch-id is not needed while its base is HEAD."""
         key = bytes.fromhex(tip), bytes.fromhex(base)
-        if not self.cache.db.execute("SELECT 1 FROM branch WHERE tip = ? AND base = ?", key).fetchone():
+        if not self.cache.db.execute(
+            "SELECT 1 FROM branch WHERE tip = ? AND base = ?", key
+        ).fetchone():
             self.note("INSERT OR IGNORE INTO branch VALUES(?, ?, ?)", *key, LATER)
 
     def _make(self, wanted: list[str]) -> Iterator[tuple[str, str]]:
@@ -131,7 +159,14 @@ class Patches:
         out: dict[str, str] = {}
         for i in range(0, len(asked), 500):
             part = [bytes.fromhex(c) for c in asked[i : i + 500]]
-            out.update((c.hex(), id.hex()) for c, id in self.cache.db.execute(f"SELECT commit_id, id FROM patch WHERE id <> x'' AND commit_id IN ({','.join('?' * len(part))})", part))
+            out.update(
+                (c.hex(), id.hex())
+                for c, id in self.cache.db.execute(
+                    "SELECT commit_id, id FROM patch WHERE id <> x'' AND commit_id IN"
+                    f" ({','.join('?' * len(part))})",
+                    part,
+                )
+            )
         out.update((c, id) for c in asked if (id := self._new.get(c)))
         return out
 
@@ -145,7 +180,11 @@ class Patches:
         asked = [bytes.fromhex(id) for id in wanted]
         for i in range(0, len(asked), 500):
             part = asked[i : i + 500]
-            for commit, id in self.cache.db.execute(f"SELECT commit_id, id FROM patch WHERE id IN ({','.join('?' * len(part))}) AND id <> x''", part):
+            for commit, id in self.cache.db.execute(
+                f"SELECT commit_id, id FROM patch WHERE id IN ({','.join('?' * len(part))}) AND id"
+                " <> x''",
+                part,
+            ):
                 out.setdefault(id.hex(), []).append(commit.hex())
         return out
 
@@ -154,14 +193,24 @@ class Patches:
         self._later.append((sql, values))
 
     def save(self) -> None:
-        """Writes what is new into the cache; where that is not possible now it stays for this call only."""
+        """Writes what is new into the cache; where that is not possible now it stays for this call
+        only.
+        """
         if not (self._new or self._new_branches or self._later):
             return
 
         def write(db: Any) -> None:
-            db.executemany("INSERT OR REPLACE INTO patch VALUES(?, ?)", [(bytes.fromhex(c), bytes.fromhex(id)) for c, id in self._new.items()])
-            db.executemany("INSERT OR REPLACE INTO branch VALUES(?, ?, ?)",
-                           [(bytes.fromhex(t), bytes.fromhex(b), bytes.fromhex(id)) for (t, b), id in self._new_branches.items()])
+            db.executemany(
+                "INSERT OR REPLACE INTO patch VALUES(?, ?)",
+                [(bytes.fromhex(c), bytes.fromhex(id)) for c, id in self._new.items()],
+            )
+            db.executemany(
+                "INSERT OR REPLACE INTO branch VALUES(?, ?, ?)",
+                [
+                    (bytes.fromhex(t), bytes.fromhex(b), bytes.fromhex(id))
+                    for (t, b), id in self._new_branches.items()
+                ],
+            )
             for sql, values in self._later:
                 db.execute(sql, values)
 

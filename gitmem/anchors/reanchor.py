@@ -40,9 +40,14 @@ def _lock(store: Store) -> str:
     return os.path.join(store.repo.mem_dir, "anchors")
 
 
-def go_on_later(store: Store, cache: Cache, stands: dict[str, where.Stand], ages: Mapping[int, Sequence[staleness.State]] | None = None) -> None:
-    """Starts a process that finishes the search of which an answer did not see the end, writes down what it found
-    out, or looks at branches which moved since it last did, unless one is running."""
+def go_on_later(
+    store: Store,
+    cache: Cache,
+    stands: dict[str, where.Stand],
+    ages: Mapping[int, Sequence[staleness.State]] | None = None,
+) -> None:
+    """Starts a process that finishes the search of which an answer did not see the end, writes down
+    what it found out, or looks at branches which moved since it last did, unless one is running."""
     waits = where.waiting(stands) or staleness.waiting(ages or {})
     if waits or twins.unstated(cache) or standing.may_have_moved(cache, store.repo.common_dir):
         with guard.locked(_lock(store), 0) as free:
@@ -52,7 +57,8 @@ def go_on_later(store: Store, cache: Cache, stands: dict[str, where.Stand], ages
 
 
 def finish(store: Store, seconds: float = BACKGROUND) -> None:
-    """Searches the history of every worktree's HEAD for all anchors, and keeps where they stand (`standing`) and what became of their paths (`staleness`).
+    """Searches the history of every worktree's HEAD for all anchors, and keeps where they stand
+    (`standing`) and what became of their paths (`staleness`).
 
     Every few seconds what was found is kept, so the next call goes on there.
     """
@@ -66,10 +72,17 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
         ways.tips = ground.tips
         heads = repo.heads()
         fresh = dict(cache.db.execute("SELECT commit_id, n FROM fresh").fetchall())
-        if ground.kept and not fresh and set(heads) == set(standing.slots(cache)) and not standing.any_for(cache, standing.WAITING):
+        if (
+            ground.kept
+            and not fresh
+            and set(heads) == set(standing.slots(cache))
+            and not standing.any_for(cache, standing.WAITING)
+        ):
             if cache.meta(standing.REFS) == ground.refs:
                 return
-            if not standing.any_for(cache, standing.ABANDONED):  # refs were packed, or are back where they were; with `git gc` commits that nothing holds go, too
+            # refs were packed, or are back where they were; with `git gc` commits that nothing
+            # holds go, too
+            if not standing.any_for(cache, standing.ABANDONED):
                 cache.keep(0.5, lambda _: cache.set_meta(standing.REFS, ground.refs))
                 return
 
@@ -78,36 +91,87 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
             slots.leave(cache, heads, ways.left & (ground.before | ground.tags_before))
             slots.look_again(cache, again.union(fresh))
             ground.keep()
-            cache.db.executemany("DELETE FROM fresh WHERE commit_id = ? AND n IS ?", list(fresh.items()))
+            cache.db.executemany(
+                "DELETE FROM fresh WHERE commit_id = ? AND n IS ?", list(fresh.items())
+            )
             aging.look_again(cache, again)
 
         whole = True
         for head in heads:
-            whole = _stand(repo, cache, ground, heads, head, set(fresh), seconds, settled if whole and head == heads[-1] else None, ways) and whole
+            whole = (
+                _stand(
+                    repo,
+                    cache,
+                    ground,
+                    heads,
+                    head,
+                    set(fresh),
+                    seconds,
+                    settled if whole and head == heads[-1] else None,
+                    ways,
+                )
+                and whole
+            )
 
     with guard.locked(_lock(store), 0) as free:
         if free:
             end = time.monotonic() + seconds
             with commitgraph.used(repo):
                 store.with_cache(search, refresh=False)
-                store.with_cache(lambda cache: revive.settle(repo, cache, store.table, end - time.monotonic(), True),
-                                 refresh=False)
-                store.with_cache(lambda cache: aging.keep_up(repo, cache, repo.heads(), end - time.monotonic(), ways), refresh=False)
-                store.with_cache(lambda cache: patches.keep_up(repo, cache, end - time.monotonic()), refresh=False)
-                store.with_cache(lambda cache: lineage.ahead(cache, ways.tips, end - time.monotonic()), refresh=False)
+                store.with_cache(
+                    lambda cache: revive.settle(
+                        repo, cache, store.table, end - time.monotonic(), True
+                    ),
+                    refresh=False,
+                )
+                store.with_cache(
+                    lambda cache: aging.keep_up(
+                        repo, cache, repo.heads(), end - time.monotonic(), ways
+                    ),
+                    refresh=False,
+                )
+                store.with_cache(
+                    lambda cache: patches.keep_up(repo, cache, end - time.monotonic()),
+                    refresh=False,
+                )
+                store.with_cache(
+                    lambda cache: lineage.ahead(cache, ways.tips, end - time.monotonic()),
+                    refresh=False,
+                )
             commitgraph.keep(repo, store.with_cache(removals.looked_at, refresh=False)[0])
 
 
-def _stand(repo: Repo, cache: Cache, ground: headmove.Ground, heads: list[str], head: str, fresh: set[str], seconds: float, also: Callable[[], None] | None, ways: Ways) -> bool:
-    """Keeps the states of all anchors for a HEAD, and does `also` in the same transaction; False where nothing could be written."""
+def _stand(
+    repo: Repo,
+    cache: Cache,
+    ground: headmove.Ground,
+    heads: list[str],
+    head: str,
+    fresh: set[str],
+    seconds: float,
+    also: Callable[[], None] | None,
+    ways: Ways,
+) -> bool:
+    """Keeps the states of all anchors for a HEAD, and does `also` in the same transaction; False
+    where nothing could be written.
+    """
     begun = headmove.begin(repo, cache, ground, heads, head, ways)
     if begun is None:
+
         def anew() -> None:
             slots.forget(cache)
             if also is not None:
                 also()
 
-        return slots.keep(cache, head, where.stands(repo, cache, anchors(cache) | covering(cache) | fresh, head, seconds, again=True), heads, anew)
+        return slots.keep(
+            cache,
+            head,
+            where.stands(
+                repo, cache, anchors(cache) | covering(cache) | fresh, head, seconds, again=True
+            ),
+            heads,
+            anew,
+        )
     base, slot, ground = begun
     move = headmove.Move(repo, cache, ground, base, slot, head, seconds, ways)
     changed = move.changes(fresh)
@@ -118,13 +182,19 @@ def _stand(repo: Repo, cache: Cache, ground: headmove.Ground, heads: list[str], 
         if also is not None:
             also()
 
-    stays = base != head and (base in heads or (base in ways.left and base in ground.before | ground.tags_before))
+    stays = base != head and (
+        base in heads or (base in ways.left and base in ground.before | ground.tags_before)
+    )
     return slots.change(cache, slot, head, changed, stays, follow if carried else also)
 
 
 def anchors(cache: Cache, bits: int = 3, most: int = 0) -> set[str]:
-    """The commits that memories are about: of these scopes, up to this status (0: the active ones)."""
-    rows = cache.db.execute("SELECT DISTINCT anchor FROM memory WHERE status <= ? AND scope & ? > 0 AND anchor <> ''", (most, bits))
+    """The commits that memories are about: of these scopes, up to this status (0: the active
+    ones)."""
+    rows = cache.db.execute(
+        "SELECT DISTINCT anchor FROM memory WHERE status <= ? AND scope & ? > 0 AND anchor <> ''",
+        (most, bits),
+    )
     return {a for (a,) in rows if record.object_id(a)}
 
 
@@ -138,11 +208,15 @@ def covering(cache: Cache) -> set[str]:
 
 def publish(store: Store) -> int:
     """Writes the marks that other clones lack, for `sync` to take along; returns how many."""
-    return state(store) + sum(_mark(store, scope, missing(store, scope)) for scope, notes in store.sources if notes.tip())
+    return state(store) + sum(
+        _mark(store, scope, missing(store, scope)) for scope, notes in store.sources if notes.tip()
+    )
 
 
 def state(store: Store) -> int:
-    """Writes the marks by which this clone saw that a commit was merged, before it forgets the branch; returns how many."""
+    """Writes the marks by which this clone saw that a commit was merged, before it forgets the
+    branch; returns how many.
+    """
 
     def read(cache: Cache) -> dict[str, list[tuple[str, bytes]]]:
         seen = twins.unstated(cache)
@@ -152,7 +226,9 @@ def state(store: Store) -> int:
         for scope, _ in store.sources if lacking else ():
             ways = where.moves(cache, anchors(cache, SCOPE_BITS[scope], most=1))
             about = {commit for way in ways.values() for commit in way}
-            out[scope] = [(row[0], record.dump(record.mark(*row))) for row in lacking if row[0] in about]
+            out[scope] = [
+                (row[0], record.dump(record.mark(*row))) for row in lacking if row[0] in about
+            ]
         return out
 
     found = store.with_cache(read, refresh=False)[0]
@@ -169,7 +245,8 @@ def _mark(store: Store, scope: str, items: list[tuple[str, bytes]]) -> int:
 
 
 def missing(store: Store, scope: str, seconds: float = PUBLISH) -> list[tuple[str, bytes]]:
-    """[(anchor, line of a mark)]: what records do not say yet about commits beside the main line, and about the branches they are on.
+    """[(anchor, line of a mark)]: what records do not say yet about commits beside the main line,
+    and about the branches they are on.
 
     A branch is told of when its tip is on a remote, or was squashed: before
     that each new commit would change it.
@@ -178,7 +255,9 @@ def missing(store: Store, scope: str, seconds: float = PUBLISH) -> list[tuple[st
     main = marks.main_lines(repo)
     if not main or os.path.exists(os.path.join(repo.common_dir, "shallow")):
         return []
-    branches = repo.git.text("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads", "refs/remotes").splitlines()
+    branches = repo.git.text(
+        "for-each-ref", "--format=%(refname) %(objectname)", "refs/heads", "refs/remotes"
+    ).splitlines()
     stamp = sha256(repr((store.notes(scope).tip(), branches)).encode()).hexdigest()
     pushed = {row.partition(" ")[2] for row in branches if row.startswith("refs/remotes/")}
 
@@ -187,12 +266,17 @@ def missing(store: Store, scope: str, seconds: float = PUBLISH) -> list[tuple[st
             return []
         ways = where.moves(cache, anchors(cache, SCOPE_BITS[scope]))
         line = Ancestry(repo.git, main, {c for way in ways.values() for c in way})
-        # What a rewrite brought to a main line is found by its moves: of N amends of a commit none needs a mark.
-        commits = sorted({c for way in ways.values() if not any(map(line.contains, way)) for c in way})
+        # What a rewrite brought to a main line is found by its moves: of N amends of a commit none
+        # needs a mark.
+        commits = sorted(
+            {c for way in ways.values() if not any(map(line.contains, way)) for c in way}
+        )
         for head in main:  # learns which branches were squashed, for what is not on a remote
             where.stands(repo, cache, commits, head, seconds)
         patches = Patches(repo, cache, seconds)
-        found, whole = _marks(store, cache, patches, [c for c in commits if c in line.beyond], line, pushed)
+        found, whole = _marks(
+            store, cache, patches, [c for c in commits if c in line.beyond], line, pushed
+        )
         patches.save()
         if whole and not found:
             cache.keep(0.5, lambda db: cache.set_meta("marks:" + scope, stamp))
@@ -201,10 +285,19 @@ def missing(store: Store, scope: str, seconds: float = PUBLISH) -> list[tuple[st
     return store.with_cache(read)[0]
 
 
-def _marks(store: Store, cache: Cache, patches: Patches, beside: list[str], line: Ancestry, pushed: set[str]) -> tuple[list[tuple[str, bytes]], bool]:
+def _marks(
+    store: Store,
+    cache: Cache,
+    patches: Patches,
+    beside: list[str],
+    line: Ancestry,
+    pushed: set[str],
+) -> tuple[list[tuple[str, bytes]], bool]:
     stated = twins.marks_of(cache, beside)
     grown, whole = twins.grown_branches(store.repo, patches, beside, line)
-    lacking: dict[str, dict[str, str]] = {c: {} for c in beside if not stated[c]}  # {commit: {branch_patch: base}}
+    lacking: dict[str, dict[str, str]] = {
+        c: {} for c in beside if not stated[c]
+    }  # {commit: {branch_patch: base}}
     for commit, rows in grown.items():
         said = {combined for _, _, combined in stated[commit]}
         for tip, base, id in rows:
@@ -229,11 +322,15 @@ class Moved:
         self.moved: list[tuple[str, str, int]] = []
         self.known = 0
         self.dropped: list[str] = []
-        self.refused: list[tuple[str, str]] = []  # new commits that are not here, with the old ones they were to replace
+        self.refused: list[
+            tuple[str, str]
+        ] = []  # new commits that are not here, with the old ones they were to replace
 
 
 def commit_of(store: Store, name: str) -> str:
-    """The commit with memories that `name` means: an id or its unique begin, also of a commit that is gone, or a revision. Raises MemError."""
+    """The commit with memories that `name` means: an id or its unique begin, also of a commit that
+    is gone, or a revision. Raises MemError.
+    """
     word = name.strip().lower()
     known = store.with_cache(_movable)[0]
     if word in known:
@@ -245,12 +342,19 @@ def commit_of(store: Store, name: str) -> str:
     if len(some) == 1:
         return some[0]
     if some:
-        raise MemError(f"'{name[:80]}' is ambiguous: {', '.join(c[:12] for c in some[:5])}", hint="type more digits")
-    raise MemError(f"no memory is about a commit '{name[:80]}'", hint="`git mem list --all --json` shows the commits of all memories")
+        raise MemError(
+            f"'{name[:80]}' is ambiguous: {', '.join(c[:12] for c in some[:5])}",
+            hint="type more digits",
+        )
+    raise MemError(
+        f"no memory is about a commit '{name[:80]}'",
+        hint="`git mem list --all --json` shows the commits of all memories",
+    )
 
 
 def reanchor(store: Store, pairs: Iterable[tuple[str, str]]) -> Moved:
-    """Says of old commits (full ids) which new ones took their place; commits without memories are passed over.
+    """Says of old commits (full ids) which new ones took their place; commits without memories are
+    passed over.
 
     A new id of zeros means that the commit was dropped. One commit of the notes for all.
     """
@@ -260,7 +364,11 @@ def reanchor(store: Store, pairs: Iterable[tuple[str, str]]) -> Moved:
     out.dropped = sorted(old for old, new in wanted.items() if not new.strip("0"))
     asked = [(old, new) for old, new in wanted.items() if new.strip("0")]
     items: dict[str, list[tuple[str, bytes]]] = {scope: [] for scope, _ in store.sources}
-    for (old, new), id in zip(asked, store.repo.git.ids([f"{new}^{{commit}}" for _, new in asked]) if asked else [], strict=True):
+    for (old, new), id in zip(
+        asked,
+        store.repo.git.ids([f"{new}^{{commit}}" for _, new in asked]) if asked else [],
+        strict=True,
+    ):
         scopes, memories, before = known[old]
         if not id:
             out.refused.append((new, old))
@@ -274,16 +382,26 @@ def reanchor(store: Store, pairs: Iterable[tuple[str, str]]) -> Moved:
             out.moved.append((old, id, memories))
     for scope, batch in items.items():
         if batch:
-            store.append(scope, batch, f"git mem: move {len(batch)} commit{'s' * (len(batch) != 1)}")
+            store.append(
+                scope, batch, f"git mem: move {len(batch)} commit{'s' * (len(batch) != 1)}"
+            )
     if out.moved:
         store.with_cache(lambda cache: None)
     return out
 
 
 def _movable(cache: Cache) -> dict[str, tuple[int, int, set[str]]]:
-    """{commit: (scopes of its memories, how many, commits it moved to)} of every commit that a memory is about or moved to."""
-    counts = {a: (bits, n) for a, bits, n in cache.db.execute(
-        "SELECT anchor, max(scope & 1) | max(scope & 2), count(DISTINCT id) FROM memory WHERE status < 2 AND anchor <> '' GROUP BY anchor") if record.object_id(a)}
+    """{commit: (scopes of its memories, how many, commits it moved to)} of every commit that a
+    memory is about or moved to.
+    """
+    counts = {
+        a: (bits, n)
+        for a, bits, n in cache.db.execute(
+            "SELECT anchor, max(scope & 1) | max(scope & 2), count(DISTINCT id) FROM memory WHERE"
+            " status < 2 AND anchor <> '' GROUP BY anchor"
+        )
+        if record.object_id(a)
+    }
     out: dict[str, tuple[int, int, set[str]]] = {}
     ways = where.moves(cache, counts)
     for anchor, way in ways.items():
@@ -300,7 +418,9 @@ def _movable(cache: Cache) -> dict[str, tuple[int, int, set[str]]]:
 
 
 class Lost:
-    """A commit with memories that no branch, tag or remote holds; `same`: commits on them with the same change."""
+    """A commit with memories that no branch, tag or remote holds; `same`: commits on them with the
+    same change.
+    """
 
     def __init__(self, commit: str, memories: int, here: bool) -> None:
         self.commit = commit
@@ -310,7 +430,8 @@ class Lost:
 
 
 def lost(store: Store, seconds: float = OFFER) -> list[Lost]:
-    """Anchors of active memories that are gone or held by no ref, and were neither moved nor squashed; those with most memories first.
+    """Anchors of active memories that are gone or held by no ref, and were neither moved nor
+    squashed; those with most memories first.
 
     Empty in a shallow clone, where nobody can tell.
     """
@@ -319,13 +440,27 @@ def lost(store: Store, seconds: float = OFFER) -> list[Lost]:
         return []
 
     def read(cache: Cache) -> list[Lost]:
-        counts: dict[str, int] = dict(cache.db.execute("SELECT anchor, count(DISTINCT id) FROM memory WHERE status = 0 AND anchor <> '' GROUP BY anchor").fetchall())
+        counts: dict[str, int] = dict(
+            cache.db.execute(
+                "SELECT anchor, count(DISTINCT id) FROM memory WHERE status = 0 AND anchor <> ''"
+                " GROUP BY anchor"
+            ).fetchall()
+        )
         ways = where.moves(cache, [a for a in counts if record.object_id(a)])
         held, here = _held(repo, {c for way in ways.values() for c in way})
         left = {a for a, way in ways.items() if not held.intersection(way)}
         for head in dict.fromkeys([repo.head(), *marks.main_lines(repo)]):
             stands = where.stands(repo, cache, left, head, seconds) if head and left else {}
-            left = {a for a in left if stands[a].state in (where.UNMERGED, where.UNKNOWN) and stands[a].reason != where.WAITING} if stands else left
+            left = (
+                {
+                    a
+                    for a in left
+                    if stands[a].state in (where.UNMERGED, where.UNKNOWN)
+                    and stands[a].reason != where.WAITING
+                }
+                if stands
+                else left
+            )
         out = [Lost(a, counts[a], a in here) for a in sorted(left, key=lambda a: (-counts[a], a))]
         _offer(store, cache, out, seconds)
         return out
@@ -336,11 +471,25 @@ def lost(store: Store, seconds: float = OFFER) -> list[Lost]:
 def _held(repo: Any, commits: set[str]) -> tuple[set[str], set[str]]:
     """(those of the commits that a branch, tag, remote or HEAD holds, those that are here)."""
     names = sorted(commits)
-    here = {c for c, id in zip(names, repo.git.ids([f"{c}^{{commit}}" for c in names]), strict=True) if id} if names else set()
+    here = (
+        {
+            c
+            for c, id in zip(names, repo.git.ids([f"{c}^{{commit}}" for c in names]), strict=True)
+            if id
+        }
+        if names
+        else set()
+    )
     if not here:
         return set(), set()
     stdin = "".join(f"{c}\n" for c in sorted(here)).encode()
-    loose = set(repo.git.run("rev-list", "--stdin", "--not", "HEAD", "--branches", "--tags", "--remotes", stdin=stdin).decode().split())
+    loose = set(
+        repo.git.run(
+            "rev-list", "--stdin", "--not", "HEAD", "--branches", "--tags", "--remotes", stdin=stdin
+        )
+        .decode()
+        .split()
+    )
     return here - loose, here
 
 
@@ -349,11 +498,20 @@ def _offer(store: Store, cache: Cache, found: list[Lost], seconds: float) -> Non
     if not found:
         return
     patches = Patches(store.repo, cache, seconds)
-    patches.learn(store.repo.git.text("rev-list", f"--max-count={_OFFERED}", "--branches", "--remotes", "--not", "HEAD").split())
+    patches.learn(
+        store.repo.git.text(
+            "rev-list", f"--max-count={_OFFERED}", "--branches", "--remotes", "--not", "HEAD"
+        ).split()
+    )
     patches.learn(lost.commit for lost in found if lost.here)
     stated = twins.marks_of(cache, [lost.commit for lost in found])
     own = patches.own(lost.commit for lost in found)
-    ids = {lost.commit: {own.get(lost.commit, ""), *(patch for patch, _, _ in stated[lost.commit])} - {""} for lost in found}
+    ids = {
+        lost.commit: (
+            {own.get(lost.commit, ""), *(patch for patch, _, _ in stated[lost.commit])} - {""}
+        )
+        for lost in found
+    }
     holders = patches.holders(set().union(*ids.values()))
     patches.save()
     held, _ = _held(store.repo, {c for some in holders.values() for c in some})

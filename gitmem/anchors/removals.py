@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from typing import Any
 
-LIMIT = 20.0  # seconds for one commit: rename detection is quadratic up to git's own limit (diff.renameLimit)
+# seconds for one commit: rename detection is quadratic up to git's own limit (diff.renameLimit)
+LIMIT = 20.0
 _FIRST, _MOST = 64, 4_000  # commits of one process: few at first, more while they are quick
 _QUICK = 0.2  # seconds of a process below which the next one gets twice as many
 _SCAN = 50_000  # commits asked about from which all that are known are read
@@ -33,7 +34,10 @@ class Open(Exception):
 
 
 class History:
-    """The commits of a revision, and what they removed. Its commits are named by their places in `line`, parents before children."""
+    """The commits of a revision, and what they removed.
+
+    Its commits are named by their places in `line`, parents before children.
+    """
 
     def __init__(self, repo: Repo, cache: Cache, revision: str, seconds: float) -> None:
         self.repo = repo
@@ -45,24 +49,42 @@ class History:
         self._inside = bytearray()
         self._removed: dict[str, list[str]] = {}
         self._pairs: dict[str, dict[str, str]] = {}
-        self.too_large: set[str] = set()  # commits of which git could not say in time what they renamed
+        self.too_large: set[str] = (
+            set()
+        )  # commits of which git could not say in time what they renamed
 
     def left(self) -> float:
         return self.end - time.monotonic()
 
     def only_for(self, commits: Sequence[str]) -> None:
-        """Nothing will be asked of commits below these: where no history is kept the walk ends there. To be called before any other question."""
+        """Nothing will be asked of commits below these: where no history is kept the walk ends
+        there. To be called before any other question.
+        """
         if self._line is None:
             self._asked = commits
 
     @property
     def line(self) -> lineage.Lineage:
-        """How all commits hang together, those of the revision among them. Raises Open where time runs out."""
+        """How all commits hang together, those of the revision among them.
+
+        Raises Open where time runs out.
+        """
         if self._line is None:
             line = lineage.of(self.repo, self.cache)
             try:
                 # The oldest mostly has the others above it.
-                oldest = self.repo.git.run("rev-list", "--no-walk=sorted", "--stdin", stdin="".join(f"{c}\n" for c in self._asked).encode()).decode().split()[-1:] if self._asked and not line.first else []
+                oldest = (
+                    self.repo.git.run(
+                        "rev-list",
+                        "--no-walk=sorted",
+                        "--stdin",
+                        stdin="".join(f"{c}\n" for c in self._asked).encode(),
+                    )
+                    .decode()
+                    .split()[-1:]
+                    if self._asked and not line.first
+                    else []
+                )
                 whole = line.cover(self.cache, [self.revision], max(self.left(), 0.05), oldest)
                 if whole and any(c not in line for c in self._asked):
                     line = lineage.Lineage(self.repo, self.cache)
@@ -83,7 +105,9 @@ class History:
     # What commits removed
 
     def scan(self, since: Iterable[str]) -> None:
-        """Sees to it that the removals of all descendants of these commits ("" means: of all commits) are known. Raises Open where time runs out."""
+        """Sees to it that the removals of all descendants of these commits ("" means: of all
+        commits) are known. Raises Open where time runs out.
+        """
         line, roots = self.line, set(since)
         needed = [n for n, inside in enumerate(self._inside) if inside]
         if "" not in roots:
@@ -99,7 +123,10 @@ class History:
         self.learn(line.commits(needed))
 
     def learn(self, commits: Sequence[str]) -> None:
-        """Sees to it that the removals of these commits are known, the last ones first. Raises Open where time runs out."""
+        """Sees to it that the removals of these commits are known, the last ones first.
+
+        Raises Open where time runs out.
+        """
         known = self._scanned(commits)
         missing = [c for c in reversed(commits) if c not in known]
         found: list[tuple[str, str]] = []
@@ -109,14 +136,33 @@ class History:
                 part = missing[at : at + size]
                 left = self.left()
                 begun = time.monotonic()
-                out, whole = self.repo.git.limited(left, "diff-tree", "--stdin", "-r", "-t", "-m", "--no-renames", "--diff-filter=D", "--name-only", "-z",
-                                                   stdin="".join(f"{c}\n" for c in part).encode()) if left > 0 else (b"", False)
+                out, whole = (
+                    self.repo.git.limited(
+                        left,
+                        "diff-tree",
+                        "--stdin",
+                        "-r",
+                        "-t",
+                        "-m",
+                        "--no-renames",
+                        "--diff-filter=D",
+                        "--name-only",
+                        "-z",
+                        stdin="".join(f"{c}\n" for c in part).encode(),
+                    )
+                    if left > 0
+                    else (b"", False)
+                )
                 if not whole:
                     raise Open
                 found += _names(out, set(part))
                 found += [("", c) for c in part]
                 at += len(part)
-                size = min(_MOST, size * 2) if time.monotonic() - begun < _QUICK else max(_FIRST, size // 2)
+                size = (
+                    min(_MOST, size * 2)
+                    if time.monotonic() - begun < _QUICK
+                    else max(_FIRST, size // 2)
+                )
         finally:
             self._keep("removal", found)
 
@@ -124,7 +170,12 @@ class History:
         sql = "SELECT commit_id FROM removal WHERE path = ''"
         out = set(self._removed.get("", ()))
         for part in parts(commits) if len(commits) < _SCAN else ([],):
-            out.update(c.hex() for (c,) in self.cache.db.execute(sql + (f" AND commit_id IN ({','.join('?' * len(part))})" if part else ""), part))
+            out.update(
+                c.hex()
+                for (c,) in self.cache.db.execute(
+                    sql + (f" AND commit_id IN ({','.join('?' * len(part))})" if part else ""), part
+                )
+            )
         return out
 
     def _keep(self, table: str, rows: Sequence[tuple[str, ...]]) -> None:
@@ -132,7 +183,9 @@ class History:
         if table == "removal":
             for path, commit in rows:
                 self._removed.setdefault(path, []).append(commit)
-            made: list[tuple[object, ...]] = [(path, bytes.fromhex(commit)) for path, commit in rows]
+            made: list[tuple[object, ...]] = [
+                (path, bytes.fromhex(commit)) for path, commit in rows
+            ]
         else:
             made = [(bytes.fromhex(commit), old, new) for commit, old, new in rows]
         if not made:
@@ -140,7 +193,9 @@ class History:
         looked = sum(not row[0] for row in rows) if table == "removal" else 0
 
         def write(db: Any) -> None:
-            db.executemany(f"INSERT OR REPLACE INTO {table} VALUES({', '.join('?' * len(made[0]))})", made)
+            db.executemany(
+                f"INSERT OR REPLACE INTO {table} VALUES({', '.join('?' * len(made[0]))})", made
+            )
             if looked:
                 self.cache.set_meta("looked", str(looked_at(self.cache) + looked))
 
@@ -150,15 +205,28 @@ class History:
         """{path: places of the commits of this history that removed it, in their order}."""
         names = sorted(set(paths))
         out: dict[str, set[str]] = {p: set(self._removed.get(p, ())) for p in names}
-        for path, commit in self.cache.db.execute("SELECT path, commit_id FROM removal WHERE path IN (SELECT value FROM json_each(?))", (json.dumps(names),)):
+        for path, commit in self.cache.db.execute(
+            "SELECT path, commit_id FROM removal WHERE path IN (SELECT value FROM json_each(?))",
+            (json.dumps(names),),
+        ):
             out[path].add(commit.hex())
-        line, inside, last = self.line, self._inside, self.last  # what came to be known since has higher places
-        return {p: sorted(n for c in found if c in line and (n := line.place(c)) <= last and inside[n]) for p, found in out.items()}
+        line, inside, last = (
+            self.line,
+            self._inside,
+            self.last,
+        )  # what came to be known since has higher places
+        return {
+            p: sorted(n for c in found if c in line and (n := line.place(c)) <= last and inside[n])
+            for p, found in out.items()
+        }
 
     # What they renamed
 
     def renamed(self, commits: Iterable[str]) -> None:
-        """Sees to it that the renames of these commits are known. Raises Open where time runs out."""
+        """Sees to it that the renames of these commits are known.
+
+        Raises Open where time runs out.
+        """
         missing = [c for c in dict.fromkeys(commits) if c not in self._pairs]
         for commit, old, new in self._stored(missing):
             self._take(commit, old, new)
@@ -170,7 +238,12 @@ class History:
             if left <= 0:
                 raise Open
             begun = time.monotonic()
-            out, whole = self.repo.git.limited(min(left, LIMIT) if len(part) == 1 else left, *_RENAMES, "-m", stdin="".join(f"{c}\n" for c in part).encode())
+            out, whole = self.repo.git.limited(
+                min(left, LIMIT) if len(part) == 1 else left,
+                *_RENAMES,
+                "-m",
+                stdin="".join(f"{c}\n" for c in part).encode(),
+            )
             took = time.monotonic() - begun
             if not whole and len(part) > 1 and self.left() > 0:
                 size = 1  # one of them lacks a file, or takes too long
@@ -178,7 +251,11 @@ class History:
             if not whole and took < LIMIT and self.left() <= 0:
                 raise Open
             rows = [(c, "", "" if whole else _TOO_LARGE) for c in part]
-            rows += [(c, old, new) for c, pairs in (_renames(out, set(part)) if whole else {}).items() for old, new in pairs.items()]
+            rows += [
+                (c, old, new)
+                for c, pairs in (_renames(out, set(part)) if whole else {}).items()
+                for old, new in pairs.items()
+            ]
             self._keep("renamed", rows)
             for row in rows:
                 self._take(*row)
@@ -188,7 +265,11 @@ class History:
     def _stored(self, commits: Sequence[str]) -> list[tuple[str, str, str]]:
         out: list[tuple[str, str, str]] = []
         for part in parts(commits):
-            rows = self.cache.db.execute(f"SELECT commit_id, old, now FROM renamed WHERE commit_id IN ({','.join('?' * len(part))})", part)
+            rows = self.cache.db.execute(
+                "SELECT commit_id, old, now FROM renamed WHERE commit_id IN"
+                f" ({','.join('?' * len(part))})",
+                part,
+            )
             out += [(c.hex(), old, new) for c, old, new in rows]
         return out
 
@@ -202,7 +283,10 @@ class History:
             self._pairs.setdefault(commit, {})
 
     def target(self, commit: str, path: str) -> str:
-        """What a commit renamed a path to, "" for nothing. A directory went where most of its renamed files went. Raises Open where git could not say."""
+        """What a commit renamed a path to, "" for nothing.
+
+        A directory went where most of its renamed files went. Raises Open where git could not say.
+        """
         pairs = self._pairs.get(commit)
         if pairs is None or commit in self.too_large:
             raise Open
@@ -213,7 +297,9 @@ _RENAMES = ("diff-tree", "--stdin", "-r", "-M", "--diff-filter=R", "--name-statu
 
 
 def directory(pairs: dict[str, str], path: str) -> str:
-    """Where a directory went: to the place of more than half of its files that were renamed; "" where there is none."""
+    """Where a directory went: to the place of more than half of its files that were renamed; ""
+    where there is none.
+    """
     votes: dict[str, int] = {}
     inside = path + "/"
     total = 0
@@ -232,7 +318,9 @@ def _text(name: bytes) -> str:
 
 
 def _names(out: bytes, commits: set[str]) -> list[tuple[str, str]]:
-    """[(path, commit)] of `diff-tree --stdin --name-only -z`: a commit's id, for each parent, then what it removed."""
+    """[(path, commit)] of `diff-tree --stdin --name-only -z`: a commit's id, for each parent, then
+    what it removed.
+    """
     found: dict[tuple[str, str], None] = {}
     commit = ""
     for token in out.split(b"\0"):
@@ -245,7 +333,9 @@ def _names(out: bytes, commits: set[str]) -> list[tuple[str, str]]:
 
 
 def _renames(out: bytes, commits: set[str]) -> dict[str, dict[str, str]]:
-    """{commit: {old: new}} of `diff-tree --stdin --name-status -z`; of a merge's parents the first that says something about a path."""
+    """{commit: {old: new}} of `diff-tree --stdin --name-status -z`; of a merge's parents the first
+    that says something about a path.
+    """
     found: dict[str, dict[str, str]] = {}
     commit = ""
     tokens = iter(out.split(b"\0"))
@@ -272,20 +362,38 @@ def of(cache: Cache, commits: Collection[str]) -> set[str]:
     if len(commits) < _SCAN // 10:
         out: set[str] = set()
         for part in parts(sorted(commits)):
-            out.update(p for (p,) in cache.db.execute(f"SELECT path FROM removal WHERE commit_id IN ({','.join('?' * len(part))}) AND path <> ''", part))
+            out.update(
+                p
+                for (p,) in cache.db.execute(
+                    f"SELECT path FROM removal WHERE commit_id IN ({','.join('?' * len(part))}) AND"
+                    " path <> ''",
+                    part,
+                )
+            )
         return out
-    return {path for path, commit in cache.db.execute("SELECT path, commit_id FROM removal WHERE path > ''") if commit.hex() in commits}
+    return {
+        path
+        for path, commit in cache.db.execute("SELECT path, commit_id FROM removal WHERE path > ''")
+        if commit.hex() in commits
+    }
 
 
 def looked_at(cache: Cache) -> int:
-    """How often a commit was looked at in the life of the cache: counted as they are kept, since reading them all takes 5 ms. One that was forgotten counts again."""
+    """How often a commit was looked at in the life of the cache: counted as they are kept, since
+    reading them all takes 5 ms. One that was forgotten counts again.
+    """
     return int(cache.meta("looked", "0"))
 
 
 def everywhere(cache: Cache, paths: Iterable[str]) -> dict[str, set[str]]:
-    """{path: all commits known to have removed it, of whatever history}; absent where there is none."""
+    """{path: all commits known to have removed it, of whatever history}; absent where there is
+    none.
+    """
     out: dict[str, set[str]] = {}
-    for path, commit in cache.db.execute("SELECT path, commit_id FROM removal WHERE path IN (SELECT value FROM json_each(?))", (json.dumps(sorted(set(paths))),)):
+    for path, commit in cache.db.execute(
+        "SELECT path, commit_id FROM removal WHERE path IN (SELECT value FROM json_each(?))",
+        (json.dumps(sorted(set(paths))),),
+    ):
         out.setdefault(path, set()).add(commit.hex())
     return out
 
@@ -293,17 +401,31 @@ def everywhere(cache: Cache, paths: Iterable[str]) -> dict[str, set[str]]:
 _PAIRS = 64  # comparisons of two commits by one process
 
 
-def across(repo: Repo, pairs: Sequence[tuple[str, str]], seconds: float) -> dict[tuple[str, str], dict[str, str]]:
-    """{(older, newer): {old: new}}: the renames between two commits, whatever lies between; absent where time ran out."""
+def across(
+    repo: Repo, pairs: Sequence[tuple[str, str]], seconds: float
+) -> dict[tuple[str, str], dict[str, str]]:
+    """{(older, newer): {old: new}}: the renames between two commits, whatever lies between; absent
+    where time ran out.
+    """
     end = time.monotonic() + seconds
     out: dict[tuple[str, str], dict[str, str]] = {}
     trees = repo.git.ids([f"{c}^{{tree}}" for pair in pairs for c in pair]) if pairs else []
     for i in range(0, len(pairs), _PAIRS):
         left = end - time.monotonic()
-        asked = {f"{trees[2 * n]} {trees[2 * n + 1]}": n for n in range(i, min(i + _PAIRS, len(pairs))) if trees[2 * n] and trees[2 * n + 1]}
+        asked = {
+            f"{trees[2 * n]} {trees[2 * n + 1]}": n
+            for n in range(i, min(i + _PAIRS, len(pairs)))
+            if trees[2 * n] and trees[2 * n + 1]
+        }
         if left <= 0 or not asked:
             break
-        text, whole = repo.git.limited(left, *_RENAMES, stdin="".join(f"{names}\n" for names in asked).encode())
+        text, whole = repo.git.limited(
+            left, *_RENAMES, stdin="".join(f"{names}\n" for names in asked).encode()
+        )
         found = _renames(text, set(asked)) if whole else {}
-        out.update((pairs[n], found.get(f"{trees[2 * n]} {trees[2 * n + 1]}", {})) for n in range(i, min(i + _PAIRS, len(pairs))) if whole)
+        out.update(
+            (pairs[n], found.get(f"{trees[2 * n]} {trees[2 * n + 1]}", {}))
+            for n in range(i, min(i + _PAIRS, len(pairs)))
+            if whole
+        )
     return out

@@ -1,4 +1,5 @@
-"""Where paths went between a commit and a revision, as git's rename detection says, commit by commit.
+"""Where paths went between a commit and a revision, as git's rename detection says, commit by
+commit.
 
 A path is followed forwards: a name lives on from commit to commit until one
 removes it; there it goes where `-M` says it was renamed to. A merge keeps what
@@ -31,10 +32,14 @@ _AT_ONCE = 4_096  # names that are followed in one walk over the history
 class Trace:
     """Follows paths through one history. `there` says which names are at the revision."""
 
-    def __init__(self, history: History, there: Callable[[Sequence[str]], set[str]], last: int | None = None) -> None:
+    def __init__(
+        self, history: History, there: Callable[[Sequence[str]], set[str]], last: int | None = None
+    ) -> None:
         self.history = history
         self.there = there
-        self._until = last  # the place of another commit of this history up to which names are followed
+        self._until = (
+            last  # the place of another commit of this history up to which names are followed
+        )
         self.via: dict[Key, set[str]] = {}  # all names that decided about an answer
         self._ends: dict[Key, list[str]] = {}
         self._merged: dict[Key, list[tuple[int, str]]] = {}  # what merges removed
@@ -42,7 +47,8 @@ class Trace:
         self._lost: dict[tuple[Key, int], bool] = {}
 
     def follow(self, wanted: Sequence[Key], scanned: bool = False) -> dict[Key, str | None]:
-        """{(since, path): its name at the revision, "" where it is not there any more, None where time ran out}.
+        """{(since, path): its name at the revision, "" where it is not there any more, None where
+        time ran out}.
 
         `since`: the commit it had that name at, part of the history. Where branches
         gave it several names, one that was kept comes first, then the others by name.
@@ -60,20 +66,37 @@ class Trace:
             self._open.update(key for key, found in self._ends.items() if not found)
         names = {name for found in self._ends.values() for name in found}
         there = self.there(sorted(names)) if names else set()
-        return {key: next((n for n in found if n in there), None if key in self._open else "") for key, found in self._ends.items()}
+        return {
+            key: next((n for n in found if n in there), None if key in self._open else "")
+            for key, found in self._ends.items()
+        }
 
     def _run_merges(self, keys: Iterable[Key]) -> None:
-        """Follows what a merge alone renamed: as when git took a new file along with its renamed directory."""
-        self._run([], [(key, *hit) for key in keys for hit in self._merged.pop(key, ())], merges=True)
+        """Follows what a merge alone renamed: as when git took a new file along with its renamed
+        directory.
+        """
+        self._run(
+            [], [(key, *hit) for key in keys for hit in self._merged.pop(key, ())], merges=True
+        )
 
     def _all_lost(self, keys: Sequence[Key], merge: int) -> set[Key]:
-        """The paths, of those that had a name which a merge removed, of which it has no other: else it kept one, and renamed nothing. Lower merges were looked at."""
-        several = [key for key in dict.fromkeys(keys) if len(self.via[key]) > 1 and (key, merge) not in self._lost]
+        """The paths, of those that had a name which a merge removed, of which it has no other: else
+        it kept one, and renamed nothing. Lower merges were looked at.
+        """
+        several = [
+            key
+            for key in dict.fromkeys(keys)
+            if len(self.via[key]) > 1 and (key, merge) not in self._lost
+        ]
         if several:
             if self.history.left() <= 0:
                 raise Open
             before = Trace(self.history, self.there, merge)
-            before.via, before._ends, before._lost = {key: set() for key in several}, {key: [] for key in several}, self._lost
+            before.via, before._ends, before._lost = (
+                {key: set() for key in several},
+                {key: [] for key in several},
+                self._lost,
+            )
             before._run([(key, self.history.line.place(key[0]), key[1]) for key in several], [])
             before._run_merges([key for key in several if not before._ends[key]])
             self._open |= before._open
@@ -81,10 +104,14 @@ class Trace:
         return {key for key in keys if len(self.via[key]) == 1 or self._lost[key, merge]}
 
     def _run(self, edges: list[Edge], hits: list[Edge], merges: bool = False) -> None:
-        """Follows names from commits that have them, and from commits that removed them (`hits`), until they end."""
+        """Follows names from commits that have them, and from commits that removed them (`hits`),
+        until they end.
+        """
         seen: set[Edge] = set()
         for _ in range(_HOPS):
-            edges = [e for e in dict.fromkeys([*edges, *self._renamed(hits, merges)]) if e not in seen]
+            edges = [
+                e for e in dict.fromkeys([*edges, *self._renamed(hits, merges)]) if e not in seen
+            ]
             if not edges:
                 return
             seen.update(edges)
@@ -108,7 +135,11 @@ class Trace:
             lost = self._all_lost([key for key, _ in names], place) if place in line.more else None
             for key, name in names:
                 try:
-                    target = history.target(line.commit(place), name) if lost is None or key in lost else ""
+                    target = (
+                        history.target(line.commit(place), name)
+                        if lost is None or key in lost
+                        else ""
+                    )
                 except Open:
                     self._open.add(key)
                     continue
@@ -118,7 +149,9 @@ class Trace:
         return out
 
     def _walk(self, edges: Sequence[Edge]) -> list[Edge]:
-        """Follows names as long as they live: those that reach the revision are ends of their keys; returns which commits removed the others."""
+        """Follows names as long as they live: those that reach the revision are ends of their keys;
+        returns which commits removed the others.
+        """
         removed = self.history.removals(name for _, _, name in edges)
         keys: dict[tuple[int, str], list[Key]] = {}
         for key, place, name in edges:
@@ -142,10 +175,17 @@ class Trace:
     def _live(self, keys: Iterable[Key], name: str) -> None:
         for key in keys:
             if name not in self._ends[key]:
-                self._ends[key] = sorted([*self._ends[key], name], key=lambda n, own=key[1]: (n != own, n))  # type: ignore[misc]
+                self._ends[key] = sorted(
+                    [*self._ends[key], name],
+                    key=lambda n, own=key[1]: (n != own, n),  # type: ignore[misc]
+                )
 
-    def _lives(self, starts: Sequence[tuple[int, str]], removed: dict[str, list[int]]) -> tuple[list[tuple[int, str]], list[tuple[tuple[int, str], int]]]:
-        """(those of the names that live until the revision, [(name, place of a commit that removed it)]): one walk, a bit for each name."""
+    def _lives(
+        self, starts: Sequence[tuple[int, str]], removed: dict[str, list[int]]
+    ) -> tuple[list[tuple[int, str]], list[tuple[tuple[int, str], int]]]:
+        """(those of the names that live until the revision, [(name, place of a commit that removed
+        it)]): one walk, a bit for each name.
+        """
         begin: dict[int, int] = {}
         kill: dict[int, int] = {}
         for bit, (place, name) in enumerate(starts):

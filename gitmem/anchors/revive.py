@@ -30,8 +30,13 @@ _Rows = set[tuple[str, int]]
 _REFS = "refs:revived"  # in the cache's `meta`: `refdirs.stamp` when somebody last looked
 
 
-def settle(repo: Repo, cache: Cache, table: StaticTable, seconds: float = where.ON_THE_SPOT,
-           thorough: bool = False) -> None:
+def settle(
+    repo: Repo,
+    cache: Cache,
+    table: StaticTable,
+    seconds: float = where.ON_THE_SPOT,
+    thorough: bool = False,
+) -> None:
     """Looks from the HEAD of every worktree; what came back for other HEADs goes.
 
     So the rows of the cache, and with them how rare a word is, depend on the notes and on these
@@ -48,7 +53,9 @@ def settle(repo: Repo, cache: Cache, table: StaticTable, seconds: float = where.
     (last,) = db.execute("SELECT coalesce(max(n), 0) FROM line").fetchone()
     looked = dict(db.execute("SELECT head, n FROM revivedhead").fetchall())
     heads = repo.heads()
-    moved = bool(named) and not refdirs.same(repo.common_dir, cache.meta(_REFS))  # a branch that a fetch brought may tell where something was squashed
+    moved = bool(named) and not refdirs.same(
+        repo.common_dir, cache.meta(_REFS)
+    )  # a branch that a fetch brought may tell where something was squashed
     refs = refdirs.stamp(repo.common_dir, wait=False) if moved else ""
     open_ = [head for head in heads if moved or looked.get(head) != last]
     now: _Rows = {pair for pair in before if pair[0] in heads and pair[0] not in open_}
@@ -57,7 +64,8 @@ def settle(repo: Repo, cache: Cache, table: StaticTable, seconds: float = where.
         rows, sure = _rows(repo, cache, head, seconds)
         now |= {(head, row) for row in rows}
         seen[head] = last if sure else -1
-    # From a HEAD that was not looked from nothing is hidden: that there is nothing to show must be known, too.
+    # From a HEAD that was not looked from nothing is hidden: that there is nothing to show must be
+    # known, too.
     if now != before or (now and seen.keys() != looked.keys()) or (seen != looked and thorough):
         cache.keep(0.5, lambda _: _write(cache, table, before, now, seen))
     if moved:
@@ -69,12 +77,16 @@ def counts(repo: Repo, cache: Cache, id: str, head: str) -> bool:
     if not head or not cache.db.execute("SELECT 1 FROM cover WHERE at <> '' LIMIT 1").fetchone():
         return False
     rows, _ = _rows(repo, cache, head, where.ON_THE_SPOT)
-    return any(row in rows for (row,) in cache.db.execute("SELECT row FROM memory WHERE id = ?", (id,)))
+    return any(
+        row in rows for (row,) in cache.db.execute("SELECT row FROM memory WHERE id = ?", (id,))
+    )
 
 
 # A text that is united from several lines comes back where one of them does.
-_OF_LINE = ("SELECT row FROM memory WHERE line = l.n UNION"
-            " SELECT u.row FROM united u, json_each(u.lines) j WHERE j.value = l.n")
+_OF_LINE = (
+    "SELECT row FROM memory WHERE line = l.n UNION"
+    " SELECT u.row FROM united u, json_each(u.lines) j WHERE j.value = l.n"
+)
 
 
 def _rows(repo: Repo, cache: Cache, head: str, seconds: float) -> tuple[set[int], bool]:
@@ -83,37 +95,57 @@ def _rows(repo: Repo, cache: Cache, head: str, seconds: float) -> tuple[set[int]
     asked = {at for (at,) in db.execute("SELECT DISTINCT at FROM cover WHERE at <> ''")}
     stands = where.stands(repo, cache, asked, head, seconds)
     away = fastjson.dumps(sorted(a for a, s in stands.items() if _away(s)))
-    sql = ("SELECT DISTINCT m.row, m.anchor FROM cover c CROSS JOIN line l ON l.version = c.version"
-           f" CROSS JOIN memory m ON m.row IN ({_OF_LINE})"
-           " WHERE c.at <> '' AND c.at IN (SELECT value FROM json_each(?1)) AND (m.status = ?2 OR m.row IN (SELECT row FROM revived))"
-           " AND NOT EXISTS (SELECT 1 FROM cover d WHERE d.version = c.version AND d.at NOT IN (SELECT value FROM json_each(?1)))")
+    sql = (
+        "SELECT DISTINCT m.row, m.anchor FROM cover c CROSS JOIN line l ON l.version = c.version"
+        f" CROSS JOIN memory m ON m.row IN ({_OF_LINE}) WHERE c.at <> '' AND c.at IN (SELECT value"
+        " FROM json_each(?1)) AND (m.status = ?2 OR m.row IN (SELECT row FROM revived)) AND NOT"
+        " EXISTS (SELECT 1 FROM cover d WHERE d.version = c.version AND d.at NOT IN (SELECT value"
+        " FROM json_each(?1)))"
+    )
     found = db.execute(sql, (away, SUPERSEDED)).fetchall()
     own = where.stands(repo, cache, {a for _, a in found if record.object_id(a)}, head, seconds)
-    # What is itself about a branch that is not merged has no place here: on its branch it was superseded.
-    return {row for row, a in found if a not in own or own[a].state != where.UNMERGED}, not where.waiting({**stands, **own})
+    # What is itself about a branch that is not merged has no place here: on its branch it was
+    # superseded.
+    return {
+        row for row, a in found if a not in own or own[a].state != where.UNMERGED
+    }, not where.waiting({**stands, **own})
 
 
 def _away(stand: where.Stand) -> bool:
-    return stand.state == where.UNMERGED or (stand.state == where.UNKNOWN and stand.reason == where.ABSENT)
+    return stand.state == where.UNMERGED or (
+        stand.state == where.UNKNOWN and stand.reason == where.ABSENT
+    )
 
 
-def _write(cache: Cache, table: StaticTable, before: _Rows, now: _Rows, seen: dict[str, int]) -> None:
+def _write(
+    cache: Cache, table: StaticTable, before: _Rows, now: _Rows, seen: dict[str, int]
+) -> None:
     db = cache.db
     if set(db.execute("SELECT head, row FROM revived").fetchall()) != before:
         return  # another process was there first
     old, new = {row for _, row in before}, {row for _, row in now}
     update = Update(cache, table, None)
-    moved = {**_again(cache, update, new - old, SUPERSEDED, ACTIVE), **_again(cache, update, old - new, ACTIVE, SUPERSEDED)}
+    moved = {
+        **_again(cache, update, new - old, SUPERSEDED, ACTIVE),
+        **_again(cache, update, old - new, ACTIVE, SUPERSEDED),
+    }
     if moved:
         update.finish()
     db.execute("DELETE FROM revived")
-    db.executemany("INSERT INTO revived VALUES(?, ?)", sorted((head, moved.get(row, row)) for head, row in now if row in old or row in moved))
+    db.executemany(
+        "INSERT INTO revived VALUES(?, ?)",
+        sorted((head, moved.get(row, row)) for head, row in now if row in old or row in moved),
+    )
     db.execute("DELETE FROM revivedhead")
     db.executemany("INSERT INTO revivedhead VALUES(?, ?)", sorted(seen.items()))
 
 
-def _again(cache: Cache, update: Update, rows: Iterable[int], was: int, status: int) -> dict[int, int]:
-    """{row: its new number}: made anew with another status, so that all that looks at new rows looks at them."""
+def _again(
+    cache: Cache, update: Update, rows: Iterable[int], was: int, status: int
+) -> dict[int, int]:
+    """{row: its new number}: made anew with another status, so that all that looks at new rows
+    looks at them.
+    """
     out = {}
     for row in sorted(rows):
         sql = "SELECT 1 FROM memory WHERE row = ? AND status = ?"

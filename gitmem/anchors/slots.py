@@ -1,4 +1,5 @@
-"""The states that the cache keeps (`standing`), slot by slot: one for the HEAD of each worktree, and a few for HEADs that were left.
+"""The states that the cache keeps (`standing`), slot by slot: one for the HEAD of each worktree,
+and a few for HEADs that were left.
 
 Who goes far away mostly comes back: to the branch after a look at an old
 release, to where a bisection began. The states of a branch's tip that HEAD left
@@ -28,7 +29,10 @@ _PATIENCE = 0.5  # seconds to wait for another process that writes the cache
 
 def left(cache: Cache) -> dict[str, int]:
     """{HEAD that was left: the slot of its states}, the last one first."""
-    return {commit: int(slot) for commit, slot in cache.db.execute("SELECT commit_id, slot FROM former ORDER BY n DESC")}
+    return {
+        commit: int(slot)
+        for commit, slot in cache.db.execute("SELECT commit_id, slot FROM former ORDER BY n DESC")
+    }
 
 
 def ground(cache: Cache, head: str) -> dict[str, int]:
@@ -37,11 +41,17 @@ def ground(cache: Cache, head: str) -> dict[str, int]:
     return dict(json.loads(text))
 
 
-def keep(cache: Cache, head: str, stands: Mapping[str, Stand], heads: Collection[str] = (), also: Callable[[], object] | None = None) -> bool:
+def keep(
+    cache: Cache,
+    head: str,
+    stands: Mapping[str, Stand],
+    heads: Collection[str] = (),
+    also: Callable[[], object] | None = None,
+) -> bool:
     """Keeps the states of all anchors for a HEAD; False where nothing can be written now.
 
-    `heads`: those of all worktrees; the states of another HEAD make room. Only what changed is written: a commit changes few states.
-    """
+    `heads`: those of all worktrees; the states of another HEAD make room. Only what changed is
+    written: a commit changes few states."""
     had = standing.slots(cache)
     free = [slot for commit, slot in had.items() if commit not in heads and commit != head]
     slot = had[head] if head in had else min(free) if free else _unused(cache)
@@ -52,8 +62,14 @@ def keep(cache: Cache, head: str, stands: Mapping[str, Stand], heads: Collection
         return True
 
     def write(_: object) -> None:
-        cache.db.executemany("DELETE FROM stand WHERE slot = ? AND anchor = ?", sorted((slot, row[0]) for row in before - now))
-        cache.db.executemany("INSERT INTO stand VALUES(?, ?, ?, ?, ?, ?)", sorted((slot, *row) for row in now - before))
+        cache.db.executemany(
+            "DELETE FROM stand WHERE slot = ? AND anchor = ?",
+            sorted((slot, row[0]) for row in before - now),
+        )
+        cache.db.executemany(
+            "INSERT INTO stand VALUES(?, ?, ?, ?, ?, ?)",
+            sorted((slot, *row) for row in now - before),
+        )
         _name(cache, slot, head)
         for n in rest:
             _drop(cache, n)
@@ -63,11 +79,19 @@ def keep(cache: Cache, head: str, stands: Mapping[str, Stand], heads: Collection
     return cache.keep(_PATIENCE, write)
 
 
-def change(cache: Cache, slot: int, head: str, changed: Mapping[str, Stand], stays: bool, also: Callable[[], object] | None = None) -> bool:
-    """Keeps for `head` the states of a slot with these changes; False where nothing can be written now.
+def change(
+    cache: Cache,
+    slot: int,
+    head: str,
+    changed: Mapping[str, Stand],
+    stays: bool,
+    also: Callable[[], object] | None = None,
+) -> bool:
+    """Keeps for `head` the states of a slot with these changes; False where nothing can be written
+    now.
 
-    Only the changes are written, unless the slot `stays` as it is, for another HEAD. `also` is done in the same transaction.
-    """
+    Only the changes are written, unless the slot `stays` as it is, for another HEAD. `also` is done
+    in the same transaction."""
     new = _unused(cache) if stays else slot
     if not stays and not changed and also is None and standing.slots(cache).get(head) == slot:
         return True
@@ -80,9 +104,16 @@ def change(cache: Cache, slot: int, head: str, changed: Mapping[str, Stand], sta
             return  # a purge took it meanwhile: what was found may rest on what is gone
         if stays:
             cache.db.execute("DELETE FROM stand WHERE slot = ?", (new,))
-            cache.db.execute("INSERT INTO stand SELECT ?, anchor, state, commit_id, into_commit, reason FROM stand WHERE slot = ?", (new, slot))
+            cache.db.execute(
+                "INSERT INTO stand SELECT ?, anchor, state, commit_id, into_commit, reason FROM"
+                " stand WHERE slot = ?",
+                (new, slot),
+            )
         _name(cache, new, head)
-        cache.db.executemany("INSERT OR REPLACE INTO stand VALUES(?, ?, ?, ?, ?, ?)", sorted((new, *s.row(anchor)) for anchor, s in changed.items()))
+        cache.db.executemany(
+            "INSERT OR REPLACE INTO stand VALUES(?, ?, ?, ?, ?, ?)",
+            sorted((new, *s.row(anchor)) for anchor, s in changed.items()),
+        )
         if also is not None:
             also()
         written = True
@@ -91,7 +122,8 @@ def change(cache: Cache, slot: int, head: str, changed: Mapping[str, Stand], sta
 
 
 def leave(cache: Cache, heads: Collection[str], worth: Collection[str]) -> None:
-    """Takes the states of HEADs that no worktree has any more from the readers: those of `worth` stay, the others go. The caller owns the transaction.
+    """Takes the states of HEADs that no worktree has any more from the readers: those of `worth`
+    stay, the others go. The caller owns the transaction.
 
     Before the table `tip` is written anew: what stays rests on what it says.
     """
@@ -99,7 +131,10 @@ def leave(cache: Cache, heads: Collection[str], worth: Collection[str]) -> None:
     for commit, slot in standing.slots(cache).items():
         if commit not in heads and commit in worth:
             cache.db.execute("DELETE FROM head WHERE slot = ?", (slot,))
-            cache.db.execute("INSERT OR REPLACE INTO former(slot, commit_id, ground) VALUES(?, ?, ?)", (slot, commit, tips))
+            cache.db.execute(
+                "INSERT OR REPLACE INTO former(slot, commit_id, ground) VALUES(?, ?, ?)",
+                (slot, commit, tips),
+            )
         elif commit not in heads:
             _drop(cache, slot)
     for slot in list(left(cache).values())[_MOST:]:
@@ -107,8 +142,14 @@ def leave(cache: Cache, heads: Collection[str], worth: Collection[str]) -> None:
 
 
 def look_again(cache: Cache, anchors: Iterable[str]) -> None:
-    """Something new was said of these anchors: for HEADs that were left nobody looks now. The caller owns the transaction."""
-    sql = "INSERT OR REPLACE INTO stand SELECT slot, value, ?, '', '', ? FROM former CROSS JOIN json_each(?)"
+    """Something new was said of these anchors: for HEADs that were left nobody looks now.
+
+    The caller owns the transaction.
+    """
+    sql = (
+        "INSERT OR REPLACE INTO stand SELECT slot, value, ?, '', '', ? FROM former CROSS JOIN"
+        " json_each(?)"
+    )
     cache.db.execute(sql, (standing.UNKNOWN, standing.WAITING, json.dumps(sorted(anchors))))
 
 

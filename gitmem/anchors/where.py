@@ -1,8 +1,8 @@
 """Where memories stand against a revision: their anchors. What became of their paths is `drift`.
 
-An anchor is reachable (the revision contains it, or a commit that a rewrite
-put in its place), squashed (a commit of the revision carries its change),
-unmerged (with a word where no branch holds it any more), or unknown. Every caller asks `stands`; nobody else works it out.
+An anchor is reachable (the revision contains it, or a commit that a rewrite put in its place),
+squashed (a commit of the revision carries its change), unmerged (with a word where no branch holds
+it any more), or unknown. Every caller asks `stands`; nobody else works it out.
 
 Promise: git decides (ancestry, patch-ids, blob ids), in a bounded number of
 processes however many memories are asked about. What cannot be known (a
@@ -43,15 +43,24 @@ NOWHERE = "it is about no commit"
 _FEW = 500  # commits asked about above which all moves are read
 
 
-def stands(repo: Repo, cache: Cache, anchors: Iterable[str], head: str, seconds: float = ON_THE_SPOT, again: bool = False, main: Collection[str] = (),
-           beyond: Between | None = None, patches: Patches | None = None) -> dict[str, Stand]:
+def stands(
+    repo: Repo,
+    cache: Cache,
+    anchors: Iterable[str],
+    head: str,
+    seconds: float = ON_THE_SPOT,
+    again: bool = False,
+    main: Collection[str] = (),
+    beyond: Between | None = None,
+    patches: Patches | None = None,
+) -> dict[str, Stand]:
     """{anchor: its state} as seen from the commit `head` ("" while there is none).
 
-    `seconds`: how long new patch-ids may take; 0 answers from what is known.
-    `again`: take nothing from what is kept for this revision, and seek also what was sought in vain, for branches that came with a fetch.
-    `main`: commits that the caller knows to be on a main line. `beyond`: what lies between another revision and this one, where that is known.
-    `patches`: those of the caller, who saves them; they say how long it may take, then.
-    """
+    `seconds`: how long new patch-ids may take; 0 answers from what is known. `again`: take nothing
+    from what is kept for this revision, and seek also what was sought in vain, for branches that
+    came with a fetch. `main`: commits that the caller knows to be on a main line. `beyond`: what
+    lies between another revision and this one, where that is known. `patches`: those of the caller,
+    who saves them; they say how long it may take, then."""
     names = {a for a in anchors if a}
     if not head:
         return {a: Stand(UNKNOWN, a, reason=UNBORN) for a in names}
@@ -60,14 +69,24 @@ def stands(repo: Repo, cache: Cache, anchors: Iterable[str], head: str, seconds:
     if not names:
         return kept
     ways = moves(cache, names)
-    carried = twins.known(cache, {c for way in ways.values() for c in way}) if names != {head} else {}
+    carried = (
+        twins.known(cache, {c for way in ways.values() for c in way}) if names != {head} else {}
+    )
     commits = {c for way in ways.values() for c in way}.union(*carried.values())
-    line = Ancestry.below(repo.git, head, commits, beyond) if beyond else Ancestry(repo.git, [head], commits)
+    line = (
+        Ancestry.below(repo.git, head, commits, beyond)
+        if beyond
+        else Ancestry(repo.git, [head], commits)
+    )
     out: dict[str, Stand] = kept
     open_: dict[str, list[str]] = {}
     for anchor, way in ways.items():
         held = next((c for c in way if line.contains(c)), "")
-        twin = next((t for c in way for t in carried.get(c, ()) if line.contains(t)), "") if not held else ""
+        twin = (
+            next((t for c in way for t in carried.get(c, ()) if line.contains(t)), "")
+            if not held
+            else ""
+        )
         if held:
             out[anchor] = Stand(REACHABLE, held)
         elif twin:
@@ -84,12 +103,23 @@ def stands(repo: Repo, cache: Cache, anchors: Iterable[str], head: str, seconds:
     return out
 
 
-def _sought(repo: Repo, cache: Cache, open_: dict[str, list[str]], line: Ancestry, patches: Patches, again: bool, main: Collection[str]) -> dict[str, Stand]:
+def _sought(
+    repo: Repo,
+    cache: Cache,
+    open_: dict[str, list[str]],
+    line: Ancestry,
+    patches: Patches,
+    again: bool,
+    main: Collection[str],
+) -> dict[str, Stand]:
     """The states of anchors whose commits the revision does not contain."""
     if os.path.exists(os.path.join(repo.common_dir, "shallow")):
-        # Behind a shallow boundary ancestry is cut off, so "not reachable" proves nothing, and what is there begins with whole files.
+        # Behind a shallow boundary ancestry is cut off, so "not reachable" proves nothing, and what
+        # is there begins with whole files.
         return {a: Stand(UNKNOWN, a, reason=SHALLOW) for a in open_}
-    found, unsure = twins.search(repo, cache, {c for way in open_.values() for c in way}, line, patches, again, main)
+    found, unsure = twins.search(
+        repo, cache, {c for way in open_.values() for c in way}, line, patches, again, main
+    )
     late = (PARTIAL if marks.partial(repo) else WAITING) if unsure else ""
     out = {}
     for anchor, way in open_.items():
@@ -105,22 +135,31 @@ def _sought(repo: Repo, cache: Cache, open_: dict[str, list[str]], line: Ancestr
 
 
 def abandoned(repo: Repo, stands: dict[str, Stand], held: Collection[str] = ()) -> dict[str, Stand]:
-    """The same states, with the reason where an unmerged commit is held by no branch and no tag; `held`: commits that are."""
+    """The same states, with the reason where an unmerged commit is held by no branch and no tag;
+    `held`: commits that are.
+    """
     open_ = {s.commit for s in stands.values() if s.state == UNMERGED and s.commit not in held}
     if open_:
         stdin = "".join(f"{c}\n" for c in sorted(open_)).encode()
-        loose = set(repo.git.run("rev-list", "--stdin", "--not", *_HOLDERS, stdin=stdin).decode().split())
+        loose = set(
+            repo.git.run("rev-list", "--stdin", "--not", *_HOLDERS, stdin=stdin).decode().split()
+        )
         for stand in stands.values():
             if stand.commit in open_ and stand.state == UNMERGED:
                 stand.reason = ABANDONED if stand.commit in loose else ""
     return stands
 
 
-_HOLDERS = ("--branches", "--tags", "--remotes")  # no HEAD: what the revision contains is not unmerged, and each worktree has its own
+_HOLDERS = (
+    "--branches",
+    "--tags",
+    "--remotes",
+)  # no HEAD: what the revision contains is not unmerged, and each worktree has its own
 
 
 def moves(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
-    """{anchor: itself and the commits that took its place, the nearest first}: where rewrites and `git mem reanchor` took memories.
+    """{anchor: itself and the commits that took its place, the nearest first}: where rewrites and
+    `git mem reanchor` took memories.
 
     By commit, not by line: a rewrite copies the first note of a commit only,
     and its continuations moved with it. A cycle ends where it began.
@@ -143,7 +182,10 @@ def moves(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
 def steps(cache: Cache, commits: Collection[str]) -> list[tuple[str, str]]:
     """[(old, new)] of the moves that begin at these commits, in order."""
     inside = "SELECT value FROM json_each(?)"
-    return cache.db.execute(f"SELECT DISTINCT old, new FROM move WHERE old IN ({inside}) ORDER BY 1, 2", (json.dumps(sorted(commits)),)).fetchall()
+    return cache.db.execute(
+        f"SELECT DISTINCT old, new FROM move WHERE old IN ({inside}) ORDER BY 1, 2",
+        (json.dumps(sorted(commits)),),
+    ).fetchall()
 
 
 def joined(cache: Cache, commits: Collection[str]) -> set[str]:
@@ -151,7 +193,10 @@ def joined(cache: Cache, commits: Collection[str]) -> set[str]:
     inside = "SELECT value FROM json_each(?)"
     if len(commits) < _FEW:
         asked = json.dumps(sorted(commits))
-        if not cache.db.execute(f"SELECT 1 FROM move WHERE old IN ({inside}) OR new IN ({inside}) LIMIT 1", (asked, asked)).fetchone():
+        if not cache.db.execute(
+            f"SELECT 1 FROM move WHERE old IN ({inside}) OR new IN ({inside}) LIMIT 1",
+            (asked, asked),
+        ).fetchone():
             return set()
     step: dict[str, list[str]] = {}
     for old, new in cache.db.execute("SELECT DISTINCT old, new FROM move"):
@@ -179,7 +224,8 @@ def parts(step: dict[str, list[str]]) -> Iterator[list[str]]:
 
 
 def _follow(step: dict[str, list[str]], part: list[str], ways: dict[str, list[str]]) -> None:
-    """Adds to the ways that begin in a part what is reached from there, by steps, in the order of ids.
+    """Adds to the ways that begin in a part what is reached from there, by steps, in the order of
+    ids.
 
     Sets of commits are bits of one number: after N amends of a commit with N
     memories every commit leads to every later one, and each of the N ways would
@@ -212,7 +258,9 @@ def _bits(number: int) -> Iterator[int]:
 
 
 def places(cache: Cache, anchors: Iterable[str]) -> dict[str, list[str]]:
-    """{anchor: every commit it is known to stand at}: itself, what took its place, and what carries its change."""
+    """{anchor: every commit it is known to stand at}: itself, what took its place, and what carries
+    its change.
+    """
     ways = moves(cache, anchors)
     carried = twins.known(cache, {c for way in ways.values() for c in way})
     return {a: [*way, *(t for c in way for t in carried.get(c, ()))] for a, way in ways.items()}

@@ -1,4 +1,5 @@
-"""What a person accepted and rejected makes capture's confidences fit this repository. Plain Python; asks no library, and nobody outside.
+"""What a person accepted and rejected makes capture's confidences fit this repository. Plain
+Python; asks no library, and nobody outside.
 
 A confidence of the packaged model passes through sigmoid(slope * logit + offset).
 The two numbers are fitted to the verdicts, and held to (1, 0), which is the
@@ -30,11 +31,14 @@ from . import features, linear, plot, retrain, suggestions
 from .suggestions import REJECTED
 
 LEAST = 20  # verdicts
-STAGES = ("linear", "llm")  # a language model's opinion is added to the linear model's; what a rule is sure of, no verdict changes
+# a language model's opinion is added to the linear model's; what a rule is sure of, no verdict
+# changes
+STAGES = ("linear", "llm")
 _FOLDS = 5
 _NEWEST = 300  # verdicts whose words are looked at
 _HOLD = (4.0, 1.0)  # how firmly slope and offset are held to (1, 0), in verdicts
-_BETTER = 0.002  # by which the log loss must fall, and by no less than the spread that its mean has by chance
+# by which the log loss must fall, and by no less than the spread that its mean has by chance
+_BETTER = 0.002
 _FLAT = 0.05  # the least slope
 _EDGE = 1e-4  # confidences are kept away from 0 and 1
 
@@ -57,7 +61,9 @@ PLAIN = Fit()
 
 
 class Label(NamedTuple):
-    """One decided suggestion: the packaged confidence of it, whether it was worth keeping, the session, whose other labels may resemble it, and its n-grams, if its text is here."""
+    """One decided suggestion: the packaged confidence of it, whether it was worth keeping, the
+    session, whose other labels may resemble it, and its n-grams, if its text is here.
+    """
 
     score: float
     kept: bool
@@ -74,7 +80,11 @@ class Learned(NamedTuple):
     def apply(self, label: Label) -> float:
         """The confidence of a suggestion like this one."""
         p = self.fit.apply(label.score)
-        return _sigmoid(retrain.odds(retrain.Sample(_logit(p), label.grams, label.kept), self.weights)) if self.weights and label.grams else p
+        return (
+            _sigmoid(retrain.odds(retrain.Sample(_logit(p), label.grams, label.kept), self.weights))
+            if self.weights and label.grams
+            else p
+        )
 
 
 class Calibration(NamedTuple):
@@ -92,7 +102,11 @@ class Calibration(NamedTuple):
         """The packaged confidence that became this one."""
         if stage not in STAGES or self.learned == PACKAGED:
             return confidence
-        own = retrain.odds(retrain.Sample(0.0, grams(role, text), True), self.learned.weights) if self.learned.weights else 0.0
+        own = (
+            retrain.odds(retrain.Sample(0.0, grams(role, text), True), self.learned.weights)
+            if self.learned.weights
+            else 0.0
+        )
         return self.fit.undo(_sigmoid(_logit(confidence) - own))
 
 
@@ -100,7 +114,9 @@ PACKAGED = Learned()
 
 
 class Judged(NamedTuple):
-    """What is in force and what would be, and their pairs (confidence, kept) on verdicts that the new numbers were not fitted to."""
+    """What is in force and what would be, and their pairs (confidence, kept) on verdicts that the
+    new numbers were not fitted to.
+    """
 
     old: Learned
     new: Learned
@@ -111,7 +127,11 @@ class Judged(NamedTuple):
 
 
 class Report(NamedTuple):
-    """`changed`: whether a record was written. `stored`, `taken_back`: memories that capture stored unasked, and how many of them were forgotten."""
+    """`changed`: whether a record was written.
+
+    `stored`, `taken_back`: memories that capture stored unasked, and how many of them were
+    forgotten.
+    """
 
     judged: Judged
     changed: bool
@@ -124,18 +144,33 @@ class Report(NamedTuple):
 
 
 def load(store: Store) -> Calibration:
-    """What is in force here. Of records that do not know of each other, the one made of the most verdicts counts."""
+    """What is in force here.
+
+    Of records that do not know of each other, the one made of the most verdicts counts.
+    """
     return store.with_cache(read)[0]
 
 
 def read(cache: Cache) -> Calibration:
-    found = [r for (raw,) in cache.db.execute(f"SELECT raw FROM line WHERE op = 'calibration' AND scope & {PRIVATE}") if (r := record.parse(raw))]
+    found = [
+        r
+        for (raw,) in cache.db.execute(
+            f"SELECT raw FROM line WHERE op = 'calibration' AND scope & {PRIVATE}"
+        )
+        if (r := record.parse(raw))
+    ]
     covered = {v for r in found for v in r.after}
-    heads = sorted((r for r in found if r.version not in covered), key=lambda r: (_count(r.data), r.version))
+    heads = sorted(
+        (r for r in found if r.version not in covered), key=lambda r: (_count(r.data), r.version)
+    )
     versions = [r.version for r in heads]
     # Numbers for another packaged model say nothing about this one.
     ours = [r for r in heads if r.data.get("base") == base()]
-    return Calibration(_learned(ours[-1].data), versions, _count(ours[-1].data)) if ours else Calibration(PACKAGED, versions)
+    return (
+        Calibration(_learned(ours[-1].data), versions, _count(ours[-1].data))
+        if ours
+        else Calibration(PACKAGED, versions)
+    )
 
 
 def _count(data: dict[str, Any]) -> int:
@@ -145,9 +180,18 @@ def _count(data: dict[str, Any]) -> int:
 
 def _learned(data: dict[str, Any]) -> Learned:
     slope, offset, weights = data.get("slope"), data.get("offset"), data.get("weights")
-    fit = Fit(float(slope), float(offset)) if _sane(slope) and _sane(offset) and slope > 0 else PLAIN  # type: ignore[arg-type,operator]
+    fit = (
+        Fit(float(slope), float(offset)) if _sane(slope) and _sane(offset) and slope > 0 else PLAIN  # type: ignore[arg-type, operator]
+    )
     found = weights.items() if isinstance(weights, dict) else ()
-    return Learned(fit, {int(g): float(w) for g, w in found if g.isascii() and g.isdecimal() and _sane(w) and w <= 0})
+    return Learned(
+        fit,
+        {
+            int(g): float(w)
+            for g, w in found
+            if g.isascii() and g.isdecimal() and _sane(w) and w <= 0
+        },
+    )
 
 
 def _sane(value: object) -> bool:
@@ -158,7 +202,11 @@ def model(store: Store) -> linear.Model:
     """The packaged linear model as adjusted to this repository: what `keeper.keep` judges with."""
     fit, weights = load(store).learned
     packaged = linear.load(store.settings.flag("encoder"))
-    return packaged if (fit, weights) == PACKAGED else packaged.adjusted(fit.slope, fit.offset, weights)
+    return (
+        packaged
+        if (fit, weights) == PACKAGED
+        else packaged.adjusted(fit.slope, fit.offset, weights)
+    )
 
 
 def grams(role: str, text: str) -> list[int]:
@@ -173,7 +221,9 @@ def base() -> str:
     """Names the packaged model."""
     global _base
     if not _base:
-        path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "capture.json")
+        path = os.path.join(
+            os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "capture.json"
+        )
         try:
             with open(path, "rb") as f:
                 _base = sha256(f.read()).hexdigest()[:16]
@@ -186,7 +236,9 @@ def base() -> str:
 
 
 def labels(cache: Cache) -> list[Label]:
-    """Every decided suggestion with a confidence, also one whose text was purged since: the verdict has what is needed."""
+    """Every decided suggestion with a confidence, also one whose text was purged since: the verdict
+    has what is needed.
+    """
     seen: dict[str, Label] = {}
     known = suggestions.stored(cache)
     for r in suggestions.verdicts(cache):
@@ -195,13 +247,23 @@ def labels(cache: Cache) -> list[Label]:
         state = decided.state if r.id in known else r.data["verdict"]
         if score is not None and stage in STAGES and (r.id not in seen or state != REJECTED):
             text = decided.body if r.id in known else ""
-            seen[r.id] = Label(score, state != REJECTED, decided.text("session") or r.id, grams(decided.text("role"), text) if text else ())
+            seen[r.id] = Label(
+                score,
+                state != REJECTED,
+                decided.text("session") or r.id,
+                grams(decided.text("role"), text) if text else (),
+            )
     return [seen[id] for id in sorted(seen)]
 
 
 def calibrate(store: Store, auto: float = 0.95, *, write: bool = True) -> Report:
-    """Fits to the verdicts; writes one private record if that is better than what is in force. `auto`: the setting `mem.captureAuto`."""
-    (now, found, unasked), _ = store.with_cache(lambda cache: (read(cache), labels(cache), _unasked(cache)))
+    """Fits to the verdicts; writes one private record if that is better than what is in force.
+
+    `auto`: the setting `mem.captureAuto`.
+    """
+    (now, found, unasked), _ = store.with_cache(
+        lambda cache: (read(cache), labels(cache), _unasked(cache))
+    )
     judged = judge(found, now.learned, auto)
     if judged.better and write:
         keep(store, judged.new, len(found), now.versions)
@@ -219,31 +281,58 @@ def reset(store: Store) -> bool:
 def keep(store: Store, learned: Learned, verdicts: int, after: list[str]) -> None:
     """Writes the record that is in force from now on."""
     fit, weights = learned
-    data = {"id": os.urandom(16).hex(), "slope": round(fit.slope, 6), "offset": round(fit.offset, 6), "verdicts": verdicts, "base": base(), "author": store.author}
+    data = {
+        "id": os.urandom(16).hex(),
+        "slope": round(fit.slope, 6),
+        "offset": round(fit.offset, 6),
+        "verdicts": verdicts,
+        "base": base(),
+        "author": store.author,
+    }
     extra = {"after": sorted(after), "weights": {str(g): w for g, w in weights.items()}}
-    store.append("private", [("", record.dump(record.envelope("calibration", data, "", extra)))], "git mem: 1 calibration")
+    store.append(
+        "private",
+        [("", record.dump(record.envelope("calibration", data, "", extra)))],
+        "git mem: 1 calibration",
+    )
 
 
 def _unasked(cache: Cache) -> tuple[int, int]:
     """(memories that capture stored unasked, how many of them were forgotten since)."""
     suggested = set(suggestions.stored(cache))
-    rows = cache.db.execute("SELECT DISTINCT m.id, m.status FROM memory m LEFT JOIN label l ON l.row = m.row AND l.kind = 'tag' AND l.value = 'captured' WHERE m.status = 2 OR l.row IS NOT NULL").fetchall()
+    rows = cache.db.execute(
+        "SELECT DISTINCT m.id, m.status FROM memory m LEFT JOIN label l ON l.row = m.row AND l.kind"
+        " = 'tag' AND l.value = 'captured' WHERE m.status = 2 OR l.row IS NOT NULL"
+    ).fetchall()
     own = {id: status for id, status in rows if id not in suggested}
     gone = {id for id, status in own.items() if status == 2}
     captured = {id for id, status in own.items() if status != 2}
     forgotten = 0
     for id in sorted(gone - captured):
-        raws = cache.db.execute("SELECT raw FROM line WHERE memory = CAST(? AS BLOB) AND op = 'create'", (id,)).fetchall()
+        raws = cache.db.execute(
+            "SELECT raw FROM line WHERE memory = CAST(? AS BLOB) AND op = 'create'", (id,)
+        ).fetchall()
         parsed = [r for (raw,) in raws if (r := record.parse(raw))]
-        forgotten += any(isinstance(r.data.get("tags"), list) and "captured" in r.data["tags"] for r in parsed)
+        forgotten += any(
+            isinstance(r.data.get("tags"), list) and "captured" in r.data["tags"] for r in parsed
+        )
     return len(captured) + forgotten, forgotten
 
 
 def judge(found: Sequence[Label], old: Learned, auto: float = 0.95) -> Judged:
-    """Whether what can be learned does better than the old on verdicts it did not see: in folds, a session in one fold."""
+    """Whether what can be learned does better than the old on verdicts it did not see: in folds, a
+    session in one fold.
+    """
     before = [(old.apply(label), label.kept) for label in found]
     if len(found) < LEAST:
-        return Judged(old, old, before, before, False, f"{len(found)} verdict{'s' * (len(found) != 1)}, {LEAST} are needed")
+        return Judged(
+            old,
+            old,
+            before,
+            before,
+            False,
+            f"{len(found)} verdict{'s' * (len(found) != 1)}, {LEAST} are needed",
+        )
     words, after = False, _unseen(found, auto, False)
     if sum(bool(label.grams) for label in found) >= retrain.LEAST:
         with_words = _unseen(found, auto, True)
@@ -251,10 +340,27 @@ def judge(found: Sequence[Label], old: Learned, auto: float = 0.95) -> Judged:
             words, after = True, with_words
     new = learn(found, auto, words)
     if not _clear(before, after):
-        return Judged(old, new, before, after, False, "new numbers do no better on verdicts they have not seen")
+        return Judged(
+            old,
+            new,
+            before,
+            after,
+            False,
+            "new numbers do no better on verdicts they have not seen",
+        )
     if plot.error(after) > plot.error(before) + 0.01:
-        return Judged(old, new, before, after, False, "the new confidences would be further from the truth")
-    return Judged(old, new, before, after, True, f"log loss {loss(before):.3f} before, {loss(after):.3f} after, on verdicts they have not seen")
+        return Judged(
+            old, new, before, after, False, "the new confidences would be further from the truth"
+        )
+    return Judged(
+        old,
+        new,
+        before,
+        after,
+        True,
+        f"log loss {loss(before):.3f} before, {loss(after):.3f} after, on verdicts they have not"
+        " seen",
+    )
 
 
 def _unseen(found: Sequence[Label], auto: float, words: bool) -> list[plot.Pair]:
@@ -274,9 +380,19 @@ def learn(found: Sequence[Label], auto: float = 0.95, words: bool = False) -> Le
         return Learned(fitted(found, auto))
     fit, weights = PLAIN, dict[int, float]()
     for _ in range(2):
-        samples = [retrain.Sample(_logit(fit.apply(label.score)), label.grams, label.kept) for label in found[-_NEWEST:]]
+        samples = [
+            retrain.Sample(_logit(fit.apply(label.score)), label.grams, label.kept)
+            for label in found[-_NEWEST:]
+        ]
         weights = retrain.trained([s for s in samples if s.grams])
-        fit = fitted(found, auto, [retrain.odds(retrain.Sample(0.0, label.grams, label.kept), weights) for label in found])
+        fit = fitted(
+            found,
+            auto,
+            [
+                retrain.odds(retrain.Sample(0.0, label.grams, label.kept), weights)
+                for label in found
+            ],
+        )
     return Learned(fit, weights)
 
 
@@ -295,17 +411,25 @@ def _parts(found: Sequence[Label]) -> list[list[int]]:
     if len(groups) < _FOLDS:
         groups = {str(i): [i] for i in range(len(found))}
     parts: list[list[int]] = [[] for _ in range(_FOLDS)]
-    for group in sorted(groups, key=lambda g: (-len(groups[g]), sha256(g.encode("utf-8", "replace")).hexdigest())):
+    for group in sorted(
+        groups, key=lambda g: (-len(groups[g]), sha256(g.encode("utf-8", "replace")).hexdigest())
+    ):
         min(parts, key=len).extend(groups[group])
     return [part for part in parts if part]
 
 
 def fitted(found: Sequence[Label], auto: float = 0.95, own: Sequence[float] = ()) -> Fit:
-    """Slope and offset of the least log loss, held to (1, 0); nothing below `auto` comes to lie above it. `own`: log odds that each verdict has beside them."""
-    points = [(_logit(label.score), float(label.kept), o) for label, o in zip(found, own or [0.0] * len(found), strict=True)]
+    """Slope and offset of the least log loss, held to (1, 0); nothing below `auto` comes to lie
+    above it. `own`: log odds that each verdict has beside them.
+    """
+    points = [
+        (_logit(label.score), float(label.kept), o)
+        for label, o in zip(found, own or [0.0] * len(found), strict=True)
+    ]
     a, b = 1.0, 0.0
     for _ in range(50):
-        # Newton's step; the hold makes the matrix regular, also for one score or one kind of verdict.
+        # Newton's step; the hold makes the matrix regular, also for one score or one kind of
+        # verdict.
         ga, gb, haa, hab, hbb = _HOLD[0] * (a - 1), _HOLD[1] * b, _HOLD[0], 0.0, _HOLD[1]
         for x, y, o in points:
             p = _sigmoid(a * x + b + o)
@@ -329,7 +453,10 @@ def _below(points: Sequence[tuple[float, float, float]], edge: float) -> Fit:
     """The best fit that leaves `edge` where it is: the slope alone decides."""
     a = 1.0
     for _ in range(50):
-        g, h = _HOLD[0] * (a - 1) + _HOLD[1] * (a - 1) * edge * edge, _HOLD[0] + _HOLD[1] * edge * edge
+        g, h = (
+            _HOLD[0] * (a - 1) + _HOLD[1] * (a - 1) * edge * edge,
+            _HOLD[0] + _HOLD[1] * edge * edge,
+        )
         for x, y, o in points:
             p = _sigmoid(a * (x - edge) + edge + o)
             g += (p - y) * (x - edge)
@@ -344,7 +471,15 @@ def _below(points: Sequence[tuple[float, float, float]], edge: float) -> Fit:
 
 def loss(pairs: Sequence[plot.Pair]) -> float:
     """The mean log loss."""
-    return -sum(math.log(p if right else 1 - p) for p, right in ((min(max(p, _EDGE), 1 - _EDGE), right) for p, right in pairs)) / len(pairs) if pairs else 0.0
+    return (
+        -sum(
+            math.log(p if right else 1 - p)
+            for p, right in ((min(max(p, _EDGE), 1 - _EDGE), right) for p, right in pairs)
+        )
+        / len(pairs)
+        if pairs
+        else 0.0
+    )
 
 
 def _logit(p: float) -> float:

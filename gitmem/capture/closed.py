@@ -28,7 +28,9 @@ _COMMIT, _SESSION = "commit:", "session:"
 
 
 def origin(source: object) -> str:
-    """What of a source is closed: of a conversation not the digest of the text; "" for a source that capture does not read."""
+    """What of a source is closed: of a conversation not the digest of the text; "" for a source
+    that capture does not read.
+    """
     if not isinstance(source, str):
         return ""
     if source.startswith(_SESSION):
@@ -56,7 +58,10 @@ def close(common_dir: str, records: Iterable[Record]) -> None:
             f.flush()
             os.fsync(fd)
     except OSError as e:
-        raise MemError(f"cannot write '{path}': {e.strerror}", hint="capture would read the purged text again; nothing was purged") from None
+        raise MemError(
+            f"cannot write '{path}': {e.strerror}",
+            hint="capture would read the purged text again; nothing was purged",
+        ) from None
 
 
 class Closed:

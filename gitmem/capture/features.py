@@ -27,23 +27,237 @@ ENCODED = 600  # characters of the prose that the encoder reads, from its beginn
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _INLINE = re.compile(r"`[^`\n]{1,200}`")
 _URL = re.compile(r"https?://\S+|\bwww\.\S+")
-_PATH = re.compile(r"[@#]?(?:[\w.\-]+/)+[\w.\-]+|[@#]?\b[\w\-]+\.(?:py|ts|tsx|js|jsx|md|mdc|json|ya?ml|go|rs|kt|java|vue|css|html|sh|toml|sql|txt|mjs|log)\b")
-_NARRATION = re.compile(r"^(?:-{3,}|Tool use:.*|Read file:.*|Searched .*|Listed .*|Edited .*|_.{0,30}_)$", re.MULTILINE)
+_PATH = re.compile(
+    r"[@#]?(?:[\w.\-]+/)+[\w.\-]+|[@#]?\b[\w\-]+\.(?:py|ts|tsx|js|jsx|md|mdc|json|ya?ml|go|rs|kt|java|vue|css|html|sh|toml|sql|txt|mjs|log)\b"
+)
+_NARRATION = re.compile(
+    r"^(?:-{3,}|Tool use:.*|Read file:.*|Searched .*|Listed .*|Edited .*|_.{0,30}_)$", re.MULTILINE
+)
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|\d+|[?!]|[^\x00-\x7f]")
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])")
-_TRACE = re.compile(r"^\s+at |Traceback|^\s*File \"|Error:|^\s*[\w.]+(?:Error|Exception)\b|npm ERR|^\[?\d{4}-\d\d-\d\d[T ]|^\s*\d+ \|", re.MULTILINE)
+_TRACE = re.compile(
+    r"^\s+at |Traceback|^\s*File \"|Error:|^\s*[\w.]+(?:Error|Exception)\b|npm"
+    r" ERR|^\[?\d{4}-\d\d-\d\d[T ]|^\s*\d+ \|",
+    re.MULTILINE,
+)
 
-_QUESTION = frozenset("what why how when where who which can could would should do does did is are was were will am have has any isn't aren't shouldn't doesn't don't can't".split())  # noqa: SIM905
+_QUESTION = frozenset(
+    [
+        "what",
+        "why",
+        "how",
+        "when",
+        "where",
+        "who",
+        "which",
+        "can",
+        "could",
+        "would",
+        "should",
+        "do",
+        "does",
+        "did",
+        "is",
+        "are",
+        "was",
+        "were",
+        "will",
+        "am",
+        "have",
+        "has",
+        "any",
+        "isn't",
+        "aren't",
+        "shouldn't",
+        "doesn't",
+        "don't",
+        "can't",
+    ]
+)
 _ASK = frozenset("can could would will".split())  # noqa: SIM905
-_DO = frozenset("""add address analyze apply ask build change check clean commit complete continue convert copy create debug delete describe do document draft edit ensure examine
-explain expand explore extract finish fix generate get give go help identify implement improve include install integrate investigate keep let list look make merge migrate
-modify move note open organize parse plan please prepare proceed proofread provide pull push put read redo refactor remove rename replace reset restart resume review
-revise rewrite run save search see send set show simplify skip split start stop suggest summarize take tell test think try undo update use validate verify walk work write""".split())  # noqa: SIM905
-_LASTING = frozenset("always never every forever anymore whenever future convention rule rules standard policy prefer instead rather must avoid".split())  # noqa: SIM905
+_DO = frozenset(
+    [
+        "add",
+        "address",
+        "analyze",
+        "apply",
+        "ask",
+        "build",
+        "change",
+        "check",
+        "clean",
+        "commit",
+        "complete",
+        "continue",
+        "convert",
+        "copy",
+        "create",
+        "debug",
+        "delete",
+        "describe",
+        "do",
+        "document",
+        "draft",
+        "edit",
+        "ensure",
+        "examine",
+        "explain",
+        "expand",
+        "explore",
+        "extract",
+        "finish",
+        "fix",
+        "generate",
+        "get",
+        "give",
+        "go",
+        "help",
+        "identify",
+        "implement",
+        "improve",
+        "include",
+        "install",
+        "integrate",
+        "investigate",
+        "keep",
+        "let",
+        "list",
+        "look",
+        "make",
+        "merge",
+        "migrate",
+        "modify",
+        "move",
+        "note",
+        "open",
+        "organize",
+        "parse",
+        "plan",
+        "please",
+        "prepare",
+        "proceed",
+        "proofread",
+        "provide",
+        "pull",
+        "push",
+        "put",
+        "read",
+        "redo",
+        "refactor",
+        "remove",
+        "rename",
+        "replace",
+        "reset",
+        "restart",
+        "resume",
+        "review",
+        "revise",
+        "rewrite",
+        "run",
+        "save",
+        "search",
+        "see",
+        "send",
+        "set",
+        "show",
+        "simplify",
+        "skip",
+        "split",
+        "start",
+        "stop",
+        "suggest",
+        "summarize",
+        "take",
+        "tell",
+        "test",
+        "think",
+        "try",
+        "undo",
+        "update",
+        "use",
+        "validate",
+        "verify",
+        "walk",
+        "work",
+        "write",
+    ]
+)
+_LASTING = frozenset(
+    [
+        "always",
+        "never",
+        "every",
+        "forever",
+        "anymore",
+        "whenever",
+        "future",
+        "convention",
+        "rule",
+        "rules",
+        "standard",
+        "policy",
+        "prefer",
+        "instead",
+        "rather",
+        "must",
+        "avoid",
+    ]
+)
 _MODAL = frozenset("should must need needs shall ought has have supposed".split())  # noqa: SIM905
 _REASON = frozenset("because since so therefore due cause caused causes reason otherwise".split())  # noqa: SIM905
-_WANT = frozenset("want wanted prefer like love wish going decided decision choose chose chosen agree agreed yes yeah yep no nope ok okay sure".split())  # noqa: SIM905
-_FOUND = frozenset("turns found realized realised noticed discovered learned actually apparently root caused issue problem bug fixed resolved works working fails failing broken stuck blocked".split())  # noqa: SIM905
+_WANT = frozenset(
+    [
+        "want",
+        "wanted",
+        "prefer",
+        "like",
+        "love",
+        "wish",
+        "going",
+        "decided",
+        "decision",
+        "choose",
+        "chose",
+        "chosen",
+        "agree",
+        "agreed",
+        "yes",
+        "yeah",
+        "yep",
+        "no",
+        "nope",
+        "ok",
+        "okay",
+        "sure",
+    ]
+)
+_FOUND = frozenset(
+    [
+        "turns",
+        "found",
+        "realized",
+        "realised",
+        "noticed",
+        "discovered",
+        "learned",
+        "actually",
+        "apparently",
+        "root",
+        "caused",
+        "issue",
+        "problem",
+        "bug",
+        "fixed",
+        "resolved",
+        "works",
+        "working",
+        "fails",
+        "failing",
+        "broken",
+        "stuck",
+        "blocked",
+    ]
+)
 _GROUPS = (_LASTING, _MODAL, _REASON, _WANT, _FOUND)
 _FIRST_PERSON = frozenset("i i'm i'd i've i'll we we're we've we'll let's lets my our".split())  # noqa: SIM905
 
@@ -52,7 +266,9 @@ NUMBERS = 107
 
 
 def prose(text: str) -> tuple[str, list[float]]:
-    """The words around the code, and shares of what was taken out: fences, inline code, paths, error output."""
+    """The words around the code, and shares of what was taken out: fences, inline code, paths,
+    error output.
+    """
     if len(text) > MAX_CHARS:
         text = text[: MAX_CHARS // 2] + "\n" + text[-MAX_CHARS // 2 :]
     total = len(text) or 1
@@ -64,11 +280,20 @@ def prose(text: str) -> tuple[str, list[float]]:
     plain, links = _URL.subn(" urlx ", plain)
     plain, ticks = _INLINE.subn(" codex ", plain)
     plain, paths = _PATH.subn(" pathx ", plain)
-    return plain, [fenced, max(0.0, narrated), min(traces, 8) / 8, min(links, 4) / 4, min(ticks, 12) / 12, min(paths, 8) / 8]
+    return plain, [
+        fenced,
+        max(0.0, narrated),
+        min(traces, 8) / 8,
+        min(links, 4) / 4,
+        min(ticks, 12) / 12,
+        min(paths, 8) / 8,
+    ]
 
 
 def features(role: str, text: str) -> tuple[list[int], list[float], str]:
-    """(hashed buckets, each once and in order, all of the same worth; NUMBERS dense numbers, most of them 0 to 1; the prose they are of)."""
+    """(hashed buckets, each once and in order, all of the same worth; NUMBERS dense numbers, most
+    of them 0 to 1; the prose they are of).
+    """
     plain, shares = prose(text)
     who = "u" if role == "user" else "a"
     sentences = [s.strip(" \t-*•>#_") for s in _SENTENCE.split(plain)]
@@ -83,8 +308,20 @@ def features(role: str, text: str) -> tuple[list[int], list[float], str]:
     grams = dict.fromkeys(seen)
     grams.update(dict.fromkeys([who + ":" + w for w in seen]))
     grams.update(dict.fromkeys([a + " " + b for a, b in pairwise(flat)]))
-    grams.update(dict.fromkeys([a + " " + b + " " + c for a, b, c in zip(flat, flat[1:], flat[2:], strict=False)]))
-    grams.update(dict.fromkeys(["4" + w[i : i + 4] for w in (" " + v + " " for v in seen if len(v) > 3) for i in range(len(w) - 3)]))
+    grams.update(
+        dict.fromkeys(
+            [a + " " + b + " " + c for a, b, c in zip(flat, flat[1:], flat[2:], strict=False)]
+        )
+    )
+    grams.update(
+        dict.fromkeys(
+            [
+                "4" + w[i : i + 4]
+                for w in (" " + v + " " for v in seen if len(v) > 3)
+                for i in range(len(w) - 3)
+            ]
+        )
+    )
     for i, words in enumerate(tokens[:3]):
         grams.update(dict.fromkeys([f"{who}^{i}{' '.join(words[:n])}" for n in (1, 2, 3)]))
     for words in tokens:
@@ -95,31 +332,79 @@ def features(role: str, text: str) -> tuple[list[int], list[float], str]:
     return hashed, _numbers(role, text, sentences, tokens, count, shares), plain
 
 
-def _numbers(role: str, text: str, sentences: list[str], tokens: list[list[str]], count: int, shares: list[float]) -> list[float]:
+def _numbers(
+    role: str,
+    text: str,
+    sentences: list[str],
+    tokens: list[list[str]],
+    count: int,
+    shares: list[float],
+) -> list[float]:
     user = role == "user"
     n = len(tokens) or 1
-    asked = [i for i, words in enumerate(tokens) if "?" in words[-2:] or (words[0] in _QUESTION and words[-1:] != ["!"])]
-    orders = [i for i, words in enumerate(tokens) if words[0] in _DO or words[:1] == ["please"] or (words[0] in _ASK and words[1:2] == ["you"])]
+    asked = [
+        i
+        for i, words in enumerate(tokens)
+        if "?" in words[-2:] or (words[0] in _QUESTION and words[-1:] != ["!"])
+    ]
+    orders = [
+        i
+        for i, words in enumerate(tokens)
+        if words[0] in _DO
+        or words[:1] == ["please"]
+        or (words[0] in _ASK and words[1:2] == ["you"])
+    ]
     past = sum(any(len(w) > 4 and w.endswith("ed") for w in words) for words in tokens)
     held = [sum(any(w in group for w in words) for words in tokens) for group in _GROUPS]
-    said = [i for i in range(len(tokens)) if i not in asked and i not in orders and len(tokens[i]) > 3]
+    said = [
+        i for i in range(len(tokens)) if i not in asked and i not in orders and len(tokens[i]) > 3
+    ]
     mine = sum(any(w in _FIRST_PERSON for w in words[:3]) for words in tokens)
     lines = text.split("\n")
-    listed = sum(line.lstrip()[:2] in ("- ", "* ", "• ") or line.lstrip()[:2].rstrip(".)").isdigit() for line in lines)
+    listed = sum(
+        line.lstrip()[:2] in ("- ", "* ", "• ") or line.lstrip()[:2].rstrip(".)").isdigit()
+        for line in lines
+    )
     letters = sum(c.isalpha() for c in text[:MAX_CHARS])
     upper = sum(c.isupper() for c in text[:MAX_CHARS])
     wide = sum(ord(c) > 0x2E80 for c in text[:MAX_CHARS])
     size = len(text[:MAX_CHARS]) or 1
     base = [
-        log2(1 + count) / 10, sqrt(count) / 20, min(n, 20) / 20, log2(1 + len(text)) / 12,
-        len(asked) / n, len(orders) / n, len(said) / n, min(len(asked), 4) / 4, min(len(orders), 4) / 4, min(len(said), 6) / 6,
-        float(0 in asked), float(0 in orders), float(len(tokens) - 1 in asked), float(len(asked) == len(tokens) > 0), float(not said),
-        past / n, min(past, 4) / 4, mine / n, min(mine, 4) / 4,
-        *[min(h, 3) / 3 for h in held], *[h / n for h in held],
-        min(listed, 10) / 10, listed / (len(lines) or 1), letters / size, upper / (letters or 1), wide / size,
-        *shares, float(sum(map(len, sentences)) > 1200),
-        min(max(map(len, tokens), default=0), 120) / 60, min(count / n, 60) / 30,
+        log2(1 + count) / 10,
+        sqrt(count) / 20,
+        min(n, 20) / 20,
+        log2(1 + len(text)) / 12,
+        len(asked) / n,
+        len(orders) / n,
+        len(said) / n,
+        min(len(asked), 4) / 4,
+        min(len(orders), 4) / 4,
+        min(len(said), 6) / 6,
+        float(0 in asked),
+        float(0 in orders),
+        float(len(tokens) - 1 in asked),
+        float(len(asked) == len(tokens) > 0),
+        float(not said),
+        past / n,
+        min(past, 4) / 4,
+        mine / n,
+        min(mine, 4) / 4,
+        *[min(h, 3) / 3 for h in held],
+        *[h / n for h in held],
+        min(listed, 10) / 10,
+        listed / (len(lines) or 1),
+        letters / size,
+        upper / (letters or 1),
+        wide / size,
+        *shares,
+        float(sum(map(len, sentences)) > 1200),
+        min(max(map(len, tokens), default=0), 120) / 60,
+        min(count / n, 60) / 30,
     ]
     bins = [float(count >= edge) for edge in LENGTHS]
     both = [*base, *bins]
-    return [float(user), *both, *(both if user else [0.0] * len(both))]  # what a form says of a user's turn it need not say of an assistant's
+    return [
+        float(user),
+        *both,
+        *(both if user else [0.0] * len(both)),
+    ]  # what a form says of a user's turn it need not say of an assistant's

@@ -1,10 +1,9 @@
 """The worker's part of capture: events, conversations that ended and new commits go to the keeper.
 
-Promise: where `mem.capture` says no, nothing is read and what waits is dropped;
-each of the three bears a repeat; a text that cannot be kept takes no other along; the language model is started at the first
-text that needs it and ends with the run, which gives it `SECONDS` in all, loading and
-failures among them; without one everything goes on.
-"""
+Promise: where `mem.capture` says no, nothing is read and what waits is dropped; each of the three
+bears a repeat; a text that cannot be kept takes no other along; the language model is started at
+the first text that needs it and ends with the run, which gives it `SECONDS` in all, loading and
+failures among them; without one everything goes on."""
 
 from __future__ import annotations
 
@@ -46,30 +45,55 @@ def from_events(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
 
 
 def from_sessions(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
-    """What a client wrote down of sessions that ended: what no hook told of is in there. Not of one that a purged memory came from."""
+    """What a client wrote down of sessions that ended: what no hook told of is in there.
+
+    Not of one that a purged memory came from.
+    """
     if store.settings["capture"] != ALL:
         return []
     ended = {}
     for event in events:
-        path, *about = (v if isinstance(v := event.get(k), str) else "" for k in ("transcript", "session", "agent", "head", "branch"))
+        path, *about = (
+            v if isinstance(v := event.get(k), str) else ""
+            for k in ("transcript", "session", "agent", "head", "branch")
+        )
         if path.endswith(".jsonl") and os.path.isabs(path):
             ended[path] = about
     shut = closed.Closed(store.repo.common_dir)
-    ended = {path: about for path, about in ended.items() if not shut.has(closed.origin(sources.source_of(about[0], "", "")))}
-    return [outcome for path, about in list(ended.items())[-_SESSIONS:] for outcome in _keep(store, transcript.candidates(path, *about), again=True)]
+    ended = {
+        path: about
+        for path, about in ended.items()
+        if not shut.has(closed.origin(sources.source_of(about[0], "", "")))
+    }
+    return [
+        outcome
+        for path, about in list(ended.items())[-_SESSIONS:]
+        for outcome in _keep(store, transcript.candidates(path, *about), again=True)
+    ]
 
 
 def from_hooks(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
     """Commits that git's hooks named: HEAD may have left them since, for another branch."""
-    named = list(dict.fromkeys(id for e in events if isinstance(id := e.get("head"), str) and id))[-commitlog.AT_ONCE :]
+    named = list(dict.fromkeys(id for e in events if isinstance(id := e.get("head"), str) and id))[
+        -commitlog.AT_ONCE :
+    ]
     if store.settings["capture"] not in (ALL, COMMITS):
         return []
     there = _there(store, named)
-    return _keep(store, _said(store, commitlog.read(store.repo.git, there, [], commitlog.AT_ONCE, walk=False))) if there else []
+    return (
+        _keep(
+            store,
+            _said(store, commitlog.read(store.repo.git, there, [], commitlog.AT_ONCE, walk=False)),
+        )
+        if there
+        else []
+    )
 
 
 def from_commits(store: Store) -> list[Outcome]:
-    """Commits of any worktree that nobody has looked at: after `git commit`, a pull or a rebase, whoever woke the worker. Only HEAD itself where nobody ever looked."""
+    """Commits of any worktree that nobody has looked at: after `git commit`, a pull or a rebase,
+    whoever woke the worker. Only HEAD itself where nobody ever looked.
+    """
     if store.settings["capture"] not in (ALL, COMMITS):
         return []
     heads = store.repo.heads()
@@ -77,7 +101,9 @@ def from_commits(store: Store) -> list[Outcome]:
     if not heads or set(heads) <= set(seen):
         return []
     known = _there(store, seen)
-    found = commitlog.read(store.repo.git, heads if known else heads[:1], known, commitlog.AT_ONCE if known else 1)
+    found = commitlog.read(
+        store.repo.git, heads if known else heads[:1], known, commitlog.AT_ONCE if known else 1
+    )
     outcomes = _keep(store, _said(store, found))
     commitlog.keep_seen(store.repo.mem_dir, heads)
     return outcomes
@@ -90,7 +116,15 @@ def _said(store: Store, found: list[commitlog.Commit]) -> list[sources.Candidate
 
 
 def _there(store: Store, commits: list[str]) -> list[str]:
-    return [id for id, found in zip(commits, store.repo.git.ids([f"{id}^{{commit}}" for id in commits]) if commits else [], strict=True) if found]
+    return [
+        id
+        for id, found in zip(
+            commits,
+            store.repo.git.ids([f"{id}^{{commit}}" for id in commits]) if commits else [],
+            strict=True,
+        )
+        if found
+    ]
 
 
 def _tell_hooks(store: Store, ready: bool) -> None:
@@ -107,20 +141,35 @@ def _keep(store: Store, candidates: list[sources.Candidate], again: bool = False
         return []
     with run(store) if not _running else nullcontext():
         model = _running[-1]
-        # A conversation that is read at its end was judged turn by turn before: a model is not asked for all of it again.
+        # A conversation that is read at its end was judged turn by turn before: a model is not
+        # asked for all of it again.
         outcomes, wrong, failed = _each(store, candidates, None if again else model.ask)
-    announce.add(store.repo.mem_dir, [o.id for o in outcomes if o.status == keeper.KEPT], [o.id for o in outcomes if o.status == keeper.SUGGESTED])
+    announce.add(
+        store.repo.mem_dir,
+        [o.id for o in outcomes if o.status == keeper.KEPT],
+        [o.id for o in outcomes if o.status == keeper.SUGGESTED],
+    )
     if wrong:
-        commitlog.note_failed(store.repo.mem_dir, {c.commit for c in failed if c.role == sources.COMMIT})
+        commitlog.note_failed(
+            store.repo.mem_dir, {c.commit for c in failed if c.role == sources.COMMIT}
+        )
         raise wrong
     return outcomes
 
 
-def _each(store: Store, candidates: list[sources.Candidate], ask: stages.Ask | None) -> tuple[list[Outcome], Exception | None, list[sources.Candidate]]:
-    """What became of the candidates, why nothing did of some, and of which that is known; one by one where they fail together."""
+def _each(
+    store: Store, candidates: list[sources.Candidate], ask: stages.Ask | None
+) -> tuple[list[Outcome], Exception | None, list[sources.Candidate]]:
+    """What became of the candidates, why nothing did of some, and of which that is known; one by
+    one where they fail together.
+    """
     model = calibrated(store)
     try:
-        return keeper.keep(store, candidates, ask=ask, model=model), None, []  # no titles: a small model words none better than the first line
+        return (
+            keeper.keep(store, candidates, ask=ask, model=model),
+            None,
+            [],
+        )  # no titles: a small model words none better than the first line
     except Exception as e:
         if len(candidates) == 1:
             return [], e, candidates
@@ -145,9 +194,15 @@ def calibrated(store: Store) -> linear.Model:
 
 
 class Model:
-    """The language model in use, if there is one; `ask` is None without. Its process starts at the first question. `until`: monotonic time after which nothing is asked any more."""
+    """The language model in use, if there is one; `ask` is None without.
 
-    def __init__(self, store: Store, environ: Mapping[str, str], until: float = float("inf")) -> None:
+    Its process starts at the first question. `until`: monotonic time after which nothing is asked
+    any more.
+    """
+
+    def __init__(
+        self, store: Store, environ: Mapping[str, str], until: float = float("inf")
+    ) -> None:
         self.ask: stages.Ask | None = None
         self._asker: llamaproc.Asker | None = None
         self._answered = False

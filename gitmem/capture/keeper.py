@@ -1,11 +1,11 @@
 """Decides what becomes of a candidate: kept as a private memory, suggested, or nothing.
 
-Promise (P4, P5, P6): what is kept by itself lies in the private notes, body
-verbatim, with its source, agent, session, confidence and tags that say where it
-came from; a text with a secret becomes nothing. Nothing is kept twice: not the
-same source, not the same text in other clothes, not what a stored memory says
-already, and not what was forgotten or rejected, nor a commit's line or a long text whose memory was purged (a short one is not known any more: `closed`). A decision that changes
-an older one leaves that as it is and proposes to supersede it.
+Promise (P4, P5, P6): what is kept by itself lies in the private notes, body verbatim, with its
+source, agent, session, confidence and tags that say where it came from; a text with a secret
+becomes nothing. Nothing is kept twice: not the same source, not the same text in other clothes, not
+what a stored memory says already, and not what was forgotten or rejected, nor a commit's line or a
+long text whose memory was purged (a short one is not known any more: `closed`). A decision that
+changes an older one leaves that as it is and proposes to supersede it.
 
 Nothing is signed: a worker can ask nobody for a passphrase.
 """
@@ -33,9 +33,14 @@ TITLED = "title-by-model"
 KEPT, SUGGESTED, KNOWN, REFUSED, SKIPPED = "kept", "suggested", "known", "refused", "skipped"
 BEYOND = "others are surer"  # why a suggestion was left out
 EXPLICIT = 0.97  # confidence of what its author marked
-_COMMIT = 0.2  # more confidence that a message must have to be suggested: judged by what was measured on turns, it is too sure of itself (docs/evaluation.md)
-_READ = 0.67  # confidence of any other that is suggested: 40 of 60 that were read, whatever more the model says
-_REVERT = 0.6  # confidence of a revert that says why: of 34 that were read 20 were worth keeping; the linear model alone offers 2
+# more confidence that a message must have to be suggested: judged by what was measured on turns, it
+# is too sure of itself (docs/evaluation.md)
+_COMMIT = 0.2
+# confidence of any other that is suggested: 40 of 60 that were read, whatever more the model says
+_READ = 0.67
+# confidence of a revert that says why: of 34 that were read 20 were worth keeping; the linear model
+# alone offers 2
+_REVERT = 0.6
 _TOOL = 0.9  # probability by a language model from which an edit is worth a suggestion
 _PROPOSED = 300  # suggestions among which the same is looked for
 _FORGOTTEN = 5_000  # forgotten texts among which the same is looked for, the last ones
@@ -44,14 +49,18 @@ _NEAR_BY = 50  # candidates of one run among which a repeat in other words is lo
 _LONG = 120  # characters of a text that needs a title
 _TITLE = 120  # characters of one
 _NAMING = 60.0  # seconds in which one run may ask for titles
-_ASKING = 240.0  # seconds in which one run may ask a language model; what is left then has the judgement of the stages before it
+# seconds in which one run may ask a language model; what is left then has the judgement of the
+# stages before it
+_ASKING = 240.0
 
 
 Titler = Callable[[str, str, str], str]
 
 
 class Outcome(NamedTuple):
-    """What became of one candidate; `id` of the memory or the suggestion, `old` of the memory that it proposes to supersede."""
+    """What became of one candidate; `id` of the memory or the suggestion, `old` of the memory that
+    it proposes to supersede.
+    """
 
     status: str
     id: str = ""
@@ -75,12 +84,22 @@ class _Wanted:
         self.title = ""  # in the words of a model
 
 
-def keep(store: Store, candidates: Iterable[Candidate], *, ask: Ask | None = None, title: Titler | None = None, model: linear.Model | None = None,
-         scope: str = "private", most: int | None = None, dry: bool = False) -> list[Outcome]:
-    """Judges candidates, stores what is AUTO, proposes what is SUGGEST (`suggestions.propose`); one outcome each, in order.
+def keep(
+    store: Store,
+    candidates: Iterable[Candidate],
+    *,
+    ask: Ask | None = None,
+    title: Titler | None = None,
+    model: linear.Model | None = None,
+    scope: str = "private",
+    most: int | None = None,
+    dry: bool = False,
+) -> list[Outcome]:
+    """Judges candidates, stores what is AUTO, proposes what is SUGGEST (`suggestions.propose`); one
+    outcome each, in order.
 
-    `title` words a title for (role, text, type), "" for none. `most`: how many suggestions at most, the surest; the others are skipped. `dry` judges and compares, and writes nothing.
-    """
+    `title` words a title for (role, text, type), "" for none. `most`: how many suggestions at most,
+    the surest; the others are skipped. `dry` judges and compares, and writes nothing."""
     given = list(candidates)
     out = [Outcome(SKIPPED)] * len(given)
     wanted = _judged(store, given, out, _bounded(ask), model)
@@ -96,7 +115,9 @@ def keep(store: Store, candidates: Iterable[Candidate], *, ask: Ask | None = Non
             rest = rest[:most]
             most -= len(rest)
         if dry:
-            out_of = [(w, _outcome(w, KEPT if w in sure else SUGGESTED, "")) for w in [*sure, *rest]]
+            out_of = [
+                (w, _outcome(w, KEPT if w in sure else SUGGESTED, "")) for w in [*sure, *rest]
+            ]
         else:
             out_of = [*_store(store, sure, scope), *_propose(store, rest)]
         for w, outcome in out_of:
@@ -105,25 +126,71 @@ def keep(store: Store, candidates: Iterable[Candidate], *, ask: Ask | None = Non
 
 
 def _store(store: Store, sure: list[_Wanted], scope: str) -> list[tuple[_Wanted, Outcome]]:
-    drafts = [{**_draft(store, w), "scope": scope, "provenance": _provenance(w.candidate)} for w in sure]
+    drafts = [
+        {**_draft(store, w), "scope": scope, "provenance": _provenance(w.candidate)} for w in sure
+    ]
     results = remember.remember(store, drafts, sign=False) if drafts else []
-    return [(w, _outcome(w, {remember.STORED: KEPT, remember.DUPLICATE: KNOWN}.get(r.status, REFUSED), r.id, r.reason)) for w, r in zip(sure, results, strict=True)]
+    return [
+        (
+            w,
+            _outcome(
+                w,
+                {remember.STORED: KEPT, remember.DUPLICATE: KNOWN}.get(r.status, REFUSED),
+                r.id,
+                r.reason,
+            ),
+        )
+        for w, r in zip(sure, results, strict=True)
+    ]
 
 
 def _propose(store: Store, rest: list[_Wanted]) -> list[tuple[_Wanted, Outcome]]:
-    drafts = [{**_draft(store, w, full=True), "stage": w.judgement.stage, "role": w.candidate.role, "supersedes": [w.old] if w.old else []} for w in rest]
+    drafts = [
+        {
+            **_draft(store, w, full=True),
+            "stage": w.judgement.stage,
+            "role": w.candidate.role,
+            "supersedes": [w.old] if w.old else [],
+        }
+        for w in rest
+    ]
     results = suggestions.propose(store, drafts) if drafts else []
-    return [(w, _outcome(w, {remember.STORED: SUGGESTED, remember.DUPLICATE: KNOWN}.get(r.status, REFUSED), r.id, r.reason)) for w, r in zip(rest, results, strict=True)]
+    return [
+        (
+            w,
+            _outcome(
+                w,
+                {remember.STORED: SUGGESTED, remember.DUPLICATE: KNOWN}.get(r.status, REFUSED),
+                r.id,
+                r.reason,
+            ),
+        )
+        for w, r in zip(rest, results, strict=True)
+    ]
 
 
 def _outcome(w: _Wanted, status: str, id: str, reason: str = "") -> Outcome:
-    return Outcome(status, id, reason, w.old if status == SUGGESTED else "", w.judgement.type, w.judgement.confidence, w.judgement.stage)
+    return Outcome(
+        status,
+        id,
+        reason,
+        w.old if status == SUGGESTED else "",
+        w.judgement.type,
+        w.judgement.confidence,
+        w.judgement.stage,
+    )
 
 
 # --- judging ----------------------------------------------------------------
 
 
-def _judged(store: Store, given: list[Candidate], out: list[Outcome], ask: Ask | None, model: linear.Model | None) -> list[_Wanted]:
+def _judged(
+    store: Store,
+    given: list[Candidate],
+    out: list[Outcome],
+    ask: Ask | None,
+    model: linear.Model | None,
+) -> list[_Wanted]:
     """Those worth keeping. What has a secret, and what was looked at before, costs no judgement."""
     known = _sources(store, [c.source for c in given if c.source])
     shut = closed.Closed(store.repo.common_dir)
@@ -134,11 +201,15 @@ def _judged(store: Store, given: list[Candidate], out: list[Outcome], ask: Ask |
             out[place] = Outcome(KNOWN, known[c.source], "this source is known")
         elif c.role == COMMIT and shut.has(closed.origin(c.source)):
             out[place] = Outcome(KNOWN, reason="what it said was purged")
-        elif redact.check({"body": c.text, "paths": c.paths}) or _named_by_a_secret(c.session, c.author, c.agent):
+        elif redact.check({"body": c.text, "paths": c.paths}) or _named_by_a_secret(
+            c.session, c.author, c.agent
+        ):
             out[place] = Outcome(REFUSED, reason="it looks like it holds a secret")
         else:
             judgement = _judge(c, ask, model, auto, suggest)
-            out[place] = Outcome(SKIPPED, "", "", "", judgement.type, judgement.confidence, judgement.stage)
+            out[place] = Outcome(
+                SKIPPED, "", "", "", judgement.type, judgement.confidence, judgement.stage
+            )
             if judgement.keep:
                 wanted.append(_Wanted(place, c, judgement))
         if c.source:
@@ -152,31 +223,68 @@ def _named_by_a_secret(session: str, author: str, agent: str) -> bool:
     return bool(redact.check({"session": session, "author": author, "agent": agent}))
 
 
-def _judge(c: Candidate, ask: Ask | None, model: linear.Model | None, auto: float, suggest: float) -> Judgement:
+def _judge(
+    c: Candidate, ask: Ask | None, model: linear.Model | None, auto: float, suggest: float
+) -> Judgement:
     if c.explicit:
-        return Judgement(True, c.type, EXPLICIT, stages.AUTO if auto <= EXPLICIT else stages.SUGGEST, "rules", c.title)
+        return Judgement(
+            True,
+            c.type,
+            EXPLICIT,
+            stages.AUTO if auto <= EXPLICIT else stages.SUGGEST,
+            "rules",
+            c.title,
+        )
     if c.role == TOOL:
         return _judge_tool(ask(c.role, c.text) if ask else None, auto)
-    found = stages.judge(c.role, c.text, ask=ask, auto=auto, suggest=suggest + _COMMIT if c.role == COMMIT else suggest, model=model)
+    found = stages.judge(
+        c.role,
+        c.text,
+        ask=ask,
+        auto=auto,
+        suggest=suggest + _COMMIT if c.role == COMMIT else suggest,
+        model=model,
+    )
     if c.role == COMMIT and c.type == "dead-end" and suggest <= _REVERT > found.confidence:
-        return found._replace(keep=True, type=c.type, confidence=_REVERT, tier=stages.SUGGEST, stage="rules")
+        return found._replace(
+            keep=True, type=c.type, confidence=_REVERT, tier=stages.SUGGEST, stage="rules"
+        )
     if c.role == COMMIT and found.keep and found.stage != "rules":
-        return found._replace(type=c.type or found.type, confidence=min(found.confidence, max(_READ, suggest)), tier=stages.SUGGEST)
+        return found._replace(
+            type=c.type or found.type,
+            confidence=min(found.confidence, max(_READ, suggest)),
+            tier=stages.SUGGEST,
+        )
     return found._replace(type=c.type) if c.type and found.keep else found
 
 
 def _judge_tool(opinion: stages.Opinion | None, auto: float) -> Judgement:
-    """The linear model knows what people and models say, not what an edit was for: a language model alone decides, and only to suggest."""
+    """The linear model knows what people and models say, not what an edit was for: a language model
+    alone decides, and only to suggest.
+    """
     keep = opinion is not None and opinion.keep >= _TOOL
-    return Judgement(keep, (opinion.type if opinion else "") or "change", min(opinion.keep, auto - 0.01) if opinion else 0.0, stages.SUGGEST if keep else stages.SKIP, "llm" if opinion else "rules")
+    return Judgement(
+        keep,
+        (opinion.type if opinion else "") or "change",
+        min(opinion.keep, auto - 0.01) if opinion else 0.0,
+        stages.SUGGEST if keep else stages.SKIP,
+        "llm" if opinion else "rules",
+    )
 
 
 def _name(wanted: list[_Wanted], title: Titler) -> None:
     """Titles for long texts; the first line of a short one says as much."""
     end = time.monotonic() + _NAMING
     for w in wanted:
-        if len(w.candidate.text) > _LONG and not w.candidate.title and not w.judgement.title and time.monotonic() < end:
-            found = " ".join(title(w.candidate.role, w.candidate.text, w.judgement.type).split())[:_TITLE]
+        if (
+            len(w.candidate.text) > _LONG
+            and not w.candidate.title
+            and not w.judgement.title
+            and time.monotonic() < end
+        ):
+            found = " ".join(title(w.candidate.role, w.candidate.text, w.judgement.type).split())[
+                :_TITLE
+            ]
             w.title = "" if redact.find(found) else found
 
 
@@ -204,26 +312,49 @@ def _sources(store: Store, wanted: list[str]) -> dict[str, str]:
         found: dict[str, str] = {}
         for at in range(0, len(asked), 500):
             part = asked[at : at + 500]
-            found.update(cache.db.execute(f"SELECT source, id FROM memory WHERE source IN ({','.join('?' * len(part))})", part))
+            found.update(
+                cache.db.execute(
+                    f"SELECT source, id FROM memory WHERE source IN ({','.join('?' * len(part))})",
+                    part,
+                )
+            )
         everything = set(asked)
-        found.update((s.text("source"), s.id) for s in suggestions.stored(cache).values() if s.text("source") in everything)
+        found.update(
+            (s.text("source"), s.id)
+            for s in suggestions.stored(cache).values()
+            if s.text("source") in everything
+        )
         return found
 
     return store.with_cache(read)[0] if asked else {}
 
 
-def _new(store: Store, wanted: list[_Wanted], out: list[Outcome]) -> tuple[list[_Wanted], list[_Wanted]]:
-    """(those that say something that nothing stored or proposed says, those to look at again after these are stored: they change one of them).
+def _new(
+    store: Store, wanted: list[_Wanted], out: list[Outcome]
+) -> tuple[list[_Wanted], list[_Wanted]]:
+    """(those that say something that nothing stored or proposed says, those to look at again after
+    these are stored: they change one of them).
 
     `old` is set where one takes the place of a memory.
     """
     texts = [w.candidate.text for w in wanted]
 
-    def read(cache: Cache) -> tuple[list[list[tuple[float, dict[str, Any]]]], list[str], list[suggestions.Suggestion]]:
+    def read(
+        cache: Cache,
+    ) -> tuple[list[list[tuple[float, dict[str, Any]]]], list[str], list[suggestions.Suggestion]]:
         # By the text alone: the title may have been a model's.
-        hidden = cache.db.execute(f"SELECT l.raw FROM memory m JOIN line l ON l.n = m.line WHERE m.status = {FORGOTTEN} ORDER BY m.row DESC LIMIT {_FORGOTTEN}")
-        gone = [r.data["body"] for (raw,) in hidden if (r := record.parse(raw)) and isinstance(r.data.get("body"), str)]
-        proposed = sorted(suggestions.stored(cache).values(), key=lambda s: s.text("at"))[-_PROPOSED:]
+        hidden = cache.db.execute(
+            f"SELECT l.raw FROM memory m JOIN line l ON l.n = m.line WHERE m.status = {FORGOTTEN}"
+            f" ORDER BY m.row DESC LIMIT {_FORGOTTEN}"
+        )
+        gone = [
+            r.data["body"]
+            for (raw,) in hidden
+            if (r := record.parse(raw)) and isinstance(r.data.get("body"), str)
+        ]
+        proposed = sorted(suggestions.stored(cache).values(), key=lambda s: s.text("at"))[
+            -_PROPOSED:
+        ]
         return alike.Neighbours(cache, store.table).of(texts), gone, proposed
 
     nearest, gone, proposed = store.with_cache(read)[0]
@@ -233,17 +364,46 @@ def _new(store: Store, wanted: list[_Wanted], out: list[Outcome]) -> tuple[list[
     said: dict[str, _Wanted] = {}
     for w, found in zip(wanted, nearest, strict=True):
         text = w.candidate.text
-        if content_digest("", text) in forgotten or any(alike.repeats(text, old) for old in gone[:_FORGOTTEN_WORDS]):
+        if content_digest("", text) in forgotten or any(
+            alike.repeats(text, old) for old in gone[:_FORGOTTEN_WORDS]
+        ):
             out[w.place] = Outcome(KNOWN, "", "it was forgotten")
             continue
-        same = next((str(data["id"]) for near, data in found if near >= alike.NEAR and alike.repeats(text, str(data["body"]))), "")
+        same = next(
+            (
+                str(data["id"])
+                for near, data in found
+                if near >= alike.NEAR and alike.repeats(text, str(data["body"]))
+            ),
+            "",
+        )
         waits = next((s for s in proposed if alike.repeats(text, s.body)), None)
-        twin = said.get(alike.normal(text)) or next((other for other in left[-_NEAR_BY:] if alike.repeats(text, other.candidate.text)), None)
+        twin = said.get(alike.normal(text)) or next(
+            (other for other in left[-_NEAR_BY:] if alike.repeats(text, other.candidate.text)), None
+        )
         if same or waits or twin:
-            out[w.place] = Outcome(KNOWN, same or (waits.id if waits else ""), "a memory says it already" if same else f"it was proposed, and is {waits.state}" if waits else "it was said twice")
+            out[w.place] = Outcome(
+                KNOWN,
+                same or (waits.id if waits else ""),
+                (
+                    "a memory says it already"
+                    if same
+                    else f"it was proposed, and is {waits.state}"
+                    if waits
+                    else "it was said twice"
+                ),
+            )
             continue
         if w.judgement.type in alike.STANDING:
-            w.old = next((str(data["id"]) for near, data in found if data.get("type") in alike.STANDING and alike.changes(text, str(data["body"]), near)), "")
+            w.old = next(
+                (
+                    str(data["id"])
+                    for near, data in found
+                    if data.get("type") in alike.STANDING
+                    and alike.changes(text, str(data["body"]), near)
+                ),
+                "",
+            )
             if not w.old and any(_revises(store, text, other) for other in left[-_NEAR_BY:]):
                 later.append(w)
                 continue
@@ -254,9 +414,13 @@ def _new(store: Store, wanted: list[_Wanted], out: list[Outcome]) -> tuple[list[
 
 def _revises(store: Store, text: str, other: _Wanted) -> bool:
     """Whether a text changes what was said before it in the same run."""
-    if other.judgement.type not in alike.STANDING or not alike.changes(text, other.candidate.text, 1.0):
+    if other.judgement.type not in alike.STANDING or not alike.changes(
+        text, other.candidate.text, 1.0
+    ):
         return False
-    return alike.changes(text, other.candidate.text, alike.near(store.table, text, other.candidate.text))
+    return alike.changes(
+        text, other.candidate.text, alike.near(store.table, text, other.candidate.text)
+    )
 
 
 # --- drafts -----------------------------------------------------------------
@@ -267,9 +431,20 @@ def _draft(store: Store, w: _Wanted, full: bool = False) -> dict[str, Any]:
     c, j = w.candidate, w.judgement
     title = w.title or (j.title if j.stage == "llm" else "")
     tags = [TAG, ORIGINS[c.role], *([TITLED] if title and not c.title else [])]
-    draft: dict[str, Any] = {"body": c.text, "title": (c.title or title or j.title)[:300], "type": j.type, "tags": tags, "paths": c.paths, "source": c.source, "agent": c.agent,
-                             "session": c.session, "author": c.author, "confidence": j.confidence}
-    # The worker stands in the main worktree, and later: today's branch there says nothing of where this was said.
+    draft: dict[str, Any] = {
+        "body": c.text,
+        "title": (c.title or title or j.title)[:300],
+        "type": j.type,
+        "tags": tags,
+        "paths": c.paths,
+        "source": c.source,
+        "agent": c.agent,
+        "session": c.session,
+        "author": c.author,
+        "confidence": j.confidence,
+    }
+    # The worker stands in the main worktree, and later: today's branch there says nothing of where
+    # this was said.
     draft["commit"] = (store.repo.commit(c.commit) if c.commit else None) or store.repo.head() or ""
     draft["branch"] = c.branch if not redact.check({"branch": c.branch}) else ""
     if not full and c.at:
@@ -278,5 +453,7 @@ def _draft(store: Store, w: _Wanted, full: bool = False) -> dict[str, Any]:
 
 
 def _provenance(c: Candidate) -> str:
-    """What a person said or wrote can be cited; what a model says of its own work nobody has checked."""
+    """What a person said or wrote can be cited; what a model says of its own work nobody has
+    checked.
+    """
     return "CITED" if c.role in (USER, COMMIT) else "ASSUMED"

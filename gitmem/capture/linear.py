@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 
 TURNS = ("user", "assistant")  # roles that the encoder is asked about
 TYPES = ("decision", "preference", "learning", "bugfix", "blocker", "progress")
-PATH = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "capture.json")
+PATH = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "capture.json"
+)
 _MOST, _LEAST = 0.99, 0.002  # nothing that was measured on some hundred turns is surer than this
 
 
@@ -78,11 +80,22 @@ class _Weights:
         self.hashed = memoryview(b64decode(data["hashed"])).cast("b")
         self.hashed_scale = float(data["hashed_scale"])
         self.numbers = [float(v) for v in data["numbers"]]
-        self.vector = [v * float(data["vector_scale"]) for v in memoryview(b64decode(data["vector"])).cast("b")]
+        self.vector = [
+            v * float(data["vector_scale"]) for v in memoryview(b64decode(data["vector"])).cast("b")
+        ]
 
     def score(self, seen: Seen, vector: list[float]) -> float:
         weights, size = self.hashed, len(self.hashed)
-        found = sum([weights[i] for i in (seen.hashed if size == features.HASHED else seen.folded(size))]) * self.hashed_scale / seen.length
+        found = (
+            sum(
+                [
+                    weights[i]
+                    for i in (seen.hashed if size == features.HASHED else seen.folded(size))
+                ]
+            )
+            * self.hashed_scale
+            / seen.length
+        )
         return self.bias + found + _dot(self.numbers, seen.numbers) + _dot(self.vector, vector)
 
 
@@ -91,14 +104,19 @@ class Model:
 
     def __init__(self, data: dict[str, Any], encoder: bool = False) -> None:
         if data["features"] != features.VERSION:
-            raise ValueError(f"'{PATH}' is for version {data['features']} of the features, this is {features.VERSION}")
+            raise ValueError(
+                f"'{PATH}' is for version {data['features']} of the features, this is"
+                f" {features.VERSION}"
+            )
         self._keep = _Weights(data["keep"])
         self._types = {name: _Weights(data["types"][name]) for name in TYPES}
         self._knots = _knots(data["calibration"])
         encoded = data["encoded"]
         # The n-grams are those of `keep`: the file has them once.
         whole = {**data["keep"], **encoded["keep"]}
-        self._encoded = {who: _Weights({**whole, **encoded["vectors"][who]}) for who in ("user", "other")}
+        self._encoded = {
+            who: _Weights({**whole, **encoded["vectors"][who]}) for who in ("user", "other")
+        }
         self._encoded_knots = _knots(encoded["calibration"])
         self._encoder, self._space = encoder, str(encoded["space"])
         self._llm = data.get("llm") or {}
@@ -108,7 +126,9 @@ class Model:
         self._last: tuple[str, str, Seen] | None = None
 
     def score(self, role: str, text: str) -> float:
-        """The log odds that the turn is worth keeping, before calibration; with weights of a user's own, after it."""
+        """The log odds that the turn is worth keeping, before calibration; with weights of a user's
+        own, after it.
+        """
         seen = self._see(role, text)
         encoder = self._reader(role)
         if encoder:
@@ -118,11 +138,18 @@ class Model:
         if not self._own:
             return score
         # After it, because a calibration that is flat somewhere would not let them be felt.
-        return logit(self._calibrated(score, role)) + sum(self._own[i] for i in seen.hashed if i in self._own) / seen.length
+        return (
+            logit(self._calibrated(score, role))
+            + sum(self._own[i] for i in seen.hashed if i in self._own) / seen.length
+        )
 
     def confidence(self, score: float, role: str = "user") -> float:
-        """The share of turns of such a role with this score that are worth keeping: 0 to 1, never falling as the score rises."""
-        return min(_MOST, max(_LEAST, sigmoid(score) if self._own else self._calibrated(score, role)))
+        """The share of turns of such a role with this score that are worth keeping: 0 to 1, never
+        falling as the score rises.
+        """
+        return min(
+            _MOST, max(_LEAST, sigmoid(score) if self._own else self._calibrated(score, role))
+        )
 
     def _calibrated(self, score: float, role: str) -> float:
         knots = (self._encoded_knots if self._reader(role) else self._knots)[_who(role)]
@@ -146,23 +173,50 @@ class Model:
         return {name: power / whole for name, power in powers.items()}
 
     def united(self, confidence: float, opinion: float) -> float:
-        """The confidence after a language model's own probability, which counts as much as was measured; by default nothing."""
+        """The confidence after a language model's own probability, which counts as much as was
+        measured; by default nothing.
+        """
         weight = float(self._llm.get("keep", 0.0))
-        return confidence if not weight else min(_MOST, max(_LEAST, sigmoid(logit(confidence) + weight * (logit(opinion) - float(self._llm.get("zero", 0.0))))))
+        return (
+            confidence
+            if not weight
+            else min(
+                _MOST,
+                max(
+                    _LEAST,
+                    sigmoid(
+                        logit(confidence)
+                        + weight * (logit(opinion) - float(self._llm.get("zero", 0.0)))
+                    ),
+                ),
+            )
+        )
 
     def united_type(self, type: str, opinion: str) -> str:
-        """The type after a language model's own, which counts only where that was measured to be the better one."""
+        """The type after a language model's own, which counts only where that was measured to be
+        the better one.
+        """
         return opinion if opinion in TYPES and self._llm.get("type") else type
 
-    def adjusted(self, slope: float = 1.0, offset: float = 0.0, weights: Mapping[int, float] | None = None) -> Model:
-        """The same model for one user: calibrated confidences pass through sigmoid(slope * logit + offset), then `weights` are added to their log odds, by bucket of `features`."""
+    def adjusted(
+        self, slope: float = 1.0, offset: float = 0.0, weights: Mapping[int, float] | None = None
+    ) -> Model:
+        """The same model for one user: calibrated confidences pass through sigmoid(slope * logit +
+        offset), then `weights` are added to their log odds, by bucket of `features`.
+        """
         other = Model.__new__(Model)
         other.__dict__.update(self.__dict__)
-        other._slope, other._offset, other._own, other._last = slope, offset, dict(weights or {}), None
+        other._slope, other._offset, other._own, other._last = (
+            slope,
+            offset,
+            dict(weights or {}),
+            None,
+        )
         return other
 
     def _reader(self, role: str) -> Encoder | None:
-        """The encoder that reads a turn of this role, opened for the first one; None for the table."""
+        """The encoder that reads a turn of this role, opened for the first one; None for the
+        table."""
         if not self._encoder or role not in TURNS:
             return None
         from ..engine import encoding
@@ -179,7 +233,10 @@ class Model:
 
 @cache
 def load(encoder: bool = False) -> Model:
-    """The packaged model, read once a process. `encoder`: whether that may read turns (`mem.encoder`)."""
+    """The packaged model, read once a process.
+
+    `encoder`: whether that may read turns (`mem.encoder`).
+    """
     with open(PATH, encoding="utf-8") as f:
         return Model(json.load(f), encoder)
 

@@ -1,4 +1,5 @@
-"""Words that a person turns down: a weight of their own for n-grams, beside the packaged model's. Pure, plain Python.
+"""Words that a person turns down: a weight of their own for n-grams, beside the packaged model's.
+Pure, plain Python.
 
 The packaged model stays as it is; what is learned here is added to its log odds
 (`linear.Model.adjusted`). Weights are never above 0: verdicts exist only on what
@@ -20,7 +21,9 @@ _HOLD = 0.02  # of a weight goes in each round, however much speaks for it
 
 
 class Sample(NamedTuple):
-    """A decided suggestion: its log odds by what is in force without these weights, its n-grams (`features`), whether it was kept."""
+    """A decided suggestion: its log odds by what is in force without these weights, its n-grams
+    (`features`), whether it was kept.
+    """
 
     odds: float
     grams: Sequence[int]
@@ -28,11 +31,15 @@ class Sample(NamedTuple):
 
 
 def trained(samples: Sequence[Sample]) -> dict[int, float]:
-    """{n-gram: weight, below 0}. A turn's share is the sum over its n-grams, divided by the root of their number."""
+    """{n-gram: weight, below 0}.
+
+    A turn's share is the sum over its n-grams, divided by the root of their number.
+    """
     weights: dict[int, float] = {}
     for turn in range(_ROUNDS):
         rate = _RATE / (1 + turn / 10)
-        # All at once, not one after the other: the same verdicts give the same weights in any order.
+        # All at once, not one after the other: the same verdicts give the same weights in any
+        # order.
         steps: dict[int, float] = {}
         for s in samples:
             length = math.sqrt(len(s.grams) or 1)
@@ -48,7 +55,9 @@ def trained(samples: Sequence[Sample]) -> dict[int, float]:
 
 def odds(sample: Sample, weights: Mapping[int, float]) -> float:
     """With the weights."""
-    return sample.odds + sum([weights.get(g, 0.0) for g in sample.grams]) / math.sqrt(len(sample.grams) or 1)
+    return sample.odds + sum([weights.get(g, 0.0) for g in sample.grams]) / math.sqrt(
+        len(sample.grams) or 1
+    )
 
 
 def _sigmoid(x: float) -> float:

@@ -1,4 +1,5 @@
-"""What a person does with suggestions: accept, edit, reject, merge. The decisions are what calibration learns from.
+"""What a person does with suggestions: accept, edit, reject, merge. The decisions are what
+calibration learns from.
 
 Promises. Accepting stores the text by the way of `remember`: size, secrets,
 duplicates and tombstones are checked there. A memory that a person accepted
@@ -25,11 +26,22 @@ _CHANGES = ("body", "title", "type", "tags")
 
 
 class Outcome:
-    """What became of one suggestion. `known`: the text was a memory before. `replaced`: ids of memories whose place it took."""
+    """What became of one suggestion.
+
+    `known`: the text was a memory before. `replaced`: ids of memories whose place it took.
+    """
 
     __slots__ = ("known", "replaced", "scope", "status", "suggestion", "title")
 
-    def __init__(self, suggestion: Suggestion, status: str, title: str = "", scope: str = "", known: bool = False, replaced: list[str] | None = None) -> None:
+    def __init__(
+        self,
+        suggestion: Suggestion,
+        status: str,
+        title: str = "",
+        scope: str = "",
+        known: bool = False,
+        replaced: list[str] | None = None,
+    ) -> None:
         self.suggestion = suggestion
         self.status = status
         self.title = title or suggestion.title
@@ -43,8 +55,18 @@ def find(store: Store, prefix: str) -> Suggestion:
     return suggestions.find(store.with_cache(suggestions.stored)[0], prefix)
 
 
-def accept(store: Store, suggestion: Suggestion, changes: dict[str, Any] | None = None, *, scope: str = "private", allow_secret: bool = False) -> Outcome:
-    """Makes a memory of it, with `changes` (body, title, type, tags) if there are any. Raises MemError where it cannot be stored; then nothing is decided."""
+def accept(
+    store: Store,
+    suggestion: Suggestion,
+    changes: dict[str, Any] | None = None,
+    *,
+    scope: str = "private",
+    allow_secret: bool = False,
+) -> Outcome:
+    """Makes a memory of it, with `changes` (body, title, type, tags) if there are any.
+
+    Raises MemError where it cannot be stored; then nothing is decided.
+    """
     changes = {k: v for k, v in (changes or {}).items() if k in _CHANGES}
     changes = write_gate.admit(store, changes, allow_secret)
     _open(suggestion, ACCEPTED)
@@ -53,10 +75,17 @@ def accept(store: Store, suggestion: Suggestion, changes: dict[str, Any] | None 
         raise Refused("the memory has no text", hint="rejecting a suggestion takes it off the list")
     id, title, known, replaced = _store(store, suggestion, scope, allow_secret)
     if changes and known:
-        raise Refused(f"memory '{id[:8]}' says that already", hint=f"`git mem review --merge {suggestion.id[:8]} {id[:8]} -m TEXT` changes that one")
+        raise Refused(
+            f"memory '{id[:8]}' says that already",
+            hint=f"`git mem review --merge {suggestion.id[:8]} {id[:8]} -m TEXT` changes that one",
+        )
     if changes:
         try:
-            title = record.title_of(memories.edit(store, id, _fresh_title(suggestion, changes), allow_secret=allow_secret).record.data)
+            title = record.title_of(
+                memories.edit(
+                    store, id, _fresh_title(suggestion, changes), allow_secret=allow_secret
+                ).record.data
+            )
         except MemError as e:
             if e.message != "nothing to change":
                 raise
@@ -66,18 +95,37 @@ def accept(store: Store, suggestion: Suggestion, changes: dict[str, Any] | None 
 
 def _fresh_title(suggestion: Suggestion, changes: dict[str, Any]) -> dict[str, Any]:
     """A title that was made for the old text goes with it."""
-    return {**changes, "title": ""} if changes.get("body") not in (None, suggestion.body) and "title" not in changes else changes
+    return (
+        {**changes, "title": ""}
+        if changes.get("body") not in (None, suggestion.body) and "title" not in changes
+        else changes
+    )
 
 
-def _store(store: Store, suggestion: Suggestion, scope: str, allow_secret: bool) -> tuple[str, str, bool, list[str]]:
-    """(id, title, whether it was known, ids replaced) of the memory made of a suggestion's own text."""
+def _store(
+    store: Store, suggestion: Suggestion, scope: str, allow_secret: bool
+) -> tuple[str, str, bool, list[str]]:
+    """(id, title, whether it was known, ids replaced) of the memory made of a suggestion's own
+    text.
+    """
     # Whatever shapes another tool's line has, a person's word makes a sound memory of it.
-    fields: dict[str, Any] = {k: suggestion.text(k) for k in ("title", "subtitle", "type", "phase", "agent", "session", "source")}
-    fields.update({k: suggestion.words(k) for k in ("tags", "facts", "concepts")}, body=suggestion.body, paths=suggestion.paths)
+    fields: dict[str, Any] = {
+        k: suggestion.text(k)
+        for k in ("title", "subtitle", "type", "phase", "agent", "session", "source")
+    }
+    fields.update(
+        {k: suggestion.words(k) for k in ("tags", "facts", "concepts")},
+        body=suggestion.body,
+        paths=suggestion.paths,
+    )
     fields.update(provenance="VERIFIED", confidence=SURE)
     older = _replaceable(store, suggestion)
     if older:
-        mine = store.with_cache(lambda cache: cache.db.execute("SELECT id FROM memory WHERE id = ?", (suggestion.id,)).fetchone())[0]
+        mine = store.with_cache(
+            lambda cache: cache.db.execute(
+                "SELECT id FROM memory WHERE id = ?", (suggestion.id,)
+            ).fetchone()
+        )[0]
         if not mine:
             id = memories.supersede(store, older[0], fields, scope=scope, allow_secret=allow_secret)
             return id, suggestion.title, False, older[:1]
@@ -87,7 +135,12 @@ def _store(store: Store, suggestion: Suggestion, scope: str, allow_secret: bool)
     result = remember.remember(store, [{**fields, "scope": scope}], allow_secret=allow_secret)[0]
     if result.status == remember.REFUSED:
         raise Refused(result.reason, hint=result.hint)
-    return result.id, result.title, result.status == remember.DUPLICATE and result.id != suggestion.id, []
+    return (
+        result.id,
+        result.title,
+        result.status == remember.DUPLICATE and result.id != suggestion.id,
+        [],
+    )
 
 
 def _replaceable(store: Store, suggestion: Suggestion) -> list[str]:
@@ -112,18 +165,36 @@ def reject(store: Store, found: list[Suggestion], reason: str = "") -> list[Outc
     return [_settled(Outcome(s, REJECTED), "") for s in found]
 
 
-def merge(store: Store, suggestion: Suggestion, prefix: str, text: str = "", *, team: bool = False, allow_secret: bool = False) -> Outcome:
-    """Adds it to a memory, or gives that memory the text `text` instead. A memory of the team is only touched where `team` says so."""
+def merge(
+    store: Store,
+    suggestion: Suggestion,
+    prefix: str,
+    text: str = "",
+    *,
+    team: bool = False,
+    allow_secret: bool = False,
+) -> Outcome:
+    """Adds it to a memory, or gives that memory the text `text` instead.
+
+    A memory of the team is only touched where `team` says so.
+    """
     text = str(write_gate.admit(store, {"body": text}, allow_secret)["body"])
     _open(suggestion, MERGED)
     into = memories.find(store, prefix)
     id = into.memory.id
     if into.scope == "team" and not team:
-        raise Refused(f"memory '{id[:8]}' is the team's, and the suggestion is private", hint="--team merges it, for everybody to see")
+        raise Refused(
+            f"memory '{id[:8]}' is the team's, and the suggestion is private",
+            hint="--team merges it, for everybody to see",
+        )
     old = str(into.record.data["body"])
     paths = into.record.data.get("paths")
     changes: dict[str, Any] = {"body": text or merged(old, suggestion.body)}
-    have = {p["path"]: p for p in paths if isinstance(p, dict) and isinstance(p.get("path"), str)} if isinstance(paths, list) else {}
+    have = (
+        {p["path"]: p for p in paths if isinstance(p, dict) and isinstance(p.get("path"), str)}
+        if isinstance(paths, list)
+        else {}
+    )
     if any(p not in have for p in suggestion.paths):
         changes["paths"] = [*have.values(), *(p for p in suggestion.paths if p not in have)]
     try:
@@ -138,16 +209,26 @@ def merge(store: Store, suggestion: Suggestion, prefix: str, text: str = "", *, 
 
 def merged(old: str, new: str) -> str:
     """Both texts; the old one where it says the new one already."""
-    return old if suggestions.same({"body": new}) in suggestions.same({"body": old}) else f"{old.rstrip()}\n\n{new.strip()}"
+    return (
+        old
+        if suggestions.same({"body": new}) in suggestions.same({"body": old})
+        else f"{old.rstrip()}\n\n{new.strip()}"
+    )
 
 
 def _open(suggestion: Suggestion, to: str) -> None:
     """Raises where a suggestion is decided already. One that was rejected may still be accepted."""
     if suggestion.state == WAITING or (suggestion.state == REJECTED and to != REJECTED):
         return
-    memory = f"; `git mem show {suggestion.memory[:8]}` shows the memory" if suggestion.memory else ""
-    raise MemError(f"suggestion '{suggestion.id[:8]}' was {suggestion.state} already",
-                   hint=f"`git mem forget` takes a memory back{memory}" if suggestion.memory else "`git mem review --list` shows what waits")
+    memory = (
+        f"; `git mem show {suggestion.memory[:8]}` shows the memory" if suggestion.memory else ""
+    )
+    raise MemError(
+        f"suggestion '{suggestion.id[:8]}' was {suggestion.state} already",
+        hint=f"`git mem forget` takes a memory back{memory}"
+        if suggestion.memory
+        else "`git mem review --list` shows what waits",
+    )
 
 
 def _settled(outcome: Outcome, memory: str) -> Outcome:
@@ -159,25 +240,64 @@ def _settled(outcome: Outcome, memory: str) -> Outcome:
 
 
 def near(store: Store, suggestion: Suggestion, most: int = 3) -> list[dict[str, Any]]:
-    """Memories that say something like it, the nearest first, as `recall` gives them; and those whose place it would take, before all."""
+    """Memories that say something like it, the nearest first, as `recall` gives them; and those
+    whose place it would take, before all.
+    """
     first = _replaceable(store, suggestion)
-    answer = recall.recall(store, f"{suggestion.title} {suggestion.body}"[:2000], Filter(), limit=most + len(first), all_branches=True)
+    answer = recall.recall(
+        store,
+        f"{suggestion.title} {suggestion.body}"[:2000],
+        Filter(),
+        limit=most + len(first),
+        all_branches=True,
+    )
     hits = [h for h in answer["hits"] if answer["verdict"] != "MISS" and h["id"] not in first]
     if first:
         found = memories.find_many(store, first)
-        hits = [{"id": id, "title": record.title_of(f.record.data), "type": f.record.data.get("type", ""), "scope": f.scope, "replaces": True} for id, f in found.items()] + hits
+        hits = [
+            {
+                "id": id,
+                "title": record.title_of(f.record.data),
+                "type": f.record.data.get("type", ""),
+                "scope": f.scope,
+                "replaces": True,
+            }
+            for id, f in found.items()
+        ] + hits
     return hits[:most]
 
 
 def public(suggestion: Suggestion, like: list[dict[str, Any]] | None = None) -> dict[str, Any]:
     """A suggestion as `git mem review --json` prints it."""
     out: dict[str, Any] = {
-        "id": suggestion.id, "state": suggestion.state, "queued": suggestion.queued, "title": suggestion.title, "body": suggestion.body, "type": suggestion.text("type"),
-        "confidence": suggestion.number("confidence"), "stage": suggestion.text("stage"), "role": suggestion.text("role"), "source": suggestion.text("source"),
-        "session": suggestion.text("session") or None, "agent": suggestion.text("agent") or None, "created_at": record.moment(suggestion.data.get("at")),
-        "commit": record.object_id(suggestion.data.get("head")) or None, "paths": suggestion.paths, "tags": suggestion.words("tags"),
-        "supersedes": suggestion.words("supersedes"), "memory": suggestion.memory or None,
+        "id": suggestion.id,
+        "state": suggestion.state,
+        "queued": suggestion.queued,
+        "title": suggestion.title,
+        "body": suggestion.body,
+        "type": suggestion.text("type"),
+        "confidence": suggestion.number("confidence"),
+        "stage": suggestion.text("stage"),
+        "role": suggestion.text("role"),
+        "source": suggestion.text("source"),
+        "session": suggestion.text("session") or None,
+        "agent": suggestion.text("agent") or None,
+        "created_at": record.moment(suggestion.data.get("at")),
+        "commit": record.object_id(suggestion.data.get("head")) or None,
+        "paths": suggestion.paths,
+        "tags": suggestion.words("tags"),
+        "supersedes": suggestion.words("supersedes"),
+        "memory": suggestion.memory or None,
     }
     if like is not None:
-        out["near"] = [{"id": h["id"], "title": h["title"], "type": h["type"], "scope": h["scope"], "replaces": bool(h.get("replaces"))} for h in like]
+        out["near"] = [
+            {
+                "id": h["id"],
+                "title": h["title"],
+                "type": h["type"],
+                "scope": h["scope"],
+                "replaces": bool(h.get("replaces")),
+            }
+            for h in like
+        ]
     return out

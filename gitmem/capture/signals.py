@@ -22,7 +22,8 @@ from . import markers
 
 
 class Signal(NamedTuple):
-    """What the rules say: `kind` is explicit, stated or empty; `type` is "" only for an empty turn."""
+    """What the rules say: `kind` is explicit, stated or empty; `type` is "" only for an empty
+    turn."""
 
     kind: str
     type: str
@@ -31,20 +32,200 @@ class Signal(NamedTuple):
 
 EXPLICIT, STATED, EMPTY = 0.97, 0.75, 0.02
 _STATED = (
-    ("decision", re.compile(r"(?:so |ok(?:ay)?[, ]+|and |yes[, ]+)?(?:(?:after [^,]{3,60}, )?(?:we|i|the team)(?:'ve| have)? (?:finally |now |just |all )?(?:decided|agreed|chose|opted|settled|ruled out)\b|the decision (?:is|was)\b|decided (?:to|on|against|that)\b)", re.IGNORECASE)),
-    ("decision", re.compile(r"(?:so |ok(?:ay)?[, ]+|and |yes[, ]+|no[, ]+|yeah[, ]+|yep[, ]+)?(?:let'?s (?:go|stick|stay) with|we(?:'ll| will| are going to|'re going to) (?:use|go with|stick with|keep|drop))\s+(?!option\b|that\b|it\b|this\b|your\b|the (?:first|second|third|last|recommended)\b|[a-d0-9]\b)(?=\S+ \S+)", re.IGNORECASE)),
-    ("learning", re.compile(r"(?:so |ok(?:ay)?[, ]+|and |ah[, ]+|hm+[, ]+|interesting[:,. ]+)?(?:(?:it )?turn(?:s|ed) out\b|(?:i|we)(?:'ve| have)? (?:just )?(?:learn(?:ed|t)|found out|discovered|realised|realized) that\b|(?:lesson|key takeaway)\b)", re.IGNORECASE)),
-    ("bugfix", re.compile(r"(?:so |ok(?:ay)?[, ]+|and )?the (?:root cause|(?:\w+ ){0,3}(?:bug|crash|issue|problem|error|failure|leak|hang|deadlock|regression)) (?:(?:was|is) (?:caused by|due to|because|that)|came from|comes from|was(?! (?:fixed|still|not|there)))\b", re.IGNORECASE)),
-    ("preference", re.compile(r"(?:please )?(?:always|never|do not ever|don't ever) (?!mind\b|seen\b|had\b|been\b)\w+ \S+", re.IGNORECASE)),
+    (
+        "decision",
+        re.compile(
+            r"(?:so |ok(?:ay)?[, ]+|and |yes[, ]+)?(?:(?:after [^,]{3,60}, )?(?:we|i|the"
+            r" team)(?:'ve| have)? (?:finally |now |just |all"
+            r" )?(?:decided|agreed|chose|opted|settled|ruled out)\b|the decision"
+            r" (?:is|was)\b|decided (?:to|on|against|that)\b)",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "decision",
+        re.compile(
+            r"(?:so |ok(?:ay)?[, ]+|and |yes[, ]+|no[, ]+|yeah[, ]+|yep[, ]+)?(?:let'?s"
+            r" (?:go|stick|stay) with|we(?:'ll| will| are going to|'re going to) (?:use|go"
+            r" with|stick with|keep|drop))\s+(?!option\b|that\b|it\b|this\b|your\b|the"
+            r" (?:first|second|third|last|recommended)\b|[a-d0-9]\b)(?=\S+ \S+)",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "learning",
+        re.compile(
+            r"(?:so |ok(?:ay)?[, ]+|and |ah[, ]+|hm+[, ]+|interesting[:,. ]+)?(?:(?:it"
+            r" )?turn(?:s|ed) out\b|(?:i|we)(?:'ve| have)? (?:just )?(?:learn(?:ed|t)|found"
+            r" out|discovered|realised|realized) that\b|(?:lesson|key takeaway)\b)",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "bugfix",
+        re.compile(
+            r"(?:so |ok(?:ay)?[, ]+|and )?the (?:root cause|(?:\w+"
+            r" ){0,3}(?:bug|crash|issue|problem|error|failure|leak|hang|deadlock|regression))"
+            r" (?:(?:was|is) (?:caused by|due to|because|that)|came from|comes from|was(?!"
+            r" (?:fixed|still|not|there)))\b",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "preference",
+        re.compile(
+            r"(?:please )?(?:always|never|do not ever|don't ever)"
+            r" (?!mind\b|seen\b|had\b|been\b)\w+ \S+",
+            re.IGNORECASE,
+        ),
+    ),
 )
-_QUESTION = re.compile(r"(?:what|why|how|when|where|who|which|can|could|would|should|shall|do|does|did|is|are|was|were|will|am|have|has|any|isn't|aren't|don't you|doesn't)\b", re.IGNORECASE)
-_HYPOTHESIS = re.compile(r"(?:what if|suppose|imagine|assuming|if (?:we|i|you|they|it)|maybe|perhaps|let's say|hypothetically|would it)\b", re.IGNORECASE)
-_ERRAND = re.compile(r"(?:please |also |and )*(?:don'?t|do not|never|always) (?:forget|remember)? ?(?:to)\b|(?:please |also |and )*remember to\b", re.IGNORECASE)
-_SHELL = re.compile(r"\$?\s*(?:sudo )?(?:ls|cd|cat|pwd|git|npm|npx|pnpm|yarn|bun|uv|pip3?|python3?|node|make|docker|kubectl|cargo|go|grep|rg|find|rm|mv|cp|mkdir|touch|chmod|curl|echo|head|tail|which|source|export|ssh|brew|apt|pytest)\b[^.!?]*$")
-_ENGLISH = frozenset("a an the is are was be to of and we i you it that this not should must can for on in with from our my supports only always never".split())  # noqa: SIM905
-_NARRATION = re.compile(r"(?:ok(?:ay)?[,.! ]+|sure[,.! ]+|great[,.! ]+|now,? |first,? |next,? )*(?:i'll|i will|i'm going to|i am going to|let me|now i'll|i need to)\b", re.IGNORECASE)
-_ACK = frozenset("""yes yeah yep yup y no nope nah n ok okay k sure thanks thank you ty thx great good nice perfect cool awesome looks fine lgtm works it that's that correct right exactly done continue
-go ahead proceed next please do again try retry stop wait hello hi hey sounds lets let's agreed all so very much for now on and a option 1 2 3 4 b c d first second third one the with both fix run commit push merge""".split())  # noqa: SIM905
+_QUESTION = re.compile(
+    r"(?:what|why|how|when|where|who|which|can|could|would|should|shall|do|does|did|is|are|was|were|will|am|have|has|any|isn't|aren't|don't"
+    r" you|doesn't)\b",
+    re.IGNORECASE,
+)
+_HYPOTHESIS = re.compile(
+    r"(?:what if|suppose|imagine|assuming|if (?:we|i|you|they|it)|maybe|perhaps|let's"
+    r" say|hypothetically|would it)\b",
+    re.IGNORECASE,
+)
+_ERRAND = re.compile(
+    r"(?:please |also |and )*(?:don'?t|do not|never|always) (?:forget|remember)?"
+    r" ?(?:to)\b|(?:please |also |and )*remember to\b",
+    re.IGNORECASE,
+)
+_SHELL = re.compile(
+    r"\$?\s*(?:sudo"
+    r" )?(?:ls|cd|cat|pwd|git|npm|npx|pnpm|yarn|bun|uv|pip3?|python3?|node|make|docker|kubectl|cargo|go|grep|rg|find|rm|mv|cp|mkdir|touch|chmod|curl|echo|head|tail|which|source|export|ssh|brew|apt|pytest)\b[^.!?]*$"  # noqa: E501
+)
+_ENGLISH = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "is",
+        "are",
+        "was",
+        "be",
+        "to",
+        "of",
+        "and",
+        "we",
+        "i",
+        "you",
+        "it",
+        "that",
+        "this",
+        "not",
+        "should",
+        "must",
+        "can",
+        "for",
+        "on",
+        "in",
+        "with",
+        "from",
+        "our",
+        "my",
+        "supports",
+        "only",
+        "always",
+        "never",
+    ]
+)
+_NARRATION = re.compile(
+    r"(?:ok(?:ay)?[,.! ]+|sure[,.! ]+|great[,.! ]+|now,? |first,? |next,? )*(?:i'll|i will|i'm"
+    r" going to|i am going to|let me|now i'll|i need to)\b",
+    re.IGNORECASE,
+)
+_ACK = frozenset(
+    [
+        "yes",
+        "yeah",
+        "yep",
+        "yup",
+        "y",
+        "no",
+        "nope",
+        "nah",
+        "n",
+        "ok",
+        "okay",
+        "k",
+        "sure",
+        "thanks",
+        "thank",
+        "you",
+        "ty",
+        "thx",
+        "great",
+        "good",
+        "nice",
+        "perfect",
+        "cool",
+        "awesome",
+        "looks",
+        "fine",
+        "lgtm",
+        "works",
+        "it",
+        "that's",
+        "that",
+        "correct",
+        "right",
+        "exactly",
+        "done",
+        "continue",
+        "go",
+        "ahead",
+        "proceed",
+        "next",
+        "please",
+        "do",
+        "again",
+        "try",
+        "retry",
+        "stop",
+        "wait",
+        "hello",
+        "hi",
+        "hey",
+        "sounds",
+        "lets",
+        "let's",
+        "agreed",
+        "all",
+        "so",
+        "very",
+        "much",
+        "for",
+        "now",
+        "on",
+        "and",
+        "a",
+        "option",
+        "1",
+        "2",
+        "3",
+        "4",
+        "b",
+        "c",
+        "d",
+        "first",
+        "second",
+        "third",
+        "one",
+        "the",
+        "with",
+        "both",
+        "fix",
+        "run",
+        "commit",
+        "push",
+        "merge",
+    ]
+)
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _MOST = 20_000
 
@@ -57,7 +238,12 @@ def read(role: str, text: str) -> Signal | None:
         return Signal("explicit", marked[0], EXPLICIT)
     if role == "user" and _empty(text, sentences):
         return Signal("empty", "", EMPTY)
-    if role == "assistant" and len(sentences) <= 2 and sentences and all(_NARRATION.match(s) for s in sentences):
+    if (
+        role == "assistant"
+        and len(sentences) <= 2
+        and sentences
+        and all(_NARRATION.match(s) for s in sentences)
+    ):
         return Signal("empty", "", EMPTY)
     if marked is not None:
         return Signal("stated", marked[0], STATED)
@@ -71,20 +257,31 @@ def read(role: str, text: str) -> Signal | None:
 
 
 def _doubtful(sentence: str) -> bool:
-    return sentence.endswith("?") or bool(_HYPOTHESIS.match(sentence) or _ERRAND.match(sentence) or _QUESTION.match(sentence))
+    return sentence.endswith("?") or bool(
+        _HYPOTHESIS.match(sentence) or _ERRAND.match(sentence) or _QUESTION.match(sentence)
+    )
 
 
 def _empty(text: str, sentences: list[str]) -> bool:
     words = _WORD.findall(text.lower())
     if len(words) <= 2 and not any(ord(c) > 0x2E80 for c in text):
         return True
-    if "\n" not in text.strip() and len(words) <= 12 and _SHELL.match(text.strip()) and not _ENGLISH.intersection(words):
+    if (
+        "\n" not in text.strip()
+        and len(words) <= 12
+        and _SHELL.match(text.strip())
+        and not _ENGLISH.intersection(words)
+    ):
         return True
     if len(words) <= 8 and all(w in _ACK for w in words):
         return True
     if len(sentences) == 1 and len(words) <= 25:
         only = sentences[0]
-        return (only.endswith("?") and bool(_QUESTION.match(only) or _HYPOTHESIS.match(only))) or bool(_ERRAND.match(only)) or (bool(_NARRATION.match(only)) and " because " not in only)
+        return (
+            (only.endswith("?") and bool(_QUESTION.match(only) or _HYPOTHESIS.match(only)))
+            or bool(_ERRAND.match(only))
+            or (bool(_NARRATION.match(only)) and " because " not in only)
+        )
     return False
 
 

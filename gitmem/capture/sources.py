@@ -34,15 +34,43 @@ _WORD = 200  # characters of a session's id, a branch, an agent's name
 class Candidate:
     """A text that may be worth keeping, with what is known of it for certain.
 
-    `commit`: where it was said ("" for HEAD), `branch`: on which branch, "" where nobody knows; `source`: its name for ever;
-    `type`: where its form says it (a trailer), else ""; `explicit`: its author
-    marked it as worth keeping; `at`: when, in stored form, "" for now.
-    """
+    `commit`: where it was said ("" for HEAD), `branch`: on which branch, "" where nobody knows;
+    `source`: its name for ever; `type`: where its form says it (a trailer), else ""; `explicit`:
+    its author marked it as worth keeping; `at`: when, in stored form, "" for now."""
 
-    __slots__ = ("agent", "at", "author", "branch", "commit", "explicit", "paths", "role", "session", "source", "text", "title", "type")
+    __slots__ = (
+        "agent",
+        "at",
+        "author",
+        "branch",
+        "commit",
+        "explicit",
+        "paths",
+        "role",
+        "session",
+        "source",
+        "text",
+        "title",
+        "type",
+    )
 
-    def __init__(self, role: str, text: str, *, paths: Iterable[str] = (), commit: str = "", session: str = "", agent: str = "", source: str = "",
-                 type: str = "", title: str = "", explicit: bool = False, at: str = "", author: str = "", branch: str = "") -> None:
+    def __init__(
+        self,
+        role: str,
+        text: str,
+        *,
+        paths: Iterable[str] = (),
+        commit: str = "",
+        session: str = "",
+        agent: str = "",
+        source: str = "",
+        type: str = "",
+        title: str = "",
+        explicit: bool = False,
+        at: str = "",
+        author: str = "",
+        branch: str = "",
+    ) -> None:
         self.role = role
         self.text = text
         self.paths = list(paths)[:_MOST_PATHS]
@@ -63,31 +91,81 @@ def heard(role: str, text: str, session: str, agent: str, head: str, branch: str
     if len(text) > LONGEST:
         return b""
     said = strip.cleaned(text)
-    return _line({"event": EVENT, "role": role, "text": said, "session": session[:_WORD], "agent": agent, "head": head, "branch": branch[:_WORD]}) if said else b""
+    return (
+        _line(
+            {
+                "event": EVENT,
+                "role": role,
+                "text": said,
+                "session": session[:_WORD],
+                "agent": agent,
+                "head": head,
+                "branch": branch[:_WORD],
+            }
+        )
+        if said
+        else b""
+    )
 
 
 def ended(transcript: str, session: str, agent: str, head: str, branch: str = "") -> bytes:
-    """The line of a session's end; `transcript` is the file in which its client keeps the conversation, "" for none."""
-    return _line({"event": "session-end", "transcript": transcript[:4096], "session": session[:_WORD], "agent": agent, "head": head, "branch": branch[:_WORD]})
+    """The line of a session's end; `transcript` is the file in which its client keeps the
+    conversation, "" for none.
+    """
+    return _line(
+        {
+            "event": "session-end",
+            "transcript": transcript[:4096],
+            "session": session[:_WORD],
+            "agent": agent,
+            "head": head,
+            "branch": branch[:_WORD],
+        }
+    )
 
 
-def done(text: str, paths: list[str], session: str, agent: str, head: str, branch: str = "") -> bytes:
-    """The line of a tool that changed files; `text` says how (`toolcalls`), "" where nobody will judge that."""
-    return _line({"event": EVENT, "role": TOOL, "text": strip.cleaned(text), "paths": paths[:_MOST_PATHS], "session": session[:_WORD], "agent": agent, "head": head, "branch": branch[:_WORD]})
+def done(
+    text: str, paths: list[str], session: str, agent: str, head: str, branch: str = ""
+) -> bytes:
+    """The line of a tool that changed files; `text` says how (`toolcalls`), "" where nobody will
+    judge that.
+    """
+    return _line(
+        {
+            "event": EVENT,
+            "role": TOOL,
+            "text": strip.cleaned(text),
+            "paths": paths[:_MOST_PATHS],
+            "session": session[:_WORD],
+            "agent": agent,
+            "head": head,
+            "branch": branch[:_WORD],
+        }
+    )
 
 
 def _line(event: dict[str, Any]) -> bytes:
-    sound = {k: fastjson.whole(v) if isinstance(v, str) else [fastjson.whole(path) for path in v] for k, v in event.items()}
+    sound = {
+        k: fastjson.whole(v) if isinstance(v, str) else [fastjson.whole(path) for path in v]
+        for k, v in event.items()
+    }
     # ASCII: a line feed of any alphabet would end the line.
     return fastjson.encoder(ensure_ascii=True)(sound).encode()
 
 
 def candidates(events: Iterable[Mapping[str, Any]]) -> list[Candidate]:
-    """The texts of these events in their order. An answer is about the files that were changed since the prompt before it; events of another shape are passed over."""
+    """The texts of these events in their order.
+
+    An answer is about the files that were changed since the prompt before it; events of another
+    shape are passed over.
+    """
     found: list[Candidate] = []
     touched: dict[str, dict[str, None]] = {}
     for event in events:
-        role, text, session, agent, head, branch = (v if isinstance(v := event.get(k), str) else "" for k in ("role", "text", "session", "agent", "head", "branch"))
+        role, text, session, agent, head, branch = (
+            v if isinstance(v := event.get(k), str) else ""
+            for k in ("role", "text", "session", "agent", "head", "branch")
+        )
         given = event.get("paths")
         paths = [p for p in given if isinstance(p, str) and p] if isinstance(given, list) else []
         if role not in (USER, ASSISTANT, TOOL) or not (text.strip() or paths):
@@ -100,12 +178,24 @@ def candidates(events: Iterable[Mapping[str, Any]]) -> list[Candidate]:
         if not text.strip():
             continue
         about = {USER: [], ASSISTANT: list(files), TOOL: paths}[role]
-        found.append(Candidate(role, text, paths=about if len(about) <= _MOST_PATHS else (), commit=head, branch=branch, session=session, agent=agent,
-                               source=source_of(session, role, text)))
+        found.append(
+            Candidate(
+                role,
+                text,
+                paths=about if len(about) <= _MOST_PATHS else (),
+                commit=head,
+                branch=branch,
+                session=session,
+                agent=agent,
+                source=source_of(session, role, text),
+            )
+        )
     return found
 
 
 def source_of(session: str, role: str, text: str) -> str:
-    """The name of what was said in a session; whoever hears of it again, from whatever side, gives the same."""
+    """The name of what was said in a session; whoever hears of it again, from whatever side, gives
+    the same.
+    """
     digest = sha256(" ".join(fastjson.whole(text).split()).encode()).hexdigest()[:16]
     return f"session:{fastjson.whole(session[:_WORD])}#{role}-{digest}"

@@ -21,13 +21,17 @@ from typing import NamedTuple
 from . import linear, signals, strip
 
 AUTO, SUGGEST, SKIP = "AUTO", "SUGGEST", "SKIP"
-# How much a language model's shares of the types count beside those of the linear model. Types right of 189 turns whose repositories the linear model
-# had not seen, with Qwen2.5-Coder-0.5B: 0.476 alone, 0.519 with it (10 became right, 2 wrong). Chosen on the first 158: 0.3 gave 0.532, 0.5 0.551, 0.7 0.538.
+# How much a language model's shares of the types count beside those of the linear model. Types
+# right of 189 turns whose repositories the linear model had not seen, with Qwen2.5-Coder-0.5B:
+# 0.476 alone, 0.519 with it (10 became right, 2 wrong). Chosen on the first 158: 0.3 gave 0.532,
+# 0.5 0.551, 0.7 0.538.
 SAYS = 0.5
 
 
 class Opinion(NamedTuple):
-    """What a language model says of a turn: the probability that it is worth keeping, its type, a title ("" for none), and the share of each type."""
+    """What a language model says of a turn: the probability that it is worth keeping, its type, a
+    title ("" for none), and the share of each type.
+    """
 
     keep: float
     type: str = ""
@@ -36,7 +40,9 @@ class Opinion(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """`keep` is `tier != SKIP`; `type` is the likeliest also where it is skipped; `stage` is what decided last: rules, linear or llm. `title` may be ""."""
+    """`keep` is `tier != SKIP`; `type` is the likeliest also where it is skipped; `stage` is what
+    decided last: rules, linear or llm. `title` may be "".
+    """
 
     keep: bool
     type: str
@@ -49,7 +55,15 @@ class Judgement(NamedTuple):
 Ask = Callable[[str, str], Opinion | None]
 
 
-def judge(role: str, text: str, *, ask: Ask | None = None, auto: float = 0.95, suggest: float = 0.5, model: linear.Model | None = None) -> Judgement:
+def judge(
+    role: str,
+    text: str,
+    *,
+    ask: Ask | None = None,
+    auto: float = 0.95,
+    suggest: float = 0.5,
+    model: linear.Model | None = None,
+) -> Judgement:
     """Whether to keep a turn of `role` ("user", "assistant", "commit", "tool").
 
     `text` may be raw: `strip.cleaned` is applied here too. `auto` and `suggest`
@@ -72,7 +86,9 @@ def judge(role: str, text: str, *, ask: Ask | None = None, auto: float = 0.95, s
     if signal is not None and signal.confidence > confidence:
         confidence, stage, type = signal.confidence, "rules", signal.type
     ruled, type = type, type or _likeliest(model, role, text)
-    if ask is not None and confidence >= suggest:  # its answer changes the type, not whether the turn is kept: docs/evaluation.md
+    if (
+        ask is not None and confidence >= suggest
+    ):  # its answer changes the type, not whether the turn is kept: docs/evaluation.md
         opinion = ask(role, text)
         if opinion is not None:
             before, title = (confidence, type), opinion.title

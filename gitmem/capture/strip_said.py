@@ -1,4 +1,5 @@
-"""Which lines of a turn are another's words: those quoted with `>`, and those that our own commands print.
+"""Which lines of a turn are another's words: those quoted with `>`, and those that our own commands
+print.
 
 Owns the shapes of what `recall`, `list`, `show` and `context --format md` print.
 A recalled memory must never come back as a new one, nor what somebody else
@@ -67,7 +68,11 @@ def _quotes(line: str) -> bool:
     """Whether a line is quoted as in mail; `>= 5`, `>5` and a prompt `>>> x` are not."""
     rest = line.strip(" \t\r")
     after = rest.lstrip("> ")
-    return rest[:1] == ">" and rest[:4] != ">>> " and (not after or " " in rest[: len(rest) - len(after)])
+    return (
+        rest[:1] == ">"
+        and rest[:4] != ">>> "
+        and (not after or " " in rest[: len(rest) - len(after)])
+    )
 
 
 def _id(word: str) -> bool:
@@ -77,7 +82,13 @@ def _id(word: str) -> bool:
 def _recalled(line: str) -> bool:
     """`d4ff89a4 1.00 hybrid Title`."""
     words = line[:60].split(None, 3)
-    return len(words) > 2 and _id(words[0]) and len(words[1]) == 4 and words[1][1] == "." and words[2] in _WAYS
+    return (
+        len(words) > 2
+        and _id(words[0])
+        and len(words[1]) == 4
+        and words[1][1] == "."
+        and words[2] in _WAYS
+    )
 
 
 def _listed(line: str) -> bool:

@@ -21,22 +21,50 @@ _EDITS = ("edits", "changes")
 _PATCHES = ("input", "patch", "command")
 
 
-def describe(given: Mapping[str, Any], payload: Mapping[str, Any], name: str, paths: list[str]) -> str:
-    """The prompt of a model about one use of a tool: what it was `given`, by name; "" where no file of this repository was changed."""
+def describe(
+    given: Mapping[str, Any], payload: Mapping[str, Any], name: str, paths: list[str]
+) -> str:
+    """The prompt of a model about one use of a tool: what it was `given`, by name; "" where no file
+    of this repository was changed.
+    """
     if not paths or not name:
         return ""
     many = next((v for k in _EDITS if isinstance(v := given.get(k), list)), [])
-    parts = [_patched(given), *[_change(edit) for edit in (many or [given]) if isinstance(edit, dict)]]
+    parts = [
+        _patched(given),
+        *[_change(edit) for edit in (many or [given]) if isinstance(edit, dict)],
+    ]
     change = "; ".join([part for part in parts if part][:3])
-    lines = [f"Tool: {name}", f"File: {', '.join(paths[:3])}", *([f"Change: {change}"] if change else []), f"Result: {_result(payload)}"]
+    lines = [
+        f"Tool: {name}",
+        f"File: {', '.join(paths[:3])}",
+        *([f"Change: {change}"] if change else []),
+        f"Result: {_result(payload)}",
+    ]
     return "\n".join(lines)
 
 
 def _patched(given: Mapping[str, Any]) -> str:
     """What a patch takes and gives, where the tool was given one (`apply_patch`)."""
-    patch = next((v for k in _PATCHES if isinstance(v := given.get(k), str) and v.lstrip().startswith("*** Begin Patch")), "")
+    patch = next(
+        (
+            v
+            for k in _PATCHES
+            if isinstance(v := given.get(k), str) and v.lstrip().startswith("*** Begin Patch")
+        ),
+        "",
+    )
     lines = patch[: CHARS * 20].splitlines()
-    return _change({sides: " ".join([line[1:] for line in lines if line[:1] == sign]) for sides, sign in (("old_string", "-"), ("new_string", "+"))}) if patch else ""
+    return (
+        _change(
+            {
+                sides: " ".join([line[1:] for line in lines if line[:1] == sign])
+                for sides, sign in (("old_string", "-"), ("new_string", "+"))
+            }
+        )
+        if patch
+        else ""
+    )
 
 
 def _change(given: Mapping[str, Any]) -> str:
@@ -50,15 +78,22 @@ def _first(given: Mapping[str, Any], names: tuple[str, ...]) -> str:
     for name in names:
         value = given.get(name)
         if isinstance(value, str) and value.strip():
-            # Cut before anything reads it: a file may have megabytes. What `<private>` opens stays cut without its end.
+            # Cut before anything reads it: a file may have megabytes. What `<private>` opens stays
+            # cut without its end.
             text = " ".join(value[: CHARS * 2].split())
             return text if len(text) <= CHARS else text[:CHARS] + " …"
     return ""
 
 
 def _result(payload: Mapping[str, Any]) -> str:
-    """What the tool says of itself, where it says something short; who calls us knows that it did not fail."""
+    """What the tool says of itself, where it says something short; who calls us knows that it did
+    not fail.
+    """
     answer = payload.get("tool_response", payload.get("toolResult", payload.get("tool_output")))
     if isinstance(answer, dict):
         answer = _first(answer, ("message", "textResultForLlm", "llmContent"))
-    return " ".join(answer.split()) if isinstance(answer, str) and 0 < len(answer) <= CHARS // 2 else "applied"
+    return (
+        " ".join(answer.split())
+        if isinstance(answer, str) and 0 < len(answer) <= CHARS // 2
+        else "applied"
+    )

@@ -1,4 +1,5 @@
-"""Reads the file in which a client keeps a conversation: what its user and its model said, nothing else.
+"""Reads the file in which a client keeps a conversation: what its user and its model said, nothing
+else.
 
 The formats are the clients' own and change by release, so the reader knows few
 things and skips the rest: a line that is no JSON, a type it does not know, a
@@ -29,14 +30,38 @@ from .sources import Candidate
 
 MOST = 20_000_000  # bytes of one file
 TURNS = 2_000  # of one file, the last ones
-_FOREIGN = ("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
+_FOREIGN = (
+    "isSidechain",
+    "isMeta",
+    "isCompactSummary",
+    "isVisibleInTranscriptOnly",
+    "isApiErrorMessage",
+)
 _TEXTS = ("text", "input_text", "output_text")
-_NOISE = ("[Request interrupted", "Caveat: The messages below", "API Error", "No response requested")
+_NOISE = (
+    "[Request interrupted",
+    "Caveat: The messages below",
+    "API Error",
+    "No response requested",
+)
 
 
-def candidates(path: str, session: str = "", agent: str = "", head: str = "", branch: str = "") -> list[Candidate]:
+def candidates(
+    path: str, session: str = "", agent: str = "", head: str = "", branch: str = ""
+) -> list[Candidate]:
     """What was said in a conversation, in its order; empty for a file that is none."""
-    found = [Candidate(role, text, commit=head, branch=branch, session=session, agent=agent, source=sources.source_of(session, role, text)) for role, text in turns(_lines(path))]
+    found = [
+        Candidate(
+            role,
+            text,
+            commit=head,
+            branch=branch,
+            session=session,
+            agent=agent,
+            source=sources.source_of(session, role, text),
+        )
+        for role, text in turns(_lines(path))
+    ]
     return found[-TURNS:]
 
 
@@ -80,7 +105,11 @@ def _message(line: bytes) -> tuple[str, str, str] | None:
         kind = inner.get("role")
     elif any(data.get(mark) is True for mark in _FOREIGN):
         return None
-    if kind not in (sources.USER, sources.ASSISTANT) or not isinstance(inner, dict) or inner.get("role", kind) != kind:
+    if (
+        kind not in (sources.USER, sources.ASSISTANT)
+        or not isinstance(inner, dict)
+        or inner.get("role", kind) != kind
+    ):
         return None
     text = _text(inner.get("content"))
     id = inner.get("id")
@@ -93,14 +122,26 @@ def _text(content: Any) -> str:
         return content
     if not isinstance(content, list):
         return ""
-    parts = [part["text"] for part in content if isinstance(part, dict) and part.get("type") in _TEXTS and isinstance(part.get("text"), str)]
+    parts = [
+        part["text"]
+        for part in content
+        if isinstance(part, dict)
+        and part.get("type") in _TEXTS
+        and isinstance(part.get("text"), str)
+    ]
     return "\n\n".join(part for part in parts if part.strip())
 
 
 def _lines(path: str) -> Iterator[bytes]:
     """The whole lines of the last MOST bytes of a plain file."""
     try:
-        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        fd = os.open(
+            path,
+            os.O_RDONLY
+            | getattr(os, "O_NOFOLLOW", 0)
+            | getattr(os, "O_NONBLOCK", 0)
+            | getattr(os, "O_CLOEXEC", 0),
+        )
     except (OSError, ValueError):
         return
     try:

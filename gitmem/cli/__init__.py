@@ -12,10 +12,21 @@ import typer
 
 from .common import check_arguments, print_error
 
-app = typer.Typer(name="git-mem", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
-                  help="Memory for coding agents and the people beside them, kept in the repository's own git notes.",
-                  epilog="Settings: git config mem.* or GIT_MEM_*; `git mem config` lists them. Manual: `git mem --help` or docs/.",
-                  context_settings={"help_option_names": ["-h", "--help"]})
+app = typer.Typer(
+    name="git-mem",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help=(
+        "Memory for coding agents and the people beside them, kept in the repository's own git"
+        " notes."
+    ),
+    epilog=(
+        "Settings: git config mem.* or GIT_MEM_*; `git mem config` lists them. Manual: `git mem"
+        " --help` or docs/."
+    ),
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 def _version(show: bool) -> None:
@@ -27,7 +38,11 @@ def _version(show: bool) -> None:
 
 
 @app.callback()
-def _root(version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version and exit.")) -> None:
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Show the version and exit."
+    ),
+) -> None:
     pass
 
 
@@ -56,7 +71,9 @@ _COMMANDS = {
 
 
 def load(word: str = "") -> typer.Typer:
-    """The app with the commands of the module that has `word`, or with all of them (help, completion, typing errors)."""
+    """The app with the commands of the module that has `word`, or with all of them (help,
+    completion, typing errors).
+    """
     from importlib import import_module
 
     modules = [module for module, words in _COMMANDS.items() if word in words] or list(_COMMANDS)
@@ -65,22 +82,34 @@ def load(word: str = "") -> typer.Typer:
     return app
 
 
-_ClickError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+_ClickError: type[Exception] = next(
+    c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException"
+)
 
 
 def run(argv: list[str]) -> int:
     """Runs one command; returns its exit code. MemError passes through to the door's caller."""
-    # Completion scripts are made for the executable's own name: with a space in it, bash would take over `git`.
-    completing = "_GIT_MEM_COMPLETE" in os.environ or {"--install-completion", "--show-completion"}.intersection(argv)
+    # Completion scripts are made for the executable's own name: with a space in it, bash would take
+    # over `git`.
+    completing = "_GIT_MEM_COMPLETE" in os.environ or {
+        "--install-completion",
+        "--show-completion",
+    }.intersection(argv)
     check_arguments(argv)
     try:
-        status = load(argv[0] if argv else "")(argv, prog_name="git-mem" if completing else "git mem", standalone_mode=False)
+        status = load(argv[0] if argv else "")(
+            argv, prog_name="git-mem" if completing else "git mem", standalone_mode=False
+        )
     except _ClickError as e:
         if type(e).__name__ == "NoArgsIsHelpError":
             typer.echo(e.format_message())  # type: ignore[attr-defined]
             return 2
         message = e.format_message().rstrip(".")  # type: ignore[attr-defined]
-        print_error("error", message[:1].lower() + message[1:], "`git mem --help` lists the commands, `git mem COMMAND --help` their options")
+        print_error(
+            "error",
+            message[:1].lower() + message[1:],
+            "`git mem --help` lists the commands, `git mem COMMAND --help` their options",
+        )
         return 2
     except typer.Exit as e:
         return e.exit_code

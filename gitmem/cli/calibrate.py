@@ -15,22 +15,33 @@ from .common import opened, write, write_json
 
 @app.command("calibrate")
 def calibrate_command(
-    report: str = typer.Option("", "--report", metavar="FILE", help="Write the reliability plot there, as SVG."),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Change nothing, only say what would be."),
-    reset: bool = typer.Option(False, "--reset", help="Go back to the calibration that came with git mem."),
+    report: str = typer.Option(
+        "", "--report", metavar="FILE", help="Write the reliability plot there, as SVG."
+    ),
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Change nothing, only say what would be."
+    ),
+    reset: bool = typer.Option(
+        False, "--reset", help="Go back to the calibration that came with git mem."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> int:
-    """Fit capture's confidences to what you accepted and rejected with `git mem review`. Exit code 1 where nothing changed.
+    """Fit capture's confidences to what you accepted and rejected with `git mem review`. Exit code
+    1 where nothing changed.
 
-    New numbers count only if they do better on decisions they have not seen. They live in your private notes.
-    """
+    New numbers count only if they do better on decisions they have not seen. They live in your
+    private notes."""
     with opened() as store:
         if reset:
             done = not dry_run and calibrate.reset(store)
             if as_json:
                 write_json({"status": "reset" if done else "unchanged"})
             else:
-                write("back to the packaged calibration" if done else "the packaged calibration is in force")
+                write(
+                    "back to the packaged calibration"
+                    if done
+                    else "the packaged calibration is in force"
+                )
             return 0 if done else 1
         auto, suggest = keeper.thresholds(store)
         found = calibrate.calibrate(store, auto, write=not dry_run)
@@ -49,7 +60,10 @@ def _after(j: Judged) -> list[plot.Pair]:
 
 
 def _save(name: str, found: Report) -> None:
-    picture = plot.svg([("before", found.judged.before), ("after", _after(found.judged))], "Confidence of suggestions, and how many were accepted")
+    picture = plot.svg(
+        [("before", found.judged.before), ("after", _after(found.judged))],
+        "Confidence of suggestions, and how many were accepted",
+    )
     try:
         with open(name, "w", encoding="utf-8") as f:
             f.write(picture)
@@ -60,15 +74,35 @@ def _save(name: str, found: Report) -> None:
 def _tiers(pairs: list[plot.Pair], auto: float, suggest: float) -> dict[str, dict[str, Any]]:
     """For each tier: how many, and the share that was accepted."""
     out = {}
-    for tier, low, high in (("AUTO", auto, 2.0), ("SUGGEST", suggest, auto), ("SKIP", -1.0, suggest)):
+    for tier, low, high in (
+        ("AUTO", auto, 2.0),
+        ("SUGGEST", suggest, auto),
+        ("SKIP", -1.0, suggest),
+    ):
         here = [right for p, right in pairs if low <= p < high]
-        out[tier] = {"count": len(here), "precision": round(sum(here) / len(here), 4) if here else None}
+        out[tier] = {
+            "count": len(here),
+            "precision": round(sum(here) / len(here), 4) if here else None,
+        }
     return out
 
 
 def _figures(pairs: list[plot.Pair], auto: float, suggest: float) -> dict[str, Any]:
-    return {"ece": round(plot.error(pairs), 4), "log_loss": round(calibrate.loss(pairs), 4), "tiers": _tiers(pairs, auto, suggest),
-            "bins": [{"low": b.low, "high": b.high, "count": b.n, "confidence": round(b.confidence, 4), "accepted": round(b.share, 4)} for b in plot.bins(pairs)]}
+    return {
+        "ece": round(plot.error(pairs), 4),
+        "log_loss": round(calibrate.loss(pairs), 4),
+        "tiers": _tiers(pairs, auto, suggest),
+        "bins": [
+            {
+                "low": b.low,
+                "high": b.high,
+                "count": b.n,
+                "confidence": round(b.confidence, 4),
+                "accepted": round(b.share, 4),
+            }
+            for b in plot.bins(pairs)
+        ],
+    }
 
 
 def _numbers(learned: Learned) -> dict[str, Any]:
@@ -77,27 +111,59 @@ def _numbers(learned: Learned) -> dict[str, Any]:
 
 def _as_json(found: Report, auto: float, suggest: float) -> dict[str, Any]:
     j = found.judged
-    return {"status": "changed" if found.changed else "unchanged", "better": j.better, "reason": j.why, "verdicts": found.verdicts, "accepted": sum(k for _, k in j.before),
-            "unasked": {"stored": found.stored, "taken_back": found.taken_back}, "old": _numbers(j.old), "new": _numbers(j.new),
-            "before": _figures(j.before, auto, suggest), "after": _figures(j.after, auto, suggest)}
+    return {
+        "status": "changed" if found.changed else "unchanged",
+        "better": j.better,
+        "reason": j.why,
+        "verdicts": found.verdicts,
+        "accepted": sum(k for _, k in j.before),
+        "unasked": {"stored": found.stored, "taken_back": found.taken_back},
+        "old": _numbers(j.old),
+        "new": _numbers(j.new),
+        "before": _figures(j.before, auto, suggest),
+        "after": _figures(j.after, auto, suggest),
+    }
 
 
 def _say(found: Report, auto: float, suggest: float, dry: bool) -> None:
     j = found.judged
-    write(f"{found.verdicts} suggestion{'s' * (found.verdicts != 1)} decided, {sum(k for _, k in j.before)} accepted; {found.stored} memor{'y' if found.stored == 1 else 'ies'} stored unasked, {found.taken_back} of them forgotten since")
+    write(
+        f"{found.verdicts} suggestion{'s' * (found.verdicts != 1)} decided,"
+        f" {sum(k for _, k in j.before)} accepted; {found.stored}"
+        f" memor{'y' if found.stored == 1 else 'ies'} stored unasked, {found.taken_back} of them"
+        " forgotten since"
+    )
     if j.before:
         write()
         for line in plot.text(_after(j)):
             write(line)
         write()
-        for name, pairs in (("before", j.before), ("after", j.after)) if j.after is not j.before else (("before", j.before),):
+        for name, pairs in (
+            (("before", j.before), ("after", j.after))
+            if j.after is not j.before
+            else (("before", j.before),)
+        ):
             tiers = _tiers(pairs, auto, suggest)
-            write(f"{name + ':':<8}ECE {plot.error(pairs):.3f}; " + ", ".join(f"{tier} {t['count']}" + (f" ({t['precision']:.2f} accepted)" if t["count"] else "") for tier, t in tiers.items()))
+            write(
+                f"{name + ':':<8}ECE {plot.error(pairs):.3f}; "
+                + ", ".join(
+                    f"{tier} {t['count']}"
+                    + (f" ({t['precision']:.2f} accepted)" if t["count"] else "")
+                    for tier, t in tiers.items()
+                )
+            )
     if j.better:
-        write(f"new numbers{f', and weights for {len(j.new.weights)} n-grams of what you turned down' if j.new.weights else ''}: {j.why}")
+        write(
+            f"new numbers{f', and weights for {len(j.new.weights)} n-grams of what you turned down' if j.new.weights else ''}:"  # noqa: E501
+            f" {j.why}"
+        )
         fewer = sum(p >= suggest for p, _ in j.before) - sum(p >= suggest for p, _ in j.after)
         if fewer > 0:
             write(f"of these, {fewer} would no longer have been suggested")
-        write("nothing was changed; without --dry-run they would be in force" if dry else "they are in force; `git mem calibrate --reset` goes back")
+        write(
+            "nothing was changed; without --dry-run they would be in force"
+            if dry
+            else "they are in force; `git mem calibrate --reset` goes back"
+        )
     else:
         write(f"nothing changed: {j.why}")

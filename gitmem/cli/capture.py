@@ -1,4 +1,6 @@
-"""`git mem capture`: judge turns of a file, of which nothing is stored; or work off at once what hooks left for the worker."""
+"""`git mem capture`: judge turns of a file, of which nothing is stored; or work off at once what
+hooks left for the worker.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,22 @@ from .common import opened, print_error, read_file, warn, write, write_json
 
 @app.command("capture")
 def capture_command(
-    now: bool = typer.Option(False, "--now", help="Work off what hooks have left and new commits, and wait for the end of it."),
+    now: bool = typer.Option(
+        False,
+        "--now",
+        help="Work off what hooks have left and new commits, and wait for the end of it.",
+    ),
     dry_run: bool = typer.Option(False, "--dry-run", help="Judge and print; store nothing."),
-    jsonl: str = typer.Option("", "--jsonl", metavar="FILE", help="Turns, one JSON object a line: id, role, text; `-` reads standard input.", show_default=False),
-    as_json: bool = typer.Option(False, "--json", help="One JSON object a line: id, keep, type, confidence, tier, stage."),
+    jsonl: str = typer.Option(
+        "",
+        "--jsonl",
+        metavar="FILE",
+        help="Turns, one JSON object a line: id, role, text; `-` reads standard input.",
+        show_default=False,
+    ),
+    as_json: bool = typer.Option(
+        False, "--json", help="One JSON object a line: id, keep, type, confidence, tier, stage."
+    ),
 ) -> int:
     """Judge what is worth remembering."""
     if now and (dry_run or jsonl):
@@ -35,7 +49,13 @@ def capture_command(
         with opened() as store:
             return _now(store, as_json)
     if not (dry_run and jsonl):
-        raise UsageError("nothing to judge", hint="`git mem capture --dry-run --jsonl FILE` judges the turns of a file, `git mem capture --now` works off what hooks have left")
+        raise UsageError(
+            "nothing to judge",
+            hint=(
+                "`git mem capture --dry-run --jsonl FILE` judges the turns of a file, `git mem"
+                " capture --now` works off what hooks have left"
+            ),
+        )
     with opened() as store, harvest.Model(store, os.environ) as model:
         return _judge(store, jsonl, model, as_json)
 
@@ -49,12 +69,25 @@ def _judge(store: Store, jsonl: str, asked: harvest.Model, as_json: bool) -> int
             bad += 1
             print_error("error", f"line {number}: {turn}")
             continue
-        said = stages.judge(turn["role"], turn["text"], ask=asked.ask, auto=auto, suggest=suggest, model=model)
+        said = stages.judge(
+            turn["role"], turn["text"], ask=asked.ask, auto=auto, suggest=suggest, model=model
+        )
         if said.keep and redact.check({"body": turn["text"]}):
-            said = said._replace(keep=False, tier=stages.SKIP, stage="rules")  # whatever it says, a secret is not kept
+            said = said._replace(
+                keep=False, tier=stages.SKIP, stage="rules"
+            )  # whatever it says, a secret is not kept
         if as_json:
-            write_json({"id": turn["id"], "keep": said.keep, "type": said.type, "confidence": round(said.confidence, 4), "tier": said.tier, "stage": said.stage,
-                        **({"degraded": True} if asked.problem else {})})
+            write_json(
+                {
+                    "id": turn["id"],
+                    "keep": said.keep,
+                    "type": said.type,
+                    "confidence": round(said.confidence, 4),
+                    "tier": said.tier,
+                    "stage": said.stage,
+                    **({"degraded": True} if asked.problem else {}),
+                }
+            )
         else:
             write(f"{said.tier:7} {said.confidence:.2f} {said.type:10} {said.stage:6} {turn['id']}")
     if asked.problem:
@@ -69,33 +102,58 @@ def _now(store: Store, as_json: bool) -> int:
     log = worker.failures(mem_dir)
     if os.path.isdir(mem_dir):
         worker.run(store.repo.common_dir, os.environ, linger=0.0, wait=worker.LIMIT)
-    kept, suggested = (sorted(new - old) for new, old in zip(store.with_cache(_captured)[0], before, strict=True))
+    kept, suggested = (
+        sorted(new - old) for new, old in zip(store.with_cache(_captured)[0], before, strict=True)
+    )
     failed = [line.split(" ", 1)[-1] for line in _added(log, worker.failures(mem_dir))]
     if not failed and spool.unfinished(mem_dir):
-        raise MemError("not all could be worked off: a worker is still at it, or nothing can be written", hint="`git mem capture --now` tries it again")
+        raise MemError(
+            "not all could be worked off: a worker is still at it, or nothing can be written",
+            hint="`git mem capture --now` tries it again",
+        )
     for line in failed:
-        print_error("error", line if "given up" in line else f"{line} (what it was about waits for the next run)")
+        print_error(
+            "error",
+            line if "given up" in line else f"{line} (what it was about waits for the next run)",
+        )
     model = usable.state(registry.LANGUAGE, store.settings["model"], os.environ, mem_dir)
     if model.problem:
         warn(f"warning: {model.problem}; rules alone judge")
     if as_json:
-        write_json({"kept": kept, "suggested": suggested, "capture": store.settings["capture"], "failed": failed,
-                    "degraded": bool(model.problem), "degraded_reason": model.problem})
+        write_json(
+            {
+                "kept": kept,
+                "suggested": suggested,
+                "capture": store.settings["capture"],
+                "failed": failed,
+                "degraded": bool(model.problem),
+                "degraded_reason": model.problem,
+            }
+        )
         return 1 if failed else 0
-    write(f"{len(kept)} kept in private notes, {len(suggested)} suggested" + ("; `git mem review` shows them" if suggested else ""))
+    write(
+        f"{len(kept)} kept in private notes, {len(suggested)} suggested"
+        + ("; `git mem review` shows them" if suggested else "")
+    )
     if store.settings["capture"] == "false":
         write("mem.capture is off; `git mem config capture commits` or `all` turns it on")
     return 1 if failed else 0
 
 
 def _added(before: list[str], log: list[str]) -> list[str]:
-    """The lines that a log got meanwhile: the same failure may come twice in one second, and a log that grew too long begins anew."""
+    """The lines that a log got meanwhile: the same failure may come twice in one second, and a log
+    that grew too long begins anew.
+    """
     return log[len(before) :] if log[: len(before)] == before else log
 
 
 def _captured(cache: Cache) -> tuple[set[str], set[str]]:
     """Ids of what capture kept, and of what it suggested."""
-    kept = cache.db.execute("SELECT m.id FROM label l JOIN memory m ON m.row = l.row WHERE l.kind = 'tag' AND l.value = ?", (keeper.TAG,))
+    kept = cache.db.execute(
+        "SELECT m.id FROM label l JOIN memory m ON m.row = l.row WHERE l.kind = 'tag' AND"
+        " l.value = ?",
+        (keeper.TAG,),
+    )
     return {id for (id,) in kept}, set(suggestions.stored(cache))
 
 

@@ -1,4 +1,6 @@
-"""The word `claude` of `git mem import` and `git mem sync`: Claude Code's auto memory, read and written."""
+"""The word `claude` of `git mem import` and `git mem sync`: Claude Code's auto memory, read and
+written.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,33 @@ from ..store import Store
 from .common import refused, write, write_json
 
 
-def import_claude(store: Store, directory: str, scope: str, allow_secret: bool, dry_run: bool, as_json: bool) -> int:
-    """Takes the project's auto memory in, or the directory given; exit code 1 where a file was refused."""
-    sight = _look(store) if not directory else automemory.look(store.repo.git_dir, store.repo.common_dir, store.repo.top, os.environ)
+def import_claude(
+    store: Store, directory: str, scope: str, allow_secret: bool, dry_run: bool, as_json: bool
+) -> int:
+    """Takes the project's auto memory in, or the directory given; exit code 1 where a file was
+    refused.
+    """
+    sight = (
+        _look(store)
+        if not directory
+        else automemory.look(store.repo.git_dir, store.repo.common_dir, store.repo.top, os.environ)
+    )
     if sight.refused and not directory:
-        raise MemError(f"'.claude/settings.json' names the directory '{sight.refused}', which is outside the repository",
-                       hint="a committed file may not say what is read here; if you trust it, name the directory with --from")
-    report = takein.take(store, os.path.abspath(directory) if directory else sight.path, scope=scope, allow_secret=allow_secret, dry=dry_run)
+        raise MemError(
+            f"'.claude/settings.json' names the directory '{sight.refused}', which is outside the"
+            " repository",
+            hint=(
+                "a committed file may not say what is read here; if you trust it, name the"
+                " directory with --from"
+            ),
+        )
+    report = takein.take(
+        store,
+        os.path.abspath(directory) if directory else sight.path,
+        scope=scope,
+        allow_secret=allow_secret,
+        dry=dry_run,
+    )
     if not dry_run:
         store.with_cache(lambda cache: cache.count())
         if not directory:
@@ -24,29 +46,61 @@ def import_claude(store: Store, directory: str, scope: str, allow_secret: bool, 
     for item in report.items:
         if item.status == takein.REFUSED:
             refused(f"'{item.file}': {item.reason}", item.hint)
-    counts = {status: report.count(status) for status in (takein.STORED, takein.EDITED, takein.KNOWN, takein.OURS, takein.REFUSED)}
+    counts = {
+        status: report.count(status)
+        for status in (takein.STORED, takein.EDITED, takein.KNOWN, takein.OURS, takein.REFUSED)
+    }
     if as_json:
-        write_json({"directory": report.directory, "dry_run": dry_run, **counts, "missing": report.missing,
-                    "topics": [{"file": i.file, "status": i.status, "id": i.id or None, "title": i.title, "reason": i.reason} for i in report.items]})
+        write_json(
+            {
+                "directory": report.directory,
+                "dry_run": dry_run,
+                **counts,
+                "missing": report.missing,
+                "topics": [
+                    {
+                        "file": i.file,
+                        "status": i.status,
+                        "id": i.id or None,
+                        "title": i.title,
+                        "reason": i.reason,
+                    }
+                    for i in report.items
+                ],
+            }
+        )
     else:
         for item in report.items:
             if item.status in (takein.STORED, takein.EDITED):
-                write(f"{item.id[:8] + ' ' if item.id else ''}{item.status} {item.file}: {item.title}")
+                write(
+                    f"{item.id[:8] + ' ' if item.id else ''}{item.status} {item.file}: {item.title}"
+                )
         would = "would be " if dry_run else ""
-        write(f"{counts[takein.STORED]} {would}stored, {counts[takein.EDITED]} {would}edited, {counts[takein.KNOWN] + counts[takein.OURS]} known, "
-              f"{counts[takein.REFUSED]} refused, from '{report.directory}'")
+        write(
+            f"{counts[takein.STORED]} {would}stored, {counts[takein.EDITED]} {would}edited,"
+            f" {counts[takein.KNOWN] + counts[takein.OURS]} known, {counts[takein.REFUSED]}"
+            f" refused, from '{report.directory}'"
+        )
         for name in report.missing:
             write(f"MEMORY.md names '{name}', which is not there")
     return 1 if counts[takein.REFUSED] else 0
 
 
-def sync_claude(store: Store, limit: int, action: str, dry_run: bool, quiet: bool, as_json: bool) -> int:
+def sync_claude(
+    store: Store, limit: int, action: str, dry_run: bool, quiet: bool, as_json: bool
+) -> int:
     """Writes memories where the client loads them. `action`: "", remove, set, unset."""
     if dry_run and action in ("set", "unset"):
         raise UsageError("--dry-run does not go with --set and --unset")
     if action == "set":
         _look(store)
-    done = served.set_up(store, os.environ) if action == "set" else served.unset(store, os.environ) if action == "unset" else []
+    done = (
+        served.set_up(store, os.environ)
+        if action == "set"
+        else served.unset(store, os.environ)
+        if action == "unset"
+        else []
+    )
     if action == "unset":
         if as_json:
             write_json({"changed": done})
@@ -58,19 +112,57 @@ def sync_claude(store: Store, limit: int, action: str, dry_run: bool, quiet: boo
     if action == "remove":
         report = topicfiles.remove(store, directory, dry=dry_run)
     else:
-        report = writeback.write(store, directory, writeback.choose(store, limit or writeback.MOST, team_only=writeback.in_tree(store, directory)), dry=dry_run)
-    counts = {status: report.count(status) for status in (topicfiles.WRITTEN, topicfiles.UNCHANGED, topicfiles.REMOVED, topicfiles.KEPT, topicfiles.LEFT)}
+        report = writeback.write(
+            store,
+            directory,
+            writeback.choose(
+                store, limit or writeback.MOST, team_only=writeback.in_tree(store, directory)
+            ),
+            dry=dry_run,
+        )
+    counts = {
+        status: report.count(status)
+        for status in (
+            topicfiles.WRITTEN,
+            topicfiles.UNCHANGED,
+            topicfiles.REMOVED,
+            topicfiles.KEPT,
+            topicfiles.LEFT,
+        )
+    }
     if as_json:
-        write_json({"directory": directory, "dry_run": dry_run, "changed": done, **{k.replace(" ", "_"): n for k, n in counts.items()},
-                    "files": [{"file": i.file, "id": i.id, "status": i.status, "title": i.title, "reason": i.reason} for i in report.items]})
+        write_json(
+            {
+                "directory": directory,
+                "dry_run": dry_run,
+                "changed": done,
+                **{k.replace(" ", "_"): n for k, n in counts.items()},
+                "files": [
+                    {
+                        "file": i.file,
+                        "id": i.id,
+                        "status": i.status,
+                        "title": i.title,
+                        "reason": i.reason,
+                    }
+                    for i in report.items
+                ],
+            }
+        )
     elif not quiet:
         for line in done:
             write(line)
         for item in report.items:
             if item.status != topicfiles.UNCHANGED:
-                write(f"{item.status} {item.file}: {item.title}" + (f" ({item.reason})" if item.reason else ""))
+                write(
+                    f"{item.status} {item.file}: {item.title}"
+                    + (f" ({item.reason})" if item.reason else "")
+                )
         would = "would be " if dry_run else ""
-        write(f"{counts[topicfiles.WRITTEN]} {would}written, {counts[topicfiles.UNCHANGED]} unchanged, {counts[topicfiles.REMOVED]} {would}removed, in '{directory}'")
+        write(
+            f"{counts[topicfiles.WRITTEN]} {would}written, {counts[topicfiles.UNCHANGED]}"
+            f" unchanged, {counts[topicfiles.REMOVED]} {would}removed, in '{directory}'"
+        )
     return 0
 
 
@@ -78,8 +170,13 @@ def _target(store: Store) -> str:
     """The directory that the client uses, where a person named it or nobody did."""
     sight = _look(store)
     if sight.origin == "project":
-        raise MemError(f"'.claude/settings.json' names the directory '{sight.path or sight.refused}'",
-                       hint="a committed file may not say where git mem writes; `autoMemoryDirectory` in .claude/settings.local.json goes before it")
+        raise MemError(
+            f"'.claude/settings.json' names the directory '{sight.path or sight.refused}'",
+            hint=(
+                "a committed file may not say where git mem writes; `autoMemoryDirectory` in"
+                " .claude/settings.local.json goes before it"
+            ),
+        )
     return sight.path
 
 
@@ -87,5 +184,11 @@ def _look(store: Store) -> automemory.Sight:
     """What the client would use. Raises MemError where no home says where that is."""
     sight = automemory.look(store.repo.git_dir, store.repo.common_dir, store.repo.top, os.environ)
     if not sight.path and not sight.refused:
-        raise MemError("no directory of Claude Code's that could be named", hint="HOME, or CLAUDE_CONFIG_DIR where it is set, has to be an absolute path; --from names a directory to read")
+        raise MemError(
+            "no directory of Claude Code's that could be named",
+            hint=(
+                "HOME, or CLAUDE_CONFIG_DIR where it is set, has to be an absolute path; --from"
+                " names a directory to read"
+            ),
+        )
     return sight

@@ -37,7 +37,10 @@ def opened(*, needs_enabled: bool = True) -> Iterator[Store]:
     store = open_store(os.environ, warn=warn, strict=needs_enabled)
     try:
         if needs_enabled and not store.settings.flag("enabled"):
-            raise MemError("git mem is switched off here", hint=f"by {store.settings.origins['enabled']}; `git mem status` still works")
+            raise MemError(
+                "git mem is switched off here",
+                hint=f"by {store.settings.origins['enabled']}; `git mem status` still works",
+            )
         if needs_enabled:
             spool.rescue(store.repo.common_dir)
         yield store
@@ -51,7 +54,9 @@ def opened(*, needs_enabled: bool = True) -> Iterator[Store]:
 
 @contextmanager
 def chosen_vectors(store: Store) -> Iterator[Any]:
-    """The embedding model that the user chose, asked when it is needed; None where none is chosen or it cannot be used (then a line says why)."""
+    """The embedding model that the user chose, asked when it is needed; None where none is chosen
+    or it cannot be used (then a line says why).
+    """
     setting = store.settings["embedModel"]
     if not setting and not os.environ.get("GIT_MEM_EMBED_MODEL"):
         yield None
@@ -82,7 +87,9 @@ def write(text: str = "") -> None:
 
 
 def write_json(value: Any) -> None:
-    """One line of JSON, exact, with controls and hidden characters as escapes; readable where the output is UTF-8, else all ASCII."""
+    """One line of JSON, exact, with controls and hidden characters as escapes; readable where the
+    output is UTF-8, else all ASCII.
+    """
     ascii_only = sys.stdout.encoding.lower().replace("-", "") != "utf8"
     sys.stdout.write(json_text(json.dumps(value, ensure_ascii=ascii_only, allow_nan=False)) + "\n")
 
@@ -122,8 +129,18 @@ def _text(data: bytes, name: str) -> str:
 
 
 # Words after which a path stands, and commands whose own words are paths: a file may have any name.
-_PATH_OPTIONS = ("--path", "--paths", "--jsonl", "--batch", "--map", "--output", "-o", "--report",
-                 "--from", "--plot")
+_PATH_OPTIONS = (
+    "--path",
+    "--paths",
+    "--jsonl",
+    "--batch",
+    "--map",
+    "--output",
+    "-o",
+    "--report",
+    "--from",
+    "--plot",
+)
 _PATH_COMMANDS = ("why", "blame", "import", "model", "log", "bench")
 _FLAGS = ("--json", "--all", "--dry-run", "--")  # a word behind one of them is no value of it
 
@@ -133,7 +150,11 @@ def check_arguments(argv: list[str]) -> None:
     for before, word in zip(["", *argv], argv, strict=False):
         option = word.partition("=")[0] if word.startswith("-") else before
         operand = argv[0] in _PATH_COMMANDS and (option in _FLAGS or not option.startswith("-"))
-        if not operand and option not in _PATH_OPTIONS and (why := record.no_text(os.fsencode(word))):
+        if (
+            not operand
+            and option not in _PATH_OPTIONS
+            and (why := record.no_text(os.fsencode(word)))
+        ):
             raise UsageError(f"the argument '{word}' {why}")
 
 
@@ -148,15 +169,22 @@ def line(question: str) -> str:
 
 
 def not_empty(param: typer.CallbackParam, value: str, ctx: typer.Context) -> str:
-    """Refuses an option that was given empty, as by a variable that is not set: without it the call would mean something else."""
+    """Refuses an option that was given empty, as by a variable that is not set: without it the call
+    would mean something else.
+    """
     source = ctx.get_parameter_source(param.name or "")
     if not value and source is not None and source.name == "COMMANDLINE":
-        raise UsageError(f"{param.opts[0]} is empty", hint="a variable that is not set? leave the option out to do without it")
+        raise UsageError(
+            f"{param.opts[0]} is empty",
+            hint="a variable that is not set? leave the option out to do without it",
+        )
     return value
 
 
 def text_from(text: str | None, messages: list[str], stdin: bool, initial: str = "") -> str | None:
-    """The text of a memory from TEXT, -m (each a paragraph), --stdin, or the editor on a terminal; None where nothing was given."""
+    """The text of a memory from TEXT, -m (each a paragraph), --stdin, or the editor on a terminal;
+    None where nothing was given.
+    """
     given = [text is not None, bool(messages), stdin]
     if sum(given) > 1:
         raise UsageError("give the text once: as TEXT, with -m, or with --stdin")
@@ -166,7 +194,9 @@ def text_from(text: str | None, messages: list[str], stdin: bool, initial: str =
         return "\n\n".join(messages)
     if stdin:
         return read_stdin()
-    return from_editor(initial) if sys.stdin and sys.stdin.isatty() and sys.stdout.isatty() else None
+    return (
+        from_editor(initial) if sys.stdin and sys.stdin.isatty() and sys.stdout.isatty() else None
+    )
 
 
 # As `git commit --cleanup=scissors`: lines of the text may begin with `#`.
@@ -174,16 +204,32 @@ SCISSORS = "# ------------------------ >8 ------------------------\n"
 
 
 def from_editor(initial: str) -> str:
-    """What the user saves in the editor git would start; everything from the scissors line on is dropped."""
+    """What the user saves in the editor git would start; everything from the scissors line on is
+    dropped.
+    """
     import shlex
     import subprocess
     import tempfile
 
-    editor = subprocess.run(["git", "var", "GIT_EDITOR"], capture_output=True, text=True, check=False).stdout.strip() or "vi"
-    with tempfile.NamedTemporaryFile("w", suffix=".md", prefix="git-mem-", delete=False, encoding="utf-8") as f:
-        f.write(initial.rstrip("\n") + "\n" + SCISSORS + "# Write what is worth remembering above. An empty text stores nothing.\n")
+    editor = (
+        subprocess.run(
+            ["git", "var", "GIT_EDITOR"], capture_output=True, text=True, check=False
+        ).stdout.strip()
+        or "vi"
+    )
+    with tempfile.NamedTemporaryFile(
+        "w", suffix=".md", prefix="git-mem-", delete=False, encoding="utf-8"
+    ) as f:
+        f.write(
+            initial.rstrip("\n")
+            + "\n"
+            + SCISSORS
+            + "# Write what is worth remembering above. An empty text stores nothing.\n"
+        )
     try:
-        done = subprocess.run(["sh", "-c", editor + ' "$@"', shlex.split(editor)[0], f.name], check=False)
+        done = subprocess.run(
+            ["sh", "-c", editor + ' "$@"', shlex.split(editor)[0], f.name], check=False
+        )
         if done.returncode:
             raise MemError(f"the editor '{editor}' failed", hint="nothing was stored")
         return read_file(f.name).partition(SCISSORS)[0].strip("\n")
@@ -200,15 +246,21 @@ def when(store: Store, text: str, option: str) -> str:
     try:
         return _iso(datetime.datetime.fromisoformat(text))
     except OverflowError as e:
-        raise UsageError(f"cannot read '{option} {text}'", hint="write it like 2026-08-22 or '2 weeks ago'") from e
+        raise UsageError(
+            f"cannot read '{option} {text}'", hint="write it like 2026-08-22 or '2 weeks ago'"
+        ) from e
     except ValueError:
         pass
     answer = store.repo.git.text("rev-parse", f"--since={text}")
     seconds = answer.rpartition("=")[2]
     # git takes words that it cannot read for the present moment.
     now = seconds.isdigit() and int(seconds) >= time.time() - 2
-    if not seconds.isdigit() or (now and not re.search(r"\b(now|today|0 \w+|(one|1) second)\b", text.lower())):
-        raise UsageError(f"cannot read '{option} {text}'", hint="write it like 2026-08-22 or '2 weeks ago'")
+    if not seconds.isdigit() or (
+        now and not re.search(r"\b(now|today|0 \w+|(one|1) second)\b", text.lower())
+    ):
+        raise UsageError(
+            f"cannot read '{option} {text}'", hint="write it like 2026-08-22 or '2 weeks ago'"
+        )
     return _iso(datetime.datetime.fromtimestamp(int(seconds), datetime.UTC))
 
 
@@ -220,9 +272,18 @@ def _iso(moment: Any) -> str:
     return str(moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
 
 
-def each(ids: list[str], change: Callable[[Store, str], Found], status: str, verb: str, as_json: bool,
-         after: Callable[[Store], object] = lambda store: None) -> int:
-    """Applies a change to each memory; one that is refused is named and does not stop the rest. `after` follows all of them."""
+def each(
+    ids: list[str],
+    change: Callable[[Store, str], Found],
+    status: str,
+    verb: str,
+    as_json: bool,
+    after: Callable[[Store], object] = lambda store: None,
+) -> int:
+    """Applies a change to each memory; one that is refused is named and does not stop the rest.
+
+    `after` follows all of them.
+    """
     failed = 0
     with opened() as store:
         for id in ids:

@@ -1,4 +1,6 @@
-"""`git mem consolidate`, and what `git mem review` does with proposals: which of two memories stays is a person's word."""
+"""`git mem consolidate`, and what `git mem review` does with proposals: which of two memories stays
+is a person's word.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,24 @@ def consolidate_command(
     dry_run: bool = typer.Option(False, "--dry-run", help="Look and print; propose nothing."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> int:
-    """Look for memories that say the same, replace or contradict each other, and propose what to do. Exit code 1 where nothing was found.
+    """Look for memories that say the same, replace or contradict each other, and propose what to
+    do. Exit code 1 where nothing was found.
 
-    Nothing is merged: `git mem review` asks about each proposal. A pair that was rejected is not proposed again.
-    """
+    Nothing is merged: `git mem review` asks about each proposal. A pair that was rejected is not
+    proposed again."""
     with opened() as store:
         with render.progress("comparing", None) as progress:
             found = proposals.look(store, most=limit, write=not dry_run, progress=progress)
         items = [*found.made, *found.before]
         if as_json:
-            write_json({"found": [{"new": p in found.made, **proposals.public(p)} for p in items], "proposed": 0 if dry_run else len(found.made), "compared": found.compared, "complete": found.whole and not found.cut})
+            write_json(
+                {
+                    "found": [{"new": p in found.made, **proposals.public(p)} for p in items],
+                    "proposed": 0 if dry_run else len(found.made),
+                    "compared": found.compared,
+                    "complete": found.whole and not found.cut,
+                }
+            )
         else:
             render.proposals([proposals.public(p) for p in items])
             _sum(found, dry_run)
@@ -41,7 +51,10 @@ def consolidate_command(
 def _sum(found: proposals.Looked, dry_run: bool) -> None:
     new, before = len(found.made), len(found.before)
     if not found.whole:
-        write(f"looked at {found.compared} memories so far; `git mem consolidate` goes on with the rest")
+        write(
+            f"looked at {found.compared} memories so far; `git mem consolidate` goes on with the"
+            " rest"
+        )
     if found.cut:
         write("there was no time to look at all that was replaced; the newest came first")
     if not new and not before:
@@ -55,17 +68,29 @@ def _sum(found: proposals.Looked, dry_run: bool) -> None:
 # --- for `git mem review` ---------------------------------------------------
 
 
-def accept(store: Store, p: Proposal, keep: str, text: str, team: bool, allow_secret: bool) -> dict[str, Any]:
+def accept(
+    store: Store, p: Proposal, keep: str, text: str, team: bool, allow_secret: bool
+) -> dict[str, Any]:
     from ..agents import writeback
 
     accepted = verdicts.accept(store, p, keep, text, team=team, allow_secret=allow_secret)
-    writeback.tend(store)  # where an agent was given a memory as a file that is no longer shown, that goes, too
+    writeback.tend(
+        store
+    )  # where an agent was given a memory as a file that is no longer shown, that goes, too
     return done(store, accepted)
 
 
 def done(store: Store, p: Proposal) -> dict[str, Any]:
     """What became of a proposal, as the answers of `git mem review` say it."""
-    answer: dict[str, Any] = {"id": p.id, "status": p.state, "kind": p.kind, "memory": p.memory or None, "scope": None, "title": None, "reason": ""}
+    answer: dict[str, Any] = {
+        "id": p.id,
+        "status": p.state,
+        "kind": p.kind,
+        "memory": p.memory or None,
+        "scope": None,
+        "title": None,
+        "reason": "",
+    }
     if p.memory:
         stays = memories.find(store, p.memory)
         answer.update(scope=stays.scope, title=proposals.title(stays))
@@ -74,16 +99,40 @@ def done(store: Store, p: Proposal) -> dict[str, Any]:
 
 def say(answer: dict[str, Any]) -> None:
     if answer["memory"]:
-        write(f"{'shared' if answer['kind'] == SHARE else 'kept'} {answer['memory'][:8]} [{answer['scope']}] {answer['title']}")
+        write(
+            f"{'shared' if answer['kind'] == SHARE else 'kept'} {answer['memory'][:8]}"
+            f" [{answer['scope']}] {answer['title']}"
+        )
     else:
-        write(f"rejected {answer['id'][:8]}: all of it stays as it is, and it is not proposed again")
+        write(
+            f"rejected {answer['id'][:8]}: all of it stays as it is, and it is not proposed again"
+        )
 
 
 def keys(p: Proposal) -> list[tuple[str, str]]:
     if p.kind not in proposals.PAIRS:
-        return [("a", {SHARE: "share it with the team", VERSIONS: "keep the first version"}.get(p.kind, "name the new one instead")), ("e", "edit"), ("r", "reject"), ("s", "skip"), ("q", "quit")]
+        return [
+            (
+                "a",
+                {SHARE: "share it with the team", VERSIONS: "keep the first version"}.get(
+                    p.kind, "name the new one instead"
+                ),
+            ),
+            ("e", "edit"),
+            ("r", "reject"),
+            ("s", "skip"),
+            ("q", "quit"),
+        ]
     first = [("a", f"keep {p.ids.index(p.keep) + 1}")] if p.keep else []
-    return [*first, ("1", "keep the first"), ("2", "keep the second"), ("e", "one text for both"), ("r", "keep both"), ("s", "skip"), ("q", "quit")]
+    return [
+        *first,
+        ("1", "keep the first"),
+        ("2", "keep the second"),
+        ("e", "one text for both"),
+        ("r", "keep both"),
+        ("s", "skip"),
+        ("q", "quit"),
+    ]
 
 
 def ask(store: Store, p: Proposal, key: str) -> bool:
@@ -100,8 +149,14 @@ def ask(store: Store, p: Proposal, key: str) -> bool:
         text = ""
     else:
         return False
-    team = p.team if p.kind not in proposals.PAIRS else any(f.scope == "team" for i, f in p.found.items() if text or i != (keep or p.keep))
-    if team and line("this changes the team's notes, for everybody to see. Go on? [y/N] ").strip().lower() not in ("y", "yes"):
+    team = (
+        p.team
+        if p.kind not in proposals.PAIRS
+        else any(f.scope == "team" for i, f in p.found.items() if text or i != (keep or p.keep))
+    )
+    if team and line(
+        "this changes the team's notes, for everybody to see. Go on? [y/N] "
+    ).strip().lower() not in ("y", "yes"):
         return False
     say(accept(store, p, keep, text, team, False))
     return True

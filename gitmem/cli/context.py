@@ -21,18 +21,43 @@ from .common import not_empty, opened, warn, write, write_json
 
 @app.command("context")
 def context_command(
-    budget: int = typer.Option(None, "--budget", min=1, metavar="TOKENS", help="About how many tokens; default: mem.contextBudget, or by the project.", show_default=False),
-    format: str = typer.Option("", "--format", help="xml, md or json; default: md on a terminal, else xml."),
-    agent_view: bool = typer.Option(False, "--agent-view", help="Exactly what an agent is told when a session starts."),
-    at: str = typer.Option("", "--at", "--as-of", metavar="REV", callback=not_empty, help="What it would have been told at this revision, as far as git can tell."),
+    budget: int = typer.Option(
+        None,
+        "--budget",
+        min=1,
+        metavar="TOKENS",
+        help="About how many tokens; default: mem.contextBudget, or by the project.",
+        show_default=False,
+    ),
+    format: str = typer.Option(
+        "", "--format", help="xml, md or json; default: md on a terminal, else xml."
+    ),
+    agent_view: bool = typer.Option(
+        False, "--agent-view", help="Exactly what an agent is told when a session starts."
+    ),
+    at: str = typer.Option(
+        "",
+        "--at",
+        "--as-of",
+        metavar="REV",
+        callback=not_empty,
+        help="What it would have been told at this revision, as far as git can tell.",
+    ),
     as_json: bool = typer.Option(False, "--json", help="The same as --format json."),
 ) -> int:
-    """Show what an agent is told when a session starts: blockers, decisions, what has to do with the work at hand."""
-    chosen = "json" if as_json else format or ("md" if sys.stdout.isatty() and not agent_view else "xml")
+    """Show what an agent is told when a session starts: blockers, decisions, what has to do with
+    the work at hand.
+    """
+    chosen = (
+        "json" if as_json else format or ("md" if sys.stdout.isatty() and not agent_view else "xml")
+    )
     if chosen not in block.FORMATS:
         raise UsageError(f"--format is one of {', '.join(block.FORMATS)}, not '{format}'")
     if agent_view and (chosen != "xml" or budget is not None or at):
-        raise UsageError("--agent-view is the XML that hooks give now, with the budget they use", hint="leave out --format, --budget and --at")
+        raise UsageError(
+            "--agent-view is the XML that hooks give now, with the budget they use",
+            hint="leave out --format, --budget and --at",
+        )
     with opened() as store:
         place = here.find(os.getcwd(), os.environ) or here.of(store.repo, os.environ)
         if store.repo.head() and not at:
@@ -42,14 +67,28 @@ def context_command(
 
         def build(cache: Cache) -> block.Block:
             if not at:
-                return context.build(cache, place, budget=budget, purpose="start" if agent_view else "cli")
+                return context.build(
+                    cache, place, budget=budget, purpose="start" if agent_view else "cli"
+                )
             with then.opened(store, cache, at) as past:
                 if past.reason:
                     warn(f"warning: {past.reason}")
-                place.head, place.branch = past.head, at if store.repo.commit(f"refs/heads/{at}") else ""
+                place.head, place.branch = (
+                    past.head,
+                    at if store.repo.commit(f"refs/heads/{at}") else "",
+                )
                 past.serve(facts.key_of(past.head), fastjson.dumps(facts.of(store.repo, past.head)))
-                return context.build(past, place, budget=budget, purpose="cli", only=past.filter(Filter()),
-                                     aged=lambda cache, rows, head: {row: dict(enumerate(found)) for row, found in view.path_states(store, cache, rows, head).items()})
+                return context.build(
+                    past,
+                    place,
+                    budget=budget,
+                    purpose="cli",
+                    only=past.filter(Filter()),
+                    aged=lambda cache, rows, head: {
+                        row: dict(enumerate(found))
+                        for row, found in view.path_states(store, cache, rows, head).items()
+                    },
+                )
 
         found = store.with_cache(build)[0]
     if chosen == "json":

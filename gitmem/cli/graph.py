@@ -16,15 +16,32 @@ from .common import opened, write, write_json
 @app.command("graph")
 def graph_command(
     id: str = typer.Argument("", metavar="[ID]", help="Show the neighbours of this memory."),
-    format: str = typer.Option("text", "--format", metavar="FORMAT", help="text, dot (for Graphviz) or json."),
-    kind: list[str] = typer.Option([], "--kind", metavar="KIND", help=f"Only edges of this kind ({', '.join(edges.KINDS)}); may be repeated."),
-    limit: int = typer.Option(None, "-n", "--limit", min=1, help="How many at most: communities (default 10), neighbours (20), or memories drawn (100).", show_default=False),
+    format: str = typer.Option(
+        "text", "--format", metavar="FORMAT", help="text, dot (for Graphviz) or json."
+    ),
+    kind: list[str] = typer.Option(
+        [],
+        "--kind",
+        metavar="KIND",
+        help=f"Only edges of this kind ({', '.join(edges.KINDS)}); may be repeated.",
+    ),
+    limit: int = typer.Option(
+        None,
+        "-n",
+        "--limit",
+        min=1,
+        help=(
+            "How many at most: communities (default 10), neighbours (20), or memories drawn (100)."
+        ),
+        show_default=False,
+    ),
     as_json: bool = typer.Option(False, "--json", help="The same as --format json."),
 ) -> int:
-    """Show which memories hang together: communities and what is central in them, or the neighbours of one memory. Exit code 1 where there is none.
+    """Show which memories hang together: communities and what is central in them, or the neighbours
+    of one memory. Exit code 1 where there is none.
 
-    Edges: common files, one session, one author within half an hour, like texts and like meaning, ids that a text names, and what took the place of what.
-    """
+    Edges: common files, one session, one author within half an hour, like texts and like meaning,
+    ids that a text names, and what took the place of what."""
     format = "json" if as_json else format
     if format not in ("text", "dot", "json"):
         raise UsageError(f"--format is text, dot or json, not '{format[:40]}'")
@@ -32,7 +49,11 @@ def graph_command(
     with opened() as store:
         if id:
             found = graphview.around(store, id, kinds, limit)
-            nodes = [{k: found.get(k) for k in ("id", "title", "type")}, *found["neighbours"]] if "title" in found else []
+            nodes = (
+                [{k: found.get(k) for k in ("id", "title", "type")}, *found["neighbours"]]
+                if "title" in found
+                else []
+            )
             something = bool(found["neighbours"])
         else:
             found = graphview.overview(store, kinds, limit, format != "text")
@@ -54,7 +75,11 @@ def _communities(found: dict[str, Any]) -> list[str]:
     out = [f"{found['memories']} memories, edges: {counts or 'none'}"]
     for group in found["communities"]:
         about = f": {', '.join(group['paths'])}" if group["paths"] else ""
-        out += ["", f"{group['size']} memories{about}", *(f"  {_line(node)}" for node in group["central"])]
+        out += [
+            "",
+            f"{group['size']} memories{about}",
+            *(f"  {_line(node)}" for node in group["central"]),
+        ]
     if found["communities"] and found["single"]:
         out += ["", f"{found['single']} stand alone"]
     return out + _unfinished(found)
@@ -63,7 +88,10 @@ def _communities(found: dict[str, Any]) -> list[str]:
 def _neighbours(found: dict[str, Any]) -> list[str]:
     out = [_line(found)] if "title" in found else [f"{found['id'][:8]} is forgotten"]
     for node in found["neighbours"]:
-        out.append(f"  {_line(node)}  ({', '.join(f'{name} {weight:.2f}' for name, weight in node['kinds'].items())})")
+        out.append(
+            f"  {_line(node)} "
+            f" ({', '.join(f'{name} {weight:.2f}' for name, weight in node['kinds'].items())})"
+        )
     if found["more"]:
         out.append(f"  … {found['more']} more; -n raises the limit")
     if not found["neighbours"]:
@@ -72,8 +100,14 @@ def _neighbours(found: dict[str, Any]) -> list[str]:
 
 
 def _line(node: dict[str, Any]) -> str:
-    return f"{node['id'][:8]} {node['type']}: {node['title']}" + (" (superseded)" if node.get("status") else "")
+    return f"{node['id'][:8]} {node['type']}: {node['title']}" + (
+        " (superseded)" if node.get("status") else ""
+    )
 
 
 def _unfinished(found: dict[str, Any]) -> list[str]:
-    return [] if found["complete"] else ["", "not all memories are in the graph yet; the next call goes on"]
+    return (
+        []
+        if found["complete"]
+        else ["", "not all memories are in the graph yet; the next call goes on"]
+    )

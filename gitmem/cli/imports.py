@@ -14,60 +14,140 @@ MOST = 5_000  # commits where no range bounds them
 
 
 def import_log(store: Store, given: str, scope: str, dry_run: bool, as_json: bool) -> int:
-    """Keeps what commit messages say for certain, and proposes the surest of the rest: of every commit of a range, or of the newest of HEAD.
+    """Keeps what commit messages say for certain, and proposes the surest of the rest: of every
+    commit of a range, or of the newest of HEAD.
 
-    Private, unless --team: capture found it, nobody wrote it as a memory. Suggestions are private in any case.
-    """
+    Private, unless --team: capture found it, nobody wrote it as a memory. Suggestions are private
+    in any case."""
     if given.startswith("-"):
         raise UsageError(f"'{given}' is no range of commits", hint="write it like v1.0..HEAD")
     if not given and not store.repo.head():
         commits = []
     else:
         try:
-            commits = commitlog.read(store.repo.git, [given or "HEAD"], [], 1_000_000 if ".." in given else MOST)
+            commits = commitlog.read(
+                store.repo.git, [given or "HEAD"], [], 1_000_000 if ".." in given else MOST
+            )
         except GitFailed as e:
-            raise UsageError(f"git knows no commits '{given}'", hint="write it like v1.0..HEAD") from e
+            raise UsageError(
+                f"git knows no commits '{given}'", hint="write it like v1.0..HEAD"
+            ) from e
     candidates = commitlog.candidates(commits)
-    outcomes = keeper.keep(store, candidates, scope=scope, most=store.settings.number("suggestions") * suggestions.HELD, dry=dry_run)
+    outcomes = keeper.keep(
+        store,
+        candidates,
+        scope=scope,
+        most=store.settings.number("suggestions") * suggestions.HELD,
+        dry=dry_run,
+    )
     beyond = sum(o.reason == keeper.BEYOND for o in outcomes)
-    counts = {status: sum(o.status == status for o in outcomes) for status in (keeper.KEPT, keeper.SUGGESTED, keeper.KNOWN, keeper.REFUSED, keeper.SKIPPED)}
+    counts = {
+        status: sum(o.status == status for o in outcomes)
+        for status in (keeper.KEPT, keeper.SUGGESTED, keeper.KNOWN, keeper.REFUSED, keeper.SKIPPED)
+    }
     if not dry_run:
         store.with_cache(lambda cache: cache.count())
-    rows = [(c, o) for c, o in zip(candidates, outcomes, strict=True) if o.status in (keeper.KEPT, keeper.SUGGESTED, keeper.REFUSED)]
+    rows = [
+        (c, o)
+        for c, o in zip(candidates, outcomes, strict=True)
+        if o.status in (keeper.KEPT, keeper.SUGGESTED, keeper.REFUSED)
+    ]
     if as_json:
-        write_json({"dry_run": dry_run, "commits": len(commits), **counts,
-                    "memories": [{"commit": c.commit, "status": o.status, "id": o.id or None, "type": o.type or None, "confidence": round(o.confidence, 4), "stage": o.stage or None,
-                                  "body": c.text if o.status != keeper.REFUSED else None, "paths": c.paths, "supersedes": o.old or None, "reason": o.reason} for c, o in rows]})
+        write_json(
+            {
+                "dry_run": dry_run,
+                "commits": len(commits),
+                **counts,
+                "memories": [
+                    {
+                        "commit": c.commit,
+                        "status": o.status,
+                        "id": o.id or None,
+                        "type": o.type or None,
+                        "confidence": round(o.confidence, 4),
+                        "stage": o.stage or None,
+                        "body": c.text if o.status != keeper.REFUSED else None,
+                        "paths": c.paths,
+                        "supersedes": o.old or None,
+                        "reason": o.reason,
+                    }
+                    for c, o in rows
+                ],
+            }
+        )
         return 0
     for c, o in rows:
         if o.status == keeper.REFUSED:
             refused(f"commit {c.commit[:8]}: {o.reason}")
         else:
-            write(f"{o.id[:8] + ' ' if o.id else ''}{o.status} {c.commit[:8]} {o.type}: {c.text.partition(chr(10))[0][:100]}")
+            write(
+                f"{o.id[:8] + ' ' if o.id else ''}{o.status} {c.commit[:8]} {o.type}:"
+                f" {c.text.partition(chr(10))[0][:100]}"
+            )
     would = "would be " if dry_run else ""
-    write(f"{counts[keeper.KEPT]} {would}kept, {counts[keeper.SUGGESTED]} {would}suggested, {counts[keeper.KNOWN]} known, {counts[keeper.REFUSED]} refused, of {len(commits)} commits"
-          + (f"; {beyond} less sure ones were left out" if beyond else "") + ("; `git mem review` decides about suggestions" if counts[keeper.SUGGESTED] and not dry_run else ""))
+    write(
+        f"{counts[keeper.KEPT]} {would}kept, {counts[keeper.SUGGESTED]} {would}suggested,"
+        f" {counts[keeper.KNOWN]} known, {counts[keeper.REFUSED]} refused, of {len(commits)}"
+        " commits"
+        + (f"; {beyond} less sure ones were left out" if beyond else "")
+        + (
+            "; `git mem review` decides about suggestions"
+            if counts[keeper.SUGGESTED] and not dry_run
+            else ""
+        )
+    )
     return 0
 
 
-def import_adr(store: Store, given: str, scope: str, allow_secret: bool, dry_run: bool, as_json: bool) -> int:
+def import_adr(
+    store: Store, given: str, scope: str, allow_secret: bool, dry_run: bool, as_json: bool
+) -> int:
     """Takes decision records in; exit code 1 where a file was refused."""
-    items = adr.take(store, os.path.abspath(given) if given else "", scope=scope, allow_secret=allow_secret, dry=dry_run)
+    items = adr.take(
+        store,
+        os.path.abspath(given) if given else "",
+        scope=scope,
+        allow_secret=allow_secret,
+        dry=dry_run,
+    )
     if not dry_run:
         store.with_cache(lambda cache: cache.count())
-    counts = {status: sum(i.status == status for i in items) for status in (adr.STORED, adr.EDITED, adr.KNOWN, adr.LEFT, adr.REFUSED)}
+    counts = {
+        status: sum(i.status == status for i in items)
+        for status in (adr.STORED, adr.EDITED, adr.KNOWN, adr.LEFT, adr.REFUSED)
+    }
     for item in items:
         if item.status == adr.REFUSED:
             refused(f"'{item.path}': {item.reason}")
     if as_json:
-        write_json({"dry_run": dry_run, **{k.replace(" ", "_"): n for k, n in counts.items()},
-                    "files": [{"path": i.path, "status": i.status, "id": i.id or None, "title": i.title, "reason": i.reason} for i in items]})
+        write_json(
+            {
+                "dry_run": dry_run,
+                **{k.replace(" ", "_"): n for k, n in counts.items()},
+                "files": [
+                    {
+                        "path": i.path,
+                        "status": i.status,
+                        "id": i.id or None,
+                        "title": i.title,
+                        "reason": i.reason,
+                    }
+                    for i in items
+                ],
+            }
+        )
     else:
         for item in items:
             if item.status in (adr.STORED, adr.EDITED):
-                write(f"{item.id[:8] + ' ' if item.id else ''}{item.status} {item.path}: {item.title}")
+                write(
+                    f"{item.id[:8] + ' ' if item.id else ''}{item.status} {item.path}: {item.title}"
+                )
             elif item.status == adr.LEFT:
                 write(f"left out {item.path}: {item.reason}")
         would = "would be " if dry_run else ""
-        write(f"{counts[adr.STORED]} {would}stored, {counts[adr.EDITED]} {would}edited, {counts[adr.KNOWN]} known, {counts[adr.LEFT]} left out, {counts[adr.REFUSED]} refused")
+        write(
+            f"{counts[adr.STORED]} {would}stored, {counts[adr.EDITED]} {would}edited,"
+            f" {counts[adr.KNOWN]} known, {counts[adr.LEFT]} left out, {counts[adr.REFUSED]}"
+            " refused"
+        )
     return 1 if counts[adr.REFUSED] else 0

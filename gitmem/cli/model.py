@@ -1,4 +1,7 @@
-"""Command about language models: `git mem model list|fetch|add|use|remove|path`. The only one that downloads anything."""
+"""Command about language models: `git mem model list|fetch|add|use|remove|path`.
+
+The only one that downloads anything.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,17 @@ from ..store import open_store
 from . import app
 from .common import warn, write, write_json
 
-_model = typer.Typer(name="model", no_args_is_help=True, rich_markup_mode=None, help="Models for capture and for better vectors: what there is, download, choose. Nothing here is needed; `git mem` works without. "
-                     "GIT_MEM_MODEL and GIT_MEM_EMBED_MODEL (a name or a path) go before the settings, GIT_MEM_MODEL_DIR is where models are kept, GIT_MEM_MODEL_HUB a mirror to fetch from.")
+_model = typer.Typer(
+    name="model",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help=(
+        "Models for capture and for better vectors: what there is, download, choose. Nothing here"
+        " is needed; `git mem` works without. GIT_MEM_MODEL and GIT_MEM_EMBED_MODEL (a name or a"
+        " path) go before the settings, GIT_MEM_MODEL_DIR is where models are kept,"
+        " GIT_MEM_MODEL_HUB a mirror to fetch from."
+    ),
+)
 app.add_typer(_model, name="model")
 
 _Json = typer.Option(False, "--json", help="Print JSON.")
@@ -36,58 +48,136 @@ def list_command(as_json: bool = _Json) -> int:
     rows: list[dict[str, Any]] = []
     for known in registry.MODELS:
         found = here.pop(known.name, None)
-        rows.append({"name": known.name, "kind": known.kind, "size": found.size if found else known.size or None, "licence": known.licence, "repository": known.repository,
-                     "revision": known.revision, "file": known.file, "sha256": known.sha256 or (found.sha256 if found else "") or None,
-                     "path": found.path if found else None, "used": used[known.kind].choice.name == known.name, "about": known.about})
-    rows += [{"name": m.name, "kind": m.kind or None, "size": m.size, "licence": None, "repository": None, "revision": None, "file": os.path.basename(m.path),
-              "sha256": m.sha256, "path": m.path, "used": m.name in {s.choice.name for s in used.values()}, "about": "added by you"} for m in here.values()]
+        rows.append(
+            {
+                "name": known.name,
+                "kind": known.kind,
+                "size": found.size if found else known.size or None,
+                "licence": known.licence,
+                "repository": known.repository,
+                "revision": known.revision,
+                "file": known.file,
+                "sha256": known.sha256 or (found.sha256 if found else "") or None,
+                "path": found.path if found else None,
+                "used": used[known.kind].choice.name == known.name,
+                "about": known.about,
+            }
+        )
+    rows += [
+        {
+            "name": m.name,
+            "kind": m.kind or None,
+            "size": m.size,
+            "licence": None,
+            "repository": None,
+            "revision": None,
+            "file": os.path.basename(m.path),
+            "sha256": m.sha256,
+            "path": m.path,
+            "used": m.name in {s.choice.name for s in used.values()},
+            "about": "added by you",
+        }
+        for m in here.values()
+    ]
     names = {row["name"] for row in rows}
-    rows += [_by_path(kind, s.choice) for kind, s in used.items() if s.choice.name and s.choice.name not in names]
+    rows += [
+        _by_path(kind, s.choice)
+        for kind, s in used.items()
+        if s.choice.name and s.choice.name not in names
+    ]
     problems = {s.choice.name: s.problem for s in used.values() if s.problem}
     for row in rows:
         row["problem"] = problems.get(row["name"])
     if as_json:
-        write_json({"directory": where, "llama": llamaproc.available(), "models": rows, "problems": list(problems.values())})
+        write_json(
+            {
+                "directory": where,
+                "llama": llamaproc.available(),
+                "models": rows,
+                "problems": list(problems.values()),
+            }
+        )
         return 0
     for row in rows:
-        state = "fails" if row["problem"] else "in use" if row["used"] and row["path"] else "here" if row["path"] else ""
-        write(f"{row['name']:<20} {row['kind'] or 'any':<9} {_mb(row['size']):>8}  {row['licence'] or '':<10} {state:<6} {row['about']}")
+        state = (
+            "fails"
+            if row["problem"]
+            else "in use"
+            if row["used"] and row["path"]
+            else "here"
+            if row["path"]
+            else ""
+        )
+        write(
+            f"{row['name']:<20} {row['kind'] or 'any':<9} {_mb(row['size']):>8} "
+            f" {row['licence'] or '':<10} {state:<6} {row['about']}"
+        )
     for problem in problems.values():
         warn(f"warning: {problem}")
     if not llamaproc.available():
-        write("llama-cpp-python is not installed, so no model is asked; `pip install 'git-mem[llm]'` compiles it: a C++ compiler and some four minutes")
+        write(
+            "llama-cpp-python is not installed, so no model is asked; `pip install 'git-mem[llm]'`"
+            " compiles it: a C++ compiler and some four minutes"
+        )
     return 0
 
 
 @_model.command("fetch")
 def fetch_command(
-    name: str = typer.Argument(registry.DEFAULT, help="A name of `git mem model list`, or an https address of a GGUF file."),
-    sha256: str = typer.Option("", "--sha256", metavar="HEX", help="The checksum the file must have; needed where git mem knows none."),
-    as_name: str = typer.Option("", "--name", metavar="NAME", help="For an address: what to call it."),
+    name: str = typer.Argument(
+        registry.DEFAULT, help="A name of `git mem model list`, or an https address of a GGUF file."
+    ),
+    sha256: str = typer.Option(
+        "",
+        "--sha256",
+        metavar="HEX",
+        help="The checksum the file must have; needed where git mem knows none.",
+    ),
+    as_name: str = typer.Option(
+        "", "--name", metavar="NAME", help="For an address: what to call it."
+    ),
     as_json: bool = _Json,
 ) -> int:
-    """Download a model, check it, and put it on the list. Broken off, the same command goes on where it ended."""
+    """Download a model, check it, and put it on the list.
+
+    Broken off, the same command goes on where it ended.
+    """
     sha256 = sha256.strip().lower()
     if sha256 and not re.fullmatch("[0-9a-f]{64}", sha256):
         raise UsageError("--sha256 is not a SHA-256 in hexadecimal")
     known = registry.find(name)
     if known is None and "://" not in name:
-        raise UsageError(f"no model '{name}'", hint="`git mem model list` names them; an https address works too")
+        raise UsageError(
+            f"no model '{name}'", hint="`git mem model list` names them; an https address works too"
+        )
     url = known.url(os.environ.get("GIT_MEM_MODEL_HUB", "")) if known else name
     file = known.file if known else chosen.file_of(name)
     if known and known.sha256 and sha256 and sha256 != known.sha256:
-        raise UsageError(f"'{known.name}' has the SHA-256 {known.sha256}", hint="an address and --sha256 fetch another file")
+        raise UsageError(
+            f"'{known.name}' has the SHA-256 {known.sha256}",
+            hint="an address and --sha256 fetch another file",
+        )
     wanted = sha256 or (known.sha256 if known else "")
     if not wanted:
-        raise MemError(f"git mem knows no checksum of '{name}', so it cannot tell whether what it gets is the right file",
-                       hint=f"look it up on the page of {known.repository if known else 'the file'} and give it with --sha256")
+        raise MemError(
+            f"git mem knows no checksum of '{name}', so it cannot tell whether what it gets is the"
+            " right file",
+            hint=(
+                f"look it up on the page of {known.repository if known else 'the file'} and give it"
+                " with --sha256"
+            ),
+        )
     where = chosen.directory(os.environ)
     label = known.name if known else as_name or os.path.splitext(file)[0].lower()
     if known is None:
         fetch.address(url)
     target = chosen.place(where, label, file, wanted)
     if chosen.sound(where, label, target):
-        return _said({"name": label, "path": target, "sha256": wanted, "fetched": False}, f"{label} is here already: '{target}'", as_json)
+        return _said(
+            {"name": label, "path": target, "sha256": wanted, "fetched": False},
+            f"{label} is here already: '{target}'",
+            as_json,
+        )
     if os.path.exists(target) and fetch.digest(target) == wanted:
         found = wanted
     else:
@@ -98,7 +188,11 @@ def fetch_command(
     chosen.note(where, label, target, found, known.kind if known else "", True)
     text = f"{label} is here: '{target}' ({_mb(os.path.getsize(target))}, checksum right)"
     if known is None or known.name != registry.DEFAULT:
-        text += f"\n  git mem model use {label}{' --embed' if known and known.kind == registry.EMBEDDING else ''}   makes it the one in use"
+        text += (
+            "\n  git mem model use"
+            f" {label}{' --embed' if known and known.kind == registry.EMBEDDING else ''}   makes it"
+            " the one in use"
+        )
     return _said({"name": label, "path": target, "sha256": found, "fetched": True}, text, as_json)
 
 
@@ -121,14 +215,26 @@ def _download(url: str, target: str, size: int, sha256: str, label: str) -> str:
 @_model.command("add")
 def add_command(
     path: str = typer.Argument(..., help="A GGUF file; it stays where it is."),
-    name: str = typer.Option("", "--name", help="What to call it (default: its known name, or the file's)."),
+    name: str = typer.Option(
+        "", "--name", help="What to call it (default: its known name, or the file's)."
+    ),
     embed: bool = typer.Option(False, "--embed", help="It is an embedding model."),
     sha256: str = typer.Option("", "--sha256", metavar="HEX", help="The checksum it must have."),
     as_json: bool = _Json,
 ) -> int:
     """Put a model file that is on this machine on the list."""
-    found = chosen.add(chosen.directory(os.environ), path, name, registry.EMBEDDING if embed else "", sha256.strip())
-    return _said({"name": found.name, "path": found.path, "sha256": found.sha256}, f"{found.name}: '{found.path}', SHA-256 {found.sha256}", as_json)
+    found = chosen.add(
+        chosen.directory(os.environ),
+        path,
+        name,
+        registry.EMBEDDING if embed else "",
+        sha256.strip(),
+    )
+    return _said(
+        {"name": found.name, "path": found.path, "sha256": found.sha256},
+        f"{found.name}: '{found.path}', SHA-256 {found.sha256}",
+        as_json,
+    )
 
 
 @_model.command("use")
@@ -138,7 +244,9 @@ def use_command(
     everywhere: bool = typer.Option(False, "--global", help="In all repositories of yours."),
     as_json: bool = _Json,
 ) -> int:
-    """Choose the model that capture asks (or, with --embed, that makes vectors); it is a setting of git."""
+    """Choose the model that capture asks (or, with --embed, that makes vectors); it is a setting of
+    git.
+    """
     where = chosen.directory(os.environ)
     here = {m.name: m for m in chosen.installed(where)}
     known = registry.find(name)
@@ -148,18 +256,32 @@ def use_command(
         value = name
     elif known is not None:
         if known.name not in here:
-            raise MemError(f"the model '{known.name}' is not here", hint=f"`git mem model fetch {known.name}` downloads {_mb(known.size)}")
+            raise MemError(
+                f"the model '{known.name}' is not here",
+                hint=f"`git mem model fetch {known.name}` downloads {_mb(known.size)}",
+            )
         value = known.name
     else:
         value = os.path.abspath(os.path.expanduser(name))
         if not chosen.is_gguf(value):
-            raise MemError(f"'{name}' is neither a model here nor a GGUF file", hint="`git mem model list` shows what is here")
+            raise MemError(
+                f"'{name}' is neither a model here nor a GGUF file",
+                hint="`git mem model list` shows what is here",
+            )
     kind = here[value].kind if value in here else ""
     if kind and (kind == registry.EMBEDDING) != embed:
-        raise UsageError(f"'{value}' is a model for {'vectors' if kind == registry.EMBEDDING else 'language'}", hint="--embed chooses the model for vectors")
+        raise UsageError(
+            f"'{value}' is a model for {'vectors' if kind == registry.EMBEDDING else 'language'}",
+            hint="--embed chooses the model for vectors",
+        )
     key = "mem." + _SETTING[registry.EMBEDDING if embed else registry.LANGUAGE]
     git = gitcmd.Git(os.devnull) if everywhere else _repository()
-    git.run("config", "--global" if everywhere else "--local", *(("--unset-all", key) if not value else (key, value)), ok=(0, 5))
+    git.run(
+        "config",
+        "--global" if everywhere else "--local",
+        *(("--unset-all", key) if not value else (key, value)),
+        ok=(0, 5),
+    )
     text = f"{key} = {value or '(default)'}"
     if embed and value not in ("", "none"):
         text += "\n  git mem index --all   makes the vectors of what is stored"
@@ -170,7 +292,12 @@ def use_command(
 def remove_command(name: str = _Name, as_json: bool = _Json) -> int:
     """Take a model off the list, and delete its file where `fetch` brought it."""
     found = chosen.remove(chosen.directory(os.environ), name)
-    return _said({"name": found.name, "path": found.path, "deleted": found.ours}, f"{found.name} is off the list" + (f"; '{found.path}' is deleted" if found.ours else f"; '{found.path}' was left alone"), as_json)
+    return _said(
+        {"name": found.name, "path": found.path, "deleted": found.ours},
+        f"{found.name} is off the list"
+        + (f"; '{found.path}' is deleted" if found.ours else f"; '{found.path}' was left alone"),
+        as_json,
+    )
 
 
 @_model.command("path")
@@ -181,7 +308,14 @@ def path_command(
 ) -> int:
     """Print where a model lies. Exit code 1 where there is none."""
     if name:
-        path, reason = next(((m.path, "") for m in chosen.installed(chosen.directory(os.environ)) if m.name == name), ("", f"no model '{name}' here"))
+        path, reason = next(
+            (
+                (m.path, "")
+                for m in chosen.installed(chosen.directory(os.environ))
+                if m.name == name
+            ),
+            ("", f"no model '{name}' here"),
+        )
     else:
         choice = _choice(registry.EMBEDDING if embed else registry.LANGUAGE)
         path, reason = choice.path, choice.reason or "no model is in use"
@@ -197,9 +331,19 @@ def path_command(
 def _by_path(kind: str, choice: chosen.Choice) -> dict[str, Any]:
     """The row of a model that is chosen and not on the list."""
     size = os.path.getsize(choice.path) if choice.path else None
-    return {"name": choice.name, "kind": kind, "size": size, "licence": None, "repository": None, "revision": None,
-            "file": os.path.basename(choice.name), "sha256": None, "path": choice.path or None, "used": True,
-            "about": "chosen, not on the list"}
+    return {
+        "name": choice.name,
+        "kind": kind,
+        "size": size,
+        "licence": None,
+        "repository": None,
+        "revision": None,
+        "file": os.path.basename(choice.name),
+        "sha256": None,
+        "path": choice.path or None,
+        "used": True,
+        "about": "chosen, not on the list",
+    }
 
 
 def _choice(kind: str) -> chosen.Choice:
@@ -207,7 +351,9 @@ def _choice(kind: str) -> chosen.Choice:
 
 
 def _state(kind: str) -> usable.State:
-    """What is in use here; outside of a repository, what the environment and git's own settings say."""
+    """What is in use here; outside of a repository, what the environment and git's own settings
+    say.
+    """
     key = _SETTING[kind]
     try:
         store = open_store(os.environ, warn=lambda line: None, strict=False)

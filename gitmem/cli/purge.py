@@ -20,17 +20,30 @@ _SHOWN = 20  # deleted objects that are listed without --json
 
 @app.command("purge")
 def purge_command(
-    id: str = typer.Argument(..., help="The memory, by a unique prefix of its id; or a suggestion, likewise; or a line of a note that is no memory, by a prefix of its version (`git mem doctor` and `git mem verify` name them); "
-                             "or what was purged before, to finish it."),
+    id: str = typer.Argument(
+        ...,
+        help=(
+            "The memory, by a unique prefix of its id; or a suggestion, likewise; or a line of a"
+            " note that is no memory, by a prefix of its version (`git mem doctor` and `git mem"
+            " verify` name them); or what was purged before, to finish it."
+        ),
+    ),
     force: bool = typer.Option(False, "--force", help="Do not ask."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON, with the id of every deleted object."),
+    as_json: bool = typer.Option(
+        False, "--json", help="Print JSON, with the id of every deleted object."
+    ),
 ) -> int:
-    """Take a memory's text out of this repository for good: notes, history, objects, cache. A tombstone without text keeps it out.
+    """Take a memory's text out of this repository for good: notes, history, objects, cache. A
+    tombstone without text keeps it out.
 
-    The tombstone of a line names the hash of its text: who can guess the line can tell that it was there."""
+    The tombstone of a line names the hash of its text: who can guess the line can tell that it was
+    there."""
     asked = bool(sys.stdin and sys.stdin.isatty() and sys.stdout.isatty() and not as_json)
     if not force and not asked:
-        raise UsageError("purge asks before it deletes, and there is no terminal to ask on", hint="with --force it does not ask")
+        raise UsageError(
+            "purge asks before it deletes, and there is no terminal to ask on",
+            hint="with --force it does not ask",
+        )
     with opened() as store:
         target = purge.find(store, id)
         if not force and not target.gone and not _confirmed(target):
@@ -39,25 +52,39 @@ def purge_command(
         with progress("searching objects", total=None) as advance:
             report = purge.purge(store, target, advance)
         if as_json:
-            write_json({**_as_json(target, report), "private_given_to": carry.given(store.repo.common_dir)})
+            write_json(
+                {**_as_json(target, report), "private_given_to": carry.given(store.repo.common_dir)}
+            )
         else:
             _say(target, report)
             for name in carry.given(store.repo.common_dir):
-                write(f"'{name}' was given your private notes: `git mem push --private-to {name}` takes the text out of them there")
+                write(
+                    f"'{name}' was given your private notes: `git mem push --private-to {name}`"
+                    " takes the text out of them there"
+                )
         for name in report.held:
             refused(f"the text is still here: {name} leads to it")
         if report.held and not as_json:
-            write("what is not git mem's own was left as it is; once it is gone, the same purge finishes")
+            write(
+                "what is not git mem's own was left as it is; once it is gone, the same purge"
+                " finishes"
+            )
         return 1 if report.held else 0
 
 
 def _confirmed(target: purge.Target) -> bool:
     if target.line:
-        write(f"line {target.version[:8]} [{target.scope}], {len(target.line)} bytes, which is no memory")
+        write(
+            f"line {target.version[:8]} [{target.scope}], {len(target.line)} bytes, which is no"
+            " memory"
+        )
     else:
         write(f"{target.id[:8]} [{target.scope}] {target.title}")
         _comes_back(target)
-    write("Its text, every earlier version and the history of the notes it stands in go, here and wherever git mem syncs. This cannot be undone.")
+    write(
+        "Its text, every earlier version and the history of the notes it stands in go, here and"
+        " wherever git mem syncs. This cannot be undone."
+    )
     typer.echo("purge it? [y/N] ", nl=False)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -65,14 +92,36 @@ def _confirmed(target: purge.Target) -> bool:
 def _comes_back(target: purge.Target) -> None:
     """Names what is active again without the purged one."""
     for m, alike in target.back:
-        write(f"comes back: {m.memory.id[:8]} [{m.scope}] {record.clean(record.title_of(m.record.data))}{', which says nearly the same' if alike else ''}; `git mem purge` with this id takes it too")
+        write(
+            f"comes back: {m.memory.id[:8]} [{m.scope}]"
+            f" {record.clean(record.title_of(m.record.data))}{', which says nearly the same' if alike else ''};"  # noqa: E501
+            " `git mem purge` with this id takes it too"
+        )
 
 
 def _as_json(target: purge.Target, report: purge.Report) -> dict[str, Any]:
-    return {"id": target.id or None, "version": target.version or None, "status": "held" if report.held else "purged",
-            "comes_back": [{"id": m.memory.id, "title": record.clean(record.title_of(m.record.data)), "scope": m.scope, "alike": alike} for m, alike in target.back], "lines": report.lines, "tombstones": report.tombstones,
-            "deleted": [{"id": id, "type": kind} for id, kind in report.deleted.items()], "files": report.files, "cache": report.cache, "held": report.held,
-            "searched": "partly" if report.partly else "all", "remotes": report.remotes}
+    return {
+        "id": target.id or None,
+        "version": target.version or None,
+        "status": "held" if report.held else "purged",
+        "comes_back": [
+            {
+                "id": m.memory.id,
+                "title": record.clean(record.title_of(m.record.data)),
+                "scope": m.scope,
+                "alike": alike,
+            }
+            for m, alike in target.back
+        ],
+        "lines": report.lines,
+        "tombstones": report.tombstones,
+        "deleted": [{"id": id, "type": kind} for id, kind in report.deleted.items()],
+        "files": report.files,
+        "cache": report.cache,
+        "held": report.held,
+        "searched": "partly" if report.partly else "all",
+        "remotes": report.remotes,
+    }
 
 
 def _say(target: purge.Target, report: purge.Report) -> None:
@@ -82,7 +131,9 @@ def _say(target: purge.Target, report: purge.Report) -> None:
     elif target.records:
         write(f"purged {target.id[:8]}: {_count(report.lines, 'record')} taken out of the notes")
     else:
-        write(f"purged before: {_count(count, 'object')} of it {'was' if count == 1 else 'were'} left")
+        write(
+            f"purged before: {_count(count, 'object')} of it {'was' if count == 1 else 'were'} left"
+        )
     for version in report.tombstones:
         write(f"tombstone {version}")
     for id, kind in list(report.deleted.items())[:_SHOWN]:
@@ -96,11 +147,24 @@ def _say(target: purge.Target, report: purge.Report) -> None:
     _comes_back(target)
     if not report.held:
         alike = any(alike for _, alike in target.back)
-        write("git finds none of these objects any more" + ("; what comes back says nearly the same" if alike else f", and no other {'note ' if target.line else ''}holds the text")
-              + ("; files of branches were not searched" if report.partly or target.line else ""))
+        write(
+            "git finds none of these objects any more"
+            + (
+                "; what comes back says nearly the same"
+                if alike
+                else f", and no other {'note ' if target.line else ''}holds the text"
+            )
+            + ("; files of branches were not searched" if report.partly or target.line else "")
+        )
     if report.remotes:
-        write(f"{', '.join(report.remotes)} and other clones may have it; `git mem sync` takes it out of the remote's notes and, as they sync, of clones with git mem")
-    write("out of reach: clones without git mem, a remote's objects until its own clean-up, backups, logs of terminals, freed blocks of this disk")
+        write(
+            f"{', '.join(report.remotes)} and other clones may have it; `git mem sync` takes it out"
+            " of the remote's notes and, as they sync, of clones with git mem"
+        )
+    write(
+        "out of reach: clones without git mem, a remote's objects until its own clean-up, backups,"
+        " logs of terminals, freed blocks of this disk"
+    )
 
 
 def _count(n: int, what: str) -> str:

@@ -16,20 +16,29 @@ from .common import opened, write, write_json
 
 @app.command("receipts")
 def receipts_command(
-    session: str = typer.Option("", "--session", metavar="ID", help="Only of this session (its id, or the first digits), with the memories."),
+    session: str = typer.Option(
+        "",
+        "--session",
+        metavar="ID",
+        help="Only of this session (its id, or the first digits), with the memories.",
+    ),
     limit: int = typer.Option(20, "-n", "--limit", min=1, help="How many at most."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> int:
-    """Show which memories agents' sessions were given, at which state of the notes. Exit code 1 where there are none.
+    """Show which memories agents' sessions were given, at which state of the notes. Exit code 1
+    where there are none.
 
-    A session that was forked, or resumed under another id, has what its predecessor was given before it too; that is not known here.
-    """
+    A session that was forked, or resumed under another id, has what its predecessor was given
+    before it too; that is not known here."""
     with opened() as store:
         found = receipts.listed(store, session, limit)
         if as_json:
             write_json(found)
             return 0 if found else 1
-        titles = _titles(store, {id for r in found for ids in r["shown"].values() for id in ids} if session else set())
+        titles = _titles(
+            store,
+            {id for r in found for ids in r["shown"].values() for id in ids} if session else set(),
+        )
         for receipt in found:
             write(_line(receipt))
             if session:
@@ -41,11 +50,19 @@ def receipts_command(
 
 
 def _line(receipt: dict[str, Any]) -> str:
-    by = ", ".join(f"{len(ids)} by {route}" for route, ids in receipt["shown"].items()) or "nothing new"
-    state = {"open": "not ended", "waiting": "receipt not written yet"}.get(receipt["state"]) or f"ended: {receipt['end']}"
+    by = (
+        ", ".join(f"{len(ids)} by {route}" for route, ids in receipt["shown"].items())
+        or "nothing new"
+    )
+    state = {"open": "not ended", "waiting": "receipt not written yet"}.get(
+        receipt["state"]
+    ) or f"ended: {receipt['end']}"
     head = f", HEAD {receipt['head'][:8]}" if receipt["head"] else ""
     used = f", {len(receipt['used'])} of use" if receipt["used"] else ""
-    return f"{receipt['started'][:16].replace('T', ' ')}  {receipt['agent'] or 'agent'} {receipt['session'][:8]}: {by}{used}{head} ({state})"
+    return (
+        f"{receipt['started'][:16].replace('T', ' ')}  {receipt['agent'] or 'agent'}"
+        f" {receipt['session'][:8]}: {by}{used}{head} ({state})"
+    )
 
 
 def _memories(receipt: dict[str, Any], titles: dict[str, str]) -> list[str]:
@@ -53,7 +70,10 @@ def _memories(receipt: dict[str, Any], titles: dict[str, str]) -> list[str]:
     for route, ids in receipt["shown"].items():
         for id in ids:
             files = receipt["used"].get(id, 0)
-            out.append(f"{id[:8]}  {titles.get(id) or '(no longer here)'}  [{route}{f', {files} of its files touched' if files else ''}]")
+            out.append(
+                f"{id[:8]}  {titles.get(id) or '(no longer here)'} "
+                f" [{route}{f', {files} of its files touched' if files else ''}]"
+            )
     return out
 
 
@@ -61,7 +81,11 @@ def _titles(store: Store, ids: set[str]) -> dict[str, str]:
     def read(cache: Cache) -> dict[str, str]:
         out = {}
         for id in ids:
-            row = cache.db.execute("SELECT l.raw FROM memory m JOIN line l ON l.n = m.line WHERE m.id = ? AND m.status < 2 ORDER BY m.row LIMIT 1", (id,)).fetchone()
+            row = cache.db.execute(
+                "SELECT l.raw FROM memory m JOIN line l ON l.n = m.line WHERE m.id = ? AND m.status"
+                " < 2 ORDER BY m.row LIMIT 1",
+                (id,),
+            ).fetchone()
             parsed = record.parse(row[0]) if row else None
             if parsed:
                 out[id] = record.title_of(parsed.data)

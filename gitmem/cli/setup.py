@@ -23,16 +23,32 @@ _Json = typer.Option(False, "--json", help="Print JSON.")
 
 
 @app.command("init")
-def init_command(offline: bool = typer.Option(False, "--offline", help="Do not ask the remote whether it has memories."), as_json: bool = _Json) -> int:
-    """Set git up so that memories follow rewrites and arrive with a fetch. Nothing in the working tree changes."""
+def init_command(
+    offline: bool = typer.Option(
+        False, "--offline", help="Do not ask the remote whether it has memories."
+    ),
+    as_json: bool = _Json,
+) -> int:
+    """Set git up so that memories follow rewrites and arrive with a fetch.
+
+    Nothing in the working tree changes.
+    """
     with opened() as store:
         done = setup.init(store)
         threats = setup.threats(store)
         remote = setup.default_remote(store)
-        (count, _) = store.with_cache(Filter().count)
+        count, _ = store.with_cache(Filter().count)
         offered = bool(setup.waiting(store)) or (not offline and sync.offers(store, remote))
         if as_json:
-            write_json({"changed": done, "memories": count, "remote": remote or None, "remote_has_memories": offered, "threats": [what for what, _ in threats]})
+            write_json(
+                {
+                    "changed": done,
+                    "memories": count,
+                    "remote": remote or None,
+                    "remote_has_memories": offered,
+                    "threats": [what for what, _ in threats],
+                }
+            )
             return 0
         write(f"git mem is ready in '{store.repo.top or store.repo.git_dir}'")
         for line in done:
@@ -58,7 +74,9 @@ def _offer_hooks(store: Store) -> None:
     """Asks on a terminal, once: hooks are never installed unasked."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()) or githooks.survey(store).on:
         return
-    if typer.confirm("Add git hooks that keep the search index up to date after each commit?", default=False):
+    if typer.confirm(
+        "Add git hooks that keep the search index up to date after each commit?", default=False
+    ):
         for line in githooks.install(store):
             write(f"  {line}")
 
@@ -70,7 +88,15 @@ def _offer_agents(store: Store) -> None:
     there = {one.target for one in installed.state(os.environ, store.repo)}
     for name, agent in targets.AGENTS.items():
         file = agent.file(os.environ, "", targets.USER)
-        if name not in there and file and os.path.isdir(os.path.dirname(file)) and typer.confirm(f"Give {agent.title} memories at a session's start and with each prompt?", default=False):
+        if (
+            name not in there
+            and file
+            and os.path.isdir(os.path.dirname(file))
+            and typer.confirm(
+                f"Give {agent.title} memories at a session's start and with each prompt?",
+                default=False,
+            )
+        ):
             done, hints = install.install(os.environ, store.repo, name)
             for line in done + hints:
                 write(f"  {line}")
@@ -78,23 +104,60 @@ def _offer_agents(store: Store) -> None:
 
 def _offer_capture(store: Store) -> None:
     """Asks on a terminal, where nobody has said anything about it yet."""
-    if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()) or store.settings.origins["capture"] != "default":
+    if (
+        not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
+        or store.settings.origins["capture"] != "default"
+    ):
         return
-    if typer.confirm("Keep what commit messages decide and explain as private memories? (`git mem config capture all`: also what is said in sessions)", default=False):
+    if typer.confirm(
+        "Keep what commit messages decide and explain as private memories? (`git mem config capture"
+        " all`: also what is said in sessions)",
+        default=False,
+    ):
         changes.add(store.repo, "init", [("mem.capture", "commits")])
         write("  mem.capture = commits")
 
 
 @app.command("install")
 def install_command(
-    target: str = typer.Argument(..., metavar="TARGET", help="git (its hooks), claude, codex, gemini, cursor, copilot (their hooks), agents-md or claude-md (a section in AGENTS.md or CLAUDE.md)."),
-    user: bool = typer.Option(False, "--user", help="An agent: into your own settings, for all repositories; the default."),
-    project: bool = typer.Option(False, "--project", help="An agent: into a file of the working tree, which can be committed for the team."),
-    allow: bool | None = typer.Option(None, "--allow/--no-allow", help=f"claude: whether it may run `git mem` without asking (permission `{targets.PERMISSION}`)."),
-    pre_push: bool = typer.Option(False, "--pre-push", help="git: also a hook that warns before a push would publish private memories, and shares memories then if mem.autoSync is true."),
+    target: str = typer.Argument(
+        ...,
+        metavar="TARGET",
+        help=(
+            "git (its hooks), claude, codex, gemini, cursor, copilot (their hooks), agents-md or"
+            " claude-md (a section in AGENTS.md or CLAUDE.md)."
+        ),
+    ),
+    user: bool = typer.Option(
+        False, "--user", help="An agent: into your own settings, for all repositories; the default."
+    ),
+    project: bool = typer.Option(
+        False,
+        "--project",
+        help="An agent: into a file of the working tree, which can be committed for the team.",
+    ),
+    allow: bool | None = typer.Option(
+        None,
+        "--allow/--no-allow",
+        help=(
+            "claude: whether it may run `git mem` without asking (permission"
+            f" `{targets.PERMISSION}`)."
+        ),
+    ),
+    pre_push: bool = typer.Option(
+        False,
+        "--pre-push",
+        help=(
+            "git: also a hook that warns before a push would publish private memories, and shares"
+            " memories then if mem.autoSync is true."
+        ),
+    ),
     as_json: bool = _Json,
 ) -> int:
-    """Put git mem into git's hooks or into an agent's settings. What is there is kept; `git mem uninstall TARGET` restores it."""
+    """Put git mem into git's hooks or into an agent's settings.
+
+    What is there is kept; `git mem uninstall TARGET` restores it.
+    """
     _check(target)
     scope = _scope(target, user, project)
     if target != "git":
@@ -107,7 +170,14 @@ def install_command(
         done = githooks.install(store, pre_push)
         found = githooks.survey(store)
         if as_json:
-            write_json({"changed": done, "hooks": found.on, "directory": found.directory, "problems": [what for what, _ in found.problems]})
+            write_json(
+                {
+                    "changed": done,
+                    "hooks": found.on,
+                    "directory": found.directory,
+                    "problems": [what for what, _ in found.problems],
+                }
+            )
             return 1 if found.problems else 0
         for line in done or ["nothing had to change"]:
             write(line)
@@ -119,8 +189,21 @@ def install_command(
 
 def _install_agent(target: str, scope: str, allow: bool | None, as_json: bool) -> int:
     with _maybe_repo() as repo:
-        if target == "claude" and allow is None and not as_json and sys.stdin and sys.stdin.isatty() and sys.stdout.isatty():
-            allow = typer.confirm("May Claude Code run `git mem` commands without asking each time?", default=False) or None
+        if (
+            target == "claude"
+            and allow is None
+            and not as_json
+            and sys.stdin
+            and sys.stdin.isatty()
+            and sys.stdout.isatty()
+        ):
+            allow = (
+                typer.confirm(
+                    "May Claude Code run `git mem` commands without asking each time?",
+                    default=False,
+                )
+                or None
+            )
         done, hints = install.install(os.environ, repo, target, scope, allow)
         if as_json:
             write_json({"changed": done, "hints": hints})
@@ -134,7 +217,9 @@ def _install_agent(target: str, scope: str, allow: bool | None, as_json: bool) -
 
 @contextmanager
 def _maybe_repo() -> Iterator[layout.Repo | None]:
-    """The repository around the current directory, if there is one: a user's own settings need none."""
+    """The repository around the current directory, if there is one: a user's own settings need
+    none.
+    """
     try:
         repo = layout.open_repo()
     except NotARepository:
@@ -148,9 +233,18 @@ def _maybe_repo() -> Iterator[layout.Repo | None]:
 
 @app.command("uninstall")
 def uninstall_command(
-    target: str = typer.Argument("", metavar="[TARGET]", help="What `install` takes: that alone. Without it: everything that init and install set up in this repository."),
+    target: str = typer.Argument(
+        "",
+        metavar="[TARGET]",
+        help=(
+            "What `install` takes: that alone. Without it: everything that init and install set up"
+            " in this repository."
+        ),
+    ),
     user: bool = typer.Option(False, "--user", help="An agent: only out of your own settings."),
-    project: bool = typer.Option(False, "--project", help="An agent: only out of the working tree."),
+    project: bool = typer.Option(
+        False, "--project", help="An agent: only out of the working tree."
+    ),
     as_json: bool = _Json,
 ) -> int:
     """Take back what init and install set up. Memories stay in the notes refs."""
@@ -167,7 +261,14 @@ def uninstall_command(
             write(line)
         return 0
     with opened(needs_enabled=False) as store:
-        done = [] if target else [*install.everything_here(os.environ, store.repo), *served.leave(store, os.environ)]
+        done = (
+            []
+            if target
+            else [
+                *install.everything_here(os.environ, store.repo),
+                *served.leave(store, os.environ),
+            ]
+        )
         done += githooks.uninstall(store) if target else setup.uninstall(store)
         kept = [n.ref for _, n in store.sources if n.tip()]
         if as_json:
@@ -178,19 +279,37 @@ def uninstall_command(
         if kept and not target:
             write(f"kept: {', '.join(kept)}, which hold the memories")
         for one in [] if target else installed.state(os.environ, store.repo):
-            write(f"kept: {one.target} in '{one.path}'" + (f"; `git mem uninstall {one.target}` takes it out" if one.scope != installed.PLUGIN else ""))
+            write(
+                f"kept: {one.target} in '{one.path}'"
+                + (
+                    f"; `git mem uninstall {one.target}` takes it out"
+                    if one.scope != installed.PLUGIN
+                    else ""
+                )
+            )
         return 0
 
 
 def _check(target: str) -> None:
     if target not in targets.TARGETS:
-        raise UsageError(f"git mem cannot be installed into '{target}'", hint=f"targets: {', '.join(targets.TARGETS)}")
+        raise UsageError(
+            f"git mem cannot be installed into '{target}'",
+            hint=f"targets: {', '.join(targets.TARGETS)}",
+        )
 
 
 def _scope(target: str, user: bool, project: bool) -> str:
     """What --user and --project say, where they go with the target."""
     if user and project:
         raise UsageError("--user and --project are two places", hint="run it once for each")
-    if (user or project) and target not in targets.AGENTS and not (project and target in targets.SECTIONS):
-        raise UsageError(f"--{'user' if user else 'project'} does not go with '{target}'" if target else "--user and --project go with the name of an agent")
+    if (
+        (user or project)
+        and target not in targets.AGENTS
+        and not (project and target in targets.SECTIONS)
+    ):
+        raise UsageError(
+            f"--{'user' if user else 'project'} does not go with '{target}'"
+            if target
+            else "--user and --project go with the name of an agent"
+        )
     return targets.USER if user else targets.PROJECT if project else ""

@@ -14,90 +14,220 @@ from ..store import Store
 from . import app
 from .common import not_empty, opened, write, write_json
 
-_Remote = typer.Option("", "--remote", metavar="NAME", callback=not_empty, help="The remote to use (default: mem.remote, where git pushes the branch to, `origin`, or the only one).")
-_DryRun = typer.Option(False, "--dry-run", "-n", help="Show the very texts that would leave; send nothing.")
-_Atomic = typer.Option(False, "--atomic", help="Push the branch that is checked out along with the memories: both or none.")
-_AllowSecret = typer.Option(False, "--allow-secret", help="Send texts although they look like they hold a secret.")
-_PrivateTo = typer.Option("", "--private-to", metavar="REMOTE", callback=not_empty, help="Instead of the team's memories give this one remote your private notes, all of them, under a ref of your own.")
-_PrivateFrom = typer.Option("", "--private-from", metavar="REMOTE", callback=not_empty, help="Instead of the team's memories take in the private notes you gave that remote.")
+_Remote = typer.Option(
+    "",
+    "--remote",
+    metavar="NAME",
+    callback=not_empty,
+    help=(
+        "The remote to use (default: mem.remote, where git pushes the branch to, `origin`, or the"
+        " only one)."
+    ),
+)
+_DryRun = typer.Option(
+    False, "--dry-run", "-n", help="Show the very texts that would leave; send nothing."
+)
+_Atomic = typer.Option(
+    False,
+    "--atomic",
+    help="Push the branch that is checked out along with the memories: both or none.",
+)
+_AllowSecret = typer.Option(
+    False, "--allow-secret", help="Send texts although they look like they hold a secret."
+)
+_PrivateTo = typer.Option(
+    "",
+    "--private-to",
+    metavar="REMOTE",
+    callback=not_empty,
+    help=(
+        "Instead of the team's memories give this one remote your private notes, all of them, under"
+        " a ref of your own."
+    ),
+)
+_PrivateFrom = typer.Option(
+    "",
+    "--private-from",
+    metavar="REMOTE",
+    callback=not_empty,
+    help="Instead of the team's memories take in the private notes you gave that remote.",
+)
 _Quiet = typer.Option(False, "-q", "--quiet", help="Print nothing but errors.")
 _Json = typer.Option(False, "--json", help="Print JSON.")
 _SHOWN = ("id", "op", "type", "title", "body", "v")  # in the first line and the text
 
 
 @app.command("sync")
-def sync_command(what: str = typer.Argument("", metavar="[claude]", help="claude: not with a remote, but memories as files that Claude Code loads by itself (its auto memory)."),
-                 remote: str = _Remote, dry_run: bool = _DryRun, atomic: bool = _Atomic, allow_secret: bool = _AllowSecret, quiet: bool = _Quiet,
-                 as_json: bool = _Json,
-                 limit: int = typer.Option(0, "--limit", min=0, max=150, metavar="N", help="claude: at most so many memories (default 50)."),
-                 remove: bool = typer.Option(False, "--remove", help="claude: take those files out again."),
-                 set_up: bool = typer.Option(False, "--set", help="claude: into a directory of its own, which .claude/settings.local.json then names."),
-                 unset: bool = typer.Option(False, "--unset", help="claude: take that directory and the setting back.")) -> int:
-    """Unite with the team: take in what the remote has, give it what is here. Private memories stay."""
+def sync_command(
+    what: str = typer.Argument(
+        "",
+        metavar="[claude]",
+        help=(
+            "claude: not with a remote, but memories as files that Claude Code loads by itself (its"
+            " auto memory)."
+        ),
+    ),
+    remote: str = _Remote,
+    dry_run: bool = _DryRun,
+    atomic: bool = _Atomic,
+    allow_secret: bool = _AllowSecret,
+    quiet: bool = _Quiet,
+    as_json: bool = _Json,
+    limit: int = typer.Option(
+        0,
+        "--limit",
+        min=0,
+        max=150,
+        metavar="N",
+        help="claude: at most so many memories (default 50).",
+    ),
+    remove: bool = typer.Option(False, "--remove", help="claude: take those files out again."),
+    set_up: bool = typer.Option(
+        False,
+        "--set",
+        help="claude: into a directory of its own, which .claude/settings.local.json then names.",
+    ),
+    unset: bool = typer.Option(
+        False, "--unset", help="claude: take that directory and the setting back."
+    ),
+) -> int:
+    """Unite with the team: take in what the remote has, give it what is here.
+
+    Private memories stay.
+    """
     if what not in ("", "claude"):
-        raise UsageError(f"git mem cannot sync with '{what}'", hint=f"`git mem sync --remote {what}` names a remote" if what.isprintable() and " " not in what else "")
+        raise UsageError(
+            f"git mem cannot sync with '{what}'",
+            hint=(
+                f"`git mem sync --remote {what}` names a remote"
+                if what.isprintable() and " " not in what
+                else ""
+            ),
+        )
     if remove + set_up + unset > 1 or (remove + set_up + unset + bool(limit) and not what):
-        raise UsageError("--limit, --remove, --set and --unset go with `git mem sync claude`, each of the last three alone")
+        raise UsageError(
+            "--limit, --remove, --set and --unset go with `git mem sync claude`, each of the last"
+            " three alone"
+        )
     if what:
         if remote or atomic or allow_secret:
             raise UsageError("`git mem sync claude` writes files here; it takes no remote")
         from .claude import sync_claude
 
         with opened() as store:
-            return sync_claude(store, limit, "remove" if remove else "set" if set_up else "unset" if unset else "", dry_run, quiet, as_json)
+            return sync_claude(
+                store,
+                limit,
+                "remove" if remove else "set" if set_up else "unset" if unset else "",
+                dry_run,
+                quiet,
+                as_json,
+            )
     with opened() as store:
         return _say(_push(store, remote, dry_run, atomic, allow_secret, True), quiet, as_json)
 
 
 @app.command("push")
-def push_command(remote: str = _Remote, dry_run: bool = _DryRun, atomic: bool = _Atomic, allow_secret: bool = _AllowSecret, private_to: str = _PrivateTo,
-                 quiet: bool = _Quiet, as_json: bool = _Json) -> int:
-    """Give the remote the team's memories that are here; takes in what it has only if it is ahead. Private notes go nowhere, unless --private-to names where."""
+def push_command(
+    remote: str = _Remote,
+    dry_run: bool = _DryRun,
+    atomic: bool = _Atomic,
+    allow_secret: bool = _AllowSecret,
+    private_to: str = _PrivateTo,
+    quiet: bool = _Quiet,
+    as_json: bool = _Json,
+) -> int:
+    """Give the remote the team's memories that are here; takes in what it has only if it is ahead.
+
+    Private notes go nowhere, unless --private-to names where.
+    """
     if private_to and (remote or atomic):
         raise UsageError("--private-to names its remote itself, and no branch goes along")
     with opened() as store:
         if private_to:
-            return _say(carry.give(store, private_to, dry=dry_run, allow_secret=allow_secret), quiet, as_json)
+            return _say(
+                carry.give(store, private_to, dry=dry_run, allow_secret=allow_secret),
+                quiet,
+                as_json,
+            )
         return _say(_push(store, remote, dry_run, atomic, allow_secret, False), quiet, as_json)
 
 
 @app.command("pull")
-def pull_command(remote: str = _Remote, private_from: str = _PrivateFrom, dry_run: bool = typer.Option(False, "--dry-run", hidden=True), quiet: bool = _Quiet,
-                 as_json: bool = _Json) -> int:
+def pull_command(
+    remote: str = _Remote,
+    private_from: str = _PrivateFrom,
+    dry_run: bool = typer.Option(False, "--dry-run", hidden=True),
+    quiet: bool = _Quiet,
+    as_json: bool = _Json,
+) -> int:
     """Take in what the remote has; nothing leaves."""
     if dry_run:
-        raise UsageError("pull sends nothing", hint="`git fetch` takes the remote's memories into a tracking copy, `git mem status` says that they wait")
+        raise UsageError(
+            "pull sends nothing",
+            hint=(
+                "`git fetch` takes the remote's memories into a tracking copy, `git mem status`"
+                " says that they wait"
+            ),
+        )
     if private_from and remote:
         raise UsageError("--private-from names its remote itself")
     with opened() as store:
-        return _say(carry.take(store, private_from) if private_from else sync.pull(store, remote), quiet, as_json)
+        return _say(
+            carry.take(store, private_from) if private_from else sync.pull(store, remote),
+            quiet,
+            as_json,
+        )
 
 
-def _push(store: Store, remote: str, dry_run: bool, atomic: bool, allow_secret: bool, take_in: bool) -> sync.Report:
+def _push(
+    store: Store, remote: str, dry_run: bool, atomic: bool, allow_secret: bool, take_in: bool
+) -> sync.Report:
     if dry_run:
         return sync.preview(store, remote, branch=atomic, allow_secret=allow_secret)
     return sync.push(store, remote, branch=atomic, allow_secret=allow_secret, take_in=take_in)
 
 
-def _say(report: sync.Report, quiet: bool, as_json: bool) -> int:
+def _say(report: sync.Report, quiet: bool, as_json: bool) -> int:  # noqa: C901
     if as_json:
-        write_json({"remote": report.remote, "dry_run": report.dry, "received": report.received, "sent": len(report.sent), "purged": report.purged, "remarks": report.remarks,
-                    "branch": report.branch or None, "commits": report.commits, **({"ref": report.ref} if report.ref else {}), "texts": report.sent})
+        write_json(
+            {
+                "remote": report.remote,
+                "dry_run": report.dry,
+                "received": report.received,
+                "sent": len(report.sent),
+                "purged": report.purged,
+                "remarks": report.remarks,
+                "branch": report.branch or None,
+                "commits": report.commits,
+                **({"ref": report.ref} if report.ref else {}),
+                "texts": report.sent,
+            }
+        )
     elif report.dry:
         for item in report.sent:
             _text(item)
         if report.branch:
-            write(f"branch {report.branch.removeprefix('refs/heads/')}: {len(report.commits)} commit{'s' * (len(report.commits) != 1)}")
+            write(
+                f"branch {report.branch.removeprefix('refs/heads/')}: {len(report.commits)}"
+                f" commit{'s' * (len(report.commits) != 1)}"
+            )
             for row in report.commits:
                 write("    " + row)
         what = _kinds(report.sent) if report.ref else _count(len(report.sent))
-        write(f"{what} would go to '{report.remote}'{f' as {report.ref}' if report.ref else ''}; nothing was sent")
+        write(
+            f"{what} would go to '{report.remote}'{f' as {report.ref}' if report.ref else ''};"
+            " nothing was sent"
+        )
         for remark in report.remarks if report.ref else []:
             write(remark)
     elif not quiet:
         if report.received or report.sent or report.branch:
             along = f", with {report.branch.removeprefix('refs/heads/')}" if report.branch else ""
-            write(f"{report.remote}: {_count(report.received)} received, {len(report.sent)} sent{along}")
+            write(
+                f"{report.remote}: {_count(report.received)} received, {len(report.sent)}"
+                f" sent{along}"
+            )
             if report.ref and report.sent:
                 write(f"private: {_kinds(report.sent)}, as {report.ref}")
         else:
@@ -114,7 +244,11 @@ def _say(report: sync.Report, quiet: bool, as_json: bool) -> int:
 def _kinds(sent: list[dict[str, Any]]) -> str:
     """How many records of which kind."""
     found = Counter(str(item["op"] or "line of another tool") for item in sent)
-    return f"{_count(len(sent))} ({', '.join(f'{n} {op}' for op, n in found.most_common())})" if sent else _count(0)
+    return (
+        f"{_count(len(sent))} ({', '.join(f'{n} {op}' for op, n in found.most_common())})"
+        if sent
+        else _count(0)
+    )
 
 
 def _count(n: int) -> str:
@@ -131,4 +265,7 @@ def _text(item: dict[str, Any]) -> None:
         write("    " + line)
     for name, value in sorted(json.loads(item["text"]).items()):
         if name not in _SHOWN:
-            write(f"    {name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+            write(
+                f"    {name}:"
+                f" {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+            )

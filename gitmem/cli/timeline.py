@@ -17,7 +17,14 @@ from .common import not_empty, opened, refused, write, write_json
 
 _Json = typer.Option(False, "--json", help="Print JSON.")
 _Limit = typer.Option(None, "-n", "--limit", min=1, help="How many at most.", show_default=False)
-_At = typer.Option("", "--at", "--as-of", metavar="REV", callback=not_empty, help="As of this revision: its lines, and what was known there, as far as git can tell.")
+_At = typer.Option(
+    "",
+    "--at",
+    "--as-of",
+    metavar="REV",
+    callback=not_empty,
+    help="As of this revision: its lines, and what was known there, as far as git can tell.",
+)
 _SHOWN = 20  # memories on a terminal
 
 
@@ -33,8 +40,17 @@ class _PathsLast(TyperCommand):
 
 @app.command("log", cls=_PathsLast)
 def log_command(
-    revisions: list[str] = typer.Argument(None, metavar="[RANGE]...", help="As for `git log`, for example v1.0..HEAD; paths after `--`."),
-    path: list[str] = typer.Option([], "--path", "--paths", help="Only about this file or directory, also under its other names; may be repeated."),
+    revisions: list[str] = typer.Argument(
+        None,
+        metavar="[RANGE]...",
+        help="As for `git log`, for example v1.0..HEAD; paths after `--`.",
+    ),
+    path: list[str] = typer.Option(
+        [],
+        "--path",
+        "--paths",
+        help="Only about this file or directory, also under its other names; may be repeated.",
+    ),
     limit: int = _Limit,
     as_json: bool = _Json,
 ) -> int:
@@ -61,12 +77,18 @@ def log_command(
 
 @app.command("why")
 def why_command(
-    path: str = typer.Argument(..., metavar="PATH", help="A file or directory, or lines of a file: `FILE:LINE`, `FILE:FIRST-LAST`."),
+    path: str = typer.Argument(
+        ...,
+        metavar="PATH",
+        help="A file or directory, or lines of a file: `FILE:LINE`, `FILE:FIRST-LAST`.",
+    ),
     limit: int = _Limit,
     at: str = _At,
     as_json: bool = _Json,
 ) -> int:
-    """Show what is known about a path or its lines: by name (also former ones), by line, by the commits that wrote them. Exit code 1: nothing."""
+    """Show what is known about a path or its lines: by name (also former ones), by line, by the
+    commits that wrote them. Exit code 1: nothing.
+    """
     with opened() as store:
         most = limit or (_SHOWN if render.is_terminal() and not as_json else None)
         items, more = why.why(store, path, at=at, limit=most)
@@ -95,7 +117,12 @@ def _because(reasons: list[dict[str, Any]]) -> str:
         elif by == why.COMMIT:
             out.append(f"its commit {reason['commit'][:12]} wrote {_spans(reason['lines'])}")
         else:
-            words = {why.FILE: "about", why.FORMER: "about it under the name", why.ABOVE: "about its directory", why.INSIDE: "about"}[by]
+            words = {
+                why.FILE: "about",
+                why.FORMER: "about it under the name",
+                why.ABOVE: "about its directory",
+                why.INSIDE: "about",
+            }[by]
             now = f", which is {reason['now']} now" if "now" in reason else ""
             out.append(f"{'about' if now else words} {reason['path']}{now}" + _lines_lost(reason))
     return "; ".join(out[:3]) + ("; …" if len(out) > 3 else "")
@@ -104,31 +131,60 @@ def _because(reasons: list[dict[str, Any]]) -> str:
 def _lines_lost(reason: dict[str, Any]) -> str:
     if not reason.get("lines_unknown"):
         return ""
-    return f" (not known where its lines are: {reason['reason']})" if reason.get("reason") else " (its lines are not there any more)"
+    return (
+        f" (not known where its lines are: {reason['reason']})"
+        if reason.get("reason")
+        else " (its lines are not there any more)"
+    )
 
 
 def _spans(lines: list[list[int]]) -> str:
     parts = [str(first) if first == last else f"{first}-{last}" for first, last in lines]
-    return ("line " if parts[0].isdigit() and len(parts) == 1 else "lines ") + ", ".join(parts[:4]) + (", …" if len(parts) > 4 else "")
+    return (
+        ("line " if parts[0].isdigit() and len(parts) == 1 else "lines ")
+        + ", ".join(parts[:4])
+        + (", …" if len(parts) > 4 else "")
+    )
 
 
 @app.command("blame")
 def blame_command(
-    path: str = typer.Argument(..., metavar="PATH", help="A file, or lines of it: `FILE:LINE`, `FILE:FIRST-LAST`."),
+    path: str = typer.Argument(
+        ..., metavar="PATH", help="A file, or lines of it: `FILE:LINE`, `FILE:FIRST-LAST`."
+    ),
     at: str = _At,
     as_json: bool = _Json,
 ) -> int:
-    """Show the lines of a file with the memories about them beside: by line, and by the commit that `git blame` names. Exit code 1: no memory."""
+    """Show the lines of a file with the memories about them beside: by line, and by the commit that
+    `git blame` names. Exit code 1: no memory.
+    """
     with opened() as store:
         lines, items, name = why.blame(store, path, at=at)
         if as_json:
-            write_json({"path": name, "lines": [{"line": line.number, "commit": line.commit or None, **({"older": True} if line.older else {}), "text": line.text, "memories": line.ids} for line in lines], "memories": items})
+            write_json(
+                {
+                    "path": name,
+                    "lines": [
+                        {
+                            "line": line.number,
+                            "commit": line.commit or None,
+                            **({"older": True} if line.older else {}),
+                            "text": line.text,
+                            "memories": line.ids,
+                        }
+                        for line in lines
+                    ],
+                    "memories": items,
+                }
+            )
             return 0 if items else 1
         beside = max((_gutter(line, 99) for line in lines), key=len, default="")
         width, digits = min(len(beside), 17), len(str(lines[-1].number)) if lines else 1
         for line in lines:
             wrote = "^" + line.commit[:7] if line.older else line.commit[:8] or "not yet"
-            write(f"{_gutter(line, 2):<{width}}  {wrote:<8} {line.number:>{digits}}  {line.text}".rstrip())
+            write(
+                f"{_gutter(line, 2):<{width}}  {wrote:<8} {line.number:>{digits}}  {line.text}".rstrip()  # noqa: E501
+            )
         if items:
             write()
         for item in items:
@@ -141,7 +197,11 @@ def blame_command(
 
 def _gutter(line: why.Line, most: int) -> str:
     """Ids of the memories beside a line; a plus where there are more than fit."""
-    return " ".join(id[:8] for id in line.ids[:most]) if len(line.ids) <= most else f"{line.ids[0][:8]} +{len(line.ids) - 1}"
+    return (
+        " ".join(id[:8] for id in line.ids[:most])
+        if len(line.ids) <= most
+        else f"{line.ids[0][:8]} +{len(line.ids) - 1}"
+    )
 
 
 # Branches
@@ -149,10 +209,16 @@ def _gutter(line: why.Line, most: int) -> str:
 
 @app.command("diff")
 def diff_command(
-    revisions: list[str] = typer.Argument(..., metavar="RANGE", help="A..B: what B has and A has not; A...B: since B left A; REV: REV..HEAD; A B: A..B."),
+    revisions: list[str] = typer.Argument(
+        ...,
+        metavar="RANGE",
+        help="A..B: what B has and A has not; A...B: since B left A; REV: REV..HEAD; A B: A..B.",
+    ),
     as_json: bool = _Json,
 ) -> int:
-    """Show what a branch teaches: new memories, changed ones, contradictions with what is known, and memories whose files it changed."""
+    """Show what a branch teaches: new memories, changed ones, contradictions with what is known,
+    and memories whose files it changed.
+    """
     with opened() as store:
         found = taught.diff(store, revisions)
     if as_json:
@@ -160,8 +226,18 @@ def diff_command(
         return 0
     _section("taught", found["teaches"])
     _pairs("changed", [(pair["after"], "before", pair["before"], "") for pair in found["changes"]])
-    _pairs("contradicted", [(pair["memory"], "supersedes" if pair["by"] == taught.SUPERSEDES else "may contradict", pair["against"],
-                             "" if pair["by"] == taught.SUPERSEDES else f"{pair['by']}") for pair in found["contradicts"]])
+    _pairs(
+        "contradicted",
+        [
+            (
+                pair["memory"],
+                "supersedes" if pair["by"] == taught.SUPERSEDES else "may contradict",
+                pair["against"],
+                "" if pair["by"] == taught.SUPERSEDES else f"{pair['by']}",
+            )
+            for pair in found["contradicts"]
+        ],
+    )
     _section("forgotten", found["forgets"])
     _section("made stale", found["stale"])
     if not any(found[name] for name in ("teaches", "changes", "contradicts", "forgets", "stale")):
@@ -181,7 +257,10 @@ def _pairs(title: str, pairs: list[tuple[dict[str, Any], str, dict[str, Any], st
         write(f"{title}: {len(pairs)}")
     for new, words, old, why_ in pairs:
         render.listing([new])
-        write(f"    {words} {old['id'][:8]} {old['type']}: {old['title']}" + (f" ({why_})" if why_ else ""))
+        write(
+            f"    {words} {old['id'][:8]} {old['type']}: {old['title']}"
+            + (f" ({why_})" if why_ else "")
+        )
 
 
 # Staleness
@@ -190,12 +269,18 @@ def _pairs(title: str, pairs: list[tuple[dict[str, Any], str, dict[str, Any], st
 @app.command("bisect")
 def bisect_command(
     id: str = typer.Argument(..., help="The memory, by a unique prefix of its id."),
-    path: list[str] = typer.Option([], "--path", "--paths", help="Only this path of the memory; may be repeated."),
+    path: list[str] = typer.Option(
+        [], "--path", "--paths", help="Only this path of the memory; may be repeated."
+    ),
     as_json: bool = _Json,
 ) -> int:
-    """Find the commit that made a memory stale: the first after which a path (or its lines) never again was what it was. Exit code 1: none is stale."""
+    """Find the commit that made a memory stale: the first after which a path (or its lines) never
+    again was what it was. Exit code 1: none is stale.
+    """
     with opened() as store:
-        found, title, stale, fine = bisect.bisect(store, id, [store.repo.path_in_tree(p) for p in path])
+        found, title, stale, fine = bisect.bisect(
+            store, id, [store.repo.path_in_tree(p) for p in path]
+        )
     if as_json:
         write_json({"id": found, "title": title, "stale": stale, "others": fine})
         return 0 if stale else 1
@@ -207,10 +292,18 @@ def bisect_command(
             for row in rows if isinstance(rows, list) else [rows]:
                 write(f"    {words} {_commit(row)}")
     for item in fine:
-        write(f"{item['path']}: {item['state']}" + (f" to {item['now']}" if item.get("now") else "") + (f" ({item['reason']})" if item.get("reason") else ""))
+        write(
+            f"{item['path']}: {item['state']}"
+            + (f" to {item['now']}" if item.get("now") else "")
+            + (f" ({item['reason']})" if item.get("reason") else "")
+        )
     if not stale:
         unsure = any(item["state"] == "unknown" for item in fine)
-        write(f"nobody can tell whether memory {found[:8]} is stale: {title}" if unsure else f"memory {found[:8]} is not stale: {title}")
+        write(
+            f"nobody can tell whether memory {found[:8]} is stale: {title}"
+            if unsure
+            else f"memory {found[:8]} is not stale: {title}"
+        )
     return 0 if stale else 1
 
 
@@ -225,10 +318,18 @@ def _commit(row: dict[str, Any]) -> str:
 
 @app.command("check")
 def check_command(
-    since: str = typer.Option("", "--since", metavar="REV", callback=not_empty, help="Only what became stale since this revision, for example origin/main."),
+    since: str = typer.Option(
+        "",
+        "--since",
+        metavar="REV",
+        callback=not_empty,
+        help="Only what became stale since this revision, for example origin/main.",
+    ),
     as_json: bool = _Json,
 ) -> int:
-    """For CI: exit code 1 if memories are stale, or nobody can tell (a shallow clone); 0 if all paths are as they were noted, or renamed."""
+    """For CI: exit code 1 if memories are stale, or nobody can tell (a shallow clone); 0 if all
+    paths are as they were noted, or renamed.
+    """
     with opened() as store:
         found = gate.check(store, since)
     stale, unknown = found["stale"], found["unknown"]
@@ -238,21 +339,58 @@ def check_command(
         return 0 if passed else 1
     when_ = f" since {since}" if since else ""
     if stale:
-        write(f"{len(stale)} {'memory' if len(stale) == 1 else 'memories'} became stale{when_}:" if since else f"{len(stale)} stale {'memory' if len(stale) == 1 else 'memories'}:")
+        write(
+            f"{len(stale)} {'memory' if len(stale) == 1 else 'memories'} became stale{when_}:"
+            if since
+            else f"{len(stale)} stale {'memory' if len(stale) == 1 else 'memories'}:"
+        )
         render.listing(stale)
-        write("`git mem bisect ID` names the commit; `edit --path` or `supersede` says what holds now, `forget` what does not")
+        write(
+            "`git mem bisect ID` names the commit; `edit --path` or `supersede` says what holds"
+            " now, `forget` what does not"
+        )
     if unknown:
-        write(f"{len(unknown)} of which nobody can tell" + (" in a shallow clone:" if found["shallow"] else ":"))
+        write(
+            f"{len(unknown)} of which nobody can tell"
+            + (" in a shallow clone:" if found["shallow"] else ":")
+        )
         render.listing(unknown)
-        refused(f"cannot check {len(unknown)} {'memory' if len(unknown) == 1 else 'memories'}",
-                "fetch the whole history: `git fetch --unshallow`, or `fetch-depth: 0` in a workflow" if found["shallow"] else
-                "this is a partial clone: one without `--filter` (in a workflow: without `filter`) has what it takes" if any(where.PARTIAL in _reasons(m) for m in unknown) else
-                "`git mem index` goes on where an answer stopped" if any(standing.WAITING in _reasons(m) for m in unknown) else "`git mem list --json` has the reasons; `git mem edit ID --path` names what can be compared")
+        refused(
+            f"cannot check {len(unknown)} {'memory' if len(unknown) == 1 else 'memories'}",
+            (
+                "fetch the whole history: `git fetch --unshallow`, or `fetch-depth: 0` in a"
+                " workflow"
+                if found["shallow"]
+                else (
+                    "this is a partial clone: one without `--filter` (in a workflow: without"
+                    " `filter`) has what it takes"
+                    if any(where.PARTIAL in _reasons(m) for m in unknown)
+                    else (
+                        "`git mem index` goes on where an answer stopped"
+                        if any(standing.WAITING in _reasons(m) for m in unknown)
+                        else (
+                            "`git mem list --json` has the reasons; `git mem edit ID --path` names"
+                            " what can be compared"
+                        )
+                    )
+                )
+            ),
+        )
     if not found["complete"]:
-        refused("cannot check all memories: notes could not be read, and what they hold is not known", "`git mem doctor` looks at the notes; in a partial clone the remote has them")
+        refused(
+            "cannot check all memories: notes could not be read, and what they hold is not known",
+            "`git mem doctor` looks at the notes; in a partial clone the remote has them",
+        )
     if found["not_compared"]:
-        write(f"{len(found['not_compared'])} not compared, {drift.NO_NAME}; `git mem edit ID --path` names something else, for example the directory:")
+        write(
+            f"{len(found['not_compared'])} not compared, {drift.NO_NAME}; `git mem edit ID --path`"
+            " names something else, for example the directory:"
+        )
         render.listing(found["not_compared"])
     if passed:
-        write(f"no memory became stale{when_}; {found['checked']} name a path" if since else f"no memory is stale; {found['checked']} name a path")
+        write(
+            f"no memory became stale{when_}; {found['checked']} name a path"
+            if since
+            else f"no memory is stale; {found['checked']} name a path"
+        )
     return 0 if passed else 1

@@ -14,16 +14,26 @@ from . import app
 from .common import each, opened, write, write_json
 
 _Json = typer.Option(False, "--json", help="Print JSON.")
-_WORDS = {"none": "without a signature", "untrusted": "by keys that nobody here vouches for", "unknown": "that cannot be checked"}
+_WORDS = {
+    "none": "without a signature",
+    "untrusted": "by keys that nobody here vouches for",
+    "unknown": "that cannot be checked",
+}
 
 
 @app.command("verify")
 def verify_command(
-    ids: list[str] = typer.Argument(None, metavar="[ID]...", help="Only these memories; without, all that are visible."),
-    all: bool = typer.Option(False, "--all", help="Every record: also replaced texts, forgets, shares and purges."),
+    ids: list[str] = typer.Argument(
+        None, metavar="[ID]...", help="Only these memories; without, all that are visible."
+    ),
+    all: bool = typer.Option(
+        False, "--all", help="Every record: also replaced texts, forgets, shares and purges."
+    ),
     as_json: bool = _Json,
 ) -> int:
-    """Check signatures with git's keys, ids with their texts, and look for credentials, also in lines that are no memories. Exit code 1 where a signature is bad or below `mem.trust`."""
+    """Check signatures with git's keys, ids with their texts, and look for credentials, also in
+    lines that are no memories. Exit code 1 where a signature is bad or below `mem.trust`.
+    """
     with opened() as store:
         with render.progress("verifying", total=None) as advance:
             items = verify.verify(store, ids or [], everything=all, tell=advance)
@@ -31,32 +41,53 @@ def verify_command(
             write_json(items)
         else:
             for item in items:
-                if ids or item["state"] != "none" or item["secrets"] or item["hides_signed"] or verify.failed(item):
+                if (
+                    ids
+                    or item["state"] != "none"
+                    or item["secrets"]
+                    or item["hides_signed"]
+                    or verify.failed(item)
+                ):
                     write(_line(item))
             counts = Counter(item["state"] for item in items if item["id"])
-            write(", ".join(f"{n} {_WORDS.get(state, state)}" for state, n in counts.most_common()) or "no memories here yet")
+            write(
+                ", ".join(f"{n} {_WORDS.get(state, state)}" for state, n in counts.most_common())
+                or "no memories here yet"
+            )
         return 1 if any(map(verify.failed, items)) else 0
 
 
 def _line(item: dict[str, Any]) -> str:
     name = item["id"][:8] if item["op"] in record.MEMORY_OPS else f"line {item['version'][:8]}"
     if item["op"] is None:
-        return f"{name} [{item['scope']}], which is no memory, looks like it holds a secret ({item['secrets'][0]['rule']})"
-    remarks = [f"by {item['signer']}" if item["signer"] else f"by {item['key']}" if item["key"] else "", item["reason"]]
+        return (
+            f"{name} [{item['scope']}], which is no memory, looks like it holds a secret"
+            f" ({item['secrets'][0]['rule']})"
+        )
+    remarks = [
+        f"by {item['signer']}" if item["signer"] else f"by {item['key']}" if item["key"] else "",
+        item["reason"],
+    ]
     if item["author_matches"] is False:
         remarks.append(f"it names {item['author']} as its author")
     if not item["id_holds"]:
         remarks.append("its id is not that of its text")
     if item["hides_signed"]:
         remarks.append("it hides or replaces a signed record")
-    remarks += [f"'{s['field']}' looks like it holds a secret ({s['rule']})" for s in item["secrets"]]
+    remarks += [
+        f"'{s['field']}' looks like it holds a secret ({s['rule']})" for s in item["secrets"]
+    ]
     what = item["title"] or item["op"]
-    return f"{name} {item['state']:<10} {what}" + (f" ({'; '.join(r for r in remarks if r)})" if any(remarks) else "")
+    return f"{name} {item['state']:<10} {what}" + (
+        f" ({'; '.join(r for r in remarks if r)})" if any(remarks) else ""
+    )
 
 
 @app.command("sign")
 def sign_command(
-    ids: list[str] = typer.Argument(..., metavar="ID...", help="The memories, by unique prefixes of their ids."),
+    ids: list[str] = typer.Argument(
+        ..., metavar="ID...", help="The memories, by unique prefixes of their ids."
+    ),
     as_json: bool = _Json,
 ) -> int:
     """Vouch for memories: a new version with the same text, signed with your key."""

@@ -15,31 +15,65 @@ from ..core.errors import MemError, Refused, UsageError
 from ..memory import memories, remember, write_gate
 from ..store import Store
 from . import app
-from .common import each, from_editor, not_empty, opened, refused, text_from, warn, write, write_json
+from .common import (
+    each,
+    from_editor,
+    not_empty,
+    opened,
+    refused,
+    text_from,
+    warn,
+    write,
+    write_json,
+)
 
 _Message = typer.Option([], "-m", "--message", help="The text; several become paragraphs.")
 _Type = typer.Option("", "--type", help=f"One of {', '.join(record.TYPES)}, or a word of your own.")
 _Tag = typer.Option([], "--tag", "--tags", help="A tag; may be repeated.")
-_Path = typer.Option([], "--path", "--paths", help="A file, a directory or lines (FILE:10-20) the memory is about; may be repeated.")
-_AllowSecret = typer.Option(False, "--allow-secret", help="Store it although it looks like it holds a secret.")
+_Path = typer.Option(
+    [],
+    "--path",
+    "--paths",
+    help="A file, a directory or lines (FILE:10-20) the memory is about; may be repeated.",
+)
+_AllowSecret = typer.Option(
+    False, "--allow-secret", help="Store it although it looks like it holds a secret."
+)
 _Json = typer.Option(False, "--json", help="Print JSON.")
 
 
 @app.command("remember")
-def remember_command(
+def remember_command(  # noqa: C901
     text: list[str] = typer.Argument(None, metavar="[TEXT]...", help="What to remember."),
     message: list[str] = _Message,
     stdin: bool = typer.Option(False, "--stdin", help="Read the text from standard input."),
-    jsonl: str = typer.Option("", "--jsonl", metavar="FILE", help="Store many: one JSON object a line (`-`: standard input)."),
-    title: str = typer.Option("", "--title", help="A title; the first line of the text serves otherwise."),
+    jsonl: str = typer.Option(
+        "",
+        "--jsonl",
+        metavar="FILE",
+        help="Store many: one JSON object a line (`-`: standard input).",
+    ),
+    title: str = typer.Option(
+        "", "--title", help="A title; the first line of the text serves otherwise."
+    ),
     type: str = _Type,
     tag: list[str] = _Tag,
     path: list[str] = _Path,
-    commit: str = typer.Option("", "--commit", metavar="REV", callback=not_empty, help="The commit it is about (default HEAD)."),
+    commit: str = typer.Option(
+        "",
+        "--commit",
+        metavar="REV",
+        callback=not_empty,
+        help="The commit it is about (default HEAD).",
+    ),
     phase: str = typer.Option("", "--phase", help="A phase or milestone of the project."),
     provenance: str = typer.Option("", "--provenance", help="VERIFIED, CITED, ASSUMED or CACHED."),
-    source: str = typer.Option("", "--source", help="Where it comes from; a source seen before adds nothing."),
-    private: bool = typer.Option(False, "--private", help="Keep it in private notes, which git mem never pushes."),
+    source: str = typer.Option(
+        "", "--source", help="Where it comes from; a source seen before adds nothing."
+    ),
+    private: bool = typer.Option(
+        False, "--private", help="Keep it in private notes, which git mem never pushes."
+    ),
     team: bool = typer.Option(False, "--team", help="Store it in the shared notes."),
     allow_secret: bool = _AllowSecret,
     as_json: bool = _Json,
@@ -75,13 +109,27 @@ def remember_command(
                 write_json({"id": None, "status": result.status, "reason": result.reason})
             raise (UsageError if result.usage else Refused)(result.reason, hint=result.hint)
         if type and type.lower() not in record.TYPES:
-            warn(f"note: '{type}' is none of the usual types ({', '.join(record.TYPES)}); stored as it is")
+            warn(
+                f"note: '{type}' is none of the usual types ({', '.join(record.TYPES)}); stored as"
+                " it is"
+            )
         if result.status == remember.DUPLICATE and scope == "team" and result.scope == "private":
-            warn(f"note: it is in your private notes; `git mem share {result.id[:8]}` gives it to the team")
+            warn(
+                f"note: it is in your private notes; `git mem share {result.id[:8]}` gives it to"
+                " the team"
+            )
         elif result.status == remember.DUPLICATE and (tag or path or type or title):
             warn(f"note: nothing was changed; `git mem edit {result.id[:8]}` changes what is known")
         if as_json:
-            write_json({"id": result.id, "status": result.status, "reason": result.reason, "title": result.title, "scope": result.scope})
+            write_json(
+                {
+                    "id": result.id,
+                    "status": result.status,
+                    "reason": result.reason,
+                    "title": result.title,
+                    "scope": result.scope,
+                }
+            )
         elif result.status == remember.DUPLICATE:
             write(f"known as {result.id[:8]} ({result.reason})")
         else:
@@ -92,8 +140,13 @@ def remember_command(
 _BLOCK = 10_000  # drafts a commit: bounds memory, and a crash loses at most the last block
 
 
-def _many(store: Store, name: str, defaults: dict[str, Any], allow_secret: bool, as_json: bool) -> int:
-    """`remember --jsonl`: every good line is stored, every bad one named. `defaults` serve lines that lack the field; a given scope wins."""
+def _many(
+    store: Store, name: str, defaults: dict[str, Any], allow_secret: bool, as_json: bool
+) -> int:
+    """`remember --jsonl`: every good line is stored, every bad one named.
+
+    `defaults` serve lines that lack the field; a given scope wins.
+    """
     from ..render import progress
 
     known = remember.Known(store)
@@ -113,7 +166,9 @@ def _many(store: Store, name: str, defaults: dict[str, Any], allow_secret: bool,
     finally:
         known.ahead.cancel()
     if not as_json:
-        write(f"{counts['stored']} stored, {counts['duplicate']} known, {counts['refused']} refused")
+        write(
+            f"{counts['stored']} stored, {counts['duplicate']} known, {counts['refused']} refused"
+        )
     return 1 if counts[remember.REFUSED] else 0
 
 
@@ -138,11 +193,20 @@ def _json_lines(name: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
                 yield number, value if isinstance(value, dict) else "is no JSON object"
 
 
-def _store_block(store: Store, block: list[tuple[int, dict[str, Any] | str]], defaults: dict[str, Any], allow_secret: bool, as_json: bool, counts: dict[str, int],
-                 known: remember.Known) -> None:
+def _store_block(
+    store: Store,
+    block: list[tuple[int, dict[str, Any] | str]],
+    defaults: dict[str, Any],
+    allow_secret: bool,
+    as_json: bool,
+    counts: dict[str, int],
+    known: remember.Known,
+) -> None:
     forced = {"scope": defaults["scope"]} if "scope" in defaults else {}
     drafts = [{**defaults, **value, **forced} for _, value in block if not isinstance(value, str)]
-    results = iter(remember.remember(store, drafts, allow_secret=allow_secret, known=known) if drafts else [])
+    results = iter(
+        remember.remember(store, drafts, allow_secret=allow_secret, known=known) if drafts else []
+    )
     for number, value in block:
         if isinstance(value, str):
             result = remember.Result(remember.REFUSED, reason=value)
@@ -150,7 +214,14 @@ def _store_block(store: Store, block: list[tuple[int, dict[str, Any] | str]], de
             result = next(results)
         counts[result.status] += 1
         if as_json:
-            write_json({"line": number, "id": result.id or None, "status": result.status, "reason": result.reason})
+            write_json(
+                {
+                    "line": number,
+                    "id": result.id or None,
+                    "status": result.status,
+                    "reason": result.reason,
+                }
+            )
         if result.status == remember.REFUSED:
             refused(f"line {number}: {result.reason}")
         elif result.status == remember.STORED and result.reason:
@@ -174,16 +245,31 @@ def edit_command(
     stdin: bool = typer.Option(False, "--stdin", help="Read the new text from standard input."),
     title: str = typer.Option(None, "--title", help="A new title ('' removes it)."),
     type: str = typer.Option(None, "--type", help="A new type."),
-    tag: list[str] = typer.Option(None, "--tag", "--tags", help="The new tags, all of them ('' removes them)."),
-    path: list[str] = typer.Option(None, "--path", "--paths", help="The new paths, all of them ('' removes them)."),
-    provenance: str = typer.Option(None, "--provenance", help="VERIFIED, CITED, ASSUMED or CACHED."),
+    tag: list[str] = typer.Option(
+        None, "--tag", "--tags", help="The new tags, all of them ('' removes them)."
+    ),
+    path: list[str] = typer.Option(
+        None, "--path", "--paths", help="The new paths, all of them ('' removes them)."
+    ),
+    provenance: str = typer.Option(
+        None, "--provenance", help="VERIFIED, CITED, ASSUMED or CACHED."
+    ),
     phase: str = typer.Option(None, "--phase", help="A new phase."),
     allow_secret: bool = _AllowSecret,
     as_json: bool = _Json,
 ) -> int:
     """Change a memory; without options, in the editor."""
     with opened() as store:
-        changes: dict[str, Any] = {k: v for k, v in (("title", title), ("type", type), ("provenance", provenance), ("phase", phase)) if v is not None}
+        changes: dict[str, Any] = {
+            k: v
+            for k, v in (
+                ("title", title),
+                ("type", type),
+                ("provenance", provenance),
+                ("phase", phase),
+            )
+            if v is not None
+        }
         if tag:
             changes["tags"] = [t for t in tag if t]
         if path:
@@ -196,17 +282,31 @@ def edit_command(
             changes["body"] = from_editor(str(memories.find(store, id).record.data["body"]))
         changes = _admitted(store, changes, allow_secret)
         found = memories.edit(store, id, changes, allow_secret=allow_secret)
-        settled = [{"version": r.version, "title": record.clean(record.title_of(r.data)),
-                    "body": record.clean(r.data["body"])} for r in found.settled]
+        settled = [
+            {
+                "version": r.version,
+                "title": record.clean(record.title_of(r.data)),
+                "body": record.clean(r.data["body"]),
+            }
+            for r in found.settled
+        ]
         if as_json:
-            write_json({"id": found.memory.id, "status": "edited", "title": record.title_of(found.record.data),
-                        **({"settled": settled} if settled else {})})
+            write_json(
+                {
+                    "id": found.memory.id,
+                    "status": "edited",
+                    "title": record.title_of(found.record.data),
+                    **({"settled": settled} if settled else {}),
+                }
+            )
         else:
             write(f"edited {found.memory.id[:8]} {record.title_of(found.record.data)}")
         if settled:
             titles = ", ".join(f"'{r['title']}'" for r in settled)
-            warn(f"note: settled: {1 + len(settled)} versions stood beside each other,"
-                 f" and this one takes the place of {titles}")
+            warn(
+                f"note: settled: {1 + len(settled)} versions stood beside each other,"
+                f" and this one takes the place of {titles}"
+            )
         return 0
 
 
@@ -227,12 +327,16 @@ def supersede_command(
     with opened() as store:
         body = text_from(text, message, stdin)
         if body is None:
-            raise UsageError("nothing takes its place", hint="give the new text, -m TEXT or --stdin")
+            raise UsageError(
+                "nothing takes its place", hint="give the new text, -m TEXT or --stdin"
+            )
         given = {"body": body, "title": title, "type": type, "tags": tag, "paths": path}
         fields = _admitted(store, given, allow_secret)
         new = memories.supersede(store, id, fields, allow_secret=allow_secret)
         if as_json:
-            write_json({"id": new, "status": "stored", "supersedes": memories.find(store, id).memory.id})
+            write_json(
+                {"id": new, "status": "stored", "supersedes": memories.find(store, id).memory.id}
+            )
         else:
             write(f"remembered {new[:8]}, which supersedes {id[:8]}")
         return 0
@@ -240,23 +344,43 @@ def supersede_command(
 
 @app.command("forget")
 def forget_command(
-    ids: list[str] = typer.Argument(..., metavar="ID...", help="The memories, by unique prefixes of their ids."),
+    ids: list[str] = typer.Argument(
+        ..., metavar="ID...", help="The memories, by unique prefixes of their ids."
+    ),
     reason: str = typer.Option("", "--reason", help="Why, for whoever looks at it later."),
     allow_secret: bool = _AllowSecret,
     as_json: bool = _Json,
 ) -> int:
-    """Hide memories, here and wherever the notes arrive. The text stays in the history of the notes."""
+    """Hide memories, here and wherever the notes arrive.
+
+    The text stays in the history of the notes.
+    """
     from ..agents import writeback
 
     # Where an agent was given it as a file, that goes, too.
-    return each(ids, lambda store, id: memories.forget(store, id, reason, allow_secret=allow_secret), "forgotten", "forgot", as_json, writeback.tend)
+    return each(
+        ids,
+        lambda store, id: memories.forget(store, id, reason, allow_secret=allow_secret),
+        "forgotten",
+        "forgot",
+        as_json,
+        writeback.tend,
+    )
 
 
 @app.command("share")
 def share_command(
-    ids: list[str] = typer.Argument(..., metavar="ID...", help="Private memories to give to the team."),
+    ids: list[str] = typer.Argument(
+        ..., metavar="ID...", help="Private memories to give to the team."
+    ),
     allow_secret: bool = _AllowSecret,
     as_json: bool = _Json,
 ) -> int:
     """Copy private memories into the shared notes."""
-    return each(ids, lambda store, id: memories.share(store, id, allow_secret=allow_secret), "shared", "shared", as_json)
+    return each(
+        ids,
+        lambda store, id: memories.share(store, id, allow_secret=allow_secret),
+        "shared",
+        "shared",
+        as_json,
+    )

@@ -24,7 +24,9 @@ def named(text: str, ids: Iterable[str]) -> list[str]:
 
 
 def words(terms: Iterable[str]) -> set[str]:
-    """Those words of a text, in lower case, that may name a memory of ours: only who knows the ids can tell."""
+    """Those words of a text, in lower case, that may name a memory of ours: only who knows the ids
+    can tell.
+    """
     return {w for w in terms if LEAST <= len(w) <= 32 and _HEX.issuperset(w)}
 
 
@@ -41,11 +43,18 @@ _HEX = frozenset("0123456789abcdef")
 def _lower(text: str) -> str:
     """In lower case, each character in its place."""
     low = text.lower()
-    return low if len(low) == len(text) else "".join([c if len(c.lower()) > 1 else c.lower() for c in text])
+    return (
+        low
+        if len(low) == len(text)
+        else "".join([c if len(c.lower()) > 1 else c.lower() for c in text])
+    )
 
 
 def _places(low: str, id: str) -> Iterator[tuple[int, int]]:
-    """Where a text in lower case names a memory. One whose id another tool made of other characters has no name in texts."""
+    """Where a text in lower case names a memory.
+
+    One whose id another tool made of other characters has no name in texts.
+    """
     whole = id.lower()
     begin = whole[:LEAST]
     if len(begin) < LEAST or not whole.isalnum():

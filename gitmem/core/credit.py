@@ -33,32 +33,45 @@ if TYPE_CHECKING:
     Row = tuple[str, str, str, int]  # name of a memory, session, how, number
 
 OPS = ("receipt", "feedback", "verdict")  # of the records that say something about use
-SHOWN = ("start", "prompt", "subagent", "compact", "tool")  # how a memory was told: the routes of `session`
+SHOWN = (
+    "start",
+    "prompt",
+    "subagent",
+    "compact",
+    "tool",
+)  # how a memory was told: the routes of `session`
 CITED, TOUCHED, ACCEPTED, REJECTED, AGAINST = "cited", "touched", "accepted", "rejected", "against"
 
-# Where a memory starts whose writer stated no confidence; and without a provenance: then all of the number is what was counted.
+# Where a memory starts whose writer stated no confidence; and without a provenance: then all of the
+# number is what was counted.
 START = {"VERIFIED": 0.9, "CITED": 0.8, "CACHED": 0.6, "ASSUMED": 0.5}
 UNSAID = 0.5
-# How many sessions of use the start is worth. How much one that was told a memory in vain adds to that weight: an answer to a prompt or a file was
-# meant, the block at a session's start goes to everybody, whatever they came for. How far credit may move what that block says.
+# How many sessions of use the start is worth. How much one that was told a memory in vain adds to
+# that weight: an answer to a prompt or a file was meant, the block at a session's start goes to
+# everybody, whatever they came for. How far credit may move what that block says.
 WEIGHT = 1.0
 MEANT = ("prompt", "tool")
 NEGLECT = {"prompt": 0.05, "tool": 0.05, "start": 0.0125, "subagent": 0.0125, "compact": 0.0}
 GAIN = 0.5
 DOUBT = 0.2  # how much of a score full doubt of its writer takes away
 DROP = 0.25  # what one contradiction leaves of a confidence
-# Of the order of answers: powers of 1 + sessions of use and of 1 + sessions in vain, and how far all of it may move a score. Chosen by
-# tools/eval_feedback.py --fit, on worlds and histories that are in no other figure of docs/evaluation.md.
+# Of the order of answers: powers of 1 + sessions of use and of 1 + sessions in vain, and how far
+# all of it may move a score. Chosen by tools/eval_feedback.py --fit, on worlds and histories that
+# are in no other figure of docs/evaluation.md.
 RISE, FALL, MOST = 0.33, 0.25, 2.0
 _MOST = 10_000  # a count in a record of others
 
 
 class Evidence:
-    """What was counted about one memory, in sessions: `used` and `ignored` may be parts of one, `vain` is how many were told it in vain, `against` how many contradict it."""
+    """What was counted about one memory, in sessions: `used` and `ignored` may be parts of one,
+    `vain` is how many were told it in vain, `against` how many contradict it.
+    """
 
     __slots__ = ("against", "ignored", "used", "vain")
 
-    def __init__(self, used: float = 0.0, ignored: float = 0.0, against: int = 0, vain: int = 0) -> None:
+    def __init__(
+        self, used: float = 0.0, ignored: float = 0.0, against: int = 0, vain: int = 0
+    ) -> None:
         self.used = used
         self.ignored = ignored
         self.against = against
@@ -71,7 +84,11 @@ class Evidence:
 def confidence(start: float, found: Evidence) -> float:
     """The confidence that lives: `start` where nothing was counted; 0 to 1."""
     begun = min(1.0, max(0.0, start))
-    lived = (WEIGHT * begun + found.used) / (WEIGHT * (1 + found.ignored) + found.used) if found.used or found.ignored else begun
+    lived = (
+        (WEIGHT * begun + found.used) / (WEIGHT * (1 + found.ignored) + found.used)
+        if found.used or found.ignored
+        else begun
+    )
     return lived * DROP ** min(found.against, 50)
 
 
@@ -95,12 +112,16 @@ def value(found: Evidence) -> float:
 
 
 def factor(value: float) -> float:
-    """What the block at a session's start multiplies a score with, for such a value: 1 - GAIN to 1 + GAIN."""
+    """What the block at a session's start multiplies a score with, for such a value: 1 - GAIN to 1
+    + GAIN.
+    """
     return 1 + GAIN * (2 * min(1.0, max(0.0, value)) - 1)
 
 
 def lift(used: float, vain: float, against: int = 0) -> float:
-    """What the score of an answer is multiplied with: 1 / MOST to MOST, 1 where nothing was counted. `vain`: what `in_vain` says."""
+    """What the score of an answer is multiplied with: 1 / MOST to MOST, 1 where nothing was
+    counted. `vain`: what `in_vain` says.
+    """
     lifted: float = (1 + used) ** RISE * (1 + vain) ** -FALL * DROP ** min(against, 50)
     return min(MOST, max(1 / MOST, lifted))
 
@@ -108,11 +129,10 @@ def lift(used: float, vain: float, against: int = 0) -> float:
 def in_vain(near: Mapping[int, float], told: Mapping[int, Mapping[str, bool]]) -> dict[int, float]:
     """{found: how many sessions were told it in vain, each as far as it was about this question}.
 
-    `near`: what was found now, with its score; `told`: {found: {session that was told it: whether it used it}}.
-    A session was about this question as far as it was told the rest of what is found: 0 to 1, by score. So what
-    was no use for something else loses nothing here, and what comes up each time for the likes of this question,
-    and never helps, makes room.
-    """
+    `near`: what was found now, with its score; `told`: {found: {session that was told it: whether
+    it used it}}. A session was about this question as far as it was told the rest of what is found:
+    0 to 1, by score. So what was no use for something else loses nothing here, and what comes up
+    each time for the likes of this question, and never helps, makes room."""
     about: dict[str, float] = {}
     for found, sessions in told.items():
         for session in sessions:
@@ -122,7 +142,9 @@ def in_vain(near: Mapping[int, float], told: Mapping[int, Mapping[str, bool]]) -
     for found, sessions in told.items():
         rest = whole - near[found]
         # Sorted: the last digits of a sum of parts depend on its order.
-        parts = sorted(about[session] - near[found] for session, used in sessions.items() if not used)
+        parts = sorted(
+            about[session] - near[found] for session, used in sessions.items() if not used
+        )
         out[found] = max(0.0, sum(parts) / rest) if rest > 0 else 0.0
     return out
 
@@ -143,7 +165,8 @@ def count(rows: Iterable[tuple[str, str, int]], versions: Iterable[str] = ()) ->
         elif how == CITED:
             use[session] = 1.0
         elif how == TOUCHED:
-            # Of so many memories that name the same file nobody knows which one helped: they share one use.
+            # Of so many memories that name the same file nobody knows which one helped: they share
+            # one use.
             use[session] = max(use.get(session, 0.0), 1 / max(1, number))
         elif how in (ACCEPTED, REJECTED):
             verdicts.setdefault(session, set()).add(how)
@@ -160,7 +183,8 @@ def count(rows: Iterable[tuple[str, str, int]], versions: Iterable[str] = ()) ->
 
 
 def rows(data: Mapping[str, Any]) -> list[Row]:
-    """What one record says of use; empty for any other record. Shapes that no git mem writes are left out.
+    """What one record says of use; empty for any other record. Shapes that no git mem writes are
+    left out.
 
     What a session did goes by the memory's short name (`short`), what a person said by its id.
     """
@@ -185,12 +209,18 @@ def rows(data: Mapping[str, Any]) -> list[Row]:
     found = data.get("contradicted")
     for id, versions in found.items() if isinstance(found, dict) else ():
         if is_id(id) and isinstance(versions, list):
-            out += [(id, version, AGAINST, 1) for version in versions or [""] if version == "" or is_id(version)]
+            out += [
+                (id, version, AGAINST, 1)
+                for version in versions or [""]
+                if version == "" or is_id(version)
+            ]
     return out
 
 
 def _receipt(data: Mapping[str, Any]) -> list[Row]:
-    """What a session was told and used; nothing of a receipt with whole ids, which has a `feedback`."""
+    """What a session was told and used; nothing of a receipt with whole ids, which has a
+    `feedback`.
+    """
     session, shown = data.get("session"), data.get("shown")
     open_ = set(short.unpack(data.get("open")))
     out: list[Row] = []
@@ -218,7 +248,10 @@ def uses(data: Mapping[str, Any]) -> dict[str, tuple[int, int, int]]:
 
 
 def _verdict(data: Mapping[str, Any]) -> list[Row]:
-    """A person took a suggestion for a memory, or turned it down. Of one suggestion the better word counts (`suggestions`)."""
+    """A person took a suggestion for a memory, or turned it down.
+
+    Of one suggestion the better word counts (`suggestions`).
+    """
     id, memory, said = data.get("id"), data.get("memory"), data.get("verdict")
     if said in ("accepted", "merged") and is_id(memory):
         return [(str(memory), str(id)[:64], ACCEPTED, 1)]

@@ -1,4 +1,6 @@
-"""SHA-1 (for git object ids) and SHA-256 without OpenSSL: `hashlib` costs 3 ms to import, which every prompt would pay."""
+"""SHA-1 (for git object ids) and SHA-256 without OpenSSL: `hashlib` costs 3 ms to import, which
+every prompt would pay.
+"""
 
 from __future__ import annotations
 

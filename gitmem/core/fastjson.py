@@ -1,4 +1,5 @@
-"""JSON without the `json` package: its import loads `re` and `enum`, 6 ms that every prompt would wait for.
+"""JSON without the `json` package: its import loads `re` and `enum`, 6 ms that every prompt would
+wait for.
 
 Promise: `loads` gives and refuses what `json.loads` does (ValueError,
 RecursionError), byte for byte the same values; `encoder` writes what
@@ -29,7 +30,11 @@ class _Context:
     object_pairs_hook = None
     parse_float = float
     parse_int = int
-    parse_constant = {"-Infinity": float("-inf"), "Infinity": float("inf"), "NaN": float("nan")}.__getitem__
+    parse_constant = {
+        "-Infinity": float("-inf"),
+        "Infinity": float("inf"),
+        "NaN": float("nan"),
+    }.__getitem__
 
 
 _scan = getattr(_json, "make_scanner", lambda context: None)(_Context())
@@ -37,7 +42,10 @@ _scan = getattr(_json, "make_scanner", lambda context: None)(_Context())
 
 def loads(text: str | bytes) -> Any:
     """The value of one JSON document."""
-    if _scan is None or (type(text) is not str and (b"\0" in text or text.startswith((b"\xef\xbb\xbf", b"\xfe\xff", b"\xff\xfe")))):  # type: ignore[arg-type]
+    if _scan is None or (
+        type(text) is not str
+        and (b"\0" in text or text.startswith((b"\xef\xbb\xbf", b"\xfe\xff", b"\xff\xfe")))  # type: ignore[arg-type]
+    ):
         return _whole(text)
     if type(text) is not str:
         text = text.decode("utf-8", "surrogatepass")  # type: ignore[union-attr]
@@ -48,7 +56,9 @@ def loads(text: str | bytes) -> Any:
         value, end = _scan(text, start)
     except StopIteration:
         raise ValueError("no JSON value") from None
-    except SystemError:  # the C half wants to raise an exception of the package, which nobody has loaded
+    except (
+        SystemError
+    ):  # the C half wants to raise an exception of the package, which nobody has loaded
         return _whole(text)
     if end != len(text) and text[end:].strip(_SPACE):
         raise ValueError("more than one JSON value")
@@ -56,7 +66,9 @@ def loads(text: str | bytes) -> Any:
 
 
 def whole(text: str) -> str:
-    """A text of a document as UTF-8 can hold it: escapes that make a pair of surrogates are one character, lone halves U+FFFD."""
+    """A text of a document as UTF-8 can hold it: escapes that make a pair of surrogates are one
+    character, lone halves U+FFFD.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -64,16 +76,32 @@ def whole(text: str) -> str:
     return text
 
 
-def encoder(*, ensure_ascii: bool = False, sort_keys: bool = False, separators: tuple[str, str] = (",", ":"), allow_nan: bool = False) -> Callable[[Any], str]:
-    """A function that writes one value, as `json.JSONEncoder(...).encode` does; it takes no cycles (RecursionError)."""
+def encoder(
+    *,
+    ensure_ascii: bool = False,
+    sort_keys: bool = False,
+    separators: tuple[str, str] = (",", ":"),
+    allow_nan: bool = False,
+) -> Callable[[Any], str]:
+    """A function that writes one value, as `json.JSONEncoder(...).encode` does; it takes no cycles
+    (RecursionError).
+    """
     make = getattr(_json, "c_make_encoder", None) or getattr(_json, "make_encoder", None)
     try:
         quote = _json.encode_basestring_ascii if ensure_ascii else _json.encode_basestring
-        iterate = make(None, _refuse, quote, None, separators[1], separators[0], sort_keys, False, allow_nan)  # type: ignore[misc]
+        iterate = make(
+            None, _refuse, quote, None, separators[1], separators[0], sort_keys, False, allow_nan
+        )  # type: ignore[misc]
     except (AttributeError, TypeError):
         import json
 
-        return json.JSONEncoder(ensure_ascii=ensure_ascii, sort_keys=sort_keys, separators=separators, allow_nan=allow_nan, check_circular=False).encode
+        return json.JSONEncoder(
+            ensure_ascii=ensure_ascii,
+            sort_keys=sort_keys,
+            separators=separators,
+            allow_nan=allow_nan,
+            check_circular=False,
+        ).encode
     join = "".join
 
     def encode(value: Any) -> str:

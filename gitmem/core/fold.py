@@ -4,20 +4,28 @@ Promise: the result depends only on the *set* of records, so folding commutes,
 is associative and idempotent, and every clone that holds the same lines shows
 the same memories, however stock git merged them.
 
-The rules. A record covers the versions in its `after`. A content version that
-nothing covers is visible; two of them are concurrent edits, shown as one where they do
-not contradict each other (`unite`), else both, until one record covers them. A memory whose versions are all covered
-is forgotten, or superseded where content of another memory did it: a create
-record, or an edit, where two memories became one.
-Purge records remove every record of the memory, or the lines, they name.
-Records about commits (`mark`, `move`) and about sessions (`receipt`) are no part of it.
-"""
+The rules. A record covers the versions in its `after`. A content version that nothing covers is
+visible; two of them are concurrent edits, shown as one where they do not contradict each other
+(`unite`), else both, until one record covers them. A memory whose versions are all covered is
+forgotten, or superseded where content of another memory did it: a create record, or an edit, where
+two memories became one. Purge records remove every record of the memory, or the lines, they name.
+Records about commits (`mark`, `move`) and about sessions (`receipt`) are no part of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .record import APART_OPS, COMMIT_OPS, CONTENT_OPS, COVER_OPS, Record, moment, newer, parse, version_of
+from .record import (
+    APART_OPS,
+    COMMIT_OPS,
+    CONTENT_OPS,
+    COVER_OPS,
+    Record,
+    moment,
+    newer,
+    parse,
+    version_of,
+)
 
 ACTIVE, SUPERSEDED, FORGOTTEN = "active", "superseded", "forgotten"
 
@@ -64,13 +72,19 @@ class Tombstones:
     def __init__(self, records: Iterable[Record]) -> None:
         self.ids, self.versions = purged(records)
         # An id of ours stands in a line as it is; another's may be written with escapes.
-        self._needles = [i.encode("utf-8", "replace") for i in self.ids] if all(i.isalnum() and i.isascii() for i in self.ids) else [b""]
+        self._needles = (
+            [i.encode("utf-8", "replace") for i in self.ids]
+            if all(i.isalnum() and i.isascii() for i in self.ids)
+            else [b""]
+        )
 
     def __bool__(self) -> bool:
         return bool(self.ids or self.versions)
 
     def doom(self, line: bytes) -> bool:
-        """Whether a line may not be anywhere: any but a purge record, named by its version, or a record by its memory."""
+        """Whether a line may not be anywhere: any but a purge record, named by its version, or a
+        record by its memory.
+        """
         line = line.strip()
         named = bool(self.versions and line) and version_of(line) in self.versions
         if not named and not any(n in line for n in self._needles):
@@ -89,7 +103,11 @@ def fold(records: Iterable[Record]) -> dict[str, Memory]:
     unique = {r.version: r for r in records}
     ids, lines = purged(unique.values())
     if ids or lines:
-        unique = {v: r for v, r in unique.items() if r.op == "purge" or (r.id not in ids and v not in lines)}
+        unique = {
+            v: r
+            for v, r in unique.items()
+            if r.op == "purge" or (r.id not in ids and v not in lines)
+        }
     covered: dict[str, list[Record]] = {}
     groups: dict[str, list[Record]] = {}
     for r in unique.values():
@@ -113,7 +131,11 @@ def _memory(id: str, records: list[Record], covered: dict[str, list[Record]]) ->
         memory.status = ACTIVE
     else:
         # Superseded: only content of other memories took the last versions away.
-        visible = [r for r in contents if all(c.op in CONTENT_OPS and c.id != id for c in covered[r.version])]
+        visible = [
+            r
+            for r in contents
+            if all(c.op in CONTENT_OPS and c.id != id for c in covered[r.version])
+        ]
         if visible:
             memory.status = SUPERSEDED
             memory.superseded_by = sorted({c.id for r in visible for c in covered[r.version]})

@@ -22,7 +22,12 @@ _CLOSERS = (")", "]", "}")
 def parse(lines: str) -> tuple[int, int] | None:
     """(first, last) of "10-20" or "10", counted from 1; None for anything else."""
     first, dash, last = lines.partition("-")
-    if not (first.isascii() and first.isdigit() and len(first) < 8 and (not dash or (last.isascii() and last.isdigit() and len(last) < 8))):
+    if not (
+        first.isascii()
+        and first.isdigit()
+        and len(first) < 8
+        and (not dash or (last.isascii() and last.isdigit() and len(last) < 8))
+    ):
         return None
     begin, end = int(first), int(last) if dash else int(first)
     return (begin, end) if 0 < begin <= end < begin + MAX_LINES else None
@@ -35,14 +40,28 @@ def split(path: str) -> tuple[str, str]:
 
 
 def wrong(lines: str) -> str:
-    """What is wrong with text that was meant as lines, in words that follow its name; "" for lines, and for what was meant as something else."""
+    """What is wrong with text that was meant as lines, in words that follow its name; "" for lines,
+    and for what was meant as something else.
+    """
     first, dash, last = lines.partition("-")
     if parse(lines) or not (first + last).isascii() or not (first + last).isdigit():
         return ""
     if not first or (dash and not last):
         return "names no whole range"
     begin, end = int(first[:9]), int(last[:9]) if dash else int(first[:9])
-    return "begins before line 1" if begin == 0 else "ends before it begins" if end < begin else f"has more than {MAX_LINES:,} lines" if end - begin >= MAX_LINES else "is beyond any file"
+    return (
+        "begins before line 1"
+        if begin == 0
+        else (
+            "ends before it begins"
+            if end < begin
+            else (
+                f"has more than {MAX_LINES:,} lines"
+                if end - begin >= MAX_LINES
+                else "is beyond any file"
+            )
+        )
+    )
 
 
 class Layout:
@@ -90,17 +109,23 @@ class Layout:
             first += 1
         if first > min(last, len(self._lines)):
             return "", ""
-        return self._states[first - 1], self.flat[self.starts[first - 1] : self._ends[min(last, len(self._lines)) - 1]]
+        return (
+            self._states[first - 1],
+            self.flat[self.starts[first - 1] : self._ends[min(last, len(self._lines)) - 1]],
+        )
 
     def state_at(self, place: int) -> str:
         return self._states[self.line_of(place) - 1]
 
     def line_of(self, place: int) -> int:
-        """The number of the line in which a character of `flat` stands; between lines, of the one before."""
+        """The number of the line in which a character of `flat` stands; between lines, of the one
+        before.
+        """
         return bisect_right(self.starts, place)
 
     def _beside(self, place: int) -> str:
-        """The character before one of `flat`, white space among them; "\\n" at the begin of a line."""
+        """The character before one of `flat`, white space among them; "\\n" at the begin of a
+        line."""
         number = self.line_of(place)
         left = place - self.starts[number - 1]
         before = "\n"
@@ -114,17 +139,37 @@ class Layout:
 
     def _joined(self, place: int) -> bool:
         """Whether a word goes on over this place, so that neither begins nor ends there."""
-        return 0 < place < len(self.flat) and _wordly(self.flat[place]) and _wordly(self._beside(place))
+        return (
+            0 < place < len(self.flat)
+            and _wordly(self.flat[place])
+            and _wordly(self._beside(place))
+        )
 
     def places(self, state: str, part: str) -> list[tuple[int, int]]:
-        """[(first, last line)] of each place where `part`, a `range` of some text, stands on its own."""
+        """[(first, last line)] of each place where `part`, a `range` of some text, stands on its
+        own.
+        """
         out = []
-        core = part.removesuffix(",") or part  # a comma at its end is none here where a bracket closes on the next line
+        core = (
+            part.removesuffix(",") or part
+        )  # a comma at its end is none here where a bracket closes on the next line
         at = self.flat.find(core) if core else -1
         while at >= 0:
             end = at + len(core)
-            whole = core == part or self.flat.startswith(",", end) or (self.flat.startswith(_CLOSERS, end) and self.line_of(end) > self.line_of(end - 1))
-            if whole and self.state_at(at) == state and not self._joined(at) and not self._joined(end):
+            whole = (
+                core == part
+                or self.flat.startswith(",", end)
+                or (
+                    self.flat.startswith(_CLOSERS, end)
+                    and self.line_of(end) > self.line_of(end - 1)
+                )
+            )
+            if (
+                whole
+                and self.state_at(at) == state
+                and not self._joined(at)
+                and not self._joined(end)
+            ):
                 out.append((self.line_of(at), self.line_of(end - 1)))
             at = self.flat.find(core, at + 1)
         return out
@@ -135,7 +180,9 @@ class Layout:
         return (full[0] - first, min(last, len(self._lines)) - full[-1]) if full else (0, 0)
 
     def widened(self, found: tuple[int, int], margins: tuple[int, int]) -> tuple[int, int]:
-        """These lines with those beside them that have nothing that counts either, at most as many as `margins` says."""
+        """These lines with those beside them that have nothing that counts either, at most as many
+        as `margins` says.
+        """
         first, last = found
         while first > max(1, found[0] - margins[0]) and not self._lines[first - 2]:
             first -= 1
@@ -157,29 +204,35 @@ def _next(rows: list[str], number: int) -> str:
 
 
 def anchor(raw: bytes, lines: str) -> str:
-    """The content anchor of lines of a file: length and digest of what counts in them; "" where there is nothing."""
+    """The content anchor of lines of a file: length and digest of what counts in them; "" where
+    there is nothing.
+    """
     found = parse(lines)
     state, part = Layout(raw).range(*found) if found else ("", "")
     return digest(state, part) if part else ""
 
 
 def digest(state: str, part: str) -> str:
-    return f"{len(part)}.{sha256(f'{state}{chr(10)}{part}'.encode('utf-8', 'surrogateescape')).hexdigest()[:32]}"
+    return f"{len(part)}.{sha256(f'{state}{chr(10)}{part}'.encode('utf-8', 'surrogateescape')).hexdigest()[:32]}"  # noqa: E501
 
 
 class TooLong(Exception):
     """The lines may be there: not every part of so long a text was looked at."""
 
 
-HASHED = 8_000_000  # characters that are hashed in looking for lines whose text is not at hand: some 50 ms
+# characters that are hashed in looking for lines whose text is not at hand: some 50 ms
+HASHED = 8_000_000
 
 
-def find(raw: bytes | Layout, lines: str, content: str, before: bytes | Layout | None = None) -> tuple[int, int] | None:
-    """(first, last line) where lines stand in another text, the nearest to where they were; None where nowhere. Raises TooLong.
+def find(
+    raw: bytes | Layout, lines: str, content: str, before: bytes | Layout | None = None
+) -> tuple[int, int] | None:
+    """(first, last line) where lines stand in another text, the nearest to where they were; None
+    where nowhere. Raises TooLong.
 
-    `content`: their content anchor; `before`: the text they were taken from, if it
-    is at hand. One of them is enough: without the text parts of that length are hashed, those first that begin a line.
-    """
+    `content`: their content anchor; `before`: the text they were taken from, if it is at hand. One
+    of them is enough: without the text parts of that length are hashed, those first that begin a
+    line."""
     was = parse(lines)
     if was is None:
         return None
@@ -189,7 +242,11 @@ def find(raw: bytes | Layout, lines: str, content: str, before: bytes | Layout |
     if not part or (content and digest(state, part) != content):
         state, part = _hashed(there, content)
     margins = old.margins(*was) if old is not None else (0, 0)
-    return min((there.widened(found, margins) for found in there.places(state, part)), key=lambda found: (abs(found[0] - was[0]), found), default=None)
+    return min(
+        (there.widened(found, margins) for found in there.places(state, part)),
+        key=lambda found: (abs(found[0] - was[0]), found),
+        default=None,
+    )
 
 
 def _hashed(there: Layout, content: str) -> tuple[str, str]:

@@ -1,4 +1,5 @@
-"""Text that somebody else wrote, made harmless to look at: for terminals, for JSON, for a model's context.
+"""Text that somebody else wrote, made harmless to look at: for terminals, for JSON, for a model's
+context.
 
 Owns the list of characters that show nothing, reorder what stands beside them
 or steer a terminal: C0 and C1 controls (so every escape sequence and every
@@ -25,11 +26,33 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # (first, last) of each range, in order.
-_HIDDEN = ((0x00, 0x1F), (0x7F, 0x9F), (0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F),
-           (0x200B, 0x200F), (0x2028, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xD800, 0xDFFF), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0),
-           (0xFFF0, 0xFFFB), (0xFFFE, 0xFFFF), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF))
+_HIDDEN = (
+    (0x00, 0x1F),
+    (0x7F, 0x9F),
+    (0xAD, 0xAD),
+    (0x34F, 0x34F),
+    (0x61C, 0x61C),
+    (0x115F, 0x1160),
+    (0x17B4, 0x17B5),
+    (0x180B, 0x180F),
+    (0x200B, 0x200F),
+    (0x2028, 0x202E),
+    (0x2060, 0x206F),
+    (0x3164, 0x3164),
+    (0xD800, 0xDFFF),
+    (0xFE00, 0xFE0F),
+    (0xFEFF, 0xFEFF),
+    (0xFFA0, 0xFFA0),
+    (0xFFF0, 0xFFFB),
+    (0xFFFE, 0xFFFF),
+    (0x1BCA0, 0x1BCA3),
+    (0x1D173, 0x1D17A),
+    (0xE0000, 0xE0FFF),
+)
 _STARTS = [first for first, _ in _HIDDEN]
-_PICTOGRAPHS = frozenset([0xA9, 0xAE, 0x203C, 0x2049, 0x2122, 0x2139, 0x3030, 0x303D, 0x3297, 0x3299])
+_PICTOGRAPHS = frozenset(
+    [0xA9, 0xAE, 0x203C, 0x2049, 0x2122, 0x2139, 0x3030, 0x303D, 0x3297, 0x3299]
+)
 _NAMED = 4  # characters of one run that people are shown; the others are counted
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"}
 
@@ -41,14 +64,18 @@ def hidden(char: str) -> bool:
 
 
 def shown(text: str, *, lines: bool = False) -> str:
-    """For people: hidden characters as visible marks like `<1b>` and `<U+202E>`; newlines stay where `lines`, else become spaces."""
+    """For people: hidden characters as visible marks like `<1b>` and `<U+202E>`; newlines stay
+    where `lines`, else become spaces.
+    """
     if not text or (text.isascii() and text.isprintable()):
         return text
     return "".join([_marks(part) if odd else part for part, odd in _parts(text, lines)])
 
 
 def inert(text: str, *, lines: bool = True) -> str:
-    """For a model: each run of hidden characters as one U+FFFD, so that nothing can be read out of it; newlines as in `shown`."""
+    """For a model: each run of hidden characters as one U+FFFD, so that nothing can be read out of
+    it; newlines as in `shown`.
+    """
     if not text or (text.isascii() and text.isprintable()):
         return text
     return "".join(["\ufffd" if odd else part for part, odd in _parts(text, lines)])
@@ -64,18 +91,26 @@ def quoted(text: str, *, lines: bool = True) -> str:
 
 
 def content(text: str, *, lines: bool = True) -> str:
-    """`inert` text as XML content: it can open and close nothing. Quotation marks stay, so that it reads as it was written."""
+    """`inert` text as XML content: it can open and close nothing.
+
+    Quotation marks stay, so that it reads as it was written.
+    """
     return inert(text, lines=lines).replace("&", "&amp;").replace("<", "&lt;")
 
 
 def json_text(encoded: str) -> str:
-    """JSON with hidden characters as \\u escapes: it says the same and can be looked at. `encoded` is one line, as json.dumps makes it."""
+    """JSON with hidden characters as \\u escapes: it says the same and can be looked at.
+
+    `encoded` is one line, as json.dumps makes it.
+    """
     if encoded.isascii() and encoded.isprintable():
         return encoded
     odd = [c for c in set(encoded) if hidden(c)]
     for char in odd:
         units = char.encode("utf-16-be", "surrogatepass").hex()
-        encoded = encoded.replace(char, "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4)))
+        encoded = encoded.replace(
+            char, "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
+        )
     return encoded
 
 
@@ -104,12 +139,16 @@ def _parts(text: str, lines: bool) -> Iterator[tuple[str, bool]]:
 
 
 def _marks(run: str) -> str:
-    named = "".join([f"<{ord(c):02x}>" if ord(c) < 0x100 else f"<U+{ord(c):04X}>" for c in run[:_NAMED]])
+    named = "".join(
+        [f"<{ord(c):02x}>" if ord(c) < 0x100 else f"<U+{ord(c):04X}>" for c in run[:_NAMED]]
+    )
     return named + (f"<{len(run) - _NAMED} more hidden>" if len(run) > _NAMED else "")
 
 
 def _wanted(text: str, at: int, end: int) -> bool:
-    """Whether a run is what a script or an emoji needs to look right: a joiner between two letters, a selector, a joined emoji."""
+    """Whether a run is what a script or an emoji needs to look right: a joiner between two letters,
+    a selector, a joined emoji.
+    """
     run = text[at:end]
     if run not in ("\u200c", "\u200d", "\ufe0e", "\ufe0f", "\ufe0f\u200d") or at == 0:
         return False
@@ -118,7 +157,9 @@ def _wanted(text: str, at: int, end: int) -> bool:
         return _pictograph(before) or (before in "0123456789#*" and after == "\u20e3")
     if not after:
         return False
-    return (_pictograph(before) and _pictograph(after) and run != "\u200c") or (len(run) == 1 and _joining(before) and _joining(after))
+    return (_pictograph(before) and _pictograph(after) and run != "\u200c") or (
+        len(run) == 1 and _joining(before) and _joining(after)
+    )
 
 
 def _pictograph(char: str) -> bool:

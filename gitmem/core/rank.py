@@ -11,7 +11,8 @@ Promises:
   ranks below. Scores are parts of the best candidate's, never ranks, so a list
   cut shorter moves nobody.
 * A prior may reorder hits, by at most the factor PRIOR_MAX, never admit or drop one.
-* The same input gives the same output; ties go to the lower row, unless the caller orders them (`Search` does, by id).
+* The same input gives the same output; ties go to the lower row, unless the caller orders them
+  (`Search` does, by id).
 
 Measured on eval/dev, nDCG@10 of 200 candidates a route: `tools/eval_retrieval.py`.
 """
@@ -20,14 +21,15 @@ from __future__ import annotations
 
 from math import exp, log
 
-# Mean nDCG@10 with the static table: words alone 0.512, meaning alone 0.410, this 0.532, w = 0.6 and power 1 0.532,
-# reciprocal ranks 0.486. Power 2 because half of the best BM25 is mostly one common word: a memory that only meaning
-# finds then passes documents that merely hold "time" (place 162 -> 28 among 3,000 in one case).
+# Mean nDCG@10 with the static table: words alone 0.512, meaning alone 0.410, this 0.532, w = 0.6
+# and power 1 0.532, reciprocal ranks 0.486. Power 2 because half of the best BM25 is mostly one
+# common word: a memory that only meaning finds then passes documents that merely hold "time" (place
+# 162 -> 28 among 3,000 in one case).
 WEIGHT = 0.5
 POWER = 2
-# BM25 counts as a part of the best one, or of this share of what all terms of the query together could give: in a
-# small store the only document with one of six words is no full match. 20 memories, questions sharing at most a
-# third of their words: first place right 0.522 -> 0.552.
+# BM25 counts as a part of the best one, or of this share of what all terms of the query together
+# could give: in a small store the only document with one of six words is no full match. 20
+# memories, questions sharing at most a third of their words: first place right 0.522 -> 0.552.
 LEXICAL_SHARE = 0.4
 PRIOR_MAX = 2.0  # 1.5 held back what use has taught: of 14 % that it adds to MRR@10 2 (decision 28)
 
@@ -39,36 +41,53 @@ if TYPE_CHECKING:
 class Space:
     """What the cosines of one space of vectors mean.
 
-    `scale`: a cosine counts as a part of the best one or of this, so that noise is not
-    stretched to 1. `floor`: without a word in common a hit needs that much, and `share` of
-    the best cosine. `weight`: of the words against the meaning, by how well the best words cover the
-    question and by what part of the best cosine the memory has that they found.
-    """
+    `scale`: a cosine counts as a part of the best one or of this, so that noise is not stretched to
+    1. `floor`: without a word in common a hit needs that much, and `share` of the best cosine.
+    `weight`: of the words against the meaning, by how well the best words cover the question and by
+    what part of the best cosine the memory has that they found."""
 
     __slots__ = ("floor", "scale", "share", "weight")
 
-    def __init__(self, scale: float, floor: float, share: float, weight: Callable[[float, float], float]) -> None:
+    def __init__(
+        self, scale: float, floor: float, share: float, weight: Callable[[float, float], float]
+    ) -> None:
         self.scale = scale
         self.floor = floor
         self.share = share
         self.weight = weight
 
 
-# The packaged table: nine of ten foreign pairs are below 0.2. At 0.7 of the best recall loses nothing, and nDCG
-# gains 0.0005 on the mean.
+# The packaged table: nine of ten foreign pairs are below 0.2. At 0.7 of the best recall loses
+# nothing, and nDCG gains 0.0005 on the mean.
 TABLE = Space(0.4, 0.15, 0.7, lambda cover, agreed: WEIGHT)
-# The encoder, by `nearness`. It finds what shares no word with the question, so words count as far as they cover
-# the question and the encoder agrees with what they found. Learned on eval/dev, mean nDCG@10 of the five sets and
-# reworded questions among 500 and 3,000 others in the first three: 0.581, 0.50, 0.32; with half a weight for words
-# whatever they find 0.562, 0.33, 0.19; without words 0.51, 0.52, 0.32. Two more features, length and the best
-# nearness, gave nothing.
-ENCODER = Space(0.45, 0.05, 0.5, lambda cover, agreed: 0.37 / (1 + exp(9.3 - 15 * cover - 6.3 * agreed)))
+# The encoder, by `nearness`. It finds what shares no word with the question, so words count as far
+# as they cover the question and the encoder agrees with what they found. Learned on eval/dev, mean
+# nDCG@10 of the five sets and reworded questions among 500 and 3,000 others in the first three:
+# 0.581, 0.50, 0.32; with half a weight for words whatever they find 0.562, 0.33, 0.19; without
+# words 0.51, 0.52, 0.32. Two more features, length and the best nearness, gave nothing.
+ENCODER = Space(
+    0.45, 0.05, 0.5, lambda cover, agreed: 0.37 / (1 + exp(9.3 - 15 * cover - 6.3 * agreed))
+)
 
 
 class Hit:
-    """One document of the answer. `bm25` and `cosine` are raw (None: not known), `score` is in [0, 1]."""
+    """One document of the answer.
 
-    __slots__ = ("bm25", "cosine", "fused", "lexical", "prior", "retrieval", "row", "score", "semantic", "weight")
+    `bm25` and `cosine` are raw (None: not known), `score` is in [0, 1].
+    """
+
+    __slots__ = (
+        "bm25",
+        "cosine",
+        "fused",
+        "lexical",
+        "prior",
+        "retrieval",
+        "row",
+        "score",
+        "semantic",
+        "weight",
+    )
 
     def __init__(self, row: int, bm25: float | None, cosine: float | None) -> None:
         self.row = row
@@ -83,8 +102,10 @@ class Hit:
         self.retrieval = ""
 
     def parts(self) -> dict[str, float | None]:
-        """What --explain shows: score = min(1, (weight * lexical + (1 - weight) * semantic) * prior)."""
-        return {"bm25": self.bm25, "cosine": self.cosine, "lexical": self.lexical, "semantic": self.semantic,
+        """What --explain shows: score = min(1, (weight * lexical + (1 - weight) * semantic) *
+        prior).
+        """
+        return {"bm25": self.bm25, "cosine": self.cosine, "lexical": self.lexical, "semantic": self.semantic,  # noqa: E501
                 "weight": self.weight, "fused": self.fused, "prior": self.prior}  # fmt: skip
 
     def __repr__(self) -> str:
@@ -92,7 +113,9 @@ class Hit:
 
 
 def ceiling(wanted: Sequence[str], df: Mapping[str, int], n: int) -> float:
-    """Sum of FTS5's weights of the terms: BM25 of a document of average length with each of them once."""
+    """Sum of FTS5's weights of the terms: BM25 of a document of average length with each of them
+    once.
+    """
     return sum([max(1e-6, log((n - df.get(t, 0) + 0.5) / (df.get(t, 0) + 0.5))) for t in wanted])
 
 
@@ -127,7 +150,9 @@ def fuse(
     top = min(min(words.values(), default=0.0), -LEXICAL_SHARE * ceiling)
     scale = max(best, space.scale)
     lead = min(words.values(), default=0.0)
-    agreed = max([0.0, *(meaning.get(row, 0.0) / scale for row, bm25 in words.items() if bm25 == lead)])
+    agreed = max(
+        [0.0, *(meaning.get(row, 0.0) / scale for row, bm25 in words.items() if bm25 == lead)]
+    )
     weight = space.weight(cover, agreed)
     hits = []
     for row in rows | near:
@@ -145,7 +170,8 @@ def fuse(
 
 
 def apply_priors(hits: Sequence[Hit], priors: Mapping[int, float]) -> list[Hit]:
-    """The same hits in a new order: score = fused * prior, each prior held within 1/PRIOR_MAX .. PRIOR_MAX.
+    """The same hits in a new order: score = fused * prior, each prior held within 1/PRIOR_MAX ..
+    PRIOR_MAX.
 
     `priors` names rows; a row without one, or with NaN, counts as 1. Multiply
     recency, confidence, branch and staleness before: the bound is for all of

@@ -31,8 +31,24 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 
-TYPES = ("decision", "bugfix", "feature", "refactor", "discovery", "change", "convention", "preference", "learning",
-         "gotcha", "dead-end", "blocker", "progress", "finding", "handoff", "research")
+TYPES = (
+    "decision",
+    "bugfix",
+    "feature",
+    "refactor",
+    "discovery",
+    "change",
+    "convention",
+    "preference",
+    "learning",
+    "gotcha",
+    "dead-end",
+    "blocker",
+    "progress",
+    "finding",
+    "handoff",
+    "research",
+)
 PROVENANCE = ("VERIFIED", "CITED", "ASSUMED", "CACHED")
 DEFAULT_TYPE = "discovery"
 
@@ -60,7 +76,18 @@ SALT_BELOW = 256
 
 _HEX = frozenset("0123456789abcdef")
 
-TEXTS = ("body", "title", "subtitle", "source", "author", "agent", "session", "branch", "phase", "reason")
+TEXTS = (
+    "body",
+    "title",
+    "subtitle",
+    "source",
+    "author",
+    "agent",
+    "session",
+    "branch",
+    "phase",
+    "reason",
+)
 
 
 class Record:
@@ -147,13 +174,21 @@ def newer(line: bytes) -> int:
 
 def memory_id(title: str, body: str, source: str, salt: str = "") -> str:
     """32 hex digits that name a memory by its content."""
-    # Only the body may hold newlines, and it stands last: no two different memories give the same bytes.
-    return sha256(f"git mem 1\n{title}\n{source}\n{salt}\n{body}".encode("utf-8", "replace")).hexdigest()[:32]
+    # Only the body may hold newlines, and it stands last: no two different memories give the same
+    # bytes.
+    return sha256(
+        f"git mem 1\n{title}\n{source}\n{salt}\n{body}".encode("utf-8", "replace")
+    ).hexdigest()[:32]
 
 
 def id_holds(data: dict[str, Any]) -> bool:
-    """Whether the `id` of a create record is the one its content gives (a hand-edited note fails this)."""
-    words = [data.get(k) if isinstance(data.get(k), str) else "" for k in ("title", "body", "source", "salt")]
+    """Whether the `id` of a create record is the one its content gives (a hand-edited note fails
+    this).
+    """
+    words = [
+        data.get(k) if isinstance(data.get(k), str) else ""
+        for k in ("title", "body", "source", "salt")
+    ]
     return bool(data.get("id") == memory_id(*words))  # type: ignore[arg-type]
 
 
@@ -178,7 +213,18 @@ def no_text(data: bytes) -> str:
 
 
 # What the words of a draft are in; names of people, branches and files may be of other encodings.
-_WORDS = ("body", "title", "subtitle", "reason", "type", "tags", "facts", "concepts", "phase", "source")
+_WORDS = (
+    "body",
+    "title",
+    "subtitle",
+    "reason",
+    "type",
+    "tags",
+    "facts",
+    "concepts",
+    "phase",
+    "source",
+)
 
 
 def refuse_no_text(fields: dict[str, Any]) -> None:
@@ -204,10 +250,12 @@ def timestamp(text: str) -> str:
             when = when.replace(tzinfo=datetime.UTC)
         return when.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError) as e:
-        raise Refused(f"cannot read the time '{text[:40]}'", hint="write it like 2026-08-22T10:00:00Z") from e
+        raise Refused(
+            f"cannot read the time '{text[:40]}'", hint="write it like 2026-08-22T10:00:00Z"
+        ) from e
 
 
-def content(fields: dict[str, Any], max_body: int = MAX_BODY) -> dict[str, Any]:
+def content(fields: dict[str, Any], max_body: int = MAX_BODY) -> dict[str, Any]:  # noqa: C901
     """The checked content fields of a record: texts cleaned, sizes bounded, empty fields left out.
 
     Unknown fields are refused here (they are only kept in lines others wrote).
@@ -227,7 +275,10 @@ def content(fields: dict[str, Any], max_body: int = MAX_BODY) -> dict[str, Any]:
         raise Refused("the memory has no text")
     size = len(body.encode("utf-8"))
     if size > min(max_body, MAX_LINE // 2):
-        raise Refused(f"the text has {size} bytes, the limit is {min(max_body, MAX_LINE // 2)}", hint="store the essence, and name the file with --path")
+        raise Refused(
+            f"the text has {size} bytes, the limit is {min(max_body, MAX_LINE // 2)}",
+            hint="store the essence, and name the file with --path",
+        )
     out["body"] = body
     for name in ("title", "subtitle", "reason"):
         if len(out.get(name, "")) > MAX_TITLE:
@@ -253,13 +304,20 @@ def content(fields: dict[str, Any], max_body: int = MAX_BODY) -> dict[str, Any]:
         out["provenance"] = provenance.upper()
     confidence = fields.get("confidence")
     if confidence is not None:
-        if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not 0 <= confidence <= 1:
+        if (
+            isinstance(confidence, bool)
+            or not isinstance(confidence, (int, float))
+            or not 0 <= confidence <= 1
+        ):
             raise Refused("'confidence' is not a number from 0 to 1")
         out["confidence"] = round(float(confidence), 4)
     # JSON may need six bytes for one; a longer line would be kept and never read.
     listed = len(paths) + len(out.get("facts", ())) + len(out.get("concepts", ()))
     if (size > MAX_BODY or listed > 16) and len(dump(out)) > MAX_LINE - 16 * 1024:
-        raise Refused(f"the memory is longer than {MAX_LINE} bytes as a record", hint="shorten the text, or name fewer paths")
+        raise Refused(
+            f"the memory is longer than {MAX_LINE} bytes as a record",
+            hint="shorten the text, or name fewer paths",
+        )
     return out
 
 
@@ -279,7 +337,9 @@ def _words(name: str, value: Any, longest: int) -> list[str]:
 
 
 def _paths(value: Any) -> list[dict[str, str]]:
-    """Paths as `[{"path": ..., "blob": ...}]`; plain texts are accepted, and what a newer version may have added is kept."""
+    """Paths as `[{"path": ..., "blob": ...}]`; plain texts are accepted, and what a newer version
+    may have added is kept.
+    """
     if value is None or value == "":
         return []
     items = [value] if isinstance(value, (str, dict)) else value
@@ -288,32 +348,53 @@ def _paths(value: Any) -> list[dict[str, str]]:
     out: dict[tuple[str, str], dict[str, str]] = {}
     for item in items:
         entry = {"path": item} if isinstance(item, str) else item
-        if not isinstance(entry, dict) or not all(isinstance(entry.get(k, ""), str) for k in _PATH_TEXTS) or not entry.get("path"):
+        if (
+            not isinstance(entry, dict)
+            or not all(isinstance(entry.get(k, ""), str) for k in _PATH_TEXTS)
+            or not entry.get("path")
+        ):
             raise Refused("an entry of 'paths' is not a path")
-        kept = {clean(k): clean(v) if isinstance(v, str) else v for k, v in entry.items() if v not in (None, "")}
+        kept = {
+            clean(k): clean(v) if isinstance(v, str) else v
+            for k, v in entry.items()
+            if v not in (None, "")
+        }
         if len(kept["path"]) > MAX_PATH:
             raise Refused(f"a path has more than {MAX_PATH} characters")
-        if len(kept) > _PATH_FIELDS or any(len(fastjson.dumps([k, v])) > 2 * MAX_WORD for k, v in kept.items() if k != "path"):
-            raise Refused(f"an entry of 'paths' has more than {_PATH_FIELDS} fields, or one of more than {2 * MAX_WORD} characters")
+        if len(kept) > _PATH_FIELDS or any(
+            len(fastjson.dumps([k, v])) > 2 * MAX_WORD for k, v in kept.items() if k != "path"
+        ):
+            raise Refused(
+                f"an entry of 'paths' has more than {_PATH_FIELDS} fields, or one of more than"
+                f" {2 * MAX_WORD} characters"
+            )
         out[kept["path"], kept.get("lines", "")] = kept
     return list(out.values())
 
 
 def identify(fields: dict[str, Any]) -> dict[str, Any]:
-    """Adds the `id` (and the salt a short text needs) to checked `content`; returns the same dict."""
+    """Adds the `id` (and the salt a short text needs) to checked `content`; returns the same
+    dict."""
     text = fields.get("title", "") + fields["body"]
     if not fields.get("source") and len(text.encode("utf-8")) < SALT_BELOW:
         fields["salt"] = os.urandom(8).hex()
-    fields["id"] = memory_id(fields.get("title", ""), fields["body"], fields.get("source", ""), fields.get("salt", ""))
+    fields["id"] = memory_id(
+        fields.get("title", ""), fields["body"], fields.get("source", ""), fields.get("salt", "")
+    )
     return fields
 
 
 def create(fields: dict[str, Any], *, at: str = "", **extra: Any) -> dict[str, Any]:
-    """A new memory from checked `content`. `extra` (commit, after, marks ...) is stored where not empty."""
+    """A new memory from checked `content`.
+
+    `extra` (commit, after, marks ...) is stored where not empty.
+    """
     return envelope("create", identify(dict(fields)), at, extra)
 
 
-def edit(memory: str, fields: dict[str, Any], after: list[str], *, at: str = "", **extra: Any) -> dict[str, Any]:
+def edit(
+    memory: str, fields: dict[str, Any], after: list[str], *, at: str = "", **extra: Any
+) -> dict[str, Any]:
     """A new version of `memory` with the whole content; replaces the versions in `after`."""
     return envelope("edit", {**fields, "id": memory, "after": sorted(after)}, at, extra)
 
@@ -329,8 +410,18 @@ def share(memory: str, *, at: str = "", **extra: Any) -> dict[str, Any]:
 
 
 def mark(commit: str, patch: str, base: str, branch_patch: str) -> dict[str, Any]:
-    """Marks of a commit, found later than its memories; nothing in it is by chance, so two clones write the same line."""
-    return {"v": FORMAT, "op": "mark", "id": commit, "commit": commit, **{k: v for k, v in (("patch", patch), ("base", base), ("branch_patch", branch_patch)) if v}}
+    """Marks of a commit, found later than its memories; nothing in it is by chance, so two clones
+    write the same line.
+    """
+    return {
+        "v": FORMAT,
+        "op": "mark",
+        "id": commit,
+        "commit": commit,
+        **{
+            k: v for k, v in (("patch", patch), ("base", base), ("branch_patch", branch_patch)) if v
+        },
+    }
 
 
 def move(old: str, new: str, author: str = "") -> dict[str, Any]:
@@ -344,7 +435,9 @@ def move(old: str, new: str, author: str = "") -> dict[str, Any]:
 
 
 def copied_to(line: bytes, place: str) -> bytes:
-    """The `move` record that a line states by standing in a note of the commit `place`; b"" where it is at home."""
+    """The `move` record that a line states by standing in a note of the commit `place`; b"" where
+    it is at home.
+    """
     found = parse(line)
     old = object_id(found.data.get("commit")) if found else ""
     if not old or old == place or not object_id(place):
@@ -354,7 +447,11 @@ def copied_to(line: bytes, place: str) -> bytes:
 
 def object_id(value: Any) -> str:
     """A full object id in a field of a record, "" for anything else."""
-    return value if isinstance(value, str) and len(value) in (40, 64) and _HEX.issuperset(value) else ""
+    return (
+        value
+        if isinstance(value, str) and len(value) in (40, 64) and _HEX.issuperset(value)
+        else ""
+    )
 
 
 def marks_of(data: dict[str, Any]) -> tuple[str, str, str, str] | None:
@@ -367,7 +464,8 @@ def marks_of(data: dict[str, Any]) -> tuple[str, str, str, str] | None:
 
 
 def envelope(op: str, data: dict[str, Any], at: str, extra: dict[str, Any]) -> dict[str, Any]:
-    """Adds what every record has: version, operation, time, tie-breaker, and the non-empty extras."""
+    """Adds what every record has: version, operation, time, tie-breaker, and the non-empty
+    extras."""
     data.update({k: v for k, v in extra.items() if v})
     # The tie-breaker makes the line's hash unguessable, so a tombstone may name it.
     data.update(v=FORMAT, op=op, at=at or now(), n=os.urandom(8).hex())

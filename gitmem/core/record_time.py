@@ -1,4 +1,7 @@
-"""The time that a record claims, and whether it counts: `docs/format.md`, Times. Pure, but for the clock of this machine."""
+"""The time that a record claims, and whether it counts: `docs/format.md`, Times.
+
+Pure, but for the clock of this machine.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ AHEAD = 24 * 3600  # seconds by which the clock of whoever made a commit may be 
 
 
 def stored(seconds: float) -> str:
-    """A moment (seconds since 1970) as records and the cache hold it; "" for one that no calendar has."""
+    """A moment (seconds since 1970) as records and the cache hold it; "" for one that no calendar
+    has.
+    """
     try:
         return moment(time.strftime(STORED, time.gmtime(seconds)))
     except (OverflowError, ValueError, OSError):
@@ -24,7 +29,8 @@ def stored(seconds: float) -> str:
 
 
 def latest(newest: str = "") -> str:
-    """The latest time that counts: now, or that of the newest commit of the notes where it is later.
+    """The latest time that counts: now, or that of the newest commit of the notes where it is
+    later.
 
     A record is written before the commit that brings it, so a true one is
     never later than both. Who forges a record also writes that commit's time:
@@ -45,7 +51,9 @@ def moment(value: Any) -> str:
 
 
 def when(value: Any, latest: str) -> str:
-    """The time by which memories are put in order: "", the oldest, for a malformed one and one after `latest`."""
+    """The time by which memories are put in order: "", the oldest, for a malformed one and one
+    after `latest`.
+    """
     at = moment(value)
     return at if at <= latest else ""
 

@@ -32,7 +32,7 @@ _MIXED = re.compile("[0-9]|[A-Z][A-Z]")
 # passwords by their names in other languages; `contraseña` and `mot de passe` are seen by `pass`
 _FOREIGN = ("kennwort", "senha", "wachtwoord", "heslo", "haslo", "contrasena")
 _SCRIPTS = (
-    *_FOREIGN, "contraseñ", "lösenord", "hasł", "парол", "密码", "密碼", "パスワード", "비밀번호", "şifre",
+    *_FOREIGN, "contraseñ", "lösenord", "hasł", "парол", "密码", "密碼", "パスワード", "비밀번호", "şifre",  # noqa: E501
     "jelszó",
 )  # fmt: skip
 # the shortest documented token (an AWS access key id) has 20 characters
@@ -71,7 +71,9 @@ def find(text: str) -> list[Finding]:
         plain, origin = _see_through(text)
         if origin:
             # both are read: dropping a character can also glue a token to the word before it
-            found += [(rule, _back(origin, s), _back(origin, e - 1) + 1) for rule, s, e in _scan(plain)]
+            found += [
+                (rule, _back(origin, s), _back(origin, e - 1) + 1) for rule, s, e in _scan(plain)
+            ]
     return _merge(found) if found else []
 
 
@@ -108,7 +110,9 @@ def check(fields: Mapping[str, object]) -> list[tuple[str, Finding]]:
     together = find("\n".join([text for _, text in parts]))
     found = [(name, f) for name, text in parts for f in find(text)] if together else []
     for (name, text), (after, rest) in pairwise(parts):
-        if (name != after and after not in _FLOW) or any(field in (name, after) for field, _ in found):
+        if (name != after and after not in _FLOW) or any(
+            field in (name, after) for field, _ in found
+        ):
             continue
         # the word cut by the seam, as when a title takes the first 60 characters of a body
         left, right = text.rsplit(None, 1)[-1:], rest.split(None, 1)[:1]
@@ -189,7 +193,7 @@ def _scan(text: str) -> list[tuple[str, int, int]]:
     return found
 
 
-def _tokens(text: str, joined: str, found: list[tuple[str, int, int]]) -> None:
+def _tokens(text: str, joined: str, found: list[tuple[str, int, int]]) -> None:  # noqa: C901
     if not _heads:
         _heads.update(prefixed())
         _marks.update(anchored())
@@ -228,7 +232,7 @@ def _genuine(token: str, literal: str) -> bool:
 
 # ---- what hides a token from the eye, not from a reader ------------------------------------------
 
-_FORMAT = "\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef"
+_FORMAT = "\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef"  # noqa: E501
 # a word that goes on in the next line, as shells and YAML read it
 _BREAK = r"\\(?<=[\w-]\\)\r?\n[ \t]{0,40}(?=[\w-])"
 _LETTERS = "\uff01-\uff5e\u2460-\u24ff\U0001d400-\U0001d7ff"

@@ -32,29 +32,58 @@ _TOOLS = (
 _IMPACKET = " ".join([f"impacket-{t}" for t in _TOOLS] + _TOOLS[:10])
 
 COMMANDS: tuple[tuple[str, str, str], ...] = (
-    ("mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlcheck mysqlbinlog mysqlpump mysqlslap "
-     "mysql_upgrade mysqlsh mycli mariadb mariadb-dump mariadb-admin mariadb-backup mariadb-check",
-     "", rf"\s-{_GLUED}|{_LONG}"),
+    (
+        (
+            "mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlcheck mysqlbinlog mysqlpump"
+            " mysqlslap mysql_upgrade mysqlsh mycli mariadb mariadb-dump mariadb-admin"
+            " mariadb-backup mariadb-check"
+        ),
+        "",
+        rf"\s-{_GLUED}|{_LONG}",
+    ),
     ("7z 7za 7zr 7zz rar unrar", "", rf"\s-h?{_GLUED}"),
-    ("docker podman nerdctl buildah skopeo helm oras crane oc az ibmcloud cf argocd", "login",
-     rf"{_P}|{_LONG}"),
-    ("sshpass mongo mongosh mongodump mongorestore mongoimport mongoexport cypher-shell cqlsh twine "
-     "rabbitmqadmin psexec psexec64 ncftp ncftpput ncftpget evil-winrm crackmapexec netexec nxc "
-     "smbmap rdesktop usermod useradd clickhouse-client svn influx ipa winrm winrs", "", rf"{_P}|{_LONG}"),
+    (
+        "docker podman nerdctl buildah skopeo helm oras crane oc az ibmcloud cf argocd",
+        "login",
+        rf"{_P}|{_LONG}",
+    ),
+    (
+        (
+            "sshpass mongo mongosh mongodump mongorestore mongoimport mongoexport cypher-shell"
+            " cqlsh twine rabbitmqadmin psexec psexec64 ncftp ncftpput ncftpget evil-winrm"
+            " crackmapexec netexec nxc smbmap rdesktop usermod useradd clickhouse-client svn influx"
+            " ipa winrm winrs"
+        ),
+        "",
+        rf"{_P}|{_LONG}",
+    ),
     ("plink pscp psftp", "", rf"\s-pw\s+{V}"),
     ("redis-cli valkey-cli keydb-cli", "", rf"\s-a[ =]?{V}|\s--pass[ =]{V}"),
-    ("ldapsearch ldapadd ldapmodify ldapdelete ldappasswd ldapwhoami ldapcompare", "",
-     rf"\s-w\s?{V}"),
+    (
+        "ldapsearch ldapadd ldapmodify ldapdelete ldappasswd ldapwhoami ldapcompare",
+        "",
+        rf"\s-w\s?{V}",
+    ),
     ("ldappasswd", "", rf"\s-[as]\s?{V}"),
-    ("smbclient rpcclient smbget smbtree smbcacls", "",
-     r"\s(?:-U|--user)[ =]?[\"']?[^\s\"'%]{1,64}%([^\s\"'`]{3,128})"),
-    ("curl", "", r"\s(?:-\w{0,4}[uU]|--user|--proxy-user)[ =]?[\"']?"
-                 r"[^\s:\"'$<{]{1,64}:([^\s\"'`]{4,128})"),
+    (
+        "smbclient rpcclient smbget smbtree smbcacls",
+        "",
+        r"\s(?:-U|--user)[ =]?[\"']?[^\s\"'%]{1,64}%([^\s\"'`]{3,128})",
+    ),
+    (
+        "curl",
+        "",
+        r"\s(?:-\w{0,4}[uU]|--user|--proxy-user)[ =]?[\"']?"
+        r"[^\s:\"'$<{]{1,64}:([^\s\"'`]{4,128})",
+    ),
     ("lftp ncftp", "", r"\s-u ?[\"']?[^\s,\"']{1,64},([^\s\"'`]{3,128})"),
     ("http https ab xh", "", r"\s-[aA][ =]?[\"']?[^\s:\"'$<{]{1,64}:([^\s\"'`]{4,128})"),
     ("wget aria2c", "", rf"\s--(?:http-|ftp-|proxy-)?passw(?:or)?d[ =]{V}"),
-    ("sqlcmd bcp isql osql tsql sqsh ipmitool mosquitto_pub mosquitto_sub zip zipcloak unzip", "",
-     rf"\s-P\s?(?!\S{{1,200}}\.zip\b){V}"),
+    (
+        "sqlcmd bcp isql osql tsql sqsh ipmitool mosquitto_pub mosquitto_sub zip zipcloak unzip",
+        "",
+        rf"\s-P\s?(?!\S{{1,200}}\.zip\b){V}",
+    ),
     ("ssh-keygen", "", rf"\s-[NP]\s{V}"),
     ("openssl", "", r"\s-pass(?:in|out)?\s[\"']?pass:([^\s\"'`|;<>()]{4,128})" rf"|\s-k\s{V}"),
     ("gpg gpg2 borg duplicity", "", rf"\s--passphrase[ =]{V}"),
@@ -63,8 +92,12 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("snmp-server", "community", rf"\scommunity\s+(?!(?:public|private)\b){V}"),
     ("xfreerdp xfreerdp3 wlfreerdp sdl-freerdp cmdkey wmic", "", rf"\s/p(?:ass|assword)?:{V}"),
     # a program may stand there as well: it has no digit and no sign
-    ("runas", "", r"\s/user:\S{1,64}\s+(?!/|\S*(?:\\|\.(?:exe|msc|bat|cmd|ps1)\b))"
-                  rf"(?=\S*[\d!@#$%^&*?+~]){V}"),
+    (
+        "runas",
+        "",
+        r"\s/user:\S{1,64}\s+(?!/|\S*(?:\\|\.(?:exe|msc|bat|cmd|ps1)\b))"
+        rf"(?=\S*[\d!@#$%^&*?+~]){V}",
+    ),
     (_IMPACKET, "", r"\s[\"']?(?:[\w.-]{1,64}/)?[\w.$-]{1,64}:([^\s\"'`@]{3,128})@[\w.-]"),
     ("schtasks", "", rf"\s/rp\s{V}"),
     ("net", "use", rf"\s/user:\S{{1,64}}\s+(?!/){V}|\s\\\\\S{{1,200}}\s+(?![/*]){V}(?=\s+/user)"),
@@ -74,9 +107,12 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("rabbitmqctl", "", rf"\s(?:add_user|change_password)\s+\S{{1,64}}\s+{V}"),
     ("wpa_passphrase", "", rf"^\s+\S{{1,64}}\s+{V}"),
     ("nmcli", "", rf"\spassword\s{V}"),
-    ("sqlplus rman expdp impdp sqlldr sqlcl", "",
-     # `scott/tiger` is the account of everybody's examples
-     r"\s[\"']?[A-Za-z]\w{0,30}/(?!tiger\b)[\"']?([^\s\"'`@/$]{3,64})[\"']?(?:@|\s|$)"),
+    (
+        "sqlplus rman expdp impdp sqlldr sqlcl",
+        "",
+        # `scott/tiger` is the account of everybody's examples
+        r"\s[\"']?[A-Za-z]\w{0,30}/(?!tiger\b)[\"']?([^\s\"'`@/$]{3,64})[\"']?(?:@|\s|$)",
+    ),
     ("kubectl oc", "secret", r"--from-literal[ =][\"']?[\w.-]{1,64}=[\"']?([^\s\"'`]{4,256})"),
     ("aws", "configure", r"\sset\s+\S{0,64}(?:secret|token)\S{0,64}\s+(\S{8,2048})"),
     ("mc mcli", "", rf"\s(?:alias\s+set|config\s+host\s+add)(?:\s+\S{{1,200}}){{3}}\s+{V}"),
@@ -90,13 +126,22 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
 )
 # the same, where a plain word may stand as well: the value has to look random
 LOGINS: tuple[tuple[str, str, str], ...] = (
-    ("vault cargo snyk wandb ngrok pulumi netlify doctl travis railway", "",
-     rf"\s(?:login|auth|authtoken|add-authtoken|auth-token)\s+(?:--relogin\s+)?{_TOKEN}"),
+    (
+        "vault cargo snyk wandb ngrok pulumi netlify doctl travis railway",
+        "",
+        rf"\s(?:login|auth|authtoken|add-authtoken|auth-token)\s+(?:--relogin\s+)?{_TOKEN}",
+    ),
     ("npm yarn pnpm", "", rf"(?:_authToken|_auth|_password)[ =]+{_TOKEN}"),
-    ("nuget dotnet codecov doctl gem vercel netlify surge", "",
-     rf"\s(?:setapikey|-k|--key|--api-key|-t|--token|--auth)[ =]+{_TOKEN}"),
-    ("composer poetry bundle conda anaconda", "",
-     rf"\s(?:config|token)\s(?:\S{{1,100}}\s+)+?{_TOKEN}\s*$"),
+    (
+        "nuget dotnet codecov doctl gem vercel netlify surge",
+        "",
+        rf"\s(?:setapikey|-k|--key|--api-key|-t|--token|--auth)[ =]+{_TOKEN}",
+    ),
+    (
+        "composer poetry bundle conda anaconda",
+        "",
+        rf"\s(?:config|token)\s(?:\S{{1,100}}\s+)+?{_TOKEN}\s*$",
+    ),
     ("snmpget curl http wget", "", rf"(?i)\s-H\s*[\"'][\w-]{{1,40}}:\s*(?:\w+\s+)?{_TOKEN}"),
 )
 

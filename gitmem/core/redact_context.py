@@ -121,20 +121,24 @@ FOREIGN = (
     r"(contrase[ñn]a|kennwort|senha|wachtwoord|haslo|heslo|lösenord|hasło|парол[ья]|密码|密碼|"
     r"パスワード|비밀번호|şifre|jelszó)"
 )
-# quotes and brackets after the name; an annotation (`: str =`); or prose and command lines, held to more
+# quotes and brackets after the name; an annotation (`: str =`); or prose and command lines, held to
+# more
 _BETWEEN = (
     r"[\w-]{0,24}(?:(?:[ \t](?:for|of|on|at|in|d[aeou]s?|del|für|от|для)"
     r"(?:[ \t][\w.@/-]{1,30}){1,3}?)?"
-    r"(?:\\?[\"'`\])]{0,3}[ \t]{0,8}(?::[ \t]{0,4}[a-z][\w.\[\]|, ]{0,40}+=(?!=)|:=|=>|={1,3}|:|[→⇒➜]|"
+    r"(?:\\?[\"'`\])]{0,3}[ \t]{0,8}(?::[ \t]{0,4}[a-z][\w.\[\]|,"
+    r" ]{0,40}+=(?!=)|:=|=>|={1,3}|:|[→⇒➜]|"
     r"(?<=[ \t])->(?=[ \t]))"
     r"[ \t]{0,8}|[\"'`][ \t]{0,2},[ \t]{0,4}(?=[\"'`])|"
     r"(?P<prose>[\"'`]?[ \t]{1,4}(?:is|was|to|es|ist|lautet|est|è|é)"
     r"(?:[ \t]{1,4}|[ \t]{0,2}:[ \t]{0,4})|[ \t]{0,4}[是为為は는은][ \t]{0,4}(?=[!-~]{6})))|"
     r"(?P<blank>[ \t]{1,4}))"
 )
-# a bare value ends before `=` and `:`, else a run of `token=token=` would be judged once a link, each to its end
+# a bare value ends before `=` and `:`, else a run of `token=token=` would be judged once a link,
+# each to its end
 _VALUE = (
-    r"(?:[>|][-+]?\n[ \t]{1,16})?(?:(?P<quote>\\?(?:'{3}|\"{3}|[\"'`]))(?P<quoted>[^\n\"'`\\]{4,512})(?P=quote)|"
+    r"(?:[>|][-+]?\n["
+    r" \t]{1,16})?(?:(?P<quote>\\?(?:'{3}|\"{3}|[\"'`]))(?P<quoted>[^\n\"'`\\]{4,512})(?P=quote)|"
     r"(?P<bare>(?:base64:)?(?:[^\s\"'`,;&=:]|&(?!\w{1,40}=)){6,2048}+={0,2}))"
 )
 # behind a name, what names something else: `secret_id`, `token_hash`, `key_name`
@@ -173,7 +177,7 @@ def _opens(text: str, low: str, at: int) -> bool:
     return shouted and not public.search(low, max(0, at - 16), at)
 
 
-def _judge(text: str, name: "re.Match[str]", got: "re.Match[str]") -> tuple[int, int] | None:
+def _judge(text: str, name: "re.Match[str]", got: "re.Match[str]") -> tuple[int, int] | None:  # noqa: C901
     quoted = got["quoted"] is not None
     word = name[1] not in _KEYS
     group = "quoted" if quoted else "bare"
@@ -331,11 +335,14 @@ _SESSION = r"(?i)(?:sess|sid$|auth|token|jwt|login|remember|csrf|xsrf|ticket|\.s
 def headers(text: str, low: str, found: "Found") -> None:
     for m in regex(_AUTH).finditer(low):
         got = regex(r"[A-Za-z0-9._~+/:-]{8,4096}+={0,2}").match(text, m.end())
-        if got and (
-            random_looking(got[0])
-            or ("basic" in m[0] and _basic(got[0]))
-            # `Authorization: Token abcdef12345`
-            or ("authorization" in m[0] and m[0][-1:] in " \t" and _short(got[0]))
+        if (
+            got
+            and (
+                random_looking(got[0])
+                or ("basic" in m[0] and _basic(got[0]))
+                # `Authorization: Token abcdef12345`
+                or ("authorization" in m[0] and m[0][-1:] in " \t" and _short(got[0]))
+            )
         ):
             found.append(("authorization", got.start(), got.end()))
     for m in regex(_SCHEME).finditer(low):

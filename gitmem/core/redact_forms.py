@@ -59,7 +59,7 @@ _READER = (
 FORMS: tuple[tuple[tuple[str, ...], str, "Test"], ...] = (
     (("|",),
      rf"\b(?:echo|printf)\s+(?:-\w+\s+){{0,2}}(?:{_Q}%s\S{{0,8}}\s+)?{V}\s*\|\s*{_READER}", given),
-    (("<<<",), rf"\b(?:sudo|cryptsetup|docker|gpg|kinit|(?:ch|smb|vnc)?passwd)\b[^\n|<]{{0,120}}<<<\s*{V}", given),
+    (("<<<",), rf"\b(?:sudo|cryptsetup|docker|gpg|kinit|(?:ch|smb|vnc)?passwd)\b[^\n|<]{{0,120}}<<<\s*{V}", given),  # noqa: E501
     (("securestring",),
      rf"(?i)convertto-securestring\s+(?:-(?:string|asplaintext|force)\s+){{0,3}}{V}", given),
     (("credential", "basicauth", ".login(", "auth=(", "auth = (", ".auth("),
@@ -139,7 +139,7 @@ def read(text: str, low: str, found: "Found") -> None:
         rows += [row for mark, rows in _passing.items() if mark in low for row in rows]
     for row in set(rows):
         collect(FORMS[row][1], text, 0, FORMS[row][2], found)
-    if "data:" in low or "data\":" in low or "data':" in low:
+    if "data:" in low or 'data":' in low or "data':" in low:
         _manifest(text, "kind" in low and "secret" in low, found)
 
 

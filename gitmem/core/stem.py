@@ -23,31 +23,41 @@ def _vowel(word: str) -> bool:
 
 def _short(word: str) -> bool:
     """Ends consonant, vowel, consonant other than w, x, y: `hop`, not `how`."""
-    return len(word) > 2 and word[-1] not in "aeiouwxy" and word[-2] in "aeiouy" and word[-3] not in "aeiou"
+    return (
+        len(word) > 2
+        and word[-1] not in "aeiouwxy"
+        and word[-2] in "aeiouy"
+        and word[-3] not in "aeiou"
+    )
 
 
 _STEP2 = (
-    ("ational", "ate"), ("tional", "tion"), ("enci", "ence"), ("anci", "ance"), ("izer", "ize"), ("abli", "able"),
-    ("alli", "al"), ("entli", "ent"), ("eli", "e"), ("ousli", "ous"), ("ization", "ize"), ("ation", "ate"),
-    ("ator", "ate"), ("alism", "al"), ("iveness", "ive"), ("fulness", "ful"), ("ousness", "ous"), ("aliti", "al"),
+    ("ational", "ate"), ("tional", "tion"), ("enci", "ence"), ("anci", "ance"), ("izer", "ize"), ("abli", "able"),  # noqa: E501
+    ("alli", "al"), ("entli", "ent"), ("eli", "e"), ("ousli", "ous"), ("ization", "ize"), ("ation", "ate"),  # noqa: E501
+    ("ator", "ate"), ("alism", "al"), ("iveness", "ive"), ("fulness", "ful"), ("ousness", "ous"), ("aliti", "al"),  # noqa: E501
     ("iviti", "ive"), ("biliti", "ble"), ("logi", "log"),
 )  # fmt: skip
 _STEP3 = (
-    ("icate", "ic"), ("ative", ""), ("alize", "al"), ("iciti", "ic"), ("ical", "ic"), ("ful", ""), ("ness", ""),
+    ("icate", "ic"), ("ative", ""), ("alize", "al"), ("iciti", "ic"), ("ical", "ic"), ("ful", ""), ("ness", ""),  # noqa: E501
 )  # fmt: skip
 _STEP4 = (
-    "ement", "ment", "ance", "ence", "able", "ible", "ant", "ent", "ism", "ate", "iti", "ous", "ive", "ize",
+    "ement", "ment", "ance", "ence", "able", "ible", "ant", "ent", "ism", "ate", "iti", "ous", "ive", "ize",  # noqa: E501
     "sion", "tion", "al", "er", "ic", "ou",
 )  # fmt: skip
 
 # By the last two letters: 44 endings are tried for no word, two or three for most that have one.
-_BY_LAST_2 = {end[-2:]: tuple([rule for rule in _STEP2 if rule[0][-2:] == end[-2:]]) for end, _ in _STEP2}
-_BY_LAST_3 = {end[-2:]: tuple([rule for rule in _STEP3 if rule[0][-2:] == end[-2:]]) for end, _ in _STEP3}
+_BY_LAST_2 = {
+    end[-2:]: tuple([rule for rule in _STEP2 if rule[0][-2:] == end[-2:]]) for end, _ in _STEP2
+}
+_BY_LAST_3 = {
+    end[-2:]: tuple([rule for rule in _STEP3 if rule[0][-2:] == end[-2:]]) for end, _ in _STEP3
+}
 _BY_LAST_4 = {end[-2:]: tuple([rule for rule in _STEP4 if rule[-2:] == end[-2:]]) for end in _STEP4}
 
 
-def stem(word: str) -> str:
-    """Porter's stemmer (1980, with the `logi` of his own later version); only lower-case ASCII words change.
+def stem(word: str) -> str:  # noqa: C901
+    """Porter's stemmer (1980, with the `logi` of his own later version); only lower-case ASCII
+    words change.
 
     Ours rather than FTS5's `porter`, so that the df of a term is known outside SQLite.
     """

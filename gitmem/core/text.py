@@ -24,23 +24,28 @@ MAX_WORD = 64  # characters of one term; what follows is cut off
 MAX_PARTS = 32  # pieces taken from one path-like word
 MAX_QUERY = 4_000  # characters of one query that are read
 MAX_QUERY_TERMS = 64  # distinct terms of one query, in order of appearance
-# Every recall prunes alike, so `--hot` answers as the rest. FTS5 takes 0.9 µs a posting. Mean nDCG@10 on eval/dev:
-# 0.511 unpruned; 0.512 with this at 10,000 memories, 0.507 at 50,000, 0.501 at 100,000, where the 90th percentile
-# falls from 35 to 20 ms. The eight rarest alone: 0.505 at any size, and 47 ms at 100,000.
+# Every recall prunes alike, so `--hot` answers as the rest. FTS5 takes 0.9 µs a posting. Mean
+# nDCG@10 on eval/dev: 0.511 unpruned; 0.512 with this at 10,000 memories, 0.507 at 50,000, 0.501 at
+# 100,000, where the 90th percentile falls from 35 to 20 ms. The eight rarest alone: 0.505 at any
+# size, and 47 ms at 100,000.
 MAX_RARE = 24
 MAX_POSTINGS = 20_000
 MIN_RARE = 5
 _CACHE_WORDS = 100_000  # about 25 MB when full, then it starts anew
 
-# On eval/dev, dropped in documents and queries: mean nDCG@10 0.510; in queries only 0.504; kept 0.500.
-# Prepositions of place and time (`before`, `under`) are not in the list: keeping them gave +0.001.
+# On eval/dev, dropped in documents and queries: mean nDCG@10 0.510; in queries only 0.504; kept
+# 0.500. Prepositions of place and time (`before`, `under`) are not in the list: keeping them gave
+# +0.001.
 STOP_WORDS = frozenset(
-    """a about again all also am an and any are as at be because been being both but by can cannot could
-    d did do does doing don each eg few for from had has have having he her here hers herself him himself
-    his how i ie if in into is it its itself just ll m me more most my myself no nor not now o of off on
-    once only or other our ours ourselves out own please re s same she should so some such t than that the
-    their theirs them themselves then there these they this those through to too us ve very was we were
-    what when where which while who whom why will with would y you your yours yourself yourselves""".split()  # noqa: SIM905
+    """
+    a about again all also am an and any are as at be because been being both but by can cannot
+    could d did do does doing don each eg few for from had has have having he her here hers herself
+    him himself his how i ie if in into is it its itself just ll m me more most my myself no nor not
+    now o of off on once only or other our ours ourselves out own please re s same she should so
+    some such t than that the their theirs them themselves then there these they this those through
+    to too us ve very was we were what when where which while who whom why will with would y you
+    your yours yourself yourselves
+    """.split()  # noqa: SIM905
 )
 
 # Separators become spaces; - . / _ join the parts of a name, + and # may end one.
@@ -49,7 +54,13 @@ _SEPARATORS = "".join([c if c.isalnum() or c in "-./_+#" else " " for c in map(c
 _JOINTS = _SEPARATORS.translate(dict.fromkeys(map(ord, "-/+#"), " "))
 _SQUEEZE = dict.fromkeys(map(ord, "-./_+#"))
 # Typography that editors put into English text must not send it down the slow road.
-_TYPOGRAPHY = dict.fromkeys(map(ord, "\u00a0\u00ab\u00b7\u00bb\u2013\u2014\u2018\u2019\u201c\u201d\u2022\u2026\u2190\u2192\u2713"), " ")
+_TYPOGRAPHY = dict.fromkeys(
+    map(
+        ord,
+        "\u00a0\u00ab\u00b7\u00bb\u2013\u2014\u2018\u2019\u201c\u201d\u2022\u2026\u2190\u2192\u2713",
+    ),
+    " ",
+)
 _HEX = "0123456789abcdef"
 _PUNCTUATION = "?!.,:;\"'()[]"
 
@@ -62,17 +73,30 @@ def terms(text: str) -> list[str]:
     """
     if len(text) > MAX_TEXT:
         text = text[:MAX_TEXT]
-    # The full stop of a sentence goes at once: with it every last word would be a word of its own in the cache.
-    words = text.translate(_SEPARATORS).replace(". ", " ").split() if text.isascii() else text.split()
+    # The full stop of a sentence goes at once: with it every last word would be a word of its own
+    # in the cache.
+    words = (
+        text.translate(_SEPARATORS).replace(". ", " ").split() if text.isascii() else text.split()
+    )
     out = list(chain.from_iterable(map(_WORDS.__getitem__, words)))
     if not out and words:
-        out = [word for word in text.lower().translate(_TYPOGRAPHY).translate(_SEPARATORS).split() if word in STOP_WORDS]
+        out = [
+            word
+            for word in text.lower().translate(_TYPOGRAPHY).translate(_SEPARATORS).split()
+            if word in STOP_WORDS
+        ]
     return out
 
 
 def ends(query: str) -> str:
-    """A query cut to its first and last MAX_QUERY / 2 characters: the question stands before or after a pasted log."""
-    return query if len(query) <= MAX_QUERY else query[: MAX_QUERY // 2] + " " + query[-MAX_QUERY // 2 :]
+    """A query cut to its first and last MAX_QUERY / 2 characters: the question stands before or
+    after a pasted log.
+    """
+    return (
+        query
+        if len(query) <= MAX_QUERY
+        else query[: MAX_QUERY // 2] + " " + query[-MAX_QUERY // 2 :]
+    )
 
 
 def query_terms(query: str) -> list[str]:
@@ -92,23 +116,30 @@ def content(query: str) -> str:
     For the static table: the vector of `query + " " + content(query)` counts
     content words double ("how do we store times" is about storing times).
     """
-    return " ".join([word for word in ends(query).split() if word.strip(_PUNCTUATION).lower() not in STOP_WORDS])
+    return " ".join(
+        [word for word in ends(query).split() if word.strip(_PUNCTUATION).lower() not in STOP_WORDS]
+    )
 
 
 def match_expression(wanted: list[str]) -> str:
-    """FTS5 query for documents holding any of the terms; "" for none (do not run it: FTS5 rejects it)."""
+    """FTS5 query for documents holding any of the terms; "" for none (do not run it: FTS5 rejects
+    it).
+    """
     return " OR ".join(['"' + term.replace('"', '""') + '"' for term in wanted])
 
 
 def rare(wanted: list[str], df: dict[str, int], n: int, k: int = MAX_RARE) -> list[str]:
-    """The terms worth looking up among n documents, rarest first; `df` lacks a term or says in how many it is.
+    """The terms worth looking up among n documents, rarest first; `df` lacks a term or says in how
+    many it is.
 
     At most `k`, and no more once MAX_POSTINGS would be passed, but at least
     MIN_RARE. From 50 documents on, a term of every second one is left out if
     others remain: FTS5 gives it no weight, and it costs most. Repeats and
     unknown terms are dropped; ties go to the term that stands first.
     """
-    known = sorted([term for term in dict.fromkeys(wanted) if df.get(term, 0) > 0], key=df.__getitem__)
+    known = sorted(
+        [term for term in dict.fromkeys(wanted) if df.get(term, 0) > 0], key=df.__getitem__
+    )
     if n >= 50:
         known = [term for term in known if 2 * df[term] <= n] or known
     out: list[str] = []
@@ -122,7 +153,10 @@ def rare(wanted: list[str], df: dict[str, int], n: int, k: int = MAX_RARE) -> li
 
 
 class _Words(dict[str, tuple[str, ...]]):
-    """word as written -> its terms. Most words of a corpus have been seen before: 0.05 µs instead of 8."""
+    """word as written -> its terms.
+
+    Most words of a corpus have been seen before: 0.05 µs instead of 8.
+    """
 
     def __missing__(self, word: str) -> tuple[str, ...]:
         found = tuple(_ascii_terms(word) if word.isascii() else _other_terms(word))
@@ -163,7 +197,9 @@ def _ascii_terms(word: str) -> list[str]:
 
 
 def _name_terms(name: str) -> list[str]:
-    """Terms of an identifier: `readTimeout_ms` -> read, timeout, ms, readtimeoutms; E1234 -> 1234, e1234."""
+    """Terms of an identifier: `readTimeout_ms` -> read, timeout, ms, readtimeoutms; E1234 -> 1234,
+    e1234.
+    """
     whole = name.replace("_", "").casefold()[:MAX_WORD]
     if len(whole) >= 7 and not whole.strip(_HEX) and not whole.isalpha() and not whole.isdigit():
         return [whole, stem(whole[:7])] if len(whole) > 7 else [whole]
@@ -199,8 +235,11 @@ _MARKS = (
     "[\xad\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u064b-\u065f\u0670\u1ab0-\u1aff\u1dc0-\u1dff"
     "\u200b-\u200f\u20d0-\u20ff\u2060\ufe00-\ufe0f\ufe20-\ufe2f\ufeff]+"
 )
-# `\w` lacks the vowel signs of Indic and South-East Asian scripts: without them every word falls apart.
-_SIGNS = "\u0900-\u0963\u0966-\u0df3\u0e31-\u0e4e\u0eb1-\u0ecd\u0f71-\u0f84\u102b-\u103e\u17b4-\u17d3"
+# `\w` lacks the vowel signs of Indic and South-East Asian scripts: without them every word falls
+# apart.
+_SIGNS = (
+    "\u0900-\u0963\u0966-\u0df3\u0e31-\u0e4e\u0eb1-\u0ecd\u0f71-\u0f84\u102b-\u103e\u17b4-\u17d3"
+)
 # Scripts written without spaces: overlapping pairs of characters (Hangul too, for its endings).
 _PAIRED = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3041-\u30ff\u3130-\u318f"

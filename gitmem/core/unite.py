@@ -108,8 +108,10 @@ def _bases(versions: Sequence[Record], known: dict[str, Record]) -> Bases:
     for i, one in enumerate(versions):
         for v in _seen(one, known):
             seers[v] = seers.get(v, 0) | 1 << i
-    pairs = {of: sum((of & ~(1 << i)) << i * n for i in range(n) if of >> i & 1)
-             for of in set(seers.values())}
+    pairs = {
+        of: sum((of & ~(1 << i)) << i * n for i in range(n) if of >> i & 1)
+        for of in set(seers.values())
+    }
     texts = [(known[v], pairs[of]) for v, of in seers.items() if known[v].op in CONTENT_OPS]
     replaced: dict[str, int] = {}
     for r, both in texts:
@@ -149,8 +151,9 @@ def _entries(name: str, values: list[Any], bases: Bases) -> list[Any]:
     """The entries of a set that stay: one version has it, and none that lacks it took it out."""
     n = len(values)
     held = [_keyed(name, v) for v in values]
-    lack = {key: sum(1 << j for j in range(n) if key not in held[j])
-            for some in held for key in some}
+    lack = {
+        key: sum(1 << j for j in range(n) if key not in held[j]) for some in held for key in some
+    }
     before = dict.fromkeys(lack, 0)  # {entry: pairs that have a base with it}
     noted: dict[tuple[str, str], int] = {}  # the same of each note of a path
     for base, pairs in bases:

@@ -47,8 +47,9 @@ def _lacking(cache: Cache, space: str) -> Iterator[tuple[int, int]]:
     """(row, line) of the memories that have no vector in the space, the newest first."""
     held = _held(cache, space)
     none = bytes(CHUNK)
-    for row, line in cache.db.execute("SELECT row, line FROM memory WHERE status = 0"
-                                      " ORDER BY row DESC"):
+    for row, line in cache.db.execute(
+        "SELECT row, line FROM memory WHERE status = 0 ORDER BY row DESC"
+    ):
         if not held.get(row // CHUNK, none)[row % CHUNK]:
             yield row, line
 
@@ -69,17 +70,24 @@ def _held(cache: Cache, space: str) -> dict[int, bytes]:
 
 
 def missing_by_prefix(cache: Cache, start: str) -> int:
-    """The same for the space whose name begins so, without asking its model for the rest of the name."""
+    """The same for the space whose name begins so, without asking its model for the rest of the
+    name.
+    """
     for (space,) in cache.db.execute("SELECT DISTINCT space FROM better"):
         if space.startswith(start):
             return missing(cache, space)
     return cache.count()
 
 
-def fill(cache: Cache, embedder: Embedder, progress: Callable[[int], None] = lambda n: None, most: int | None = None,
-         until: float | None = None) -> int:
-    """Makes the vectors that are missing, the newest memories first, at most `most` and up to `until`
-    (monotonic); returns how many were made.
+def fill(
+    cache: Cache,
+    embedder: Embedder,
+    progress: Callable[[int], None] = lambda n: None,
+    most: int | None = None,
+    until: float | None = None,
+) -> int:
+    """Makes the vectors that are missing, the newest memories first, at most `most` and up to
+    `until` (monotonic); returns how many were made.
 
     When none is missing any more, vectors of other spaces are dropped. Raises
     what the embedder raises; what was made before is kept.
@@ -90,9 +98,15 @@ def fill(cache: Cache, embedder: Embedder, progress: Callable[[int], None] = lam
     since = time.monotonic()
     try:
         for i in range(0, len(wanted), BATCH):
-            part = [(row, line, text) for row, line in wanted[i : i + BATCH] if (text := _text(cache, row, line)) is not None]
+            part = [
+                (row, line, text)
+                for row, line in wanted[i : i + BATCH]
+                if (text := _text(cache, row, line)) is not None
+            ]
             vectors = embedder.embed([text for _, _, text in part])
-            made += [(row, line, vector) for (row, line, _), vector in zip(part, vectors, strict=True)]
+            made += [
+                (row, line, vector) for (row, line, _), vector in zip(part, vectors, strict=True)
+            ]
             progress(len(part))
             if until is not None and time.monotonic() > until:
                 break
@@ -101,7 +115,10 @@ def fill(cache: Cache, embedder: Embedder, progress: Callable[[int], None] = lam
                 made, since = [], time.monotonic()
     finally:
         done += _keep(cache, space, made)
-    if not missing(cache, space) and cache.db.execute("SELECT 1 FROM better WHERE space <> ?", (space,)).fetchone():
+    if (
+        not missing(cache, space)
+        and cache.db.execute("SELECT 1 FROM better WHERE space <> ?", (space,)).fetchone()
+    ):
         cache.keep(_WAIT, lambda db: db.execute("DELETE FROM better WHERE space <> ?", (space,)))
     return done
 
@@ -119,6 +136,7 @@ def _text(cache: Cache, row: int, line: int) -> str | None:
 
 def _keep(cache: Cache, space: str, made: Sequence[tuple[int, int, bytes]]) -> int:
     """Stores vectors of rows that are still what was embedded."""
+
     def write(db: Connection) -> None:
         same = "SELECT 1 FROM memory WHERE row = ? AND line = ? AND status = 0"
         new: dict[int, dict[int, bytes]] = {}
@@ -166,8 +184,11 @@ def put(db: Connection, space: str, chunk: int, vectors: dict[int, bytes]) -> No
     if any(new[0]):
         held, codes, data = map(bytes, new)
         signs, crc = _crc(chunk, held, codes), _crc(chunk, held, data)
-        db.execute("INSERT OR REPLACE INTO better(space, chunk, held, codes, signs, v, crc)"
-                   " VALUES(?, ?, ?, ?, ?, ?, ?)", (space, chunk, held, codes, signs, data, crc))
+        db.execute(
+            "INSERT OR REPLACE INTO better(space, chunk, held, codes, signs, v, crc)"
+            " VALUES(?, ?, ?, ?, ?, ?, ?)",
+            (space, chunk, held, codes, signs, data, crc),
+        )
     else:
         db.execute("DELETE FROM better WHERE space = ? AND chunk = ?", (space, chunk))
 
@@ -183,8 +204,9 @@ def _check(chunk: int, held: bytes, data: bytes, crc: int, width: int = 0) -> No
         raise Damaged("vectors fail their checksum")
 
 
-def read(cache: Cache, space: str, dims: int,
-         chunks: Iterable[int] | None = None) -> Iterator[tuple[int, bytes, bytes]]:
+def read(
+    cache: Cache, space: str, dims: int, chunks: Iterable[int] | None = None
+) -> Iterator[tuple[int, bytes, bytes]]:
     """(row of its first place, which places have a vector, all places end to end) of each chunk.
 
     By row, all of them or those of `chunks`, which ascend. Raises Damaged.
@@ -199,8 +221,9 @@ def codes(cache: Cache, space: str, dims: int) -> Iterator[tuple[int, bytes, byt
     return _read(cache, sql, space, (dims + 7) // 8)
 
 
-def _read(cache: Cache, sql: str, space: str, width: int,
-          chunks: Iterable[int] | None = None) -> Iterator[tuple[int, bytes, bytes]]:
+def _read(
+    cache: Cache, sql: str, space: str, width: int, chunks: Iterable[int] | None = None
+) -> Iterator[tuple[int, bytes, bytes]]:
     left = None if chunks is None else iter(chunks)
     only = ""
     while left is None or (only := ",".join(map(str, islice(left, 500)))):
@@ -212,8 +235,13 @@ def _read(cache: Cache, sql: str, space: str, width: int,
             return
 
 
-def cosines(cache: Cache, space: str, question: bytes, rows: Sequence[int] | None = None) -> list[tuple[float, int]]:
-    """Exact cosines of all memories, or of `rows`, as (cosine, row), best first. Raises Damaged on a checksum that fails."""
+def cosines(
+    cache: Cache, space: str, question: bytes, rows: Sequence[int] | None = None
+) -> list[tuple[float, int]]:
+    """Exact cosines of all memories, or of `rows`, as (cosine, row), best first.
+
+    Raises Damaged on a checksum that fails.
+    """
     width = len(question)
     places: dict[int, tuple[bytes, int]] = {}
     for first, held, data in read(cache, space, width):

@@ -69,11 +69,14 @@ class Cache:
         return self.how != "immutable"
 
     def moved(self) -> bool:
-        """Whether the path now names another file than the open one: deleted, or rebuilt by another process."""
+        """Whether the path now names another file than the open one: deleted, or rebuilt by another
+        process.
+        """
         return self.how != "memory" and guard.inode(self.path) != self.inode
 
     def writing(self, wait: float) -> _Writing:
-        """One transaction under the writer lock; False, and none, where another process keeps the lock for `wait` seconds.
+        """One transaction under the writer lock; False, and none, where another process keeps the
+        lock for `wait` seconds.
 
         Raises Moved where the open file is no longer the cache.
         """
@@ -84,7 +87,9 @@ class Cache:
         return _Snapshot(self.db)
 
     def keep(self, wait: float, write: Callable[[sqlite3.Connection], object]) -> bool:
-        """`write` as one transaction, for what may as well be found out again; False where nothing can be written now."""
+        """`write` as one transaction, for what may as well be found out again; False where nothing
+        can be written now.
+        """
         if not self.writable:
             return False
         try:
@@ -93,7 +98,9 @@ class Cache:
                     write(self.db)
                 return held
         except sqlite3.OperationalError as e:
-            if getattr(e, "sqlite_errorname", "").startswith(("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_BUSY", "SQLITE_LOCKED")):
+            if getattr(e, "sqlite_errorname", "").startswith(
+                ("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_BUSY", "SQLITE_LOCKED")
+            ):
                 return False
             raise
 
@@ -112,19 +119,31 @@ class Cache:
         return str(row[0]) if row else default
 
     def set_meta(self, key: str, value: str) -> None:
-        self.db.execute("INSERT INTO meta VALUES(?, ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value", (key, value))
+        self.db.execute(
+            "INSERT INTO meta VALUES(?, ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value",
+            (key, value),
+        )
 
     def count(self) -> int:
         """Memories (versions) that recall searches."""
         return int(self.meta("count", "0"))
 
     def close(self) -> None:
-        """Ends the connection. A log that a killed writer left goes into the file here, so that its page sums follow."""
+        """Ends the connection.
+
+        A log that a killed writer left goes into the file here, so that its page sums follow.
+        """
         if self.how == "file":
-            # The last one to close removes the log, by its name: under the lock, so that it is not that of a new cache.
+            # The last one to close removes the log, by its name: under the lock, so that it is not
+            # that of a new cache.
             try:
                 with guard.locked(self.path, 1.0 if guard.has_log(self.path) else 0.0) as held:
-                    if held and guard.has_log(self.path) and not self.moved() and not self.db.in_transaction:
+                    if (
+                        held
+                        and guard.has_log(self.path)
+                        and not self.moved()
+                        and not self.db.in_transaction
+                    ):
                         guard.settle(self.db, self.path, self.inode)
                     self.db.close()
             except (sqlite3.Error, OSError, Moved):
@@ -140,7 +159,9 @@ class Cache:
         for i in range(0, len(rows), 500):
             part = ",".join(map(str, rows[i : i + 500]))
             of = f"SELECT row, anchor, confidence, at FROM memory WHERE row IN ({part})"
-            out.update({row: (object_id(a), stated, at) for row, a, stated, at in self.db.execute(of)})
+            out.update(
+                {row: (object_id(a), stated, at) for row, a, stated, at in self.db.execute(of)}
+            )
         if len(out) != len(set(rows)):
             raise Damaged("a memory has lost its row")
         return out
@@ -152,46 +173,78 @@ class Cache:
         marks = ",".join("?" * len(words))
         return dict(self.db.execute(f"SELECT word, df FROM term WHERE word IN ({marks})", words))
 
-    def lexical(self, match: str, weights: tuple[float, float, float], limit: int, rows: str = "", args: Sequence[object] = ()) -> list[tuple[int, float]]:
-        """[(row, BM25 as FTS5 gives it: lower is better)], best first. `rows`: SQL that selects the allowed rows."""
-        # The plus: else SQLite asks FTS5 for each allowed row by itself, 235 ms instead of 12 where all of 10,000 are allowed.
+    def lexical(
+        self,
+        match: str,
+        weights: tuple[float, float, float],
+        limit: int,
+        rows: str = "",
+        args: Sequence[object] = (),
+    ) -> list[tuple[int, float]]:
+        """[(row, BM25 as FTS5 gives it: lower is better)], best first.
+
+        `rows`: SQL that selects the allowed rows.
+        """
+        # The plus: else SQLite asks FTS5 for each allowed row by itself, 235 ms instead of 12 where
+        # all of 10,000 are allowed.
         only = f" AND +rowid IN ({rows})" if rows else ""
         sql = f"SELECT rowid, bm25(fts, ?, ?, ?) AS b FROM fts WHERE fts MATCH ?{only} ORDER BY b"
         values = (*weights, match, *args)
-        found: list[tuple[int, float]] = self.db.execute(sql + " LIMIT ?", (*values, limit + 1)).fetchall()
+        found: list[tuple[int, float]] = self.db.execute(
+            sql + " LIMIT ?", (*values, limit + 1)
+        ).fetchall()
         if len(found) <= limit or found[limit][1] != found[limit - 1][1]:
             return found[:limit]
-        last = found[limit][1]  # more than fit score the same: ids decide, since row numbers differ in a rebuilt cache
+        last = found[limit][
+            1
+        ]  # more than fit score the same: ids decide, since row numbers differ in a rebuilt cache
         tied = [row for row, score in self.db.execute(sql, values) if score == last]
         better = [pair for pair in found if pair[1] < last]
         return better + [(row, last) for row in self.by_id(tied)[: limit - len(better)]]
 
     def by_id(self, rows: Iterable[int]) -> list[int]:
-        """These rows in the order of their ids, alternatives in theirs: the same in every cache of the same notes."""
+        """These rows in the order of their ids, alternatives in theirs: the same in every cache of
+        the same notes.
+        """
         marks = ",".join(map(str, rows))
-        return [row for (row,) in self.db.execute(f"SELECT row FROM memory WHERE row IN ({marks}) ORDER BY id, nth")]
+        return [
+            row
+            for (row,) in self.db.execute(
+                f"SELECT row FROM memory WHERE row IN ({marks}) ORDER BY id, nth"
+            )
+        ]
 
     # Vectors
 
     def codes(self) -> bytes:
-        """Sign codes of all rows, row n at n*CODE; dead rows are zeros. Raises Damaged on a checksum that fails."""
+        """Sign codes of all rows, row n at n*CODE; dead rows are zeros.
+
+        Raises Damaged on a checksum that fails.
+        """
         if self.blind:
             return bytes(int(self.meta("rows", "0")) * CODE)
         parts: list[bytes] = []
-        for chunk, blob, crc in self.db.execute("SELECT chunk, codes, crc FROM code ORDER BY chunk"):
+        for chunk, blob, crc in self.db.execute(
+            "SELECT chunk, codes, crc FROM code ORDER BY chunk"
+        ):
             if chunk != len(parts) or zlib.crc32(blob) != crc or len(blob) != CHUNK * CODE:
                 raise Damaged("sign codes fail their checksum")
             parts.append(blob)
         return b"".join(parts)
 
     def vectors(self, rows: Iterable[int]) -> dict[int, bytes]:
-        """{row: int8 vector}; rows without one are left out. Raises Damaged on a checksum that fails."""
+        """{row: int8 vector}; rows without one are left out.
+
+        Raises Damaged on a checksum that fails.
+        """
         out: dict[int, bytes] = {}
         wanted = [] if self.blind else list(rows)
         crc32 = zlib.crc32
         for i in range(0, len(wanted), 500):
             part = wanted[i : i + 500]
-            for row, v, crc in self.db.execute(f"SELECT row, v, crc FROM vector WHERE row IN ({','.join(map(str, part))})"):
+            for row, v, crc in self.db.execute(
+                f"SELECT row, v, crc FROM vector WHERE row IN ({','.join(map(str, part))})"
+            ):
                 if crc32(v, row) != crc:
                     raise Damaged("a vector fails its checksum")
                 out[row] = v
@@ -199,19 +252,30 @@ class Cache:
 
     def set_vectors(self, new: Iterable[tuple[int, bytes]]) -> None:
         """Stores vectors by row; the checksum covers the row's number too."""
-        self.db.executemany("INSERT OR REPLACE INTO vector VALUES(?, ?, ?)", ((row, v, zlib.crc32(v, row)) for row, v in new))
+        self.db.executemany(
+            "INSERT OR REPLACE INTO vector VALUES(?, ?, ?)",
+            ((row, v, zlib.crc32(v, row)) for row, v in new),
+        )
 
     def set_codes(self, new: dict[int, bytes]) -> None:
-        """Stores codes by row. Rows are numbered without gaps, so blocks are too; each is stored whole."""
+        """Stores codes by row.
+
+        Rows are numbered without gaps, so blocks are too; each is stored whole.
+        """
         blocks: dict[int, bytearray] = {}
         for row, code in new.items():
             chunk, at = divmod(row, CHUNK)
             if chunk not in blocks:
-                found = self.db.execute("SELECT codes FROM code WHERE chunk = ?", (chunk,)).fetchone()
+                found = self.db.execute(
+                    "SELECT codes FROM code WHERE chunk = ?", (chunk,)
+                ).fetchone()
                 blocks[chunk] = bytearray(found[0] if found else CHUNK * CODE)
             blocks[chunk][at * CODE : (at + 1) * CODE] = code
-        self.db.executemany("INSERT INTO code VALUES(?, ?, ?) ON CONFLICT(chunk) DO UPDATE SET codes = excluded.codes, crc = excluded.crc",
-                            [(chunk, bytes(block), zlib.crc32(block)) for chunk, block in sorted(blocks.items())])
+        self.db.executemany(
+            "INSERT INTO code VALUES(?, ?, ?) ON CONFLICT(chunk) DO UPDATE SET codes ="
+            " excluded.codes, crc = excluded.crc",
+            [(chunk, bytes(block), zlib.crc32(block)) for chunk, block in sorted(blocks.items())],
+        )
 
 
 class _Writing:
@@ -282,11 +346,13 @@ def path_of(mem_dir: str) -> str:
 
 
 def inode_of(mem_dir: str) -> int:
-    """Which file is the cache of a repository at this moment, 0 for none: what `discard` may remove."""
+    """Which file is the cache of a repository at this moment, 0 for none: what `discard` may
+    remove.
+    """
     return guard.inode(path_of(mem_dir))
 
 
-def open_cache(mem_dir: str, *, create: bool = True, wait: float = 30.0) -> Cache | None:
+def open_cache(mem_dir: str, *, create: bool = True, wait: float = 30.0) -> Cache | None:  # noqa: C901
     """The cache of a repository; None where there is none and `create` is false.
 
     `wait`: seconds to wait for another process that makes or checks the file.
@@ -357,10 +423,6 @@ def open_in_memory() -> Cache:
     return Cache(db, "memory", "")
 
 
-
-
-
-
 def _is_ours(db: sqlite3.Connection) -> bool:
     (version,) = db.execute("PRAGMA user_version").fetchone()
     (application,) = db.execute("PRAGMA application_id").fetchone()
@@ -379,7 +441,12 @@ def connect(name: str) -> sqlite3.Connection:
         db.close()
         raise Damaged("the cache file's layout cannot be read") from e
     # SQLite's own lower() knows ASCII only.
-    db.create_function("casefold", 1, lambda text: text.casefold() if isinstance(text, str) else "", deterministic=True)
+    db.create_function(
+        "casefold",
+        1,
+        lambda text: text.casefold() if isinstance(text, str) else "",
+        deterministic=True,
+    )
     # The file changes in `guard.settle` only. NORMAL: what a power cut takes is in the notes.
     db.execute("PRAGMA wal_autocheckpoint=0")
     db.execute("PRAGMA synchronous=NORMAL")

@@ -1,15 +1,13 @@
 """The full check of a cache: everything it holds, made again from its lines and compared.
 
-For `doctor` and workers: it costs about what a rebuild does. A cache in use is
-judged as it was at one moment, beside its writers. Promise: it finds
-every changed byte of the file (page sums), and every row that is not what the
-stored lines give: memories, labels, paths, term frequencies, full-text postings and
-lengths, vectors, sign codes, counts, marks, moves and credit. Whether all lines are
-there is the notes' business: `index.pending` says it. Left out is what git
-said about commits and paths (`patch`, `branch`, `twin`, `sought`, `removal`, `renamed`, `entry`, `pathstate`) and about signatures:
-no line gives it, asking again would take minutes, and the page sums hold it.
-Of the graph it looks whether the memories are here, not whether they are alike.
-"""
+For `doctor` and workers: it costs about what a rebuild does. A cache in use is judged as it was at
+one moment, beside its writers. Promise: it finds every changed byte of the file (page sums), and
+every row that is not what the stored lines give: memories, labels, paths, term frequencies,
+full-text postings and lengths, vectors, sign codes, counts, marks, moves and credit. Whether all
+lines are there is the notes' business: `index.pending` says it. Left out is what git said about
+commits and paths (`patch`, `branch`, `twin`, `sought`, `removal`, `renamed`, `entry`, `pathstate`)
+and about signatures: no line gives it, asking again would take minutes, and the page sums hold it.
+Of the graph it looks whether the memories are here, not whether they are alike."""
 
 from __future__ import annotations
 
@@ -27,12 +25,17 @@ class Busy(Exception):
 
 
 def check_all(cache: Cache, table: embed.StaticTable | None = None) -> str:
-    """The first thing wrong with a cache, "" where nothing is. `table`: of the vectors, if it is at hand.
+    """The first thing wrong with a cache, "" where nothing is. `table`: of the vectors, if it is at
+    hand.
 
     Raises Busy, and Moved where the cache was removed or replaced meanwhile.
     """
     try:
-        wrong = guard.wrong(cache.path, _PATIENCE if cache.how == "file" else 0) if cache.how != "memory" else ""
+        wrong = (
+            guard.wrong(cache.path, _PATIENCE if cache.how == "file" else 0)
+            if cache.how != "memory"
+            else ""
+        )
         if wrong is None:
             raise Busy
         if not wrong:
@@ -54,16 +57,23 @@ def _stored(cache: Cache, table: embed.StaticTable | None) -> str:
     return _lines(cache, table) if answer == "ok" else str(answer)
 
 
-def _lines(cache: Cache, table: embed.StaticTable | None) -> str:
+def _lines(cache: Cache, table: embed.StaticTable | None) -> str:  # noqa: C901
     db = cache.db
     records: list[record.Record] = []
     scopes: dict[str, int] = {}
     covers: set[tuple[bytes, int]] = set()
     marks: Counter[tuple[str, str, str, str]] = Counter()
     moved: dict[int, tuple[str, str]] = {}
-    for n, version, memory, op, scope, raw in db.execute("SELECT n, version, memory, op, scope, raw FROM line"):
+    for n, version, memory, op, scope, raw in db.execute(
+        "SELECT n, version, memory, op, scope, raw FROM line"
+    ):
         parsed = record.parse(raw)
-        if parsed is None or parsed.version != version.hex() or parsed.id.encode() != memory or parsed.op != op:
+        if (
+            parsed is None
+            or parsed.version != version.hex()
+            or parsed.id.encode() != memory
+            or parsed.op != op
+        ):
             return f"the record {version.hex()[:8]} has changed"
         records.append(parsed)
         scopes[parsed.version] = scope
@@ -73,21 +83,41 @@ def _lines(cache: Cache, table: embed.StaticTable | None) -> str:
         moved[n] = record.object_id(parsed.data.get("commit")), parsed.id if op == "move" else ""
     if covers != set(db.execute("SELECT version, by FROM cover")):
         return "the links between records differ from the records"
-    if dict(marks) != {(c, p, b, bp): uses for c, p, b, bp, uses in db.execute("SELECT commit_id, patch, base, branch_patch, uses FROM anchor")}:
+    if dict(marks) != {
+        (c, p, b, bp): uses
+        for c, p, b, bp, uses in db.execute(
+            "SELECT commit_id, patch, base, branch_patch, uses FROM anchor"
+        )
+    }:
         return "the marks of commits differ from the records"
     moves = db.execute("SELECT old, new, n FROM move").fetchall()
-    stated = {(id, to, n) for n, (to, id) in moved.items() if id and to not in ("", id) and record.object_id(id)}
+    stated = {
+        (id, to, n)
+        for n, (to, id) in moved.items()
+        if id and to not in ("", id) and record.object_id(id)
+    }
     # Where a line was found beside its own commit only the notes know.
-    if not stated <= set(moves) or any(n not in moved or old != moved[n][0] for old, _, n in set(moves) - stated):
+    if not stated <= set(moves) or any(
+        n not in moved or old != moved[n][0] for old, _, n in set(moves) - stated
+    ):
         return "the moves of commits differ from the records"
-    wanted = {(r.version, status): (r, nth) for m in fold.fold(records).values()
-              for nth, (r, status) in enumerate(document.shown_rows(m, scopes))}
+    wanted = {
+        (r.version, status): (r, nth)
+        for m in fold.fold(records).values()
+        for nth, (r, status) in enumerate(document.shown_rows(m, scopes))
+    }
     rows: dict[int, record.Record] = {}
-    back = {row for (row,) in db.execute("SELECT row FROM revived")}  # they say active although they are superseded
-    unions = {row: tuple(rest) for row, *rest in db.execute("SELECT row, lines, digest, raw FROM united")}
+    back = {
+        row for (row,) in db.execute("SELECT row FROM revived")
+    }  # they say active although they are superseded
+    unions = {
+        row: tuple(rest) for row, *rest in db.execute("SELECT row, lines, digest, raw FROM united")
+    }
     numbers = dict(db.execute("SELECT lower(hex(version)), n FROM line"))
     for row, id, version, status, nth, scope, *columns in db.execute(
-            "SELECT m.row, m.id, l.version, m.status, m.nth, m.scope, m.type, m.at, m.author, m.phase, m.source, m.anchor, m.digest, m.confidence FROM memory m LEFT JOIN line l ON l.n = m.line"):
+        "SELECT m.row, m.id, l.version, m.status, m.nth, m.scope, m.type, m.at, m.author, m.phase,"
+        " m.source, m.anchor, m.digest, m.confidence FROM memory m LEFT JOIN line l ON l.n = m.line"
+    ):
         said = document.SUPERSEDED if row in back and status == document.ACTIVE else status
         r, place = wanted.pop(((version or b"").hex(), said), (None, 0))
         if r is None or place != nth or unions.pop(row, None) != _union(r, numbers):
@@ -99,14 +129,28 @@ def _lines(cache: Cache, table: embed.StaticTable | None) -> str:
         return f"memory {next(iter(wanted.values()))[0].id[:8]} has no row"
     if unions:
         return "a united text belongs to no memory"
-    if {(k, v, row) for row, r in rows.items() for k, v in document.labels(r.data)} != set(db.execute("SELECT kind, value, row FROM label")):
+    if {(k, v, row) for row, r in rows.items() for k, v in document.labels(r.data)} != set(
+        db.execute("SELECT kind, value, row FROM label")
+    ):
         return "tags or paths differ from the records"
     active = {row: rows[row] for (row,) in db.execute("SELECT row FROM memory WHERE status = 0")}
-    if {(row, n, *spot) for row, r in active.items() for n, spot in enumerate(spots.of(r.data))} != set(db.execute("SELECT row, place, anchor, name, dir, blob, asked FROM spot LEFT JOIN place USING(spot)")):
+    if {
+        (row, n, *spot) for row, r in active.items() for n, spot in enumerate(spots.of(r.data))
+    } != set(
+        db.execute(
+            "SELECT row, place, anchor, name, dir, blob, asked FROM spot LEFT JOIN place"
+            " USING(spot)"
+        )
+    ):
         return "paths differ from the records"
     if len(active) != cache.count():
         return f"{len(active)} memories are indexed, {cache.count()} were counted"
-    return learned.wrong(cache, fold.purged(records)[0]) or _words(cache, active) or _vectors(cache, active, table) or _graph(cache)
+    return (
+        learned.wrong(cache, fold.purged(records)[0])
+        or _words(cache, active)
+        or _vectors(cache, active, table)
+        or _graph(cache)
+    )
 
 
 def _union(r: record.Record, numbers: dict[str, int]) -> tuple[str, bytes, bytes] | None:
@@ -119,9 +163,19 @@ def _union(r: record.Record, numbers: dict[str, int]) -> tuple[str, bytes, bytes
 def _graph(cache: Cache) -> str:
     """That edges, sketches and ranks belong to memories that are here, and can be at all."""
     shown = "SELECT row FROM memory WHERE status < 2"
-    asked = (f"SELECT 1 FROM edge WHERE a NOT IN ({shown}) OR b NOT IN ({shown}) OR a = b OR kind NOT BETWEEN 0 AND 6 OR weight NOT BETWEEN 0 AND 1.001 LIMIT 1",
-             f"SELECT 1 FROM sketch WHERE row NOT IN ({shown}) OR length(grams) > 32 LIMIT 1", f"SELECT 1 FROM rank WHERE row NOT IN ({shown}) OR value < 0 LIMIT 1")
-    return "the graph names a memory that is not here, or a link that cannot be" if any(cache.db.execute(sql).fetchone() for sql in asked) else ""
+    asked = (
+        (
+            f"SELECT 1 FROM edge WHERE a NOT IN ({shown}) OR b NOT IN ({shown}) OR a = b OR kind"
+            " NOT BETWEEN 0 AND 6 OR weight NOT BETWEEN 0 AND 1.001 LIMIT 1"
+        ),
+        f"SELECT 1 FROM sketch WHERE row NOT IN ({shown}) OR length(grams) > 32 LIMIT 1",
+        f"SELECT 1 FROM rank WHERE row NOT IN ({shown}) OR value < 0 LIMIT 1",
+    )
+    return (
+        "the graph names a memory that is not here, or a link that cannot be"
+        if any(cache.db.execute(sql).fetchone() for sql in asked)
+        else ""
+    )
 
 
 def _is_hex(text: str) -> bool:
@@ -141,7 +195,11 @@ def _words(cache: Cache, active: dict[int, record.Record]) -> str:
         fields = [f.split() for f in document.fts_fields(r.data)]
         df.update({w for words in fields for w in words})
         lengths[row] = [len(words) for words in fields]
-        sums[row] = sum(hash((word, column, at)) for column, words in enumerate(fields) for at, word in enumerate(words))
+        sums[row] = sum(
+            hash((word, column, at))
+            for column, words in enumerate(fields)
+            for at, word in enumerate(words)
+        )
     if dict(df) != dict(db.execute("SELECT word, df FROM term")):
         return "term frequencies differ from the texts"
     if lengths != {row: _varints(sz) for row, sz in db.execute("SELECT id, sz FROM fts_docsize")}:
@@ -167,10 +225,14 @@ def _varints(blob: bytes) -> list[int]:
     return out
 
 
-def _vectors(cache: Cache, active: dict[int, record.Record], table: embed.StaticTable | None) -> str:
+def _vectors(
+    cache: Cache, active: dict[int, record.Record], table: embed.StaticTable | None
+) -> str:
     codes = cache.codes()
     vectors = cache.vectors(active)
-    if set(vectors) != set(active) or cache.db.execute("SELECT count(*) FROM vector").fetchone()[0] != len(active):
+    if set(vectors) != set(active) or cache.db.execute("SELECT count(*) FROM vector").fetchone()[
+        0
+    ] != len(active):
         return "memories and vectors do not match"
     if found := better.wrong(cache, active):
         return found

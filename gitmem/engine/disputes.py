@@ -1,4 +1,5 @@
-"""Which memories are contradicted by another one, as far as consolidation found it and no person has decided.
+"""Which memories are contradicted by another one, as far as consolidation found it and no person
+has decided.
 
 Promise: one look at the cache, no text, no vector: what a proposal of a
 contradiction names, while both memories are active, say what they said when
@@ -20,11 +21,23 @@ if TYPE_CHECKING:
 
     from .cache import Cache
 
-CONTRADICTION, SUPERSEDE = "contradiction", "supersede"  # kinds of proposals; `consolidate` has the others
-AGAINST, VALUE = "against it", "another value"  # `why` of proposals in which one memory speaks against the other
+CONTRADICTION, SUPERSEDE = (
+    "contradiction",
+    "supersede",
+)  # kinds of proposals; `consolidate` has the others
+AGAINST, VALUE = (
+    "against it",
+    "another value",
+)  # `why` of proposals in which one memory speaks against the other
 # The kind is named in the statement: texts that capture suggests are not read.
 _MINE = f"SELECT raw FROM line WHERE op = '%s' AND scope & {PRIVATE}"
-_PROPOSED = f"{_MINE % 'suggest'} AND (" + " OR ".join(f"instr(raw, CAST('\"kind\":\"{kind}\"' AS BLOB)) > 0" for kind in (CONTRADICTION, SUPERSEDE)) + ")"
+_PROPOSED = (
+    f"{_MINE % 'suggest'} AND ("
+    + " OR ".join(
+        f'instr(raw, CAST(\'"kind":"{kind}"\' AS BLOB)) > 0' for kind in (CONTRADICTION, SUPERSEDE)
+    )
+    + ")"
+)
 _DECIDED = f"{_MINE % 'verdict'} AND instr(raw, CAST('\"kind\":' AS BLOB)) > 0"
 
 
@@ -59,7 +72,11 @@ def all_of(cache: Cache) -> dict[str, list[str]]:
 
 def _two(listed: object) -> list[str]:
     """Two texts, [] for anything else."""
-    texts = [i for i in listed if isinstance(i, str)] if isinstance(listed, list) and len(listed) == 2 else []
+    texts = (
+        [i for i in listed if isinstance(i, str)]
+        if isinstance(listed, list) and len(listed) == 2
+        else []
+    )
     return texts if len(texts) == 2 else []
 
 

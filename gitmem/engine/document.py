@@ -28,7 +28,8 @@ SCOPE_BITS = {"team": TEAM, "private": PRIVATE}
 _STATUS = {fold.ACTIVE: ACTIVE, fold.SUPERSEDED: SUPERSEDED, fold.FORGOTTEN: FORGOTTEN}
 _NUMPY_PAYS = 150  # texts from which importing numpy is cheaper than plain Python
 _FORK_PAYS = 1000  # documents from which a second process is
-_AHEAD = 0.7  # share of an import that it prepares while the notes are written; the rest waits for this one
+# share of an import that it prepares while the notes are written; the rest waits for this one
+_AHEAD = 0.7
 
 
 def scope_name(bits: int) -> str:
@@ -71,7 +72,9 @@ def embed_texts(table: embed.StaticTable, texts: list[str]) -> list[tuple[bytes,
 
 
 def prepare(table: embed.StaticTable, documents: list[dict[str, object]]) -> list[Prepared]:
-    """[(lexical fields, vector, sign code)] of records: all the work that needs no database, on two processors where it pays."""
+    """[(lexical fields, vector, sign code)] of records: all the work that needs no database, on two
+    processors where it pays.
+    """
     if len(documents) < _FORK_PAYS:
         return _prepare(table, documents)
     return _task(table, documents, 0.5).result()
@@ -79,7 +82,9 @@ def prepare(table: embed.StaticTable, documents: list[dict[str, object]]) -> lis
 
 def _prepare(table: embed.StaticTable, documents: list[dict[str, object]]) -> list[Prepared]:
     embedded = embed_texts(table, [vector_text(d) for d in documents])
-    return [(fts_fields(d), vector, code) for d, (vector, code) in zip(documents, embedded, strict=True)]
+    return [
+        (fts_fields(d), vector, code) for d, (vector, code) in zip(documents, embedded, strict=True)
+    ]
 
 
 def _task(table: embed.StaticTable, documents: list[dict[str, object]], share: float) -> Task:
@@ -102,7 +107,10 @@ class Ahead:
         """Starts on (version, data) records; few are left to the index."""
         self._collect()
         if len(records) >= _FORK_PAYS:
-            self._begun = [version for version, _ in records], _task(self._table, [data for _, data in records], _AHEAD)
+            self._begun = (
+                [version for version, _ in records],
+                _task(self._table, [data for _, data in records], _AHEAD),
+            )
 
     def results(self) -> dict[str, Prepared]:
         """{version: prepared} of all that was begun."""
@@ -150,7 +158,11 @@ def shown_rows(memory: fold.Memory, scopes: Mapping[str, int]) -> list[tuple[Rec
     status = _STATUS[memory.status]
     if memory.status == fold.FORGOTTEN:
         contents = [r for r in memory.records if r.op in CONTENT_OPS]
-        return [(max(contents, key=lambda r: scopes.get(r.version, 0) & TEAM), status)] if contents else []
+        return (
+            [(max(contents, key=lambda r: scopes.get(r.version, 0) & TEAM), status)]
+            if contents
+            else []
+        )
     return [(r, status) for r in versions_shown(memory, scopes)]
 
 
@@ -160,20 +172,33 @@ def columns(data: dict[str, object]) -> tuple[object, ...]:
     `at` is the time that the record claims, "" for a malformed one; whether it can be true is
     for the reader to say (`filters.newest_first`), so that no clock is in the cache.
     """
-    return (field(data, "type"), record.moment(data.get("at")), field(data, "author"),
-            field(data, "phase"), field(data, "source") or None, field(data, "commit"),
-            content_digest(field(data, "title"), field(data, "body")), confidence_of(data))
+    return (
+        field(data, "type"),
+        record.moment(data.get("at")),
+        field(data, "author"),
+        field(data, "phase"),
+        field(data, "source") or None,
+        field(data, "commit"),
+        content_digest(field(data, "title"), field(data, "body")),
+        confidence_of(data),
+    )
 
 
 def confidence_of(data: dict[str, object]) -> float | None:
     """A stated confidence from 0 to 1; None for none, and for other shapes."""
     value = data.get("confidence")
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1 else None
+    return (
+        float(value)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
+        else None
+    )
 
 
 def labels(data: dict[str, object]) -> set[tuple[str, str]]:
     """(kind, value) pairs: tags and paths."""
-    return {("tag", storable(str(t))) for t in items(data.get("tags"))} | {("path", storable(p)) for p in paths_of(data)}
+    return {("tag", storable(str(t))) for t in items(data.get("tags"))} | {
+        ("path", storable(p)) for p in paths_of(data)
+    }
 
 
 def paths_of(data: dict[str, object]) -> list[str]:
@@ -191,7 +216,9 @@ def field(data: dict[str, object], name: str) -> str:
 
 
 def storable(value: str) -> str:
-    """JSON escapes can make lone surrogates, which SQLite refuses: one foreign line must not stop an update."""
+    """JSON escapes can make lone surrogates, which SQLite refuses: one foreign line must not stop
+    an update.
+    """
     return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
 

@@ -101,7 +101,13 @@ def _ascii_words(text: str) -> list[str]:
     out: list[str] = []
     for run in text.translate(_SPACED).split():
         rest = run[1:]
-        if not rest or run.islower() or run.isdigit() or rest.islower() or (rest.isdigit() and run[0] < "a"):
+        if (
+            not rest
+            or run.islower()
+            or run.isdigit()
+            or rest.islower()
+            or (rest.isdigit() and run[0] < "a")
+        ):
             out.append(run)
         else:
             out += _humps(run)
@@ -129,8 +135,9 @@ def _humps(run: str) -> list[str]:
         start = at
     return out
 
+
 # BERT treats each of these characters as a word of its own.
-_CJK = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002ceaf\U0002f800-\U0002fa1f"
+_CJK = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002ceaf\U0002f800-\U0002fa1f"  # noqa: E501
 
 
 def _any_words(text: str) -> list[str]:
@@ -140,7 +147,9 @@ def _any_words(text: str) -> list[str]:
     from unicodedata import category, normalize
 
     if _findall is None:  # 1 ms to compile, and most prompts are ASCII
-        _findall = re.compile(f"[^\\W_A-Z{_CJK}]+|[A-Z][^\\W_A-Z{_CJK}]+|[A-Z]+(?![a-z])[0-9]*|[{_CJK}]").findall
+        _findall = re.compile(
+            f"[^\\W_A-Z{_CJK}]+|[A-Z][^\\W_A-Z{_CJK}]+|[A-Z]+(?![a-z])[0-9]*|[{_CJK}]"
+        ).findall
     text = normalize("NFD", text)
     for char in sorted(set(text)):
         if char > "\u02ff" and category(char) == "Mn":

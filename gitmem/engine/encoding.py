@@ -43,13 +43,17 @@ def encoder() -> Encoder | None:
 
 
 def read(texts: Sequence[str]) -> list[bytes]:
-    """The vector of a question and of what it waits for, each by its first AT_ONCE characters but the question; [] where there is no encoder."""
+    """The vector of a question and of what it waits for, each by its first AT_ONCE characters but
+    the question; [] where there is no encoder.
+    """
     found = encoder()
     return found.embed([texts[0], *(text[:AT_ONCE] for text in texts[1:])]) if found else []
 
 
 def space() -> tuple[str, int]:
-    """Name and dimensions of the encoder's space, read from the head of its file; ("", 0) where there is none."""
+    """Name and dimensions of the encoder's space, read from the head of its file; ("", 0) where
+    there is none.
+    """
     from ..embedding.encoder_file import EncoderDamaged, EncoderFile
 
     try:
@@ -59,8 +63,14 @@ def space() -> tuple[str, int]:
     return file.space, file.dims
 
 
-def nearest(cache: Cache, question: bytes, allowed: Collection[int] | None, always: Iterable[int],
-            most: int, beside: Mapping[int, bytes]) -> tuple[dict[int, float], dict[int, float]]:
+def nearest(
+    cache: Cache,
+    question: bytes,
+    allowed: Collection[int] | None,
+    always: Iterable[int],
+    most: int,
+    beside: Mapping[int, bytes],
+) -> tuple[dict[int, float], dict[int, float]]:
     """What `nearness.nearest` finds among the vectors of the memories.
 
     Exact up to EXACT memories. In larger stores sign codes choose the vectors that are read.
@@ -92,8 +102,8 @@ def missing(cache: Cache) -> int:
 def embedder() -> _Threads | None:
     """The encoder on all the processors that it may take; None where it cannot be used.
 
-    What it makes is stored, so the whole file must match its checksum; a question alone does not wait for that.
-    """
+    What it makes is stored, so the whole file must match its checksum; a question alone does not
+    wait for that."""
     from ..embedding.encoder_file import EncoderDamaged
 
     found = encoder()
@@ -105,8 +115,12 @@ def embedder() -> _Threads | None:
     return _Threads(found) if found else None
 
 
-def fill(cache: Cache, progress: Callable[[int], None] = lambda n: None, until: float | None = None) -> int:
-    """Makes vectors of memories that have none, the newest first, up to `until` (monotonic); returns how many."""
+def fill(
+    cache: Cache, progress: Callable[[int], None] = lambda n: None, until: float | None = None
+) -> int:
+    """Makes vectors of memories that have none, the newest first, up to `until` (monotonic);
+    returns how many.
+    """
     found = embedder()
     return better.fill(cache, found, progress, until=until) if found else 0
 

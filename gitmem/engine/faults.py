@@ -1,4 +1,5 @@
-"""What an error says about the cache: others moved it, keep it busy, the disk is full, the file is damaged, or none of that.
+"""What an error says about the cache: others moved it, keep it busy, the disk is full, the file is
+damaged, or none of that.
 
 One judgement for hooks and commands. Standard library only: every prompt waits for it.
 """
@@ -24,15 +25,37 @@ else:
 MOVED, DAMAGED, BUSY, FULL, OURS = "moved", "damaged", "busy", "full", ""
 
 _BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
-# A disk that is full, read-only or gone, or a limit of this process: none of it says that the file is damaged.
-_FULL = ("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC", "SQLITE_IOERR_TRUNCATE", "SQLITE_IOERR_SHM")
-_DAMAGED = ("SQLITE_CORRUPT", "SQLITE_CONSTRAINT", "SQLITE_NOTADB", "SQLITE_FORMAT", "SQLITE_IOERR", "SQLITE_SCHEMA", "SQLITE_PROTOCOL")
+# A disk that is full, read-only or gone, or a limit of this process: none of it says that the file
+# is damaged.
+_FULL = (
+    "SQLITE_FULL",
+    "SQLITE_READONLY",
+    "SQLITE_CANTOPEN",
+    "SQLITE_IOERR_WRITE",
+    "SQLITE_IOERR_FSYNC",
+    "SQLITE_IOERR_TRUNCATE",
+    "SQLITE_IOERR_SHM",
+)
+_DAMAGED = (
+    "SQLITE_CORRUPT",
+    "SQLITE_CONSTRAINT",
+    "SQLITE_NOTADB",
+    "SQLITE_FORMAT",
+    "SQLITE_IOERR",
+    "SQLITE_SCHEMA",
+    "SQLITE_PROTOCOL",
+)
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EFBIG, errno.EIO)
 
 
 def kind(e: Exception, cache: Cache | None) -> str:
-    """MOVED, DAMAGED, BUSY, FULL, or OURS for a bug of ours. May read the whole file to tell decay from a bug."""
-    if isinstance(e, Moved) or (cache is not None and isinstance(e, (sqlite3.Error, Damaged, OSError)) and cache.moved()):
+    """MOVED, DAMAGED, BUSY, FULL, or OURS for a bug of ours.
+
+    May read the whole file to tell decay from a bug.
+    """
+    if isinstance(e, Moved) or (
+        cache is not None and isinstance(e, (sqlite3.Error, Damaged, OSError)) and cache.moved()
+    ):
         return MOVED
     if isinstance(e, Damaged):
         return DAMAGED
@@ -45,4 +68,8 @@ def kind(e: Exception, cache: Cache | None) -> str:
     if isinstance(e, OSError) and e.errno in _FULL_DISK:
         return FULL
     # Decay can also make a value that no code of ours expects; the page sums tell it from a bug.
-    return DAMAGED if cache is not None and cache.how != "memory" and guard.wrong(cache.path, 5.0) else OURS
+    return (
+        DAMAGED
+        if cache is not None and cache.how != "memory" and guard.wrong(cache.path, 5.0)
+        else OURS
+    )

@@ -24,24 +24,44 @@ def above(path: str) -> list[str]:
 
 
 def latest(cache: Cache) -> str:
-    """The latest time of a record that counts (`record.latest`), by the commits of the notes that the cache was made from."""
-    (newest,) = cache.db.execute("SELECT max(value) FROM meta WHERE key > 'time:' AND key < 'time;'").fetchone()
+    """The latest time of a record that counts (`record.latest`), by the commits of the notes that
+    the cache was made from.
+    """
+    (newest,) = cache.db.execute(
+        "SELECT max(value) FROM meta WHERE key > 'time:' AND key < 'time;'"
+    ).fetchone()
     return record.latest(newest or "")
 
 
 def newest_first(cache: Cache, table: str = "memory") -> str:
-    """Terms of an ORDER BY: the newest first, last the malformed times and those that cannot be (`latest`); ties by id."""
+    """Terms of an ORDER BY: the newest first, last the malformed times and those that cannot be
+    (`latest`); ties by id.
+    """
     return f"{table}.at > '{latest(cache)}', {table}.at DESC, {table}.id"
 
 
 class Filter:
-    """Conditions that must all hold; empty ones do not restrict. Times are stored ones (UTC, ISO 8601).
+    """Conditions that must all hold; empty ones do not restrict. Times are stored ones (UTC, ISO
+    8601).
 
     A malformed time of a record is before every `since` and every `until`.
     """
 
-    def __init__(self, *, types: Sequence[str] = (), tags: Sequence[str] = (), paths: Sequence[str] = (), phase: str = "", since: str = "",
-                 until: str = "", author: str = "", scope: str = "", anchors: Sequence[str] | None = None, without: Sequence[str] = (), superseded: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        types: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        paths: Sequence[str] = (),
+        phase: str = "",
+        since: str = "",
+        until: str = "",
+        author: str = "",
+        scope: str = "",
+        anchors: Sequence[str] | None = None,
+        without: Sequence[str] = (),
+        superseded: bool = False,
+    ) -> None:
         self.types = [t.lower() for t in types]
         self.tags = list(tags)
         self.paths = [clean(path) for path in paths]  # as records name them
@@ -53,8 +73,12 @@ class Filter:
         self.anchors = anchors  # only memories of these commits ("" = made before the first commit)
         self.without = without  # no memories of these commits
         self.superseded = superseded
-        self.signatures: Sequence[str] | None = None  # only memories whose signature was found to be in such a state
-        self.head = ""  # without what came back for other HEADs than this one (`comeback.seen_from`)
+        self.signatures: Sequence[str] | None = (
+            None  # only memories whose signature was found to be in such a state
+        )
+        self.head = (  # without what came back for other HEADs than this one (`comeback.seen_from`)
+            ""
+        )
         self.table = ""  # of the rows there are, where `memory` is narrowed itself (`then`)
 
     @property
@@ -64,8 +88,21 @@ class Filter:
     @property
     def plain(self) -> bool:
         """Whether every active row that the table `memory` shows meets them."""
-        return not (self.types or self.tags or self.paths or self.phase or self.since or self.until or self.author or self.scope
-                    or self.anchors is not None or self.without or self.superseded or self.signatures is not None or self.head)
+        return not (
+            self.types
+            or self.tags
+            or self.paths
+            or self.phase
+            or self.since
+            or self.until
+            or self.author
+            or self.scope
+            or self.anchors is not None
+            or self.without
+            or self.superseded
+            or self.signatures is not None
+            or self.head
+        )
 
     def copy(self) -> Filter:
         other = Filter()
@@ -80,8 +117,10 @@ class Filter:
 
     def count(self, cache: Cache) -> int:
         """How many memories meet them; alternatives of one count once."""
-        beside = ("SELECT count(*) FROM memory m WHERE nth > 0 AND status = 0 AND EXISTS"
-                  " (SELECT 1 FROM memory o WHERE o.id = m.id AND o.status = 0 AND o.nth < m.nth)")
+        beside = (
+            "SELECT count(*) FROM memory m WHERE nth > 0 AND status = 0 AND EXISTS"
+            " (SELECT 1 FROM memory o WHERE o.id = m.id AND o.status = 0 AND o.nth < m.nth)"
+        )
         more = cache.db.execute(beside).fetchone()[0]
         if self.empty:
             return cache.count() - int(more)
@@ -91,7 +130,7 @@ class Filter:
             counted = f"SELECT count(DISTINCT id) FROM memory WHERE row IN ({sql})"
         return int(cache.db.execute(counted, args).fetchone()[0])
 
-    def sql(self) -> tuple[str, list[object]]:
+    def sql(self) -> tuple[str, list[object]]:  # noqa: C901
         """(SELECT of the allowed rows, its parameters)."""
         where = ["status = ?" if not self.superseded else "status <= ?"]
         args: list[object] = [SUPERSEDED if self.superseded else ACTIVE]
@@ -99,7 +138,10 @@ class Filter:
             where.append(f"type IN ({_marks(self.types)})")
             args += self.types
         if self.tags:  # set overlap, as seed 003 has it
-            where.append(f"row IN (SELECT row FROM label WHERE kind = 'tag' AND value IN ({_marks(self.tags)}))")
+            where.append(
+                "row IN (SELECT row FROM label WHERE kind = 'tag' AND value IN"
+                f" ({_marks(self.tags)}))"
+            )
             args += self.tags
         if self.paths:
             one = []
@@ -107,7 +149,9 @@ class Filter:
                 bare, names = path.rstrip("/"), above(path)
                 one.append(f"value IN ({_marks(names)}) OR (value >= ? AND value < ?)")
                 args += [*names, bare + "/", bare + "0"]  # "0" follows "/" in ASCII
-            where.append(f"row IN (SELECT row FROM label WHERE kind = 'path' AND ({' OR '.join(one)}))")
+            where.append(
+                f"row IN (SELECT row FROM label WHERE kind = 'path' AND ({' OR '.join(one)}))"
+            )
         if self.phase:
             where.append("phase = ?")
             args.append(self.phase)
@@ -131,11 +175,16 @@ class Filter:
             args.append(fastjson.dumps(list(self.without)))
         if self.signatures is not None:
             # A text that is united from several lines is signed by nobody.
-            where.append(f"line IN (SELECT n FROM signature WHERE state IN ({_marks(self.signatures)}))"
-                         " AND row NOT IN (SELECT row FROM united)")
+            where.append(
+                f"line IN (SELECT n FROM signature WHERE state IN ({_marks(self.signatures)}))"
+                " AND row NOT IN (SELECT row FROM united)"
+            )
             args += self.signatures
         if self.head and not self.superseded:  # else they are wanted as what they are here
-            where.append("row NOT IN (SELECT row FROM revived WHERE row NOT IN (SELECT row FROM revived WHERE head = ?))")
+            where.append(
+                "row NOT IN (SELECT row FROM revived WHERE row NOT IN (SELECT row FROM revived"
+                " WHERE head = ?))"
+            )
             args.append(self.head)
         if self.table and where == ["status = ?"]:
             return f"SELECT row FROM {self.table}", []

@@ -35,7 +35,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-_HEAD = struct.Struct("<8s5QI")  # magic, page size, size, mtime, ctime, inode, CRC of what stands before and of the sums
+_HEAD = struct.Struct(
+    "<8s5QI"
+)  # magic, page size, size, mtime, ctime, inode, CRC of what stands before and of the sums
 _MAGIC = b"gmsums1\n"
 _FRAME = 24  # bytes of a frame's head in SQLite's write-ahead log
 
@@ -45,7 +47,10 @@ class Damaged(Exception):
 
 
 class Unsummed(Damaged):
-    """There are no page sums: somebody removes the files one by one, or removed these. To be made anew, and no damage to speak of."""
+    """There are no page sums: somebody removes the files one by one, or removed these.
+
+    To be made anew, and no damage to speak of.
+    """
 
 
 class Moved(Exception):
@@ -53,7 +58,8 @@ class Moved(Exception):
 
 
 class locked:
-    """The writer lock of a cache file, held by one process at a time; False where it was not free within `wait` seconds.
+    """The writer lock of a cache file, held by one process at a time; False where it was not free
+    within `wait` seconds.
 
     Also True where no lock can be kept (no flock on this system or disk, no directory).
     """
@@ -117,7 +123,10 @@ def unchanged(path: str) -> bool:
 
 
 def _read(path: str) -> tuple[int, memoryview] | None:
-    """(page size, sums) as stored, None where they are absent or damaged themselves. In the machine's own order of bytes: on another one no page is right."""
+    """(page size, sums) as stored, None where they are absent or damaged themselves.
+
+    In the machine's own order of bytes: on another one no page is right.
+    """
     try:
         raw = memfile.read(path + ".sums")
         magic, page, *_, crc = _HEAD.unpack_from(raw)
@@ -129,8 +138,13 @@ def _read(path: str) -> tuple[int, memoryview] | None:
     return page, memoryview(body).cast("I")
 
 
-def _write(path: str, page: int, sums: memoryview, fresh: dict[int, int], count: int, of: int = 0) -> None:
-    """Stores the sums of `count` pages with the file's present stamp: of some of them new ones. Raises Moved where the path does not name the file `of` (0: any)."""
+def _write(
+    path: str, page: int, sums: memoryview, fresh: dict[int, int], count: int, of: int = 0
+) -> None:
+    """Stores the sums of `count` pages with the file's present stamp: of some of them new ones.
+
+    Raises Moved where the path does not name the file `of` (0: any).
+    """
     body = bytearray(sums.tobytes()[: 4 * count]).ljust(4 * count, b"\0")
     view = memoryview(body).cast("I")
     for n in fresh:
@@ -140,7 +154,9 @@ def _write(path: str, page: int, sums: memoryview, fresh: dict[int, int], count:
     temporary = f"{path}.sums.{os.getpid()}"
     try:
         with os.fdopen(memfile.opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as f:
-            f.write(_HEAD.pack(_MAGIC, page, *_stamp(path), zlib.crc32(body, zlib.crc32(start))) + body)
+            f.write(
+                _HEAD.pack(_MAGIC, page, *_stamp(path), zlib.crc32(body, zlib.crc32(start))) + body
+            )
         _still(path, of)
         os.replace(temporary, path + ".sums")
     except (OSError, Moved):
@@ -183,12 +199,14 @@ def has_log(path: str) -> bool:
         return False
 
 
-# {inode of a cache file that SQLite has open in this process: [connections, descriptors to read it by]}
+# {inode of a cache file that SQLite has open in this process: [connections, descriptors to read it
+# by]}
 _open: dict[int, list[int]] = {}
 
 
 def attach(inode: int) -> None:
-    """Says that SQLite opens a cache file here. Until `detach`, no other descriptor of it is closed.
+    """Says that SQLite opens a cache file here. Until `detach`, no other descriptor of it is
+    closed.
 
     Closing any one drops the POSIX locks that SQLite holds on the file in this
     process (sqlite.org/howtocorrupt.html, 2.2): another process would take
@@ -210,7 +228,9 @@ def detach(inode: int) -> None:
 
 
 class _reading:
-    """A descriptor to read a cache file by; closed at once only where SQLite does not have the file open."""
+    """A descriptor to read a cache file by; closed at once only where SQLite does not have the file
+    open.
+    """
 
     __slots__ = ("_fd", "_path")
 
@@ -253,7 +273,9 @@ def _sum_pages(path: str, page: int, wanted: set[int] | None = None) -> dict[int
 
 
 def wrong(path: str, wait: float) -> str | None:
-    """What is wrong with the first page that is not as we left it, "" where none is; None where a writer keeps the lock. Reads the whole file."""
+    """What is wrong with the first page that is not as we left it, "" where none is; None where a
+    writer keeps the lock. Reads the whole file.
+    """
     with locked(path, wait) as held:
         return wrong_page(path) if held else None
 
@@ -275,9 +297,8 @@ def wrong_page(path: str) -> str:
 def settle(db: sqlite3.Connection, path: str, of: int = 0) -> None:
     """Takes the log into the file and brings the sums after it. The caller holds the writer lock.
 
-    Where a reader is in the way the log stays, and a later call finishes.
-    Raises Moved where the path no longer names the file `of`, which `db` has open: its sums would be those of another.
-    """
+    Where a reader is in the way the log stays, and a later call finishes. Raises Moved where the
+    path no longer names the file `of`, which `db` has open: its sums would be those of another."""
     try:
         _settle(db, path, of)
     except FileNotFoundError:
@@ -309,7 +330,10 @@ def restamp(path: str) -> None:
 
 
 def verify(path: str, wait: float) -> None:
-    """Checks every page of a file whose stamp does not hold; raises Damaged. Waits for the writer lock, as the file may be in motion."""
+    """Checks every page of a file whose stamp does not hold; raises Damaged.
+
+    Waits for the writer lock, as the file may be in motion.
+    """
     with locked(path, wait) as held:
         if held:  # else one of ours is writing at this moment
             verify_locked(path)
@@ -329,7 +353,8 @@ def verify_locked(path: str) -> None:
 
 
 def lockable(mem_dir: str) -> bool:
-    """Whether the file system keeps POSIX locks: without them SQLite waits as if another process held one.
+    """Whether the file system keeps POSIX locks: without them SQLite waits as if another process
+    held one.
 
     Asked of a file of its own, since closing any descriptor of the cache drops SQLite's locks.
     """

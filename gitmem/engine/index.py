@@ -43,7 +43,9 @@ _LITTLE = 0.5  # and where an answer is waited for
 
 
 def known(mem_dir: str, scope: str, ref: str) -> tuple[str, int]:
-    """(tip, number of memories) of a notes ref as the cache has them, which is left as it is; ("", 0) where there is none, or a damaged one."""
+    """(tip, number of memories) of a notes ref as the cache has them, which is left as it is; ("",
+    0) where there is none, or a damaged one.
+    """
     opened = None
     try:
         opened = open_cache(mem_dir, create=False)
@@ -60,8 +62,11 @@ def known(mem_dir: str, scope: str, ref: str) -> tuple[str, int]:
             opened.close()
 
 
-def pending(cache: Cache, sources: Iterable[tuple[str, Notes]]) -> list[tuple[str, Notes, str, str]]:
-    """(scope, notes, indexed tip, present tip) of every ref that moved since the cache was written."""
+def pending(
+    cache: Cache, sources: Iterable[tuple[str, Notes]]
+) -> list[tuple[str, Notes, str, str]]:
+    """(scope, notes, indexed tip, present tip) of every ref that moved since the cache was
+    written."""
     out = []
     for scope, notes in sources:
         seen = cache.meta("tip:" + notes.ref)
@@ -72,27 +77,48 @@ def pending(cache: Cache, sources: Iterable[tuple[str, Notes]]) -> list[tuple[st
     return out
 
 
-def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, *, most: int | None = None, progress: Progress | None = None,
-            deep: bool = False, ahead: Ahead | None = None, until: float | None = None) -> int | None:
-    """Takes in what is new; returns the number of new records, or None where the cache stays behind the notes.
+def refresh(  # noqa: C901
+    cache: Cache,
+    sources: list[tuple[str, Notes]],
+    table: StaticTable,
+    *,
+    most: int | None = None,
+    progress: Progress | None = None,
+    deep: bool = False,
+    ahead: Ahead | None = None,
+    until: float | None = None,
+) -> int | None:
+    """Takes in what is new; returns the number of new records, or None where the cache stays behind
+    the notes.
 
     None: more than `most` lines wait, or too many bytes, the disk is read-only, another process
-    keeps the cache, or time was up: at `until` (monotonic) what has been taken in
-    stays, and the next call goes on there. `deep` reads the whole history and reflog of each ref
-    instead of the change. `ahead` holds documents that were prepared before. Raises Damaged or sqlite3.Error for a file that must
-    be rebuilt.
-    """
+    keeps the cache, or time was up: at `until` (monotonic) what has been taken in stays, and the
+    next call goes on there. `deep` reads the whole history and reflog of each ref instead of the
+    change. `ahead` holds documents that were prepared before. Raises Damaged or sqlite3.Error for a
+    file that must be rebuilt."""
     try:
-        moved = [(s, n, "", n.tip()) for s, n in sources if n.tip()] if deep else pending(cache, sources)
+        moved = (
+            [(s, n, "", n.tip()) for s, n in sources if n.tip()]
+            if deep
+            else pending(cache, sources)
+        )
     except GitFailed:
-        return None  # a ref names what is not here: we answer with what we have, and the next write mends it (`rescue`)
-    sizes = {n.ref: n.reflog_size() for _, n, _, _ in moved}  # before reading: what comes later is seen by the next call
+        # a ref names what is not here: we answer with what we have, and the next write mends it
+        # (`rescue`)
+        return None
+    sizes = {
+        n.ref: n.reflog_size() for _, n, _, _ in moved
+    }  # before reading: what comes later is seen by the next call
     # An empty cache takes any table: it gets the space with its first record.
     cache.blind = cache.meta("space", table.space) != table.space
     scrub = cache.meta("scrub") != ""
     if not moved and not cache.blind and (not scrub or until is not None):
         return None if scrub else 0
-    if not cache.writable or (cache.blind and most is not None and cache.count() > (_RE_EMBED if until is None else ON_THE_SPOT)):
+    if not cache.writable or (
+        cache.blind
+        and most is not None
+        and cache.count() > (_RE_EMBED if until is None else ON_THE_SPOT)
+    ):
         return None
     lines: list[tuple[str, bytes, int]] = []
     size = 0
@@ -110,18 +136,37 @@ def refresh(cache: Cache, sources: list[tuple[str, Notes]], table: StaticTable, 
         except GitFailed:
             if until is None and rescue.mend(notes.git, notes.ref):
                 notes.history.mended = notes.tip()
-                return refresh(cache, sources, table, most=most, progress=progress, deep=deep, ahead=ahead)
+                return refresh(
+                    cache, sources, table, most=most, progress=progress, deep=deep, ahead=ahead
+                )
             notes.missing = [tip]
-            return None  # objects of the ref are not here: we answer with what we have, and the next write mends it (`rescue`)
+            # objects of the ref are not here: we answer with what we have, and the next write mends
+            # it (`rescue`)
+            return None
     added = 0
-    wait = _PATIENCE if most is None else _LITTLE if until is None else max(0.0, min(_LITTLE, until - monotonic()))
+    wait = (
+        _PATIENCE
+        if most is None
+        else _LITTLE
+        if until is None
+        else max(0.0, min(_LITTLE, until - monotonic()))
+    )
     batch, whole = _BATCH if until is None else _PORTION, True
     if until is not None:  # what is taken in without the rest must not show what was purged
         lines.sort(key=lambda item: b'"purge"' not in item[1])
     with cache.writing(wait) as held:
         if not held:
             return None
-        if moved and not deep and not cache.blind and not scrub and all(cache.meta("tip:" + n.ref) == tip and cache.meta("log:" + n.ref) == sizes[n.ref] for _, n, _, tip in moved):
+        if (
+            moved
+            and not deep
+            and not cache.blind
+            and not scrub
+            and all(
+                cache.meta("tip:" + n.ref) == tip and cache.meta("log:" + n.ref) == sizes[n.ref]
+                for _, n, _, tip in moved
+            )
+        ):
             return 0  # another process took the same in while we read or waited
         update = Update(cache, table, moved[0][1] if moved else None, ahead)
         if cache.meta("space", table.space) != table.space:

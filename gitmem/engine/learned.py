@@ -1,4 +1,5 @@
-"""What use has taught, in the cache: the tables `heed` and `credit`, made from records as they come in.
+"""What use has taught, in the cache: the tables `heed` and `credit`, made from records as they come
+in.
 
 Promise: `heed` is what the private feedback and verdict records say, each
 thing once, and `credit` what `credit.count` makes of it for the memories that
@@ -25,16 +26,31 @@ if TYPE_CHECKING:
 
 PRIVATE = 2  # bit of a line's scope (`document`)
 _PART = 500  # values in one SQL condition
-LOOKED_AT = 64  # rows of `heed` that a prompt reads of one memory: with 200 it took 5 ms where there are so many
-# Of files that speak for a memory the surest count stands, of answers the highest: neither depends on which record came first.
-_ADD = ("INSERT INTO heed(id, session, how, number) VALUES(?, ?, ?, ?) ON CONFLICT(id, session, how)"
-        " DO UPDATE SET number = CASE how WHEN 'touched' THEN min(number, excluded.number) ELSE max(number, excluded.number) END")
+# rows of `heed` that a prompt reads of one memory: with 200 it took 5 ms where there are so many
+LOOKED_AT = 64
+# Of files that speak for a memory the surest count stands, of answers the highest: neither depends
+# on which record came first.
+_ADD = (
+    "INSERT INTO heed(id, session, how, number) VALUES(?, ?, ?, ?) ON CONFLICT(id, session, how) DO"
+    " UPDATE SET number = CASE how WHEN 'touched' THEN min(number, excluded.number) ELSE"
+    " max(number, excluded.number) END"
+)
 
 
-def take(db: Connection, records: Iterable[Record], changed: Iterable[str], purged: set[str]) -> None:
-    """Takes records in whose lines are private, and counts anew for the memories they name and for those that `changed`. `purged`: ids that may not be here."""
+def take(
+    db: Connection, records: Iterable[Record], changed: Iterable[str], purged: set[str]
+) -> None:
+    """Takes records in whose lines are private, and counts anew for the memories they name and for
+    those that `changed`. `purged`: ids that may not be here.
+    """
     gone = _named(purged)
-    rows = [row for r in records if r.op in credit.OPS for row in credit.rows(r.data) if row[0] not in gone]
+    rows = [
+        row
+        for r in records
+        if r.op in credit.OPS
+        for row in credit.rows(r.data)
+        if row[0] not in gone
+    ]
     db.executemany(_ADD, rows)
     if rows or db.execute("SELECT 1 FROM heed LIMIT 1").fetchone():
         _count(db, {*changed, *(row[0] for row in rows)})
@@ -51,7 +67,13 @@ def stored(db: Connection) -> list[Record]:
     """The private records that say something of use."""
     out = []
     for op in credit.OPS:  # the word stands in the statement, so that the partial index serves
-        out += [r for (raw,) in db.execute(f"SELECT raw FROM line WHERE op = '{op}' AND scope & {PRIVATE}") if (r := record.parse(raw))]
+        out += [
+            r
+            for (raw,) in db.execute(
+                f"SELECT raw FROM line WHERE op = '{op}' AND scope & {PRIVATE}"
+            )
+            if (r := record.parse(raw))
+        ]
     return out
 
 
@@ -76,12 +98,18 @@ def _count(db: Connection, names: set[str]) -> None:
             db.execute("DELETE FROM credit WHERE id >= ? AND id < ?", (first, first + "g"))
             found.update(_said(db, first))
         if found:
-            db.executemany("INSERT INTO credit(id, value, used, ignored, against, vain) VALUES(?, ?, ?, ?, ?, ?)", made(found, _versions(db, list(found))))
+            db.executemany(
+                "INSERT INTO credit(id, value, used, ignored, against, vain) VALUES(?, ?, ?, ?,"
+                " ?, ?)",
+                made(found, _versions(db, list(found))),
+            )
 
 
 def _here(db: Connection, first: str) -> list[str]:
     """Ids of the memories here that begin so."""
-    rows = db.execute("SELECT DISTINCT id FROM memory WHERE id >= ? AND id < ?", (first, first + "g"))
+    rows = db.execute(
+        "SELECT DISTINCT id FROM memory WHERE id >= ? AND id < ?", (first, first + "g")
+    )
     return [id for (id,) in rows]
 
 
@@ -102,19 +130,32 @@ def full(cache: Cache, names: Iterable[str]) -> dict[str, str]:
 def _versions(db: Connection, ids: Sequence[str]) -> dict[str, list[str]]:
     """{id of a memory that is here: the versions it is shown in}."""
     out: dict[str, list[str]] = {}
-    for id, version in db.execute(LINES.format(f"m.id IN ({','.join('?' * len(ids))})"), (*ids, *ids)):
+    for id, version in db.execute(
+        LINES.format(f"m.id IN ({','.join('?' * len(ids))})"), (*ids, *ids)
+    ):
         out.setdefault(id, []).append(version.hex())
     return out
 
 
-def made(found: dict[str, list[tuple[str, str, int]]], versions: dict[str, list[str]]) -> list[tuple[str, float, float, float, int, int]]:
+def made(
+    found: dict[str, list[tuple[str, str, int]]], versions: dict[str, list[str]]
+) -> list[tuple[str, float, float, float, int, int]]:
     """The rows of `credit` that rows of `heed` give, for memories that have versions."""
     out = []
     for id in sorted(found):
         if id in versions:
             evidence = credit.count(found[id], versions[id])
             if evidence:
-                out.append((id, credit.value(evidence), evidence.used, evidence.ignored, evidence.against, evidence.vain))
+                out.append(
+                    (
+                        id,
+                        credit.value(evidence),
+                        evidence.used,
+                        evidence.ignored,
+                        evidence.against,
+                        evidence.vain,
+                    )
+                )
     return out
 
 
@@ -126,8 +167,15 @@ def wrong(cache: Cache, purged: set[str]) -> str:
         for id, session, how, number in credit.rows(r.data):
             if id not in gone:
                 old = wanted.get((id, session, how), number)
-                wanted[id, session, how] = min(old, number) if how == credit.TOUCHED else max(old, number)
-    if wanted != {(id, session, how): number for id, session, how, number in cache.db.execute("SELECT id, session, how, number FROM heed")}:
+                wanted[id, session, how] = (
+                    min(old, number) if how == credit.TOUCHED else max(old, number)
+                )
+    if wanted != {
+        (id, session, how): number
+        for id, session, how, number in cache.db.execute(
+            "SELECT id, session, how, number FROM heed"
+        )
+    }:
         return "what is known of use differs from the feedback records"
     found: dict[str, list[tuple[str, str, int]]] = {}
     for first in {short.of(id) for id, _, _ in wanted}:
@@ -136,7 +184,10 @@ def wrong(cache: Cache, purged: set[str]) -> str:
     ids = list(found)
     for at in range(0, len(ids), _PART):
         versions.update(_versions(cache.db, ids[at : at + _PART]))
-    if {row[0]: row[1:] for row in made(found, versions)} != {row[0]: row[1:] for row in cache.db.execute("SELECT id, value, used, ignored, against, vain FROM credit")}:
+    if {row[0]: row[1:] for row in made(found, versions)} != {
+        row[0]: row[1:]
+        for row in cache.db.execute("SELECT id, value, used, ignored, against, vain FROM credit")
+    }:
         return "credit differs from the feedback records"
     return ""
 
@@ -150,12 +201,19 @@ def values(cache: Cache, rows: Iterable[int]) -> dict[int, float]:
     out: dict[int, float] = {}
     for at in range(0, len(ordered), _PART):
         part = ",".join(map(str, ordered[at : at + _PART]))
-        out.update(cache.db.execute(f"SELECT m.row, c.value FROM memory m JOIN credit c ON c.id = m.id WHERE m.row IN ({part})"))
+        out.update(
+            cache.db.execute(
+                "SELECT m.row, c.value FROM memory m JOIN credit c ON c.id = m.id WHERE m.row IN"
+                f" ({part})"
+            )
+        )
     return out
 
 
 def lifts(cache: Cache, near: Mapping[int, float]) -> dict[int, float]:
-    """{memory row: what its score as an answer is multiplied with}; rows of which nothing was counted are left out. `near`: what was found, with its score."""
+    """{memory row: what its score as an answer is multiplied with}; rows of which nothing was
+    counted are left out. `near`: what was found, with its score.
+    """
     # The rows of a short name that another memory shares are nobody's.
     alone = (
         "NOT EXISTS (SELECT 1 FROM memory o WHERE o.id >= substr(m.id, 1, ?1)"
@@ -167,12 +225,18 @@ def lifts(cache: Cache, near: Mapping[int, float]) -> dict[int, float]:
     )
     found = cache.db.execute(sql, (short.DIGITS,))
     counted = {row: (id, used, against) for row, id, used, against in found}
-    vain = credit.in_vain(near, {row: _told(cache, counted[row][0]) for row in near if row in counted})
-    return {row: credit.lift(used, vain[row], against) for row, (_, used, against) in counted.items()}
+    vain = credit.in_vain(
+        near, {row: _told(cache, counted[row][0]) for row in near if row in counted}
+    )
+    return {
+        row: credit.lift(used, vain[row], against) for row, (_, used, against) in counted.items()
+    }
 
 
 def _told(cache: Cache, id: str) -> dict[str, bool]:
-    """{session that was told a memory for a prompt or a file: whether it used it}; of many sessions the first ones by name, which says nothing about them."""
+    """{session that was told a memory for a prompt or a file: whether it used it}; of many sessions
+    the first ones by name, which says nothing about them.
+    """
     sql = "SELECT session, how FROM heed WHERE id = ? ORDER BY session LIMIT ?"
     rows = cache.db.execute(sql, (short.of(id), LOOKED_AT)).fetchall()
     if len(rows) == LOOKED_AT:  # the last session may have more
@@ -187,6 +251,10 @@ def evidence(cache: Cache, ids: Iterable[str]) -> dict[str, credit.Evidence]:
     out: dict[str, credit.Evidence] = {}
     for at in range(0, len(ordered), _PART):
         part = ordered[at : at + _PART]
-        for id, *counted in cache.db.execute(f"SELECT id, used, ignored, against, vain FROM credit WHERE id IN ({','.join('?' * len(part))})", part):
+        for id, *counted in cache.db.execute(
+            "SELECT id, used, ignored, against, vain FROM credit WHERE id IN"
+            f" ({','.join('?' * len(part))})",
+            part,
+        ):
             out[id] = credit.Evidence(*counted)
     return out

@@ -1,8 +1,8 @@
 """How near memories lie to a question by the encoder's vectors, hubs put back.
 
 Some texts lie near every question (hubs: Radovanović et al., JMLR 2010), and among thousands of
-memories they take the first places. So nearness is the cosine less HUB of what a memory has with its own
-neighbours in the store: the correction of CSLS (Conneau et al., ICLR 2018).
+memories they take the first places. So nearness is the cosine less HUB of what a memory has with
+its own neighbours in the store: the correction of CSLS (Conneau et al., ICLR 2018).
 
 Only numpy's core is loaded, since a prompt waits (`numpy_core` says which names may be used).
 `nearest` is exact: all vectors that it is given are compared, a part at a time. `sifted` chooses
@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 np = numpy_core.load()
 _I1, _I8, _U8, _F4 = np.dtype("i1"), np.dtype("i8"), np.dtype("u8"), np.dtype("f4")
 
-# With the encoder before it was tuned, reworded questions among 3,000 others, found in the first three by vectors
-# alone: 0.23 without, 0.28 with 0.25, 0.30 with 0.4 and 0.5; commits by subject 0.535, 0.535, 0.537, 0.527 nDCG@10.
-# Of the tuned one, fused with words, 0.48 to 0.5 is best. A sample of 300 in the place of 1,000: 0.27.
+# With the encoder before it was tuned, reworded questions among 3,000 others, found in the first
+# three by vectors alone: 0.23 without, 0.28 with 0.25, 0.30 with 0.4 and 0.5; commits by subject
+# 0.535, 0.535, 0.537, 0.527 nDCG@10. Of the tuned one, fused with words, 0.48 to 0.5 is best. A
+# sample of 300 in the place of 1,000: 0.27.
 HUB = 0.5
 NEIGHBOURS = 10
 SAMPLE = 1000
-COMPANY = 0.45  # what most memories have with their neighbours: of 3,000 commits nine of ten have 0.34 to 0.58
+# what most memories have with their neighbours: of 3,000 commits nine of ten have 0.34 to 0.58
+COMPANY = 0.45
 FEW = 100  # vectors from which a store has neighbours to speak of
 # Of a million vectors, those of 34,960 real texts and mixtures of two of them, the 2,000 closest
 # have 0.996 of the exact first ten; 1,000 have 0.991, 500 have 0.984.
@@ -39,10 +41,16 @@ _ODD = 0x9E3779B97F4A7C15  # of Fibonacci hashing: the highest bits depend on al
 _PART = 8 * 128 * 384  # bytes at a time: what is widened of them stays in the processor's cache
 
 
-def nearest(parts: Iterable[tuple[int, bytes, bytes]], question: bytes,
-            allowed: Collection[int] | None, always: Iterable[int], most: int,
-            beside: Mapping[int, bytes] | None = None, count: int = 0,
-            among: Iterable[int] | None = None) -> tuple[dict[int, float], dict[int, float]]:
+def nearest(
+    parts: Iterable[tuple[int, bytes, bytes]],
+    question: bytes,
+    allowed: Collection[int] | None,
+    always: Iterable[int],
+    most: int,
+    beside: Mapping[int, bytes] | None = None,
+    count: int = 0,
+    among: Iterable[int] | None = None,
+) -> tuple[dict[int, float], dict[int, float]]:
     """({row: nearness}, best first, {row: cosine}) of the `most` nearest rows and those `always`.
 
     `parts`: the store's vectors as `better.read` gives them; they are read once, and no more of
@@ -85,9 +93,12 @@ def nearest(parts: Iterable[tuple[int, bytes, bytes]], question: bytes,
     return dict(sorted(near.items(), key=lambda pair: (-pair[1], pair[0]))), found
 
 
-def sifted(codes: Iterable[tuple[int, bytes, bytes]], question: bytes,
-           allowed: Collection[int] | None,
-           always: Iterable[int]) -> tuple[dict[int, bytes], list[int]]:
+def sifted(
+    codes: Iterable[tuple[int, bytes, bytes]],
+    question: bytes,
+    allowed: Collection[int] | None,
+    always: Iterable[int],
+) -> tuple[dict[int, bytes], list[int]]:
     """({chunk: which of its places to read}, the rows of a sample), by sign codes.
 
     To read: the CLOSEST rows by the bits that differ from the question's code, those `always`
@@ -109,8 +120,9 @@ def sifted(codes: Iterable[tuple[int, bytes, bytes]], question: bytes,
     return {chunk: bytes(marks) for chunk, marks in places.items()}, sample[0].tolist()
 
 
-def only(parts: Iterable[tuple[int, bytes, bytes]],
-         places: Mapping[int, bytes]) -> Iterator[tuple[int, bytes, bytes]]:
+def only(
+    parts: Iterable[tuple[int, bytes, bytes]], places: Mapping[int, bytes]
+) -> Iterator[tuple[int, bytes, bytes]]:
     """The same parts without the vectors of other places."""
     for first, held, data in parts:
         both = int.from_bytes(held, "big") & int.from_bytes(places[first // CHUNK], "big")

@@ -18,12 +18,15 @@ from typing import Any
 
 
 class Task:
-    """`work(items)`, the last `share` of it begun in a child; `work` treats each item alone and returns plain strings, bytes and numbers.
+    """`work(items)`, the last `share` of it begun in a child; `work` treats each item alone and
+    returns plain strings, bytes and numbers.
 
     Call `result` once: it does the rest here, then takes the child's part.
     """
 
-    def __init__(self, work: Callable[[list[Any]], list[Any]], items: list[Any], share: float) -> None:
+    def __init__(
+        self, work: Callable[[list[Any]], list[Any]], items: list[Any], share: float
+    ) -> None:
         self._work = work
         self._items = items
         self._cut = len(items)
@@ -41,8 +44,8 @@ class Task:
         if self._child:
             os.close(writer)
             return
-        # Nothing of the parent may run on here: no exit handlers, no database, no buffers. Its pipes are closed, or a
-        # git process that waits for the end of its input would wait for us.
+        # Nothing of the parent may run on here: no exit handlers, no database, no buffers. Its
+        # pipes are closed, or a git process that waits for the end of its input would wait for us.
         try:
             os.closerange(3, writer)
             os.closerange(writer + 1, 65536)

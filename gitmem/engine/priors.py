@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     Standing = Callable[[Iterable[str]], Mapping[str, Stand]]
 
-# How much the company of all others of the first CORE hits, in one community of the graph, can add. Off by default: `tools/eval_graph.py` and
-# docs/evaluation.md say what it does. The PageRank of a memory is no prior at all: lifting by it cost 0.007 to 0.010 of nDCG@10.
+# How much the company of all others of the first CORE hits, in one community of the graph, can add.
+# Off by default: `tools/eval_graph.py` and docs/evaluation.md say what it does. The PageRank of a
+# memory is no prior at all: lifting by it cost 0.007 to 0.010 of nDCG@10.
 COMPANY = 0.1
 CORE = 5
 # A score loses at most this part with age, half of that in HALF_LIFE days: decision 34.
@@ -35,8 +36,16 @@ def factors(found: Mapping[int, Mapping[str, float]]) -> dict[int, float]:
     return {row: prod(some.values()) for row, some in found.items()}
 
 
-def parts(cache: Cache, near: Mapping[int, float], stand: Standing | None, company: bool = False, aged: Mapping[int, str] | None = None) -> dict[int, dict[str, float]]:
-    """{row: {name of a prior: its factor}} of hits in their order, `near` with their scores. `stand` gives the states of anchors; None where all branches count alike. `company`: the graph counts.
+def parts(
+    cache: Cache,
+    near: Mapping[int, float],
+    stand: Standing | None,
+    company: bool = False,
+    aged: Mapping[int, str] | None = None,
+) -> dict[int, dict[str, float]]:
+    """{row: {name of a prior: its factor}} of hits in their order, `near` with their scores.
+    `stand` gives the states of anchors; None where all branches count alike. `company`: the graph
+    counts.
 
     `aged`: what became of the rows' paths (`staleness.worst`), of those that have some.
     """
@@ -80,7 +89,17 @@ def _branch(stand: Stand | None) -> float:
 
 
 def _company(cache: Cache, rows: Sequence[int]) -> dict[int, float]:
-    """How many of the first hits belong to a hit's community; rows that the graph does not have yet are left out."""
-    found = dict(cache.db.execute(f"SELECT row, community FROM rank WHERE row IN ({','.join(map(str, rows))})").fetchall())
+    """How many of the first hits belong to a hit's community; rows that the graph does not have yet
+    are left out.
+    """
+    found = dict(
+        cache.db.execute(
+            f"SELECT row, community FROM rank WHERE row IN ({','.join(map(str, rows))})"
+        ).fetchall()
+    )
     core = [found.get(row) for row in rows[:CORE]]
-    return {row: 1 + COMPANY * (core.count(found[row]) - (place < CORE)) / (CORE - 1) for place, row in enumerate(rows) if row in found}
+    return {
+        row: 1 + COMPANY * (core.count(found[row]) - (place < CORE)) / (CORE - 1)
+        for place, row in enumerate(rows)
+        if row in found
+    }

@@ -33,9 +33,11 @@ _EACH = int.from_bytes(bytes([1]) * 256, "little")
 _FROM_128 = bytes(range(128, 256))
 
 
-def nearest(codes: Buffer, query_code: bytes, k: int, rows: Sequence[int] | None = None,
-            ties: bool = False) -> list[tuple[int, int]]:
-    """The `k` codes nearest to `query_code` as (distance, row), best first; with `ties` also those as near as the last.
+def nearest(
+    codes: Buffer, query_code: bytes, k: int, rows: Sequence[int] | None = None, ties: bool = False
+) -> list[tuple[int, int]]:
+    """The `k` codes nearest to `query_code` as (distance, row), best first; with `ties` also those
+    as near as the last.
 
     `codes` is n codes of the question's length end to end. With `rows`
     (ascending) only those take part, and the answer still names them by
@@ -52,7 +54,11 @@ def nearest(codes: Buffer, query_code: bytes, k: int, rows: Sequence[int] | None
     if k <= 0 or not data:
         return []
     distances = _distances(data, query_code)
-    found = _select(distances, k) if distances is not None else _select_wide(_distances_wide(data, query_code), k)
+    found = (
+        _select(distances, k)
+        if distances is not None
+        else _select_wide(_distances_wide(data, query_code), k)
+    )
     found = found if ties else found[:k]
     return found if rows is None else [(distance, rows[row]) for distance, row in found]
 
@@ -86,12 +92,15 @@ def _distances(data: bytes, query: bytes) -> bytes | None:
 def _distances_wide(data: bytes, query: bytes) -> list[int]:
     width = len(query)
     asked = int.from_bytes(query, "little")
-    return [(int.from_bytes(data[at : at + width], "little") ^ asked).bit_count() for at in range(0, len(data), width)]
+    return [
+        (int.from_bytes(data[at : at + width], "little") ^ asked).bit_count()
+        for at in range(0, len(data), width)
+    ]
 
 
 def _select(distances: bytes, k: int) -> list[tuple[int, int]]:
-    """The k smallest, and those like the last, with their index: halve towards the distance of the k-th,
-    then find the codes up to it; eight passes in C instead of a sort."""
+    """The k smallest, and those like the last, with their index: halve towards the distance of the
+    k-th, then find the codes up to it; eight passes in C instead of a sort."""
     low, high, count = 0, 255, len(distances)
     while low < high:
         middle = (low + high) // 2

@@ -29,8 +29,14 @@ if TYPE_CHECKING:
     Standing = Callable[[Iterable[str]], Mapping[str, Stand]]
 
 CANDIDATES = 200  # of each route, before fusion
-WEIGHTS = (1.5, 1.0, 1.0)  # BM25 of title, body, extra; title measured on eval/dev: 1 to 3 are close, 1.5 is best
-READ = 5  # of the first hits get a vector of the encoder while the question waits, where the background has made none yet
+WEIGHTS = (
+    1.5,
+    1.0,
+    1.0,
+)  # BM25 of title, body, extra; title measured on eval/dev: 1 to 3 are close, 1.5 is best
+# of the first hits get a vector of the encoder while the question waits, where the background has
+# made none yet
+READ = 5
 _SEEN = 3  # times the asked number of hits that priors may reorder
 
 
@@ -44,14 +50,20 @@ class Search:
         self.cache = cache
         self.table = table
         self.stand = stand
-        self.encoder = False  # whether the encoder is asked where words and table leave the answer open
+        self.encoder = (
+            False  # whether the encoder is asked where words and table leave the answer open
+        )
         self.reduced = False  # whether the encoder was to be asked and could not be
-        self.behind = False  # whether memories had to be read with a question: the worker has not made their vectors
-        # Gives the space of the model that the user chose, and the question's vector there. It is always asked,
-        # and ranks only: the verdict is calibrated to the cosines of table and encoder.
+        # whether memories had to be read with a question: the worker has not made their vectors
+        self.behind = False
+        # Gives the space of the model that the user chose, and the question's vector there. It is
+        # always asked, and ranks only: the verdict is calibrated to the cosines of table and
+        # encoder.
         self.chosen: Callable[[str], tuple[str, bytes] | None] | None = None
         self.company = False  # whether the graph of memories counts: the setting `mem.graph`
-        self.aged: Callable[[Sequence[int]], Mapping[int, str]] | None = None  # what became of the paths of memories: {row: `staleness.worst`}
+        self.aged: Callable[[Sequence[int]], Mapping[int, str]] | None = (
+            None  # what became of the paths of memories: {row: `staleness.worst`}
+        )
         self.parts: dict[int, dict[str, float]] = {}  # the priors of the last answer's hits
         self._codes: bytes | None = None
 
@@ -69,15 +81,23 @@ class Search:
         terms = text.query_terms(query)
         df = cache.frequencies(terms) if terms else {}
         rare = text.rare(terms, df, count)
-        lexical = cache.lexical(text.match_expression(rare), WEIGHTS, CANDIDATES, rows_sql, rows_args) if rare else []
+        lexical = (
+            cache.lexical(text.match_expression(rare), WEIGHTS, CANDIDATES, rows_sql, rows_args)
+            if rare
+            else []
+        )
         # Content words count double: "how do we store times" is about times, not about how.
         vector = self.table.vector(f"{text.ends(query)} {text.content(query)}")
         nearest, cosines = self._near(vector, [row for row, _ in lexical], rows_sql, rows_args)
         ceiling = rank.ceiling(terms, df, count)
         hits = self._settled(rank.fuse(lexical, nearest, cosines, ceiling))
 
-        def judged(coefficients: Sequence[float], near: Sequence[float], cosines: Mapping[int, float]) -> tuple[float, bool]:
-            """(probability that the answer is among the first hits, whether one of them holds every term)."""
+        def judged(
+            coefficients: Sequence[float], near: Sequence[float], cosines: Mapping[int, float]
+        ) -> tuple[float, bool]:
+            """(probability that the answer is among the first hits, whether one of them holds every
+            term).
+            """
             held = [self._terms(hit.row) for hit in hits[: verdict.LOOKED_AT]]
             values = verdict.features(terms, df, count, hits, held, near, cosines)
             sure = verdict.probability(values, coefficients) if hits else 0.0
@@ -89,7 +109,13 @@ class Search:
             near = self._better(asked, rows_sql, rows_args)
             hits = self._settled(fused(lexical, near, ceiling))
         elif self.encoder and not verdict.settled(sure, terms):
-            near, cosines = self._if_usable(query, [hit.row for hit in hits[:READ]], [row for row, _ in lexical], rows_sql, rows_args)
+            near, cosines = self._if_usable(
+                query,
+                [hit.row for hit in hits[:READ]],
+                [row for row, _ in lexical],
+                rows_sql,
+                rows_args,
+            )
             if near:
                 best = [set(self._terms(row)) for row, _ in lexical[: verdict.LOOKED_AT]]
                 cover = max([verdict.cover(terms, held, df, count) for held in best], default=0.0)
@@ -97,39 +123,67 @@ class Search:
                 sure, covered = judged(verdict.ENCODER, list(near.values())[:CANDIDATES], cosines)
         seen = hits[: limit * _SEEN]
         near = {hit.row: hit.fused for hit in seen}
-        self.parts = priors.parts(cache, near, self.stand, self.company, self.aged(list(near)) if self.aged else None)
+        self.parts = priors.parts(
+            cache, near, self.stand, self.company, self.aged(list(near)) if self.aged else None
+        )
         hits = rank.apply_priors(seen, priors.factors(self.parts))
         # Of the alternatives of one memory the one that answers best stands for it.
         first = set(stored.firsts(cache, [hit.row for hit in hits]))
-        return [hit for hit in hits if hit.row in first][:limit], verdict.name(sure, covered) if hits else "MISS", sure
+        return (
+            [hit for hit in hits if hit.row in first][:limit],
+            verdict.name(sure, covered) if hits else "MISS",
+            sure,
+        )
 
-    def _near(self, vector: bytes, lexical: list[int], rows_sql: str, rows_args: list[object]) -> tuple[list[tuple[int, float]], dict[int, float]]:
+    def _near(
+        self, vector: bytes, lexical: list[int], rows_sql: str, rows_args: list[object]
+    ) -> tuple[list[tuple[int, float]], dict[int, float]]:
         """([(row, cosine)] of the nearest rows, {row: cosine} of the lexical ones)."""
         if not any(vector):
             return [], {}
-        allowed = [row for (row,) in self.cache.db.execute(rows_sql + " ORDER BY row", rows_args)] if rows_sql else None
+        allowed = (
+            [row for (row,) in self.cache.db.execute(rows_sql + " ORDER BY row", rows_args)]
+            if rows_sql
+            else None
+        )
         total = int(self.cache.meta("rows", "0"))
-        # Rows of hidden versions are zeros, each as far as the next one; they must not take the place of candidates.
+        # Rows of hidden versions are zeros, each as far as the next one; they must not take the
+        # place of candidates.
         code = sign_code(vector)
         zero, width = bytes(len(code)), len(code)
         codes = self.codes[: total * width]
-        found = scan.nearest(codes, code, CANDIDATES + int(self.cache.meta("dead", "0")), allowed, ties=True)
-        near = self._nearest([pair for pair in found if codes[pair[1] * width : (pair[1] + 1) * width] != zero])
+        found = scan.nearest(
+            codes, code, CANDIDATES + int(self.cache.meta("dead", "0")), allowed, ties=True
+        )
+        near = self._nearest(
+            [pair for pair in found if codes[pair[1] * width : (pair[1] + 1) * width] != zero]
+        )
         vectors = self.cache.vectors({*near, *lexical})
         scored = {row: cosine for cosine, row in scan.rescore(vectors, vector, sorted(vectors))}
-        nearest = sorted(((row, scored[row]) for row in near if row in scored), key=lambda item: (-item[1], item[0]))[:CANDIDATES]
+        nearest = sorted(
+            ((row, scored[row]) for row in near if row in scored),
+            key=lambda item: (-item[1], item[0]),
+        )[:CANDIDATES]
         return nearest, {row: scored[row] for row in lexical if row in scored}
 
     def _nearest(self, found: list[tuple[int, int]]) -> list[int]:
-        """The rows of the first CANDIDATES of (distance, row); of those as far as the last, the lowest ids."""
+        """The rows of the first CANDIDATES of (distance, row); of those as far as the last, the
+        lowest ids.
+        """
         if len(found) <= CANDIDATES:
             return [row for _, row in found]
         last = found[CANDIDATES - 1][0]
         near = [row for distance, row in found if distance < last]
-        return near + self.cache.by_id([row for distance, row in found if distance == last])[: CANDIDATES - len(near)]
+        return (
+            near
+            + self.cache.by_id([row for distance, row in found if distance == last])[
+                : CANDIDATES - len(near)
+            ]
+        )
 
     def _settled(self, hits: list[rank.Hit]) -> list[rank.Hit]:
-        """The same order, hits of equal score by their ids: row numbers differ in a rebuilt cache."""
+        """The same order, hits of equal score by their ids: row numbers differ in a rebuilt
+        cache."""
         equal: dict[float, list[rank.Hit]] = {}
         for hit in hits:
             equal.setdefault(hit.fused, []).append(hit)
@@ -139,15 +193,21 @@ class Search:
         place = {row: n for n, row in enumerate(self.cache.by_id(tied))}
         return sorted(hits, key=lambda hit: (-hit.fused, place.get(hit.row, 0)))
 
-    def _better(self, asked: tuple[str, bytes], rows_sql: str, rows_args: list[object]) -> dict[int, float]:
+    def _better(
+        self, asked: tuple[str, bytes], rows_sql: str, rows_args: list[object]
+    ) -> dict[int, float]:
         """{row: cosine}, best first, in the space of the chosen model."""
         from . import better
 
-        allowed = [row for (row,) in self.cache.db.execute(rows_sql, rows_args)] if rows_sql else None
+        allowed = (
+            [row for (row,) in self.cache.db.execute(rows_sql, rows_args)] if rows_sql else None
+        )
         return {row: cosine for cosine, row in better.cosines(self.cache, *asked, allowed)}
 
     def _if_usable(self, *asked: Any) -> tuple[dict[int, float], dict[int, float]]:
-        """As `_encoded`; where the encoder's file is damaged or memory is short nothing, and `reduced` says so."""
+        """As `_encoded`; where the encoder's file is damaged or memory is short nothing, and
+        `reduced` says so.
+        """
         from ..embedding.encoder_file import EncoderDamaged
         from . import encoding
 
@@ -159,20 +219,31 @@ class Search:
         self.reduced = encoding.encoder() is None
         return found
 
-    def _encoded(self, query: str, first: list[int], lexical: list[int], rows_sql: str,
-                 rows_args: list[object]) -> tuple[dict[int, float], dict[int, float]]:
-        """({row: nearness}, best first, {row: cosine}) of the nearest rows and of the lexical ones, in the encoder's space.
+    def _encoded(
+        self,
+        query: str,
+        first: list[int],
+        lexical: list[int],
+        rows_sql: str,
+        rows_args: list[object],
+    ) -> tuple[dict[int, float], dict[int, float]]:
+        """({row: nearness}, best first, {row: cosine}) of the nearest rows and of the lexical ones,
+        in the encoder's space.
 
-        `first`: the rows that words and table found first; they take part in any case. Empty where the encoder cannot be used.
-        """
+        `first`: the rows that words and table found first; they take part in any case. Empty where
+        the encoder cannot be used."""
         from . import encoding
 
         unread = encoding.without(self.cache, first)
-        question, *read = encoding.read([query, *(vector_text(self._data(row)) for row in unread)]) or [b""]
+        question, *read = encoding.read(
+            [query, *(vector_text(self._data(row)) for row in unread)]
+        ) or [b""]
         if not any(question):
             return {}, {}
         self.behind = self.behind or bool(unread)
-        allowed = {row for (row,) in self.cache.db.execute(rows_sql, rows_args)} if rows_sql else None
+        allowed = (
+            {row for (row,) in self.cache.db.execute(rows_sql, rows_args)} if rows_sql else None
+        )
         beside = dict(zip(unread, read, strict=True))
         return encoding.nearest(self.cache, question, allowed, lexical, CANDIDATES, beside)
 
@@ -184,8 +255,13 @@ class Search:
         return set(text.terms(f"{title}\n{body}"))
 
 
-def fused(lexical: list[tuple[int, float]], near: dict[int, float], ceiling: float,
-           space: rank.Space = rank.TABLE, cover: float = 0.0) -> list[rank.Hit]:
+def fused(
+    lexical: list[tuple[int, float]],
+    near: dict[int, float],
+    ceiling: float,
+    space: rank.Space = rank.TABLE,
+    cover: float = 0.0,
+) -> list[rank.Hit]:
     """Both routes, `near` with the cosine of every row, best first."""
     of_lexical = {row: near[row] for row, _ in lexical if row in near}
     return rank.fuse(lexical, list(near.items())[:CANDIDATES], of_lexical, ceiling, space, cover)

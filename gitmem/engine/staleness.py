@@ -22,14 +22,18 @@ if TYPE_CHECKING:
 
 SAME, CHANGED, RENAMED, GONE = "same", "changed", "renamed", "gone"
 STALE = (CHANGED, GONE)  # a renamed path still says what it said
-# What the score of a memory is multiplied with. Most files change some day and what was said of them mostly stays true (a rename loses nothing), so a change
-# only decides between hits that are close; where all files are gone it weighs as much as an unmerged branch.
+# What the score of a memory is multiplied with. Most files change some day and what was said of
+# them mostly stays true (a rename loses nothing), so a change only decides between hits that are
+# close; where all files are gone it weighs as much as an unmerged branch.
 FACTORS = {CHANGED: 0.95, GONE: 0.8}
 
 
-BESIDE = "HEAD has neither it nor the commit it was noted at"  # what the worker leaves to whoever asks: a comparison of two trees for each such commit
+# what the worker leaves to whoever asks: a comparison of two trees for each such commit
+BESIDE = "HEAD has neither it nor the commit it was noted at"
 NO_BLOB = "it was not there when the memory was made"
-ODD = "\ufffd"  # what stands for a byte that is no UTF-8: records hold no other, and git finds nothing under such a name
+# what stands for a byte that is no UTF-8: records hold no other, and git finds nothing under such a
+# name
+ODD = "\ufffd"
 NO_NAME = "its name is not UTF-8, so no memory can hold it"
 
 
@@ -39,7 +43,11 @@ def why_nothing(path: str) -> str:
 
 
 class State:
-    """What became of a path. `now`: its name there, "" where it is the old one or none; `lines`: where its lines are, "" where they were; `reason`: why unknown."""
+    """What became of a path.
+
+    `now`: its name there, "" where it is the old one or none; `lines`: where its lines are, ""
+    where they were; `reason`: why unknown.
+    """
 
     __slots__ = ("lines", "now", "reason", "state", "via")
 
@@ -64,25 +72,40 @@ class State:
 
 def slot_of(cache: Cache, head: str) -> int | None:
     """Under which number the states of paths at this HEAD are kept, None where they are not."""
-    found = cache.db.execute("SELECT slot FROM pathhead WHERE commit_id = ?", (head,)).fetchone() if head else None
+    found = (
+        cache.db.execute("SELECT slot FROM pathhead WHERE commit_id = ?", (head,)).fetchone()
+        if head
+        else None
+    )
     return int(found[0]) if found else None
 
 
-# The objects under the names say it of most paths, and move with HEAD; what they do not say is kept beside them. Of a name without one nothing is said
-# where HEAD lacks the commit, too (`BESIDE`).
-_PLAIN = f"CASE WHEN p.blob = '' OR e.id = '' THEN '{UNKNOWN}' WHEN e.id = p.blob THEN '{SAME}' ELSE '{CHANGED}' END"
-# CROSS: in this order, from the few that are asked about; SQLite would begin at all names, and take seconds.
-_KEPT = ("CROSS JOIN spot p ON p.spot < h.spots {on} CROSS JOIN entry e ON e.slot = h.slot AND e.name = p.name"
-         " LEFT JOIN pathstate s ON s.slot = h.slot AND s.spot = p.spot WHERE h.commit_id = ?")
+# The objects under the names say it of most paths, and move with HEAD; what they do not say is kept
+# beside them. Of a name without one nothing is said where HEAD lacks the commit, too (`BESIDE`).
+_PLAIN = (
+    f"CASE WHEN p.blob = '' OR e.id = '' THEN '{UNKNOWN}' WHEN e.id = p.blob THEN '{SAME}' ELSE"
+    f" '{CHANGED}' END"
+)
+# CROSS: in this order, from the few that are asked about; SQLite would begin at all names, and take
+# seconds.
+_KEPT = (
+    "CROSS JOIN spot p ON p.spot < h.spots {on} CROSS JOIN entry e ON e.slot = h.slot AND e.name ="
+    " p.name LEFT JOIN pathstate s ON s.slot = h.slot AND s.spot = p.spot WHERE h.commit_id = ?"
+)
 _STATE = f"p.name, p.blob, {_PLAIN}, s.state, s.now, s.reason, s.lines"
 
 
 def read(cache: Cache, rows: Iterable[int], head: str) -> dict[int, dict[int, State]]:
-    """{memory row: {place of a path in its record: state}} as kept for `head`; what nobody has looked at is absent."""
+    """{memory row: {place of a path in its record: state}} as kept for `head`; what nobody has
+    looked at is absent.
+    """
     wanted = ",".join(map(str, sorted(set(rows)))) if head else ""
     out: dict[int, dict[int, State]] = {}
     if wanted:
-        sql = f"SELECT m.row, m.place, {_STATE} FROM pathhead h CROSS JOIN place m {_KEPT.format(on='AND p.spot = m.spot')} AND m.row IN ({wanted})"
+        sql = (
+            f"SELECT m.row, m.place, {_STATE} FROM pathhead h CROSS JOIN place m"
+            f" {_KEPT.format(on='AND p.spot = m.spot')} AND m.row IN ({wanted})"
+        )
         for row, place, *found in cache.db.execute(sql, (head,)):
             out.setdefault(row, {})[place] = _state(*found)
     return out
@@ -90,22 +113,40 @@ def read(cache: Cache, rows: Iterable[int], head: str) -> dict[int, dict[int, St
 
 def of_spots(cache: Cache, spots: Iterable[int], head: str) -> dict[int, State]:
     """{spot: state} as kept for `head`; what nobody has looked at is absent."""
-    sql = f"SELECT p.spot, {_STATE} FROM pathhead h {_KEPT.format(on='')} AND p.spot IN (SELECT value FROM json_each(?))"
-    return {spot: _state(*found) for spot, *found in cache.db.execute(sql, (head, fastjson.dumps(sorted(spots))))}
+    sql = (
+        f"SELECT p.spot, {_STATE} FROM pathhead h {_KEPT.format(on='')} AND p.spot IN (SELECT value"
+        " FROM json_each(?))"
+    )
+    return {
+        spot: _state(*found)
+        for spot, *found in cache.db.execute(sql, (head, fastjson.dumps(sorted(spots))))
+    }
 
 
-def _state(name: str, blob: str, plain: str, state: str | None, now: str, reason: str, lines: str) -> State:
+def _state(
+    name: str, blob: str, plain: str, state: str | None, now: str, reason: str, lines: str
+) -> State:
     if state is not None:
         return State(state, now, reason, lines)
     return State(plain, reason="" if plain != UNKNOWN else BESIDE if blob else why_nothing(name))
 
 
 def open_rows(cache: Cache, head: str) -> set[int] | None:
-    """The memory rows with a path that is not known to say what it said, or that nobody has looked at; None where nothing is kept for `head`."""
+    """The memory rows with a path that is not known to say what it said, or that nobody has looked
+    at; None where nothing is kept for `head`.
+    """
     if slot_of(cache, head) is None:
         return None
-    sure = f"SELECT p.spot FROM pathhead h {_KEPT.format(on='')} AND coalesce(s.state, {_PLAIN}) IN (?, ?)"
-    return {row for (row,) in cache.db.execute(f"SELECT DISTINCT row FROM place WHERE spot NOT IN ({sure})", (head, SAME, RENAMED))}
+    sure = (
+        f"SELECT p.spot FROM pathhead h {_KEPT.format(on='')} AND coalesce(s.state, {_PLAIN}) IN"
+        " (?, ?)"
+    )
+    return {
+        row
+        for (row,) in cache.db.execute(
+            f"SELECT DISTINCT row FROM place WHERE spot NOT IN ({sure})", (head, SAME, RENAMED)
+        )
+    }
 
 
 def of(kept: Mapping[int, State] | None, places: int) -> list[State]:
@@ -124,12 +165,16 @@ def ask_git(states: Iterable[State]) -> bool:
 
 
 def worsts(cache: Cache, rows: Iterable[int], head: str) -> dict[int, str]:
-    """{memory row: what became of its paths, as `worst` says it}, of those of which something is kept."""
+    """{memory row: what became of its paths, as `worst` says it}, of those of which something is
+    kept.
+    """
     return {row: worst(found.values()) for row, found in read(cache, rows, head).items()}
 
 
 def worst(states: Iterable[State]) -> str:
-    """The state that a reader of a memory must know of: gone if all that is known of its paths is gone, else changed, else renamed; "" where nothing became of them."""
+    """The state that a reader of a memory must know of: gone if all that is known of its paths is
+    gone, else changed, else renamed; "" where nothing became of them.
+    """
     found = [s.state for s in states]
     if GONE in found and not {SAME, CHANGED, RENAMED}.intersection(found):
         return GONE
@@ -137,8 +182,12 @@ def worst(states: Iterable[State]) -> str:
 
 
 def remark(states: Sequence[State]) -> str:
-    """What became of a memory's paths in a few words, "" where nothing did: gone, changed, or renamed and to what."""
+    """What became of a memory's paths in a few words, "" where nothing did: gone, changed, or
+    renamed and to what.
+    """
     kind = worst(states)
     if kind != RENAMED:
         return kind
-    return "renamed to " + ", ".join(dict.fromkeys([s.now for s in states if s.state == RENAMED and s.now]))
+    return "renamed to " + ", ".join(
+        dict.fromkeys([s.now for s in states if s.state == RENAMED and s.now])
+    )

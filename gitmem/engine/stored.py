@@ -19,13 +19,17 @@ if TYPE_CHECKING:
 
 
 # A text that is united from several lines was stored under its own name (`unite`).
-TEXT = ("coalesce(u.raw, l.raw) FROM memory m JOIN line l ON l.n = m.line"
-        " LEFT JOIN united u ON u.row = m.row")
+TEXT = (
+    "coalesce(u.raw, l.raw) FROM memory m JOIN line l ON l.n = m.line"
+    " LEFT JOIN united u ON u.row = m.row"
+)
 _ROW = f"SELECT coalesce(u.digest, l.version), m.scope, m.status, {TEXT} WHERE m.row = ?"
 # Every line behind a row that is shown: {id, version}.
-LINES = ("SELECT m.id, l.version FROM memory m JOIN line l ON l.n = m.line WHERE {0} UNION"
-         " SELECT m.id, l.version FROM united u CROSS JOIN memory m ON m.row = u.row"
-         " CROSS JOIN json_each(u.lines) j CROSS JOIN line l ON l.n = j.value WHERE {0}")
+LINES = (
+    "SELECT m.id, l.version FROM memory m JOIN line l ON l.n = m.line WHERE {0} UNION"
+    " SELECT m.id, l.version FROM united u CROSS JOIN memory m ON m.row = u.row"
+    " CROSS JOIN json_each(u.lines) j CROSS JOIN line l ON l.n = j.value WHERE {0}"
+)
 
 
 def load(cache: Cache, rows: Sequence[int]) -> list[tuple[dict[str, Any], int, int]]:
@@ -63,8 +67,10 @@ def beside(cache: Cache, ids: Iterable[str]) -> dict[str, list[int]]:
     for at in range(0, len(asked), 500):
         part = asked[at : at + 500]
         marks = ",".join("?" * len(part))
-        sql = ("SELECT id, row FROM memory WHERE status = 0 AND id IN"
-               f" (SELECT id FROM memory WHERE nth > 0 AND id IN ({marks})) ORDER BY nth")
+        sql = (
+            "SELECT id, row FROM memory WHERE status = 0 AND id IN"
+            f" (SELECT id FROM memory WHERE nth > 0 AND id IN ({marks})) ORDER BY nth"
+        )
         for id, row in cache.db.execute(sql, part):
             out.setdefault(id, []).append(row)
     return {id: rows for id, rows in out.items() if len(rows) > 1}
@@ -81,7 +87,11 @@ def word(value: Any) -> str | None:
 
 
 def words(value: Any) -> list[str]:
-    return [record.clean(v) for v in value[: record.MAX_ITEMS] if isinstance(v, str)] if isinstance(value, list) else []
+    return (
+        [record.clean(v) for v in value[: record.MAX_ITEMS] if isinstance(v, str)]
+        if isinstance(value, list)
+        else []
+    )
 
 
 def made_at(data: Mapping[str, Any]) -> str:
@@ -91,9 +101,13 @@ def made_at(data: Mapping[str, Any]) -> str:
 
 
 def entries(value: Any) -> list[dict[str, Any]]:
-    """The entries of a record's `paths` that have a name, whoever wrote them; of very many the first ones."""
+    """The entries of a record's `paths` that have a name, whoever wrote them; of very many the
+    first ones.
+    """
     found = value[: record.MAX_ITEMS] if isinstance(value, list) else []
-    return [p for p in found if isinstance(p, dict) and isinstance(p.get("path"), str) and p["path"]]
+    return [
+        p for p in found if isinstance(p, dict) and isinstance(p.get("path"), str) and p["path"]
+    ]
 
 
 def paths(data: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -102,12 +116,19 @@ def paths(data: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def places(data: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """(path, blob id seen then or "", lines or "") of a record; lines as "10-20", with "@" and their content anchor where the record has one."""
-    return [(record.clean(p["path"]), record.object_id(p.get("blob")), _lines(p)) for p in entries(data.get("paths"))]
+    """(path, blob id seen then or "", lines or "") of a record; lines as "10-20", with "@" and
+    their content anchor where the record has one.
+    """
+    return [
+        (record.clean(p["path"]), record.object_id(p.get("blob")), _lines(p))
+        for p in entries(data.get("paths"))
+    ]
 
 
 def bare(path: str) -> str:
-    """The name under which git has a path: without the slash at the end of a directory; "." is the top."""
+    """The name under which git has a path: without the slash at the end of a directory; "." is the
+    top.
+    """
     return path.rstrip("/") or "."
 
 

@@ -14,7 +14,8 @@ from . import cache, guard
 TABLES = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 -- Every record line we understand, byte for byte. scope: 1 team, 2 private, 3 both.
-CREATE TABLE line(n INTEGER PRIMARY KEY, version BLOB NOT NULL UNIQUE, memory BLOB NOT NULL, op TEXT NOT NULL, scope INTEGER NOT NULL, raw BLOB NOT NULL);
+CREATE TABLE line(n INTEGER PRIMARY KEY, version BLOB NOT NULL UNIQUE, memory BLOB NOT NULL, op TEXT
+  NOT NULL, scope INTEGER NOT NULL, raw BLOB NOT NULL);
 CREATE INDEX line_memory ON line(memory);
 CREATE INDEX line_purge ON line(op) WHERE op = 'purge';
 CREATE INDEX line_receipt ON line(op) WHERE op = 'receipt';
@@ -22,102 +23,139 @@ CREATE INDEX line_suggest ON line(op) WHERE op = 'suggest';
 CREATE INDEX line_verdict ON line(op) WHERE op = 'verdict';
 CREATE INDEX line_calibration ON line(op) WHERE op = 'calibration';
 CREATE INDEX line_feedback ON line(op) WHERE op = 'feedback';
--- at: the commit from which on it counts that line `by` takes another memory's version away, "" where the line does not say.
-CREATE TABLE cover(version BLOB NOT NULL, by INTEGER NOT NULL, at TEXT NOT NULL, PRIMARY KEY(version, by)) WITHOUT ROWID;
+-- at: the commit from which on it counts that line `by` takes another memory's version away, ""
+-- where the line does not say.
+CREATE TABLE cover(version BLOB NOT NULL, by INTEGER NOT NULL, at TEXT NOT NULL, PRIMARY
+  KEY(version, by)) WITHOUT ROWID;
 CREATE INDEX cover_at ON cover(at) WHERE at <> '';
--- Superseded memories that count at a HEAD all the same (`comeback`): their rows say active. And the newest line when somebody looked from it, -1: look again.
-CREATE TABLE revived(head TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY(head, row)) WITHOUT ROWID;
+-- Superseded memories that count at a HEAD all the same (`comeback`): their rows say active. And
+-- the newest line when somebody looked from it, -1: look again.
+CREATE TABLE revived(head TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY(head, row)) WITHOUT
+  ROWID;
 CREATE TABLE revivedhead(head TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID;
--- New commits in the place of old ones: `move` records, and lines found at a commit they do not name (a rewrite copied the note).
-CREATE TABLE move(old TEXT NOT NULL, new TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY(old, new, n)) WITHOUT ROWID;
+-- New commits in the place of old ones: `move` records, and lines found at a commit they do not
+-- name (a rewrite copied the note).
+CREATE TABLE move(old TEXT NOT NULL, new TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY(old, new,
+  n)) WITHOUT ROWID;
 -- Marks of commits that memories are about; uses: how many records say the same.
-CREATE TABLE anchor(commit_id TEXT NOT NULL, patch TEXT NOT NULL, base TEXT NOT NULL, branch_patch TEXT NOT NULL, uses INTEGER NOT NULL,
-  PRIMARY KEY(commit_id, patch, base, branch_patch)) WITHOUT ROWID;
--- What git said, kept because asking again takes long; made anew where it is missing. Patch-ids of commits and of branches
--- (empty: there is none), commits that carry the change of an anchor, and the revision in whose history an anchor was sought in vain.
+CREATE TABLE anchor(commit_id TEXT NOT NULL, patch TEXT NOT NULL, base TEXT NOT NULL, branch_patch
+  TEXT NOT NULL, uses INTEGER NOT NULL, PRIMARY KEY(commit_id, patch, base, branch_patch)) WITHOUT
+  ROWID;
+-- What git said, kept because asking again takes long; made anew where it is missing. Patch-ids of
+-- commits and of branches (empty: there is none), commits that carry the change of an anchor, and
+-- the revision in whose history an anchor was sought in vain.
 CREATE TABLE patch(commit_id BLOB PRIMARY KEY, id BLOB NOT NULL) WITHOUT ROWID;
 CREATE INDEX patch_id ON patch(id) WHERE id <> x'';
-CREATE TABLE branch(tip BLOB NOT NULL, base BLOB NOT NULL, id BLOB NOT NULL, PRIMARY KEY(tip, base)) WITHOUT ROWID;
-CREATE TABLE twin(commit_id TEXT NOT NULL, other TEXT NOT NULL, PRIMARY KEY(commit_id, other)) WITHOUT ROWID;
+CREATE TABLE branch(tip BLOB NOT NULL, base BLOB NOT NULL, id BLOB NOT NULL, PRIMARY KEY(tip, base))
+  WITHOUT ROWID;
+CREATE TABLE twin(commit_id TEXT NOT NULL, other TEXT NOT NULL, PRIMARY KEY(commit_id, other))
+  WITHOUT ROWID;
 CREATE TABLE sought(commit_id TEXT PRIMARY KEY, head TEXT NOT NULL) WITHOUT ROWID;
--- Where anchors stand as seen from the HEADs of the worktrees, for those who have no time to ask git (`standing`). commit_id: "" for the anchor itself, as of most.
+-- Where anchors stand as seen from the HEADs of the worktrees, for those who have no time to ask
+-- git (`standing`). commit_id: "" for the anchor itself, as of most.
 CREATE TABLE head(slot INTEGER PRIMARY KEY, commit_id TEXT NOT NULL UNIQUE);
-CREATE TABLE stand(slot INTEGER NOT NULL, anchor TEXT NOT NULL, state TEXT NOT NULL, commit_id TEXT NOT NULL, into_commit TEXT NOT NULL, reason TEXT NOT NULL,
-  PRIMARY KEY(slot, anchor)) WITHOUT ROWID;
--- What these states rest on beside HEAD: the branches' tips when they were kept (main: 1 for a main line, 2 for a tag), and commits of which records said
--- something new since (n: the newest line then), so that they are looked at again.
+CREATE TABLE stand(slot INTEGER NOT NULL, anchor TEXT NOT NULL, state TEXT NOT NULL, commit_id TEXT
+  NOT NULL, into_commit TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY(slot, anchor)) WITHOUT
+  ROWID;
+-- What these states rest on beside HEAD: the branches' tips when they were kept (main: 1 for a main
+-- line, 2 for a tag), and commits of which records said something new since (n: the newest line
+-- then), so that they are looked at again.
 CREATE TABLE tip(commit_id TEXT PRIMARY KEY, main INTEGER NOT NULL) WITHOUT ROWID;
--- The same of HEADs that were left and that one may come back to (`slots`): their states are no reader's. ground: what `tip` said then, as JSON.
-CREATE TABLE former(n INTEGER PRIMARY KEY, slot INTEGER NOT NULL UNIQUE, commit_id TEXT NOT NULL UNIQUE, ground TEXT NOT NULL);
+-- The same of HEADs that were left and that one may come back to (`slots`): their states are no
+-- reader's. ground: what `tip` said then, as JSON.
+CREATE TABLE former(n INTEGER PRIMARY KEY, slot INTEGER NOT NULL UNIQUE, commit_id TEXT NOT NULL
+  UNIQUE, ground TEXT NOT NULL);
 CREATE TABLE fresh(commit_id TEXT PRIMARY KEY, n INTEGER) WITHOUT ROWID;
--- The paths that active memories name, as their records have them: one spot for all memories that noted the same path at the same commit (anchor, "" for none). `name` is without
--- the slash at the end of a directory (dir: how many). sure: git was asked, and the commit has that object under that name. And which of them a memory names; `place` counts them.
-CREATE TABLE spot(spot INTEGER PRIMARY KEY, anchor TEXT NOT NULL, name TEXT NOT NULL, dir INTEGER NOT NULL, blob TEXT NOT NULL, asked TEXT NOT NULL, sure INTEGER NOT NULL DEFAULT 0,
-  UNIQUE(anchor, name, dir, blob, asked));
+-- The paths that active memories name, as their records have them: one spot for all memories that
+-- noted the same path at the same commit (anchor, "" for none). `name` is without the slash at the
+-- end of a directory (dir: how many). sure: git was asked, and the commit has that object under
+-- that name. And which of them a memory names; `place` counts them.
+CREATE TABLE spot(spot INTEGER PRIMARY KEY, anchor TEXT NOT NULL, name TEXT NOT NULL, dir INTEGER
+  NOT NULL, blob TEXT NOT NULL, asked TEXT NOT NULL, sure INTEGER NOT NULL DEFAULT 0, UNIQUE(anchor,
+  name, dir, blob, asked));
 CREATE INDEX spot_name ON spot(name, blob);
-CREATE TABLE place(row INTEGER NOT NULL, place INTEGER NOT NULL, spot INTEGER NOT NULL, PRIMARY KEY(row, place)) WITHOUT ROWID;
+CREATE TABLE place(row INTEGER NOT NULL, place INTEGER NOT NULL, spot INTEGER NOT NULL, PRIMARY
+  KEY(row, place)) WITHOUT ROWID;
 CREATE INDEX place_spot ON place(spot);
--- What became of them, as seen from the same HEADs (`staleness`): which object is under a name there ("" for none), which says it of most; and what that does not say.
-CREATE TABLE entry(slot INTEGER NOT NULL, name TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY(slot, name)) WITHOUT ROWID;
-CREATE TABLE pathstate(slot INTEGER NOT NULL, spot INTEGER NOT NULL, state TEXT NOT NULL, now TEXT NOT NULL, lines TEXT NOT NULL, reason TEXT NOT NULL,
-  PRIMARY KEY(slot, spot)) WITHOUT ROWID;
+-- What became of them, as seen from the same HEADs (`staleness`): which object is under a name
+-- there ("" for none), which says it of most; and what that does not say.
+CREATE TABLE entry(slot INTEGER NOT NULL, name TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY(slot,
+  name)) WITHOUT ROWID;
+CREATE TABLE pathstate(slot INTEGER NOT NULL, spot INTEGER NOT NULL, state TEXT NOT NULL, now TEXT
+  NOT NULL, lines TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY(slot, spot)) WITHOUT ROWID;
 CREATE INDEX pathstate_now ON pathstate(slot, now) WHERE now <> '';
--- For which HEADs; spots: all with a lower number were looked at; whole: all that their histories removed is in `removal`.
-CREATE TABLE pathhead(slot INTEGER PRIMARY KEY, commit_id TEXT NOT NULL UNIQUE, spots INTEGER NOT NULL, whole INTEGER NOT NULL);
+-- For which HEADs; spots: all with a lower number were looked at; whole: all that their histories
+-- removed is in `removal`.
+CREATE TABLE pathhead(slot INTEGER PRIMARY KEY, commit_id TEXT NOT NULL UNIQUE, spots INTEGER NOT
+  NULL, whole INTEGER NOT NULL);
 -- Names between the old one and the new one, or the last one: what happens to them matters too.
-CREATE TABLE pathvia(slot INTEGER NOT NULL, name TEXT NOT NULL, spot INTEGER NOT NULL, PRIMARY KEY(slot, name, spot)) WITHOUT ROWID;
--- All commits that were walked over and their parents (`lineage`), parents before children, in parts: object ids, the place of each one's first parent, and (place, other parent).
-CREATE TABLE lineage(part INTEGER PRIMARY KEY, ids BLOB NOT NULL, first BLOB NOT NULL, more BLOB NOT NULL);
--- What git said about removals and renames (`renames`). path '': all that this commit removed is here; old '': all that it renamed is here.
-CREATE TABLE removal(path TEXT NOT NULL, commit_id BLOB NOT NULL, PRIMARY KEY(path, commit_id)) WITHOUT ROWID;
+CREATE TABLE pathvia(slot INTEGER NOT NULL, name TEXT NOT NULL, spot INTEGER NOT NULL, PRIMARY
+  KEY(slot, name, spot)) WITHOUT ROWID;
+-- All commits that were walked over and their parents (`lineage`), parents before children, in
+-- parts: object ids, the place of each one's first parent, and (place, other parent).
+CREATE TABLE lineage(part INTEGER PRIMARY KEY, ids BLOB NOT NULL, first BLOB NOT NULL, more BLOB NOT
+  NULL);
+-- What git said about removals and renames (`renames`). path '': all that this commit removed is
+-- here; old '': all that it renamed is here.
+CREATE TABLE removal(path TEXT NOT NULL, commit_id BLOB NOT NULL, PRIMARY KEY(path, commit_id))
+  WITHOUT ROWID;
 CREATE INDEX removal_commit ON removal(commit_id);
-CREATE TABLE renamed(commit_id BLOB NOT NULL, old TEXT NOT NULL, now TEXT NOT NULL, PRIMARY KEY(commit_id, old)) WITHOUT ROWID;
--- The graph of memories (`graphing`): edges between rows (a < b, but of kind 0 a took the place of b), what stands for a row's text and session, and what edges add up to.
-CREATE TABLE edge(a INTEGER NOT NULL, b INTEGER NOT NULL, kind INTEGER NOT NULL, weight REAL NOT NULL, PRIMARY KEY(a, b, kind)) WITHOUT ROWID;
+CREATE TABLE renamed(commit_id BLOB NOT NULL, old TEXT NOT NULL, now TEXT NOT NULL, PRIMARY
+  KEY(commit_id, old)) WITHOUT ROWID;
+-- The graph of memories (`graphing`): edges between rows (a < b, but of kind 0 a took the place of
+-- b), what stands for a row's text and session, and what edges add up to.
+CREATE TABLE edge(a INTEGER NOT NULL, b INTEGER NOT NULL, kind INTEGER NOT NULL, weight REAL NOT
+  NULL, PRIMARY KEY(a, b, kind)) WITHOUT ROWID;
 CREATE INDEX edge_b ON edge(b);
 CREATE TABLE sketch(row INTEGER PRIMARY KEY, grams BLOB NOT NULL, session INTEGER NOT NULL);
 CREATE INDEX sketch_session ON sketch(session) WHERE session > 0;
 CREATE TABLE rank(row INTEGER PRIMARY KEY, value REAL NOT NULL, community INTEGER NOT NULL);
--- What private records say of use: what a session did with a memory (`credit.rows`; id: its short name, but the id where a person said it); and what that adds up to (`learned`).
-CREATE TABLE heed(id TEXT NOT NULL, session TEXT NOT NULL, how TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY(id, session, how)) WITHOUT ROWID;
-CREATE TABLE credit(id TEXT PRIMARY KEY, value REAL NOT NULL, used REAL NOT NULL, ignored REAL NOT NULL, against INTEGER NOT NULL, vain INTEGER NOT NULL) WITHOUT ROWID;
+-- What private records say of use: what a session did with a memory (`credit.rows`; id: its short
+-- name, but the id where a person said it); and what that adds up to (`learned`).
+CREATE TABLE heed(id TEXT NOT NULL, session TEXT NOT NULL, how TEXT NOT NULL, number INTEGER NOT
+  NULL, PRIMARY KEY(id, session, how)) WITHOUT ROWID;
+CREATE TABLE credit(id TEXT PRIMARY KEY, value REAL NOT NULL, used REAL NOT NULL, ignored REAL NOT
+  NULL, against INTEGER NOT NULL, vain INTEGER NOT NULL) WITHOUT ROWID;
 -- Whether the signature of line n holds, and whose it is.
 CREATE TABLE signature(n INTEGER PRIMARY KEY, state TEXT NOT NULL, signer TEXT NOT NULL);
 -- One row per version shown, or one for a memory that is hidden. status: 0 active, 1 superseded,
 -- 2 forgotten. nth: 0 for the version to show first, 1 and more for its alternatives.
-CREATE TABLE memory(row INTEGER PRIMARY KEY, nth INTEGER NOT NULL, id TEXT NOT NULL, line INTEGER NOT NULL, status INTEGER NOT NULL, scope INTEGER NOT NULL,
-  type TEXT, at TEXT, author TEXT, phase TEXT, source TEXT, anchor TEXT, digest BLOB, confidence REAL);
+CREATE TABLE memory(row INTEGER PRIMARY KEY, nth INTEGER NOT NULL, id TEXT NOT NULL, line INTEGER
+  NOT NULL, status INTEGER NOT NULL, scope INTEGER NOT NULL, type TEXT, at TEXT, author TEXT, phase
+  TEXT, source TEXT, anchor TEXT, digest BLOB, confidence REAL);
 CREATE INDEX memory_id ON memory(id);
 CREATE INDEX memory_nth ON memory(id) WHERE nth > 0;
--- Rows whose text no single line has (`unite`): the numbers of all lines it is made of, `line` among
--- them, as JSON; the text as a record, and the name of its bytes.
-CREATE TABLE united(row INTEGER PRIMARY KEY, lines TEXT NOT NULL, digest BLOB NOT NULL,
-  raw BLOB NOT NULL);
+-- Rows whose text no single line has (`unite`): the numbers of all lines it is made of, `line`
+-- among them, as JSON; the text as a record, and the name of its bytes.
+CREATE TABLE united(row INTEGER PRIMARY KEY, lines TEXT NOT NULL, digest BLOB NOT NULL, raw BLOB NOT
+  NULL);
 CREATE INDEX memory_line ON memory(line);
 CREATE INDEX memory_anchor ON memory(anchor);
 CREATE INDEX memory_source ON memory(source) WHERE source IS NOT NULL;
 CREATE INDEX memory_digest ON memory(digest);
--- The newest of all and of a kind. With the id, which orders memories of one second: an import makes thousands of them.
+-- The newest of all and of a kind. With the id, which orders memories of one second: an import
+-- makes thousands of them.
 CREATE INDEX memory_at ON memory(at DESC, id) WHERE status = 0;
 CREATE INDEX memory_type ON memory(type, at DESC, id) WHERE status = 0;
 CREATE INDEX memory_author ON memory(author, at DESC, id) WHERE status = 0;
 CREATE INDEX memory_hidden ON memory(status) WHERE status > 0;
-CREATE TABLE label(kind TEXT NOT NULL, value TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY(kind, value, row)) WITHOUT ROWID;
+CREATE TABLE label(kind TEXT NOT NULL, value TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY(kind,
+  value, row)) WITHOUT ROWID;
 CREATE VIRTUAL TABLE fts USING fts5(title, body, extra, content='', tokenize='ascii');
 CREATE TABLE term(word TEXT PRIMARY KEY, df INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE vector(row INTEGER PRIMARY KEY, v BLOB NOT NULL, crc INTEGER NOT NULL);
 -- Vectors of the encoder, or of the model a user chose, in chunks under the name of their space
 -- (`better`). held: which places of a chunk have one. Sign codes stand before vectors, so that
 -- reading them alone does not pass over these. signs, crc: the checksums of codes and vectors.
-CREATE TABLE better(space TEXT NOT NULL, chunk INTEGER NOT NULL, held BLOB NOT NULL,
-  codes BLOB NOT NULL, signs INTEGER NOT NULL, v BLOB NOT NULL, crc INTEGER NOT NULL,
-  PRIMARY KEY(chunk, space));
+CREATE TABLE better(space TEXT NOT NULL, chunk INTEGER NOT NULL, held BLOB NOT NULL, codes BLOB NOT
+  NULL, signs INTEGER NOT NULL, v BLOB NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY(chunk, space));
 CREATE TABLE code(chunk INTEGER PRIMARY KEY, codes BLOB NOT NULL, crc INTEGER NOT NULL);
 """
 
 
 def create(mem_dir: str, path: str, wait: float) -> cache.Cache | None:
-    """Makes a new, empty cache file, for the caller to open; returns a cache in memory where no file can be made.
+    """Makes a new, empty cache file, for the caller to open; returns a cache in memory where no
+    file can be made.
 
     It may be there or not afterwards: others make and remove it too.
     """
@@ -129,7 +167,8 @@ def create(mem_dir: str, path: str, wait: float) -> cache.Cache | None:
         return cache.open_in_memory()
     if not os.access(mem_dir, os.W_OK):
         return cache.open_in_memory() if os.path.isdir(mem_dir) else None
-    # Made under a name of our own: whoever comes meanwhile sees none or a whole one, also where a removed lock lets two at it.
+    # Made under a name of our own: whoever comes meanwhile sees none or a whole one, also where a
+    # removed lock lets two at it.
     new = f"{path}.new{os.urandom(4).hex()}"
     directory = guard.inode(mem_dir)
     with guard.locked(path, wait) as held:
@@ -145,9 +184,15 @@ def create(mem_dir: str, path: str, wait: float) -> cache.Cache | None:
             os.replace(new, path)
             guard.restamp(path)
         except Exception as e:
-            # Removed under us, with its directory or by another who makes one too: no failure of the disk.
-            gone = isinstance(e, (FileNotFoundError, guard.Moved)) or guard.inode(mem_dir) != directory
-            gone = gone or (not os.path.lexists(new) and getattr(e, "sqlite_errorname", "SQLITE_CANTOPEN") != "SQLITE_CANTOPEN")
+            # Removed under us, with its directory or by another who makes one too: no failure of
+            # the disk.
+            gone = (
+                isinstance(e, (FileNotFoundError, guard.Moved)) or guard.inode(mem_dir) != directory
+            )
+            gone = gone or (
+                not os.path.lexists(new)
+                and getattr(e, "sqlite_errorname", "SQLITE_CANTOPEN") != "SQLITE_CANTOPEN"
+            )
             guard.unlink(new)
             if not gone:
                 raise
@@ -170,7 +215,9 @@ def _make_file(new: str) -> None:
 
 
 def _remove_older(mem_dir: str) -> None:
-    """Takes away the caches of older layouts; a newer one may belong to another git mem that is in use."""
+    """Takes away the caches of older layouts; a newer one may belong to another git mem that is in
+    use.
+    """
     for old in range(1, cache.SCHEMA):
         path = os.path.join(mem_dir, f"index-{old}.db")
         if os.path.lexists(path):

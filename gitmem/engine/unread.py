@@ -1,4 +1,5 @@
-"""Notes that were too large to be read (`object_reader.LARGEST`), as the cache knows them: what answers say of them.
+"""Notes that were too large to be read (`object_reader.LARGEST`), as the cache knows them: what
+answers say of them.
 
 Promise: a note that is not read is named wherever memories are shown, from the
 update that met it to the one that finds it gone or small enough. Its lines stay
@@ -20,7 +21,8 @@ _MOST = 100  # of one ref that are kept: the largest
 
 
 def keep(cache: Cache, ref: str, sizes: Mapping[str, int], *, all: bool = True) -> None:
-    """Takes over the sizes of a ref's notes that were not read, 0 for one that is so no more; the caller owns the transaction.
+    """Takes over the sizes of a ref's notes that were not read, 0 for one that is so no more; the
+    caller owns the transaction.
 
     `all`: there are no others; else those that were known stay.
     """
@@ -38,14 +40,22 @@ def of(cache: Cache, ref: str) -> dict[str, int]:
 
 def remark(cache: Cache) -> str:
     """One line for whoever is shown memories, "" where all notes were read."""
-    rows = cache.db.execute("SELECT key FROM meta WHERE key > ? AND key < ? AND value <> '' ORDER BY key DESC", (_KEY, _KEY + "~")).fetchall()
-    found = [(size, key) for (name,) in rows for key, size in of(cache, str(name)[len(_KEY) :]).items()]
+    rows = cache.db.execute(
+        "SELECT key FROM meta WHERE key > ? AND key < ? AND value <> '' ORDER BY key DESC",
+        (_KEY, _KEY + "~"),
+    ).fetchall()
+    found = [
+        (size, key) for (name,) in rows for key, size in of(cache, str(name)[len(_KEY) :]).items()
+    ]
     if not found:
         return ""
     size, key = max(found)
     least = "at least " if len(found) >= _MOST else ""
     more = f", and {least}{len(found) - 1} more" if len(found) > 1 else ""
-    return f"the note of {key[:12]} has {megabytes(size)}{more}: too large to be read; git mem doctor names it"
+    return (
+        f"the note of {key[:12]} has {megabytes(size)}{more}: too large to be read; git mem doctor"
+        " names it"
+    )
 
 
 def megabytes(size: int) -> str:

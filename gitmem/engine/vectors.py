@@ -108,15 +108,19 @@ def _damp(rows: list[int], ends: list[list[int]]) -> tuple[Array, Array]:
 
 
 def quantise_rows(sums: Array) -> Array:
-    """`embed.quantise` for every row; 254 times the largest sum, 3 * 8192 * 127, fits in 32 bits."""
+    """`embed.quantise` for every row; 254 times the largest sum, 3 * 8192 * 127, fits in 32
+    bits."""
     top = np.maximum(sums.max(axis=1), -sums.min(axis=1))[:, None]
     top[top == 0] = 1
     out: Array = ((254 * sums + top) // (2 * top)).astype(np.int8)
     return out
 
 
-def near_pairs(vectors: Sequence[bytes], dims: int, first: int, floor: float, most: int) -> Iterator[tuple[int, list[tuple[int, int, float]]]]:
-    """Pairs of one list that lie near each other, block by block: (up to which place was looked, [(place, an earlier place, cosine)]).
+def near_pairs(
+    vectors: Sequence[bytes], dims: int, first: int, floor: float, most: int
+) -> Iterator[tuple[int, list[tuple[int, int, float]]]]:
+    """Pairs of one list that lie near each other, block by block: (up to which place was looked,
+    [(place, an earlier place, cosine)]).
 
     Each place from `first` on has at most `most` pairs, its nearest earlier
     places of `floor` and more. Vectors of zeros are near nothing. A block is
@@ -135,7 +139,10 @@ def near_pairs(vectors: Sequence[bytes], dims: int, first: int, floor: float, mo
             line = cosines[i]
             near = np.flatnonzero(line >= floor)
             best = near[np.lexsort((near, -line[near]))[:most]]
-            out += [(start + i, j, cosine) for j, cosine in zip(best.tolist(), line[best].tolist(), strict=True)]
+            out += [
+                (start + i, j, cosine)
+                for j, cosine in zip(best.tolist(), line[best].tolist(), strict=True)
+            ]
         yield end, out
 
 
@@ -143,7 +150,12 @@ def cosines(pairs: Sequence[tuple[bytes, bytes]], dims: int) -> list[float]:
     """The cosine of each pair; 0 where one is all zeros."""
     if not pairs:
         return []
-    a, b = (np.frombuffer(b"".join([p[side] for p in pairs]), np.int8).reshape(-1, dims).astype(np.float32) for side in (0, 1))
+    a, b = (
+        np.frombuffer(b"".join([p[side] for p in pairs]), np.int8)
+        .reshape(-1, dims)
+        .astype(np.float32)
+        for side in (0, 1)
+    )
     lengths = np.sqrt(np.einsum("ij,ij->i", a, a) * np.einsum("ij,ij->i", b, b))
     lengths[lengths == 0] = np.inf
     return [float(c) for c in np.einsum("ij,ij->i", a, b) / lengths]

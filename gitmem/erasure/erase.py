@@ -1,4 +1,5 @@
-"""Deletes the objects that hold purged lines from this repository, by name, and says what it could not delete.
+"""Deletes the objects that hold purged lines from this repository, by name, and says what it could
+not delete.
 
 Promise: afterwards no note in the object store has a doomed line, no tree or
 commit names one that is gone, and every other object, ref and reflog is as it
@@ -34,17 +35,24 @@ if TYPE_CHECKING:
 
     from ..git.layout import Repo
 
-MANY, MUCH = 300_000, 1 << 30  # reading these takes some seconds, finding out what branches lead to takes no less
+MANY, MUCH = (
+    300_000,
+    1 << 30,
+)  # reading these takes some seconds, finding out what branches lead to takes no less
 LARGEST = 32 * 1024 * 1024  # bytes of a blob nobody reaches that may still be a note
 _ROUNDS = 5  # others may write while we delete
-_TELLING = 16  # bytes of a line that is no record; files of a killed git are not taken for a shorter one
+_TELLING = (
+    16  # bytes of a line that is no record; files of a killed git are not taken for a shorter one
+)
 _SHORTEST = 20  # hex digits a note's name keeps below its directories
-_KNOWN = 200_000  # lines found harmless that are remembered: the same ones stand in every state of a note
+# lines found harmless that are remembered: the same ones stand in every state of a note
+_KNOWN = 200_000
 _ORDER = ("tag", "commit", "tree", "blob")  # who names another goes first
 
 
 class Erased:
-    """What became of the objects. `held`: who still leads to some; empty where nothing is left here.
+    """What became of the objects. `held`: who still leads to some; empty where nothing is left
+    here.
 
     `deleted`: {object id: type}. `files`: leftovers of killed processes that
     went too. `ids`: the memories whose lines were found. `partly`: files of
@@ -61,8 +69,14 @@ class Erased:
         self.partly = False
 
 
-def erase(repo: Repo, doom: Callable[[bytes], bool], hints: Iterable[bytes] = (), progress: Callable[[int], None] = lambda n: None,
-          let_go: Callable[[list[str]], bool] = lambda names: False, others: bool = False) -> Erased:
+def erase(
+    repo: Repo,
+    doom: Callable[[bytes], bool],
+    hints: Iterable[bytes] = (),
+    progress: Callable[[int], None] = lambda n: None,
+    let_go: Callable[[list[str]], bool] = lambda names: False,
+    others: bool = False,
+) -> Erased:
     """Deletes every object that holds a line for which `doom` holds, and what names those objects.
 
     `hints`: one of them stands in every such line; without any, each line of
@@ -83,7 +97,15 @@ def erase(repo: Repo, doom: Callable[[bytes], bool], hints: Iterable[bytes] = ()
 
 
 class _Eraser:
-    def __init__(self, odb: Odb, hex_len: int, doom: Callable[[bytes], bool], hints: list[bytes], progress: Callable[[int], None], others: bool = False) -> None:
+    def __init__(
+        self,
+        odb: Odb,
+        hex_len: int,
+        doom: Callable[[bytes], bool],
+        hints: list[bytes],
+        progress: Callable[[int], None],
+        others: bool = False,
+    ) -> None:
         self.odb = odb
         self.git = odb.git
         self.hex_len = hex_len
@@ -91,15 +113,21 @@ class _Eraser:
         self.hints = hints
         self.progress = progress
         self.others = others
-        self.notes: set[bytes] = set()  # blobs that a tree names as notes, looked for where `others`
+        self.notes: set[bytes] = (
+            set()
+        )  # blobs that a tree names as notes, looked for where `others`
         self.strange: set[bytes] = set()  # doomed lines found that are no records
         self.doomed: dict[bytes, str] = {}  # object id: type
-        self.foreign: list[bytes] = []  # doomed, but no part of notes history: the user's, so it stays
+        self.foreign: list[
+            bytes
+        ] = []  # doomed, but no part of notes history: the user's, so it stays
         self.shared: set[str] = set()  # that usual refs and notes both lead to
         self.usual: list[tuple[str, str]] = []
         self.harmless: set[bytes] = set()
         self.ids: set[str] = set()  # of the memories found
-        self.note = re.compile(rb"100[0-7]{3} [0-9a-f]{%d,%d}\0(.{%d})" % (_SHORTEST, hex_len, hex_len // 2), re.DOTALL)
+        self.note = re.compile(
+            rb"100[0-7]{3} [0-9a-f]{%d,%d}\0(.{%d})" % (_SHORTEST, hex_len, hex_len // 2), re.DOTALL
+        )
         self.entry = re.compile(rb"([0-7]+) ([^\0]+)\0(.{%d})" % (hex_len // 2), re.DOTALL)
 
     def run(self, let_go: Callable[[list[str]], bool]) -> Erased:
@@ -126,17 +154,36 @@ class _Eraser:
             packs |= made
             left = self.odb.present(order)
             borrowed = left - self.odb.own(left)
-            out.deleted.update({id: self.doomed[bytes.fromhex(id)] for id in order if id not in left})
+            out.deleted.update(
+                {id: self.doomed[bytes.fromhex(id)] for id in order if id not in left}
+            )
             if borrowed:
-                out.held += [f"the object store '{path}' that this one borrows from" for path in self.odb.alternates()]
+                out.held += [
+                    f"the object store '{path}' that this one borrows from"
+                    for path in self.odb.alternates()
+                ]
             # Whoever had read the old notes before may have left objects meanwhile.
-            fresh = {*self.odb.loose(begun), *(id for pack in self.odb.packs() if pack not in packs for id in self.odb.pack_ids(pack))}
+            fresh = {
+                *self.odb.loose(begun),
+                *(
+                    id
+                    for pack in self.odb.packs()
+                    if pack not in packs
+                    for id in self.odb.pack_ids(pack)
+                ),
+            }
             wanted = self._typed(id for id in fresh if bytes.fromhex(id) not in held)
         out.ids = self.ids
-        out.files, busy = self.odb.remove_leftovers({*self.hints, *map(str.encode, self.ids), *self.strange})
+        out.files, busy = self.odb.remove_leftovers(
+            {*self.hints, *map(str.encode, self.ids), *self.strange}
+        )
         out.files += self._unlink_copies(out.deleted)
         out.held += [f"a running git process ('{path}')" for path in busy]
-        out.held += [f"the unfinished edit or merge '{path}'" for path in roots.drafts(self.git) if self._draft_holds(path)]
+        out.held += [
+            f"the unfinished edit or merge '{path}'"
+            for path in roots.drafts(self.git)
+            if self._draft_holds(path)
+        ]
         return out
 
     # Finding
@@ -158,7 +205,11 @@ class _Eraser:
             for ids in found.values():
                 ids.pop(id, None)
         # What both kinds of refs lead to went with them; and here no note is too large.
-        self.shared = {id for id in self.odb.reachable(id for _, id in others) if not any(id in ids for ids in found.values())}
+        self.shared = {
+            id
+            for id in self.odb.reachable(id for _, id in others)
+            if not any(id in ids for ids in found.values())
+        }
         for kind, more in self._typed(self.shared).items():
             found[kind].update(dict.fromkeys(more))
         return {kind: list(ids) for kind, ids in found.items()}
@@ -166,7 +217,13 @@ class _Eraser:
     def _typed(self, ids: Iterable[str]) -> dict[str, list[str]]:
         out: dict[str, list[str]] = {kind: [] for kind in _ORDER}
         stdin = "".join(id + "\n" for id in ids).encode()
-        for row in self.git.run("cat-file", "--batch-check=%(objecttype) %(objectname)", stdin=stdin).decode().splitlines() if stdin else ():
+        for row in (
+            self.git.run("cat-file", "--batch-check=%(objecttype) %(objectname)", stdin=stdin)
+            .decode()
+            .splitlines()
+            if stdin
+            else ()
+        ):
             kind, _, id = row.partition(" ")
             if kind in out:
                 out[kind].append(id)
@@ -186,7 +243,9 @@ class _Eraser:
                 continue
             if self.doom(line):
                 if record.parse(line):
-                    self.ids.update(id.decode() for id in re.findall(rb'"id":"([0-9a-f]{32})"', line))
+                    self.ids.update(
+                        id.decode() for id in re.findall(rb'"id":"([0-9a-f]{32})"', line)
+                    )
                     return True
                 if note:
                     self.strange.update([line] if len(line) >= _TELLING else [])
@@ -196,11 +255,17 @@ class _Eraser:
         return False
 
     def _is_ours(self, id: bytes, blob: bytes) -> bool:
-        """Whether lines of a blob that are no records count: it is a note, or one that was never finished."""
-        return self.others and (id in self.notes or (b'"v":1' in blob and any(map(record.parse, split_lines(blob)))))
+        """Whether lines of a blob that are no records count: it is a note, or one that was never
+        finished.
+        """
+        return self.others and (
+            id in self.notes or (b'"v":1' in blob and any(map(record.parse, split_lines(blob))))
+        )
 
     def _find(self, wanted: dict[str, list[str]]) -> set[bytes]:
-        """The doomed ones: blobs with a doomed line and, upwards, what names a doomed object; `doomed` has all so far."""
+        """The doomed ones: blobs with a doomed line and, upwards, what names a doomed object;
+        `doomed` has all so far.
+        """
         for _, content in self._read(wanted["tree"]) if self.others else ():
             self.notes.update(self.note.findall(content))
         for n, (id, content) in enumerate(self._read(wanted["blob"])):
@@ -215,7 +280,12 @@ class _Eraser:
                 if any(link in self.doomed for link in self._links(content)):
                     self.doomed[id] = "tag"
                     self.foreign.append(id)
-        return {raw for ids in wanted.values() for id in ids if (raw := bytes.fromhex(id)) in self.doomed}
+        return {
+            raw
+            for ids in wanted.values()
+            for id in ids
+            if (raw := bytes.fromhex(id)) in self.doomed
+        }
 
     def _find_trees(self, ids: list[str]) -> None:
         """Each is read once; those with directories again for each level below them."""
@@ -256,7 +326,11 @@ class _Eraser:
     def _links(content: bytes) -> list[bytes]:
         """Of a commit its tree and parents, of a tag what it names."""
         head = content.partition(b"\n\n")[0].split(b"\n")
-        return [bytes.fromhex(row.split(b" ")[1].decode()) for row in head if row.startswith((b"tree ", b"parent ", b"object "))]
+        return [
+            bytes.fromhex(row.split(b" ")[1].decode())
+            for row in head
+            if row.startswith((b"tree ", b"parent ", b"object "))
+        ]
 
     def _in_order(self, ids: set[bytes]) -> list[str]:
         """Whoever names another comes before it."""
@@ -267,31 +341,58 @@ class _Eraser:
         commits = set(kinds["commit"])
         stdin = "".join(id + "\n" for id in kinds["commit"]).encode()
         if stdin:
-            kinds["commit"] = [id for id in self.odb.rows("rev-list", "--topo-order", "--ignore-missing", "--stdin", stdin=stdin, ok=(0, 128)) if id in commits]
-            kinds["commit"] += sorted(commits.difference(kinds["commit"]))  # git shows none whose parent is missing
+            kinds["commit"] = [
+                id
+                for id in self.odb.rows(
+                    "rev-list",
+                    "--topo-order",
+                    "--ignore-missing",
+                    "--stdin",
+                    stdin=stdin,
+                    ok=(0, 128),
+                )
+                if id in commits
+            ]
+            kinds["commit"] += sorted(
+                commits.difference(kinds["commit"])
+            )  # git shows none whose parent is missing
         kinds["tree"].reverse()  # they were found from below
         return [id for kind in _ORDER for id in kinds[kind]]
 
     # Whose it is
 
     def _is_note(self, mode: bytes, name: bytes) -> bool:
-        """Whether a tree entry can be part of a notes tree: two hex digits of a directory, or what is left of an object id."""
+        """Whether a tree entry can be part of a notes tree: two hex digits of a directory, or what
+        is left of an object id.
+        """
         plain = name.decode("ascii", "replace")
-        return is_hex(plain) and (len(plain) == 2 if mode[:1] == b"4" else _SHORTEST <= len(plain) <= self.hex_len and len(plain) % 2 == 0)
+        return is_hex(plain) and (
+            len(plain) == 2
+            if mode[:1] == b"4"
+            else _SHORTEST <= len(plain) <= self.hex_len and len(plain) % 2 == 0
+        )
 
     def _is_notes_commit(self, id: str, empty: bool = False) -> bool:
-        """Whether most of a commit's tree is notes; `empty`: what an empty one is, or one that is not here."""
+        """Whether most of a commit's tree is notes; `empty`: what an empty one is, or one that is
+        not here.
+        """
         found = self.git.objects.get(id + "^{tree}")
         entries = self.entry.findall(found[2]) if found else []
         notes = sum(self._is_note(mode, name) or name == KEYS.encode() for mode, name, _ in entries)
-        # Of a commit whose tree is gone, as where a clean-up was killed, nothing can be read any more: it keeps nothing for anybody.
+        # Of a commit whose tree is gone, as where a clean-up was killed, nothing can be read any
+        # more: it keeps nothing for anybody.
         return 2 * notes >= len(entries) if entries else empty
 
     def _held(self) -> tuple[set[bytes], list[str]]:
         """(doomed objects that must stay, who leads to them)."""
         names: dict[str, None] = {}
         held: set[bytes] = set()
-        for source in (roots.refs(self.git), roots.reflogs(self.git), roots.unfinished(self.git), roots.indexed(self.git)):
+        for source in (
+            roots.refs(self.git),
+            roots.reflogs(self.git),
+            roots.unfinished(self.git),
+            roots.indexed(self.git),
+        ):
             for name, id in source:
                 with contextlib.suppress(ValueError):
                     if bytes.fromhex(id) in self.doomed:
@@ -299,7 +400,9 @@ class _Eraser:
                         held.add(bytes.fromhex(id))
         # A branch that has a note as a file: its trees were not read, so ask for its objects.
         both = {id for id in self.shared if bytes.fromhex(id) in self.doomed}
-        for name, id in self.usual if both.intersection(self.odb.reachable(id for _, id in self.usual)) else ():
+        for name, id in (
+            self.usual if both.intersection(self.odb.reachable(id for _, id in self.usual)) else ()
+        ):
             leads_to = both.intersection(self.odb.reachable([id]))
             if leads_to:
                 names[name] = None
@@ -317,8 +420,14 @@ class _Eraser:
         queue = held
         while queue:
             below: set[bytes] = set()
-            for id, content in self._read([raw.hex() for raw in queue if self.doomed[raw] != "blob"]):
-                links = [child for _, _, child in self.entry.findall(content)] if self.doomed[id] == "tree" else self._links(content)
+            for id, content in self._read(
+                [raw.hex() for raw in queue if self.doomed[raw] != "blob"]
+            ):
+                links = (
+                    [child for _, _, child in self.entry.findall(content)]
+                    if self.doomed[id] == "tree"
+                    else self._links(content)
+                )
                 below.update(link for link in links if link in self.doomed)
             queue = below - held
             held |= queue
@@ -331,7 +440,9 @@ class _Eraser:
         return False
 
     def _unlink_copies(self, ids: Iterable[str]) -> list[str]:
-        """Removes what `git fsck --lost-found` copied of deleted objects; it names copies by their ids."""
+        """Removes what `git fsck --lost-found` copied of deleted objects; it names copies by their
+        ids.
+        """
         gone = []
         for _, directory in roots.git_dirs(self.git):
             for folder in ("other", "commit"):

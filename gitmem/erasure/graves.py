@@ -1,4 +1,5 @@
-"""The tombstones of one repository: which there are, which refs are ours, and whether all that they name is known to be gone.
+"""The tombstones of one repository: which there are, which refs are ours, and whether all that they
+name is known to be gone.
 
 A search of all objects takes seconds, so `<git-common-dir>/mem/purged` says up
 to where the last one looked: the tombstones, and tip and reflog size of each
@@ -28,15 +29,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _STATE = "purged"
-_ROW = 8192  # bytes in which the last row of a reflog lies: two ids, who and when, and a line of message
+# bytes in which the last row of a reflog lies: two ids, who and when, and a line of message
+_ROW = 8192
 _ID = re.compile(rb"[0-9a-f]{40,64}")
 
 
 def ours(store: Store) -> dict[str, Notes]:
-    """{ref: its notes} of the team's, the private and the tracking refs. A tracking copy that names nothing that is here, or no commit, holds nothing."""
+    """{ref: its notes} of the team's, the private and the tracking refs.
+
+    A tracking copy that names nothing that is here, or no commit, holds nothing.
+    """
     out = {notes.ref: notes for _, notes in store.sources}
     team = re.compile(f"refs/notes/remotes/.+/{re.escape(store.settings['ref'])}/team[^/]*")
-    for ref in store.repo.git.text("for-each-ref", "--format=%(refname)", "refs/notes/remotes/").splitlines():
+    for ref in store.repo.git.text(
+        "for-each-ref", "--format=%(refname)", "refs/notes/remotes/"
+    ).splitlines():
         notes = Notes(store.repo.git, ref, store.repo.hex_len)
         if team.fullmatch(ref) and store.repo.git.objects.get(ref + "^{commit}"):
             with contextlib.suppress(GitFailed):
@@ -56,7 +63,9 @@ def _state_path(store: Store) -> str:
 
 
 def _digest(graves: Tombstones) -> str:
-    return record.version_of("\n".join([*sorted(graves.ids), "", *sorted(graves.versions)]).encode("utf-8", "replace"))
+    return record.version_of(
+        "\n".join([*sorted(graves.ids), "", *sorted(graves.versions)]).encode("utf-8", "replace")
+    )
 
 
 def forget(store: Store) -> None:
@@ -73,7 +82,8 @@ def remember(store: Store, graves: Tombstones) -> None:
 
 
 def settled(store: Store, graves: Tombstones, note: bool = True) -> bool:
-    """Whether nothing that the tombstones name can be here, by what the refs did since the last search, or since they were made.
+    """Whether nothing that the tombstones name can be here, by what the refs did since the last
+    search, or since they were made.
 
     `note`: remember up to where they were looked at.
     """
@@ -99,7 +109,12 @@ def settled(store: Store, graves: Tombstones, note: bool = True) -> bool:
             former = _entries(store, ref, since, seen[0] if seen else "")
         if former is None and not (seen and size == seen[1] == ""):
             return False
-        if not all(_clean(notes, commit, graves, seen[0] if seen else "") for commit in _heads(notes, tip, {*(former or ()), *filter(None, [notes.history.backed_up()])})):
+        if not all(
+            _clean(notes, commit, graves, seen[0] if seen else "")
+            for commit in _heads(
+                notes, tip, {*(former or ()), *filter(None, [notes.history.backed_up()])}
+            )
+        ):
             return False
     if moved and note:
         remember(store, graves)
@@ -107,16 +122,29 @@ def settled(store: Store, graves: Tombstones, note: bool = True) -> bool:
 
 
 def _has_local_remote(store: Store) -> bool:
-    """Whether this may be a clone by a path: git links all objects then, also those that no ref of the other names any more."""
-    urls = store.repo.git.text("config", "--get-regexp", r"^remote\..*\.url$", ok=(0, 1)).splitlines()
-    return any(os.path.isdir(os.path.join(store.repo.top or store.repo.common_dir, row.partition(" ")[2].removeprefix("file://"))) for row in urls)
+    """Whether this may be a clone by a path: git links all objects then, also those that no ref of
+    the other names any more.
+    """
+    urls = store.repo.git.text(
+        "config", "--get-regexp", r"^remote\..*\.url$", ok=(0, 1)
+    ).splitlines()
+    return any(
+        os.path.isdir(
+            os.path.join(
+                store.repo.top or store.repo.common_dir,
+                row.partition(" ")[2].removeprefix("file://"),
+            )
+        )
+        for row in urls
+    )
 
 
 def _entries(store: Store, ref: str, since: int | None, last: str) -> set[str] | None:
-    """Former tips that a reflog has behind its first `since` bytes, or all; None where it does not reach back to there, or to the ref's first commit.
+    """Former tips that a reflog has behind its first `since` bytes, or all; None where it does not
+    reach back to there, or to the ref's first commit.
 
-    Also None where no row ends there that brought the tip `last`: git has expired rows, and the log has grown past its old size since.
-    """
+    Also None where no row ends there that brought the tip `last`: git has expired rows, and the log
+    has grown past its old size since."""
     try:
         with open(os.path.join(store.repo.common_dir, "logs", ref), "rb") as f:
             f.seek(0, os.SEEK_END)
@@ -124,14 +152,22 @@ def _entries(store: Store, ref: str, since: int | None, last: str) -> set[str] |
                 return None
             f.seek(max((since or 0) - _ROW, 0))
             before = f.read(min(since or 0, _ROW))
-            if since and not (before.endswith(b"\n") and before[:-1].rpartition(b"\n")[2].split(b" ", 2)[1:2] == [last.encode()]):
+            if since and not (
+                before.endswith(b"\n")
+                and before[:-1].rpartition(b"\n")[2].split(b" ", 2)[1:2] == [last.encode()]
+            ):
                 return None
             rows = f.read().splitlines()
     except OSError:
         return None
     if since is None and (not rows or rows[0].split(b" ")[0].strip(b"0")):
         return None
-    return {word.decode() for row in rows for word in row.split(b" ", 2)[:2] if word.strip(b"0") and _ID.fullmatch(word)}
+    return {
+        word.decode()
+        for row in rows
+        for word in row.split(b" ", 2)[:2]
+        if word.strip(b"0") and _ID.fullmatch(word)
+    }
 
 
 def _logged(store: Store, ref: str, last: str) -> set[str] | None:
@@ -144,7 +180,13 @@ def _heads(notes: Notes, tip: str, former: set[str]) -> Iterator[Commit]:
     """The tip, and former tips that it does not contain. What is gone is clean."""
     wanted = former - {tip}
     stdin = "".join(f"{id}\n" for id in sorted(wanted)).encode() + f"^{tip}\n".encode()
-    left = wanted.intersection(notes.git.run("rev-list", "--ignore-missing", "--stdin", stdin=stdin).decode().split()) if wanted else set()
+    left = (
+        wanted.intersection(
+            notes.git.run("rev-list", "--ignore-missing", "--stdin", stdin=stdin).decode().split()
+        )
+        if wanted
+        else set()
+    )
     for id in [tip, *sorted(left)]:
         found = notes.history.commit(id)
         if found:
@@ -152,10 +194,15 @@ def _heads(notes: Notes, tip: str, former: set[str]) -> Iterator[Commit]:
 
 
 def _clean(notes: Notes, commit: Commit, graves: Tombstones, known: str) -> bool:
-    """Whether neither a commit nor its history has a doomed line. `known`: a commit that is clean."""
+    """Whether neither a commit nor its history has a doomed line.
+
+    `known`: a commit that is clean.
+    """
     there = notes.tombstones(commit.id)
     from_here = notes.history.commit(known) is not None
-    if not from_here and not (commit.complete and graves.ids <= there.ids and graves.versions <= there.versions):
+    if not from_here and not (
+        commit.complete and graves.ids <= there.ids and graves.versions <= there.versions
+    ):
         return False
     # The trailer is no proof: a merge that brings everything back may have a copy of it.
     return not notes.history.holds(commit.id, [known] if from_here else [], graves.doom)

@@ -1,4 +1,5 @@
-"""`git mem purge`: the text of a memory, or a line that is none, leaves this repository for good, and the command proves it.
+"""`git mem purge`: the text of a memory, or a line that is none, leaves this repository for good,
+and the command proves it.
 
 Promise, once it has answered that nothing holds the text: no object, no page
 of the cache and no file of ours here has it, and a record without text (the
@@ -51,13 +52,20 @@ MESSAGE = "git mem: purge 1 memory"
 class Target:
     """What is to go: the records of a memory, or the one line that no memory has.
 
-    With neither: something purged before, which may not be finished; `id` is then its tombstone's, or "".
-    `back`: the memories that are hidden by nothing but this one, each with whether it says nearly the same.
-    """
+    With neither: something purged before, which may not be finished; `id` is then its tombstone's,
+    or "". `back`: the memories that are hidden by nothing but this one, each with whether it says
+    nearly the same."""
 
     __slots__ = ("back", "id", "line", "records", "scope", "title")
 
-    def __init__(self, id: str, title: str = "", scope: str = "", records: Iterable[Record] = (), line: bytes = b"") -> None:
+    def __init__(
+        self,
+        id: str,
+        title: str = "",
+        scope: str = "",
+        records: Iterable[Record] = (),
+        line: bytes = b"",
+    ) -> None:
         self.id = id
         self.title = title
         self.scope = scope
@@ -76,7 +84,8 @@ class Target:
 
 
 class Report(erase.Erased):
-    """What became of it. `tombstones`: versions of the records that keep it out. `remotes`: who may still have it.
+    """What became of it. `tombstones`: versions of the records that keep it out. `remotes`: who may
+    still have it.
 
     `cache`: "scrubbed", or "removed" where it had to be.
     """
@@ -92,7 +101,8 @@ class Report(erase.Erased):
 
 
 def find(store: Store, prefix: str) -> Target:
-    """The memory an id prefix names, whatever its state; else the suggestion; else what was purged under it; else the line whose version it names and that no memory has.
+    """The memory an id prefix names, whatever its state; else the suggestion; else what was purged
+    under it; else the line whose version it names and that no memory has.
 
     Raises MemError where there is none of them, or several.
     """
@@ -107,15 +117,24 @@ def find(store: Store, prefix: str) -> Target:
         if apart := _apart(store, low):
             return apart
         purges = graves.purges(store)
-        ids = {r.id for r in purges if r.id.startswith(low) or (not r.data.get("all") and any(v.startswith(low) for v in Tombstones([r]).versions))}
+        ids = {
+            r.id
+            for r in purges
+            if r.id.startswith(low)
+            or (not r.data.get("all") and any(v.startswith(low) for v in Tombstones([r]).versions))
+        }
         if len(ids) == 1:
             return Target(ids.pop())
         lines = _lines_apart(store, low)
         if len(lines) > 1:
-            raise Ambiguous(f"'{low}' is ambiguous: {', '.join(v[: len(low) + 4] for v in sorted(lines)[:5])}", hint="type more digits") from None
+            raise Ambiguous(
+                f"'{low}' is ambiguous: {', '.join(v[: len(low) + 4] for v in sorted(lines)[:5])}",
+                hint="type more digits",
+            ) from None
         for line, scope in lines.values():
             return Target("", scope=scope, line=line)
-        # A short text's tombstone does not tell its id; but a purge that was cut off can be finished.
+        # A short text's tombstone does not tell its id; but a purge that was cut off can be
+        # finished.
         if purges and not graves.settled(store, Tombstones(purges)):
             return Target("")
         raise
@@ -126,7 +145,8 @@ def find(store: Store, prefix: str) -> Target:
 
 
 def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda n: None) -> Report:
-    """Takes a memory or a line out of this repository; with a target that was purged before, finishes that, and says in its `back` what came back by it.
+    """Takes a memory or a line out of this repository; with a target that was purged before,
+    finishes that, and says in its `back` what came back by it.
 
     Raises what `Notes.replant` and `erase.erase` raise; the call can be repeated.
     """
@@ -135,7 +155,9 @@ def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda
         left: dict[str, Record] = {}
         report = _carry_through(store, target, False, progress, left)
         report.tombstones = [r.version for r in graves.purges(store) if target.id in ("", r.id)]
-        target.back = _coming_back(store, [r for r in left.values() if target.id in ("", r.id)], hidden=False)
+        target.back = _coming_back(
+            store, [r for r in left.values() if target.id in ("", r.id)], hidden=False
+        )
         return report
     closed.close(store.repo.common_dir, target.records)
     settled = graves.settled(store, Tombstones(graves.purges(store)))
@@ -151,8 +173,11 @@ def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda
     return report
 
 
-def scrub(store: Store, sure: bool = False, progress: Callable[[int], None] = lambda n: None) -> Report | None:
-    """Brings this clone in line with every tombstone that it knows; None where there is nothing to do, found out without a search.
+def scrub(
+    store: Store, sure: bool = False, progress: Callable[[int], None] = lambda n: None
+) -> Report | None:
+    """Brings this clone in line with every tombstone that it knows; None where there is nothing to
+    do, found out without a search.
 
     `sure`: text that was purged has just been here, so search.
     """
@@ -163,11 +188,18 @@ def scrub(store: Store, sure: bool = False, progress: Callable[[int], None] = la
 
 
 def tombstone(target: Target, author: str) -> dict[str, Any]:
-    """The record that keeps a memory or a line out. It names the id only where nobody can find the text from it by trying."""
+    """The record that keeps a memory or a line out.
+
+    It names the id only where nobody can find the text from it by trying.
+    """
     versions = sorted({r.version for r in target.records}) or [target.version]
     if _guessable(target.records):
-        return record.envelope("purge", {"id": os.urandom(16).hex(), "lines": versions}, "", {"author": author})
-    return record.envelope("purge", {"id": target.id, "lines": versions, "all": True}, "", {"author": author})
+        return record.envelope(
+            "purge", {"id": os.urandom(16).hex(), "lines": versions}, "", {"author": author}
+        )
+    return record.envelope(
+        "purge", {"id": target.id, "lines": versions, "all": True}, "", {"author": author}
+    )
 
 
 def _guessable(records: list[Record]) -> bool:
@@ -192,7 +224,16 @@ def _lines_of(store: Store, id: str) -> list[Record]:
             if parsed and parsed.id == id and parsed.op != "purge":
                 found[parsed.version] = parsed
 
-    take(store.with_cache(lambda cache: [raw for (raw,) in cache.db.execute("SELECT raw FROM line WHERE memory = ?", (id.encode(),))])[0])
+    take(
+        store.with_cache(
+            lambda cache: [
+                raw
+                for (raw,) in cache.db.execute(
+                    "SELECT raw FROM line WHERE memory = ?", (id.encode(),)
+                )
+            ]
+        )[0]
+    )
     # Only a tombstone without the id must know every version.
     deep = _guessable(list(found.values()))
     for notes in graves.ours(store).values():
@@ -200,8 +241,12 @@ def _lines_of(store: Store, id: str) -> list[Record]:
     return list(found.values())
 
 
-def _coming_back(store: Store, records: list[Record], hidden: bool = True) -> list[tuple[Found, bool]]:
-    """The memories that only these records hide, as they will be, and whether each says nearly what the one that goes says, or said. `hidden` false: hid, before the tombstone was there."""
+def _coming_back(
+    store: Store, records: list[Record], hidden: bool = True
+) -> list[tuple[Found, bool]]:
+    """The memories that only these records hide, as they will be, and whether each says nearly what
+    the one that goes says, or said. `hidden` false: hid, before the tombstone was there.
+    """
     doomed = {r.version for r in records}
     gone = {r.id for r in records}
     covered = sorted({v for r in records if r.op in record.COVER_OPS for v in r.after} - doomed)
@@ -209,11 +254,32 @@ def _coming_back(store: Store, records: list[Record], hidden: bool = True) -> li
     def read(cache: Cache) -> list[Found]:
         ids: set[str] = set()
         for at in range(0, len(covered), _PART):
-            part = [bytes.fromhex(v) for v in covered[at : at + _PART] if is_hex(v) and len(v) % 2 == 0]
-            ids.update(i for (i,) in cache.db.execute(f"SELECT CAST(memory AS TEXT) FROM line WHERE version IN ({','.join('?' * len(part))})", part))
-        here = [i for i in sorted(ids - gone) if cache.db.execute(f"SELECT 1 FROM memory WHERE id = ? AND status {'<>' if hidden else '='} {ACTIVE}", (i,)).fetchone()]
+            part = [
+                bytes.fromhex(v) for v in covered[at : at + _PART] if is_hex(v) and len(v) % 2 == 0
+            ]
+            ids.update(
+                i
+                for (i,) in cache.db.execute(
+                    "SELECT CAST(memory AS TEXT) FROM line WHERE version IN"
+                    f" ({','.join('?' * len(part))})",
+                    part,
+                )
+            )
+        here = [
+            i
+            for i in sorted(ids - gone)
+            if cache.db.execute(
+                f"SELECT 1 FROM memory WHERE id = ? AND status {'<>' if hidden else '='} {ACTIVE}",
+                (i,),
+            ).fetchone()
+        ]
         back = [memories.load(cache, i, doomed) for i in here]
-        return [b for b in back if b.memory.status == fold.ACTIVE and (hidden or all(v.version in covered for v in b.memory.versions))]
+        return [
+            b
+            for b in back
+            if b.memory.status == fold.ACTIVE
+            and (hidden or all(v.version in covered for v in b.memory.versions))
+        ]
 
     found = store.with_cache(read)[0] if covered else []
     said = [str(r.data["body"]) for r in records if r.op in record.CONTENT_OPS]
@@ -221,30 +287,60 @@ def _coming_back(store: Store, records: list[Record], hidden: bool = True) -> li
 
 
 def _alike(gone: str, back: str) -> bool:
-    """Whether who wants one gone will hardly want the other to stay: it holds the text, or one says what the other says."""
-    return f" {alike.normal(gone)} " in f" {alike.normal(back)} " or alike.repeats(gone, back) or alike.repeats(back, gone)
+    """Whether who wants one gone will hardly want the other to stay: it holds the text, or one says
+    what the other says.
+    """
+    return (
+        f" {alike.normal(gone)} " in f" {alike.normal(back)} "
+        or alike.repeats(gone, back)
+        or alike.repeats(back, gone)
+    )
 
 
 def _merged_into(store: Store, id: str) -> list[Record]:
-    """The suggestions whose text went into a memory with another id, and what was decided about them."""
-    rows = store.with_cache(lambda cache: cache.db.execute(f"SELECT raw FROM line WHERE op = 'verdict' AND scope & {PRIVATE}").fetchall())[0]  # what a teammate's notes say takes nothing along
-    others = {r.id for r in (record.parse(raw) for (raw,) in rows) if r and r.data.get("memory") == id and r.id != id}
-    return [r for other in sorted(others) for r in _lines_of(store, other) if r.op in record.APART_OPS]
+    """The suggestions whose text went into a memory with another id, and what was decided about
+    them.
+    """
+    rows = store.with_cache(
+        lambda cache: cache.db.execute(
+            f"SELECT raw FROM line WHERE op = 'verdict' AND scope & {PRIVATE}"
+        ).fetchall()
+    )[0]  # what a teammate's notes say takes nothing along
+    others = {
+        r.id
+        for r in (record.parse(raw) for (raw,) in rows)
+        if r and r.data.get("memory") == id and r.id != id
+    }
+    return [
+        r for other in sorted(others) for r in _lines_of(store, other) if r.op in record.APART_OPS
+    ]
 
 
 def _apart(store: Store, prefix: str) -> Target | None:
-    """The suggestion an id prefix names, which no memory was made of, with what was decided about it."""
-    rows = store.with_cache(lambda cache: cache.db.execute("SELECT raw FROM line WHERE op = 'suggest'").fetchall())[0]
-    found = {r.id: r for r in (record.parse(raw) for (raw,) in rows) if r and r.id.startswith(prefix)}
+    """The suggestion an id prefix names, which no memory was made of, with what was decided about
+    it.
+    """
+    rows = store.with_cache(
+        lambda cache: cache.db.execute("SELECT raw FROM line WHERE op = 'suggest'").fetchall()
+    )[0]
+    found = {
+        r.id: r for r in (record.parse(raw) for (raw,) in rows) if r and r.id.startswith(prefix)
+    }
     if len(found) > 1:
-        raise Ambiguous(f"'{prefix}' is ambiguous: {', '.join(i[: len(prefix) + 4] for i in sorted(found)[:5])}", hint="type more digits")
+        raise Ambiguous(
+            f"'{prefix}' is ambiguous:"
+            f" {', '.join(i[: len(prefix) + 4] for i in sorted(found)[:5])}",
+            hint="type more digits",
+        )
     for id, r in found.items():
         return Target(id, record.title_of(r.data), "private", _lines_of(store, id))
     return None
 
 
 def _lines_apart(store: Store, prefix: str) -> dict[str, tuple[bytes, str]]:
-    """{version: (line, scope)} of the lines in our refs, or lost from them, that the prefix names and no memory has."""
+    """{version: (line, scope)} of the lines in our refs, or lost from them, that the prefix names
+    and no memory has.
+    """
     found: dict[str, tuple[bytes, str]] = {}
     for ref, notes in graves.ours(store).items():
         for _, line in notes.lines(notes.tip(), deep=True):
@@ -256,8 +352,18 @@ def _lines_apart(store: Store, prefix: str) -> dict[str, tuple[bytes, str]]:
     return found
 
 
-def _carry_through(store: Store, target: Target, alone: bool, progress: Callable[[int], None], left: dict[str, Record] | None = None) -> Report:
-    """Everything after the tombstone: refs, objects, cache, files. `alone`: all else that was purged is known to be gone, so search for the target. `left` takes the records that were found."""
+def _carry_through(
+    store: Store,
+    target: Target,
+    alone: bool,
+    progress: Callable[[int], None],
+    left: dict[str, Record] | None = None,
+) -> Report:
+    """Everything after the tombstone: refs, objects, cache, files.
+
+    `alone`: all else that was purged is known to be gone, so search for the target. `left` takes
+    the records that were found.
+    """
     store.repo.git.largest = 0  # here no note is too large to be read
     report = Report()
     only = target.id if alone and all(r.id == target.id for r in target.records) else ""
@@ -270,7 +376,9 @@ def _carry_through(store: Store, target: Target, alone: bool, progress: Callable
     report.cache = wipe.cache(store, wipe.needles(gone))
     ids = {only} if only else stones.ids | {r.id for r in gone}
     # Without the id, only the version tells a line; it may be one of any shape.
-    others = not only and any(not r.data.get("all") and r.data.get("lines") is not None for r in purges)
+    others = not only and any(
+        not r.data.get("all") and r.data.get("lines") is not None for r in purges
+    )
     hints = [i.encode() for i in ids]
     if others:
         hints = [target.line] if alone and len(target.line) >= _LONG else []
@@ -285,14 +393,25 @@ def _carry_through(store: Store, target: Target, alone: bool, progress: Callable
         return parsed is not None and parsed.id == only and parsed.op != "purge"
 
     try:
-        done = erase.erase(store.repo, doom, hints, progress, lambda names: _let_go(store, names), others)
+        done = erase.erase(
+            store.repo, doom, hints, progress, lambda names: _let_go(store, names), others
+        )
     except OSError as e:
-        raise MemError(f"cannot delete from '{e.filename or store.repo.common_dir}': {e.strerror}",
-                       hint="the memory is hidden, its text is still in some objects; the same call goes on once the files can be written") from e
+        raise MemError(
+            f"cannot delete from '{e.filename or store.repo.common_dir}': {e.strerror}",
+            hint=(
+                "the memory is hidden, its text is still in some objects; the same call goes on"
+                " once the files can be written"
+            ),
+        ) from e
     for field in erase.Erased.__slots__:
         setattr(report, field, getattr(done, field))
     _drop_broken(store, done.deleted)
-    names = {name.encode() for name in (ids | done.ids | {r.version for r in gone} | {target.version}) if name}
+    names = {
+        name.encode()
+        for name in ids | done.ids | {r.version for r in gone} | {target.version}
+        if name
+    }
     given, held = topicfiles.wipe(store, ids | done.ids, gone)
     report.files += given
     report.held += held
@@ -303,7 +422,10 @@ def _carry_through(store: Store, target: Target, alone: bool, progress: Callable
 
 
 def _let_go(store: Store, names: list[str]) -> bool:
-    """Makes our own refs and reflogs let go of doomed objects; whether any did. Others' are left alone."""
+    """Makes our own refs and reflogs let go of doomed objects; whether any did.
+
+    Others' are left alone.
+    """
     ours = graves.ours(store)
     own = {notes.ref for _, notes in store.sources}
     backups = {config.backup_of(ref): ref for ref in own}
@@ -322,23 +444,32 @@ def _let_go(store: Store, names: list[str]) -> bool:
             tip = notes.tip()
             doomed = [line for _, line in notes.lines(tip)]
             there = {r.version for r in notes.purges()}
-            missing = [r for r in graves.purges(store) if r.version not in there and any(map(Tombstones([r]).doom, doomed))]
+            missing = [
+                r
+                for r in graves.purges(store)
+                if r.version not in there and any(map(Tombstones([r]).doom, doomed))
+            ]
             notes.replant([(PURGED, r.line) for r in missing], MESSAGE, store.identity)
         elif name == ref:
             # The remote is as it is; its next fetch brings what it has by then.
             reflock.delete(store.repo.git, ref)
         else:
             if ref in own:
-                ours[ref].append([], MESSAGE, store.identity)  # what only the reflog knows of, less what is doomed
+                ours[ref].append(
+                    [], MESSAGE, store.identity
+                )  # what only the reflog knows of, less what is doomed
             History(store.repo.git, ref, store.repo.hex_len).drop_reflog()
     store.repo.git.close()
     return changed
 
 
 def _drop_broken(store: Store, deleted: dict[str, str]) -> None:
-    """A fetch that found the objects still here may have pointed its tracking ref to one meanwhile."""
+    """A fetch that found the objects still here may have pointed its tracking ref to one
+    meanwhile."""
     own = {notes.ref for _, notes in store.sources}
-    for row in store.repo.git.text("for-each-ref", "--format=%(objectname) %(refname)", "refs/notes/remotes/").splitlines():
+    for row in store.repo.git.text(
+        "for-each-ref", "--format=%(objectname) %(refname)", "refs/notes/remotes/"
+    ).splitlines():
         id, _, ref = row.partition(" ")
         if id in deleted and ref not in own:
             reflock.delete(store.repo.git, ref)

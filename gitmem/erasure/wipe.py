@@ -1,4 +1,5 @@
-"""Takes purged text out of `<git-common-dir>/mem/`: the cache, caches of other versions, receipts, the spool.
+"""Takes purged text out of `<git-common-dir>/mem/`: the cache, caches of other versions, receipts,
+the spool.
 
 Promise: afterwards no file there has a doomed line, nor its text, also not in
 free pages or in the write-ahead log; where a reader or a full disk keeps the
@@ -45,26 +46,43 @@ def doomed_lines(store: Store, graves: Tombstones) -> list[Record]:
 
 
 def needles(records: Iterable[Record], other: bytes = b"") -> list[bytes]:
-    """Bytes that stand in a file that has one of the records: its random digits, and pieces of its text as JSON has it.
+    """Bytes that stand in a file that has one of the records: its random digits, and pieces of its
+    text as JSON has it.
 
     `other`: a line that is no record, to be found whole.
     """
     out: dict[bytes, None] = {}
     if len(other) >= _WHOLE:
         said = other.decode("utf-8", "replace")
-        out.update(dict.fromkeys([other, *(json.dumps(said, ensure_ascii=ascii)[1:-1].encode("utf-8", "replace") for ascii in (False, True))]))
+        out.update(
+            dict.fromkeys(
+                [
+                    other,
+                    *(
+                        json.dumps(said, ensure_ascii=ascii)[1:-1].encode("utf-8", "replace")
+                        for ascii in (False, True)
+                    ),
+                ]
+            )
+        )
     for r in records:
         if isinstance(r.data.get("n"), str) and len(r.data["n"]) >= 16:
             out[b'"n":"%s"' % r.data["n"].encode("utf-8", "replace")] = None
         for text in (r.data.get("title"), r.data.get("body")):
             for ascii in (False, True) if isinstance(text, str) else ():
                 raw = json.dumps(text, ensure_ascii=ascii)[1:-1].encode("utf-8", "replace")
-                out.update((raw[at : at + _PIECE], None) for at in range(0, len(raw), _STRIDE) if len(raw) - at >= _PIECE)
+                out.update(
+                    (raw[at : at + _PIECE], None)
+                    for at in range(0, len(raw), _STRIDE)
+                    if len(raw) - at >= _PIECE
+                )
     return list(out)
 
 
 def cache(store: Store, pieces: list[bytes]) -> str:
-    """Brings the cache in line with the tombstones and looks at its bytes; "scrubbed", or "removed" where that did not do."""
+    """Brings the cache in line with the tombstones and looks at its bytes; "scrubbed", or "removed"
+    where that did not do.
+    """
     _other_caches(store.repo.mem_dir)
     path = cache_file.path_of(store.repo.mem_dir)
     end = time.monotonic() + _PATIENCE
@@ -73,7 +91,13 @@ def cache(store: Store, pieces: list[bytes]) -> str:
         store.close_cache()
         if how == "memory" and not os.path.exists(path):
             return "scrubbed"
-        if fresh and not waiting and how == "file" and not guard.has_log(path) and not _has(path, pieces):
+        if (
+            fresh
+            and not waiting
+            and how == "file"
+            and not guard.has_log(path)
+            and not _has(path, pieces)
+        ):
             return "scrubbed"
         if time.monotonic() > end:
             store.discard()
@@ -103,11 +127,15 @@ def _other_caches(mem_dir: str) -> None:
 
 
 def files(mem_dir: str, words: list[bytes], doom: Callable[[bytes], bool]) -> list[str]:
-    """Takes each line that holds one of the words, or is a doomed line, out of the files that are no cache; returns the files that changed."""
+    """Takes each line that holds one of the words, or is a doomed line, out of the files that are
+    no cache; returns the files that changed.
+    """
     pattern = re.compile(b"|".join(map(re.escape, words)) or b"(?!)")
 
     def goes(line: bytes) -> bool:
-        return pattern.search(line) is not None or any(map(doom, (line, line.partition(b"\t")[2], line[line.find(b"{") :])))
+        return pattern.search(line) is not None or any(
+            map(doom, (line, line.partition(b"\t")[2], line[line.find(b"{") :]))
+        )
 
     changed = []
     for at, _, names in os.walk(mem_dir):
@@ -129,7 +157,8 @@ def files(mem_dir: str, words: list[bytes], doom: Callable[[bytes], bool]) -> li
 
 
 def _replace(path: str, content: bytes) -> None:
-    """Whoever appended to the old one sees by its inode that it must do so again (`spool.append`)."""
+    """Whoever appended to the old one sees by its inode that it must do so again
+    (`spool.append`)."""
     temporary = f"{path}.{os.getpid()}.new"
     fd = memfile.opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     with os.fdopen(fd, "wb") as f:

@@ -19,12 +19,17 @@ from ..engine.document import ACTIVE
 from ..engine.filters import above
 from ..store import Store
 
-_Places = tuple[str, list[tuple[str, str, str]]]  # (commit a memory is about, its paths as `stored.places` gives them)
+_Places = tuple[
+    str, list[tuple[str, str, str]]
+]  # (commit a memory is about, its paths as `stored.places` gives them)
 _PART = 500  # values in one SQL condition
 
 
-def naming(store: Store, paths: Iterable[str], told: set[str], heads: set[str]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """({memory told: those of the paths, as they are given, that it is about}, {memory told: those that it may be about, nobody knows}).
+def naming(  # noqa: C901
+    store: Store, paths: Iterable[str], told: set[str], heads: set[str]
+) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """({memory told: those of the paths, as they are given, that it is about}, {memory told: those
+    that it may be about, nobody knows}).
 
     A memory is about what its paths are called at HEAD, and what is below that:
     under an old name something else may stand by now. `heads`: where the session
@@ -32,7 +37,9 @@ def naming(store: Store, paths: Iterable[str], told: set[str], heads: set[str]) 
     """
     given: dict[str, set[str]] = {}
     for path in paths:
-        inside = os.path.relpath(path, store.home) if os.path.isabs(path) else os.path.normpath(path)
+        inside = (
+            os.path.relpath(path, store.home) if os.path.isabs(path) else os.path.normpath(path)
+        )
         if inside.startswith(".."):
             continue
         for name in above(inside.replace(os.sep, "/")):
@@ -45,11 +52,16 @@ def naming(store: Store, paths: Iterable[str], told: set[str], heads: set[str]) 
         head = store.repo.head()
         stays = heads == {head}
         # Without the history a file that says something else may be another one.
-        short = os.path.exists(os.path.join(store.repo.common_dir, "shallow")) or marks.partial(store.repo)
+        short = os.path.exists(os.path.join(store.repo.common_dir, "shallow")) or marks.partial(
+            store.repo
+        )
         named: dict[str, set[str]] = {}
         open_: dict[str, set[str]] = {}
         rows = _with_paths(cache, told)
-        places = {row: (stored.commit_of(data), stored.places(data)) for row, (data, _, _) in zip(rows, stored.load(cache, list(rows)), strict=True)}
+        places = {
+            row: (stored.commit_of(data), stored.places(data))
+            for row, (data, _, _) in zip(rows, stored.load(cache, list(rows)), strict=True)
+        }
         states, ways = _states(store, cache, places, head)
         for row, id in rows.items():
             for (path, blob, _), state in zip(places[row][1], states[row], strict=True):
@@ -78,23 +90,40 @@ def _with_paths(cache: Cache, told: Iterable[str]) -> dict[int, str]:
     ordered = sorted(told)
     for at in range(0, len(ordered), _PART):
         part = ordered[at : at + _PART]
-        sql = f"SELECT row, id FROM memory WHERE status = {ACTIVE} AND id IN ({','.join('?' * len(part))}) AND row IN (SELECT row FROM label WHERE kind = 'path')"
+        sql = (
+            f"SELECT row, id FROM memory WHERE status = {ACTIVE} AND id IN"
+            f" ({','.join('?' * len(part))}) AND row IN (SELECT row FROM label WHERE kind = 'path')"
+        )
         out.update(cache.db.execute(sql, part))
     return out
 
 
-def _states(store: Store, cache: Cache, places: dict[int, _Places], head: str) -> tuple[dict[int, list[drift.State]], dict[int, set[str]]]:
-    """({row: states of its paths at HEAD}, {row: names they had on the way}): as they are kept, else as git says now."""
+def _states(
+    store: Store, cache: Cache, places: dict[int, _Places], head: str
+) -> tuple[dict[int, list[drift.State]], dict[int, set[str]]]:
+    """({row: states of its paths at HEAD}, {row: names they had on the way}): as they are kept,
+    else as git says now.
+    """
     kept = staleness.read(cache, places, head)
     found = {row: staleness.of(kept.get(row), len(where)) for row, (_, where) in places.items()}
     ways: dict[int, set[str]] = {row: set() for row in places}
     slot = staleness.slot_of(cache, head)
-    for row, name in cache.db.execute("SELECT row, name FROM pathvia JOIN place USING(spot) WHERE slot = ?", (slot,)):
+    for row, name in cache.db.execute(
+        "SELECT row, name FROM pathvia JOIN place USING(spot) WHERE slot = ?", (slot,)
+    ):
         if row in ways:
             ways[row].add(name)
     asked = [row for row, states in found.items() if staleness.waiting({row: states})]
     if asked:
-        answers = iter(drift.states(store.repo, cache, [(places[row][0], *where) for row in asked for where in places[row][1]], head, beside=False))
+        answers = iter(
+            drift.states(
+                store.repo,
+                cache,
+                [(places[row][0], *where) for row in asked for where in places[row][1]],
+                head,
+                beside=False,
+            )
+        )
         for row in asked:
             found[row] = [next(answers) for _ in places[row][1]]
             ways[row] = set().union(*(state.via for state in found[row]))
@@ -102,7 +131,8 @@ def _states(store: Store, cache: Cache, places: dict[int, _Places], head: str) -
 
 
 def contradict(store: Store, ids: Iterable[str]) -> int:
-    """Notes that memories, as they read now or read last, were found to be wrong: their confidence falls at once. Returns how many.
+    """Notes that memories, as they read now or read last, were found to be wrong: their confidence
+    falls at once. Returns how many.
 
     For whoever has a person's word for it: of a contradiction that was accepted
     it is the one that did not stay, should it ever come back. It counts until
@@ -123,6 +153,8 @@ def contradict(store: Store, ids: Iterable[str]) -> int:
     found = store.with_cache(read)[0] if wanted else {}
     if found:
         name = sha256(b"git mem feedback\n" + record.dump(found)).hexdigest()
-        data = record.envelope("feedback", {"id": name[:32], "contradicted": found, "author": store.author}, "", {})
+        data = record.envelope(
+            "feedback", {"id": name[:32], "contradicted": found, "author": store.author}, "", {}
+        )
         store.append("private", [("", record.dump(data))], "git mem: 1 contradiction")
     return len(found)

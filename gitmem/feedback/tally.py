@@ -1,4 +1,5 @@
-"""What became of what was told, for `git mem stats`: told, used, ignored, by type and by route. Counted from records, never estimated; changes nothing.
+"""What became of what was told, for `git mem stats`: told, used, ignored, by type and by route.
+Counted from records, never estimated; changes nothing.
 
 One thing told is one memory in one session, however often it was shown there.
 It was used if `usage` says so of that session, and ignored otherwise: that
@@ -33,7 +34,11 @@ class _Row:
 
 
 def counts(cache: Cache, receipted: int = 0) -> dict[str, Any]:
-    """The numbers. `receipted`: sessions that have a receipt; those of which no record speaks of use were never looked at for use, and are in no other number here."""
+    """The numbers.
+
+    `receipted`: sessions that have a receipt; those of which no record speaks of use were never
+    looked at for use, and are in no other number here.
+    """
     told: dict[tuple[str, str], set[str]] = {}
     used: dict[tuple[str, str], set[str]] = {}
     accepted = rejected = 0
@@ -61,19 +66,32 @@ def counts(cache: Cache, receipted: int = 0) -> dict[str, Any]:
             by_route.setdefault(route, _Row()).add(good)
     sessions = {session for session, _ in (*told, *used)}
     return {
-        "sessions": len(sessions), "sessions_not_measured": max(0, receipted - len(sessions)), **whole.public(),
-        "cited": sum(1 for how in used.values() if credit.CITED in how), "edited": sum(1 for how in used.values() if credit.TOUCHED in how),
-        "answers_from_memory": _answers(cache), "accepted": accepted, "rejected": rejected, "contradicted": len(against),
-        "by_type": _sorted(by_type), "by_route": _sorted(by_route),
+        "sessions": len(sessions),
+        "sessions_not_measured": max(0, receipted - len(sessions)),
+        **whole.public(),
+        "cited": sum(1 for how in used.values() if credit.CITED in how),
+        "edited": sum(1 for how in used.values() if credit.TOUCHED in how),
+        "answers_from_memory": _answers(cache),
+        "accepted": accepted,
+        "rejected": rejected,
+        "contradicted": len(against),
+        "by_type": _sorted(by_type),
+        "by_route": _sorted(by_route),
     }
 
 
 def _sorted(rows: dict[str, _Row]) -> dict[str, dict[str, int]]:
-    return {name: rows[name].public() for name in sorted(rows, key=lambda name: (-rows[name].told, name))}
+    return {
+        name: rows[name].public()
+        for name in sorted(rows, key=lambda name: (-rows[name].told, name))
+    }
 
 
 def _answers(cache: Cache) -> int:
-    """Answers that named a memory which their session was shown. Of one part of a session the fullest record counts."""
+    """Answers that named a memory which their session was shown.
+
+    Of one part of a session the fullest record counts.
+    """
     found: dict[str, int] = {}
     for r in learned.stored(cache.db):
         number = r.data.get("answers")
@@ -84,13 +102,34 @@ def _answers(cache: Cache) -> int:
 
 def lines(numbers: dict[str, Any]) -> list[tuple[str, str]]:
     """The same as (name, text) rows."""
-    out = [("told to agents", f"{_of(numbers)}, in {numbers['sessions']} sessions")] if numbers["injected"] else []
+    out = (
+        [("told to agents", f"{_of(numbers)}, in {numbers['sessions']} sessions")]
+        if numbers["injected"]
+        else []
+    )
     out += [(f"told by {route}", _of(row)) for route, row in numbers["by_route"].items()]
     out += [(f"told of {type}", _of(row)) for type, row in numbers["by_type"].items()]
     if numbers["used"]:
-        out.append(("used because", f"an answer named it {numbers['cited']}, a file it names was changed afterwards {numbers['edited']}"))
-    out += [(words, str(numbers[name])) for name, words in (("answers_from_memory", "answers that named one"), ("accepted", "suggestions accepted"), ("rejected", "suggestions rejected"),
-                                                            ("contradicted", "contradicted"), ("sessions_not_measured", "sessions not looked at for use")) if numbers[name]]
+        out.append(
+            (
+                "used because",
+                (
+                    f"an answer named it {numbers['cited']}, a file it names was changed afterwards"
+                    f" {numbers['edited']}"
+                ),
+            )
+        )
+    out += [
+        (words, str(numbers[name]))
+        for name, words in (
+            ("answers_from_memory", "answers that named one"),
+            ("accepted", "suggestions accepted"),
+            ("rejected", "suggestions rejected"),
+            ("contradicted", "contradicted"),
+            ("sessions_not_measured", "sessions not looked at for use"),
+        )
+        if numbers[name]
+    ]
     return out
 
 

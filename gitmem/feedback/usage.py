@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     Entry = tuple[str, float, list[str], bytes]  # of `session`
-    # (what was told when, what was changed when) between two moments at which the model's context was emptied
+    # (what was told when, what was changed when) between two moments at which the model's context
+    # was emptied
     Stretch = tuple[dict[str, int], dict[str, int]]
 
 LOOKED_AT = 200_000  # characters of an answer: its end, where it sums up
@@ -34,7 +35,9 @@ def cited(answer: str, told: Iterable[str]) -> list[str]:
 
 
 def stretches(entries: Iterable[Entry]) -> list[Stretch]:
-    """The lines of a session's file, cut where the model forgot: when each id was first told by a route that counts, and each path last changed."""
+    """The lines of a session's file, cut where the model forgot: when each id was first told by a
+    route that counts, and each path last changed.
+    """
     told: dict[str, int] = {}
     changed: dict[str, int] = {}
     out = [(told, changed)]
@@ -51,19 +54,30 @@ def stretches(entries: Iterable[Entry]) -> list[Stretch]:
     return out
 
 
-def changed_after(found: Iterable[Stretch], named: Mapping[str, Iterable[str]], since: int = 0) -> dict[str, set[str]]:
-    """{id: the paths it names that were changed after it was told}. `named`: {id: paths}; `since`: changes before that line are others' business."""
+def changed_after(
+    found: Iterable[Stretch], named: Mapping[str, Iterable[str]], since: int = 0
+) -> dict[str, set[str]]:
+    """{id: the paths it names that were changed after it was told}.
+
+    `named`: {id: paths}; `since`: changes before that line are others' business.
+    """
     out: dict[str, set[str]] = {}
     for told, changed in found:
         for id, at in told.items():
-            paths = {path for path in named.get(id, ()) if changed.get(path, -1) > at and changed[path] >= since}
+            paths = {
+                path
+                for path in named.get(id, ())
+                if changed.get(path, -1) > at and changed[path] >= since
+            }
             if paths:
                 out.setdefault(id, set()).update(paths)
     return out
 
 
 def shares(used: Mapping[str, Iterable[str]]) -> dict[str, int]:
-    """{id: how many of these memories share the change it has with fewest}: 1 where a changed file speaks for it alone."""
+    """{id: how many of these memories share the change it has with fewest}: 1 where a changed file
+    speaks for it alone.
+    """
     holders: dict[str, int] = {}
     for paths in used.values():
         for path in set(paths):

@@ -1,4 +1,5 @@
-"""What git mem added to the repository's configuration file, so that it can be taken back; and files written whole or not at all.
+"""What git mem added to the repository's configuration file, so that it can be taken back; and
+files written whole or not at all.
 
 Promise: `undo` restores the file byte for byte if nobody has changed it since;
 otherwise it takes away our own entries and nothing else. The list of what was
@@ -37,12 +38,20 @@ def add(repo: Repo, step: str, entries: list[tuple[str, str]]) -> None:
     memfile.make(repo.common_dir)
     for key, value in entries:
         repo.git.run("config", "--local", "--add", key, value)
-    done = {"step": step, "before": base64.b64encode(before).decode(), "after": _digest(read(path)), "entries": entries}
+    done = {
+        "step": step,
+        "before": base64.b64encode(before).decode(),
+        "after": _digest(read(path)),
+        "entries": entries,
+    }
     _keep(repo, [*_steps(repo), done])
 
 
 def undo(repo: Repo, names: set[str], fallback: list[tuple[str, str]]) -> list[str]:
-    """Takes back the steps of these names; one line for each thing done. `fallback`: entries of steps that nothing is known of."""
+    """Takes back the steps of these names; one line for each thing done.
+
+    `fallback`: entries of steps that nothing is known of.
+    """
     path = _config(repo)
     steps = _steps(repo)
     known = {step["step"] for step in steps}
@@ -70,7 +79,12 @@ def _steps(repo: Repo) -> list[dict[str, Any]]:
         state = json.loads(read(os.path.join(repo.common_dir, _STATE)) or read(_before(repo)))
         steps = state["steps"]
         # All or nothing: a file that is not as we write it says nothing.
-        return [step for step in steps if all(isinstance(step[k], str) for k in ("step", "before", "after")) and all(len(e) == 2 for e in step["entries"])]
+        return [
+            step
+            for step in steps
+            if all(isinstance(step[k], str) for k in ("step", "before", "after"))
+            and all(len(e) == 2 for e in step["entries"])
+        ]
     except (OSError, ValueError, KeyError, TypeError):
         return []
 
@@ -86,7 +100,9 @@ def _keep(repo: Repo, steps: list[dict[str, Any]]) -> None:
             if os.path.lexists(old):
                 os.unlink(old)
     except OSError as e:
-        raise MemError(f"what was added to git's configuration cannot be noted in '{path}': {e.strerror}") from e
+        raise MemError(
+            f"what was added to git's configuration cannot be noted in '{path}': {e.strerror}"
+        ) from e
 
 
 def _before(repo: Repo) -> str:
@@ -98,7 +114,9 @@ def _config(repo: Repo) -> str:
 
 
 def replace(path: str, content: bytes, mode: int = 0o600) -> None:
-    """Writes a file so that it is either the old or the new one, with the old one's mode; `mode` is that of a new file."""
+    """Writes a file so that it is either the old or the new one, with the old one's mode; `mode` is
+    that of a new file.
+    """
     real = os.path.realpath(path)
     if os.path.exists(real):
         mode = os.stat(real).st_mode & 0o7777
@@ -117,7 +135,10 @@ def replace(path: str, content: bytes, mode: int = 0o600) -> None:
 
 
 def write(path: str, content: bytes, mode: int = 0o666) -> bool:
-    """Writes a file unless it is there already; whether it did. `mode` is that of a new file, less the umask."""
+    """Writes a file unless it is there already; whether it did.
+
+    `mode` is that of a new file, less the umask.
+    """
     if read(path) == content:
         return False
     replace(path, content, mode & ~umask())
@@ -131,9 +152,13 @@ def umask() -> int:
 
 
 def read(path: str) -> bytes:
-    """The content of a file, empty where there is none, or something else (a named pipe would be waited for)."""
+    """The content of a file, empty where there is none, or something else (a named pipe would be
+    waited for).
+    """
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)), "rb") as f:
+        with open(
+            os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)), "rb"
+        ) as f:
             return f.read() if stat.S_ISREG(os.fstat(f.fileno()).st_mode) else b""
     except OSError:
         return b""

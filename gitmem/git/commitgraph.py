@@ -44,17 +44,31 @@ def used(repo: Repo) -> Iterator[None]:
 
 
 def keep(repo: Repo, seen: int) -> bool:
-    """Makes it where walks would be long without; True where it was made. `seen`: how many commits were ever looked at, which is noted beside it."""
+    """Makes it where walks would be long without; True where it was made.
+
+    `seen`: how many commits were ever looked at, which is noted beside it.
+    """
     if _has_own(repo):
         drop(repo)  # git would never look at ours
         return False
-    if seen - _noted(repo) < NEW or repo.git.text("config", "--type=bool", "core.commitGraph", ok=(0, 1, 128)) == "false":
+    if (
+        seen - _noted(repo) < NEW
+        or repo.git.text("config", "--type=bool", "core.commitGraph", ok=(0, 1, 128)) == "false"
+    ):
         return False
     try:
         os.makedirs(os.path.dirname(_file(repo)), mode=0o700, exist_ok=True)
         process = Git(repo.git_dir)
         process.env = _told(repo.git, repo)
-        _, whole = process.limited(LIMIT, "commit-graph", "write", "--reachable", "--no-progress", "--object-dir", _directory(repo))
+        _, whole = process.limited(
+            LIMIT,
+            "commit-graph",
+            "write",
+            "--reachable",
+            "--no-progress",
+            "--object-dir",
+            _directory(repo),
+        )
         if whole:
             _write_note(repo, seen)
         memfile.mend(repo.common_dir)  # git makes it readable for all
@@ -84,7 +98,9 @@ def _noted(repo: Repo) -> int:
 
 
 def _read_note(repo: Repo) -> list[int]:
-    """[how many commits were looked at when it was made, and its size, times and inode as they were when it was found whole]."""
+    """[how many commits were looked at when it was made, and its size, times and inode as they were
+    when it was found whole].
+    """
     try:
         return [int(word) for word in memfile.read(_note(repo)).split()]
     except (OSError, ValueError):
@@ -96,26 +112,44 @@ def _write_note(repo: Repo, seen: int, stamp: Sequence[int] = ()) -> None:
 
 
 def _told(git: Git, repo: Repo) -> dict[str, str]:
-    own = '"' + _directory(repo).replace("\\", "\\\\").replace('"', '\\"') + '"'  # quoted: a path may hold the separator
-    return {**git.env, _ALTERNATES: os.pathsep.join(filter(None, [git.env.get(_ALTERNATES, ""), own]))}
+    own = (
+        '"' + _directory(repo).replace("\\", "\\\\").replace('"', '\\"') + '"'
+    )  # quoted: a path may hold the separator
+    return {
+        **git.env,
+        _ALTERNATES: os.pathsep.join(filter(None, [git.env.get(_ALTERNATES, ""), own])),
+    }
 
 
 def _has_own(repo: Repo) -> bool:
     info = os.path.join(repo.common_dir, "objects", "info")
-    return os.path.exists(os.path.join(info, "commit-graph")) or os.path.exists(os.path.join(info, "commit-graphs", "commit-graph-chain"))
+    return os.path.exists(os.path.join(info, "commit-graph")) or os.path.exists(
+        os.path.join(info, "commit-graphs", "commit-graph-chain")
+    )
 
 
 def _whole(repo: Repo) -> bool:
-    """Whether the file ends with the digest of what is before, or is the one that did: git itself does not look."""
+    """Whether the file ends with the digest of what is before, or is the one that did: git itself
+    does not look.
+    """
     note, size = _read_note(repo), repo.hex_len // 2
     try:
         with open(memfile.opened(_file(repo)), "rb") as f:
             found = os.fstat(f.fileno())
-            stamp = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]  # its own time can be put back
+            stamp = [
+                found.st_size,
+                found.st_mtime_ns,
+                found.st_ctime_ns,
+                found.st_ino,
+            ]  # its own time can be put back
             if note[1:] == stamp:
                 return True
             data = f.read()
-        whole = len(data) > size and hashlib.new("sha1" if size == 20 else "sha256", data[:-size]).digest() == data[-size:]
+        whole = (
+            len(data) > size
+            and hashlib.new("sha1" if size == 20 else "sha256", data[:-size]).digest()
+            == data[-size:]
+        )
     except OSError:
         return False
     if whole and note:

@@ -17,43 +17,187 @@ if TYPE_CHECKING:
 
     from .layout import Repo
 
-# name: (kind, default, policy, meaning); kinds: bool, int, tokens (int or auto), share (0 to 1), text, or a tuple of words
+# name: (kind, default, policy, meaning); kinds: bool, int, tokens (int or auto), share (0 to 1),
+# text, or a tuple of words
 SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
     "enabled": ("bool", "true", False, "false switches git mem off in this repository"),
-    "ref": ("text", "mem", False, "notes namespace: memories live in refs/notes/<ref>/team and refs/notes/<ref>/private"),
-    "scope": (("team", "private"), "team", True, "where `remember` stores when neither --team nor --private is given"),
+    "ref": (
+        "text",
+        "mem",
+        False,
+        "notes namespace: memories live in refs/notes/<ref>/team and refs/notes/<ref>/private",
+    ),
+    "scope": (
+        ("team", "private"),
+        "team",
+        True,
+        "where `remember` stores when neither --team nor --private is given",
+    ),
     "limit": ("int", "8", True, "how many hits `recall` shows when -n is not given"),
-    "autoSync": ("bool", "false", False, "true shares memories with a remote whenever you push to it; needs `git mem install git --pre-push`"),
+    "autoSync": (
+        "bool",
+        "false",
+        False,
+        (
+            "true shares memories with a remote whenever you push to it; needs `git mem install git"
+            " --pre-push`"
+        ),
+    ),
     "maxBody": ("int", "65536", True, "largest text of one memory, in bytes (at most 524288)"),
-    "remote": ("text", "", False, "the remote that `sync`, `push` and `pull` use; empty: where git pushes the branch to, `origin`, or the only one"),
-    "contextBudget": ("tokens", "auto", True, "tokens of what a session is told at its start (some 2800 fit); auto: 500 to 3000, by the number of memories and the work on the branch"),
-    "sign": (("auto", "true", "false"), "auto", False, "sign every record with git's own signing key; auto: where `commit.gpgSign` is true"),
-    "trust": (("all", "signed", "allowed-signers"), "all", False,
-              "what may be handed to an agent unasked: all, only what has a valid signature, or only what somebody signed whom git's keys name"),
-    "promptContext": ("bool", "false", False, "true gives an agent, with each prompt, the memories that answer it; `git mem install claude` sets it"),
-    "readContext": ("bool", "false", False, "true gives an agent, before it reads or edits a file, what is known about that file"),
-    "graph": ("bool", "false", False, "true lets memories of one community of the graph lift each other a little in `recall`, and keeps the graph up to date; measured to help hardly more than chance"),
-    "autoMemory": ("bool", "true", False, "false: what Claude Code notes by itself is not read when a session starts; `git mem import claude` still does"),
-    "suggestions": ("int", "5", True, "how many of one session's suggestions `review` puts before you; the rest waits in its queue"),
-    "capture": (("false", "commits", "all"), "false", False,
-                "what git mem keeps by itself, in private notes: commits (messages that state a decision, a lesson, a cause), all (also what is said in agents' sessions), or nothing"),
-    "consolidate": ("bool", "true", False, "false: where capture is on, the end of a session does not look for memories that repeat or contradict each other; `git mem consolidate` still does"),
-    "model": ("text", "", False, "the language model that capture asks: a name of `git mem model list`, a path, or none; empty: the default one, if it was fetched"),
-    "embedModel": ("text", "", False, "the model that makes better vectors for `recall`: a name or a path; empty: the packaged table and encoder"),
-    "encoder": ("bool", "true", False, "false: the packaged encoder makes no vectors of memories, is asked no question and reads no captured turn; words and the packaged table answer alone"),
+    "remote": (
+        "text",
+        "",
+        False,
+        (
+            "the remote that `sync`, `push` and `pull` use; empty: where git pushes the branch to,"
+            " `origin`, or the only one"
+        ),
+    ),
+    "contextBudget": (
+        "tokens",
+        "auto",
+        True,
+        (
+            "tokens of what a session is told at its start (some 2800 fit); auto: 500 to 3000, by"
+            " the number of memories and the work on the branch"
+        ),
+    ),
+    "sign": (
+        ("auto", "true", "false"),
+        "auto",
+        False,
+        "sign every record with git's own signing key; auto: where `commit.gpgSign` is true",
+    ),
+    "trust": (
+        ("all", "signed", "allowed-signers"),
+        "all",
+        False,
+        (
+            "what may be handed to an agent unasked: all, only what has a valid signature, or only"
+            " what somebody signed whom git's keys name"
+        ),
+    ),
+    "promptContext": (
+        "bool",
+        "false",
+        False,
+        (
+            "true gives an agent, with each prompt, the memories that answer it; `git mem install"
+            " claude` sets it"
+        ),
+    ),
+    "readContext": (
+        "bool",
+        "false",
+        False,
+        "true gives an agent, before it reads or edits a file, what is known about that file",
+    ),
+    "graph": (
+        "bool",
+        "false",
+        False,
+        (
+            "true lets memories of one community of the graph lift each other a little in `recall`,"
+            " and keeps the graph up to date; measured to help hardly more than chance"
+        ),
+    ),
+    "autoMemory": (
+        "bool",
+        "true",
+        False,
+        (
+            "false: what Claude Code notes by itself is not read when a session starts; `git mem"
+            " import claude` still does"
+        ),
+    ),
+    "suggestions": (
+        "int",
+        "5",
+        True,
+        (
+            "how many of one session's suggestions `review` puts before you; the rest waits in its"
+            " queue"
+        ),
+    ),
+    "capture": (
+        ("false", "commits", "all"),
+        "false",
+        False,
+        (
+            "what git mem keeps by itself, in private notes: commits (messages that state a"
+            " decision, a lesson, a cause), all (also what is said in agents' sessions), or nothing"
+        ),
+    ),
+    "consolidate": (
+        "bool",
+        "true",
+        False,
+        (
+            "false: where capture is on, the end of a session does not look for memories that"
+            " repeat or contradict each other; `git mem consolidate` still does"
+        ),
+    ),
+    "model": (
+        "text",
+        "",
+        False,
+        (
+            "the language model that capture asks: a name of `git mem model list`, a path, or none;"
+            " empty: the default one, if it was fetched"
+        ),
+    ),
+    "embedModel": (
+        "text",
+        "",
+        False,
+        (
+            "the model that makes better vectors for `recall`: a name or a path; empty: the"
+            " packaged table and encoder"
+        ),
+    ),
+    "encoder": (
+        "bool",
+        "true",
+        False,
+        (
+            "false: the packaged encoder makes no vectors of memories, is asked no question and"
+            " reads no captured turn; words and the packaged table answer alone"
+        ),
+    ),
     "captureAuto": ("share", "0.95", False, "captured by itself from this confidence on, 0 to 1"),
-    "captureSuggest": ("share", "0.5", False, "offered to `git mem review` from this confidence on, 0 to 1"),
-    "secrets": (("refuse", "allow"), "refuse", False, "refuse texts that look like credentials, on every write"),
+    "captureSuggest": (
+        "share",
+        "0.5",
+        False,
+        "offered to `git mem review` from this confidence on, 0 to 1",
+    ),
+    "secrets": (
+        ("refuse", "allow"),
+        "refuse",
+        False,
+        "refuse texts that look like credentials, on every write",
+    ),
 }
 BACKUPS = "refs/git-mem/backup/"  # second names of the tips of our notes refs
-# What counts where a value cannot be: a mistyped policy must not hand out more than the one that was meant.
+# What counts where a value cannot be: a mistyped policy must not hand out more than the one that
+# was meant.
 _SAFE = {"trust": "allowed-signers"}
 
 
 class Config:
-    """The settings of one repository, read in one git call. Also the user's identity for records."""
+    """The settings of one repository, read in one git call.
 
-    def __init__(self, values: dict[str, str], name: str, email: str, origins: dict[str, str], git: dict[str, str] | None = None) -> None:
+    Also the user's identity for records.
+    """
+
+    def __init__(
+        self,
+        values: dict[str, str],
+        name: str,
+        email: str,
+        origins: dict[str, str],
+        git: dict[str, str] | None = None,
+    ) -> None:
         self._values = values
         self.name = name
         self.email = email
@@ -68,7 +212,9 @@ class Config:
 
     @property
     def encodes(self) -> bool:
-        """Whether the worker makes the encoder's vectors: it is on, and no model was chosen in its place."""
+        """Whether the worker makes the encoder's vectors: it is on, and no model was chosen in its
+        place.
+        """
         return self.flag("encoder") and self["embedModel"].lower() in ("", "none")
 
     def number(self, key: str) -> int:
@@ -84,12 +230,17 @@ class Config:
     @property
     def committer(self) -> str:
         """Whose key signs where `user.signingKey` names none."""
-        return f"{self.git.get('committer.name') or self.name} <{self.git.get('committer.email') or self.email}>"
+        return (
+            f"{self.git.get('committer.name') or self.name}"
+            f" <{self.git.get('committer.email') or self.email}>"
+        )
 
     @property
     def signing(self) -> bool:
         """Whether records are signed."""
-        return self["sign"] == "true" or (self["sign"] == "auto" and is_true(self.git.get("commit.gpgsign", "")))
+        return self["sign"] == "true" or (
+            self["sign"] == "auto" and is_true(self.git.get("commit.gpgsign", ""))
+        )
 
     @property
     def team_ref(self) -> str:
@@ -104,22 +255,27 @@ class Config:
 
 
 def backup_of(ref: str) -> str:
-    """The backup of a notes ref: the second name of its tip, outside of what deletes refs/notes/*."""
+    """The backup of a notes ref: the second name of its tip, outside of what deletes
+    refs/notes/*."""
     return BACKUPS + ref.removeprefix("refs/notes/")
 
 
-_LOADED = (r"^(mem\.|gpg\.|commit\.gpgsign$|user\.signingkey$"
-           r"|(user|author|committer)\.(name|email)$)")
+_LOADED = (
+    r"^(mem\.|gpg\.|commit\.gpgsign$|user\.signingkey$" r"|(user|author|committer)\.(name|email)$)"
+)
 
 
-def load(repo: Repo, environ: Mapping[str, str], warn: Callable[[str], None] = lambda line: None,
-         strict: bool = True) -> Config:
+def load(
+    repo: Repo,
+    environ: Mapping[str, str],
+    warn: Callable[[str], None] = lambda line: None,
+    strict: bool = True,
+) -> Config:
     """The settings in force.
 
-    Raises UsageError where one has a value it cannot have; if not `strict` (so
-    that doctor and config still work) it warns and uses the default, or the strictest policy. A bad value
-    in the committed policy file never raises: it would stop the whole team.
-    """
+    Raises UsageError where one has a value it cannot have; if not `strict` (so that doctor and
+    config still work) it warns and uses the default, or the strictest policy. A bad value in the
+    committed policy file never raises: it would stop the whole team."""
     raw = repo.git.run("config", "-z", "--show-scope", "--get-regexp", _LOADED, ok=(0, 1))
     words = raw.decode("utf-8", "surrogateescape").split("\0")
     found: dict[str, str] = {}
@@ -130,8 +286,13 @@ def load(repo: Repo, environ: Mapping[str, str], warn: Callable[[str], None] = l
     return build(found, policy(repo.top), environ, warn, strict)
 
 
-_PROGRAMS = ("gpg.program", "gpg.openpgp.program", "gpg.ssh.program", "gpg.x509.program",
-             "gpg.ssh.defaultkeycommand")
+_PROGRAMS = (
+    "gpg.program",
+    "gpg.openpgp.program",
+    "gpg.ssh.program",
+    "gpg.x509.program",
+    "gpg.ssh.defaultkeycommand",
+)
 
 
 def counts(repo: Repo, scope: str, key: str) -> bool:
@@ -141,21 +302,39 @@ def counts(repo: Repo, scope: str, key: str) -> bool:
 
 def wanted(key: str) -> bool:
     """Whether a key of git's configuration, in lower case, is one that `build` looks at."""
-    return key.startswith(("mem.", "gpg.")) or key in ("commit.gpgsign", "user.signingkey") or key in _IDENTITY
+    return (
+        key.startswith(("mem.", "gpg."))
+        or key in ("commit.gpgsign", "user.signingkey")
+        or key in _IDENTITY
+    )
 
 
-_IDENTITY = tuple(f"{who}.{what}" for who in ("user", "author", "committer") for what in ("name", "email"))
+_IDENTITY = tuple(
+    f"{who}.{what}" for who in ("user", "author", "committer") for what in ("name", "email")
+)
 
 
-def build(found: dict[str, str], policy: dict[str, str], environ: Mapping[str, str], warn: Callable[[str], None] = lambda line: None, strict: bool = True) -> Config:
-    """The settings, from what git's configuration files and the policy file say and what the environment says over them; as `load` otherwise."""
+def build(
+    found: dict[str, str],
+    policy: dict[str, str],
+    environ: Mapping[str, str],
+    warn: Callable[[str], None] = lambda line: None,
+    strict: bool = True,
+) -> Config:
+    """The settings, from what git's configuration files and the policy file say and what the
+    environment says over them; as `load` otherwise.
+    """
     found = dict(found)
     values: dict[str, str] = {}
     origins: dict[str, str] = {}
     for name, (kind, default, _, _) in SETTINGS.items():  # an empty value counts as none
         variable = "GIT_MEM_" + name.upper()
-        options: tuple[tuple[str, str | None], ...] = ((variable, environ.get(variable)), ("git config", found.get("mem." + name.lower())),
-                              (".gitmem.toml", policy.get(name)), ("default", default))
+        options: tuple[tuple[str, str | None], ...] = (
+            (variable, environ.get(variable)),
+            ("git config", found.get("mem." + name.lower())),
+            (".gitmem.toml", policy.get(name)),
+            ("default", default),
+        )
         values[name], origins[name] = default, "default"
         for origin, text in options:
             if text:
@@ -173,15 +352,32 @@ def build(found: dict[str, str], policy: dict[str, str], environ: Mapping[str, s
                 break
     if environ.get("GIT_MEM_DISABLE", "") not in ("", "0"):
         values["enabled"], origins["enabled"] = "false", "GIT_MEM_DISABLE"
-    author = environ.get("GIT_AUTHOR_NAME") or found.get("author.name") or found.get("user.name") or _login(environ)
-    email = environ.get("GIT_AUTHOR_EMAIL") or found.get("author.email") or found.get("user.email") or environ.get("EMAIL") or ""
+    author = (
+        environ.get("GIT_AUTHOR_NAME")
+        or found.get("author.name")
+        or found.get("user.name")
+        or _login(environ)
+    )
+    email = (
+        environ.get("GIT_AUTHOR_EMAIL")
+        or found.get("author.email")
+        or found.get("user.email")
+        or environ.get("EMAIL")
+        or ""
+    )
     for name in ("GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GNUPGHOME"):
         if environ.get(name):
             found[name.lower().removeprefix("git_").replace("_", ".")] = _plain(environ[name])
-    return Config(values, _plain(author), _plain(email), origins, {k: v for k, v in found.items() if not k.startswith("mem.")})
+    return Config(
+        values,
+        _plain(author),
+        _plain(email),
+        origins,
+        {k: v for k, v in found.items() if not k.startswith("mem.")},
+    )
 
 
-def check(name: str, kind: str | tuple[str, ...], value: str) -> str:
+def check(name: str, kind: str | tuple[str, ...], value: str) -> str:  # noqa: C901
     """The normal form of a value, or UsageError."""
     word = value.strip()
     if kind == "bool" or isinstance(kind, tuple):
@@ -207,9 +403,19 @@ def check(name: str, kind: str | tuple[str, ...], value: str) -> str:
         return "allowed-signers"
     if isinstance(kind, tuple) and word not in kind:
         raise UsageError(f"setting 'mem.{name}' is '{word}', not one of {', '.join(kind)}")
-    if name == "ref" and not all(part and part[0] not in ".-" and not part.endswith((".lock", ".")) and ".." not in part and part.isprintable()
-                                 and not any(c in part for c in " ~^:?*[\\@{") for part in word.split("/")):
-        raise UsageError(f"setting 'mem.ref' is '{word}', which is no ref name", hint="a plain word like `mem` is enough")
+    if name == "ref" and not all(
+        part
+        and part[0] not in ".-"
+        and not part.endswith((".lock", "."))
+        and ".." not in part
+        and part.isprintable()
+        and not any(c in part for c in " ~^:?*[\\@{")
+        for part in word.split("/")
+    ):
+        raise UsageError(
+            f"setting 'mem.ref' is '{word}', which is no ref name",
+            hint="a plain word like `mem` is enough",
+        )
     return word
 
 
@@ -221,8 +427,8 @@ def is_true(value: str) -> bool:
 
 POLICY = ".gitmem.toml"
 _POLICY_MOST, _DOTS = 8192, 8  # bytes of the file, dots in one line
-# Anybody's pull request may bring the file: a session that is told nothing, or a memory that may have
-# one byte, is git mem switched off.
+# Anybody's pull request may bring the file: a session that is told nothing, or a memory that may
+# have one byte, is git mem switched off.
 _POLICY_LEAST = {"contextBudget": 500, "maxBody": 4096, "limit": 3}
 
 
@@ -277,4 +483,6 @@ def _login(environ: Mapping[str, str]) -> str:
 
 
 def _plain(text: str) -> str:
-    return "".join(c for c in text if c not in "<>\n\r\0").strip().encode("utf-8", "replace").decode()
+    return (
+        "".join(c for c in text if c not in "<>\n\r\0").strip().encode("utf-8", "replace").decode()
+    )

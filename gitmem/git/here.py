@@ -1,4 +1,5 @@
-"""Where am I, asked by a hook: the repository, HEAD, the notes refs and the settings, without starting git.
+"""Where am I, asked by a hook: the repository, HEAD, the notes refs and the settings, without
+starting git.
 
 Promise: `look` says what git would say, from the files git itself reads, or
 raises Unsure; it starts no process and writes nothing. `ask` has git say it.
@@ -28,10 +29,34 @@ if TYPE_CHECKING:
     from .layout import Repo
 
 # They change what git takes for the repository or its configuration.
-_BENDING = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM", "GIT_OBJECT_DIRECTORY",
-            "GIT_NAMESPACE", "GIT_CONFIG", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_REFERENCE_BACKEND", "GIT_TEST_ASSUME_DIFFERENT_OWNER", "SUDO_UID")
+_BENDING = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_COMMON_DIR",
+    "GIT_CEILING_DIRECTORIES",
+    "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_NAMESPACE",
+    "GIT_CONFIG",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_REFERENCE_BACKEND",
+    "GIT_TEST_ASSUME_DIFFERENT_OWNER",
+    "SUDO_UID",
+)
 # Extensions that change nothing of what we read.
-_KNOWN = frozenset(["objectformat", "worktreeconfig", "partialclone", "preciousobjects", "noop", "noop-v1", "relativeworktrees", "refstorage"])
+_KNOWN = frozenset(
+    [
+        "objectformat",
+        "worktreeconfig",
+        "partialclone",
+        "preciousobjects",
+        "noop",
+        "noop-v1",
+        "relativeworktrees",
+        "refstorage",
+    ]
+)
 
 
 _TAIL = 8192  # bytes in which the last row of a reflog lies
@@ -52,10 +77,35 @@ class Here:
     so, or memories are here.
     """
 
-    __slots__ = ("bare", "branch", "common_dir", "git_dir", "head", "hex_len", "initialised", "lost", "mem_dir", "refs", "settings", "top")
+    __slots__ = (
+        "bare",
+        "branch",
+        "common_dir",
+        "git_dir",
+        "head",
+        "hex_len",
+        "initialised",
+        "lost",
+        "mem_dir",
+        "refs",
+        "settings",
+        "top",
+    )
 
-    def __init__(self, git_dir: str, common_dir: str, top: str, bare: bool, head: str, branch: str, hex_len: int, refs: dict[str, str],
-                 settings: config.Config, initialised: bool, lost: list[str] | None = None) -> None:
+    def __init__(
+        self,
+        git_dir: str,
+        common_dir: str,
+        top: str,
+        bare: bool,
+        head: str,
+        branch: str,
+        hex_len: int,
+        refs: dict[str, str],
+        settings: config.Config,
+        initialised: bool,
+        lost: list[str] | None = None,
+    ) -> None:
         self.git_dir = git_dir
         self.common_dir = common_dir
         self.mem_dir = memfile.directory(common_dir)
@@ -106,7 +156,9 @@ def look(cwd: str, environ: Mapping[str, str]) -> Here | None:
         raise Unsure(str(e)) from None
 
 
-def _read(git_dir: str, common_dir: str, top: str, linked: bool, environ: Mapping[str, str]) -> Here:
+def _read(
+    git_dir: str, common_dir: str, top: str, linked: bool, environ: Mapping[str, str]
+) -> Here:
     mem_dir = memfile.directory(common_dir)
     text = _text(os.path.join(git_dir, "HEAD"))
     if os.path.isdir(os.path.join(common_dir, "reftable")):
@@ -117,14 +169,21 @@ def _read(git_dir: str, common_dir: str, top: str, linked: bool, environ: Mappin
         if not os.path.isdir(mem_dir) and _stranger(git_dir, common_dir, packed):
             settings = config.build({}, {}, environ, strict=False)
             head, branch = _head(text, common_dir, packed, 0)
-            return Here(git_dir, common_dir, top, False, head, branch, len(head) or 40, {}, settings, False)
+            return Here(
+                git_dir, common_dir, top, False, head, branch, len(head) or 40, {}, settings, False
+            )
         raise Unsure("settings are not known")
     core = known["core"]
-    if any(key.startswith("extensions.") and key[11:] not in _KNOWN for key in core) or core.get("extensions.refstorage", "files") != "files":
+    if (
+        any(key.startswith("extensions.") and key[11:] not in _KNOWN for key in core)
+        or core.get("extensions.refstorage", "files") != "files"
+    ):
         raise Unsure("an extension of the repository format")
     if not linked or "extensions.worktreeconfig" in core:
         named = core.get("core.worktree", "")
-        if core.get("core.bare", "false") != "false" or (named and os.path.realpath(os.path.join(git_dir, named)) != top):
+        if core.get("core.bare", "false") != "false" or (
+            named and os.path.realpath(os.path.join(git_dir, named)) != top
+        ):
             raise Unsure("the working tree is another one")
     hex_len = 64 if core.get("extensions.objectformat") == "sha256" else 40
     head, branch = _head(text, common_dir, packed, hex_len)
@@ -136,17 +195,23 @@ def _read(git_dir: str, common_dir: str, top: str, linked: bool, environ: Mappin
             refs[ref] = id
             lost += [ref] if gone else []
     wanted = bool(refs) or _wanted(known["own"], settings)
-    return Here(git_dir, common_dir, top, False, head, branch, hex_len, refs, settings, wanted, lost)
+    return Here(
+        git_dir, common_dir, top, False, head, branch, hex_len, refs, settings, wanted, lost
+    )
 
 
 def _wanted(own: list[str], settings: config.Config) -> bool:
-    """Whether keys in the repository's own configuration say that git mem is wanted here: any setting of ours, or what `init` adds."""
+    """Whether keys in the repository's own configuration say that git mem is wanted here: any
+    setting of ours, or what `init` adds.
+    """
     added = f"notes.{settings['ref']}/team.mergestrategy".lower()
     return any(key.startswith("mem.") or key == added for key in own)
 
 
-def _discover(cwd: str) -> tuple[str, str, str, bool] | None:
-    """(git directory, common directory, top of the working tree, whether that is a linked one), as git goes up from `cwd`."""
+def _discover(cwd: str) -> tuple[str, str, str, bool] | None:  # noqa: C901
+    """(git directory, common directory, top of the working tree, whether that is a linked one), as
+    git goes up from `cwd`.
+    """
     device = os.stat(cwd).st_dev
     here = cwd
     while True:
@@ -190,7 +255,9 @@ def _may_be_bare(path: str) -> bool:
 
 
 def _git_dir(path: str) -> tuple[str, str, bool] | None:
-    """(git directory, common directory, whether they differ) of a path, None where git would not take it for a git directory."""
+    """(git directory, common directory, whether they differ) of a path, None where git would not
+    take it for a git directory.
+    """
     path = os.path.realpath(path)
     file = os.path.join(path, "HEAD")
     try:
@@ -199,7 +266,8 @@ def _git_dir(path: str) -> tuple[str, str, bool] | None:
         if os.path.islink(file):
             raise Unsure("an odd HEAD") from None
         return None
-    # A link is how git wrote symbolic refs once, and does where `core.preferSymlinkRefs` says so: what it leads to holds an id.
+    # A link is how git wrote symbolic refs once, and does where `core.preferSymlinkRefs` says so:
+    # what it leads to holds an id.
     if not head.startswith("ref: refs/") and (not _is_id(head.strip(), 0) or os.path.islink(file)):
         raise Unsure("an odd HEAD")
     common = path
@@ -208,27 +276,56 @@ def _git_dir(path: str) -> tuple[str, str, bool] | None:
         common = os.path.realpath(os.path.join(path, named.rstrip("\r\n")))
     except FileNotFoundError:
         pass
-    if not os.path.isdir(os.path.join(common, "objects")) or not os.path.isdir(os.path.join(common, "refs")):
+    if not os.path.isdir(os.path.join(common, "objects")) or not os.path.isdir(
+        os.path.join(common, "refs")
+    ):
         return None
     return path, common, common != path
 
 
 def _stranger(git_dir: str, common_dir: str, packed: _Packed) -> bool:
-    """Whether nothing in a repository without `mem/` can be of git mem: no line of its own configuration, no notes ref with the end of one of ours."""
+    """Whether nothing in a repository without `mem/` can be of git mem: no line of its own
+    configuration, no notes ref with the end of one of ours.
+    """
     for path in (os.path.join(common_dir, "config"), os.path.join(git_dir, "config.worktree")):
         try:
             content = _text(path).lower()
         except FileNotFoundError:
             continue
-        if any(word in content for word in ("[mem", "mergestrategy", "include", "worktree =", "bare = true", "reftable")) or not _extensions(content) <= _KNOWN:
+        if (
+            any(
+                word in content
+                for word in (
+                    "[mem",
+                    "mergestrategy",
+                    "include",
+                    "worktree =",
+                    "bare = true",
+                    "reftable",
+                )
+            )
+            or not _extensions(content) <= _KNOWN
+        ):
             return False
     places = [os.path.join(common_dir, "refs", "notes"), os.path.join(common_dir, config.BACKUPS)]
-    return not packed.has_ours() and not any(name in ("team", "private") for place in places for _, _, names in os.walk(place) for name in names)
+    return not packed.has_ours() and not any(
+        name in ("team", "private")
+        for place in places
+        for _, _, names in os.walk(place)
+        for name in names
+    )
 
 
 def _extensions(content: str) -> set[str]:
-    """The keys below the headings `[extensions]` of a configuration; of odd lines something that is no key."""
-    return {line.partition("=")[0].strip() for part in content.split("[extensions]")[1:] for line in part.partition("[")[0].splitlines() if line.strip()}
+    """The keys below the headings `[extensions]` of a configuration; of odd lines something that is
+    no key.
+    """
+    return {
+        line.partition("=")[0].strip()
+        for part in content.split("[extensions]")[1:]
+        for line in part.partition("[")[0].splitlines()
+        if line.strip()
+    }
 
 
 class _Packed:
@@ -251,7 +348,11 @@ class _Packed:
     def get(self, ref: str) -> str:
         content = self.content
         at = content.find(b" " + os.fsencode(ref) + b"\n")
-        return content[content.rfind(b"\n", 0, at) + 1 : at].decode("ascii", "replace") if at > 0 else ""
+        return (
+            content[content.rfind(b"\n", 0, at) + 1 : at].decode("ascii", "replace")
+            if at > 0
+            else ""
+        )
 
     def has_ours(self) -> bool:
         ours = b" refs/notes/" in self.content or b" refs/git-mem/" in self.content
@@ -284,7 +385,11 @@ def _ref(common_dir: str, name: str, packed: _Packed, hex_len: int) -> str:
                 return ""
         if text.startswith("ref:"):
             name = text[4:].strip()
-            if not name.startswith("refs/") or name.startswith(("refs/bisect/", "refs/worktree/", "refs/rewritten/")) or ".." in name:
+            if (
+                not name.startswith("refs/")
+                or name.startswith(("refs/bisect/", "refs/worktree/", "refs/rewritten/"))
+                or ".." in name
+            ):
                 raise Unsure("a symbolic ref of a worktree")
             continue
         if not _is_id(text, hex_len):
@@ -309,7 +414,9 @@ def _notes_ref(common_dir: str, ref: str, packed: _Packed, hex_len: int) -> tupl
 
 
 def _logged(common_dir: str, ref: str, hex_len: int) -> str:
-    """The commit that a ref had last, by its reflog. git deletes the two together: this is for a ref that a power cut emptied."""
+    """The commit that a ref had last, by its reflog. git deletes the two together: this is for a
+    ref that a power cut emptied.
+    """
     try:
         with open(os.path.join(common_dir, "logs", ref), "rb") as f:
             f.seek(max(0, os.fstat(f.fileno()).st_size - _TAIL))
@@ -321,7 +428,9 @@ def _logged(common_dir: str, ref: str, hex_len: int) -> str:
 
 
 def _is_id(text: str, hex_len: int) -> bool:
-    return (len(text) == hex_len if hex_len else len(text) in (40, 64)) and not text.strip("0123456789abcdef")
+    return (len(text) == hex_len if hex_len else len(text) in (40, 64)) and not text.strip(
+        "0123456789abcdef"
+    )
 
 
 def _text(path: str) -> str:
@@ -333,7 +442,9 @@ def _text(path: str) -> str:
 
 
 def ask(cwd: str, environ: Mapping[str, str]) -> Here | None:
-    """The same by git, whose environment is that of this process; keeps the settings for the next `look`. Raises MemError where there is no git."""
+    """The same by git, whose environment is that of this process; keeps the settings for the next
+    `look`. Raises MemError where there is no git.
+    """
     from ..core.errors import NotARepository
     from . import layout
 
@@ -356,11 +467,25 @@ def of(repo: Repo, environ: Mapping[str, str]) -> Here:
     rows = repo.git.text("for-each-ref", "--format=%(refname) %(objectname)", *names).splitlines()
     found = dict(row.split(" ") for row in rows)
     refs = {ref: found[ref] for ref in ours if ref in found}
-    back = {ref: found.get(config.backup_of(ref)) or _logged(repo.common_dir, ref, repo.hex_len)
-            for ref in ours if ref not in refs}
+    back = {
+        ref: found.get(config.backup_of(ref)) or _logged(repo.common_dir, ref, repo.hex_len)
+        for ref in ours
+        if ref not in refs
+    }
     lost = [ref for ref, id in back.items() if id]
     refs.update((ref, back[ref]) for ref in lost)
     head = repo.git.text("rev-parse", "-q", "--verify", "HEAD^{commit}", ok=(0, 1, 128))
     initialised = bool(refs) or _wanted(known["own"], settings)
-    return Here(repo.git_dir, repo.common_dir, repo.top, repo.bare, head, repo.branch(),
-                repo.hex_len, refs, settings, initialised, lost)
+    return Here(
+        repo.git_dir,
+        repo.common_dir,
+        repo.top,
+        repo.bare,
+        head,
+        repo.branch(),
+        repo.hex_len,
+        refs,
+        settings,
+        initialised,
+        lost,
+    )

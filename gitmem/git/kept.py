@@ -1,4 +1,5 @@
-"""What git's configuration says, kept in `mem/settings-*.json`, so that a hook needs no git to know it.
+"""What git's configuration says, kept in `mem/settings-*.json`, so that a hook needs no git to know
+it.
 
 Promise: what `load` gives is what `git config` would say now, or None. Kept
 with it are the stamps of all files that it came from or would come from if
@@ -26,7 +27,13 @@ if TYPE_CHECKING:
     Stamp = list[str | int]
 
 # They name the configuration files: part of the name of the kept settings.
-_NAMING = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+_NAMING = (
+    "HOME",
+    "XDG_CONFIG_HOME",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+)
 _SYSTEM = ("/etc/gitconfig", "/usr/local/etc/gitconfig", "/opt/homebrew/etc/gitconfig")
 _FORM = 2  # of the kept settings
 _KEPT = 32  # files of kept settings in one repository
@@ -36,7 +43,9 @@ _TICK = 50_000_000  # nanoseconds in which two writes may leave one time
 
 def path(mem_dir: str, git_dir: str, top: str, environ: Mapping[str, str]) -> str:
     """The file for one place and one user's configuration."""
-    named = "\0".join([git_dir, top, str(os.geteuid()), *(environ.get(name, "\1") for name in _NAMING)]).encode("utf-8", "surrogateescape")
+    named = "\0".join(
+        [git_dir, top, str(os.geteuid()), *(environ.get(name, "\1") for name in _NAMING)]
+    ).encode("utf-8", "surrogateescape")
     return os.path.join(mem_dir, f"settings-{sha256(named).hexdigest()[:24]}.json")
 
 
@@ -50,11 +59,18 @@ def _stamp(file: str) -> Stamp:
 
 
 def load(name: str, head: str) -> dict[str, Any] | None:
-    """What `read` has kept under a name, for a repository with this HEAD; None where it is not there, damaged or no longer true."""
+    """What `read` has kept under a name, for a repository with this HEAD; None where it is not
+    there, damaged or no longer true.
+    """
     try:
         known: dict[str, Any] = fastjson.loads(memfile.read(name))
         since = os.stat(name).st_mtime
-        if known["form"] != _FORM or (known["head"] and known["head"] != head.strip()) or not all(isinstance(known[k], dict) for k in ("core", "git", "policy")) or not isinstance(known["own"], list):
+        if (
+            known["form"] != _FORM
+            or (known["head"] and known["head"] != head.strip())
+            or not all(isinstance(known[k], dict) for k in ("core", "git", "policy"))
+            or not isinstance(known["own"], list)
+        ):
             return None
         if any(_stamp(stamp[0]) != stamp for stamp in known["files"]):
             return None
@@ -71,19 +87,40 @@ def _head(git_dir: str) -> str:
 
 
 def read(repo: Repo, environ: Mapping[str, str], keep: bool = True) -> dict[str, Any]:
-    """What git's configuration says, asked in one call; kept for `load` where that is sound and `mem/` is there."""
+    """What git's configuration says, asked in one call; kept for `load` where that is sound and
+    `mem/` is there.
+    """
     from time import time_ns
 
     home = environ.get("HOME", "")
-    files = {os.path.join(repo.common_dir, "config"), os.path.join(repo.git_dir, "config.worktree"), os.path.join(home, ".gitconfig"),
-             os.path.join(environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "git", "config"),
-             os.path.join(repo.top or repo.git_dir, ".gitmem.toml"), environ.get("GIT_CONFIG_SYSTEM") or _SYSTEM[0], *_SYSTEM}
+    files = {
+        os.path.join(repo.common_dir, "config"),
+        os.path.join(repo.git_dir, "config.worktree"),
+        os.path.join(home, ".gitconfig"),
+        os.path.join(
+            environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "git", "config"
+        ),
+        os.path.join(repo.top or repo.git_dir, ".gitmem.toml"),
+        environ.get("GIT_CONFIG_SYSTEM") or _SYSTEM[0],
+        *_SYSTEM,
+    }
     if environ.get("GIT_CONFIG_GLOBAL"):
         files.add(environ["GIT_CONFIG_GLOBAL"])
     began = time_ns()
     before = sorted(map(_stamp, files), key=str)
-    out: dict[str, Any] = {"form": _FORM, "head": "", "core": {}, "git": {}, "policy": config.policy(repo.top), "own": []}
-    words = repo.git.run("config", "--list", "-z", "--show-scope", "--show-origin").decode("utf-8", "surrogateescape").split("\0")
+    out: dict[str, Any] = {
+        "form": _FORM,
+        "head": "",
+        "core": {},
+        "git": {},
+        "policy": config.policy(repo.top),
+        "own": [],
+    }
+    words = (
+        repo.git.run("config", "--list", "-z", "--show-scope", "--show-origin")
+        .decode("utf-8", "surrogateescape")
+        .split("\0")
+    )
     steady = True
     for scope, origin, entry in zip(words[0::3], words[1::3], words[2::3], strict=False):
         key, newline, value = entry.partition("\n")
@@ -108,7 +145,9 @@ def read(repo: Repo, environ: Mapping[str, str], keep: bool = True) -> dict[str,
     if "core.bare" in out["core"]:
         out["core"]["core.bare"] = "true" if config.is_true(out["core"]["core.bare"]) else "false"
     out["files"] = sorted(map(_stamp, files), key=str)
-    fresh = all(int(stamp[1]) < began - _TICK for stamp in out["files"]) and all(stamp in out["files"] for stamp in before)
+    fresh = all(int(stamp[1]) < began - _TICK for stamp in out["files"]) and all(
+        stamp in out["files"] for stamp in before
+    )
     if keep and steady and fresh and os.path.isdir(repo.mem_dir):
         _keep(path(repo.mem_dir, repo.git_dir, repo.top, environ), out)
     return out
@@ -118,7 +157,11 @@ def _keep(name: str, known: dict[str, Any]) -> None:
     try:
         memfile.write(name, fastjson.encoder(ensure_ascii=True)(known).encode("ascii"))
         mem_dir = os.path.dirname(name)
-        names = [os.path.join(mem_dir, name) for name in os.listdir(mem_dir) if name.startswith("settings-")]
+        names = [
+            os.path.join(mem_dir, name)
+            for name in os.listdir(mem_dir)
+            if name.startswith("settings-")
+        ]
         for old in sorted(names, key=os.path.getmtime)[: max(0, len(names) - _KEPT)]:
             os.unlink(old)
     except (OSError, ValueError):

@@ -26,12 +26,23 @@ HEADS = 8  # worktrees that are served before anybody asks
 class Repo:
     """One opened repository. Paths are absolute; `common_dir` is shared by all worktrees."""
 
-    def __init__(self, git: Git, git_dir: str, common_dir: str, prefix: str, bare: bool,
-                 hash_name: str, top: str, own: bool = False) -> None:
+    def __init__(
+        self,
+        git: Git,
+        git_dir: str,
+        common_dir: str,
+        prefix: str,
+        bare: bool,
+        hash_name: str,
+        top: str,
+        own: bool = False,
+    ) -> None:
         self.git = git
         self.git_dir = git_dir
         self.common_dir = common_dir
-        self.prefix = prefix  # from the top of the working tree to the caller's directory, "" or "a/b/"
+        self.prefix = (
+            prefix  # from the top of the working tree to the caller's directory, "" or "a/b/"
+        )
         self.bare = bare
         self.top = top  # of the working tree, "" in a bare repository
         self.own = own  # whether it is the user's: only then its configuration may name programs
@@ -51,13 +62,18 @@ class Repo:
         return [head for head in dict.fromkeys(found) if head][:HEADS]
 
     def commit(self, revision: str) -> str | None:
-        """The full id of the commit a revision names, None where it names none here; nothing is fetched."""
+        """The full id of the commit a revision names, None where it names none here; nothing is
+        fetched.
+        """
         if not revision or revision.startswith("-") or not revision.isprintable():
             return None  # also lone surrogates, which no pipe takes
         if revision.startswith(":/"):  # to its end a part of a message: nothing may be added
             return self.git.text("rev-parse", "-q", "--verify", revision, ok=(0, 1, 128)) or None
         if "@{" in revision or ":" in revision:  # a reflog that is too short ends `cat-file`
-            return self.git.text("rev-parse", "-q", "--verify", revision + "^{commit}", ok=(0, 1, 128)) or None
+            return (
+                self.git.text("rev-parse", "-q", "--verify", revision + "^{commit}", ok=(0, 1, 128))
+                or None
+            )
         found = self.git.local.get(revision + "^{commit}")
         return found[0] if found else None
 
@@ -70,13 +86,19 @@ class Repo:
         except OSError:
             text = ""
         if not text.startswith("ref: refs/heads/") or text.endswith("/.invalid"):
-            if not text.startswith("ref:") and not os.path.islink(path):  # a link is a symbolic ref of old
+            if not text.startswith("ref:") and not os.path.islink(
+                path
+            ):  # a link is a symbolic ref of old
                 return ""
-            text = "ref: " + self.git.text("symbolic-ref", "-q", "HEAD", ok=(0, 1))  # reftable keeps a dummy HEAD file
+            text = "ref: " + self.git.text(
+                "symbolic-ref", "-q", "HEAD", ok=(0, 1)
+            )  # reftable keeps a dummy HEAD file
         return clean(text.removeprefix("ref: ").removeprefix("refs/heads/"))
 
     def path_in_tree(self, path: str) -> str:
-        """A path as the user typed it, relative to the top of the tree, with `/`; raises MemError where it lies outside."""
+        """A path as the user typed it, relative to the top of the tree, with `/`; raises MemError
+        where it lies outside.
+        """
         if os.path.isabs(path):
             top = os.path.realpath(self.top) if self.top else ""
             real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
@@ -98,7 +120,14 @@ def _headless(at: str) -> str:
     head = os.path.join(at, ".git", "HEAD")
     try:
         with open(head, "rb") as f:
-            return "" if f.read(100).strip(b"\0\n") else f"'{head}' is empty; git needs the name of a branch in it, as in 'ref: refs/heads/main'"
+            return (
+                ""
+                if f.read(100).strip(b"\0\n")
+                else (
+                    f"'{head}' is empty; git needs the name of a branch in it, as in 'ref:"
+                    " refs/heads/main'"
+                )
+            )
     except OSError:
         return ""
 
@@ -109,25 +138,38 @@ def open_repo(cwd: str | None = None, *, git_dir: str = "", hook: bool = False) 
     Raises NotARepository with git's reason.
     `hook`: nobody has asked for this repository, so a bare one counts only where GIT_DIR names it.
     """
-    given = bool(git_dir)  # by a caller who knows it; it may be a bare one, and is no more ours by that
+    given = bool(
+        git_dir
+    )  # by a caller who knows it; it may be a bare one, and is no more ours by that
     outside = Git(git_dir or None, cwd=cwd)
     named = bool(outside.env.get("GIT_DIR"))
-    asked = ("--is-bare-repository", "--show-object-format", "--is-inside-work-tree", "--git-dir",
-             "--git-common-dir", "--show-prefix")
+    asked = (
+        "--is-bare-repository",
+        "--show-object-format",
+        "--is-inside-work-tree",
+        "--git-dir",
+        "--git-common-dir",
+        "--show-prefix",
+    )
     # Git before 2.38 does not know the setting: `found_from_inside` is our own check.
     words = ["-c", "safe.bareRepository=explicit"] if hook else []
     words += ["rev-parse", "--path-format=absolute"]
     try:
         answer = outside.text(*words, *asked).split("\n")
         if len(answer) > len(asked):  # a newline in a directory's name: one question at a time
-            answer = [outside.run(*words, word).decode("utf-8", "surrogateescape")[:-1]
-                      for word in asked]
+            answer = [
+                outside.run(*words, word).decode("utf-8", "surrogateescape")[:-1] for word in asked
+            ]
         bare, hash_name, inside, git_dir, common, prefix = [*answer, ""][:6]
     except GitFailed as e:
         reason = e.stderr.splitlines()[0].removeprefix("fatal: ") if e.stderr else e.message
         if "dubious ownership" in reason:
-            raise NotARepository(reason, hint="git refuses it too; see safe.directory in `git help config`") from e
-        raise NotARepository(reason, hint=_headless(cwd or os.getcwd()) or "run it inside a git repository") from e
+            raise NotARepository(
+                reason, hint="git refuses it too; see safe.directory in `git help config`"
+            ) from e
+        raise NotARepository(
+            reason, hint=_headless(cwd or os.getcwd()) or "run it inside a git repository"
+        ) from e
     if not os.path.isdir(git_dir):
         raise NotARepository(f"'{git_dir}' is no git directory", hint="git 2.31 or newer is needed")
     here = os.path.realpath(cwd or os.getcwd())
@@ -135,10 +177,15 @@ def open_repo(cwd: str | None = None, *, git_dir: str = "", hook: bool = False) 
     if found_from_inside and not given:
         around = tree_around(os.path.realpath(git_dir))
         if hook or around:
-            why = (f"lies in the working tree '{around}', so a commit may have brought it" if around
-                   else "is a git directory, not a working tree")
-            raise NotARepository(f"'{git_dir}' {why}", hint="GIT_DIR opens it all the same; "
-                                 "do that only if you made it yourself")
+            why = (
+                f"lies in the working tree '{around}', so a commit may have brought it"
+                if around
+                else "is a git directory, not a working tree"
+            )
+            raise NotARepository(
+                f"'{git_dir}' {why}",
+                hint="GIT_DIR opens it all the same; do that only if you made it yourself",
+            )
     git = Git(git_dir)
     git.common_dir = common
     top = ""
@@ -152,7 +199,8 @@ def open_repo(cwd: str | None = None, *, git_dir: str = "", hook: bool = False) 
 
 
 def found_inside_tree(git_dir: str, cwd: str) -> bool:
-    """Whether git finds this directory only because `cwd` lies in it, and it lies in a working tree.
+    """Whether git finds this directory only because `cwd` lies in it, and it lies in a working
+    tree.
 
     A `.git` on the way up is what git takes first, and no commit brings one.
     """

@@ -17,12 +17,18 @@ if TYPE_CHECKING:
 
     from .gitcmd import Git
 
-# Makes a partial clone ask its remote for nothing: git listens to the first since 2.39.4 and 2.44, in an older one its `git fetch` is refused by the second.
+# Makes a partial clone ask its remote for nothing: git listens to the first since 2.39.4 and 2.44,
+# in an older one its `git fetch` is refused by the second.
 NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
-# Bytes of requests sent before answers are read: both pipes must hold them, since git echoes the name of what is missing.
+# Bytes of requests sent before answers are read: both pipes must hold them, since git echoes the
+# name of what is missing.
 REQUESTS = 16 * 1024
-LARGEST = 4 << 20  # bytes of a note that is read: our own ones have 32 KiB and one line, which has 1 MiB at most
-_TOGETHER = 8 << 20  # bytes of answers that are held at a time where the caller bounds the single one
+LARGEST = (
+    4 << 20
+)  # bytes of a note that is read: our own ones have 32 KiB and one line, which has 1 MiB at most
+_TOGETHER = (
+    8 << 20
+)  # bytes of answers that are held at a time where the caller bounds the single one
 _ENDED = 32  # objects that may end `git cat-file` before we give up
 _HEX = frozenset("0123456789abcdef")
 
@@ -38,20 +44,30 @@ class Objects:
 
     def __init__(self, git: Git, mode: str = "--batch", env: dict[str, str] | None = None) -> None:
         self._git, self._env = git, env
-        # Of a larger object git reads as much as it prints, where it can: whoever does not want it has its size by then.
+        # Of a larger object git reads as much as it prints, where it can: whoever does not want it
+        # has its size by then.
         self._args = ["-c", f"core.bigFileThreshold={LARGEST}", "cat-file", mode]
         self._content = mode == "--batch"
         self._ended = 0  # how many names have ended git
-        self._here: dict[str, bool] | None = None  # in a partial clone that lacks something: whether an id is here, so that no other ends git
+        self._here: dict[str, bool] | None = (
+            # in a partial clone that lacks something: whether an id is here, so that no other ends
+            # git
+            None
+        )
         self._trees: dict[str, str] = {}  # {commit: its tree}
-        self._large: dict[str, tuple[str, str, bytes]] = {}  # {full id: what is answered for it without asking}
+        self._large: dict[
+            str, tuple[str, str, bytes]
+        ] = {}  # {full id: what is answered for it without asking}
         self._process = git.dialog(self._args, env)
 
     def get(self, name: str, most: int = 0) -> tuple[str, str, bytes] | None:
-        """(object id, type, content) of a revision expression; None where there is no such object."""
+        """(object id, type, content) of a revision expression; None where there is no such
+        object."""
         return next(iter(self.get_many([name], most)))
 
-    def get_many(self, names: Iterable[str], most: int = 0) -> Iterator[tuple[str, str, bytes] | None]:
+    def get_many(
+        self, names: Iterable[str], most: int = 0
+    ) -> Iterator[tuple[str, str, bytes] | None]:
         """The same for many names, in order; requests go out in blocks so that no pipe fills up.
 
         `most`: bytes of the longest content that is read, if not 0; of others it is `TooLarge`.
@@ -60,7 +76,9 @@ class Objects:
         size = 0
         for name in names:
             # An empty or torn request line would shift every answer after it.
-            block.append(name if 0 < len(name) < REQUESTS and "\n" not in name else "no such object")
+            block.append(
+                name if 0 < len(name) < REQUESTS and "\n" not in name else "no such object"
+            )
             size += len(block[-1]) * 4
             if size >= REQUESTS:
                 yield from self._ask(block, most)
@@ -69,15 +87,21 @@ class Objects:
             yield from self._ask(block, most)
 
     def _ask(self, names: list[str], most: int) -> Iterator[tuple[str, str, bytes] | None]:
-        """The answers of one block, in parts that are read whole: whoever takes them may ask for other objects meanwhile.
+        """The answers of one block, in parts that are read whole: whoever takes them may ask for
+        other objects meanwhile.
 
-        A damaged object, or one that a partial clone cannot fetch, ends git: it is asked for once more, then it counts as missing.
-        """
+        A damaged object, or one that a partial clone cannot fetch, ends git: it is asked for once
+        more, then it counts as missing."""
         again = ""
         while names:
             known = [self._too_large(name, most) for name in names]
-            asked = ["no such object" if large else name for name, large in zip(names, known, strict=True)]
-            got, stopped = self._round(asked if self._here is None else self._served(asked, self._here), most)
+            asked = [
+                "no such object" if large else name
+                for name, large in zip(names, known, strict=True)
+            ]
+            got, stopped = self._round(
+                asked if self._here is None else self._served(asked, self._here), most
+            )
             answers = [large or found for large, found in zip(known, got, strict=False)]
             names = names[len(answers) :]
             if answers and answers[-1] and isinstance(answers[-1][2], TooLarge):
@@ -95,7 +119,10 @@ class Objects:
                 if names[0] == again:
                     self._ended += 1
                     if self._ended > _ENDED:
-                        raise GitFailed("git cat-file ended early", hint="`git fsck` shows whether the repository is damaged")
+                        raise GitFailed(
+                            "git cat-file ended early",
+                            hint="`git fsck` shows whether the repository is damaged",
+                        )
                     answers.append(None)
                     del names[0]
                     if self._here is None and self._git.partial:
@@ -107,30 +134,59 @@ class Objects:
     def _too_large(self, name: str, most: int) -> tuple[str, str, bytes] | None:
         """What is known of an object by its full id, if it is longer than `most`."""
         found = self._large.get(name)
-        return found if found and isinstance(found[2], TooLarge) and 0 < most < found[2].size else None
+        return (
+            found if found and isinstance(found[2], TooLarge) and 0 < most < found[2].size else None
+        )
 
     def _weigh(self, names: list[str], most: int) -> None:
-        """Which of these are too large, in one call: each that git begins to print costs a process."""
+        """Which of these are too large, in one call: each that git begins to print costs a
+        process."""
         ids = [name for name in dict.fromkeys(names) if len(name) >= 40 and _HEX.issuperset(name)]
         for name, found in zip(ids, self._git.names.get_many(ids, most), strict=True):
             if found and isinstance(found[2], TooLarge):
                 self._large[name] = found
 
     def _served(self, names: list[str], here: dict[str, bool]) -> list[str]:
-        """The names; in place of those that need an object which is not here, one that nothing has."""
-        roots = {name: root for name in names if len(root := name.partition(":")[0].partition("^")[0]) >= 40 and _HEX.issuperset(root)}
+        """The names; in place of those that need an object which is not here, one that nothing
+        has."""
+        roots = {
+            name: root
+            for name in names
+            if len(root := name.partition(":")[0].partition("^")[0]) >= 40 and _HEX.issuperset(root)
+        }
         self._look(roots.values(), here)
-        commits = {root for name, root in roots.items() if name != root and here[root] and root not in self._trees}
+        commits = {
+            root
+            for name, root in roots.items()
+            if name != root and here[root] and root not in self._trees
+        }
         if commits:  # their trees: git ends where it has to look into one that is not here
             stdin = "".join(f"{id}\n" for id in sorted(commits)).encode()
-            rows = self._git.run("log", "--no-walk=unsorted", "--no-show-signature", "--format=%H %T", "--stdin", stdin=stdin, ok=(0, 128), env=NO_FETCH).decode().split()
-            self._trees.update({**dict.fromkeys(commits, ""), **dict(zip(rows[::2], rows[1::2], strict=True))})
+            rows = (
+                self._git.run(
+                    "log",
+                    "--no-walk=unsorted",
+                    "--no-show-signature",
+                    "--format=%H %T",
+                    "--stdin",
+                    stdin=stdin,
+                    ok=(0, 128),
+                    env=NO_FETCH,
+                )
+                .decode()
+                .split()
+            )
+            self._trees.update(
+                {**dict.fromkeys(commits, ""), **dict(zip(rows[::2], rows[1::2], strict=True))}
+            )
         self._look((tree for root in roots.values() if (tree := self._trees.get(root))), here)
         out = []
         for name in names:
             root = roots.get(name, "")
             tree = self._trees.get(root, "") if ":" in name or name.endswith("^{tree}") else ""
-            out.append(name if not root or (here[root] and (not tree or here[tree])) else "no such object")
+            out.append(
+                name if not root or (here[root] and (not tree or here[tree])) else "no such object"
+            )
         return out
 
     def _look(self, ids: Iterable[str], here: dict[str, bool]) -> None:
@@ -139,8 +195,11 @@ class Objects:
         found = self._git.here(asked)
         here.update((id, id in found) for id in asked)
 
-    def _round(self, names: list[str], most: int) -> tuple[list[tuple[str, str, bytes] | None], bool]:
-        """(the answers for names up to one that ends git, or after which we do; whether it was us)."""
+    def _round(
+        self, names: list[str], most: int
+    ) -> tuple[list[tuple[str, str, bytes] | None], bool]:
+        """(the answers for names up to one that ends git, or after which we do; whether it was
+        us)."""
         answers: list[tuple[str, str, bytes] | None] = []
         together = 0
         stdin, stdout = self._process.stdin, self._process.stdout
@@ -170,7 +229,9 @@ class Objects:
                     break
             answers.append((parts[0].decode(), parts[1].decode(), content))
             together += len(content)
-            if self._content and (large or (most and together > _TOGETHER and len(answers) < len(names))):
+            if self._content and (
+                large or (most and together > _TOGETHER and len(answers) < len(names))
+            ):
                 return answers, True
         return answers, False
 

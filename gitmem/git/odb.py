@@ -57,7 +57,11 @@ class Odb:
     def packs(self) -> list[str]:
         """Paths of the packs that git uses, without suffix."""
         with contextlib.suppress(FileNotFoundError):
-            return sorted(os.path.join(self._packs, n[:-4]) for n in os.listdir(self._packs) if n.endswith(".idx") and not n.startswith("tmp_"))
+            return sorted(
+                os.path.join(self._packs, n[:-4])
+                for n in os.listdir(self._packs)
+                if n.endswith(".idx") and not n.startswith("tmp_")
+            )
         return []
 
     def pack_ids(self, pack: str) -> set[str]:
@@ -73,11 +77,15 @@ class Odb:
                 continue
             for entry in entries:
                 with contextlib.suppress(OSError):
-                    if len(entry.name) == self._hex_len - 2 and (not since or entry.stat().st_mtime >= since):
+                    if len(entry.name) == self._hex_len - 2 and (
+                        not since or entry.stat().st_mtime >= since
+                    ):
                         yield f"{level:02x}{entry.name}"
 
     def present(self, wanted: Iterable[str]) -> set[str]:
-        """Those of the ids that git finds, here or in an alternate: asked by listing everything, which fetches nothing."""
+        """Those of the ids that git finds, here or in an alternate: asked by listing everything,
+        which fetches nothing.
+        """
         left = set(wanted)
         return left.intersection(self.listing("%(objectname)")) if left else left
 
@@ -86,18 +94,33 @@ class Odb:
         left = set(wanted)
         found = {id for id in left if os.path.exists(self._loose(id))}
         for pack in self.packs() if left else ():
-            found |= {id for id in left - found if self._names(pack + ".idx", packfile.pack_index, [bytes.fromhex(id)])}
+            found |= {
+                id
+                for id in left - found
+                if self._names(pack + ".idx", packfile.pack_index, [bytes.fromhex(id)])
+            }
         return found
 
     def listing(self, what: str) -> Iterator[str]:
         """One line about every object here and in alternates, in the order of the packs."""
-        yield from self.rows("cat-file", "--batch-all-objects", "--unordered", f"--batch-check={what}")
+        yield from self.rows(
+            "cat-file", "--batch-all-objects", "--unordered", f"--batch-check={what}"
+        )
 
     def reachable(self, ids: Iterable[str]) -> Iterator[str]:
         """Ids of all objects that some lead to, as far as they are here."""
         start = "".join(id + "\n" for id in dict.fromkeys(ids)).encode()
         if start:
-            yield from self.rows("rev-list", "--objects", "--no-object-names", "--ignore-missing", "--missing=allow-any", "--stdin", stdin=start, ok=(0, 128))
+            yield from self.rows(
+                "rev-list",
+                "--objects",
+                "--no-object-names",
+                "--ignore-missing",
+                "--missing=allow-any",
+                "--stdin",
+                stdin=start,
+                ok=(0, 128),
+            )
 
     def rows(self, *args: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> Iterator[str]:
         """The lines that a git command prints, while it does; it must read all of `stdin` first."""
@@ -112,7 +135,9 @@ class Odb:
             process.stdout.close()
             status = process.wait()
         if status not in ok:
-            raise GitFailed(f"git {args[0]} failed", hint="`git fsck` names what is damaged", status=status)
+            raise GitFailed(
+                f"git {args[0]} failed", hint="`git fsck` names what is damaged", status=status
+            )
 
     def _loose(self, id: str) -> str:
         return os.path.join(self.dir, id[:2], id[2:])
@@ -120,7 +145,8 @@ class Odb:
     # Taking out
 
     def remove(self, ids: list[str], free: Callable[[], bool]) -> set[str] | None:
-        """Deletes objects from this store, loose and packed; those of alternates stay. The packs that were made for it.
+        """Deletes objects from this store, loose and packed; those of alternates stay. The packs
+        that were made for it.
 
         In the order given (who names another before the one that is named): a
         crash between leaves no loose object that names a missing one. `free` is
@@ -129,9 +155,15 @@ class Odb:
         be written anew; nothing is deleted then either.
         """
         raw = [bytes.fromhex(i) for i in ids]
-        hit = [pack for pack in self.packs() if self._names(pack + ".idx", packfile.pack_index, raw)]
+        hit = [
+            pack for pack in self.packs() if self._names(pack + ".idx", packfile.pack_index, raw)
+        ]
         graphs = self._graphs()
-        graph_options = self._graph_options(graphs) if any(self._names(path, packfile.commit_graph, raw) for path in graphs) else None
+        graph_options = (
+            self._graph_options(graphs)
+            if any(self._names(path, packfile.commit_graph, raw) for path in graphs)
+            else None
+        )
         doomed = set(raw)
         new = {made for pack in hit if (made := self._rewritten(pack, doomed))}
         self._sync_directory()
@@ -152,8 +184,12 @@ class Odb:
         self._derive(midx, graph_options, bool(hit))
         return new
 
-    def _names(self, path: str, table: Callable[[mmap, int], packfile.Ids], ids: list[bytes]) -> bool:
-        """Whether a file of sorted ids names one of them; one that is gone meanwhile, or not what it should be, names none."""
+    def _names(
+        self, path: str, table: Callable[[mmap, int], packfile.Ids], ids: list[bytes]
+    ) -> bool:
+        """Whether a file of sorted ids names one of them; one that is gone meanwhile, or not what
+        it should be, names none.
+        """
         try:
             with packfile.mapped(path) as data:
                 names = table(data, self._width)
@@ -162,20 +198,33 @@ class Odb:
             return False
 
     def _rewritten(self, pack: str, doomed: set[bytes]) -> str:
-        """A pack like `pack` without the doomed objects, written and checked; its path, "" where nothing is left."""
+        """A pack like `pack` without the doomed objects, written and checked; its path, "" where
+        nothing is left.
+        """
         with packfile.mapped(pack + ".idx") as data:
             kept = [id for id in packfile.pack_index(data, self._width) if id not in doomed]
         if not kept:
             return ""
-        out = self.git.run("-c", "pack.packSizeLimit=0", "pack-objects", "--quiet", "--delta-base-offset", os.path.join(self._packs, "pack"),
-                            stdin=b"".join(id.hex().encode() + b"\n" for id in kept))
+        out = self.git.run(
+            "-c",
+            "pack.packSizeLimit=0",
+            "pack-objects",
+            "--quiet",
+            "--delta-base-offset",
+            os.path.join(self._packs, "pack"),
+            stdin=b"".join(id.hex().encode() + b"\n" for id in kept),
+        )
         made = os.path.join(self._packs, "pack-" + out.decode().strip())
         with packfile.mapped(made + ".idx") as data:
             names = packfile.pack_index(data, self._width)
             if len(names) != len(kept) or any(id not in names for id in kept):
-                raise GitFailed(f"'{made}.pack' lacks objects of '{pack}.pack'", hint="nothing was deleted; `git fsck` shows whether the repository is damaged")
-        # Objects from a promisor may name some that are not here; what was kept from repacking stays so, but not a
-        # fetch's own mark. Objects nobody reaches live until git's clean-up finds the pack old enough: it keeps its age.
+                raise GitFailed(
+                    f"'{made}.pack' lacks objects of '{pack}.pack'",
+                    hint="nothing was deleted; `git fsck` shows whether the repository is damaged",
+                )
+        # Objects from a promisor may name some that are not here; what was kept from repacking
+        # stays so, but not a fetch's own mark. Objects nobody reaches live until git's clean-up
+        # finds the pack old enough: it keeps its age.
         for suffix in (".promisor", ".keep"):
             with contextlib.suppress(FileNotFoundError), open(pack + suffix, "rb") as f:
                 mark = f.read()
@@ -196,12 +245,21 @@ class Odb:
                 os.close(fd)
 
     def _drop_midx(self) -> list[str] | None:
-        """Takes the multi-pack-index away, which names old packs; the options to write it anew, None where there is none."""
-        found = [n for n in os.listdir(self._packs) if n.startswith("multi-pack-index") and not n.endswith(".d")]
+        """Takes the multi-pack-index away, which names old packs; the options to write it anew,
+        None where there is none.
+        """
+        found = [
+            n
+            for n in os.listdir(self._packs)
+            if n.startswith("multi-pack-index") and not n.endswith(".d")
+        ]
         chain = os.path.join(self._packs, "multi-pack-index.d")
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             # The list of layers first: without it the layers are ignored.
-            found += sorted((os.path.join("multi-pack-index.d", n) for n in os.listdir(chain)), key=lambda n: not n.endswith("-chain"))
+            found += sorted(
+                (os.path.join("multi-pack-index.d", n) for n in os.listdir(chain)),
+                key=lambda n: not n.endswith("-chain"),
+            )
         for name in found:
             os.unlink(os.path.join(self._packs, name))
         if not found:
@@ -214,7 +272,10 @@ class Odb:
         single, split = os.path.join(info, "commit-graph"), os.path.join(info, "commit-graphs")
         out = [single] if os.path.exists(single) else []
         with contextlib.suppress(FileNotFoundError):
-            out += sorted((os.path.join(split, n) for n in os.listdir(split)), key=lambda n: not n.endswith("commit-graph-chain"))
+            out += sorted(
+                (os.path.join(split, n) for n in os.listdir(split)),
+                key=lambda n: not n.endswith("commit-graph-chain"),
+            )
         return out
 
     def _graph_options(self, graphs: list[str]) -> list[str]:
@@ -229,29 +290,41 @@ class Odb:
     def _derive(self, midx: list[str] | None, graph: list[str] | None, packs: bool) -> None:
         """Writes anew what git derives; where git cannot, it works without."""
         if midx is not None:
-            for options in ([midx, []] if midx else [[]]):
-                if self.git.run_status("multi-pack-index", "write", "--no-progress", *options, ok=(0, 1, 128, 255))[1] == 0:
+            for options in [midx, []] if midx else [[]]:
+                if (
+                    self.git.run_status(
+                        "multi-pack-index", "write", "--no-progress", *options, ok=(0, 1, 128, 255)
+                    )[1]
+                    == 0
+                ):
                     break
         if graph is not None:
-            self.git.run("commit-graph", "write", "--reachable", "--no-progress", *graph, ok=(0, 1, 128))
+            self.git.run(
+                "commit-graph", "write", "--reachable", "--no-progress", *graph, ok=(0, 1, 128)
+            )
         if packs and os.path.exists(os.path.join(self.dir, "info", "packs")):
             self.git.run("update-server-info", ok=(0, 1, 128))
 
     # What crashed processes left
 
     def remove_leftovers(self, needles: Iterable[bytes]) -> tuple[list[str], list[str]]:
-        """(temporary files removed, those that a process is writing) of the files that hold one of the needles.
+        """(temporary files removed, those that a process is writing) of the files that hold one of
+        the needles.
 
         A writer that was killed leaves a pack without index or a half-written object, which no
-        command of git lists. A whole id as needle may be cut by a delta's edges, so its middle is sought.
-        """
+        command of git lists. A whole id as needle may be cut by a delta's edges, so its middle is
+        sought."""
         words = [n[6:-6] if len(n) >= 32 else n for n in needles]
         gone, busy = [], []
         pattern = re.compile(b"|".join(map(re.escape, words))) if words else None
         for path in self._leftovers() if pattern else ():
             try:
                 with packfile.mapped(path) as data:
-                    held = any(pattern.search(part) for part in packfile.inflated(data, self._width)) if pattern else False
+                    held = (
+                        any(pattern.search(part) for part in packfile.inflated(data, self._width))
+                        if pattern
+                        else False
+                    )
                 if not held:
                     continue
                 time.sleep(min(_SETTLED, max(0.0, os.stat(path).st_mtime + _SETTLED - time.time())))
@@ -282,7 +355,8 @@ def _unlink_pack(pack: str) -> None:
 
 @contextlib.contextmanager
 def sole_cleaner(common_dir: str) -> Iterator[None]:
-    """Keeps `git gc` from starting meanwhile, by git's own lock: it could pack again what it had read before the deletion.
+    """Keeps `git gc` from starting meanwhile, by git's own lock: it could pack again what it had
+    read before the deletion.
 
     Raises MemError where one is at work for PATIENCE seconds.
     """
@@ -290,7 +364,8 @@ def sole_cleaner(common_dir: str) -> Iterator[None]:
     lock, own = path + ".lock", f"{path}.{os.getpid()}"
     while True:
         try:
-            # A lock appears with its content: one that is empty could never be told from that of a living process.
+            # A lock appears with its content: one that is empty could never be told from that of a
+            # living process.
             with open(own, "w", encoding="ascii", errors="replace") as f:
                 f.write(f"{os.getpid()} {_host()}")
             _link(own, lock)
@@ -306,7 +381,13 @@ def sole_cleaner(common_dir: str) -> Iterator[None]:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(own)
         if time.monotonic() > end:
-            raise MemError("git's own clean-up is at work in this repository", hint=f"wait for it and run this again; '{path}', or '{path}.lock' while it begins, is its lock")
+            raise MemError(
+                "git's own clean-up is at work in this repository",
+                hint=(
+                    f"wait for it and run this again; '{path}', or '{path}.lock' while it begins,"
+                    " is its lock"
+                ),
+            )
         time.sleep(0.1)
     try:
         yield
@@ -332,7 +413,9 @@ def _host() -> str:
 
 
 def _left_behind(lock: str) -> bool:
-    """Whether whoever made a lock says so in it and is dead: a purge, or a gc, that was killed before it had its `gc.pid`."""
+    """Whether whoever made a lock says so in it and is dead: a purge, or a gc, that was killed
+    before it had its `gc.pid`.
+    """
     try:
         with open(lock, encoding="ascii", errors="replace") as f:
             pid, _, host = f.read().partition(" ")

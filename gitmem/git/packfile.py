@@ -1,4 +1,5 @@
-"""git's binary files as far as deleting needs them: which ids a pack or a commit-graph names, what the streams of a pack hold.
+"""git's binary files as far as deleting needs them: which ids a pack or a commit-graph names, what
+the streams of a pack hold.
 
 Promise: nothing is written, and a file is mapped, never read as a whole: packs have gigabytes.
 """
@@ -15,9 +16,12 @@ if TYPE_CHECKING:
 
 
 class Ids:
-    """Sorted object ids behind a table of 256 counts, as pack indexes and commit-graphs have them."""
+    """Sorted object ids behind a table of 256 counts, as pack indexes and commit-graphs have
+    them."""
 
-    def __init__(self, data: bytes | mmap.mmap, counts: int, ids: int, step: int, width: int) -> None:
+    def __init__(
+        self, data: bytes | mmap.mmap, counts: int, ids: int, step: int, width: int
+    ) -> None:
         self._data = data
         self._counts = counts
         self._ids = ids
@@ -63,14 +67,19 @@ def pack_index(data: mmap.mmap, width: int) -> Ids:
 
 def commit_graph(data: mmap.mmap, width: int) -> Ids:
     """Raises ValueError for a file that is none."""
-    chunks = {data[at : at + 4]: int.from_bytes(data[at + 4 : at + 12], "big") for at in range(8, 8 + 12 * data[6], 12)}
+    chunks = {
+        data[at : at + 4]: int.from_bytes(data[at + 4 : at + 12], "big")
+        for at in range(8, 8 + 12 * data[6], 12)
+    }
     if data[:4] != b"CGPH" or not {b"OIDF", b"OIDL"} <= set(chunks):
         raise ValueError("no commit-graph")
     return Ids(data, chunks[b"OIDF"], chunks[b"OIDL"], width, width)
 
 
 def inflated(data: mmap.mmap, width: int) -> Iterator[bytes]:
-    """What a loose object or the objects and deltas of a pack hold, up to where the file ends or is damaged."""
+    """What a loose object or the objects and deltas of a pack hold, up to where the file ends or is
+    damaged.
+    """
     packed = data[:4] == b"PACK"
     at = 12 if packed else 0
     try:

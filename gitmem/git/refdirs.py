@@ -22,7 +22,10 @@ _TICK = 20_000_000  # nanoseconds in which a second change may leave the same ti
 
 
 def stamp(common_dir: str, wait: bool = True) -> str:
-    """The times of everything that holds refs; taken before they are read. Right after a change it waits for 20 ms; without `wait` it is "" then."""
+    """The times of everything that holds refs; taken before they are read.
+
+    Right after a change it waits for 20 ms; without `wait` it is "" then.
+    """
     names = list(_FILES)
     for root in _ROOTS:
         names.append(root)

@@ -1,4 +1,5 @@
-"""What keeps objects alive in one repository: refs, HEADs, reflogs, indexes and unfinished merges, of every worktree.
+"""What keeps objects alive in one repository: refs, HEADs, reflogs, indexes and unfinished merges,
+of every worktree.
 
 Promise: all that git's own clean-up would respect is named, so whoever deletes
 objects by name can tell what must stay and who holds it. FETCH_HEAD and
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
 
     Root = tuple[str, str]  # (name for the user, object id)
 
-_OWN = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")  # refs that each worktree has for itself
+_OWN = (
+    "refs/bisect/",
+    "refs/worktree/",
+    "refs/rewritten/",
+)  # refs that each worktree has for itself
 _LOGGED = 500  # entries of a reflog asked for at a time
 _NO_ROOTS = ("FETCH_HEAD", "ORIG_HEAD")
 _UNFINISHED = ("NOTES_MERGE_PARTIAL", "AUTO_MERGE")
@@ -50,23 +55,50 @@ def refs(git: Git) -> list[Root]:
     return out
 
 
-def history_of(git: Git, found: list[Root], strange: Callable[[str], bool]) -> tuple[list[Root], list[Root]]:
-    """(roots whose whole history is usual, the others): notes, what has a first commit that is `strange`, what points to no commit."""
+def history_of(
+    git: Git, found: list[Root], strange: Callable[[str], bool]
+) -> tuple[list[Root], list[Root]]:
+    """(roots whose whole history is usual, the others): notes, what has a first commit that is
+    `strange`, what points to no commit.
+    """
     answers = git.ids([id + "^{commit}" for _, id in found])
-    commits = [(root, id) for root, id in zip(found, answers, strict=True) if id and not root[0].startswith("refs/notes/")]
-    others = [root for root, id in zip(found, answers, strict=True) if not id or root[0].startswith("refs/notes/")]
+    commits = [
+        (root, id)
+        for root, id in zip(found, answers, strict=True)
+        if id and not root[0].startswith("refs/notes/")
+    ]
+    others = [
+        root
+        for root, id in zip(found, answers, strict=True)
+        if not id or root[0].startswith("refs/notes/")
+    ]
     stdin = "".join(id + "\n" for id in dict.fromkeys(id for _, id in commits)).encode()
     if not stdin:
         return [], others
-    first = [id for id in git.run("rev-list", "--max-parents=0", "--ignore-missing", "--stdin", stdin=stdin, ok=(0, 128)).decode().split() if strange(id)]
+    first = [
+        id
+        for id in git.run(
+            "rev-list", "--max-parents=0", "--ignore-missing", "--stdin", stdin=stdin, ok=(0, 128)
+        )
+        .decode()
+        .split()
+        if strange(id)
+    ]
     if not first:
         return [root for root, _ in commits], others
-    named = set(git.text("for-each-ref", "--format=%(refname)", *[f"--contains={id}" for id in first]).splitlines())
+    named = set(
+        git.text(
+            "for-each-ref", "--format=%(refname)", *[f"--contains={id}" for id in first]
+        ).splitlines()
+    )
     usual: list[Root] = []
     for root, id in commits:
         inside = root[0] in named
         if not root[0].startswith("refs/"):  # a HEAD, or a ref of another worktree
-            inside = any(git.run_status("merge-base", "--is-ancestor", one, id, ok=(0, 1, 128))[1] != 1 for one in first)
+            inside = any(
+                git.run_status("merge-base", "--is-ancestor", one, id, ok=(0, 1, 128))[1] != 1
+                for one in first
+            )
         (others if inside else usual).append(root)
     return usual, others
 
@@ -112,15 +144,31 @@ def unfinished(git: Git) -> Iterator[Root]:
     """Commits of merges, cherry-picks and rebases that are not done."""
     for prefix, directory in git_dirs(git):
         for name in sorted(os.listdir(directory)):
-            if name not in _NO_ROOTS and (name in _UNFINISHED or (name.endswith("_HEAD") and name.isupper())):
-                with contextlib.suppress(OSError), open(os.path.join(directory, name), encoding="ascii", errors="replace") as f:
+            if name not in _NO_ROOTS and (
+                name in _UNFINISHED or (name.endswith("_HEAD") and name.isupper())
+            ):
+                with (
+                    contextlib.suppress(OSError),
+                    open(os.path.join(directory, name), encoding="ascii", errors="replace") as f,
+                ):
                     for row in f:
                         yield prefix + name, row.split()[0] if row.split() else ""
 
 
 def indexed(git: Git) -> Iterator[Root]:
     """Every object an index names."""
-    for id in git.run("rev-list", "--objects", "--no-object-names", "--missing=allow-any", "--indexed-objects", ok=(0, 128)).decode().split():
+    for id in (
+        git.run(
+            "rev-list",
+            "--objects",
+            "--no-object-names",
+            "--missing=allow-any",
+            "--indexed-objects",
+            ok=(0, 128),
+        )
+        .decode()
+        .split()
+    ):
         yield "an index", id
 
 

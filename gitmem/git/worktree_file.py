@@ -11,12 +11,15 @@ import os
 
 from ..core.errors import MemError
 
-_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK"))
+_FLAGS = os.O_RDONLY | sum(
+    getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK")
+)
 _KIND, _REGULAR = 0o170000, 0o100000
 
 
 def inside(top: str, path: str) -> bool:
-    """Whether a path leads, links followed, to a place in the working tree and not into its `.git`."""
+    """Whether a path leads, links followed, to a place in the working tree and not into its
+    `.git`."""
     if not top:
         return False
     inner = os.path.relpath(os.path.realpath(path), os.path.realpath(top)).split(os.sep)

@@ -1,1 +1,2 @@
-"""Which memories belong together or are alike, and which of them matter: edges, ranks, communities."""
+"""Which memories belong together or are alike, and which of them matter: edges, ranks,
+communities."""

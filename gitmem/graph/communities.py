@@ -12,7 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    # For each node, by number, its neighbours and the weight of the edge; each edge stands on both sides, an edge to itself once.
+    # For each node, by number, its neighbours and the weight of the edge; each edge stands on both
+    # sides, an edge to itself once.
     Links = Sequence[Mapping[int, float]]
 
 _SWEEPS = 20  # over all nodes, of one level
@@ -67,7 +68,9 @@ def _one_level(links: Links, late: Callable[[], bool]) -> list[int]:
             best, most = own, to[own] - weight[own] * share
             for name, w in to.items():
                 gain = w - weight[name] * share
-                if gain > most + _GAIN * total or (gain > most - _GAIN * total and name < best and name != own and best != own):
+                if gain > most + _GAIN * total or (
+                    gain > most - _GAIN * total and name < best and name != own and best != own
+                ):
                     best, most = name, gain
             weight[best] += degree[node]
             if best != own:
@@ -80,7 +83,8 @@ def _one_level(links: Links, late: Callable[[], bool]) -> list[int]:
 
 
 def _merged(links: Links, number: Sequence[int], count: int) -> list[dict[int, float]]:
-    """The graph whose nodes are the communities; the weight within one becomes an edge to itself."""
+    """The graph whose nodes are the communities; the weight within one becomes an edge to
+    itself."""
     out: list[dict[int, float]] = [{} for _ in range(count)]
     for node, some in enumerate(links):
         a = number[node]

@@ -1,14 +1,12 @@
 """What connects two memories, and how strongly: edges between rows of the cache.
 
-| kind | between | weight |
-|---|---|---|
-| supersedes | a memory and the one whose place it took | 1 |
-| mentions | a memory and one whose id stands in its text | 1 |
-| session | memories of one agent's session | 1 |
-| file | memories that name the same file | common paths as a share of all paths of both, from FILES_FROM |
-| similar | texts with common runs of three words | the share of common runs (Jaccard), above 0.3 |
-| near | a text and the NEAR nearest in meaning of those before it | the cosine of the packaged table's vectors, from NEAR_FROM |
-| time | what one author wrote within half an hour | 1 falling to 0 |
+| kind | between | weight | |---|---|---| | supersedes | a memory and the one whose place it took |
+1 | | mentions | a memory and one whose id stands in its text | 1 | | session | memories of one
+agent's session | 1 | | file | memories that name the same file | common paths as a share of all
+paths of both, from FILES_FROM | | similar | texts with common runs of three words | the share of
+common runs (Jaccard), above 0.3 | | near | a text and the NEAR nearest in meaning of those before
+it | the cosine of the packaged table's vectors, from NEAR_FROM | | time | what one author wrote
+within half an hour | 1 falling to 0 |
 
 Promises. A weight depends on the two memories alone, so neither the order in
 which they came nor what else is stored changes it. Every memory has at most
@@ -57,14 +55,18 @@ FILES_FROM = 0.1
 JACCARD = 0.3  # of seed 002
 RUN = 3  # words
 SKETCH = 8  # smallest hashes that stand for a text
-# Commits of one topic (restic, 960 pairs) reach it in 15 of 100 pairs, two drawn by chance from its history in 8 of 10,000; 0.6: 22 and 22, 0.7: 9 and 3.
+# Commits of one topic (restic, 960 pairs) reach it in 15 of 100 pairs, two drawn by chance from its
+# history in 8 of 10,000; 0.6: 22 and 22, 0.7: 9 and 3.
 NEAR_FROM = 0.65
 NEAR = 5
-# After half an hour without a sign the next thing somebody does is commonly counted as another visit; commits of one piece of work are closer.
+# After half an hour without a sign the next thing somebody does is commonly counted as another
+# visit; commits of one piece of work are closer.
 CLOSE = 30 * 60
-# More memories of one second than a person writes were imported: that they came together says nothing.
+# More memories of one second than a person writes were imported: that they came together says
+# nothing.
 TYPED = 3
-_PAIRS = 500_000  # comparisons from which the import of numpy pays: plain Python takes 1 microsecond each
+# comparisons from which the import of numpy pays: plain Python takes 1 microsecond each
+_PAIRS = 500_000
 _BESIDE = 64  # memories looked at on either side in time, of all authors
 _LOOKED_AT = 64  # nearest sign codes whose cosines are computed
 _MANY = 1_000  # new rows from which reading all times once is cheaper than asking for each path
@@ -79,8 +81,17 @@ def _versions(names: Iterable[str]) -> list[bytes]:
 class Node:
     """One row as edges need it."""
 
-    def __init__(self, row: int, id: str, line: int, status: int, at: str, author: str, record: Record) -> None:
-        self.row, self.id, self.line, self.status, self.at, self.author = row, id, line, status, at, author
+    def __init__(
+        self, row: int, id: str, line: int, status: int, at: str, author: str, record: Record
+    ) -> None:
+        self.row, self.id, self.line, self.status, self.at, self.author = (
+            row,
+            id,
+            line,
+            status,
+            at,
+            author,
+        )
         self.data = record.data
         self.after = _versions(record.after)
         self.paths = frozenset(document.storable(p) for p in document.paths_of(self.data))
@@ -95,7 +106,9 @@ class Node:
 
 
 class Finder:
-    """The edges of some rows with all rows of a cache; nothing is written but their sketches (`sketches`), which the caller keeps."""
+    """The edges of some rows with all rows of a cache; nothing is written but their sketches
+    (`sketches`), which the caller keeps.
+    """
 
     def __init__(self, cache: Cache) -> None:
         self.cache = cache
@@ -103,7 +116,9 @@ class Finder:
         self._paths: dict[int, frozenset[str]] = {}
 
     def edges(self, rows: Sequence[int]) -> tuple[Edges, list[tuple[int, bytes, int]]]:
-        """({(a, b, kind): weight}, [(row, sketch, session key)] of those rows). a < b, but of `supersedes` a is the newer one."""
+        """({(a, b, kind): weight}, [(row, sketch, session key)] of those rows). a < b, but of
+        `supersedes` a is the newer one.
+        """
         nodes = list(self._nodes(rows))
         out: Edges = {}
         active = [n for n in nodes if n.status == ACTIVE]
@@ -123,7 +138,10 @@ class Finder:
         from ..core import record
 
         for part in _parts(rows):
-            sql = f"SELECT m.row, m.id, m.line, m.status, m.at, m.author, l.raw FROM memory m JOIN line l ON l.n = m.line WHERE m.status < 2 AND m.row IN ({part})"
+            sql = (
+                "SELECT m.row, m.id, m.line, m.status, m.at, m.author, l.raw FROM memory m JOIN"
+                f" line l ON l.n = m.line WHERE m.status < 2 AND m.row IN ({part})"
+            )
             for row, id, line, status, at, author, raw in self.cache.db.execute(sql):
                 parsed = record.parse(raw)
                 if parsed is None:
@@ -135,19 +153,36 @@ class Finder:
     def _supersedes(self, node: Node, out: Edges) -> None:
         """What it replaces, and what replaced it: either may have come later."""
         db = self.cache.db
-        # By the memory, not by its line: an edit since has another one. CROSS: from this row on, not from all memories.
-        sql = ("SELECT m.row, m.id FROM line l CROSS JOIN cover c ON c.version = l.version CROSS JOIN line b ON b.n = c.by CROSS JOIN memory m ON m.id = CAST(b.memory AS TEXT)"
-               " WHERE l.n = ? AND m.status < 2")
-        out.update({(row, node.row, SUPERSEDES): 1.0 for row, id in db.execute(sql, (node.line,)) if id != node.id})
+        # By the memory, not by its line: an edit since has another one. CROSS: from this row on,
+        # not from all memories.
+        sql = (
+            "SELECT m.row, m.id FROM line l CROSS JOIN cover c ON c.version = l.version CROSS JOIN"
+            " line b ON b.n = c.by CROSS JOIN memory m ON m.id = CAST(b.memory AS TEXT) WHERE l.n ="
+            " ? AND m.status < 2"
+        )
+        out.update(
+            {
+                (row, node.row, SUPERSEDES): 1.0
+                for row, id in db.execute(sql, (node.line,))
+                if id != node.id
+            }
+        )
         for version in {*node.after, *self._covered(node)}:
-            found = db.execute("SELECT m.row, m.id FROM line l JOIN memory m ON m.line = l.n WHERE l.version = ? AND m.status < 2", (version,))
+            found = db.execute(
+                "SELECT m.row, m.id FROM line l JOIN memory m ON m.line = l.n WHERE l.version = ?"
+                " AND m.status < 2",
+                (version,),
+            )
             out.update({(node.row, row, SUPERSEDES): 1.0 for row, id in found if id != node.id})
 
     def _covered(self, node: Node) -> Iterator[bytes]:
         """The versions that earlier lines of the same memory cover."""
         from ..core import record
 
-        for (raw,) in self.cache.db.execute("SELECT raw FROM line WHERE memory = ? AND n <> ? AND op IN ('create', 'edit')", (node.id.encode("utf-8", "replace"), node.line)):
+        for (raw,) in self.cache.db.execute(
+            "SELECT raw FROM line WHERE memory = ? AND n <> ? AND op IN ('create', 'edit')",
+            (node.id.encode("utf-8", "replace"), node.line),
+        ):
             parsed = record.parse(raw)
             yield from _versions(parsed.after) if parsed else ()
 
@@ -155,15 +190,30 @@ class Finder:
         db = self.cache.db
         for node in nodes:
             for word in cite.words(node.words):
-                found = db.execute("SELECT row, id FROM memory WHERE id >= ? AND id < ? AND status = 0 LIMIT 3", (word, word + "g")).fetchall()
-                if len({id for _, id in found}) == 1 and found[0][1] != node.id and node.names(found[0][1]):
+                found = db.execute(
+                    "SELECT row, id FROM memory WHERE id >= ? AND id < ? AND status = 0 LIMIT 3",
+                    (word, word + "g"),
+                ).fetchall()
+                if (
+                    len({id for _, id in found}) == 1
+                    and found[0][1] != node.id
+                    and node.names(found[0][1])
+                ):
                     out[(*_pair(node.row, found[0][0]), MENTIONS)] = 1.0
-        # And those who named it before it came: the full-text index has the first seven digits of each such word.
+        # And those who named it before it came: the full-text index has the first seven digits of
+        # each such word.
         named = {n.id[:7]: n for n in nodes}
         for part in _parts(list(named), quote=True):
             for (word,) in db.execute(f"SELECT word FROM term WHERE word IN ({part})").fetchall():
                 node = named[word]
-                for other in self._nodes([row for (row,) in db.execute("SELECT rowid FROM fts WHERE fts MATCH ? LIMIT 20", (f'"{word}"',))]):
+                for other in self._nodes(
+                    [
+                        row
+                        for (row,) in db.execute(
+                            "SELECT rowid FROM fts WHERE fts MATCH ? LIMIT 20", (f'"{word}"',)
+                        )
+                    ]
+                ):
                     if other.id != node.id and other.names(node.id):
                         out[(*_pair(node.row, other.row), MENTIONS)] = 1.0
 
@@ -179,10 +229,19 @@ class Finder:
         whole = self._times() if len(nodes) >= _MANY else {}
         for path, new in asked.items():
             if whole:
-                found = [row for (row,) in self.cache.db.execute("SELECT row FROM label WHERE kind = 'path' AND value = ?", (path,)) if row in whole]
+                found = [
+                    row
+                    for (row,) in self.cache.db.execute(
+                        "SELECT row FROM label WHERE kind = 'path' AND value = ?", (path,)
+                    )
+                    if row in whole
+                ]
                 members = sorted(found, key=lambda row: (whole[row], row))
             else:
-                sql = "SELECT m.row FROM label b JOIN memory m ON m.row = b.row WHERE b.kind = 'path' AND b.value = ? AND m.status = 0 ORDER BY m.at, m.row"
+                sql = (
+                    "SELECT m.row FROM label b JOIN memory m ON m.row = b.row WHERE b.kind = 'path'"
+                    " AND b.value = ? AND m.status = 0 ORDER BY m.at, m.row"
+                )
                 members = [row for (row,) in self.cache.db.execute(sql, (path,))]
             pairs.update(_windows(members, new))
         ids = self._ids({row for pair in pairs for row in pair})
@@ -190,7 +249,9 @@ class Finder:
         for a, b in pairs:
             one, other = self._paths[a], self._paths[b]
             share = len(one & other) / len(one | other)
-            if share >= FILES_FROM and ids.get(a) != ids.get(b):  # two versions of one memory are no two memories
+            if share >= FILES_FROM and ids.get(a) != ids.get(
+                b
+            ):  # two versions of one memory are no two memories
                 out[a, b, FILE] = share
         if len(self._paths) > 20 * _TEXTS:
             self._paths.clear()
@@ -208,22 +269,52 @@ class Finder:
             if node.session:
                 asked.setdefault(node.session, []).append((node.at, node.row))
         for key, new in asked.items():
-            kept = self.cache.db.execute("SELECT m.at, m.row FROM sketch s JOIN memory m ON m.row = s.row WHERE s.session = ? AND s.session > 0 AND m.status = 0", (key,)).fetchall()
-            out.update({(a, b, SESSION): 1.0 for a, b in _windows([row for _, row in sorted({*kept, *new})], {row for _, row in new})})
+            kept = self.cache.db.execute(
+                "SELECT m.at, m.row FROM sketch s JOIN memory m ON m.row = s.row WHERE s.session ="
+                " ? AND s.session > 0 AND m.status = 0",
+                (key,),
+            ).fetchall()
+            out.update(
+                {
+                    (a, b, SESSION): 1.0
+                    for a, b in _windows(
+                        [row for _, row in sorted({*kept, *new})], {row for _, row in new}
+                    )
+                }
+            )
 
     def _time(self, node: Node, out: Edges) -> None:
         here = seconds(node.at)
         if here is None:
             return
         db = self.cache.db
-        for order, limit in (("at <= ?1 AND at >= ?2 ORDER BY at DESC, id", here - CLOSE), ("at >= ?1 AND at <= ?2 ORDER BY at, id DESC", here + CLOSE)):
-            # In the order of the index, and no further than it pays: many authors may have been imported in one second.
-            beside = f"SELECT row, at, author FROM memory WHERE status = 0 AND {order} LIMIT {_BESIDE}"
-            found = db.execute(f"SELECT row, at FROM ({beside}) WHERE author = ?3 LIMIT {TYPED + 2}", (node.at, _stored(limit), node.author)).fetchall()
+        for order, limit in (
+            ("at <= ?1 AND at >= ?2 ORDER BY at DESC, id", here - CLOSE),
+            ("at >= ?1 AND at <= ?2 ORDER BY at, id DESC", here + CLOSE),
+        ):
+            # In the order of the index, and no further than it pays: many authors may have been
+            # imported in one second.
+            beside = (
+                f"SELECT row, at, author FROM memory WHERE status = 0 AND {order} LIMIT {_BESIDE}"
+            )
+            found = db.execute(
+                f"SELECT row, at FROM ({beside}) WHERE author = ?3 LIMIT {TYPED + 2}",
+                (node.at, _stored(limit), node.author),
+            ).fetchall()
             if sum(at == node.at for _, at in found) > TYPED:
                 return
-            near = [(row, abs(there - here)) for row, at in found if row != node.row and (there := seconds(at)) is not None]
-            out.update({(*_pair(node.row, row), TIME): 1 - gap / CLOSE for row, gap in near[:1] if gap < CLOSE})
+            near = [
+                (row, abs(there - here))
+                for row, at in found
+                if row != node.row and (there := seconds(at)) is not None
+            ]
+            out.update(
+                {
+                    (*_pair(node.row, row), TIME): 1 - gap / CLOSE
+                    for row, gap in near[:1]
+                    if gap < CLOSE
+                }
+            )
 
     # Alike
 
@@ -272,37 +363,64 @@ class Finder:
                     out[a, b, SIMILAR] = share
 
     def _ids(self, rows: Iterable[int]) -> dict[int, str]:
-        return {row: id for part in _parts(list(rows)) for row, id in self.cache.db.execute(f"SELECT row, id FROM memory WHERE row IN ({part})")}
+        return {
+            row: id
+            for part in _parts(list(rows))
+            for row, id in self.cache.db.execute(
+                f"SELECT row, id FROM memory WHERE row IN ({part})"
+            )
+        }
 
     def _near(self, nodes: Sequence[Node], out: Edges) -> None:
-        """Each memory chooses among those that came before it: so what it chose stands, whatever comes."""
+        """Each memory chooses among those that came before it: so what it chose stands, whatever
+        comes.
+        """
         if self.cache.blind or not nodes:
             return
         new = sorted(n.row for n in nodes)
         found = self._near_many(new) if len(new) * new[-1] > _PAIRS else self._near_few(new)
         ids = self._ids({row for pair in found for row in pair[:2]})
-        out.update({(*_pair(a, b), NEARBY): cosine for a, b, cosine in found if ids.get(a) != ids.get(b)})
+        out.update(
+            {(*_pair(a, b), NEARBY): cosine for a, b, cosine in found if ids.get(a) != ids.get(b)}
+        )
 
     def _near_few(self, new: Sequence[int]) -> list[tuple[int, int, float]]:
         codes = self.cache.codes()
         found = []
         for row, vector in sorted(self.cache.vectors(new).items()):
             if any(vector):
-                # A zero code, of a row that is hidden, is as far as any foreign one: it takes no place.
-                near = [other for _, other in scan.nearest(codes[: row * CODE], codes[row * CODE : (row + 1) * CODE], _LOOKED_AT)]
+                # A zero code, of a row that is hidden, is as far as any foreign one: it takes no
+                # place.
+                near = [
+                    other
+                    for _, other in scan.nearest(
+                        codes[: row * CODE], codes[row * CODE : (row + 1) * CODE], _LOOKED_AT
+                    )
+                ]
                 vectors = self.cache.vectors(near)
-                found += [(row, other, cosine) for cosine, other in scan.rescore(vectors, vector, sorted(vectors))[:NEAR] if cosine >= NEAR_FROM]
+                found += [
+                    (row, other, cosine)
+                    for cosine, other in scan.rescore(vectors, vector, sorted(vectors))[:NEAR]
+                    if cosine >= NEAR_FROM
+                ]
         return found
 
     def _near_many(self, new: Sequence[int]) -> list[tuple[int, int, float]]:
         from ..engine import vectors
 
-        rows = [row for (row,) in self.cache.db.execute("SELECT row FROM vector WHERE row <= ? ORDER BY row", (new[-1],))]
+        rows = [
+            row
+            for (row,) in self.cache.db.execute(
+                "SELECT row FROM vector WHERE row <= ? ORDER BY row", (new[-1],)
+            )
+        ]
         kept = self.cache.vectors(rows)
         first = next((i for i, row in enumerate(rows) if row >= new[0]), len(rows))
         if first == len(rows):
             return []
-        blocks = vectors.near_pairs([kept[row] for row in rows], len(kept[rows[0]]), first, NEAR_FROM, NEAR)
+        blocks = vectors.near_pairs(
+            [kept[row] for row in rows], len(kept[rows[0]]), first, NEAR_FROM, NEAR
+        )
         return [(rows[i], rows[j], cosine) for _, pairs in blocks for i, j, cosine in pairs]
 
 
@@ -332,13 +450,21 @@ def jaccard(a: frozenset[int], b: frozenset[int]) -> float:
 
 def session_key(session: object) -> int:
     """A number for a session's name, 0 for none; the name itself is not needed."""
-    return int.from_bytes(sha256(session.encode("utf-8", "replace")).digest()[:7], "big") + 1 if isinstance(session, str) and session.strip() else 0
+    return (
+        int.from_bytes(sha256(session.encode("utf-8", "replace")).digest()[:7], "big") + 1
+        if isinstance(session, str) and session.strip()
+        else 0
+    )
 
 
 def seconds(at: str) -> int | None:
     """Seconds since 1970 of a stored time; None where somebody wrote another one."""
     try:
-        return int(datetime.datetime.fromisoformat(at).timestamp()) if len(at) == 20 and at[19] == "Z" else None
+        return (
+            int(datetime.datetime.fromisoformat(at).timestamp())
+            if len(at) == 20 and at[19] == "Z"
+            else None
+        )
     except (ValueError, OverflowError):
         return None
 

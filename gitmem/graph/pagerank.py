@@ -22,14 +22,24 @@ if TYPE_CHECKING:
     Links = Sequence[Mapping[int, float]]
 
 DAMPING = 0.85
-# The sum of all changes in one iteration below which the ranks stand; what is left then is at most six times as much. An iteration leaves at most DAMPING
-# of the change before, and the first one is 2 at most: 2 * 0.85 ** 90 is 9e-7, so no graph needs more than ROUNDS. Thirty, as seed 002 has it, leave up to 1.5 %.
+# The sum of all changes in one iteration below which the ranks stand; what is left then is at most
+# six times as much. An iteration leaves at most DAMPING of the change before, and the first one is
+# 2 at most: 2 * 0.85 ** 90 is 9e-7, so no graph needs more than ROUNDS. Thirty, as seed 002 has it,
+# leave up to 1.5 %.
 TOLERANCE = 1e-6
 ROUNDS = 92
 
 
-def pagerank(links: Links, *, damping: float = DAMPING, tolerance: float = TOLERANCE, rounds: int = ROUNDS, start: Sequence[float] | None = None) -> tuple[list[float], int]:
-    """(rank of every node, iterations it took); the iterations are `rounds` where it did not converge.
+def pagerank(
+    links: Links,
+    *,
+    damping: float = DAMPING,
+    tolerance: float = TOLERANCE,
+    rounds: int = ROUNDS,
+    start: Sequence[float] | None = None,
+) -> tuple[list[float], int]:
+    """(rank of every node, iterations it took); the iterations are `rounds` where it did not
+    converge.
 
     A node gives its rank to those it leads to, by their weights; one that leads
     nowhere gives it to all alike. Weights that are not above zero count as none.
@@ -38,7 +48,8 @@ def pagerank(links: Links, *, damping: float = DAMPING, tolerance: float = TOLER
     n = len(links)
     if not n:
         return [], 0
-    # From which nodes, and what part of their rank; arrays, since a tuple an edge would be 100 MB for a million.
+    # From which nodes, and what part of their rank; arrays, since a tuple an edge would be 100 MB
+    # for a million.
     into = [(array("L"), array("d")) for _ in range(n)]
     dangling = []
     for node, out in enumerate(links):

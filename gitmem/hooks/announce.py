@@ -1,4 +1,5 @@
-"""Tells the user, once, at the start of their next session, what capture stored without asking, what it suggests, and how many proposals about stored memories wait.
+"""Tells the user, once, at the start of their next session, what capture stored without asking,
+what it suggests, and how many proposals about stored memories wait.
 
 Owns `mem/captured`: one line for each memory stored, each suggestion and proposal made
 since it was last told of, kind and id, no text. The worker appends; the hook of
@@ -34,9 +35,15 @@ _NAMED = 3  # ids in the message
 _RECENT = 24 * 3600  # seconds
 
 
-def add(mem_dir: str, stored: Iterable[str], suggested: Iterable[str] = (), proposed: Iterable[str] = ()) -> None:
+def add(
+    mem_dir: str, stored: Iterable[str], suggested: Iterable[str] = (), proposed: Iterable[str] = ()
+) -> None:
     """Notes ids to tell of. A disk that takes nothing costs the announcement."""
-    lines = [STORED + b" " + i.encode() for i in stored] + [SUGGESTED + b" " + i.encode() for i in suggested] + [PROPOSED + b" " + i.encode() for i in proposed]
+    lines = (
+        [STORED + b" " + i.encode() for i in stored]
+        + [SUGGESTED + b" " + i.encode() for i in suggested]
+        + [PROPOSED + b" " + i.encode() for i in proposed]
+    )
     if lines:
         _append(os.path.join(mem_dir, FILE), b"\n".join(lines) + b"\n")
 
@@ -49,8 +56,12 @@ def fill(store: Store) -> None:
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - _RECENT))
 
     def read(cache: Cache) -> list[str]:
-        sql = ("SELECT DISTINCT m.id FROM label l JOIN memory m ON m.row = l.row WHERE l.kind = 'tag' AND l.value = ? AND m.status = 0 AND m.scope = 2 AND m.at > ?"
-               " AND NOT EXISTS (SELECT 1 FROM line s WHERE s.memory = CAST(m.id AS BLOB) AND s.op = 'suggest') ORDER BY m.at, m.id")
+        sql = (
+            "SELECT DISTINCT m.id FROM label l JOIN memory m ON m.row = l.row WHERE l.kind = 'tag'"
+            " AND l.value = ? AND m.status = 0 AND m.scope = 2 AND m.at > ? AND NOT EXISTS (SELECT"
+            " 1 FROM line s WHERE s.memory = CAST(m.id AS BLOB) AND s.op = 'suggest') ORDER BY"
+            " m.at, m.id"
+        )
         return [id for (id,) in cache.db.execute(sql, (TAG, since))]
 
     found = store.with_cache(read)[0]
@@ -93,10 +104,19 @@ def _words(stored: list[str], suggested: int, proposed: int) -> str:
     parts = []
     if stored:
         names = ", ".join(i[:8] for i in stored[:_NAMED]) + (", …" if len(stored) > _NAMED else "")
-        parts.append(f"{len(stored)} {'memory was' if len(stored) == 1 else 'memories were'} captured ({names}): `git mem list --scope private` shows, `git mem forget ID` takes back")
-    waiting = [f"{n} {what}{'s' * (n > 1)}" for n, what in ((suggested, "suggestion"), (proposed, "proposal")) if n]
+        parts.append(
+            f"{len(stored)} {'memory was' if len(stored) == 1 else 'memories were'} captured"
+            f" ({names}): `git mem list --scope private` shows, `git mem forget ID` takes back"
+        )
+    waiting = [
+        f"{n} {what}{'s' * (n > 1)}"
+        for n, what in ((suggested, "suggestion"), (proposed, "proposal"))
+        if n
+    ]
     if waiting:
-        parts.append(f"{' and '.join(waiting)} wait{'s' * (suggested + proposed == 1)}: `git mem review`")
+        parts.append(
+            f"{' and '.join(waiting)} wait{'s' * (suggested + proposed == 1)}: `git mem review`"
+        )
     return "git mem: " + "; ".join(parts) if parts else ""
 
 

@@ -34,12 +34,40 @@ from . import hooklines
 
 EVENTS = ("post-commit", "post-merge", "post-checkout", "post-rewrite")
 PRE_PUSH = "pre-push"
-# Every hook git has, so that none of others is lost. Those of the second list are forwarded only while they are there: the first two run in
-# every commit and cost a millisecond (forward.sh watches for them), the others do something by being there.
-_FORWARDED = ("applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit", "post-commit", "pre-rebase", "post-checkout", "post-merge",
-              "pre-push", "post-rewrite", "pre-auto-gc", "sendemail-validate", "pre-receive", "update", "post-receive", "post-update")
-_IF_THERE = ("prepare-commit-msg", "commit-msg", "reference-transaction", "push-to-checkout", "proc-receive", "post-index-change", "p4-changelist",
-             "p4-prepare-changelist", "p4-post-changelist", "p4-pre-submit")
+# Every hook git has, so that none of others is lost. Those of the second list are forwarded only
+# while they are there: the first two run in every commit and cost a millisecond (forward.sh watches
+# for them), the others do something by being there.
+_FORWARDED = (
+    "applypatch-msg",
+    "pre-applypatch",
+    "post-applypatch",
+    "pre-commit",
+    "pre-merge-commit",
+    "post-commit",
+    "pre-rebase",
+    "post-checkout",
+    "post-merge",
+    "pre-push",
+    "post-rewrite",
+    "pre-auto-gc",
+    "sendemail-validate",
+    "pre-receive",
+    "update",
+    "post-receive",
+    "post-update",
+)
+_IF_THERE = (
+    "prepare-commit-msg",
+    "commit-msg",
+    "reference-transaction",
+    "push-to-checkout",
+    "proc-receive",
+    "post-index-change",
+    "p4-changelist",
+    "p4-prepare-changelist",
+    "p4-post-changelist",
+    "p4-pre-submit",
+)
 
 _DIR = "git-mem-hooks"
 _STANDS_IN = b"# git mem: stands in for the hook of the same name in another directory.\n"
@@ -48,7 +76,9 @@ _AGAIN = "run `git mem install git`"
 
 
 class Survey:
-    """`on`: hooks of ours that git runs; `placed`: those that lie somewhere; `problems`: (what, hint) of everything that keeps them from working."""
+    """`on`: hooks of ours that git runs; `placed`: those that lie somewhere; `problems`: (what,
+    hint) of everything that keeps them from working.
+    """
 
     __slots__ = ("directory", "on", "placed", "problems")
 
@@ -60,11 +90,17 @@ class Survey:
 
 
 def install(store: Store, pre_push: bool = False) -> list[str]:
-    """Puts the hooks there; one line for each thing done, none where all was there. `pre_push`: that one too; once there it stays."""
+    """Puts the hooks there; one line for each thing done, none where all was there.
+
+    `pre_push`: that one too; once there it stays.
+    """
     try:
         return _install(store, pre_push)
     except OSError as e:
-        raise MemError(f"cannot write hooks: '{e.filename}': {e.strerror}", hint="the hooks of others are as they were") from e
+        raise MemError(
+            f"cannot write hooks: '{e.filename}': {e.strerror}",
+            hint="the hooks of others are as they were",
+        ) from e
 
 
 def _install(store: Store, pre_push: bool) -> list[str]:
@@ -81,16 +117,30 @@ def _install(store: Store, pre_push: bool) -> list[str]:
         if not os.path.isdir(hooks):
             os.makedirs(hooks)
             changes.write(os.path.join(ours, _MADE), b"git-mem-hooks\n")
-        done += [f"{name}: three lines in '{os.path.join(hooks, name)}'" for name in names if hooklines.add(hooks, name)]
+        done += [
+            f"{name}: three lines in '{os.path.join(hooks, name)}'"
+            for name in names
+            if hooklines.add(hooks, name)
+        ]
     else:
         done = hooklines.take_out(hooks)
-        added = [name for name in _to_forward(repo, former) if changes.write(os.path.join(ours, name), _script(store, "forward.sh", names), 0o777)]
-        changes.write(os.path.join(ours, "config"), f"# git mem: see forward.sh\n[core]\n\thooksPath = {_quoted(ours)}\n".encode())
+        added = [
+            name
+            for name in _to_forward(repo, former)
+            if changes.write(os.path.join(ours, name), _script(store, "forward.sh", names), 0o777)
+        ]
+        changes.write(
+            os.path.join(ours, "config"),
+            f"# git mem: see forward.sh\n[core]\n\thooksPath = {_quoted(ours)}\n".encode(),
+        )
         entry = ("include.path", os.path.join(ours, "config"))
         if changes.lacks(repo, *entry):
             changes.undo(repo, {"git"}, [])  # of a repository that was moved since
             changes.add(repo, "git", [entry])
-            done.append(f"include.path = {entry[1]}  (sends git there, and from there to the hooks in '{former}')")
+            done.append(
+                f"include.path = {entry[1]}  (sends git there, and from there to the hooks in"
+                f" '{former}')"
+            )
         elif added:
             renewed = True
         _point(ours, former)  # last: it is to be newer than the configuration
@@ -115,14 +165,18 @@ def uninstall(store: Store) -> list[str]:
 
 
 def tend(store: Store) -> None:
-    """For the worker: where hooks are forwarded, says anew to where, and takes in hooks that have come since."""
+    """For the worker: where hooks are forwarded, says anew to where, and takes in hooks that have
+    come since.
+    """
     repo = store.repo
     ours = _own(repo)
     if os.path.exists(os.path.join(ours, "former")):
         former = _former(repo)
         for name in _to_forward(repo, former):
             if not os.path.lexists(os.path.join(ours, name)):
-                changes.write(os.path.join(ours, name), _script(store, "forward.sh", _events_of(ours)), 0o777)
+                changes.write(
+                    os.path.join(ours, name), _script(store, "forward.sh", _events_of(ours)), 0o777
+                )
         _point(ours, former)
 
 
@@ -136,8 +190,14 @@ def survey(store: Store) -> Survey:
     found = Survey(ours if forwarded else hooks)
     for name in (*EVENTS, PRE_PUSH):
         forwarder = _is_forwarder(os.path.join(ours, name)) and name in _events_of(ours)
-        holders = [path for directory in {os.path.realpath(hooks), looked} for path in hooklines.holders(directory, name)]
-        ways = (forwarder and forwarded) + sum(os.path.dirname(path) == looked and os.access(path, os.X_OK) for path in holders)
+        holders = [
+            path
+            for directory in {os.path.realpath(hooks), looked}
+            for path in hooklines.holders(directory, name)
+        ]
+        ways = (forwarder and forwarded) + sum(
+            os.path.dirname(path) == looked and os.access(path, os.X_OK) for path in holders
+        )
         if forwarder or holders:
             found.placed.append(name)
         if ways:
@@ -146,12 +206,26 @@ def survey(store: Store) -> Survey:
             found.problems.append((f"hook {name} is installed twice", _AGAIN))
     missing = [name for name in EVENTS if name not in found.on]
     if found.placed and missing:
-        found.problems.append((f"git does not run our hooks {', '.join(missing)}: another tool replaced them, or git looks in '{former}'", _AGAIN))
+        found.problems.append(
+            (
+                (
+                    f"git does not run our hooks {', '.join(missing)}: another tool replaced them,"
+                    f" or git looks in '{former}'"
+                ),
+                _AGAIN,
+            )
+        )
     if found.placed:
         found.problems += _stale(store, ours)
-    late = [name for name in _to_forward(repo, former) if not os.path.exists(os.path.join(ours, name))] if forwarded else []
+    late = (
+        [name for name in _to_forward(repo, former) if not os.path.exists(os.path.join(ours, name))]
+        if forwarded
+        else []
+    )
     if late:
-        found.problems.append((f"hooks in '{former}' that came later are not run: {', '.join(late)}", _AGAIN))
+        found.problems.append(
+            (f"hooks in '{former}' that came later are not run: {', '.join(late)}", _AGAIN)
+        )
     return found
 
 
@@ -163,12 +237,30 @@ def _stale(store: Store, ours: str) -> list[tuple[str, str]]:
     python, package = _program(text)
     if not os.access(python, os.X_OK) or not os.path.exists(os.path.join(package, "__main__.py")):
         if shutil.which("git-mem"):
-            return [(f"the git mem that installed the hooks is gone from '{package}'; they start the one on PATH", _AGAIN)]
+            return [
+                (
+                    (
+                        f"the git mem that installed the hooks is gone from '{package}'; they start"
+                        " the one on PATH"
+                    ),
+                    _AGAIN,
+                )
+            ]
         return [(f"hooks do nothing: git mem is neither in '{package}' nor on PATH", _AGAIN)]
     if os.path.realpath(package) != os.path.realpath(_package()):
-        return [(f"double installation: the hooks start the git mem in '{package}', this one is in '{_package()}'", _AGAIN + " with the one that is to stay")]
+        return [
+            (
+                (
+                    f"double installation: the hooks start the git mem in '{package}', this one is"
+                    f" in '{_package()}'"
+                ),
+                _AGAIN + " with the one that is to stay",
+            )
+        ]
     if text != _script(store, "event.sh", []):
-        return [("the hooks were written by another version of git mem, or for another mem.ref", _AGAIN)]
+        return [
+            ("the hooks were written by another version of git mem, or for another mem.ref", _AGAIN)
+        ]
     return []
 
 
@@ -176,10 +268,14 @@ def _stale(store: Store, ours: str) -> list[tuple[str, str]]:
 
 
 def _lines_fit(repo: Repo, former: str, names: list[str]) -> bool:
-    """Whether git looks in the repository's own directory and every hook there can take our lines; else hooks are forwarded."""
+    """Whether git looks in the repository's own directory and every hook there can take our lines;
+    else hooks are forwarded.
+    """
     hooks = os.path.join(os.path.realpath(repo.common_dir), "hooks")
     # A linked directory leads elsewhere, perhaps into the working tree.
-    return os.path.realpath(_at(repo, former)) == os.path.realpath(hooks) == hooks and all(hooklines.fit(os.path.join(hooks, name)) for name in names)
+    return os.path.realpath(_at(repo, former)) == os.path.realpath(hooks) == hooks and all(
+        hooklines.fit(os.path.join(hooks, name)) for name in names
+    )
 
 
 def _own(repo: Repo) -> str:
@@ -200,21 +296,30 @@ def _former(repo: Repo) -> str:
 
 def _at(repo: Repo, former: str) -> str:
     """A hooks directory as git sees it from the top of this working tree."""
-    return os.path.join(repo.top or (repo.git_dir if repo.bare else os.path.dirname(repo.common_dir)), former)
+    return os.path.join(
+        repo.top or (repo.git_dir if repo.bare else os.path.dirname(repo.common_dir)), former
+    )
 
 
 def _point(ours: str, former: str) -> None:
     """Says where forwarded hooks are. Written anew each time: its age tells when that was known."""
-    changes.replace(os.path.join(ours, "former"), os.fsencode(former) + b"\n", 0o666 & ~changes.umask())
+    changes.replace(
+        os.path.join(ours, "former"), os.fsencode(former) + b"\n", 0o666 & ~changes.umask()
+    )
 
 
 def _to_forward(repo: Repo, former: str) -> list[str]:
-    return [*_FORWARDED, *(name for name in _IF_THERE if os.access(os.path.join(_at(repo, former), name), os.X_OK))]
+    return [
+        *_FORWARDED,
+        *(name for name in _IF_THERE if os.access(os.path.join(_at(repo, former), name), os.X_OK)),
+    ]
 
 
 def _stop_forwarding(repo: Repo) -> list[str]:
     ours = _own(repo)
-    if not os.path.exists(os.path.join(ours, "config")) and changes.lacks(repo, "include.path", os.path.join(ours, "config")):
+    if not os.path.exists(os.path.join(ours, "config")) and changes.lacks(
+        repo, "include.path", os.path.join(ours, "config")
+    ):
         return []
     done = changes.undo(repo, {"git"}, [("include.path", os.path.join(ours, "config"))])
     # What sends git there goes first: hooks must not be looked for in an empty directory.
@@ -244,7 +349,10 @@ def _package() -> str:
 
 def _source(name: str) -> str:
     """A script as it is in hooks/ of the repository; the wheel carries it as data."""
-    for directory in (os.path.join(_package(), "data", "hooks"), os.path.join(os.path.dirname(_package()), "hooks")):
+    for directory in (
+        os.path.join(_package(), "data", "hooks"),
+        os.path.join(os.path.dirname(_package()), "hooks"),
+    ):
         path = os.path.join(directory, name)
         if os.path.exists(path):
             with open(path, encoding="utf-8") as f:
@@ -255,19 +363,37 @@ def _source(name: str) -> str:
 def _script(store: Store, name: str, events: list[str]) -> bytes:
     """A script for this repository and this installation."""
     python, package = _program(changes.read(os.path.join(_own(store.repo), "event.sh")))
-    if not (os.access(python, os.X_OK) and os.path.realpath(package) == os.path.realpath(_package())):
-        python, package = sys.executable, _package()  # else another name of the same installation: nothing changes
+    if not (
+        os.access(python, os.X_OK) and os.path.realpath(package) == os.path.realpath(_package())
+    ):
+        python, package = (
+            sys.executable,
+            _package(),
+        )  # else another name of the same installation: nothing changes
     private = store.settings.private_ref
-    values = {"PYTHON": python, "PACKAGE": package, "REFS": f"refs/notes/{store.settings['ref']}/",
-              "BACKUPS": config.BACKUPS, "PRIVATE": private, "BACKUP": config.backup_of(private),
-              "EVENTS": " ".join(events)}
-    text = re.sub(r"@([A-Z]+)@", lambda m: "'" + values[m[1]].replace("'", "'\\''") + "'", _source(name))
+    values = {
+        "PYTHON": python,
+        "PACKAGE": package,
+        "REFS": f"refs/notes/{store.settings['ref']}/",
+        "BACKUPS": config.BACKUPS,
+        "PRIVATE": private,
+        "BACKUP": config.backup_of(private),
+        "EVENTS": " ".join(events),
+    }
+    text = re.sub(
+        r"@([A-Z]+)@", lambda m: "'" + values[m[1]].replace("'", "'\\''") + "'", _source(name)
+    )
     return text.encode("utf-8", "surrogateescape")
 
 
 def _program(text: bytes) -> tuple[str, str]:
     """(interpreter, package) that an installed event.sh names."""
-    found = {key: "".join(shlex.split(value)[:1]) for key, value in re.findall(r"(?m)^ *(python|package)=('.*')$", text.decode("utf-8", "surrogateescape"))}
+    found = {
+        key: "".join(shlex.split(value)[:1])
+        for key, value in re.findall(
+            r"(?m)^ *(python|package)=('.*')$", text.decode("utf-8", "surrogateescape")
+        )
+    }
     return found.get("python", ""), found.get("package", "")
 
 

@@ -1,4 +1,5 @@
-"""Our three lines in a hook: put into shell scripts of others, or into a file of our own; found again and taken out.
+"""Our three lines in a hook: put into shell scripts of others, or into a file of our own; found
+again and taken out.
 
 Promise: taking them out gives back the bytes that were there, whatever else
 was written into the file meanwhile. The rest of a hook gets its arguments and
@@ -16,12 +17,21 @@ from ..git import changes
 _BEGIN = b"# >>> git mem >>> `git mem uninstall git` takes these lines away\n"
 _END = b"# <<< git mem <<<\n"
 _MINE = b"#!/bin/sh\n# git mem made this file\n"  # all that such a file has beside our lines
-# In a subshell: not even a broken script can end the hook. stdin.sh has to, once it has started the hook again.
-_EVENT = b'if [ -r "${0%/*}/../git-mem-hooks/event.sh" ]; then (. "${0%/*}/../git-mem-hooks/event.sh") || :; fi\n'
-_FEED = b'if [ -r "${0%/*}/../git-mem-hooks/stdin.sh" ]; then . "${0%/*}/../git-mem-hooks/stdin.sh"; fi\n'
+# In a subshell: not even a broken script can end the hook. stdin.sh has to, once it has started the
+# hook again.
+_EVENT = (
+    b'if [ -r "${0%/*}/../git-mem-hooks/event.sh" ]; then (. "${0%/*}/../git-mem-hooks/event.sh")'
+    b" || :; fi\n"
+)
+_FEED = (
+    b'if [ -r "${0%/*}/../git-mem-hooks/stdin.sh" ]; then . "${0%/*}/../git-mem-hooks/stdin.sh";'
+    b" fi\n"
+)
 _STDIN = ("post-rewrite", "pre-push")
 _OURS = re.compile(re.escape(_BEGIN) + rb"(?:.*\n)*?" + re.escape(_END))
-_SHELL = re.compile(rb"#![ \t]*(?:/\S*/|/\S*/env[ \t]+)(?:sh|bash|dash|ash|ksh|mksh)(?:[ \t]+-[a-z]+)*[ \t]*\n")
+_SHELL = re.compile(
+    rb"#![ \t]*(?:/\S*/|/\S*/env[ \t]+)(?:sh|bash|dash|ash|ksh|mksh)(?:[ \t]+-[a-z]+)*[ \t]*\n"
+)
 
 
 def fit(path: str) -> bool:
@@ -30,7 +40,8 @@ def fit(path: str) -> bool:
         info = os.lstat(path)
     except FileNotFoundError:
         return True
-    # Not executable: git does not run it, and must not begin to. Linked: the other name may be a tracked file.
+    # Not executable: git does not run it, and must not begin to. Linked: the other name may be a
+    # tracked file.
     if not stat.S_ISREG(info.st_mode) or info.st_nlink > 1 or not info.st_mode & stat.S_IXUSR:
         return False
     content = changes.read(path)
@@ -40,7 +51,9 @@ def fit(path: str) -> bool:
 def add(hooks: str, name: str) -> bool:
     """Puts our lines after the first line of a hook; False where they are there, once."""
     found = holders(hooks, name)
-    if len(found) == 1 and any(_lines(name, alone) in changes.read(found[0]) for alone in (True, False)):
+    if len(found) == 1 and any(
+        _lines(name, alone) in changes.read(found[0]) for alone in (True, False)
+    ):
         return False
     for path in found:
         _without(path)
@@ -52,17 +65,23 @@ def add(hooks: str, name: str) -> bool:
 
 
 def take_out(hooks: str) -> list[str]:
-    """Takes our lines out of every hook, whatever other tools have renamed it to; a file that held nothing else goes. One line for each."""
+    """Takes our lines out of every hook, whatever other tools have renamed it to; a file that held
+    nothing else goes. One line for each.
+    """
     done = []
     for name in sorted(os.listdir(hooks)) if os.path.isdir(hooks) else []:
         path = os.path.join(hooks, name)
         if not os.path.islink(path) and os.path.isfile(path) and _OURS.search(changes.read(path)):
-            done.append(f"removed '{path}'" if _without(path) else f"took our lines out of '{path}'")
+            done.append(
+                f"removed '{path}'" if _without(path) else f"took our lines out of '{path}'"
+            )
     return done
 
 
 def holders(hooks: str, name: str) -> list[str]:
-    """The files with our lines that run for a hook: git's own, and what pre-commit moved aside and runs too."""
+    """The files with our lines that run for a hook: git's own, and what pre-commit moved aside and
+    runs too.
+    """
     path = os.path.join(hooks, name)
     content = changes.read(path)
     found = [path] if _BEGIN in content else []

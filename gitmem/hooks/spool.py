@@ -1,14 +1,13 @@
 """Inbox of the worker: one line an event in `<git-common-dir>/mem/spool`, and the worker's start.
 
-Promise: a line is in the file before `append` returns, by one write. `drain`
-renames the file before it reads it, so whoever appends meanwhile begins a new
-one; after a crash it may hand a line out twice, so what is made of an event
-must bear a repeat. What a killed drain left is handed out line by line: only
-a line that was at work alone when a drain was killed is dropped, and that is
-told. Lines whose work failed wait in a file of their own for the next worker,
-up to `TRIES` times; where that file cannot be written, all stays where it is. The files have mode 0600 and hold at most 5 MB and 24
-hours: what is older goes first, at the next append, drain or `expire`. Hooks
-in `sh` (hooks/event.sh) append and wake by the same rules.
+Promise: a line is in the file before `append` returns, by one write. `drain` renames the file
+before it reads it, so whoever appends meanwhile begins a new one; after a crash it may hand a line
+out twice, so what is made of an event must bear a repeat. What a killed drain left is handed out
+line by line: only a line that was at work alone when a drain was killed is dropped, and that is
+told. Lines whose work failed wait in a file of their own for the next worker, up to `TRIES` times;
+where that file cannot be written, all stays where it is. The files have mode 0600 and hold at most
+5 MB and 24 hours: what is older goes first, at the next append, drain or `expire`. Hooks in `sh`
+(hooks/event.sh) append and wake by the same rules.
 
 Imports only `os`, `errno` and what Python has loaded anyway: every prompt waits for it.
 """
@@ -39,7 +38,10 @@ LIFETIME = 900  # seconds after which a worker is dead, whoever has its number n
 # The present file and the one before it: whole files are dropped, nothing is ever rewritten.
 _NOW, _OLD = "spool", "spool.old"
 _SINCE = "spool.since"  # its mtime is the begin of the present file
-_TAKEN, _AGAIN = "spool.taken", "spool.again"  # in work, and in work line by line after a crash or on a full disk
+_TAKEN, _AGAIN = (
+    "spool.taken",
+    "spool.again",
+)  # in work, and in work line by line after a crash or on a full disk
 _LATER = "spool.later"  # what failed: a disk may be full, a ref locked
 TRIES = 10  # times that an event may fail before it is given up
 _AT_WORK = b"\0"  # the first byte of a line while it is at work alone
@@ -50,7 +52,10 @@ _SETTLE = 0.05  # seconds in which a writer that opened the file before it was r
 
 
 def append(mem_dir: str, line: bytes) -> None:
-    """One event, without a newline. Raises OSError where it cannot be stored, ValueError for a line that cannot be one."""
+    """One event, without a newline.
+
+    Raises OSError where it cannot be stored, ValueError for a line that cannot be one.
+    """
     if b"\n" in line or len(line) > LONGEST:
         raise ValueError("an event is one line of at most a megabyte")
     path = os.path.join(mem_dir, _NOW)
@@ -68,8 +73,13 @@ def append(mem_dir: str, line: bytes) -> None:
         # Taken by a worker in between, which may have read it already: a repeat is harmless.
 
 
-def drain(mem_dir: str, handle: Callable[[list[bytes]], list[bytes] | None], later: bool = True, dropped: Callable[[int], object] = lambda count: None,
-          full: Callable[[int], object] = lambda count: None) -> int:
+def drain(
+    mem_dir: str,
+    handle: Callable[[list[bytes]], list[bytes] | None],
+    later: bool = True,
+    dropped: Callable[[int], object] = lambda count: None,
+    full: Callable[[int], object] = lambda count: None,
+) -> int:
     """Hands all waiting lines to `handle`, in their order; returns how many. One process at a time.
 
     Files are gone when `handle` has returned; the lines that it returns failed and are kept
@@ -117,11 +127,14 @@ def expire(mem_dir: str) -> None:
             _unlink(path)
 
 
-BEHIND = b'{"event":"behind"}'  # the cache lacks something: whatever follows an event brings it up to date
+# the cache lacks something: whatever follows an event brings it up to date
+BEHIND = b'{"event":"behind"}'
 
 
 def ask(common_dir: str, line: bytes = BEHIND) -> bool:
-    """Leaves an event and starts the worker, unless one is there; False where the event could not be stored. Nobody waits for its end."""
+    """Leaves an event and starts the worker, unless one is there; False where the event could not
+    be stored. Nobody waits for its end.
+    """
     try:
         append(memfile.directory(common_dir), line)
         wake(common_dir)
@@ -155,15 +168,24 @@ def wake(common_dir: str) -> bool:
 def _start(common_dir: str, mem_dir: str) -> bool:
     # Isolated: what PYTHONPATH or the working tree holds is not imported.
     argv = [sys.executable, "-EP", "-m", "gitmem", "worker", common_dir]
-    closed = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0), (os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, 0, 2)]
+    closed = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
+        (os.POSIX_SPAWN_DUP2, 0, 1),
+        (os.POSIX_SPAWN_DUP2, 0, 2),
+    ]
     claim(mem_dir, os.posix_spawn(sys.executable, argv, os.environ, file_actions=closed))
     return True
 
 
 def rescue(common_dir: str) -> None:
-    """Starts the worker where lines have waited for a minute: it may have been killed, and its number be another process's by now. What failed waits longer."""
+    """Starts the worker where lines have waited for a minute: it may have been killed, and its
+    number be another process's by now. What failed waits longer.
+    """
     now = time.time()
-    if any(not -_SKEW <= now - _mtime(os.path.join(common_dir, "mem", name), now) <= seconds for name, seconds in ((_NOW, 60), (_LATER, _PATIENCE))):
+    if any(
+        not -_SKEW <= now - _mtime(os.path.join(common_dir, "mem", name), now) <= seconds
+        for name, seconds in ((_NOW, 60), (_LATER, _PATIENCE))
+    ):
         wake(common_dir)
 
 
@@ -176,7 +198,9 @@ def asleep(mem_dir: str) -> bool:
     path = os.path.join(mem_dir, _PID)
     try:
         os.kill(int(memfile.read(path, 20)), 0)
-        return not -_SKEW <= time.time() - _mtime(path, 0.0) <= LIFETIME  # a clock that was set back would have it live for ever
+        return (
+            not -_SKEW <= time.time() - _mtime(path, 0.0) <= LIFETIME
+        )  # a clock that was set back would have it live for ever
     except (OSError, ValueError, OverflowError):
         return True
 
@@ -210,7 +234,9 @@ def refuse(common_dir: str) -> None:
 
 
 def _read(path: str, handle: Callable[[list[bytes]], list[bytes] | None], lost: list[int]) -> int:
-    """Hands out the lines of a renamed file, also those that come while it is read, keeps those that failed, and removes it."""
+    """Hands out the lines of a renamed file, also those that come while it is read, keeps those
+    that failed, and removes it.
+    """
     renamed = time.monotonic()
     count = 0
     rest = b""
@@ -230,18 +256,25 @@ def _read(path: str, handle: Callable[[list[bytes]], list[bytes] | None], lost: 
     return count
 
 
-def _alone(path: str, handle: Callable[[list[bytes]], list[bytes] | None], dropped: Callable[[int], object], lost: list[int]) -> int:
+def _alone(
+    path: str,
+    handle: Callable[[list[bytes]], list[bytes] | None],
+    dropped: Callable[[int], object],
+    lost: list[int],
+) -> int:
     """Hands out the lines of a file one by one, and removes it.
 
-    How far it came stands in the file itself, in bytes that are there already: a full disk has no others.
-    """
+    How far it came stands in the file itself, in bytes that are there already: a full disk has no
+    others."""
     with open(memfile.opened(path, os.O_RDWR), "r+b", buffering=0) as f:
         facts = os.fstat(f.fileno())
 
         def put(at: int, data: bytes) -> None:
             f.seek(at)
             _whole(f.write(data) or 0, len(data))
-            os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))  # no younger by that: see `expire`
+            os.utime(
+                path, ns=(facts.st_atime_ns, facts.st_mtime_ns)
+            )  # no younger by that: see `expire`
 
         at = 0
         lines: list[tuple[int, bytes]] = []
@@ -273,7 +306,10 @@ def _alone(path: str, handle: Callable[[list[bytes]], list[bytes] | None], dropp
 
 
 def _keep(path: str, lines: list[bytes]) -> int:
-    """Adds lines that failed; returns how many found no place. Raises OSError: then none is added, and the file they came from stays for the next drain."""
+    """Adds lines that failed; returns how many found no place.
+
+    Raises OSError: then none is added, and the file they came from stays for the next drain.
+    """
     if _size(path) >= MOST // 2:
         return len(lines)
     if lines:
@@ -292,7 +328,10 @@ def _keep(path: str, lines: list[bytes]) -> int:
 
 
 def _whole(written: int, length: int) -> None:
-    """A disk that is full, or a file at its limit, may take a part and say nothing. Raises OSError."""
+    """A disk that is full, or a file at its limit, may take a part and say nothing.
+
+    Raises OSError.
+    """
     if written < length:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -30,13 +30,29 @@ from . import memories, remember
 SOURCE = "adr:"
 _UP_TO = "adr;"  # the next character: every source of ours lies before it
 # Where tools and projects keep them; `.adr-dir` of adr-tools goes before.
-PLACES = tuple(f"{a}{b}" for a in ("docs/", "doc/", "", "documentation/") for b in ("adr", "adrs", "ADR", "decisions", "architecture/decisions", "architecture/adr", "architecture-decisions",
-                                                                                        "architecture_decisions", "rfcs/decisions"))
+PLACES = tuple(
+    f"{a}{b}"
+    for a in ("docs/", "doc/", "", "documentation/")
+    for b in (
+        "adr",
+        "adrs",
+        "ADR",
+        "decisions",
+        "architecture/decisions",
+        "architecture/adr",
+        "architecture-decisions",
+        "architecture_decisions",
+        "rfcs/decisions",
+    )
+)
 MOST, LARGEST = 2_000, 256 * 1024  # files, bytes of one
 _BODY = 12_000  # characters of a memory
 STORED, EDITED, KNOWN, LEFT, REFUSED = "stored", "edited", "known", "left out", "refused"
 
-_NO_RECORD = re.compile(r"^(?:readme|index|template|_.*|.*[-_]?template|madr|toc|\d*-?template.*)\.(?:md|markdown)$", re.IGNORECASE)
+_NO_RECORD = re.compile(
+    r"^(?:readme|index|template|_.*|.*[-_]?template|madr|toc|\d*-?template.*)\.(?:md|markdown)$",
+    re.IGNORECASE,
+)
 # Each takes time by the length of a text, whatever stands there: two parts never match the same.
 _HEADING = re.compile(r"^(#{1,4})[ \t]+(.*)$")
 _UNDERLINE = re.compile(r"^(=+|-{3,})[ \t]*$")
@@ -45,9 +61,38 @@ _NUMBER = re.compile(r"^(?:adr|rfc|decision)?[ \-_#]*\d+[ \t]*[.:)–—-]*[ \t]
 _FIELD = re.compile(r"(status|date|decision-?date|deciders|tags)\**[ \t]*:\**(.*)", re.IGNORECASE)
 _DATE = re.compile(r"\b(\d{4}-\d{2}-\d{2})\b")
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_DECISION = ("decision outcome", "decision", "decisions", "the decision", "outcome", "resolution", "solution", "the rule", "rule", "chosen option")
-_CONTEXT = ("context and problem statement", "context", "problem", "problem statement", "background", "issue", "motivation")
-_AFTER = ("consequences", "positive consequences", "negative consequences", "implications", "trade-offs", "tradeoffs", "rationale", "argument", "why")
+_DECISION = (
+    "decision outcome",
+    "decision",
+    "decisions",
+    "the decision",
+    "outcome",
+    "resolution",
+    "solution",
+    "the rule",
+    "rule",
+    "chosen option",
+)
+_CONTEXT = (
+    "context and problem statement",
+    "context",
+    "problem",
+    "problem statement",
+    "background",
+    "issue",
+    "motivation",
+)
+_AFTER = (
+    "consequences",
+    "positive consequences",
+    "negative consequences",
+    "implications",
+    "trade-offs",
+    "tradeoffs",
+    "rationale",
+    "argument",
+    "why",
+)
 
 
 class Decision(NamedTuple):
@@ -75,16 +120,30 @@ def parse(text: str) -> Decision | None:
     front, text = _front_matter(text)
     title, sections, lead = _sections(_COMMENT.sub("", text))
     fields = {**_fields(lead.split("\n")), **front}
-    status = next((body for name, body in sections if name.lower() == "status" and body.strip()), fields.get("status", ""))
-    date = _DATE.search(fields.get("date", "") or fields.get("decisiondate", "") or next((body for name, body in sections if name.lower() == "date"), ""))
-    chosen = [part for part in (_of(sections, names) for names in (_DECISION, _CONTEXT, _AFTER)) if part]
+    status = next(
+        (body for name, body in sections if name.lower() == "status" and body.strip()),
+        fields.get("status", ""),
+    )
+    date = _DATE.search(
+        fields.get("date", "")
+        or fields.get("decisiondate", "")
+        or next((body for name, body in sections if name.lower() == "date"), "")
+    )
+    chosen = [
+        part for part in (_of(sections, names) for names in (_DECISION, _CONTEXT, _AFTER)) if part
+    ]
     if not title or not any(name.lower() in _DECISION for name, _ in sections) or not chosen:
         return None
     body = "\n\n".join(chosen)
     if len(body) > _BODY:
         body = body[:_BODY].rsplit("\n", 1)[0] + "\n…"
     words = re.findall(r"[a-z]+", status.lower())
-    return Decision(" ".join(_NUMBER.sub("", title).split())[:200] or title[:200], body, words[0] if words else "accepted", date[1] if date else "")
+    return Decision(
+        " ".join(_NUMBER.sub("", title).split())[:200] or title[:200],
+        body,
+        words[0] if words else "accepted",
+        date[1] if date else "",
+    )
 
 
 def _front_matter(text: str) -> tuple[dict[str, str], str]:
@@ -100,7 +159,9 @@ def _fields(lines: list[str]) -> dict[str, str]:
 
 
 def _sections(text: str) -> tuple[str, list[tuple[str, str]], str]:
-    """(title, [(heading, text under it, smaller headings included)], what stands between title and first heading)."""
+    """(title, [(heading, text under it, smaller headings included)], what stands between title and
+    first heading).
+    """
     title, lead, fenced = "", [], ""
     sections: list[tuple[str, list[str]]] = []
     lines = text.split("\n")
@@ -111,13 +172,27 @@ def _sections(text: str) -> tuple[str, list[tuple[str, str]], str]:
         level, words = (len(heading[1]), heading[2]) if heading else (0, "")
         words = words.rstrip("#").rstrip(" \t")
         after = lines[at + 1] if at + 1 < len(lines) else ""
-        if not heading and not fenced and line.strip() and (under := _UNDERLINE.match(after)) and (at == 0 or not lines[at - 1].strip()):
+        if (
+            not heading
+            and not fenced
+            and line.strip()
+            and (under := _UNDERLINE.match(after))
+            and (at == 0 or not lines[at - 1].strip())
+        ):
             level, words = (1 if under[1][0] == "=" else 2), line.strip()
-        if _UNDERLINE.match(line) and at and lines[at - 1].strip() and not fenced and not lines[at - 1].lstrip().startswith("#"):
+        if (
+            _UNDERLINE.match(line)
+            and at
+            and lines[at - 1].strip()
+            and not fenced
+            and not lines[at - 1].lstrip().startswith("#")
+        ):
             continue
         if level == 1 and not title:
             title = words
-        elif level == 2 or (level == 1 and title) or (level == 3 and words.strip().lower() in _AFTER):
+        elif (
+            level == 2 or (level == 1 and title) or (level == 3 and words.strip().lower() in _AFTER)
+        ):
             sections.append((words.strip(" *:"), []))
         elif sections:
             sections[-1][1].append(line)
@@ -127,14 +202,18 @@ def _sections(text: str) -> tuple[str, list[tuple[str, str]], str]:
 
 
 def _of(sections: list[tuple[str, str]], names: tuple[str, ...]) -> str:
-    return "\n\n".join(f"## {name}\n\n{body}" for name, body in sections if name.lower() in names and body)
+    return "\n\n".join(
+        f"## {name}\n\n{body}" for name, body in sections if name.lower() in names and body
+    )
 
 
 # --- taking them in ----------------------------------------------------------------
 
 
 def directories(top: str) -> list[str]:
-    """Where this project keeps such files, from the top of the tree; what `.adr-dir` names, else what is there of PLACES."""
+    """Where this project keeps such files, from the top of the tree; what `.adr-dir` names, else
+    what is there of PLACES.
+    """
     try:
         named = worktree_file.read(top, ".adr-dir", 4096) or b""
         place = os.fsdecode(named.partition(b"\n")[0].strip()).strip("/")
@@ -152,14 +231,30 @@ def directories(top: str) -> list[str]:
     return list(found.values())
 
 
-def take(store: Store, directory: str = "", *, scope: str = "", allow_secret: bool = False, dry: bool = False) -> list[Item]:
-    """Takes the decision records of a directory in, or those of this project. Raises MemError where there are none to be found."""
+def take(
+    store: Store,
+    directory: str = "",
+    *,
+    scope: str = "",
+    allow_secret: bool = False,
+    dry: bool = False,
+) -> list[Item]:
+    """Takes the decision records of a directory in, or those of this project.
+
+    Raises MemError where there are none to be found.
+    """
     top = store.repo.top
     if not top:
         raise MemError("there is no working tree here", hint="run it where the files are")
     places = [_inside(top, directory)] if directory else directories(top)
     if not places:
-        raise MemError("no directory with decision records", hint="looked for docs/adr, doc/adr, docs/decisions and the like; name one: `git mem import adr DIR`")
+        raise MemError(
+            "no directory with decision records",
+            hint=(
+                "looked for docs/adr, doc/adr, docs/decisions and the like; name one: `git mem"
+                " import adr DIR`"
+            ),
+        )
     files = [name for place in places for name in _files(top, place)]
     items, found = [], []
     for name in files:
@@ -174,14 +269,28 @@ def take(store: Store, directory: str = "", *, scope: str = "", allow_secret: bo
         got = parse(record.clean(text.decode("utf-8")))
         if got is None:
             items.append(Item(name, LEFT, reason="it states no decision"))
-        elif got.status in ("superseded", "supersedes", "deprecated", "obsolete", "replaced", "withdrawn"):
+        elif got.status in (
+            "superseded",
+            "supersedes",
+            "deprecated",
+            "obsolete",
+            "replaced",
+            "withdrawn",
+        ):
             items.append(Item(name, LEFT, title=got.title, reason=f"it is {got.status}"))
         else:
             found.append((name, got))
     return items + _store(store, found, places, scope, allow_secret, dry)
 
 
-def _store(store: Store, found: list[tuple[str, Decision]], places: list[str], scope: str, allow_secret: bool, dry: bool) -> list[Item]:
+def _store(
+    store: Store,
+    found: list[tuple[str, Decision]],
+    places: list[str],
+    scope: str,
+    allow_secret: bool,
+    dry: bool,
+) -> list[Item]:
     known = _known(store)
     last = _last_commits(store, places)
     items: list[Item] = []
@@ -189,28 +298,83 @@ def _store(store: Store, found: list[tuple[str, Decision]], places: list[str], s
     changed: list[tuple[str, memories.Found, dict[str, Any]]] = []
     for name, got in found:
         commit, when = last.get(name, ("", ""))
-        fields = {"title": got.title, "body": got.body, "type": "dead-end" if got.status == "rejected" else "decision", "tags": ["adr", *([got.status] if got.status in ("proposed", "draft") else [])],
-                  "source": f"{SOURCE}{name[:800]}@{digest_of(got.title, got.body)}", "paths": [name], "provenance": "CITED"}
+        fields = {
+            "title": got.title,
+            "body": got.body,
+            "type": "dead-end" if got.status == "rejected" else "decision",
+            "tags": ["adr", *([got.status] if got.status in ("proposed", "draft") else [])],
+            "source": f"{SOURCE}{name[:800]}@{digest_of(got.title, got.body)}",
+            "paths": [name],
+            "provenance": "CITED",
+        }
         before = known.get(name, {})
         if fields["source"] in before:
             items.append(Item(name, KNOWN, before[fields["source"]], got.title, "as it was"))
             continue
         former = _former(store, list(before.values()))
         if former is not None and not former.counts:
-            items.append(Item(name, KNOWN, former.memory.id, got.title, f"its memory was {former.memory.status}"))
+            items.append(
+                Item(
+                    name,
+                    KNOWN,
+                    former.memory.id,
+                    got.title,
+                    f"its memory was {former.memory.status}",
+                )
+            )
         elif former is not None and not _as_taken(former.record.data):
-            items.append(Item(name, KNOWN, former.memory.id, got.title, "its memory was edited here"))
+            items.append(
+                Item(name, KNOWN, former.memory.id, got.title, "its memory was edited here")
+            )
         elif former is not None:
             changed.append((name, former, fields))
         else:
-            new.append((name, {**fields, "commit": commit, "created_at": f"{got.date}T00:00:00Z" if got.date else when, **({"scope": scope} if scope else {})}))
+            new.append(
+                (
+                    name,
+                    {
+                        **fields,
+                        "commit": commit,
+                        "created_at": f"{got.date}T00:00:00Z" if got.date else when,
+                        **({"scope": scope} if scope else {}),
+                    },
+                )
+            )
     if dry:
-        return [*items, *(Item(name, EDITED, former.memory.id, str(f["title"])) for name, former, f in changed), *(Item(name, STORED, "", str(f["title"])) for name, f in new)]
-    for (name, former, fields), refusal in zip(changed, memories.edit_many(store, [(former, f) for _, former, f in changed], allow_secret=allow_secret), strict=True):
-        items.append(Item(name, REFUSED if refusal else EDITED, former.memory.id, str(fields["title"]), refusal.message if refusal else ""))
+        return [
+            *items,
+            *(Item(name, EDITED, former.memory.id, str(f["title"])) for name, former, f in changed),
+            *(Item(name, STORED, "", str(f["title"])) for name, f in new),
+        ]
+    for (name, former, fields), refusal in zip(
+        changed,
+        memories.edit_many(
+            store, [(former, f) for _, former, f in changed], allow_secret=allow_secret
+        ),
+        strict=True,
+    ):
+        items.append(
+            Item(
+                name,
+                REFUSED if refusal else EDITED,
+                former.memory.id,
+                str(fields["title"]),
+                refusal.message if refusal else "",
+            )
+        )
     drafts = [{k: v for k, v in draft.items() if v} for _, draft in new]
-    for (name, draft), r in zip(new, remember.remember(store, drafts, allow_secret=allow_secret), strict=True):
-        items.append(Item(name, {remember.STORED: STORED, remember.DUPLICATE: KNOWN}.get(r.status, REFUSED), r.id, str(draft["title"]), r.reason))
+    for (name, draft), r in zip(
+        new, remember.remember(store, drafts, allow_secret=allow_secret), strict=True
+    ):
+        items.append(
+            Item(
+                name,
+                {remember.STORED: STORED, remember.DUPLICATE: KNOWN}.get(r.status, REFUSED),
+                r.id,
+                str(draft["title"]),
+                r.reason,
+            )
+        )
     return items
 
 
@@ -220,14 +384,21 @@ def digest_of(title: str, body: str) -> str:
 
 def _as_taken(data: dict[str, Any]) -> bool:
     """Whether a memory says what the file said."""
-    return str(data.get("source")).rpartition("@")[2] == digest_of(str(data.get("title") or ""), str(data.get("body")))
+    return str(data.get("source")).rpartition("@")[2] == digest_of(
+        str(data.get("title") or ""), str(data.get("body"))
+    )
 
 
 def _known(store: Store) -> dict[str, dict[str, str]]:
     """{file: {source: memory}} of all that was ever imported, the oldest first."""
 
     def read(cache: Cache) -> list[tuple[str, str]]:
-        return list(cache.db.execute("SELECT source, id FROM memory WHERE source >= ? AND source < ? ORDER BY at, row", (SOURCE, _UP_TO)))
+        return list(
+            cache.db.execute(
+                "SELECT source, id FROM memory WHERE source >= ? AND source < ? ORDER BY at, row",
+                (SOURCE, _UP_TO),
+            )
+        )
 
     found: dict[str, dict[str, str]] = {}
     for source, id in store.with_cache(read)[0]:
@@ -241,14 +412,31 @@ def _former(store: Store, ids: list[str]) -> memories.Found | None:
 
 
 def _last_commits(store: Store, places: list[str]) -> dict[str, tuple[str, str]]:
-    """{file: (the commit that changed it last, its time)}, in one call of git; of files that are not in it, nobody knows."""
+    """{file: (the commit that changed it last, its time)}, in one call of git; of files that are
+    not in it, nobody knows.
+    """
     if not store.repo.head():
         return {}
     mark = os.urandom(8).hex()
-    out, whole = store.repo.git.limited(None, "log", "--no-merges", "--no-renames", "--no-show-signature", "--no-notes", "-z", "--name-only", f"--format={mark}%H %cI%x00", "HEAD", "--",
-                                        *(f":(top,literal){place}" for place in places))
+    out, whole = store.repo.git.limited(
+        None,
+        "log",
+        "--no-merges",
+        "--no-renames",
+        "--no-show-signature",
+        "--no-notes",
+        "-z",
+        "--name-only",
+        f"--format={mark}%H %cI%x00",
+        "HEAD",
+        "--",
+        *(f":(top,literal){place}" for place in places),
+    )
     if not whole and store.repo.git.promised:
-        store.warn("warning: which commits wrote some decisions is not known (partial clone): they are noted at HEAD")
+        store.warn(
+            "warning: which commits wrote some decisions is not known (partial clone): they are"
+            " noted at HEAD"
+        )
     raw = out[: out.rfind(b"\0") + 1].decode("utf-8", "surrogateescape")
     found: dict[str, tuple[str, str]] = {}
     for part in raw.split(mark)[1:]:
@@ -264,7 +452,10 @@ def _inside(top: str, directory: str) -> str:
     if not os.path.isdir(directory):
         raise MemError(f"no directory '{directory}'")
     if not worktree_file.inside(top, directory):
-        raise MemError(f"'{directory}' is not in this repository", hint="a memory names files of its own repository")
+        raise MemError(
+            f"'{directory}' is not in this repository",
+            hint="a memory names files of its own repository",
+        )
     inside = os.path.relpath(os.path.realpath(directory), os.path.realpath(top))
     return "" if inside == "." else inside.replace(os.sep, "/")
 
@@ -274,9 +465,22 @@ def _files(top: str, place: str) -> list[str]:
     found: list[str] = []
     root = os.path.join(top, place)
     for directory, names, files in os.walk(root):
-        names[:] = sorted(n for n in names if not n.startswith((".", "_")) and n.lower() not in ("templates", "template", "node_modules")) if directory.count(os.sep) - root.count(os.sep) < 3 else []
+        names[:] = (
+            sorted(
+                n
+                for n in names
+                if not n.startswith((".", "_"))
+                and n.lower() not in ("templates", "template", "node_modules")
+            )
+            if directory.count(os.sep) - root.count(os.sep) < 3
+            else []
+        )
         for name in sorted(files):
             path = os.path.join(directory, name)
-            if name.lower().endswith((".md", ".markdown")) and not _NO_RECORD.match(name) and not os.path.islink(path):
+            if (
+                name.lower().endswith((".md", ".markdown"))
+                and not _NO_RECORD.match(name)
+                and not os.path.islink(path)
+            ):
                 found.append(os.path.relpath(path, top).replace(os.sep, "/"))
     return found[:MOST]

@@ -1,4 +1,5 @@
-"""Finds memories that say the same, that put one in the place of another, or that speak against each other. Finds only: `proposals` writes.
+"""Finds memories that say the same, that put one in the place of another, or that speak against
+each other. Finds only: `proposals` writes.
 
 Three ways lead to a pair: equal texts (by their digest), vectors (the eight
 nearest earlier memories of a cosine of NEAREST or more), and a path that both
@@ -31,10 +32,30 @@ from ..engine.cache import Cache
 from ..engine.document import SUPERSEDED, TEAM
 from ..graph import alike, kin
 
-MERGE, SUPERSEDE, CONTRADICTION, VERSIONS, SHARE, CITES = "merge", disputes.SUPERSEDE, disputes.CONTRADICTION, "versions", "share", "cites"
-KINDS = (CONTRADICTION, SUPERSEDE, VERSIONS, CITES, MERGE, SHARE)  # in the order in which they are put before a person
+MERGE, SUPERSEDE, CONTRADICTION, VERSIONS, SHARE, CITES = (
+    "merge",
+    disputes.SUPERSEDE,
+    disputes.CONTRADICTION,
+    "versions",
+    "share",
+    "cites",
+)
+KINDS = (
+    CONTRADICTION,
+    SUPERSEDE,
+    VERSIONS,
+    CITES,
+    MERGE,
+    SHARE,
+)  # in the order in which they are put before a person
 
-SAME, ALL, WORDING, AGAINST, VALUE = "same", "all of it", "later wording", disputes.AGAINST, disputes.VALUE
+SAME, ALL, WORDING, AGAINST, VALUE = (
+    "same",
+    "all of it",
+    "later wording",
+    disputes.AGAINST,
+    disputes.VALUE,
+)
 EDITED, YOURS, REPLACED = "edited twice", "yours alone", "names a replaced one"
 WHYS = (SAME, ALL, WORDING, AGAINST, VALUE, EDITED, YOURS, REPLACED)
 
@@ -58,7 +79,9 @@ class Memory:
         body = record.clean(data["body"])
         title = stored.word(data.get("title")) or ""
         made = "title-by-model" in stored.words(data.get("tags"))
-        self.text = body if made or not title or body.lstrip().startswith(title) else f"{title}\n{body}"
+        self.text = (
+            body if made or not title or body.lstrip().startswith(title) else f"{title}\n{body}"
+        )
         self.type = stored.word(data.get("type")) or record.DEFAULT_TYPE
         self.at = record.when(data.get("created"), latest) or record.when(data.get("at"), latest)
         self.paths = frozenset(p for p, _ in stored.paths(data))
@@ -74,10 +97,10 @@ class Memory:
 class Finding(NamedTuple):
     """What a person may want to do something about.
 
-    `ids`: the memories concerned, the older first; of VERSIONS the one; of SHARE
-    (the old one of the team, the private one that replaces it); of CITES (the one that cites, the superseded one,
-    the one in its place). `keep`: which would stay, "" where only a person can say. `why`: one of a few words.
-    """
+    `ids`: the memories concerned, the older first; of VERSIONS the one; of SHARE (the old one of
+    the team, the private one that replaces it); of CITES (the one that cites, the superseded one,
+    the one in its place). `keep`: which would stay, "" where only a person can say. `why`: one of a
+    few words."""
 
     kind: str
     ids: tuple[str, ...]
@@ -89,7 +112,9 @@ class Finding(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """`upto`: the row before which everything was compared; `rows`: how many there are; `cut`: there was no time for all that was replaced."""
+    """`upto`: the row before which everything was compared; `rows`: how many there are; `cut`:
+    there was no time for all that was replaced.
+    """
 
     found: list[Finding]
     compared: int
@@ -102,13 +127,25 @@ class Looked(NamedTuple):
         return self.upto >= self.rows
 
 
-def find(cache: Cache, since: int = 0, seconds: float = 60.0, skip: Callable[[Finding], bool] = lambda finding: False, most: int = 1000,
-         progress: Callable[[int], None] = lambda n: None) -> Looked:
-    """Compares the memories in rows from `since` on with all before them, for `seconds`, until `most` findings that `skip` does not take."""
+def find(
+    cache: Cache,
+    since: int = 0,
+    seconds: float = 60.0,
+    skip: Callable[[Finding], bool] = lambda finding: False,
+    most: int = 1000,
+    progress: Callable[[int], None] = lambda n: None,
+) -> Looked:
+    """Compares the memories in rows from `since` on with all before them, for `seconds`, until
+    `most` findings that `skip` does not take.
+    """
     begun = time.monotonic()
     end, half = begun + seconds, _Half(begun + seconds / 2)
     pool = _Pool(cache)
-    found = [f for f in (*_versions(cache), *_unshared(cache, half), *_citing(cache, pool, half)) if not skip(f)][:most]
+    found = [
+        f
+        for f in (*_versions(cache), *_unshared(cache, half), *_citing(cache, pool, half))
+        if not skip(f)
+    ][:most]
     rows = int(cache.meta("rows", "0"))
     upto, compared = since, 0
     merged = _Clusters()
@@ -132,8 +169,15 @@ def find(cache: Cache, since: int = 0, seconds: float = 60.0, skip: Callable[[Fi
             break
     else:
         upto = rows
-    # A sentence with three values is a list: each of them stands for itself. Of numbers and days three may be two changes.
-    return Looked([f for f in found if not f.slot or len(values[f.slot.frame]) <= 2 + kin.of_a_kind(f.slot)], compared, upto, rows, half.cut)
+    # A sentence with three values is a list: each of them stands for itself. Of numbers and days
+    # three may be two changes.
+    return Looked(
+        [f for f in found if not f.slot or len(values[f.slot.frame]) <= 2 + kin.of_a_kind(f.slot)],
+        compared,
+        upto,
+        rows,
+        half.cut,
+    )
 
 
 # --- judging ----------------------------------------------------------------
@@ -151,7 +195,11 @@ def judge(one: Memory, other: Memory, near: float) -> Finding | None:
         return None
     if found := kin.slot(old.text, new.text, near):
         beside = bool(old.paths & new.paths)
-        return Finding(CONTRADICTION, ids, "", VALUE, near, 0, found) if kin.differs(found, near, beside) else None
+        return (
+            Finding(CONTRADICTION, ids, "", VALUE, near, 0, found)
+            if kin.differs(found, near, beside)
+            else None
+        )
     if kin.denies(new.text, old.text, near):
         return Finding(CONTRADICTION, ids, "", AGAINST, near)
     if kin.replaces(new.text, old.text, near):
@@ -161,19 +209,31 @@ def judge(one: Memory, other: Memory, near: float) -> Finding | None:
 
 def _one_event(old: Memory, new: Memory) -> bool:
     """Whether two alike texts are about one event: what happened twice is two memories."""
-    return alike.normal(old.text) == alike.normal(new.text) and (old.anchor == new.anchor or bool(old.session and old.session == new.session))
+    return alike.normal(old.text) == alike.normal(new.text) and (
+        old.anchor == new.anchor or bool(old.session and old.session == new.session)
+    )
 
 
 def _newer(old: Memory, new: Memory, why: str, near: float) -> Finding:
-    """The newer one stays, except where it is private and the other the team's: then a person says."""
-    return Finding(SUPERSEDE, (old.id, new.id), "" if old.team and not new.team else new.id, why, near)
+    """The newer one stays, except where it is private and the other the team's: then a person
+    says."""
+    return Finding(
+        SUPERSEDE, (old.id, new.id), "" if old.team and not new.team else new.id, why, near
+    )
 
 
 def _merge(old: Memory, new: Memory, forth: bool, back: bool, near: float) -> Finding | None:
-    """`forth`: the old one says all of the new one, `back`: the new one all of the old one. The team's stays where it says enough; then the richer, then the older one."""
+    """`forth`: the old one says all of the new one, `back`: the new one all of the old one.
+
+    The team's stays where it says enough; then the richer, then the older one.
+    """
     if old.team != new.team:
         ours, enough = (old, forth) if old.team else (new, back)
-        return Finding(MERGE, (old.id, new.id), ours.id, SAME if forth and back else ALL, near) if enough else None
+        return (
+            Finding(MERGE, (old.id, new.id), ours.id, SAME if forth and back else ALL, near)
+            if enough
+            else None
+        )
     keep = old if forth else new
     return Finding(MERGE, (old.id, new.id), keep.id, SAME if forth and back else ALL, near)
 
@@ -216,9 +276,15 @@ class _Pool:
         return self._have[row]
 
 
-def _candidates(cache: Cache, since: int) -> Iterator[tuple[int, int, list[tuple[int, int, float]]]]:
-    """(row before which all was given, how many new rows it took, [(row, row, cosine)]), in the order of the rows."""
-    rows = [row for (row,) in cache.db.execute("SELECT row FROM memory WHERE status = 0 ORDER BY row")]
+def _candidates(
+    cache: Cache, since: int
+) -> Iterator[tuple[int, int, list[tuple[int, int, float]]]]:
+    """(row before which all was given, how many new rows it took, [(row, row, cosine)]), in the
+    order of the rows.
+    """
+    rows = [
+        row for (row,) in cache.db.execute("SELECT row FROM memory WHERE status = 0 ORDER BY row")
+    ]
     first = next((i for i, row in enumerate(rows) if row >= since), len(rows))
     if first == len(rows):
         return
@@ -235,7 +301,9 @@ def _candidates(cache: Cache, since: int) -> Iterator[tuple[int, int, list[tuple
         block = [(rows[j], rows[i], near) for i, j, near in pairs]
         seen = {(a, b) for a, b, _ in block}
         more = {(min(a, b), max(a, b)) for b in rows[done:end] for a in beside.get(b, ())} - seen
-        cosines = vectors.cosines([(all_vectors[place[a]], all_vectors[place[b]]) for a, b in sorted(more)], dims)
+        cosines = vectors.cosines(
+            [(all_vectors[place[a]], all_vectors[place[b]]) for a, b in sorted(more)], dims
+        )
         block += [(a, b, near) for (a, b), near in zip(sorted(more), cosines, strict=True)]
         block.sort(key=lambda p: (p[1], -p[2], p[0]))
         yield (rows[end] if end < len(rows) else rows[-1] + 1), end - done, block
@@ -246,10 +314,16 @@ def _beside(cache: Cache, since: int) -> dict[int, set[int]]:
     """{new row: earlier rows with an equal text, or that name a common path}."""
     out: dict[int, set[int]] = {}
     groups: dict[object, list[int]] = {}
-    sql = "SELECT digest, row FROM memory WHERE status = 0 AND digest IN (SELECT digest FROM memory WHERE status = 0 GROUP BY digest HAVING count(*) > 1)"
+    sql = (
+        "SELECT digest, row FROM memory WHERE status = 0 AND digest IN (SELECT digest FROM memory"
+        " WHERE status = 0 GROUP BY digest HAVING count(*) > 1)"
+    )
     for digest, row in cache.db.execute(sql):
         groups.setdefault(digest, []).append(row)
-    for path, row in cache.db.execute("SELECT l.value, l.row FROM label l JOIN memory m ON m.row = l.row WHERE l.kind = 'path' AND m.status = 0"):
+    for path, row in cache.db.execute(
+        "SELECT l.value, l.row FROM label l JOIN memory m ON m.row = l.row WHERE l.kind = 'path'"
+        " AND m.status = 0"
+    ):
         groups.setdefault(path, []).append(row)
     for key, rows in groups.items():
         if isinstance(key, bytes):
@@ -286,49 +360,87 @@ class _Half:
 
 def _versions(cache: Cache) -> list[Finding]:
     """Memories that were edited in two places at the same time, and by nobody since."""
-    found = cache.db.execute("SELECT id, max(row) FROM memory WHERE status = 0 GROUP BY id HAVING count(*) > 1 ORDER BY 2").fetchall()
+    found = cache.db.execute(
+        "SELECT id, max(row) FROM memory WHERE status = 0 GROUP BY id HAVING count(*) > 1 ORDER"
+        " BY 2"
+    ).fetchall()
     return [Finding(VERSIONS, (id,), id, EDITED, 1.0, row) for id, row in found]
 
 
 def successors(cache: Cache, id: str) -> list[str]:
-    """The active memories at the end of the chain of those that took the place of a superseded one."""
+    """The active memories at the end of the chain of those that took the place of a superseded
+    one."""
     out: set[str] = set()
     seen, level = {id}, [id]
     while level:
         nexts: set[str] = set()
         for here in level:
-            sql = ("SELECT DISTINCT c.memory FROM memory m JOIN line l ON l.n = m.line JOIN cover v ON v.version = l.version JOIN line c ON c.n = v.by"
-                   " WHERE m.id = ? AND m.status = ? AND c.memory <> CAST(m.id AS BLOB)")
-            nexts.update(bytes(by).decode("utf-8", "replace") for (by,) in cache.db.execute(sql, (here, SUPERSEDED)))
+            sql = (
+                "SELECT DISTINCT c.memory FROM memory m JOIN line l ON l.n = m.line JOIN cover v ON"
+                " v.version = l.version JOIN line c ON c.n = v.by WHERE m.id = ? AND m.status = ?"
+                " AND c.memory <> CAST(m.id AS BLOB)"
+            )
+            nexts.update(
+                bytes(by).decode("utf-8", "replace")
+                for (by,) in cache.db.execute(sql, (here, SUPERSEDED))
+            )
         level = sorted(nexts - seen)
         seen.update(level)
-        active = {i for i in level if cache.db.execute("SELECT 1 FROM memory WHERE id = ? AND status = 0", (i,)).fetchone()}
+        active = {
+            i
+            for i in level
+            if cache.db.execute("SELECT 1 FROM memory WHERE id = ? AND status = 0", (i,)).fetchone()
+        }
         out |= active
         level = [i for i in level if i not in active]
     return sorted(out)
 
 
 def _unshared(cache: Cache, half: _Half) -> list[Finding]:
-    """The team's memories that only a private one has replaced: here they are out of force, for everybody else they hold."""
+    """The team's memories that only a private one has replaced: here they are out of force, for
+    everybody else they hold.
+    """
     out = []
-    sql = ("SELECT DISTINCT m.id, m.row FROM memory m JOIN line l ON l.n = m.line JOIN cover v ON v.version = l.version JOIN line c ON c.n = v.by"
-           f" WHERE m.status = {SUPERSEDED} AND l.scope & {TEAM} > 0 GROUP BY m.row HAVING max(c.scope & {TEAM}) = 0 ORDER BY m.row DESC")
+    sql = (
+        "SELECT DISTINCT m.id, m.row FROM memory m JOIN line l ON l.n = m.line JOIN cover v ON"
+        f" v.version = l.version JOIN line c ON c.n = v.by WHERE m.status = {SUPERSEDED} AND"
+        f" l.scope & {TEAM} > 0 GROUP BY m.row HAVING max(c.scope & {TEAM}) = 0 ORDER BY m.row DESC"
+    )
     for id, row in half.of(cache.db.execute(sql).fetchall()):
         by = successors(cache, id)
-        if len(by) == 1 and cache.db.execute(f"SELECT 1 FROM memory WHERE id = ? AND status = 0 AND scope & {TEAM} = 0", (by[0],)).fetchone():
+        if (
+            len(by) == 1
+            and cache.db.execute(
+                f"SELECT 1 FROM memory WHERE id = ? AND status = 0 AND scope & {TEAM} = 0", (by[0],)
+            ).fetchone()
+        ):
             out.append(Finding(SHARE, (id, by[0]), by[0], YOURS, 1.0, row))
     return out
 
 
 def _citing(cache: Cache, pool: _Pool, half: _Half) -> list[Finding]:
-    """Memories whose text names one that was superseded since, by the first digits of its id or all of them."""
+    """Memories whose text names one that was superseded since, by the first digits of its id or all
+    of them.
+    """
     out = []
-    for (id,) in half.of(cache.db.execute(f"SELECT id FROM memory WHERE status = {SUPERSEDED} GROUP BY id ORDER BY max(row) DESC").fetchall()):
+    for (id,) in half.of(
+        cache.db.execute(
+            f"SELECT id FROM memory WHERE status = {SUPERSEDED} GROUP BY id ORDER BY max(row) DESC"
+        ).fetchall()
+    ):
         if len(id) < cite.LEAST or not id.isalnum() or not id.isascii():
             continue
-        rows = [row for (row,) in cache.db.execute("SELECT rowid FROM fts WHERE fts MATCH ? LIMIT 20", (f'"{id[: cite.LEAST].lower()}" *',))]
+        rows = [
+            row
+            for (row,) in cache.db.execute(
+                "SELECT rowid FROM fts WHERE fts MATCH ? LIMIT 20",
+                (f'"{id[: cite.LEAST].lower()}" *',),
+            )
+        ]
         for row in rows:
-            if not cache.db.execute("SELECT 1 FROM memory WHERE row = ? AND status = 0", (row,)).fetchone():
+            if not cache.db.execute(
+                "SELECT 1 FROM memory WHERE row = ? AND status = 0", (row,)
+            ).fetchone():
                 continue
             memory = pool.get(row)
             by = successors(cache, id) if cite.named(memory.text, [id]) else []

@@ -24,13 +24,27 @@ from . import memories, view
 def rows_of(cache: Cache, wanted: Filter) -> list[int]:
     """One row of each memory that passes the filter, newest first."""
     sql, args = wanted.sql()
-    rows = cache.db.execute(f"SELECT row FROM memory WHERE row IN ({sql}) ORDER BY {newest_first(cache)}, nth, row", args)
+    rows = cache.db.execute(
+        f"SELECT row FROM memory WHERE row IN ({sql}) ORDER BY {newest_first(cache)}, nth, row",
+        args,
+    )
     return stored.firsts(cache, [row for (row,) in rows])
 
 
-def list_memories(store: Store, wanted: Filter, *, limit: int | None = None, all_branches: bool = False, stale: bool = False,
-                  at: str = "") -> tuple[list[dict[str, Any]], int]:
-    """(public objects, how many more there are). Unmerged memories only with `all_branches`; `stale`: a path changed or went; `at`: as of a revision."""
+def list_memories(
+    store: Store,
+    wanted: Filter,
+    *,
+    limit: int | None = None,
+    all_branches: bool = False,
+    stale: bool = False,
+    at: str = "",
+) -> tuple[list[dict[str, Any]], int]:
+    """(public objects, how many more there are).
+
+    Unmerged memories only with `all_branches`; `stale`: a path changed or went; `at`: as of a
+    revision.
+    """
 
     def read(cache: Cache) -> tuple[list[dict[str, Any]], int]:
         if not at:
@@ -41,11 +55,18 @@ def list_memories(store: Store, wanted: Filter, *, limit: int | None = None, all
                 store.warn(f"warning: {found.reason}")
             return listed(found, found.filter(wanted), found)
 
-    def listed(cache: Cache, wanted: Filter, past: then.Then | None) -> tuple[list[dict[str, Any]], int]:
+    def listed(
+        cache: Cache, wanted: Filter, past: then.Then | None
+    ) -> tuple[list[dict[str, Any]], int]:
         rows = rows_of(cache, wanted)
         stands: dict[str, where.Stand] = dict(past.stands) if past else {}
         if not all_branches and not past:
-            stands = where.stands(store.repo, cache, reanchor.anchors(cache, most=SUPERSEDED if wanted.superseded else ACTIVE), store.repo.head())
+            stands = where.stands(
+                store.repo,
+                cache,
+                reanchor.anchors(cache, most=SUPERSEDED if wanted.superseded else ACTIVE),
+                store.repo.head(),
+            )
             hidden = sorted(c for c, stand in stands.items() if stand.state == where.UNMERGED)
             if hidden:
                 rows = rows_of(cache, wanted.leaving_out(hidden))
@@ -72,24 +93,41 @@ def show(store: Store, prefix: str) -> tuple[dict[str, Any], list[dict[str, Any]
 
     def read(cache: Cache) -> dict[str, Any]:
         revive.settle(store.repo, cache, store.table)
-        sql = "SELECT m.row, l.version FROM memory m JOIN line l ON l.n = m.line WHERE m.id = ? ORDER BY m.row"
+        sql = (
+            "SELECT m.row, l.version FROM memory m JOIN line l ON l.n = m.line WHERE m.id = ? ORDER"
+            " BY m.row"
+        )
         named = cache.db.execute(sql, (found.memory.id,)).fetchall()
         rows = [row for row, _ in named]
         store.trust.look(cache, rows)
         objects = view.objects(store, cache, rows)
-        first = dict(next((o for o in objects if o["body"] == found.record.data["body"]), objects[0]))
+        first = dict(
+            next((o for o in objects if o["body"] == found.record.data["body"]), objects[0])
+        )
         if len(objects) > 1:
-            first["versions"] = [{"version": version.hex(), **item} for (_, version), item in zip(named, objects, strict=True)]
+            first["versions"] = [
+                {"version": version.hex(), **item}
+                for (_, version), item in zip(named, objects, strict=True)
+            ]
         if found.memory.superseded_by:
             first["superseded_by"] = found.memory.superseded_by
         return first
 
     item = store.with_cache(read)[0]
-    history = [{"version": r.version, "op": r.op, "at": record.moment(r.data.get("at")) or None,
-                **{k: stored.word(r.data.get(k)) for k in ("author", "reason")}, "after": r.after}
-               for r in found.memory.records]
+    history = [
+        {
+            "version": r.version,
+            "op": r.op,
+            "at": record.moment(r.data.get("at")) or None,
+            **{k: stored.word(r.data.get(k)) for k in ("author", "reason")},
+            "after": r.after,
+        }
+        for r in found.memory.records
+    ]
     after = {r.version: r.after for r in found.memory.records}
-    return item, sorted(history, key=lambda h: (_depth(h["version"], after), str(h["at"]), h["version"]))
+    return item, sorted(
+        history, key=lambda h: (_depth(h["version"], after), str(h["at"]), h["version"])
+    )
 
 
 def _depth(version: str, after: dict[str, list[str]]) -> int:
@@ -102,28 +140,54 @@ def _depth(version: str, after: dict[str, list[str]]) -> int:
     return depth
 
 
-def log(store: Store, revisions: list[str], limit: int | None, paths: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Memories in the order of the commits they are about, newest commit first; `revisions` as for `git log`. `paths`: only about these, under whatever name."""
+def log(
+    store: Store, revisions: list[str], limit: int | None, paths: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """Memories in the order of the commits they are about, newest commit first; `revisions` as for
+    `git log`. `paths`: only about these, under whatever name.
+    """
     for name in revisions:
         if name.startswith("-"):
             raise MemError(f"'{name}' is no revision")
     try:
-        walk = store.repo.git.text("rev-list", *(revisions or ["HEAD"]), "--").split() if store.repo.head() or revisions else []
+        walk = (
+            store.repo.git.text("rev-list", *(revisions or ["HEAD"]), "--").split()
+            if store.repo.head() or revisions
+            else []
+        )
     except GitFailed as e:
-        raise MemError(f"no such revision or range: '{' '.join(revisions)}'", hint=asof.hint(store.repo) or "write it as for `git log`") from e
+        raise MemError(
+            f"no such revision or range: '{' '.join(revisions)}'",
+            hint=asof.hint(store.repo) or "write it as for `git log`",
+        ) from e
     order = {commit: i for i, commit in enumerate(walk)}
 
     def read(cache: Cache) -> list[dict[str, Any]]:
         anchors = reanchor.anchors(cache)
         elsewhere = {a for a in anchors if a not in order}
-        stands = where.stands(store.repo, cache, elsewhere, store.repo.head()) if elsewhere else {}  # finds what was squashed into this range
+        stands = (
+            where.stands(store.repo, cache, elsewhere, store.repo.head()) if elsewhere else {}
+        )  # finds what was squashed into this range
         stood = where.places(cache, anchors)
         placed: dict[int, tuple[int, str, str]] = {}
         latest = filters.latest(cache)
         revive.settle(store.repo, cache, store.table)
-        wanted = comeback.seen_from(cache, Filter(paths=[name for path in paths if path != "." for name in names.at(store.repo, cache, store.repo.head(), path).labels]), store.repo.head())
+        wanted = comeback.seen_from(
+            cache,
+            Filter(
+                paths=[
+                    name
+                    for path in paths
+                    if path != "."
+                    for name in names.at(store.repo, cache, store.repo.head(), path).labels
+                ]
+            ),
+            store.repo.head(),
+        )
         sql, args = wanted.sql()
-        for row, anchor, at, id in cache.db.execute(f"SELECT row, anchor, at, id FROM memory WHERE row IN ({sql})", args):
+        for row, anchor, at, id in cache.db.execute(
+            f"SELECT row, anchor, at, id FROM memory WHERE row IN ({sql})", args
+        ):
             found = [order[a] for a in stood.get(anchor, ()) if a in order]
             if found:
                 placed[row] = (min(found), record.when(at, latest), id)
@@ -149,21 +213,42 @@ def counts(store: Store, cache: Cache) -> dict[str, Any]:
     def table(columns: str, rest: str) -> dict[str, int]:
         return {str(k): n for k, n in db.execute(f"SELECT {columns} AND {active} {rest}", args)}
 
-    rows = db.execute(f"SELECT CASE WHEN status = 0 AND NOT {active} THEN {SUPERSEDED} ELSE status END, count(DISTINCT id) FROM memory GROUP BY 1", args)
+    rows = db.execute(
+        f"SELECT CASE WHEN status = 0 AND NOT {active} THEN {SUPERSEDED} ELSE status END,"
+        " count(DISTINCT id) FROM memory GROUP BY 1",
+        args,
+    )
     status: dict[int, int] = dict(rows.fetchall())
     return {
         "memories": status.get(ACTIVE, 0),
         "superseded": status.get(SUPERSEDED, 0),
         "forgotten": status.get(FORGOTTEN, 0),
-        "concurrent": db.execute(f"SELECT count(*) FROM (SELECT id FROM memory WHERE {active} GROUP BY id HAVING count(*) > 1)", args).fetchone()[0],
+        "concurrent": (
+            db.execute(
+                f"SELECT count(*) FROM (SELECT id FROM memory WHERE {active} GROUP BY id HAVING"
+                " count(*) > 1)",
+                args,
+            ).fetchone()[0]
+        ),
         "team": number("DISTINCT id) FROM memory WHERE scope & 1 > 0"),
         "private": number("DISTINCT id) FROM memory WHERE scope = 2"),
-        "types": table("type, count(DISTINCT id) FROM memory WHERE 1", "GROUP BY type ORDER BY 2 DESC, 1"),
-        "authors": table("author, count(DISTINCT id) FROM memory WHERE 1", "GROUP BY author ORDER BY 2 DESC, 1 LIMIT 20"),
-        "tags": table("value, count(DISTINCT id) FROM label JOIN memory USING(row) WHERE kind = 'tag'", "GROUP BY value ORDER BY 2 DESC, 1 LIMIT 20"),
+        "types": table(
+            "type, count(DISTINCT id) FROM memory WHERE 1", "GROUP BY type ORDER BY 2 DESC, 1"
+        ),
+        "authors": table(
+            "author, count(DISTINCT id) FROM memory WHERE 1",
+            "GROUP BY author ORDER BY 2 DESC, 1 LIMIT 20",
+        ),
+        "tags": table(
+            "value, count(DISTINCT id) FROM label JOIN memory USING(row) WHERE kind = 'tag'",
+            "GROUP BY value ORDER BY 2 DESC, 1 LIMIT 20",
+        ),
         # Of those whose time is one and can be.
-        "months": table(f"substr(at, 1, 7), count(DISTINCT id) FROM memory WHERE at BETWEEN '0' AND '{filters.latest(cache)}'",
-                        "GROUP BY 1 ORDER BY 1 DESC LIMIT 24"),
+        "months": table(
+            "substr(at, 1, 7), count(DISTINCT id) FROM memory WHERE at BETWEEN '0' AND"
+            f" '{filters.latest(cache)}'",
+            "GROUP BY 1 ORDER BY 1 DESC LIMIT 24",
+        ),
         "records": db.execute("SELECT count(*) FROM line").fetchone()[0],
         "vectors": db.execute("SELECT count(*) FROM vector").fetchone()[0],
         "without_vectors": cache.count() - db.execute("SELECT count(*) FROM vector").fetchone()[0],

@@ -22,15 +22,39 @@ from . import pathnotes, write_gate
 from .remember import branch_to_note
 
 # What an edit keeps of the version it replaces beside the content.
-_CARRIED = ("commit", "branch", "patch", "base", "branch_patch", "agent", "session", "created", "supersedes")
-_CONTENT = ("body", "title", "subtitle", "type", "tags", "paths", "facts", "concepts", "source", "phase", "provenance", "confidence")
+_CARRIED = (
+    "commit",
+    "branch",
+    "patch",
+    "base",
+    "branch_patch",
+    "agent",
+    "session",
+    "created",
+    "supersedes",
+)
+_CONTENT = (
+    "body",
+    "title",
+    "subtitle",
+    "type",
+    "tags",
+    "paths",
+    "facts",
+    "concepts",
+    "source",
+    "phase",
+    "provenance",
+    "confidence",
+)
 # What names objects and records in a line: hexadecimal digits of git and ours.
 _IDS = ("id", "n", "salt", "commit", "after", "patch", "base", "branch_patch")
 SHORTEST = 4  # characters of an id prefix
 
 
 class Found:
-    """A memory with its scope; `record` is the version to show. `counts`: it is active, or was superseded where HEAD is not (`revive`).
+    """A memory with its scope; `record` is the version to show. `counts`: it is active, or was
+    superseded where HEAD is not (`revive`).
 
     `settled`: the versions that stood beside it until the edit that this is the answer to.
     """
@@ -45,7 +69,9 @@ class Found:
 
     @property
     def seen(self) -> list[str]:
-        """The versions that a change of it names: those nothing covers; where it was superseded, its last texts."""
+        """The versions that a change of it names: those nothing covers; where it was superseded,
+        its last texts.
+        """
         return self.memory.heads or [r.version for r in self.memory.versions]
 
 
@@ -56,18 +82,32 @@ def full_id(cache: Cache, prefix: str) -> str:
         return prefix
     prefix = prefix.strip().lower()
     if len(prefix) < SHORTEST or any(c not in "0123456789abcdef" for c in prefix):
-        raise MemError(f"'{prefix[:40]}' is no memory id", hint=f"ids are shown by `git mem list`; {SHORTEST} digits are the least")
-    ids = [i for (i,) in cache.db.execute("SELECT DISTINCT id FROM memory WHERE id >= ? AND id < ? LIMIT 5", (prefix, prefix + "g"))]
+        raise MemError(
+            f"'{prefix[:40]}' is no memory id",
+            hint=f"ids are shown by `git mem list`; {SHORTEST} digits are the least",
+        )
+    ids = [
+        i
+        for (i,) in cache.db.execute(
+            "SELECT DISTINCT id FROM memory WHERE id >= ? AND id < ? LIMIT 5",
+            (prefix, prefix + "g"),
+        )
+    ]
     if not ids:
         raise MemError(f"no memory '{prefix}'", hint="`git mem list --all` shows every memory")
     if len(ids) > 1:
-        raise Ambiguous(f"'{prefix}' is ambiguous: {', '.join(i[: len(prefix) + 4] for i in ids)}", hint="type more digits")
+        raise Ambiguous(
+            f"'{prefix}' is ambiguous: {', '.join(i[: len(prefix) + 4] for i in ids)}",
+            hint="type more digits",
+        )
     return str(ids[0])
 
 
 def find(store: Store, prefix: str) -> Found:
     """The memory an id prefix names, forgotten ones included."""
-    return store.with_cache(lambda cache: _here(store, cache, load(cache, full_id(cache, prefix))))[0]
+    return store.with_cache(lambda cache: _here(store, cache, load(cache, full_id(cache, prefix))))[
+        0
+    ]
 
 
 def _here(store: Store, cache: Cache, found: Found) -> Found:
@@ -80,7 +120,13 @@ def _here(store: Store, cache: Cache, found: Found) -> Found:
 def find_many(store: Store, ids: Iterable[str]) -> dict[str, Found]:
     """The memories with these ids, each of which must be there."""
     wanted = sorted(set(ids))
-    return store.with_cache(lambda cache: {id: _here(store, cache, load(cache, id)) for id in wanted})[0] if wanted else {}
+    return (
+        store.with_cache(lambda cache: {id: _here(store, cache, load(cache, id)) for id in wanted})[
+            0
+        ]
+        if wanted
+        else {}
+    )
 
 
 def load_many(cache: Cache, ids: Iterable[str]) -> dict[str, Found]:
@@ -89,14 +135,26 @@ def load_many(cache: Cache, ids: Iterable[str]) -> dict[str, Found]:
 
 
 def load(cache: Cache, id: str, without: Container[str] = ()) -> Found:
-    """One memory that is there; `without`: versions of records that are taken as gone, not all of its own."""
-    rows = cache.db.execute("SELECT n, scope, raw FROM line WHERE memory = ?", (id.encode(),)).fetchall()
+    """One memory that is there; `without`: versions of records that are taken as gone, not all of
+    its own.
+    """
+    rows = cache.db.execute(
+        "SELECT n, scope, raw FROM line WHERE memory = ?", (id.encode(),)
+    ).fetchall()
     records = [r for r in (record.parse(raw) for _, _, raw in rows) if r]
     places = ",".join("?" * len(rows))
-    covers = cache.db.execute(f"SELECT raw FROM line WHERE n IN (SELECT by FROM cover WHERE version IN (SELECT version FROM line WHERE n IN ({places})))", [n for n, _, _ in rows])
+    covers = cache.db.execute(
+        "SELECT raw FROM line WHERE n IN (SELECT by FROM cover WHERE version IN (SELECT version"
+        f" FROM line WHERE n IN ({places})))",
+        [n for n, _, _ in rows],
+    )
     records += [r for r in (record.parse(raw) for (raw,) in covers) if r]
     records = [r for r in records if r.version not in without]
-    scopes = {r.version: scope for _, scope, raw in rows if (r := record.parse(raw)) and r.op in record.CONTENT_OPS}
+    scopes = {
+        r.version: scope
+        for _, scope, raw in rows
+        if (r := record.parse(raw)) and r.op in record.CONTENT_OPS
+    }
     bits = 0
     for scope in scopes.values():
         bits |= scope
@@ -106,7 +164,9 @@ def load(cache: Cache, id: str, without: Container[str] = ()) -> Found:
 
 
 def _sound(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of another tool's record that have the right shape: an edit must not fail on one the user did not touch."""
+    """The fields of another tool's record that have the right shape: an edit must not fail on one
+    the user did not touch.
+    """
     out = {}
     for name, value in fields.items():
         try:
@@ -117,8 +177,18 @@ def _sound(fields: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def edit(store: Store, prefix: str, changes: dict[str, Any], *, allow_secret: bool = False, same: bool = False) -> Found:
-    """A new version with `changes` to the content; an empty value clears a field. `same`: also where nothing changes."""
+def edit(
+    store: Store,
+    prefix: str,
+    changes: dict[str, Any],
+    *,
+    allow_secret: bool = False,
+    same: bool = False,
+) -> Found:
+    """A new version with `changes` to the content; an empty value clears a field.
+
+    `same`: also where nothing changes.
+    """
     changes = write_gate.admit(store, {"author": store.settings.author, **changes}, allow_secret)
     found = find(store, prefix)
     _append(store, found.scope, _edited(store, found, changes, allow_secret, same), "edit")
@@ -127,26 +197,45 @@ def edit(store: Store, prefix: str, changes: dict[str, Any], *, allow_secret: bo
     return done
 
 
-def edit_many(store: Store, changes: Iterable[tuple[Found, dict[str, Any]]], *, allow_secret: bool = False) -> list[MemError | None]:
-    """New versions of several memories, in one commit for each scope; for each, why it was refused, or None. One that is refused stops no other."""
+def edit_many(
+    store: Store, changes: Iterable[tuple[Found, dict[str, Any]]], *, allow_secret: bool = False
+) -> list[MemError | None]:
+    """New versions of several memories, in one commit for each scope; for each, why it was refused,
+    or None. One that is refused stops no other.
+    """
     answers: list[MemError | None] = []
     made: dict[str, list[dict[str, Any]]] = {}
     for found, fields in changes:
         try:
-            fields = write_gate.admit(store, {"author": store.settings.author, **fields}, allow_secret)
-            made.setdefault(found.scope, []).append(_edited(store, found, fields, allow_secret, False))
+            fields = write_gate.admit(
+                store, {"author": store.settings.author, **fields}, allow_secret
+            )
+            made.setdefault(found.scope, []).append(
+                _edited(store, found, fields, allow_secret, False)
+            )
             answers.append(None)
         except MemError as e:
             answers.append(e)
     for scope, batch in made.items():
-        store.append(scope, [(_anchor(store, data), line) for data, line in zip(batch, store.lines(batch), strict=True)],
-                     f"git mem: edit {len(batch)} {'memory' if len(batch) == 1 else 'memories'}")
+        store.append(
+            scope,
+            [
+                (_anchor(store, data), line)
+                for data, line in zip(batch, store.lines(batch), strict=True)
+            ],
+            f"git mem: edit {len(batch)} {'memory' if len(batch) == 1 else 'memories'}",
+        )
     return answers
 
 
-def _edited(store: Store, found: Found, changes: dict[str, Any], allow_secret: bool, same: bool) -> dict[str, Any]:
+def _edited(
+    store: Store, found: Found, changes: dict[str, Any], allow_secret: bool, same: bool
+) -> dict[str, Any]:
     if not found.counts:
-        raise MemError(f"memory '{found.memory.id[:8]}' is {found.memory.status}", hint="remember it again to bring it back")
+        raise MemError(
+            f"memory '{found.memory.id[:8]}' is {found.memory.status}",
+            hint="remember it again to bring it back",
+        )
     old = found.record.data
     merged = _sound({k: old[k] for k in _CONTENT if k in old})
     record.refuse_no_text(changes)
@@ -160,13 +249,24 @@ def _edited(store: Store, found: Found, changes: dict[str, Any], allow_secret: b
     carried = {k: old[k] for k in _CARRIED if k in old}
     carried.setdefault("created", old.get("at"))
     carried["head"] = head  # since when it says so: the anchor stays where it was
-    return record.edit(found.memory.id, {**fields, "author": store.settings.author}, found.seen, **carried)
+    return record.edit(
+        found.memory.id, {**fields, "author": store.settings.author}, found.seen, **carried
+    )
 
 
 def _note_paths(store: Store, head: str, fields: dict[str, Any], old: Any = ()) -> None:
-    """Notes what the paths hold. `old`: those of the text before, which stay as they are where something is wrong with them."""
+    """Notes what the paths hold.
+
+    `old`: those of the text before, which stay as they are where something is wrong with them.
+    """
     paths = fields.get("paths", [])
-    for i, (before, wrong) in enumerate(zip([dict(p) for p in paths], pathnotes.note(store.repo, [(head, p) for p in paths]), strict=True)):
+    for i, (before, wrong) in enumerate(
+        zip(
+            [dict(p) for p in paths],
+            pathnotes.note(store.repo, [(head, p) for p in paths]),
+            strict=True,
+        )
+    ):
         if wrong and not (isinstance(old, list) and before in old):
             raise UsageError(wrong, hint="lines are FILE:10 or FILE:10-20, counted at HEAD")
         if wrong:
@@ -174,68 +274,131 @@ def _note_paths(store: Store, head: str, fields: dict[str, Any], old: Any = ()) 
 
 
 def sign(store: Store, prefix: str) -> Found:
-    """A new version that says the same, signed by whoever runs this: so a text that came without a signature gets one."""
+    """A new version that says the same, signed by whoever runs this: so a text that came without a
+    signature gets one.
+    """
     if not store.settings.signing:
-        raise MemError("signing is off", hint="`git config mem.sign true` signs with the key git signs commits with")
+        raise MemError(
+            "signing is off",
+            hint="`git config mem.sign true` signs with the key git signs commits with",
+        )
     found = find(store, prefix)
     if len(found.memory.versions) > 1:
-        raise MemError(f"memory '{found.memory.id[:8]}' has {len(found.memory.versions)} versions", hint="`git mem edit` makes one of them")
+        raise MemError(
+            f"memory '{found.memory.id[:8]}' has {len(found.memory.versions)} versions",
+            hint="`git mem edit` makes one of them",
+        )
     ((_, _, verdict),) = store.trust.check([(0, found.record.line)])
     if verdict.state == "good":
         raise MemError(f"memory '{found.memory.id[:8]}' is signed already, by {verdict.signer}")
     return edit(store, found.memory.id, {}, same=True)
 
 
-def supersede(store: Store, prefix: str, fields: dict[str, Any], *, scope: str = "", allow_secret: bool = False) -> str:
-    """Stores a new memory that takes the place of an old one; returns the new id. One line says both."""
+def supersede(
+    store: Store,
+    prefix: str,
+    fields: dict[str, Any],
+    *,
+    scope: str = "",
+    allow_secret: bool = False,
+) -> str:
+    """Stores a new memory that takes the place of an old one; returns the new id.
+
+    One line says both.
+    """
     fields = write_gate.admit(store, {"author": store.settings.author, **fields}, allow_secret)
     found = find(store, prefix)
     if not found.counts:
-        raise MemError(f"memory '{found.memory.id[:8]}' is {found.memory.status}", hint="`git mem show` says what became of it")
+        raise MemError(
+            f"memory '{found.memory.id[:8]}' is {found.memory.status}",
+            hint="`git mem show` says what became of it",
+        )
     old = found.record.data
-    inherited = _sound({k: old[k] for k in ("type", "tags", "paths", "phase") if k in old and not fields.get(k)})
+    inherited = _sound(
+        {k: old[k] for k in ("type", "tags", "paths", "phase") if k in old and not fields.get(k)}
+    )
     head = store.repo.head()
-    if "paths" in inherited:  # it is about HEAD: what the files held when the old one was made does not matter
-        inherited["paths"] = store.with_cache(lambda cache: pathnotes.inherited(store.repo, cache, {**old, **inherited}, head))[0]
+    if (
+        "paths" in inherited
+    ):  # it is about HEAD: what the files held when the old one was made does not matter
+        inherited["paths"] = store.with_cache(
+            lambda cache: pathnotes.inherited(store.repo, cache, {**old, **inherited}, head)
+        )[0]
     record.refuse_no_text(fields)
-    checked = record.content({**inherited, **{k: v for k, v in fields.items() if v}}, store.settings.number("maxBody"))
+    checked = record.content(
+        {**inherited, **{k: v for k, v in fields.items() if v}}, store.settings.number("maxBody")
+    )
     write_gate.stored(store, fields, checked, allow_secret)
     facts = marks.of_commit(store.repo, head) if head else {}
     _note_paths(store, head, checked)
-    data = record.create(checked, commit=head, branch=branch_to_note(store) if head else "", supersedes=[found.memory.id], after=sorted(found.seen), **facts)
+    data = record.create(
+        checked,
+        commit=head,
+        branch=branch_to_note(store) if head else "",
+        supersedes=[found.memory.id],
+        after=sorted(found.seen),
+        **facts,
+    )
     if data["id"] == found.memory.id:
         raise Refused("the new text is the old one")
     _append(store, scope or found.scope, data, "supersede")
     return str(data["id"])
 
 
-def replace(store: Store, stay: Found, gone: Iterable[Found], changes: dict[str, Any], *, allow_secret: bool = False) -> Found:
-    """Lets one memory take the place of others in its scope, under its own id; one line says both. Where another clone chooses the other way round, both stay."""
+def replace(
+    store: Store,
+    stay: Found,
+    gone: Iterable[Found],
+    changes: dict[str, Any],
+    *,
+    allow_secret: bool = False,
+) -> Found:
+    """Lets one memory take the place of others in its scope, under its own id; one line says both.
+
+    Where another clone chooses the other way round, both stay.
+    """
     changes = write_gate.admit(store, {"author": store.settings.author, **changes}, allow_secret)
     data = _edited(store, stay, changes, allow_secret, True)
     others = list(gone)
     data["after"] = sorted({*data["after"], *(v for g in others for v in g.seen)})
     before = stay.record.data.get("supersedes")
-    data["supersedes"] = sorted({*(i for i in (before if isinstance(before, list) else ()) if isinstance(i, str)), *(g.memory.id for g in others)})
+    data["supersedes"] = sorted(
+        {
+            *(i for i in (before if isinstance(before, list) else ()) if isinstance(i, str)),
+            *(g.memory.id for g in others),
+        }
+    )
     _append(store, stay.scope, data, "merge")
     return find(store, stay.memory.id)
 
 
 def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = False) -> Found:
-    """Hides a memory everywhere the record arrives; the text stays in the history (purge removes it)."""
-    given = write_gate.admit(store, {"author": store.settings.author, "reason": reason}, allow_secret)
+    """Hides a memory everywhere the record arrives; the text stays in the history (purge removes
+    it).
+    """
+    given = write_gate.admit(
+        store, {"author": store.settings.author, "reason": reason}, allow_secret
+    )
     reason = str(given["reason"])
     found = find(store, prefix)
     if found.memory.status == fold.FORGOTTEN:
         raise MemError(f"memory '{found.memory.id[:8]}' is already forgotten")
-    data = record.forget(found.memory.id, found.seen, author=store.settings.author, reason=record.clean(reason)[: record.MAX_TITLE],
-                         commit=found.record.data.get("commit"), head=store.repo.head())
+    data = record.forget(
+        found.memory.id,
+        found.seen,
+        author=store.settings.author,
+        reason=record.clean(reason)[: record.MAX_TITLE],
+        commit=found.record.data.get("commit"),
+        head=store.repo.head(),
+    )
     _append(store, found.scope, data, "forget")
     return found
 
 
 def share(store: Store, prefix: str, *, allow_secret: bool = False) -> Found:
-    """Gives a private memory to the team: its own lines travel byte for byte, and a record says who did it."""
+    """Gives a private memory to the team: its own lines travel byte for byte, and a record says who
+    did it.
+    """
     found = find(store, prefix)
     if found.scope == "team":
         raise MemError(f"memory '{found.memory.id[:8]}' is the team's already")
@@ -244,7 +407,9 @@ def share(store: Store, prefix: str, *, allow_secret: bool = False) -> Found:
     write_gate.stored(store, {}, {"author": store.settings.author}, allow_secret)
     own = [r for r in found.memory.records if r.op in record.COVER_OPS]
     for r in own:
-        write_gate.stored(store, {}, {k: v for k, v in r.data.items() if k not in _IDS}, allow_secret)
+        write_gate.stored(
+            store, {}, {k: v for k, v in r.data.items() if k not in _IDS}, allow_secret
+        )
     said = record.share(found.memory.id, author=store.settings.author)
     items = [(_anchor(store, r.data), r.line) for r in own]
     items += store.with_cache(lambda cache: _moves_of(cache, {anchor for anchor, _ in items}))[0]
@@ -263,7 +428,11 @@ def _moves_of(cache: Cache, anchors: set[str]) -> list[tuple[str, bytes]]:
 def _anchor(store: Store, data: dict[str, Any]) -> str:
     """The key a record is attached to: its commit (also one that is not here), "" for none."""
     anchor = data.get("commit") or ""
-    return anchor if isinstance(anchor, str) and len(anchor) == store.repo.hex_len and is_hex(anchor) else ""
+    return (
+        anchor
+        if isinstance(anchor, str) and len(anchor) == store.repo.hex_len and is_hex(anchor)
+        else ""
+    )
 
 
 def _append(store: Store, scope: str, data: dict[str, Any], what: str) -> None:

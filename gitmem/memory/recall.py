@@ -30,12 +30,19 @@ class Searcher(Search):
     `hot`: as the prompt hook, which reads what the worker has found for HEAD.
     """
 
-    def __init__(self, store: Store, cache: Cache, at: str = "", all_branches: bool = False, hot: bool = False) -> None:
+    def __init__(
+        self,
+        store: Store,
+        cache: Cache,
+        at: str = "",
+        all_branches: bool = False,
+        hot: bool = False,
+    ) -> None:
         super().__init__(cache, store.table, None if all_branches else self.stands_of)
         self.store = store
         self.company = store.settings.flag("graph")
         self.hot = hot
-        self.head = (store.repo.commit(at or "HEAD") or "")
+        self.head = store.repo.commit(at or "HEAD") or ""
         self.stands: dict[str, where.Stand] = {}
         self.ages: dict[int, list[staleness.State]] = {}
         self.aged = self._aged
@@ -45,11 +52,23 @@ class Searcher(Search):
         """States of all anchors seen so far, these among them."""
         asked = {a for a in anchors if a and a not in self.stands}
         if asked:
-            self.stands.update(standing.read(self.cache, asked, self.head) if self.hot else where.stands(self.store.repo, self.cache, asked, self.head))
+            self.stands.update(
+                standing.read(self.cache, asked, self.head)
+                if self.hot
+                else where.stands(self.store.repo, self.cache, asked, self.head)
+            )
         return self.stands
 
     def _aged(self, rows: Sequence[int]) -> dict[int, str]:
-        self.ages.update(view.path_states(self.store, self.cache, [row for row in rows if row not in self.ages], self.head, kept=self.hot))
+        self.ages.update(
+            view.path_states(
+                self.store,
+                self.cache,
+                [row for row in rows if row not in self.ages],
+                self.head,
+                kept=self.hot,
+            )
+        )
         return {row: staleness.worst(self.ages[row]) for row in rows}
 
 
@@ -58,7 +77,9 @@ _AT_ONCE = 32  # memories that get their vector of the chosen model while a ques
 
 
 def _with_model(searcher: Searcher, vectors: LlamaVectors | None, failed: list[str]) -> None:
-    """Lets the chosen model's vectors rank, if every memory has one; else the packaged table's do, and why is added to `failed`."""
+    """Lets the chosen model's vectors rank, if every memory has one; else the packaged table's do,
+    and why is added to `failed`.
+    """
     if vectors is None:
         return
     try:
@@ -67,7 +88,10 @@ def _with_model(searcher: Searcher, vectors: LlamaVectors | None, failed: list[s
             better.fill(searcher.cache, vectors)
         left = better.missing(searcher.cache, space)
         if left:
-            failed.append(f"{left} memories have no vector of the chosen model yet: `git mem index --all` makes them")
+            failed.append(
+                f"{left} memories have no vector of the chosen model yet: `git mem index --all`"
+                " makes them"
+            )
             return
     except NoVectors as e:
         failed.append(e.message)
@@ -83,8 +107,12 @@ def _with_model(searcher: Searcher, vectors: LlamaVectors | None, failed: list[s
     searcher.chosen = ask
 
 
-def _prepared(searcher: Searcher, past: then.Then | None, vectors: LlamaVectors | None) -> list[str]:
-    """Readies the search for a revision and a chosen model; returns why the answer is less than it could be."""
+def _prepared(
+    searcher: Searcher, past: then.Then | None, vectors: LlamaVectors | None
+) -> list[str]:
+    """Readies the search for a revision and a chosen model; returns why the answer is less than it
+    could be.
+    """
     without = [past.reason] if past and past.reason else []
     without += [searcher.store.reduced] if searcher.store.reduced else []
     if large := unread.remark(searcher.cache):
@@ -99,15 +127,26 @@ def _prepared(searcher: Searcher, past: then.Then | None, vectors: LlamaVectors 
 
 
 def _seen(store: Store, cache: Cache, wanted: Filter, hot: bool = False) -> Filter:
-    """The conditions as they are at HEAD: what was superseded on a branch that is not merged counts. `hot`: as the worker found it."""
+    """The conditions as they are at HEAD: what was superseded on a branch that is not merged
+    counts. `hot`: as the worker found it.
+    """
     head = store.repo.head()
     if not hot:
         revive.settle(store.repo, cache, store.table)
     return comeback.seen_from(cache, wanted, head)
 
 
-def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = "", all_branches: bool = False, hot: bool = False,
-           vectors: LlamaVectors | None = None) -> dict[str, Any]:
+def recall(
+    store: Store,
+    query: str,
+    wanted: Filter,
+    *,
+    limit: int,
+    at: str = "",
+    all_branches: bool = False,
+    hot: bool = False,
+    vectors: LlamaVectors | None = None,
+) -> dict[str, Any]:
     """The answer as the JSON object of DESIGN 10; every hit carries its parts under `explain`.
 
     `hot`: take in at most ON_THE_SPOT new records, as the prompt hook does; more
@@ -136,15 +175,27 @@ def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = ""
             spool.ask(store.repo.common_dir)
         rows = [hit.row for hit in hits]
         searcher.stands_of(stored.commit_of(data) for data, _, _ in stored.load(cache, rows))
-        objects = view.objects(store, cache, rows, at or "HEAD", searcher.stands, aged=searcher.ages)
+        objects = view.objects(
+            store, cache, rows, at or "HEAD", searcher.stands, aged=searcher.ages
+        )
         reanchor.go_on_later(store, cache, searcher.stands, searcher.ages)
         for hit, item in zip(hits, objects, strict=True):
-            item["score"], item["retrieval"], item["explain"] = round(hit.score, 4), hit.retrieval, {**hit.parts(), **searcher.parts[hit.row]}
+            item["score"], item["retrieval"], item["explain"] = (
+                round(hit.score, 4),
+                hit.retrieval,
+                {**hit.parts(), **searcher.parts[hit.row]},
+            )
         if past:
             past.tell(rows, objects)
-        return {"query": query, "verdict": verdict, "probability": round(probability, 4), "degraded": not checked or bool(without),
-                "degraded_reason": "".join(without[:1]) if checked else "signatures wait to be checked",
-                "searched": chosen.count(cache), "hits": objects}
+        return {
+            "query": query,
+            "verdict": verdict,
+            "probability": round(probability, 4),
+            "degraded": not checked or bool(without),
+            "degraded_reason": "".join(without[:1]) if checked else "signatures wait to be checked",
+            "searched": chosen.count(cache),
+            "hits": objects,
+        }
 
     answer, fresh = store.with_cache(ask, most=ON_THE_SPOT if hot else None)
     if not fresh:
@@ -155,8 +206,16 @@ def recall(store: Store, query: str, wanted: Filter, *, limit: int, at: str = ""
     return answer
 
 
-def batch(store: Store, queries: list[tuple[str, str]], wanted: Filter, *, limit: int, at: str = "", all_branches: bool = False,
-          vectors: LlamaVectors | None = None) -> list[tuple[str, list[dict[str, Any]]]]:
+def batch(
+    store: Store,
+    queries: list[tuple[str, str]],
+    wanted: Filter,
+    *,
+    limit: int,
+    at: str = "",
+    all_branches: bool = False,
+    vectors: LlamaVectors | None = None,
+) -> list[tuple[str, list[dict[str, Any]]]]:
     """[(query id, [{"id", "source", "score", "retrieval"}])], by the same search as `recall`."""
 
     def ask(cache: Cache) -> list[tuple[str, list[dict[str, Any]]]]:
@@ -165,7 +224,9 @@ def batch(store: Store, queries: list[tuple[str, str]], wanted: Filter, *, limit
         with then.opened(store, cache, at) as found:
             return answered(found, found.filter(wanted), found)
 
-    def answered(cache: Cache, chosen: Filter, past: then.Then | None) -> list[tuple[str, list[dict[str, Any]]]]:
+    def answered(
+        cache: Cache, chosen: Filter, past: then.Then | None
+    ) -> list[tuple[str, list[dict[str, Any]]]]:
         searcher = Searcher(store, cache, at, all_branches)
         without = _prepared(searcher, past, vectors)
         out = []
@@ -174,12 +235,22 @@ def batch(store: Store, queries: list[tuple[str, str]], wanted: Filter, *, limit
             hits, _, _ = searcher.ask(query, chosen, limit)
             reduced = reduced or searcher.reduced
             found = stored.load(cache, [hit.row for hit in hits])
-            out.append((id, [{"id": data["id"], "source": data.get("source"), "score": round(hit.score, 4), "retrieval": hit.retrieval}
-                             for hit, (data, _, _) in zip(hits, found, strict=True)]))
+            out.append(
+                (
+                    id,
+                    [
+                        {
+                            "id": data["id"],
+                            "source": data.get("source"),
+                            "score": round(hit.score, 4),
+                            "retrieval": hit.retrieval,
+                        }
+                        for hit, (data, _, _) in zip(hits, found, strict=True)
+                    ],
+                )
+            )
         for reason in [*without, *[_NO_ENCODER] * reduced][:1]:
             store.warn(f"warning: {reason}")
         return out
 
     return store.with_cache(ask)[0]
-
-

@@ -21,8 +21,27 @@ from . import pathnotes, write_gate
 
 STORED, DUPLICATE, REFUSED = "stored", "duplicate", "refused"
 
-FIELDS = {"body", "title", "subtitle", "type", "tags", "paths", "commit", "created_at", "author", "source", "phase", "provenance",
-          "confidence", "facts", "concepts", "agent", "session", "scope", "branch"}
+FIELDS = {
+    "body",
+    "title",
+    "subtitle",
+    "type",
+    "tags",
+    "paths",
+    "commit",
+    "created_at",
+    "author",
+    "source",
+    "phase",
+    "provenance",
+    "confidence",
+    "facts",
+    "concepts",
+    "agent",
+    "session",
+    "scope",
+    "branch",
+}
 
 
 class Result:
@@ -31,7 +50,16 @@ class Result:
 
     __slots__ = ("hint", "id", "reason", "scope", "status", "title", "usage")
 
-    def __init__(self, status: str, id: str = "", reason: str = "", title: str = "", scope: str = "", hint: str = "", usage: bool = False) -> None:
+    def __init__(
+        self,
+        status: str,
+        id: str = "",
+        reason: str = "",
+        title: str = "",
+        scope: str = "",
+        hint: str = "",
+        usage: bool = False,
+    ) -> None:
         self.hint = hint
         self.usage = usage
         self.status = status
@@ -75,16 +103,34 @@ class Known:
         self.purged: set[str] = set()  # ids that no clone may hold again
 
     def look_up(self, ready: list[_Ready]) -> None:
-        """Fetches what the cache knows of these drafts; forgotten memories count for sources, not for texts (saying it again revives it)."""
+        """Fetches what the cache knows of these drafts; forgotten memories count for sources, not
+        for texts (saying it again revives it).
+        """
         sources = sorted({r.fields["source"] for r in ready if r.fields.get("source")})
         digests = sorted({r.digest for r in ready if not r.fields.get("source")})
 
-        def read(cache: Cache) -> tuple[dict[str, tuple[str, str]], dict[bytes, tuple[str, str]], set[str]]:
-            tombstones = [r for (raw,) in cache.db.execute("SELECT raw FROM line WHERE op = 'purge'") if (r := record.parse(raw))]
-            return (_select(cache, "SELECT source, id, scope FROM memory WHERE source IN", sources),
-                    _select(cache, "SELECT digest, id, scope FROM memory WHERE status = 0 AND row NOT IN (SELECT row FROM revived) AND digest IN", digests), fold.purged(tombstones)[0])
+        def read(
+            cache: Cache,
+        ) -> tuple[dict[str, tuple[str, str]], dict[bytes, tuple[str, str]], set[str]]:
+            tombstones = [
+                r
+                for (raw,) in cache.db.execute("SELECT raw FROM line WHERE op = 'purge'")
+                if (r := record.parse(raw))
+            ]
+            return (
+                _select(cache, "SELECT source, id, scope FROM memory WHERE source IN", sources),
+                _select(
+                    cache,
+                    "SELECT digest, id, scope FROM memory WHERE status = 0 AND row NOT IN (SELECT"
+                    " row FROM revived) AND digest IN",
+                    digests,
+                ),
+                fold.purged(tombstones)[0],
+            )
 
-        (by_source, by_digest, self.purged), _ = self._store.with_cache(read, most=self._most, refresh=not self._fresh)
+        (by_source, by_digest, self.purged), _ = self._store.with_cache(
+            read, most=self._most, refresh=not self._fresh
+        )
         self._fresh = True
         self.sources = {**by_source, **self.sources}
         self.digests = {**by_digest, **self.digests}
@@ -94,17 +140,29 @@ def _select(cache: Cache, sql: str, wanted: list[Any]) -> dict[Any, tuple[str, s
     out: dict[Any, tuple[str, str]] = {}
     for i in range(0, len(wanted), 500):
         part = wanted[i : i + 500]
-        out.update({key: (id, scope_name(bits)) for key, id, bits in cache.db.execute(f"{sql} ({','.join('?' * len(part))})", part)})
+        out.update(
+            {
+                key: (id, scope_name(bits))
+                for key, id, bits in cache.db.execute(f"{sql} ({','.join('?' * len(part))})", part)
+            }
+        )
     return out
 
 
-def remember(store: Store, drafts: Iterable[dict[str, Any]], *, allow_secret: bool = False, known: Known | None = None, sign: bool = True) -> list[Result]:
-    """Stores drafts (the keys of FIELDS; `scope` defaults to the setting) in one commit; one result each, in order.
+def remember(
+    store: Store,
+    drafts: Iterable[dict[str, Any]],
+    *,
+    allow_secret: bool = False,
+    known: Known | None = None,
+    sign: bool = True,
+) -> list[Result]:
+    """Stores drafts (the keys of FIELDS; `scope` defaults to the setting) in one commit; one result
+    each, in order.
 
-    `known`: one object for several calls in a row, whose `ahead` the caller
-    hands to the cache or cancels. `sign` false: a worker, which can ask nobody for a passphrase. Raises only for what
-    concerns all drafts: no repository, the ref cannot be written.
-    """
+    `known`: one object for several calls in a row, whose `ahead` the caller hands to the cache or
+    cancels. `sign` false: a worker, which can ask nobody for a passphrase. Raises only for what
+    concerns all drafts: no repository, the ref cannot be written."""
     results: list[Result | None] = []
     ready: list[_Ready] = []
     commits: dict[str, str | None] = {}
@@ -149,7 +207,9 @@ def _check(
     anchor = commits[wanted]
     if anchor is None:
         if wanted != "HEAD":
-            raise Refused(f"no commit '{wanted[:80]}' in this repository", hint=asof.hint(store.repo))
+            raise Refused(
+                f"no commit '{wanted[:80]}' in this repository", hint=asof.hint(store.repo)
+            )
         anchor = ""  # no commit yet
     created = draft.get("created_at")
     if created is not None and not isinstance(created, str):
@@ -164,7 +224,9 @@ def _check(
 
 
 def _drop_known(ready: list[_Ready], results: list[Result | None], known: Known) -> list[_Ready]:
-    """Answers the drafts whose source or text is there already, also within this call; gives the others their ids."""
+    """Answers the drafts whose source or text is there already, also within this call; gives the
+    others their ids.
+    """
     known.look_up(ready)
     left: list[_Ready] = []
     for r in ready:
@@ -172,11 +234,15 @@ def _drop_known(ready: list[_Ready], results: list[Result | None], known: Known)
         found = known.sources.get(source) if source else known.digests.get(r.digest)
         if found:
             reason = "this source is known" if source else "the same text is known"
-            results[r.place] = Result(DUPLICATE, found[0], reason, record.title_of(r.fields), found[1])
+            results[r.place] = Result(
+                DUPLICATE, found[0], reason, record.title_of(r.fields), found[1]
+            )
             continue
         id = record.identify(r.fields)["id"]
         if id in known.purged:  # a line of it would be gone again with the next sync
-            results[r.place] = Result(REFUSED, reason="this memory was purged", hint="other words make another memory")
+            results[r.place] = Result(
+                REFUSED, reason="this memory was purged", hint="other words make another memory"
+            )
             continue
         left.append(r)
         if source:
@@ -186,11 +252,23 @@ def _drop_known(ready: list[_Ready], results: list[Result | None], known: Known)
 
 
 def _anchor_facts(store: Store, ready: list[_Ready], results: list[Result | None]) -> list[_Ready]:
-    """Adds blob ids of the paths as they are at the anchor, and the patch-ids of a few anchors; answers and leaves out drafts with lines that are not there."""
+    """Adds blob ids of the paths as they are at the anchor, and the patch-ids of a few anchors;
+    answers and leaves out drafts with lines that are not there.
+    """
     noted = [(r, p) for r in ready for p in r.fields.get("paths", ())]
-    for (r, _), wrong in zip(noted, pathnotes.note(store.repo, [(r.anchor, p) for r, p in noted]), strict=True):
+    for (r, _), wrong in zip(
+        noted, pathnotes.note(store.repo, [(r.anchor, p) for r, p in noted]), strict=True
+    ):
         if wrong:
-            results[r.place] = Result(REFUSED, reason=wrong, hint="lines are FILE:10 or FILE:10-20, counted at the commit that the memory is about", usage=True)
+            results[r.place] = Result(
+                REFUSED,
+                reason=wrong,
+                hint=(
+                    "lines are FILE:10 or FILE:10-20, counted at the commit that the memory is"
+                    " about"
+                ),
+                usage=True,
+            )
     ready = [r for r in ready if results[r.place] is None]
     anchors = {r.anchor for r in ready if r.anchor}
     if len(anchors) <= marks.MANY:
@@ -201,27 +279,46 @@ def _anchor_facts(store: Store, ready: list[_Ready], results: list[Result | None
 
 
 def branch_to_note(store: Store) -> str:
-    """The branch as a record names it; "" for none, or for a name that looks like it holds a secret."""
+    """The branch as a record names it; "" for none, or for a name that looks like it holds a
+    secret.
+    """
     branch = store.repo.branch()[: record.MAX_WORD * 5]
     return "" if store.settings["secrets"] == "refuse" and redact.holds(branch) else branch
 
 
-def _append(store: Store, ready: list[_Ready], results: list[Result | None], ahead: Ahead | None, sign: bool) -> None:
+def _append(
+    store: Store, ready: list[_Ready], results: list[Result | None], ahead: Ahead | None, sign: bool
+) -> None:
     items: dict[str, list[tuple[str, bytes]]] = {"team": [], "private": []}
-    made = [record.envelope("create", r.fields, r.at, {"commit": r.anchor, **r.extra}) for r in ready]
+    made = [
+        record.envelope("create", r.fields, r.at, {"commit": r.anchor, **r.extra}) for r in ready
+    ]
     lines = store.lines(made) if sign else [record.dump(data) for data in made]
     for r, data, line in zip(ready, made, lines, strict=True):
         items[r.scope].append((r.anchor, line))
         results[r.place] = Result(STORED, data["id"], r.note, record.title_of(data), r.scope)
     if ahead:
-        ahead.begin([(record.version_of(line), data) for line, data in zip(lines, made, strict=True)])
+        ahead.begin(
+            [(record.version_of(line), data) for line, data in zip(lines, made, strict=True)]
+        )
     for scope, batch in items.items():
         if batch:
-            store.append(scope, batch, f"git mem: remember {len(batch)} {'memory' if len(batch) == 1 else 'memories'}")
+            store.append(
+                scope,
+                batch,
+                f"git mem: remember {len(batch)} {'memory' if len(batch) == 1 else 'memories'}",
+            )
 
 
 def session_facts(environ: Mapping[str, str]) -> dict[str, str]:
     """Which agent is speaking, where the environment says so."""
     if environ.get("CLAUDECODE"):
-        return {k: v for k, v in (("agent", "claude"), ("session", environ.get("CLAUDE_CODE_SESSION_ID", ""))) if v}
+        return {
+            k: v
+            for k, v in (
+                ("agent", "claude"),
+                ("session", environ.get("CLAUDE_CODE_SESSION_ID", "")),
+            )
+            if v
+        }
     return {}

@@ -17,7 +17,21 @@ from ..core.errors import MemError
 from ..store import Store
 from . import remember
 
-_META = ("type", "tags", "source", "phase", "provenance", "confidence", "author", "created_at", "subtitle", "facts", "concepts", "agent", "session")
+_META = (
+    "type",
+    "tags",
+    "source",
+    "phase",
+    "provenance",
+    "confidence",
+    "author",
+    "created_at",
+    "subtitle",
+    "facts",
+    "concepts",
+    "agent",
+    "session",
+)
 _BEGIN, _END = "<!-- git-mem ", "<!-- /git-mem -->"
 _MARKER = re.compile(r"(?m)^(?=\\*<!-- /?git-mem )")
 _QUOTED = re.compile(r"(?m)^\\(?=\\*<!-- /?git-mem )")
@@ -26,11 +40,20 @@ _QUOTE = "\\\\"
 
 def portable(item: dict[str, Any]) -> dict[str, Any]:
     """A memory as a draft that `remember --jsonl` takes; the id is for the reader."""
-    out: dict[str, Any] = {"id": item["id"], "title": item["title"] if _titled(item) else "", "body": item["body"]}
+    out: dict[str, Any] = {
+        "id": item["id"],
+        "title": item["title"] if _titled(item) else "",
+        "body": item["body"],
+    }
     out.update({k: item[k] for k in _META if item.get(k) not in (None, "", [])})
-    out["confidence"] = "" if item["stated_confidence"] is None else item["stated_confidence"]  # what was lived here is no part of the text
+    out["confidence"] = (
+        "" if item["stated_confidence"] is None else item["stated_confidence"]
+    )  # what was lived here is no part of the text
     if item["paths"]:
-        out["paths"] = [{"path": p["path"], "lines": p["lines"]} if p.get("lines") else p["path"] for p in item["paths"]]
+        out["paths"] = [
+            {"path": p["path"], "lines": p["lines"]} if p.get("lines") else p["path"]
+            for p in item["paths"]
+        ]
     if item["scope"] == "private":
         out["scope"] = "private"  # an import must not publish it
     if item["anchor"]["commit"]:
@@ -57,10 +80,19 @@ def to_markdown(items: list[dict[str, Any]]) -> Iterator[str]:
         body = draft.pop("body", "")  # another tool may write an empty one
         page = looked_at(body)
         if page != body:
-            draft["body"] = body  # as escapes: nobody reads on the page what it does to a terminal or hides from an eye
+            draft["body"] = (
+                # as escapes: nobody reads on the page what it does to a terminal or hides from an
+                # eye
+                body
+            )
         # `--` may not stand in a comment, so that every Markdown reader hides it.
-        meta = plain.json_text(json.dumps(draft, ensure_ascii=True, sort_keys=True)).replace("--", "\\u002d\\u002d").replace(">", "\\u003e")
-        # A body that quotes our own markers gets a backslash before them, and one more before those that have some.
+        meta = (
+            plain.json_text(json.dumps(draft, ensure_ascii=True, sort_keys=True))
+            .replace("--", "\\u002d\\u002d")
+            .replace(">", "\\u003e")
+        )
+        # A body that quotes our own markers gets a backslash before them, and one more before those
+        # that have some.
         title = plain.shown(" ".join(item["title"].split()))
         yield f"\n## {title}\n\n{_BEGIN}{meta} -->\n{_MARKER.sub(_QUOTE, page)}\n{_END}\n"
 
@@ -84,7 +116,10 @@ def from_markdown(text: str) -> Iterator[dict[str, Any] | str]:
             continue
         body = _QUOTED.sub("", body)
         exact = draft.get("body")  # unless somebody has changed the page
-        yield {**draft, "body": exact if isinstance(exact, str) and looked_at(exact) == body else body}
+        yield {
+            **draft,
+            "body": exact if isinstance(exact, str) and looked_at(exact) == body else body,
+        }
 
 
 def from_jsonl(text: str) -> Iterator[dict[str, Any] | str]:
@@ -99,8 +134,12 @@ def from_jsonl(text: str) -> Iterator[dict[str, Any] | str]:
         yield value if isinstance(value, dict) else f"line {number} is no JSON object"
 
 
-def import_text(store: Store, text: str, scope: str, allow_secret: bool) -> tuple[list[remember.Result], list[str], int]:
-    """(a result for each draft, what could not be read, how many were moved to HEAD because their commit is not here)."""
+def import_text(
+    store: Store, text: str, scope: str, allow_secret: bool
+) -> tuple[list[remember.Result], list[str], int]:
+    """(a result for each draft, what could not be read, how many were moved to HEAD because their
+    commit is not here).
+    """
     exported = text.lstrip("\ufeff \n")
     if not exported:
         raise MemError("nothing to import", hint="the input is empty")
@@ -113,10 +152,22 @@ def import_text(store: Store, text: str, scope: str, allow_secret: bool) -> tupl
         else:
             drafts.append(value)
     if not drafts and not broken:
-        raise MemError("nothing to import", hint="expected JSON Lines, or Markdown as `git mem export --format md` writes it")
+        raise MemError(
+            "nothing to import",
+            hint="expected JSON Lines, or Markdown as `git mem export --format md` writes it",
+        )
     moved = 0
     names = sorted({d["commit"] for d in drafts if isinstance(d.get("commit"), str)})
-    here = {name: bool(id) for name, id in zip(names, store.repo.git.ids([n + "^{commit}" for n in names]), strict=True)} if names else {}
+    here = (
+        {
+            name: bool(id)
+            for name, id in zip(
+                names, store.repo.git.ids([n + "^{commit}" for n in names]), strict=True
+            )
+        }
+        if names
+        else {}
+    )
     for draft in drafts:
         for name in ("id", "status", "retrieval", "score", "anchor"):
             draft.pop(name, None)

@@ -23,31 +23,67 @@ from .memories import Found
 from .proposals import ACCEPTED, DECLINED, REJECTED, WAITING, Proposal
 
 
-def _decide(store: Store, proposal: Proposal, word: str, memory: str = "", reason: str = "") -> Proposal:
-    data = {"id": proposal.id, "kind": proposal.kind, "verdict": DECLINED if word == REJECTED else word, "memory": memory, "reason": reason, "author": store.author}
-    store.append("private", [("", record.dump(record.envelope("verdict", {k: v for k, v in data.items() if v}, "", {})))], "git mem: 1 verdict")
+def _decide(
+    store: Store, proposal: Proposal, word: str, memory: str = "", reason: str = ""
+) -> Proposal:
+    data = {
+        "id": proposal.id,
+        "kind": proposal.kind,
+        "verdict": DECLINED if word == REJECTED else word,
+        "memory": memory,
+        "reason": reason,
+        "author": store.author,
+    }
+    store.append(
+        "private",
+        [
+            (
+                "",
+                record.dump(
+                    record.envelope("verdict", {k: v for k, v in data.items() if v}, "", {})
+                ),
+            )
+        ],
+        "git mem: 1 verdict",
+    )
     proposal.state, proposal.memory = word, memory
     return proposal
 
 
 def reject(store: Store, proposal: Proposal, reason: str = "") -> Proposal:
-    """All stays as it is, and the pair is not proposed again; also where the finding does not hold any more."""
+    """All stays as it is, and the pair is not proposed again; also where the finding does not hold
+    any more.
+    """
     reason = str(write_gate.admit(store, {"reason": reason})["reason"])
     _open(proposal, must_hold=False)
-    return _decide(store, proposal, REJECTED, "", " ".join(record.clean(reason).split())[: record.MAX_TITLE])
+    return _decide(
+        store, proposal, REJECTED, "", " ".join(record.clean(reason).split())[: record.MAX_TITLE]
+    )
 
 
-def accept(store: Store, proposal: Proposal, keep: str = "", text: str = "", *, team: bool = False, allow_secret: bool = False) -> Proposal:
-    """Does what is proposed. `keep`: a prefix of the id of the memory that stays; `text`: what it says from now on; `team`: the team's notes may change.
+def accept(
+    store: Store,
+    proposal: Proposal,
+    keep: str = "",
+    text: str = "",
+    *,
+    team: bool = False,
+    allow_secret: bool = False,
+) -> Proposal:
+    """Does what is proposed. `keep`: a prefix of the id of the memory that stays; `text`: what it
+    says from now on; `team`: the team's notes may change.
 
-    Raises Refused where it cannot be done, and MemError where it is decided or not in force; then nothing has changed.
-    """
+    Raises Refused where it cannot be done, and MemError where it is decided or not in force; then
+    nothing has changed."""
     text = str(write_gate.admit(store, {"body": text}, allow_secret)["body"])
     _open(proposal)
     found = proposal.found
     if proposal.kind == SHARE:
         if not team:
-            raise Refused(f"memory '{proposal.ids[1][:8]}' is private", hint="--team gives it to the team, in the place of theirs")
+            raise Refused(
+                f"memory '{proposal.ids[1][:8]}' is private",
+                hint="--team gives it to the team, in the place of theirs",
+            )
         stay = memories.share(store, proposal.ids[1], allow_secret=allow_secret).memory.id
         if text:
             memories.edit(store, stay, {"body": text}, allow_secret=allow_secret)
@@ -55,13 +91,18 @@ def accept(store: Store, proposal: Proposal, keep: str = "", text: str = "", *, 
         stay = proposal.ids[0]
         _ours(found[stay], team)
         body = str(found[stay].record.data["body"])
-        changes: dict[str, Any] = {"body": text or (cite.renamed(body, *proposal.ids[1:]) if proposal.kind == CITES else body)}
+        changes: dict[str, Any] = {
+            "body": text
+            or (cite.renamed(body, *proposal.ids[1:]) if proposal.kind == CITES else body)
+        }
         if proposal.kind == VERSIONS:
             changes.update(proposals.both(found[stay].memory.versions))
         memories.edit(store, stay, changes, allow_secret=allow_secret, same=True)
     else:
         stay = _one_of_two(store, proposal, _chosen(proposal, keep, text), text, team, allow_secret)
-        if proposal.kind == CONTRADICTION and not text:  # the other one is called wrong, also if it comes back
+        if (
+            proposal.kind == CONTRADICTION and not text
+        ):  # the other one is called wrong, also if it comes back
             heed.contradict(store, [i for i in proposal.ids if i != stay])
     return _decide(store, proposal, ACCEPTED, stay)
 
@@ -70,15 +111,26 @@ def _chosen(proposal: Proposal, keep: str, text: str) -> str:
     if keep:
         ids = [i for i in proposal.ids if i.startswith(keep.strip().lower())]
         if len(ids) != 1:
-            raise Refused(f"'{keep[:40]}' is {'both' if ids else 'neither'} of its memories", hint=f"--keep {proposal.ids[0][:8]} or --keep {proposal.ids[1][:8]}")
+            raise Refused(
+                f"'{keep[:40]}' is {'both' if ids else 'neither'} of its memories",
+                hint=f"--keep {proposal.ids[0][:8]} or --keep {proposal.ids[1][:8]}",
+            )
         return ids[0]
     if proposal.keep or text:
-        # With a new text it matters little which: the team's, else the older one, which others may have named.
-        return proposal.keep or next((i for i in proposal.ids if proposal.found[i].scope == "team"), proposal.ids[0])
-    raise Refused(f"which of the two holds only you can say: {proposal.ids[0][:8]} or {proposal.ids[1][:8]}", hint="--keep ID says which stays; rejecting the proposal keeps both")
+        # With a new text it matters little which: the team's, else the older one, which others may
+        # have named.
+        return proposal.keep or next(
+            (i for i in proposal.ids if proposal.found[i].scope == "team"), proposal.ids[0]
+        )
+    raise Refused(
+        f"which of the two holds only you can say: {proposal.ids[0][:8]} or {proposal.ids[1][:8]}",
+        hint="--keep ID says which stays; rejecting the proposal keeps both",
+    )
 
 
-def _one_of_two(store: Store, proposal: Proposal, chosen: str, text: str, team: bool, allow_secret: bool) -> str:
+def _one_of_two(
+    store: Store, proposal: Proposal, chosen: str, text: str, team: bool, allow_secret: bool
+) -> str:
     """Lets one of two memories stay; returns its id."""
     stay, (gone,) = proposal.found[chosen], [f for i, f in proposal.found.items() if i != chosen]
     changes: dict[str, Any] = {"body": text} if text else {}
@@ -90,7 +142,10 @@ def _one_of_two(store: Store, proposal: Proposal, chosen: str, text: str, team: 
         return chosen
     if stay.scope != "team" and gone.scope == "team":
         if not team:
-            raise Refused(f"memory '{gone.memory.id[:8]}' is the team's, and '{chosen[:8]}' is private", hint="--team shares it, in the place of the team's")
+            raise Refused(
+                f"memory '{gone.memory.id[:8]}' is the team's, and '{chosen[:8]}' is private",
+                hint="--team shares it, in the place of the team's",
+            )
         memories.share(store, chosen, allow_secret=allow_secret)
         stay = memories.find(store, chosen)
     _ours(stay, team)
@@ -102,11 +157,20 @@ def _one_of_two(store: Store, proposal: Proposal, chosen: str, text: str, team: 
 
 def _ours(found: Found, team: bool) -> None:
     if found.scope == "team" and not team:
-        raise Refused(f"memory '{found.memory.id[:8]}' is the team's", hint="--team changes the team's notes, for everybody to see")
+        raise Refused(
+            f"memory '{found.memory.id[:8]}' is the team's",
+            hint="--team changes the team's notes, for everybody to see",
+        )
 
 
 def _open(proposal: Proposal, must_hold: bool = True) -> None:
     if proposal.state != WAITING:
-        raise MemError(f"proposal '{proposal.id[:8]}' was {proposal.state} already", hint="`git mem review --list` shows what waits")
+        raise MemError(
+            f"proposal '{proposal.id[:8]}' was {proposal.state} already",
+            hint="`git mem review --list` shows what waits",
+        )
     if must_hold and not proposal.found:
-        raise MemError(f"proposal '{proposal.id[:8]}' does not hold any more: its memories have changed since", hint="`git mem consolidate` looks again; --reject lets it rest")
+        raise MemError(
+            f"proposal '{proposal.id[:8]}' does not hold any more: its memories have changed since",
+            hint="`git mem consolidate` looks again; --reject lets it rest",
+        )

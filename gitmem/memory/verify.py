@@ -23,11 +23,18 @@ from . import memories
 _SEALED = ("good", "untrusted", "expired")  # a key stood behind the text, whatever it is worth here
 
 
-def verify(store: Store, prefixes: list[str], *, everything: bool = False, tell: Callable[[int], None] = lambda n: None) -> list[dict[str, Any]]:
-    """One object a record: what is visible, or `everything` (replaced texts, forgets, shares, purges); newest first. `prefixes`: only these memories.
+def verify(
+    store: Store,
+    prefixes: list[str],
+    *,
+    everything: bool = False,
+    tell: Callable[[int], None] = lambda n: None,
+) -> list[dict[str, Any]]:
+    """One object a record: what is visible, or `everything` (replaced texts, forgets, shares,
+    purges); newest first. `prefixes`: only these memories.
 
-    Without, lines that are no records and look like they hold a secret follow, with `id` and `op` None.
-    """
+    Without, lines that are no records and look like they hold a secret follow, with `id` and `op`
+    None."""
 
     def read(cache: Cache) -> list[dict[str, Any]]:
         lines = _lines(cache, [memories.full_id(cache, p) for p in prefixes], everything)
@@ -48,12 +55,14 @@ def failed(item: dict[str, Any]) -> bool:
 
 # The lines behind what is shown: the one of each row, and each text that nothing covers. Of lines
 # of one content, and of united ones, a single row is shown: the others are judged all the same.
-_SHOWN = ("WITH seen AS (SELECT m.line AS n, m.row AS row FROM memory m WHERE {0} UNION"
-          " SELECT l.n, m.row FROM memory m CROSS JOIN line l ON l.memory = CAST(m.id AS BLOB)"
-          f" WHERE {{0}} AND m.status = {ACTIVE} AND l.op IN ('create', 'edit')"
-          " AND l.version NOT IN (SELECT version FROM cover))"
-          " SELECT l.n, l.version, l.raw, l.scope FROM seen s JOIN line l ON l.n = s.n"
-          f" JOIN memory m ON m.row = s.row ORDER BY {{1}}, m.row, l.version")
+_SHOWN = (
+    "WITH seen AS (SELECT m.line AS n, m.row AS row FROM memory m WHERE {0} UNION"
+    " SELECT l.n, m.row FROM memory m CROSS JOIN line l ON l.memory = CAST(m.id AS BLOB)"
+    f" WHERE {{0}} AND m.status = {ACTIVE} AND l.op IN ('create', 'edit')"
+    " AND l.version NOT IN (SELECT version FROM cover))"
+    " SELECT l.n, l.version, l.raw, l.scope FROM seen s JOIN line l ON l.n = s.n"
+    f" JOIN memory m ON m.row = s.row ORDER BY {{1}}, m.row, l.version"
+)
 
 
 def _lines(cache: Cache, ids: list[str], everything: bool) -> list[tuple[int, bytes, bytes, int]]:
@@ -61,8 +70,15 @@ def _lines(cache: Cache, ids: list[str], everything: bool) -> list[tuple[int, by
         sql = "SELECT l.n, l.version, l.raw, l.scope FROM line l{} ORDER BY l.n DESC"
         all, one = sql.format(""), sql.format(" WHERE l.memory = CAST(?1 AS BLOB)")
     else:
-        all, one = (_SHOWN.format(of, newest_first(cache, "m")) for of in (f"m.status = {ACTIVE}", "m.id = ?1"))
-    found = [row for id in ids for row in cache.db.execute(one, (id,))] if ids else cache.db.execute(all).fetchall()
+        all, one = (
+            _SHOWN.format(of, newest_first(cache, "m"))
+            for of in (f"m.status = {ACTIVE}", "m.id = ?1")
+        )
+    found = (
+        [row for id in ids for row in cache.db.execute(one, (id,))]
+        if ids
+        else cache.db.execute(all).fetchall()
+    )
     found = list({row[0]: row for row in found}.values())
     for _, version, raw, _ in found:
         if record.version_of(raw) != version.hex():
@@ -76,20 +92,53 @@ def _of_others(store: Store) -> list[dict[str, Any]]:
         lines = {line for _, line in notes.lines(notes.tip()) if record.parse(line) is None}
         for version, _, field, rule in trust.secrets(sorted(lines)):
             nothing = dict.fromkeys(("at", "author", "signer", "key", "author_matches"))
-            out.setdefault(version, {"id": None, "version": version, "op": None, "scope": scope, "title": "", "state": NONE, "reason": "", "id_holds": True,
-                                     "secrets": [{"field": field, "rule": rule}], "hides_signed": False, **nothing})
+            out.setdefault(
+                version,
+                {
+                    "id": None,
+                    "version": version,
+                    "op": None,
+                    "scope": scope,
+                    "title": "",
+                    "state": NONE,
+                    "reason": "",
+                    "id_holds": True,
+                    "secrets": [{"field": field, "rule": rule}],
+                    "hides_signed": False,
+                    **nothing,
+                },
+            )
     return list(out.values())
 
 
-def _object(policy: trust.Trust, r: record.Record, verdict: Verdict, scope: str, verdicts: dict[str, Verdict]) -> dict[str, Any]:
+def _object(
+    policy: trust.Trust,
+    r: record.Record,
+    verdict: Verdict,
+    scope: str,
+    verdicts: dict[str, Verdict],
+) -> dict[str, Any]:
     title = record.title_of(r.data) if r.op in record.CONTENT_OPS else ""
     out: dict[str, Any] = {
-        "id": record.clean(r.id), "version": r.version, "op": record.clean(r.op), "scope": scope, "title": record.clean(title),
-        "at": record.moment(r.data.get("at")) or None, "author": _text(r.data.get("author")), "state": verdict.state, "signer": verdict.signer or None,
-        "key": verdict.key or None, "reason": verdict.reason, "author_matches": _matches(r.data.get("author"), verdict.signer),
-        "id_holds": r.op != "create" or record.id_holds(r.data), "secrets": [{"field": field, "rule": rule} for _, _, field, rule in trust.secrets([r.line])],
+        "id": record.clean(r.id),
+        "version": r.version,
+        "op": record.clean(r.op),
+        "scope": scope,
+        "title": record.clean(title),
+        "at": record.moment(r.data.get("at")) or None,
+        "author": _text(r.data.get("author")),
+        "state": verdict.state,
+        "signer": verdict.signer or None,
+        "key": verdict.key or None,
+        "reason": verdict.reason,
+        "author_matches": _matches(r.data.get("author"), verdict.signer),
+        "id_holds": r.op != "create" or record.id_holds(r.data),
+        "secrets": [
+            {"field": field, "rule": rule} for _, _, field, rule in trust.secrets([r.line])
+        ],
         # A record without a signature can hide one that has it: shown, so that somebody asks why.
-        "hides_signed": verdict.state in (NONE, BAD) and any(verdicts[v].state in _SEALED for v in r.after if v in verdicts),
+        "hides_signed": verdict.state in (NONE, BAD)
+        and any(verdicts[v].state in _SEALED for v in r.after if v in verdicts),
     }
     if policy.strict:
         out["accepted"] = policy.accepts(verdict.state)

@@ -21,8 +21,15 @@ from ..store import Store
 _STATUS = {0: "active", SUPERSEDED: "superseded", FORGOTTEN: "forgotten"}
 
 
-def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD", stands: dict[str, where.Stand] | None = None,
-            patience: float = where.ON_THE_SPOT, aged: dict[int, list[staleness.State]] | None = None) -> list[dict[str, Any]]:
+def objects(
+    store: Store,
+    cache: Cache,
+    rows: list[int],
+    at: str = "HEAD",
+    stands: dict[str, where.Stand] | None = None,
+    patience: float = where.ON_THE_SPOT,
+    aged: dict[int, list[staleness.State]] | None = None,
+) -> list[dict[str, Any]]:
     """The public object of each memory row, as seen from the revision `at`.
 
     `stands`, `aged`: states of anchors and of each row's paths that the caller
@@ -37,11 +44,24 @@ def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD", stand
     ages = {} if aged is None else aged
     ages.update(path_states(store, cache, [row for row in rows if row not in ages], head, patience))
     use = learned.evidence(cache, (str(data["id"]) for data, _, _ in loaded))
-    items = [_object(data, scope, status, states.get(commit_of(data)), _paths(data, ages[row]), use.get(str(data["id"]), credit.Evidence()))
-             for row, (data, scope, status) in zip(rows, loaded, strict=True)]
+    items = [
+        _object(
+            data,
+            scope,
+            status,
+            states.get(commit_of(data)),
+            _paths(data, ages[row]),
+            use.get(str(data["id"]), credit.Evidence()),
+        )
+        for row, (data, scope, status) in zip(rows, loaded, strict=True)
+    ]
     gone = comeback.elsewhere(cache, rows, head)
     for place, (ids, branch, commit) in _back(cache, rows).items():
-        here = {"status": _STATUS[SUPERSEDED]} if rows[place] in gone else {"superseded_on": {"branch": branch or None, "commit": commit}}
+        here = (
+            {"status": _STATUS[SUPERSEDED]}
+            if rows[place] in gone
+            else {"superseded_on": {"branch": branch or None, "commit": commit}}
+        )
         items[place].update(superseded_by=ids, **here)
     against = disputes.of(cache, [item["id"] for item in items])
     for item in items:
@@ -52,8 +72,14 @@ def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD", stand
     for row, item in zip(rows, items, strict=True):
         others = disputed.get(item["id"], [])
         if row in others:
-            item["alternatives"] = [text for other, text in zip(others, texts[item["id"]], strict=True) if other != row]
-    for item, said in zip(items, store.trust.public(cache, rows, ["signature" in data for data, _, _ in loaded]), strict=True):
+            item["alternatives"] = [
+                text for other, text in zip(others, texts[item["id"]], strict=True) if other != row
+            ]
+    for item, said in zip(
+        items,
+        store.trust.public(cache, rows, ["signature" in data for data, _, _ in loaded]),
+        strict=True,
+    ):
         if said:
             item["signature"] = said
     return items
@@ -61,23 +87,44 @@ def objects(store: Store, cache: Cache, rows: list[int], at: str = "HEAD", stand
 
 def _alternatives(cache: Cache, rows: list[int]) -> list[dict[str, Any]]:
     """What each version says of a memory that was edited in two places, the newest first."""
-    return [{"title": record.clean(record.title_of(data)), "body": record.clean(data["body"]),
-             "type": word(data.get("type")) or record.DEFAULT_TYPE, "tags": words(data.get("tags")),
-             "paths": [path for path, _ in stored.paths(data)], "author": word(data.get("author")),
-             "created_at": record.moment(data.get("at")) or None,
-             **{name: data[name] for name in ("subtitle", "source", "phase", "provenance", "confidence")
-                if isinstance(data.get(name), (str, int, float))}} for data, _, _ in load(cache, rows)]
+    return [
+        {
+            "title": record.clean(record.title_of(data)),
+            "body": record.clean(data["body"]),
+            "type": word(data.get("type")) or record.DEFAULT_TYPE,
+            "tags": words(data.get("tags")),
+            "paths": [path for path, _ in stored.paths(data)],
+            "author": word(data.get("author")),
+            "created_at": record.moment(data.get("at")) or None,
+            **{
+                name: data[name]
+                for name in ("subtitle", "source", "phase", "provenance", "confidence")
+                if isinstance(data.get(name), (str, int, float))
+            },
+        }
+        for data, _, _ in load(cache, rows)
+    ]
 
 
 def _back(cache: Cache, rows: list[int]) -> dict[int, tuple[list[str], str, str]]:
-    """{place in the list: what took its place, the branch and the commit} of those that were superseded where HEAD is not (`comeback`)."""
+    """{place in the list: what took its place, the branch and the commit} of those that were
+    superseded where HEAD is not (`comeback`).
+    """
     found = comeback.told(cache, rows)
     return {i: found[row] for i, row in enumerate(rows) if row in found}
 
 
-def path_states(store: Store, cache: Cache, rows: Iterable[int], head: str, patience: float = where.ON_THE_SPOT,
-                kept: bool = False) -> dict[int, list[staleness.State]]:
-    """{memory row: the states of its paths at the commit `head`}: as kept, else (not with `kept`) as git says now, of all of them together."""
+def path_states(
+    store: Store,
+    cache: Cache,
+    rows: Iterable[int],
+    head: str,
+    patience: float = where.ON_THE_SPOT,
+    kept: bool = False,
+) -> dict[int, list[staleness.State]]:
+    """{memory row: the states of its paths at the commit `head`}: as kept, else (not with `kept`)
+    as git says now, of all of them together.
+    """
     wanted = list(dict.fromkeys(rows))
     known = staleness.read(cache, wanted, head)
     out: dict[int, list[staleness.State]] = {}
@@ -98,15 +145,28 @@ def path_states(store: Store, cache: Cache, rows: Iterable[int], head: str, pati
 def _paths(data: dict[str, Any], states: list[staleness.State]) -> list[dict[str, str]]:
     out = []
     for (path, _, lines), state in zip(places(data), states, strict=True):
-        item = {"path": path, "state": state.state, "now": state.now, "lines": lines.partition("@")[0], "lines_now": state.lines,
-                "reason": state.reason if state.state == staleness.UNKNOWN else ""}
-        out.append({name: value for name, value in item.items() if value or name in ("path", "state")})
+        item = {
+            "path": path,
+            "state": state.state,
+            "now": state.now,
+            "lines": lines.partition("@")[0],
+            "lines_now": state.lines,
+            "reason": state.reason if state.state == staleness.UNKNOWN else "",
+        }
+        out.append(
+            {name: value for name, value in item.items() if value or name in ("path", "state")}
+        )
     return out
 
 
 def _anchor(stand: where.Stand | None, branch: Any) -> dict[str, Any]:
     if stand is None:
-        return {"commit": None, "branch": word(branch), "state": where.UNKNOWN, "reason": where.NOWHERE}
+        return {
+            "commit": None,
+            "branch": word(branch),
+            "state": where.UNKNOWN,
+            "reason": where.NOWHERE,
+        }
     out = {"commit": stand.commit, "branch": word(branch), "state": stand.state}
     if stand.into:
         out["squashed_into"] = stand.into
@@ -115,16 +175,36 @@ def _anchor(stand: where.Stand | None, branch: Any) -> dict[str, Any]:
     return out
 
 
-def _object(data: dict[str, Any], scope: int, status: int, stand: where.Stand | None, states: list[dict[str, str]], found: credit.Evidence) -> dict[str, Any]:
+def _object(
+    data: dict[str, Any],
+    scope: int,
+    status: int,
+    stand: where.Stand | None,
+    states: list[dict[str, str]],
+    found: credit.Evidence,
+) -> dict[str, Any]:
     stated = data.get("confidence")
-    sound = float(stated) if isinstance(stated, (int, float)) and not isinstance(stated, bool) and 0 <= stated <= 1 else None
+    sound = (
+        float(stated)
+        if isinstance(stated, (int, float)) and not isinstance(stated, bool) and 0 <= stated <= 1
+        else None
+    )
     out: dict[str, Any] = {
-        "id": record.clean(data["id"]), "title": record.clean(record.title_of(data)), "body": record.clean(data["body"]),
-        "type": word(data.get("type")) or record.DEFAULT_TYPE, "tags": words(data.get("tags")), "source": word(data.get("source")),
+        "id": record.clean(data["id"]),
+        "title": record.clean(record.title_of(data)),
+        "body": record.clean(data["body"]),
+        "type": word(data.get("type")) or record.DEFAULT_TYPE,
+        "tags": words(data.get("tags")),
+        "source": word(data.get("source")),
         "provenance": word(data.get("provenance")),
-        "confidence": _confidence(data, sound, found, status), "stated_confidence": sound,
-        "created_at": stored.made_at(data) or None, "author": word(data.get("author")), "scope": scope_name(scope),
-        "status": _STATUS[status], "anchor": _anchor(stand, data.get("branch")), "paths": states,
+        "confidence": _confidence(data, sound, found, status),
+        "stated_confidence": sound,
+        "created_at": stored.made_at(data) or None,
+        "author": word(data.get("author")),
+        "scope": scope_name(scope),
+        "status": _STATUS[status],
+        "anchor": _anchor(stand, data.get("branch")),
+        "paths": states,
     }
     for name in ("phase", "subtitle", "agent", "session"):
         if word(data.get(name)):
@@ -133,12 +213,21 @@ def _object(data: dict[str, Any], scope: int, status: int, stand: where.Stand | 
         if words(data.get(name)):
             out[name] = words(data[name])
     if found:
-        out["use"] = {"used": round(found.used, 2), "ignored": found.vain, "contradicted": found.against}
+        out["use"] = {
+            "used": round(found.used, 2),
+            "ignored": found.vain,
+            "contradicted": found.against,
+        }
     return out
 
 
-def _confidence(data: dict[str, Any], stated: float | None, found: credit.Evidence, status: int) -> float | None:
-    """The confidence that lives (`credit`): to be superseded is to be contradicted, once. None where nobody stated one and nothing was counted: no number is made up."""
+def _confidence(
+    data: dict[str, Any], stated: float | None, found: credit.Evidence, status: int
+) -> float | None:
+    """The confidence that lives (`credit`): to be superseded is to be contradicted, once.
+
+    None where nobody stated one and nothing was counted: no number is made up.
+    """
     gone = status == SUPERSEDED
     if not found and (stated is None or not gone):
         return stated

@@ -50,7 +50,15 @@ class Untrue(MemError):
     """What arrived is not what was announced or asked for; it was removed."""
 
 
-def download(url: str, target: str, *, size: int = 0, sha256: str = "", progress: Progress = lambda done, total: None, timeout: float = TIMEOUT) -> str:
+def download(
+    url: str,
+    target: str,
+    *,
+    size: int = 0,
+    sha256: str = "",
+    progress: Progress = lambda done, total: None,
+    timeout: float = TIMEOUT,
+) -> str:
     """Fetches `url` to `target`; returns the SHA-256 of the file.
 
     `size` 0 and `sha256` "" mean unknown: the caller then has to show the answer
@@ -80,8 +88,17 @@ def download(url: str, target: str, *, size: int = 0, sha256: str = "", progress
         except _Restart:
             have, etag = 0, ""
             _drop(part, note)
-        except (urllib.error.URLError, http.client.HTTPException, ssl.SSLError, TimeoutError, ConnectionError) as e:
-            raise Broken(f"the download of '{url}' broke off: {_words(e)}", hint="the same command goes on where it ended") from None
+        except (
+            urllib.error.URLError,
+            http.client.HTTPException,
+            ssl.SSLError,
+            TimeoutError,
+            ConnectionError,
+        ) as e:
+            raise Broken(
+                f"the download of '{url}' broke off: {_words(e)}",
+                hint="the same command goes on where it ended",
+            ) from None
         except OSError as e:
             raise MemError(f"cannot write '{part}': {e.strerror or e}") from None
         except ValueError:
@@ -102,7 +119,11 @@ def _begun(part: str, note: str, url: str, size: int) -> tuple[int, str]:
         have = os.path.getsize(part)
         with open(note, encoding="utf-8") as f:
             told = json.load(f)
-        if told.get("url") == url and (not size or have <= size) and isinstance(told.get("etag"), str):
+        if (
+            told.get("url") == url
+            and (not size or have <= size)
+            and isinstance(told.get("etag"), str)
+        ):
             return have, told["etag"]
     except (OSError, ValueError, AttributeError):
         pass
@@ -128,10 +149,16 @@ def _room(target: str, needed: int) -> None:
         os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
         free = shutil.disk_usage(os.path.dirname(target)).free
     except OSError as e:
-        raise MemError(f"cannot write to '{os.path.dirname(target)}': {e.strerror}", hint="GIT_MEM_MODEL_DIR names another directory") from None
+        raise MemError(
+            f"cannot write to '{os.path.dirname(target)}': {e.strerror}",
+            hint="GIT_MEM_MODEL_DIR names another directory",
+        ) from None
     if needed + _SPARE > free:
-        raise MemError(f"not enough room in '{os.path.dirname(target)}': {needed / 1e6:.0f} MB are needed, {free / 1e6:.0f} MB are free",
-                       hint="GIT_MEM_MODEL_DIR names another directory")
+        raise MemError(
+            f"not enough room in '{os.path.dirname(target)}': {needed / 1e6:.0f} MB are needed,"
+            f" {free / 1e6:.0f} MB are free",
+            hint="GIT_MEM_MODEL_DIR names another directory",
+        )
 
 
 # --- the server ---------------------------------------------------------------
@@ -145,13 +172,23 @@ def allowed(url: str) -> bool:
         parts.port  # noqa: B018  (raises for what is none)
     except ValueError:
         return False
-    return bool(host) and host.isascii() and (parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK))
+    return (
+        bool(host)
+        and host.isascii()
+        and (parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK))
+    )
 
 
 def address(url: str) -> str:
-    """The address as a server is asked for it, letters of other alphabets in its path as `%C3%BC`. Raises MemError for what is none, or not HTTPS."""
+    """The address as a server is asked for it, letters of other alphabets in its path as `%C3%BC`.
+
+    Raises MemError for what is none, or not HTTPS.
+    """
     if not allowed(url):
-        raise MemError(f"cannot fetch '{url}': not HTTPS, or no address", hint="an address is `https://`, a host in ASCII, and a path")
+        raise MemError(
+            f"cannot fetch '{url}': not HTTPS, or no address",
+            hint="an address is `https://`, a host in ASCII, and a path",
+        )
     try:
         return urllib.parse.quote(url, safe=string.punctuation)
     except UnicodeEncodeError:
@@ -164,8 +201,13 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     max_redirections = _REDIRECTS
     max_repeats = 2
 
-    def redirect_request(self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> urllib.request.Request | None:
-        if not allowed(newurl) or urllib.parse.urlsplit(newurl).scheme != urllib.parse.urlsplit(req.full_url).scheme:
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        if (
+            not allowed(newurl)
+            or urllib.parse.urlsplit(newurl).scheme != urllib.parse.urlsplit(req.full_url).scheme
+        ):
             raise Untrue(f"'{req.full_url}' redirects to '{newurl}', which is not HTTPS")
         new = super().redirect_request(req, fp, code, msg, headers, newurl)
         if new is not None:
@@ -176,7 +218,9 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def _open(url: str, have: int, etag: str, timeout: float) -> http.client.HTTPResponse:
-    request = urllib.request.Request(url, headers={"User-Agent": "git-mem", "Accept-Encoding": "identity"})
+    request = urllib.request.Request(
+        url, headers={"User-Agent": "git-mem", "Accept-Encoding": "identity"}
+    )
     if have:
         request.add_header("Range", f"bytes={have}-")
         if etag:
@@ -187,7 +231,10 @@ def _open(url: str, have: int, etag: str, timeout: float) -> http.client.HTTPRes
 
 
 def _fits(answer: http.client.HTTPResponse, have: int, size: int) -> tuple[int, int, str]:
-    """(where the answer begins, bytes of the whole file or 0, its strong ETag). Raises Untrue where it cannot be the file."""
+    """(where the answer begins, bytes of the whole file or 0, its strong ETag).
+
+    Raises Untrue where it cannot be the file.
+    """
     etag = answer.headers.get("ETag", "")
     etag = etag if etag.startswith('"') else ""
     length = _number(answer.headers.get("Content-Length"))
@@ -202,7 +249,9 @@ def _fits(answer: http.client.HTTPResponse, have: int, size: int) -> tuple[int, 
     if answer.headers.get("Content-Encoding", "identity") != "identity":
         raise Untrue("the server compresses the file, so its bytes cannot be counted")
     if size and total and total != size:
-        raise Untrue(f"the server has a file of {total} bytes, not of {size}", hint="nothing was kept")
+        raise Untrue(
+            f"the server has a file of {total} bytes, not of {size}", hint="nothing was kept"
+        )
     if not size and total > MOST:
         raise Untrue(f"the server has a file of {total} bytes, which no model has")
     return start, total, etag
@@ -220,7 +269,14 @@ def _range(text: str) -> tuple[int, int]:
     return (start, _number(total) or 0) if unit == "bytes" and start is not None else (-1, 0)
 
 
-def _receive(answer: http.client.HTTPResponse, part: str, have: int, total: int, size: int, progress: Progress) -> None:
+def _receive(
+    answer: http.client.HTTPResponse,
+    part: str,
+    have: int,
+    total: int,
+    size: int,
+    progress: Progress,
+) -> None:
     """Appends what comes to the part; never more than the expected size."""
     most = size or total or MOST
     with open(part, "r+b" if have else "wb") as f:
@@ -238,7 +294,9 @@ def _receive(answer: http.client.HTTPResponse, part: str, have: int, total: int,
             progress(have, size or total)
     if have > most:
         _drop(part, part + ".json")
-        raise Untrue(f"the server sends more than the {most} bytes of the file", hint="nothing was kept")
+        raise Untrue(
+            f"the server sends more than the {most} bytes of the file", hint="nothing was kept"
+        )
     if (size or total) and have < (size or total):
         raise ConnectionError(f"{have} of {size or total} bytes arrived")
 
@@ -250,8 +308,14 @@ def _finish(part: str, note: str, target: str, size: int, sha256: str) -> str:
     found = digest(part)
     if (size and os.path.getsize(part) != size) or (sha256 and found != sha256):
         _drop(part, note)
-        raise Untrue(f"the file has the SHA-256 {found}, not {sha256}" if sha256 and found != sha256 else f"the file has not {size} bytes",
-                     hint="it was removed; the server, or somebody between, sent another file")
+        raise Untrue(
+            (
+                f"the file has the SHA-256 {found}, not {sha256}"
+                if sha256 and found != sha256
+                else f"the file has not {size} bytes"
+            ),
+            hint="it was removed; the server, or somebody between, sent another file",
+        )
     descriptor = os.open(part, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -276,8 +340,14 @@ def _refused(url: str, e: urllib.error.HTTPError) -> MemError:
     if e.code in (301, 302, 303, 307, 308):
         return Untrue(f"'{url}' redirects too often")
     if e.code in (500, 502, 503, 504, 429):
-        return Broken(f"the server of '{url}' is busy: status {e.code}", hint="try again later; what arrived is kept")
-    return MemError(f"the server refuses '{url}': status {e.code}", hint="the file may have moved; `git mem model add` takes one you have")
+        return Broken(
+            f"the server of '{url}' is busy: status {e.code}",
+            hint="try again later; what arrived is kept",
+        )
+    return MemError(
+        f"the server refuses '{url}': status {e.code}",
+        hint="the file may have moved; `git mem model add` takes one you have",
+    )
 
 
 def _words(e: Exception) -> str:

@@ -34,21 +34,38 @@ CONTEXT = 3072
 _TITLE_TOKENS = 48
 _MARK = "\x02turn\x02"
 EMBED_TOKENS = 512
-QUERY = "Instruct: Given a question about a software project, find the notes that answer it\nQuery: "
+QUERY = (
+    "Instruct: Given a question about a software project, find the notes that answer it\nQuery: "
+)
 
 
 class Language:
-    """A language model, ready to be asked. `states`: directory for the prompt's state, "" for none."""
+    """A language model, ready to be asked.
+
+    `states`: directory for the prompt's state, "" for none.
+    """
 
     def __init__(self, path: str, states: str = "", threads: int = 2) -> None:
         import llama_cpp
 
         self.lib = llama_cpp
-        self.llm = llama_cpp.Llama(model_path=path, n_ctx=CONTEXT, n_batch=512, n_threads=threads, n_threads_batch=threads, verbose=False)
+        self.llm = llama_cpp.Llama(
+            model_path=path,
+            n_ctx=CONTEXT,
+            n_batch=512,
+            n_threads=threads,
+            n_threads_batch=threads,
+            verbose=False,
+        )
         before, after, special = self._prompt()
         self.prefix = self.llm.tokenize(before.encode(), add_bos=special, special=True)
-        self.suffix = self.llm.tokenize((after + promptform.BEFORE).encode(), add_bos=False, special=True)
-        self.labels = {label: tuple(self.llm.tokenize(label.encode(), add_bos=False, special=False)) for label in promptform.LABELS}
+        self.suffix = self.llm.tokenize(
+            (after + promptform.BEFORE).encode(), add_bos=False, special=True
+        )
+        self.labels = {
+            label: tuple(self.llm.tokenize(label.encode(), add_bos=False, special=False))
+            for label in promptform.LABELS
+        }
         self.between = self.llm.tokenize(promptform.BETWEEN.encode(), add_bos=False, special=False)
         self.room = int(self.llm.n_ctx()) - len(self.prefix) - len(self.suffix) - _TITLE_TOKENS - 16
         if self.room < 64:
@@ -64,16 +81,23 @@ class Language:
     # The prompt
 
     def _prompt(self) -> tuple[str, str, bool]:
-        """(what comes before a turn, what comes after it, whether the tokenizer must add the beginning of text)."""
+        """(what comes before a turn, what comes after it, whether the tokenizer must add the
+        beginning of text).
+        """
         template = self.llm.metadata.get("tokenizer.chat_template", "")
         conversation = [*promptform.messages(), {"role": "user", "content": _MARK}]
         if template:
             from llama_cpp.llama_chat_format import Jinja2ChatFormatter
 
-            names = [self.llm._model.token_get_text(t) if t != -1 else "" for t in (self.llm.token_eos(), self.llm.token_bos())]
+            names = [
+                self.llm._model.token_get_text(t) if t != -1 else ""
+                for t in (self.llm.token_eos(), self.llm.token_bos())
+            ]
             for tools in ([promptform.TOOL], None):  # a template may refuse tools, or any of this
                 try:
-                    whole = Jinja2ChatFormatter(template, names[0], names[1])(messages=conversation, tools=tools, enable_thinking=False).prompt
+                    whole = Jinja2ChatFormatter(template, names[0], names[1])(
+                        messages=conversation, tools=tools, enable_thinking=False
+                    ).prompt
                 except Exception:
                     continue
                 before, mark, after = whole.partition(_MARK)
@@ -83,10 +107,12 @@ class Language:
 
     def _tokens(self, role: str, text: str) -> list[int]:
         text = text.encode("utf-8", "replace").decode().replace("\0", " ")
-        tokens = self.llm.tokenize(promptform.turn(role, text).encode(), add_bos=False, special=False)
+        tokens = self.llm.tokenize(
+            promptform.turn(role, text).encode(), add_bos=False, special=False
+        )
         if len(tokens) > self.room:  # scripts with a token a character
             head = self.room * 2 // 3
-            tokens = tokens[:head] + tokens[len(tokens) - (self.room - head):]
+            tokens = tokens[:head] + tokens[len(tokens) - (self.room - head) :]
         return list(tokens)
 
     # Its state
@@ -95,7 +121,15 @@ class Language:
         found = os.stat(path)
         with open(path, "rb") as f:
             head = f.read(1 << 16)
-        told = (promptform.VERSION, self.lib.__version__, os.path.abspath(path), found.st_size, found.st_mtime_ns, CONTEXT, self.prefix)
+        told = (
+            promptform.VERSION,
+            self.lib.__version__,
+            os.path.abspath(path),
+            found.st_size,
+            found.st_mtime_ns,
+            CONTEXT,
+            self.prefix,
+        )
         return os.path.join(states, hashlib.sha256(repr(told).encode() + head).hexdigest()[:24])
 
     def _load(self) -> bool:
@@ -109,7 +143,14 @@ class Language:
             if name.split(".")[1:2] == [_sum(file)]:
                 tokens = (ctypes.c_int32 * len(self.prefix))()
                 count = ctypes.c_size_t()
-                done = self.lib.llama_state_seq_load_file(self.llm._ctx.ctx, file.encode(), 0, tokens, len(self.prefix), ctypes.byref(count))
+                done = self.lib.llama_state_seq_load_file(
+                    self.llm._ctx.ctx,
+                    file.encode(),
+                    0,
+                    tokens,
+                    len(self.prefix),
+                    ctypes.byref(count),
+                )
                 if done and list(tokens[: count.value]) == list(self.prefix):
                     self.llm.n_tokens = len(self.prefix)
                     self.llm.input_ids[: len(self.prefix)] = self.prefix
@@ -125,7 +166,9 @@ class Language:
             for name in _stale(directory, stem):
                 _unlink(os.path.join(directory, name))
             tokens = (ctypes.c_int32 * len(self.prefix))(*self.prefix)
-            if self.lib.llama_state_seq_save_file(self.llm._ctx.ctx, new.encode(), 0, tokens, len(self.prefix)):
+            if self.lib.llama_state_seq_save_file(
+                self.llm._ctx.ctx, new.encode(), 0, tokens, len(self.prefix)
+            ):
                 os.replace(new, f"{self.state}.{_sum(new)}.kv")
         except OSError:
             pass
@@ -134,22 +177,32 @@ class Language:
     # Answers
 
     def probabilities(self, role: str, text: str) -> dict[str, float]:
-        """{label: probability}, sums to 1: what the model would choose if it may only choose among them."""
+        """{label: probability}, sums to 1: what the model would choose if it may only choose among
+        them.
+        """
         self._read(self._tokens(role, text))
         out: dict[str, float] = {}
         self._descend(dict(self.labels), 0, 1.0, out)
         return out
 
     def leaning(self) -> dict[str, float]:
-        """The mean answer to turns that say nothing; read once a model and kept beside the prompt's state."""
+        """The mean answer to turns that say nothing; read once a model and kept beside the prompt's
+        state.
+        """
         try:
             with open(self.state + ".neutral", encoding="utf-8") as f:
                 found = json.load(f)
-            if set(found) == set(self.labels) and all(isinstance(v, float) and 0 <= v <= 1 for v in found.values()):
+            if set(found) == set(self.labels) and all(
+                isinstance(v, float) and 0 <= v <= 1 for v in found.values()
+            ):
                 return {label: found[label] for label in self.labels}
         except (OSError, ValueError, TypeError):
             pass
-        told = [self.probabilities(role, text) for role in ("user", "assistant") for text in promptform.NEUTRAL]
+        told = [
+            self.probabilities(role, text)
+            for role in ("user", "assistant")
+            for text in promptform.NEUTRAL
+        ]
         mean = {label: sum(t[label] for t in told) / len(told) for label in self.labels}
         if self.state:
             try:
@@ -163,8 +216,12 @@ class Language:
         self.llm.n_tokens = len(self.prefix)
         self.llm.eval([*turn, *self.suffix])
 
-    def _descend(self, labels: dict[str, tuple[int, ...]], depth: int, share: float, out: dict[str, float]) -> None:
-        """Shares `share` among the labels by their next tokens; those that begin alike are told apart by what follows."""
+    def _descend(
+        self, labels: dict[str, tuple[int, ...]], depth: int, share: float, out: dict[str, float]
+    ) -> None:
+        """Shares `share` among the labels by their next tokens; those that begin alike are told
+        apart by what follows.
+        """
         begin: dict[int, list[str]] = {}
         for label, tokens in labels.items():
             begin.setdefault(tokens[depth], []).append(label)
@@ -172,7 +229,9 @@ class Language:
         scores = [float(logits[token]) for token in begin]
         scores = [math.exp(x - max(scores)) for x in scores]
         here = self.llm.n_tokens
-        for (token, names), part in zip(begin.items(), [x / sum(scores) for x in scores], strict=True):
+        for (token, names), part in zip(
+            begin.items(), [x / sum(scores) for x in scores], strict=True
+        ):
             if len(names) == 1:
                 out[names[0]] = share * part
             else:
@@ -183,7 +242,13 @@ class Language:
 
     def title(self, role: str, text: str, label: str) -> str:
         """A short line about the turn, in the model's words; "" where it finds none."""
-        turn = [*self.prefix, *self._tokens(role, text), *self.suffix, *self.labels[label], *self.between]
+        turn = [
+            *self.prefix,
+            *self._tokens(role, text),
+            *self.suffix,
+            *self.labels[label],
+            *self.between,
+        ]
         grammar = self.lib.LlamaGrammar.from_string(promptform.grammar(), verbose=False)
         out: list[int] = []
         for token in self.llm.generate(turn, temp=0.0, grammar=grammar):
@@ -192,7 +257,9 @@ class Language:
             out.append(token)
             if self.llm.detokenize(out).endswith(b'"}}'):
                 break
-        return " ".join(self.llm.detokenize(out).decode("utf-8", "ignore").partition('"')[0].split())
+        return " ".join(
+            self.llm.detokenize(out).decode("utf-8", "ignore").partition('"')[0].split()
+        )
 
 
 class Vectors:
@@ -202,16 +269,29 @@ class Vectors:
         import llama_cpp
 
         def opened(pooling: int) -> Any:
-            return llama_cpp.Llama(model_path=path, embedding=True, n_ctx=EMBED_TOKENS, n_batch=EMBED_TOKENS, n_ubatch=EMBED_TOKENS, n_threads=threads,
-                                   n_threads_batch=threads, pooling_type=pooling, verbose=False)
+            return llama_cpp.Llama(
+                model_path=path,
+                embedding=True,
+                n_ctx=EMBED_TOKENS,
+                n_batch=EMBED_TOKENS,
+                n_ubatch=EMBED_TOKENS,
+                n_threads=threads,
+                n_threads_batch=threads,
+                pooling_type=pooling,
+                verbose=False,
+            )
 
         self.llm = opened(llama_cpp.LLAMA_POOLING_TYPE_UNSPECIFIED)
-        if self.llm._ctx.pooling_type() == llama_cpp.LLAMA_POOLING_TYPE_NONE:  # a language model: the mean of its tokens
+        if (
+            self.llm._ctx.pooling_type() == llama_cpp.LLAMA_POOLING_TYPE_NONE
+        ):  # a language model: the mean of its tokens
             self.llm.close()
             self.llm = opened(llama_cpp.LLAMA_POOLING_TYPE_MEAN)
         self.dims = int(self.llm.n_embd())
         self.pooling = int(self.llm._ctx.pooling_type())
-        self.instructed = self.pooling == llama_cpp.LLAMA_POOLING_TYPE_LAST  # such models want to be told what a question is
+        self.instructed = (
+            self.pooling == llama_cpp.LLAMA_POOLING_TYPE_LAST
+        )  # such models want to be told what a question is
 
     def embed(self, texts: Sequence[str], query: bool = False) -> list[list[float]]:
         """One vector a text; a text without a token gives zeros."""
@@ -235,9 +315,16 @@ _OURS = re.compile(r"([0-9a-f]{24})\.([0-9a-f]{8}\.kv|neutral|new[0-9]+)")
 
 
 def _stale(directory: str, stem: str, keep: int = 2) -> list[str]:
-    """Our files of other models and prompts, but for the newest few, and what a killed writer left. Never a file that is not ours."""
+    """Our files of other models and prompts, but for the newest few, and what a killed writer left.
+
+    Never a file that is not ours.
+    """
     ages: dict[str, float] = {}
-    ours = [(m.group(1), m.group(2), m.group(0)) for m in map(_OURS.fullmatch, os.listdir(directory)) if m]
+    ours = [
+        (m.group(1), m.group(2), m.group(0))
+        for m in map(_OURS.fullmatch, os.listdir(directory))
+        if m
+    ]
     for other, end, name in ours:
         if end.endswith(".kv"):
             try:
@@ -245,7 +332,11 @@ def _stale(directory: str, stem: str, keep: int = 2) -> list[str]:
             except OSError:
                 pass
     kept = {stem, *sorted((s for s in ages if s != stem), key=ages.__getitem__)[-keep:]}
-    return [name for other, end, name in ours if other not in kept or (end.startswith("new") and end != f"new{os.getpid()}")]
+    return [
+        name
+        for other, end, name in ours
+        if other not in kept or (end.startswith("new") and end != f"new{os.getpid()}")
+    ]
 
 
 def _unlink(path: str) -> None:
@@ -261,9 +352,9 @@ def _unlink(path: str) -> None:
 def serve(kind: str, path: str, states: str, threads: int, seconds: int, memory: int) -> None:
     """Answers requests from descriptor 0 on descriptor 1 until it is closed.
 
-    Its own bounds, beside those of `llamaproc`, so that it ends also where that one
-    was killed: `memory` bytes of address space, `seconds` for one request, and, on Linux, the life of its parent.
-    """
+    Its own bounds, beside those of `llamaproc`, so that it ends also where that one was killed:
+    `memory` bytes of address space, `seconds` for one request, and, on Linux, the life of its
+    parent."""
     parent = os.getppid()
     out = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
@@ -271,7 +362,9 @@ def serve(kind: str, path: str, states: str, threads: int, seconds: int, memory:
     os.dup2(null, 2)
     try:
         os.nice(10)
-        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as f:  # where memory runs out, this goes first
+        with open(
+            "/proc/self/oom_score_adj", "w", encoding="ascii"
+        ) as f:  # where memory runs out, this goes first
             f.write("1000")
     except OSError:
         pass
@@ -292,7 +385,11 @@ def serve(kind: str, path: str, states: str, threads: int, seconds: int, memory:
             try:
                 request = json.loads(line)
                 if model is None:
-                    model = Language(path, states, threads) if kind == "language" else Vectors(path, threads)
+                    model = (
+                        Language(path, states, threads)
+                        if kind == "language"
+                        else Vectors(path, threads)
+                    )
                 answer = _answer(model, request)
             except Exception as e:
                 answer = {"error": f"{type(e).__name__}: {e}"[:400]}
@@ -307,7 +404,9 @@ def serve(kind: str, path: str, states: str, threads: int, seconds: int, memory:
 
 
 def _die_with(parent: int) -> None:
-    """The kernel ends us when the process that started us ends; elsewhere than on Linux a busy one goes on until its alarm."""
+    """The kernel ends us when the process that started us ends; elsewhere than on Linux a busy one
+    goes on until its alarm.
+    """
     if sys.platform == "linux":
         import ctypes
 

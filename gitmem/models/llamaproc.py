@@ -45,10 +45,25 @@ def command(kind: str, path: str, states: str, seconds: float) -> list[str]:
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     size = os.path.getsize(path)
     cores = os.cpu_count() or 1
-    # llama.cpp's threads wait for each other in a loop: one too many on a busy machine made an answer twenty times as slow.
-    threads = max(1, min(4, cores - int(os.getloadavg()[0]) if hasattr(os, "getloadavg") else cores))
-    # Weights may be held twice (mapped, and repacked for the processor); the rest is context, buffers, libraries.
-    return [sys.executable, "-EP", "-c", _CODE.format(root=root), kind, path, states, str(threads), str(int(seconds) + 5), str(2 * size + (3 << 30))]
+    # llama.cpp's threads wait for each other in a loop: one too many on a busy machine made an
+    # answer twenty times as slow.
+    threads = max(
+        1, min(4, cores - int(os.getloadavg()[0]) if hasattr(os, "getloadavg") else cores)
+    )
+    # Weights may be held twice (mapped, and repacked for the processor); the rest is context,
+    # buffers, libraries.
+    return [
+        sys.executable,
+        "-EP",
+        "-c",
+        _CODE.format(root=root),
+        kind,
+        path,
+        states,
+        str(threads),
+        str(int(seconds) + 5),
+        str(2 * size + (3 << 30)),
+    ]
 
 
 class Child:
@@ -61,15 +76,21 @@ class Child:
         self.reason = ""  # of the last failure
         self._rest = b""
 
-    def call(self, request: dict[str, Any], seconds: float, start: float = START) -> dict[str, Any] | None:
-        """The answer, or None: then the process was killed, and the next call starts another, `_LIVES` times in a row at most."""
+    def call(
+        self, request: dict[str, Any], seconds: float, start: float = START
+    ) -> dict[str, Any] | None:
+        """The answer, or None: then the process was killed, and the next call starts another,
+        `_LIVES` times in a row at most.
+        """
         if self.failures >= _LIVES:
             return None
         try:
             if self.process is None:
                 self._start()
                 seconds = max(seconds, start)
-            answer = self._exchange(json.dumps(request).encode() + b"\n", time.monotonic() + seconds)
+            answer = self._exchange(
+                json.dumps(request).encode() + b"\n", time.monotonic() + seconds
+            )
             if "error" in answer:
                 raise OSError(answer["error"])
         except (OSError, ValueError, TimeoutError) as e:
@@ -82,7 +103,14 @@ class Child:
 
     def _start(self) -> None:
         self._rest = b""
-        self.process = subprocess.Popen(self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True, bufsize=0)
+        self.process = subprocess.Popen(
+            self.argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            bufsize=0,
+        )
         assert self.process.stdin and self.process.stdout
         os.set_blocking(self.process.stdin.fileno(), False)
 
@@ -96,7 +124,7 @@ class Child:
             if left <= 0 or not (ready[0] or ready[1]):
                 raise TimeoutError("no answer in time")
             if ready[1]:
-                line = line[os.write(into, line[:65536]):]
+                line = line[os.write(into, line[:65536]) :]
             if ready[0]:
                 chunk = os.read(out, 1 << 20)
                 if not chunk:
@@ -123,13 +151,32 @@ class Child:
 
 
 class Asker:
-    """The language model of `chosen.choice`, asked about turns. `until`: monotonic time after which nothing is asked any more."""
+    """The language model of `chosen.choice`, asked about turns.
 
-    def __init__(self, path: str, cache: str = "", *, deadline: float = DEADLINE, until: float = float("inf"), argv: Sequence[str] | None = None) -> None:
+    `until`: monotonic time after which nothing is asked any more.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        cache: str = "",
+        *,
+        deadline: float = DEADLINE,
+        until: float = float("inf"),
+        argv: Sequence[str] | None = None,
+    ) -> None:
         self.deadline = deadline
         self.until = until
         self._leaning: dict[str, float] | None = None
-        self.child = Child(argv or command("language", path, os.path.join(cache, "prompts") if cache else "", max(deadline, START)))
+        self.child = Child(
+            argv
+            or command(
+                "language",
+                path,
+                os.path.join(cache, "prompts") if cache else "",
+                max(deadline, START),
+            )
+        )
 
     def __enter__(self) -> Asker:
         return self
@@ -154,7 +201,9 @@ class Asker:
         return {label: float(labels[label]) for label in promptform.LABELS}
 
     def opinion(self, role: str, text: str) -> tuple[float, str, str, dict[str, float]] | None:
-        """(probability that the turn is worth keeping, its likeliest type, "", share of each type) as `stages.Opinion` takes it, or None."""
+        """(probability that the turn is worth keeping, its likeliest type, "", share of each type)
+        as `stages.Opinion` takes it, or None.
+        """
         if self._leaning is None:
             self._leaning = self._labels({"op": "leaning"})
         found = self.ask(role, text) if self._leaning else None
@@ -165,13 +214,19 @@ class Asker:
 
     def title(self, role: str, text: str, label: str) -> str:
         """A title in the model's words, "" for none."""
-        answer = self._call({"op": "title", "role": role, "text": promptform.shortened(text), "label": label})
+        answer = self._call(
+            {"op": "title", "role": role, "text": promptform.shortened(text), "label": label}
+        )
         found = answer.get("title") if answer else ""
         return found if isinstance(found, str) else ""
 
     def _call(self, request: dict[str, Any]) -> dict[str, Any] | None:
         left = self.until - time.monotonic()
-        return self.child.call(request, min(self.deadline, left), min(START, left)) if left > 0 else None
+        return (
+            self.child.call(request, min(self.deadline, left), min(START, left))
+            if left > 0
+            else None
+        )
 
     def close(self) -> None:
         self.child.kill()

@@ -1,4 +1,5 @@
-"""Vectors by an embedding model, behind the protocol of the packaged table: `space`, `dims`, `embed(texts) -> list[bytes]`.
+"""Vectors by an embedding model, behind the protocol of the packaged table: `space`, `dims`,
+`embed(texts) -> list[bytes]`.
 
 The model runs in the process that `llamaproc` keeps. Promise: `space` names
 the model's file, how it pools, and this module's arithmetic, so vectors of
@@ -30,10 +31,17 @@ class NoVectors(MemError):
 class LlamaVectors:
     """An embedder; `close` ends its process. `name` and `sha256` are those of `chosen.choice`."""
 
-    def __init__(self, path: str, name: str, sha256: str, *, argv: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, path: str, name: str, sha256: str, *, argv: Sequence[str] | None = None
+    ) -> None:
         if argv is None and not llamaproc.available():
-            raise NoVectors("llama-cpp-python is not installed, so no model can make vectors", hint="`pip install 'git-mem[llm]'` compiles it")
-        self.child = llamaproc.Child(argv or llamaproc.command("embedding", path, "", max(_SECONDS, llamaproc.START)))
+            raise NoVectors(
+                "llama-cpp-python is not installed, so no model can make vectors",
+                hint="`pip install 'git-mem[llm]'` compiles it",
+            )
+        self.child = llamaproc.Child(
+            argv or llamaproc.command("embedding", path, "", max(_SECONDS, llamaproc.START))
+        )
         self._name = name.rsplit("/", 1)[-1]
         self._prefix = prefix(path, name, sha256)
         self._about: dict[str, int] = {}
@@ -73,7 +81,11 @@ class LlamaVectors:
     def _made(self, request: dict[str, object], count: int) -> list[bytes]:
         answer = self._call(request).get("vectors")
         dims = self.dims
-        if not isinstance(answer, list) or len(answer) != count or any(not isinstance(v, list) or len(v) != dims for v in answer):
+        if (
+            not isinstance(answer, list)
+            or len(answer) != count
+            or any(not isinstance(v, list) or len(v) != dims for v in answer)
+        ):
             raise NoVectors("the embedding model gave a broken answer")
         try:
             return [embed.quantise([round(_SCALE * x) for x in v]) for v in answer]
@@ -85,7 +97,10 @@ class LlamaVectors:
             answer = self.child.call(request, _SECONDS)
             if answer is not None:
                 return answer
-        raise NoVectors(f"the embedding model '{self._name}' does not answer: {self.child.reason}", hint="`git mem model use none --embed` goes back to the packaged table")
+        raise NoVectors(
+            f"the embedding model '{self._name}' does not answer: {self.child.reason}",
+            hint="`git mem model use none --embed` goes back to the packaged table",
+        )
 
     def close(self) -> None:
         self.child.kill()
@@ -94,5 +109,8 @@ class LlamaVectors:
 def prefix(path: str, name: str, sha256: str) -> str:
     """How the names of a model's spaces begin, known without asking it."""
     found = os.stat(path)
-    mark = sha256[:12] or f"{crc32(f'{os.path.abspath(path)} {found.st_size} {found.st_mtime_ns}'.encode()):08x}"
+    mark = (
+        sha256[:12]
+        or f"{crc32(f'{os.path.abspath(path)} {found.st_size} {found.st_mtime_ns}'.encode()):08x}"
+    )
     return f"{name.rsplit('/', 1)[-1]}-{mark}-"

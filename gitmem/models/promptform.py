@@ -21,10 +21,13 @@ SKIP = "skip"
 TYPES = ("decision", "preference", "learning", "bugfix", "blocker", "progress")
 LABELS = (*TYPES, SKIP)
 
-# What says nothing: a model's answer to these is its leaning, not its opinion, and is divided out (type right of 158 turns: 0.54 without, 0.55 with).
+# What says nothing: a model's answer to these is its leaning, not its opinion, and is divided out
+# (type right of 158 turns: 0.54 without, 0.55 with).
 NEUTRAL = ("", "N/A", "...", "[text]")
 
-MOST = 800  # characters of a turn that the model sees: the first two thirds and the end of a longer one; 200 tokens take a second on two cores
+# characters of a turn that the model sees: the first two thirds and the end of a longer one; 200
+# tokens take a second on two cores
+MOST = 800
 
 SYSTEM = """You watch a coding session and decide which turns hold something a teammate should still know in a month. You get one turn at a time and call create_memory for it.
 
@@ -37,16 +40,38 @@ type is one of:
 - progress: a milestone was reached
 - skip: everything else: requests, questions, answers like yes or option A, raw output and errors, plans, and tool steps told one by one
 
-Most turns are skip."""
+Most turns are skip."""  # noqa: E501
 
 EXAMPLES = (
     ("user", "can you add a loading spinner to the upload page?", SKIP),
-    ("user", "let's go with Postgres instead of Mongo, orders and invoices have to share a transaction", "decision"),
+    (
+        "user",
+        "let's go with Postgres instead of Mongo, orders and invoices have to share a transaction",
+        "decision",
+    ),
     ("assistant", "Now let me read the config file and check how the tests are started.", SKIP),
-    ("assistant", "Found it: the worker crashed because a stale lock file was left behind. It is removed on start now, and the restart test passes.", "bugfix"),
+    (
+        "assistant",
+        (
+            "Found it: the worker crashed because a stale lock file was left behind. It is removed"
+            " on start now, and the restart test passes."
+        ),
+        "bugfix",
+    ),
     ("user", "from now on never commit generated files", "preference"),
-    ("user", "why does the build fail? TypeError: cannot read properties of undefined (reading 'map')", SKIP),
-    ("assistant", "The API returns amounts in cents, not in euros, so every price on the page was a hundred times too high.", "learning"),
+    (
+        "user",
+        "why does the build fail? TypeError: cannot read properties of undefined (reading 'map')",
+        SKIP,
+    ),
+    (
+        "assistant",
+        (
+            "The API returns amounts in cents, not in euros, so every price on the page was a"
+            " hundred times too high."
+        ),
+        "learning",
+    ),
     ("user", "yes, go on", SKIP),
 )
 
@@ -58,8 +83,15 @@ TOOL: dict[str, Any] = {
         "parameters": {
             "type": "object",
             "properties": {
-                "type": {"type": "string", "enum": list(LABELS), "description": "what kind of memory it is, or skip"},
-                "title": {"type": "string", "description": "what was said, in at most ten words of the turn"},
+                "type": {
+                    "type": "string",
+                    "enum": list(LABELS),
+                    "description": "what kind of memory it is, or skip",
+                },
+                "title": {
+                    "type": "string",
+                    "description": "what was said, in at most ten words of the turn",
+                },
             },
             "required": ["type", "title"],
         },
@@ -73,7 +105,8 @@ LONGEST_TITLE = 80
 
 
 def messages() -> list[dict[str, Any]]:
-    """The conversation up to the turn in question: the same for all, so its state is computed once."""
+    """The conversation up to the turn in question: the same for all, so its state is computed
+    once."""
     out: list[dict[str, Any]] = [{"role": "system", "content": SYSTEM}]
     for role, text, label in EXAMPLES:
         out.append({"role": "user", "content": turn(role, text)})
@@ -83,7 +116,7 @@ def messages() -> list[dict[str, Any]]:
 
 def turn(role: str, text: str) -> str:
     """One turn as the model sees it."""
-    return f"[{role if role in ('user', 'assistant', 'commit', 'tool') else 'user'}]\n{shortened(text)}"
+    return f"[{role if role in ('user', 'assistant', 'commit', 'tool') else 'user'}]\n{shortened(text)}"  # noqa: E501
 
 
 def shortened(text: str, most: int = MOST) -> str:
@@ -91,11 +124,13 @@ def shortened(text: str, most: int = MOST) -> str:
     if len(text) <= most:
         return text
     head = most * 2 // 3
-    return f"{text[:head]}\n[...]\n{text[-(most - head):]}"
+    return f"{text[:head]}\n[...]\n{text[-(most - head) :]}"
 
 
 def types(said: dict[str, float], leaning: dict[str, float]) -> dict[str, float]:
-    """{type: share}, sums to 1: what the model says of a turn against what it says of nothing, if the turn is worth keeping."""
+    """{type: share}, sums to 1: what the model says of a turn against what it says of nothing, if
+    the turn is worth keeping.
+    """
     parts = {t: said[t] / max(leaning[t], 1e-6) for t in TYPES}
     total = sum(parts.values())
     return {t: part / total if total else 1 / len(TYPES) for t, part in parts.items()}
@@ -108,8 +143,13 @@ def call(label: str, text: str) -> str:
 
 
 def grammar() -> str:
-    """GBNF of what may follow `BETWEEN`: a title in one line without quotes, and the end of the call."""
-    return f'root ::= char{{8,{LONGEST_TITLE}}} {json.dumps(AFTER)}\nchar ::= [^"\\\\\\x00-\\x1f\\x7f]\n'
+    """GBNF of what may follow `BETWEEN`: a title in one line without quotes, and the end of the
+    call.
+    """
+    return (
+        f"root ::= char{{8,{LONGEST_TITLE}}} {json.dumps(AFTER)}\nchar ::="
+        ' [^"\\\\\\x00-\\x1f\\x7f]\n'
+    )
 
 
 def plain() -> str:

@@ -16,7 +16,9 @@ LANGUAGE, EMBEDDING = "language", "embedding"
 
 
 class Known(NamedTuple):
-    """`kind` is what it is for; `size` (bytes) is 0 and `sha256` empty where they could not be established."""
+    """`kind` is what it is for; `size` (bytes) is 0 and `sha256` empty where they could not be
+    established.
+    """
 
     name: str
     kind: str
@@ -37,22 +39,83 @@ HUB = "https://huggingface.co"
 _APACHE = "Apache-2.0"
 
 MODELS = (
-    Known("qwen3-0.6b", LANGUAGE, "Qwen/Qwen3-0.6B-GGUF", "23749fefcc72300e3a2ad315e1317431b06b590a", "Qwen3-0.6B-Q8_0.gguf", 639_446_688,
-          "9465e63a22add5354d9bb4b99e90117043c7124007664907259bd16d043bb031", _APACHE, "the default: small, several languages"),
-    Known("qwen3-1.7b", LANGUAGE, "Qwen/Qwen3-1.7B-GGUF", "90862c4b9d2787eaed51d12237eafdfe7c5f6077", "Qwen3-1.7B-Q8_0.gguf", 1_834_426_016,
-          "061b54daade076b5d3362dac252678d17da8c68f07560be70818cace6590cb1a", _APACHE, "surer, three times as slow"),
-    Known("qwen3-4b", LANGUAGE, "Qwen/Qwen3-4B-GGUF", "bc640142c66e1fdd12af0bd68f40445458f3869b", "Qwen3-4B-Q4_K_M.gguf", 2_497_280_256,
-          "7485fe6f11af29433bc51cab58009521f205840f5b4ae3a32fa7f92e8534fdf5", _APACHE, "for machines with a fast processor"),
-    Known("qwen2.5-coder-0.5b", LANGUAGE, "Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF", "ebb2015119c907b064c512bf053e945850b5875f",
-          "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", 491_400_064, "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32", _APACHE,
-          "the smallest; trained on code"),
-    Known("qwen2.5-coder-1.5b", LANGUAGE, "Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF", "main", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", 0, "", _APACHE,
-          "trained on code; its checksum is not known to git mem"),
-    Known("qwen3-embedding-0.6b", EMBEDDING, "Qwen/Qwen3-Embedding-0.6B-GGUF", "370f27d7550e0def9b39c1f16d3fbaa13aa67728", "Qwen3-Embedding-0.6B-Q8_0.gguf",
-          639_150_592, "06507c7b42688469c4e7298b0a1e16deff06caf291cf0a5b278c308249c3e439", _APACHE, "vectors of 1024 numbers, many languages"),
-    Known("all-minilm-l6-v2", EMBEDDING, "second-state/All-MiniLM-L6-v2-Embedding-GGUF", "544f204f2eaa2d71361ffc74d6df7170285b286a",
-          "all-MiniLM-L6-v2-Q8_0.gguf", 25_008_064, "263215c3cadd6e16740741a7624ab4cbb6c8e777688bd5331ecfbf5681c2f8ed", _APACHE,
-          "vectors of 384 numbers, English, fast"),
+    Known(
+        "qwen3-0.6b",
+        LANGUAGE,
+        "Qwen/Qwen3-0.6B-GGUF",
+        "23749fefcc72300e3a2ad315e1317431b06b590a",
+        "Qwen3-0.6B-Q8_0.gguf",
+        639_446_688,
+        "9465e63a22add5354d9bb4b99e90117043c7124007664907259bd16d043bb031",
+        _APACHE,
+        "the default: small, several languages",
+    ),
+    Known(
+        "qwen3-1.7b",
+        LANGUAGE,
+        "Qwen/Qwen3-1.7B-GGUF",
+        "90862c4b9d2787eaed51d12237eafdfe7c5f6077",
+        "Qwen3-1.7B-Q8_0.gguf",
+        1_834_426_016,
+        "061b54daade076b5d3362dac252678d17da8c68f07560be70818cace6590cb1a",
+        _APACHE,
+        "surer, three times as slow",
+    ),
+    Known(
+        "qwen3-4b",
+        LANGUAGE,
+        "Qwen/Qwen3-4B-GGUF",
+        "bc640142c66e1fdd12af0bd68f40445458f3869b",
+        "Qwen3-4B-Q4_K_M.gguf",
+        2_497_280_256,
+        "7485fe6f11af29433bc51cab58009521f205840f5b4ae3a32fa7f92e8534fdf5",
+        _APACHE,
+        "for machines with a fast processor",
+    ),
+    Known(
+        "qwen2.5-coder-0.5b",
+        LANGUAGE,
+        "Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF",
+        "ebb2015119c907b064c512bf053e945850b5875f",
+        "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
+        491_400_064,
+        "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+        _APACHE,
+        "the smallest; trained on code",
+    ),
+    Known(
+        "qwen2.5-coder-1.5b",
+        LANGUAGE,
+        "Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF",
+        "main",
+        "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+        0,
+        "",
+        _APACHE,
+        "trained on code; its checksum is not known to git mem",
+    ),
+    Known(
+        "qwen3-embedding-0.6b",
+        EMBEDDING,
+        "Qwen/Qwen3-Embedding-0.6B-GGUF",
+        "370f27d7550e0def9b39c1f16d3fbaa13aa67728",
+        "Qwen3-Embedding-0.6B-Q8_0.gguf",
+        639_150_592,
+        "06507c7b42688469c4e7298b0a1e16deff06caf291cf0a5b278c308249c3e439",
+        _APACHE,
+        "vectors of 1024 numbers, many languages",
+    ),
+    Known(
+        "all-minilm-l6-v2",
+        EMBEDDING,
+        "second-state/All-MiniLM-L6-v2-Embedding-GGUF",
+        "544f204f2eaa2d71361ffc74d6df7170285b286a",
+        "all-MiniLM-L6-v2-Q8_0.gguf",
+        25_008_064,
+        "263215c3cadd6e16740741a7624ab4cbb6c8e777688bd5331ecfbf5681c2f8ed",
+        _APACHE,
+        "vectors of 384 numbers, English, fast",
+    ),
 )
 DEFAULT = "qwen3-0.6b"
 

@@ -1,4 +1,5 @@
-"""Whether the chosen model can be used, and why not: one answer for doctor, `model list` and `capture`.
+"""Whether the chosen model can be used, and why not: one answer for doctor, `model list` and
+`capture`.
 
 Owns `mem/model.failed`: why the language model gave no answer when it was asked last.
 It counts only for the file that failed, as long as that file is unchanged, and the next
@@ -21,8 +22,10 @@ from .chosen import Choice
 FAILED = "model.failed"
 _LONGEST = 400  # characters of a reason
 SETTING = {registry.LANGUAGE: "model", registry.EMBEDDING: "embedModel"}
-_INSTEAD = {registry.LANGUAGE: "capture goes on with rules alone",
-            registry.EMBEDDING: "recall goes on with the packaged table"}
+_INSTEAD = {
+    registry.LANGUAGE: "capture goes on with rules alone",
+    registry.EMBEDDING: "recall goes on with the packaged table",
+}
 
 
 class State(NamedTuple):
@@ -45,20 +48,27 @@ def state(kind: str, setting: str, environ: Mapping[str, str], mem_dir: str) -> 
     if found.reason:
         return State(found, found.reason, listed)
     if found.path and not llamaproc.available():
-        return State(found, f"the model '{found.name}' is here, but not llama.cpp",
-                     f"{instead}; `pip install 'git-mem[llm]'` adds it")
+        return State(
+            found,
+            f"the model '{found.name}' is here, but not llama.cpp",
+            f"{instead}; `pip install 'git-mem[llm]'` adds it",
+        )
     why = _failed(mem_dir, found.path) if found.path and kind == registry.LANGUAGE else ""
     return State(found, failure(found.name, why) if why else "", listed)
 
 
 def failure(name: str, why: str) -> str:
-    return f"the model '{name}' gave no answer when it was asked last: {' '.join(why.split())[:_LONGEST]}"
+    return (
+        f"the model '{name}' gave no answer when it was asked last:"
+        f" {' '.join(why.split())[:_LONGEST]}"
+    )
 
 
-def remarks(settings: Config, environ: Mapping[str, str],
-            mem_dir: str) -> list[tuple[str, str]]:
+def remarks(settings: Config, environ: Mapping[str, str], mem_dir: str) -> list[tuple[str, str]]:
     """(what is wrong, a hint) for doctor, of each model that a setting names."""
-    found = [(name, state(kind, settings[name], environ, mem_dir)) for kind, name in SETTING.items()]
+    found = [
+        (name, state(kind, settings[name], environ, mem_dir)) for kind, name in SETTING.items()
+    ]
     return [(f"mem.{name}: {one.problem}", one.hint) for name, one in found if one.problem]
 
 

@@ -1,4 +1,5 @@
-"""The user's signing keys as git knows them: which program, which key, which files; and the one place that starts such a program.
+"""The user's signing keys as git knows them: which program, which key, which files; and the one
+place that starts such a program.
 
 Everything comes from the settings git reads for signed commits (`gpg.*`,
 `user.signingKey`); relative file names start where git's do, at the top of the
@@ -25,7 +26,10 @@ class Unusable(Exception):
 
 
 class Keys:
-    """git's signing settings in one repository. `home`: the directory that relative names start from."""
+    """git's signing settings in one repository.
+
+    `home`: the directory that relative names start from.
+    """
 
     def __init__(self, settings: Config, home: str) -> None:
         self._git = settings.git
@@ -42,7 +46,9 @@ class Keys:
         return self._git.get("user.signingkey", "")
 
     def program(self, kind: str) -> str:
-        named = self._git.get(f"gpg.{kind}.program") or (self._git.get("gpg.program") if kind == OPENPGP else "")
+        named = self._git.get(f"gpg.{kind}.program") or (
+            self._git.get("gpg.program") if kind == OPENPGP else ""
+        )
         return os.path.expanduser(named) if named else _DEFAULT[kind]
 
     def default_ssh_key(self) -> str:
@@ -64,9 +70,17 @@ class Keys:
         return os.path.join(self.home, os.path.expanduser(value)) if value else ""
 
     def call(self, argv: list[str], stdin: bytes, patience: float) -> tuple[int, bytes, bytes]:
-        """(exit status, stdout, stderr) of a program, which may use the terminal to ask for a passphrase."""
+        """(exit status, stdout, stderr) of a program, which may use the terminal to ask for a
+        passphrase.
+        """
         try:
-            process = subprocess.Popen(argv, cwd=self.home, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            process = subprocess.Popen(
+                argv,
+                cwd=self.home,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
         except OSError as e:
             raise Unusable(f"cannot run '{argv[0]}': {e.strerror}") from e
         try:
@@ -95,5 +109,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def last_line(err: bytes) -> str:
     """What a program said last, without the lines that are for machines."""
-    rows = [row.strip() for row in err.decode("utf-8", "replace").splitlines() if row.strip() and not row.startswith("[GNUPG:]")]
+    rows = [
+        row.strip()
+        for row in err.decode("utf-8", "replace").splitlines()
+        if row.strip() and not row.startswith("[GNUPG:]")
+    ]
     return rows[-1] if rows else "it gave no reason"

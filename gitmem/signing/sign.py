@@ -33,45 +33,73 @@ _BATCH = 1000  # files of one ssh-keygen
 _SCRATCH = "sign-"
 _ABANDONED = 3600.0  # seconds after which a batch directory belongs to nobody
 _CLOCK = datetime.timedelta(minutes=1)
-_HINT = "nothing was stored; `git config user.signingKey` names the key, and `git config mem.sign false` stores without signatures"
+_HINT = (
+    "nothing was stored; `git config user.signingKey` names the key, and `git config mem.sign"
+    " false` stores without signatures"
+)
 
 
-def lines(keys: Keys, records: list[dict[str, Any]], scratch: str, patience: float = PATIENCE) -> list[bytes]:
-    """The signed lines of records, in order. `scratch`: the directory under which many are laid out for one process. Raises CannotSign."""
+def lines(
+    keys: Keys, records: list[dict[str, Any]], scratch: str, patience: float = PATIENCE
+) -> list[bytes]:
+    """The signed lines of records, in order.
+
+    `scratch`: the directory under which many are laid out for one process. Raises CannotSign.
+    """
     dated = [_dated(data) for data in records]
     try:
         made = signatures(keys, [record.signed_bytes(data) for data in dated], scratch, patience)
     except Unusable as e:
         raise CannotSign(f"cannot sign: {e}", hint=_HINT) from e
-    return [record.dump({**data, "signature": signature}) for data, signature in zip(dated, made, strict=True)]
+    return [
+        record.dump({**data, "signature": signature})
+        for data, signature in zip(dated, made, strict=True)
+    ]
 
 
 def _dated(data: dict[str, Any]) -> dict[str, Any]:
-    """A record that claims another time than now (an import) says when it was signed: keys are valid for a time."""
+    """A record that claims another time than now (an import) says when it was signed: keys are
+    valid for a time.
+    """
     now = record.now()
     try:
-        apart = abs(datetime.datetime.fromisoformat(str(data.get("at"))) - datetime.datetime.fromisoformat(now))
+        apart = abs(
+            datetime.datetime.fromisoformat(str(data.get("at")))
+            - datetime.datetime.fromisoformat(now)
+        )
     except (ValueError, TypeError):
         return {**data, "signed_at": now}
     return data if apart <= _CLOCK else {**data, "signed_at": now}
 
 
-def signatures(keys: Keys, payloads: list[bytes], scratch: str, patience: float = PATIENCE) -> list[str]:
+def signatures(
+    keys: Keys, payloads: list[bytes], scratch: str, patience: float = PATIENCE
+) -> list[str]:
     """An armored signature of each payload. Raises Unusable."""
     if keys.format in (OPENPGP, X509):
-        argv = [keys.program(keys.format), "--status-fd=2", "-bsau", keys.signing_key or keys.identity]
+        argv = [
+            keys.program(keys.format),
+            "--status-fd=2",
+            "-bsau",
+            keys.signing_key or keys.identity,
+        ]
         return [_gpg(keys, argv, payload, patience) for payload in payloads]
     if keys.format != SSH:
         raise Unusable(f"gpg.format is '{keys.format}', not openpgp, ssh or x509")
     key = keys.signing_key or keys.default_ssh_key()
     if not key:
-        raise Unusable("no signing key: with gpg.format ssh, user.signingKey or gpg.ssh.defaultKeyCommand has to name one")
+        raise Unusable(
+            "no signing key: with gpg.format ssh, user.signingKey or gpg.ssh.defaultKeyCommand has"
+            " to name one"
+        )
     with contextlib.ExitStack() as stack:
         argv = [keys.program(SSH), "-Y", "sign", "-n", NAMESPACE, "-f"]
         literal = key.removeprefix("key::") if key.startswith(("key::", "ssh-")) else ""
         if literal:
             # A public key whose private half is in the agent; the program wants a file.
-            named = stack.enter_context(tempfile.NamedTemporaryFile("w", prefix="git-mem-key-", encoding="utf-8"))
+            named = stack.enter_context(
+                tempfile.NamedTemporaryFile("w", prefix="git-mem-key-", encoding="utf-8")
+            )
             named.write(literal + "\n")
             named.flush()
             argv += [named.name, "-U"]
@@ -97,14 +125,21 @@ def _ssh(keys: Keys, argv: list[str], payload: bytes, patience: float) -> str:
     return _armor(out)
 
 
-def _ssh_many(keys: Keys, argv: list[str], payloads: list[bytes], scratch: str, patience: float) -> list[str]:
+def _ssh_many(
+    keys: Keys, argv: list[str], payloads: list[bytes], scratch: str, patience: float
+) -> list[str]:
     made: list[str] = []
     sweep(scratch)
     os.makedirs(scratch, mode=0o700, exist_ok=True)
-    where = tempfile.mkdtemp(prefix=_SCRATCH, dir=scratch)  # mode 0700: it holds the texts until they are signed
+    where = tempfile.mkdtemp(
+        prefix=_SCRATCH, dir=scratch
+    )  # mode 0700: it holds the texts until they are signed
     try:
         for first in range(0, len(payloads), _BATCH):
-            names = [os.path.join(where, str(i)) for i in range(first, min(first + _BATCH, len(payloads)))]
+            names = [
+                os.path.join(where, str(i))
+                for i in range(first, min(first + _BATCH, len(payloads)))
+            ]
             for name, payload in zip(names, payloads[first:], strict=False):
                 with open(name, "wb") as f:
                     f.write(payload)
@@ -124,10 +159,15 @@ def _ssh_many(keys: Keys, argv: list[str], payloads: list[bytes], scratch: str, 
 
 
 def sweep(scratch: str, age: float = _ABANDONED) -> None:
-    """Removes batch directories that a killed process left, older than `age` seconds: they hold texts."""
+    """Removes batch directories that a killed process left, older than `age` seconds: they hold
+    texts.
+    """
     with contextlib.suppress(OSError):
         for entry in os.scandir(scratch):
-            if entry.name.startswith(_SCRATCH) and time.time() - entry.stat(follow_symlinks=False).st_mtime >= age:
+            if (
+                entry.name.startswith(_SCRATCH)
+                and time.time() - entry.stat(follow_symlinks=False).st_mtime >= age
+            ):
                 shutil.rmtree(entry.path, ignore_errors=True)
 
 

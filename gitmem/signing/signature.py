@@ -41,12 +41,27 @@ _PATIENCE = 10.0  # seconds for one check
 _LONGEST = 64 * 1024
 _MANY = 20  # records that are worth a process more at the same time
 _WORKERS = 8
-_TRUST = ("undefined", "never", "marginal", "fully", "ultimate")  # of gpg.minTrustLevel, from the least
-_PGP_STATES = {"GOODSIG": GOOD, "EXPSIG": EXPIRED, "EXPKEYSIG": EXPIRED, "REVKEYSIG": REVOKED, "BADSIG": BAD, "ERRSIG": UNKNOWN}
+_TRUST = (
+    "undefined",
+    "never",
+    "marginal",
+    "fully",
+    "ultimate",
+)  # of gpg.minTrustLevel, from the least
+_PGP_STATES = {
+    "GOODSIG": GOOD,
+    "EXPSIG": EXPIRED,
+    "EXPKEYSIG": EXPIRED,
+    "REVKEYSIG": REVOKED,
+    "BADSIG": BAD,
+    "ERRSIG": UNKNOWN,
+}
 
 
 class Verdict:
-    """`signer`: the principal or user id, "" where it is not known; `key`: a fingerprint; `reason`: why it is no better."""
+    """`signer`: the principal or user id, "" where it is not known; `key`: a fingerprint; `reason`:
+    why it is no better.
+    """
 
     __slots__ = ("key", "reason", "signer", "state")
 
@@ -57,8 +72,13 @@ class Verdict:
         self.reason = reason
 
 
-def check_all(keys: Keys, records: list[Record], tell: Callable[[int], None] = lambda n: None) -> list[Verdict]:
-    """The verdict on each record, in order; many are checked on all processors. `tell` takes how many more are done, from any thread."""
+def check_all(
+    keys: Keys, records: list[Record], tell: Callable[[int], None] = lambda n: None
+) -> list[Verdict]:
+    """The verdict on each record, in order; many are checked on all processors.
+
+    `tell` takes how many more are done, from any thread.
+    """
     workers = min(os.cpu_count() or 1, _WORKERS, len(records) // _MANY + 1)
     if workers == 1:
         return _check_part(keys, records, tell)
@@ -80,7 +100,10 @@ def _check_part(keys: Keys, records: list[Record], tell: Callable[[int], None]) 
 
 
 class Checker:
-    """Checks many records; what it learnt of a key is kept. To be closed: it has a temporary file."""
+    """Checks many records; what it learnt of a key is kept.
+
+    To be closed: it has a temporary file.
+    """
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
@@ -141,43 +164,68 @@ class Checker:
         states: list[tuple[str, str]] = []
         key = trust = ""
         for line in out.decode("utf-8", "replace").splitlines():
-            words = line.removeprefix("[GNUPG:] ").split(" ", 2) if line.startswith("[GNUPG:] ") else [""]
+            words = (
+                line.removeprefix("[GNUPG:] ").split(" ", 2)
+                if line.startswith("[GNUPG:] ")
+                else [""]
+            )
             if words[0] in _PGP_STATES:
-                states.append((_PGP_STATES[words[0]], _unescaped(words[2]) if len(words) > 2 and words[0] != "ERRSIG" else ""))
+                states.append(
+                    (
+                        _PGP_STATES[words[0]],
+                        _unescaped(words[2]) if len(words) > 2 and words[0] != "ERRSIG" else "",
+                    )
+                )
                 key = key or (words[1] if len(words) > 1 else "")
             elif words[0] == "VALIDSIG":
                 key = words[1]
             elif words[0].startswith("TRUST_"):
                 trust = words[0].removeprefix("TRUST_").lower()
         if len(states) != 1:
-            return Verdict(BAD if states else UNKNOWN, reason="it holds several signatures" if states else last_line(err))
+            return Verdict(
+                BAD if states else UNKNOWN,
+                reason="it holds several signatures" if states else last_line(err),
+            )
         state, signer = states[0]
         if state != GOOD:
             return Verdict(state, signer, key, "no public key here" if state == UNKNOWN else "")
         least = self._keys.min_trust if self._keys.min_trust in _TRUST else "fully"
         if trust not in _TRUST or _TRUST.index(trust) < _TRUST.index(least):
-            return Verdict(UNTRUSTED, signer, key, f"the trust in this key is {trust or 'undefined'}")
+            return Verdict(
+                UNTRUSTED, signer, key, f"the trust in this key is {trust or 'undefined'}"
+            )
         return Verdict(GOOD, signer, key)
 
     # SSH
 
-    def _ssh(self, payload: bytes, armor: str, at: object) -> Verdict:
+    def _ssh(self, payload: bytes, armor: str, at: object) -> Verdict:  # noqa: C901
         public, namespace = _parse(armor)
         if not public:
             return Verdict(BAD, reason="it cannot be read")
         key = "SHA256:" + base64.b64encode(sha256(public).digest()).decode().rstrip("=")
         if namespace != NAMESPACE.encode():
-            return Verdict(BAD, key=key, reason=f"it was made for another purpose ({namespace.decode('utf-8', 'replace')[:40]})")
+            return Verdict(
+                BAD,
+                key=key,
+                reason=(
+                    f"it was made for another purpose ({namespace.decode('utf-8', 'replace')[:40]})"
+                ),
+            )
         revoked = self._keys.revoked
         if revoked and not os.access(revoked, os.R_OK):
-            return Verdict(UNKNOWN, key=key, reason=f"cannot read '{revoked}', which names the revoked keys")
+            return Verdict(
+                UNKNOWN, key=key, reason=f"cannot read '{revoked}', which names the revoked keys"
+            )
         named = self._file(0, armor + "\n")
         when = _verify_time(at)
-        allowed = self._keys.allowed if self._keys.allowed and os.path.isfile(self._keys.allowed) else ""
+        allowed = (
+            self._keys.allowed if self._keys.allowed and os.path.isfile(self._keys.allowed) else ""
+        )
         tried: list[str] = []
         why = ""
         if allowed:
-            # Whose key it is hardly ever changes; `verify` alone decides, so what was found for another time is a guess worth one try.
+            # Whose key it is hardly ever changes; `verify` alone decides, so what was found for
+            # another time is a guess worth one try.
             tried = self._principals.get(public, [])
             for name in tried:
                 if self._verify(name, allowed, named, when, payload, revoked):
@@ -194,12 +242,30 @@ class Checker:
         signer = tried[0] if tried else ""
         if revoked and self._is_revoked(public, signer, allowed, named, when, payload, revoked):
             return Verdict(REVOKED, signer, key)
-        bounds = [row.partition(": ")[2] for row in why.splitlines() if "has expired" in row or "not yet valid" in row]
+        bounds = [
+            row.partition(": ")[2]
+            for row in why.splitlines()
+            if "has expired" in row or "not yet valid" in row
+        ]
         if bounds:
             return Verdict(EXPIRED, signer, key, bounds[0])
         if tried:
-            return Verdict(UNTRUSTED, signer, key, f"'{allowed}' does not permit this key for the namespace {NAMESPACE}")
-        return Verdict(UNTRUSTED, "", key, f"'{allowed}' does not name this key" if allowed else "there is no gpg.ssh.allowedSignersFile")
+            return Verdict(
+                UNTRUSTED,
+                signer,
+                key,
+                f"'{allowed}' does not permit this key for the namespace {NAMESPACE}",
+            )
+        return Verdict(
+            UNTRUSTED,
+            "",
+            key,
+            (
+                f"'{allowed}' does not name this key"
+                if allowed
+                else "there is no gpg.ssh.allowedSignersFile"
+            ),
+        )
 
     def _run(self, argv: list[str], stdin: bytes = b"") -> tuple[int, bytes, bytes]:
         return self._keys.call([self._keys.program(SSH), "-Y", *argv], stdin, _PATIENCE)
@@ -207,26 +273,65 @@ class Checker:
     def _find(self, allowed: str, named: str, when: list[str]) -> tuple[list[str], str]:
         """(principals the allowed signers file has for the key, the program's words)."""
         _, out, err = self._run(["find-principals", "-f", allowed, "-s", named, *when])
-        return [row.strip() for row in out.decode("utf-8", "replace").splitlines() if row.strip()], err.decode("utf-8", "replace")
+        return [
+            row.strip() for row in out.decode("utf-8", "replace").splitlines() if row.strip()
+        ], err.decode("utf-8", "replace")
 
-    def _verify(self, principal: str, allowed: str, named: str, when: list[str], payload: bytes, revoked: str) -> bool:
-        argv = ["verify", "-n", NAMESPACE, "-f", allowed, "-I", principal, "-s", named, *when, *(["-r", revoked] if revoked else [])]
+    def _verify(
+        self,
+        principal: str,
+        allowed: str,
+        named: str,
+        when: list[str],
+        payload: bytes,
+        revoked: str,
+    ) -> bool:
+        argv = [
+            "verify",
+            "-n",
+            NAMESPACE,
+            "-f",
+            allowed,
+            "-I",
+            principal,
+            "-s",
+            named,
+            *when,
+            *(["-r", revoked] if revoked else []),
+        ]
         status, out, _ = self._run(argv, payload)
         return status == 0 and out.startswith(b'Good "')
 
-    def _is_revoked(self, public: bytes, signer: str, allowed: str, named: str, when: list[str], payload: bytes, revoked: str) -> bool:
-        """Whether the list of revoked keys alone stands against a valid signature; the program does not say so itself."""
+    def _is_revoked(
+        self,
+        public: bytes,
+        signer: str,
+        allowed: str,
+        named: str,
+        when: list[str],
+        payload: bytes,
+        revoked: str,
+    ) -> bool:
+        """Whether the list of revoked keys alone stands against a valid signature; the program does
+        not say so itself.
+        """
         if signer and self._verify(signer, allowed, named, when, payload, ""):
             return True
         kind = public[4 : 4 + int.from_bytes(public[:4], "big")].decode("ascii", "replace")
         anyone = self._file(1, f"anyone {kind} {base64.b64encode(public).decode()}\n")
-        return self._verify("anyone", anyone, named, when, payload, "") and not self._verify("anyone", anyone, named, when, payload, revoked)
+        return self._verify("anyone", anyone, named, when, payload, "") and not self._verify(
+            "anyone", anyone, named, when, payload, revoked
+        )
 
 
 def _parse(armor: str) -> tuple[bytes, bytes]:
-    """(public key, namespace) of an SSH signature, empty where it is none (OpenSSH's PROTOCOL.sshsig)."""
+    """(public key, namespace) of an SSH signature, empty where it is none (OpenSSH's
+    PROTOCOL.sshsig).
+    """
     try:
-        blob = base64.b64decode("".join(armor.split("\n")[1:]).partition("-----END")[0], validate=True)
+        blob = base64.b64decode(
+            "".join(armor.split("\n")[1:]).partition("-----END")[0], validate=True
+        )
     except (binascii.Error, ValueError):
         return b"", b""
     if not blob.startswith(b"SSHSIG\0\0\0\1"):

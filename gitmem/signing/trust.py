@@ -1,4 +1,5 @@
-"""Which records may be handed out unasked: the policy `mem.trust`, and what is known of their signatures.
+"""Which records may be handed out unasked: the policy `mem.trust`, and what is known of their
+signatures.
 
 The policy. `all`: every record. `signed`: those with a valid signature, by
 any key: it says that the text is as its signer left it, not who that is.
@@ -31,21 +32,60 @@ if TYPE_CHECKING:
     from ..git.config import Config
     from .signature import Verdict
 
-# As `signature` has them, which is not for the hot path; unverified: there is a signature, and nobody has looked yet.
+# As `signature` has them, which is not for the hot path; unverified: there is a signature, and
+# nobody has looked yet.
 GOOD, UNTRUSTED, UNVERIFIED, NONE = "good", "untrusted", "unverified", "none"
 _ACCEPTED: dict[str, tuple[str, ...]] = {"signed": (GOOD, UNTRUSTED), "allowed-signers": (GOOD,)}
 _RULES = "1"  # of checking; another number has everything checked again
 
 AT_ONCE = 20  # signatures a prompt waits for: 0.1 s
 MANY = 500  # and a person: 3 s
-_SETTINGS = ("gpg.program", "gpg.openpgp.program", "gpg.ssh.program", "gpg.x509.program", "gpg.mintrustlevel", "gpg.ssh.allowedsignersfile",
-             "gpg.ssh.revocationfile", "gnupghome")
-_KEYRINGS = ("pubring.kbx", "pubring.gpg", "trustdb.gpg", "trustlist.txt", "public-keys.d/pubring.db", "gpg.conf")
-_SECRETLESS = frozenset(["v", "op", "id", "n", "at", "created", "signed_at", "signature", "salt", "commit", "base", "patch", "branch_patch", "after", "lines", "supersedes", "new"])
+_SETTINGS = (
+    "gpg.program",
+    "gpg.openpgp.program",
+    "gpg.ssh.program",
+    "gpg.x509.program",
+    "gpg.mintrustlevel",
+    "gpg.ssh.allowedsignersfile",
+    "gpg.ssh.revocationfile",
+    "gnupghome",
+)
+_KEYRINGS = (
+    "pubring.kbx",
+    "pubring.gpg",
+    "trustdb.gpg",
+    "trustlist.txt",
+    "public-keys.d/pubring.db",
+    "gpg.conf",
+)
+_SECRETLESS = frozenset(
+    [
+        "v",
+        "op",
+        "id",
+        "n",
+        "at",
+        "created",
+        "signed_at",
+        "signature",
+        "salt",
+        "commit",
+        "base",
+        "patch",
+        "branch_patch",
+        "after",
+        "lines",
+        "supersedes",
+        "new",
+    ]
+)
 
 
 class Trust:
-    """The policy of one repository. `home`: the directory that relative names in git's settings start from."""
+    """The policy of one repository.
+
+    `home`: the directory that relative names in git's settings start from.
+    """
 
     def __init__(self, settings: Config, home: str) -> None:
         self.policy = settings["trust"]
@@ -66,12 +106,19 @@ class Trust:
         """Names the state of all keys and key settings that checking looks at."""
         if not self._stamp:
             git = self.settings.git
-            files = [git.get(name, "") for name in ("gpg.ssh.allowedsignersfile", "gpg.ssh.revocationfile")]
+            files = [
+                git.get(name, "")
+                for name in ("gpg.ssh.allowedsignersfile", "gpg.ssh.revocationfile")
+            ]
             ring = git.get("gnupghome") or "~/.gnupg"
             facts = [_RULES, *(git.get(name, "") for name in _SETTINGS)]
             for name in [*files, *(os.path.join(ring, name) for name in _KEYRINGS)]:
-                facts.append(_seen(os.path.join(self.home, os.path.expanduser(name))) if name else "")
-            self._stamp = sha256("\n".join(facts).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+                facts.append(
+                    _seen(os.path.join(self.home, os.path.expanduser(name))) if name else ""
+                )
+            self._stamp = sha256("\n".join(facts).encode("utf-8", "surrogateescape")).hexdigest()[
+                :32
+            ]
         return self._stamp
 
     def current(self, cache: Cache) -> bool:
@@ -79,7 +126,9 @@ class Trust:
         return cache.meta("keys") == self.stamp()
 
     def injectable(self, cache: Cache, wanted: Filter) -> Filter:
-        """`wanted`, narrowed to what may be injected unasked; the same object where that is everything."""
+        """`wanted`, narrowed to what may be injected unasked; the same object where that is
+        everything.
+        """
         if not self.strict or self._nothing_below(cache):
             return wanted
         narrowed = wanted.copy()
@@ -87,11 +136,21 @@ class Trust:
         return narrowed
 
     def _nothing_below(self, cache: Cache) -> bool:
-        """Whether all that a search can find is known to be accepted: then it needs no filter, which would cost more than the search."""
-        return self.current(cache) and cache.meta("checked") == str(_last(cache)) and all(map(self.accepts, cache.meta("states", UNVERIFIED).split()))
+        """Whether all that a search can find is known to be accepted: then it needs no filter,
+        which would cost more than the search.
+        """
+        return (
+            self.current(cache)
+            and cache.meta("checked") == str(_last(cache))
+            and all(map(self.accepts, cache.meta("states", UNVERIFIED).split()))
+        )
 
-    def public(self, cache: Cache, rows: Sequence[int], signed: Sequence[bool]) -> list[dict[str, object] | None]:
-        """What readers are told of each memory row; None where it has no signature and the policy asks for none."""
+    def public(
+        self, cache: Cache, rows: Sequence[int], signed: Sequence[bool]
+    ) -> list[dict[str, object] | None]:
+        """What readers are told of each memory row; None where it has no signature and the policy
+        asks for none.
+        """
         self.catch_up(cache, self.most)
         known = self.states(cache, [row for row, has in zip(rows, signed, strict=True) if has])
         out: list[dict[str, object] | None] = []
@@ -104,24 +163,41 @@ class Trust:
         return out
 
     def states(self, cache: Cache, rows: Sequence[int]) -> dict[int, tuple[str, str]]:
-        """{memory row: (state, signer)} of the rows whose signature has been checked; the others have none, or nobody has looked."""
+        """{memory row: (state, signer)} of the rows whose signature has been checked; the others
+        have none, or nobody has looked.
+        """
         if not rows or not self.current(cache):
             return {}
         out: dict[int, tuple[str, str]] = {}
         for i in range(0, len(rows), 500):
             part = ",".join(map(str, rows[i : i + 500]))
-            out.update({row: (state, signer) for row, state, signer in cache.db.execute(
-                f"SELECT m.row, s.state, s.signer FROM memory m JOIN signature s ON s.n = m.line WHERE m.row IN ({part})")})
+            out.update(
+                {
+                    row: (state, signer)
+                    for row, state, signer in cache.db.execute(
+                        "SELECT m.row, s.state, s.signer FROM memory m JOIN signature s ON s.n ="
+                        f" m.line WHERE m.row IN ({part})"
+                    )
+                }
+            )
         return out
 
     def look(self, cache: Cache, rows: Sequence[int]) -> None:
         """Checks the signatures of these memory rows now, if nobody has."""
         known = self.states(cache, rows)
-        lines = [cache.db.execute("SELECT l.n, l.raw FROM memory m JOIN line l ON l.n = m.line WHERE m.row = ?", (row,)).fetchone() for row in rows if row not in known]
+        lines = [
+            cache.db.execute(
+                "SELECT l.n, l.raw FROM memory m JOIN line l ON l.n = m.line WHERE m.row = ?",
+                (row,),
+            ).fetchone()
+            for row in rows
+            if row not in known
+        ]
         self.keep(cache, self.check([(n, raw) for n, raw in lines if b'"signature"' in raw]))
 
     def catch_up(self, cache: Cache, most: int | None = MANY) -> bool:
-        """Checks what the cache has taken in since, at most `most` signatures; False where some still wait.
+        """Checks what the cache has taken in since, at most `most` signatures; False where some
+        still wait.
 
         Only where the policy is strict, and only texts: a forget is not injected.
         """
@@ -136,7 +212,10 @@ class Trust:
         found: list[tuple[int, bytes]] = []
         end = last
         have = "AND n NOT IN (SELECT n FROM signature)" if self.current(cache) else ""
-        for n, raw in cache.db.execute(f"SELECT n, raw FROM line WHERE n > ? AND op IN ('create', 'edit') {have} ORDER BY n", (int(known or 0),)):
+        for n, raw in cache.db.execute(
+            f"SELECT n, raw FROM line WHERE n > ? AND op IN ('create', 'edit') {have} ORDER BY n",
+            (int(known or 0),),
+        ):
             if b'"signature"' in raw:
                 if most is not None and len(found) == most:
                     end = found[-1][0]
@@ -144,7 +223,9 @@ class Trust:
                 found.append((n, raw))
         return self.keep(cache, self.check(found), (known, str(end))) and end == last
 
-    def check(self, lines: Iterable[tuple[int, bytes]], tell: Callable[[int], None] = lambda n: None) -> list[tuple[int, Record, Verdict]]:
+    def check(
+        self, lines: Iterable[tuple[int, bytes]], tell: Callable[[int], None] = lambda n: None
+    ) -> list[tuple[int, Record, Verdict]]:
         """[(line, its record, verdict)], each checked now."""
         records = [(n, r) for n, r in ((n, record.parse(raw)) for n, raw in lines) if r]
         if not any("signature" in r.data for _, r in records):
@@ -157,9 +238,18 @@ class Trust:
         found = check_all(Keys(self.settings, self.home), [r for _, r in records], tell)
         return [(n, r, verdict) for (n, r), verdict in zip(records, found, strict=True)]
 
-    def keep(self, cache: Cache, found: list[tuple[int, Record, Verdict]], looked: tuple[str, str] | None = None) -> bool:
-        """Stores verdicts, and up to which line all were looked at (before, now); False where others keep the cache or changed it meanwhile."""
-        rows = [(v.state, v.signer, n, bytes.fromhex(r.version)) for n, r, v in found if v.state != NONE]
+    def keep(
+        self,
+        cache: Cache,
+        found: list[tuple[int, Record, Verdict]],
+        looked: tuple[str, str] | None = None,
+    ) -> bool:
+        """Stores verdicts, and up to which line all were looked at (before, now); False where
+        others keep the cache or changed it meanwhile.
+        """
+        rows = [
+            (v.state, v.signer, n, bytes.fromhex(r.version)) for n, r, v in found if v.state != NONE
+        ]
         if not cache.writable or not (rows or looked):
             return False
         with cache.writing(0.5) as held:
@@ -173,36 +263,93 @@ class Trust:
                 return False
             if looked:
                 cache.set_meta("checked", looked[1])
-            # A purge may have taken a line and given its number to another: the version says which one was checked.
-            cache.db.executemany("INSERT OR REPLACE INTO signature SELECT n, ?, ? FROM line WHERE n = ? AND version = ?", rows)
+            # A purge may have taken a line and given its number to another: the version says which
+            # one was checked.
+            cache.db.executemany(
+                "INSERT OR REPLACE INTO signature SELECT n, ?, ? FROM line WHERE n = ? AND"
+                " version = ?",
+                rows,
+            )
             states = cache.db.execute(
-                "SELECT DISTINCT CASE WHEN m.row IN (SELECT row FROM united) THEN ?1 ELSE coalesce(s.state, ?1) END"
-                " FROM memory m LEFT JOIN signature s ON s.n = m.line WHERE m.status = 0", (NONE,))
+                "SELECT DISTINCT CASE WHEN m.row IN (SELECT row FROM united) THEN ?1 ELSE"
+                " coalesce(s.state, ?1) END FROM memory m LEFT JOIN signature s ON s.n = m.line"
+                " WHERE m.status = 0",
+                (NONE,),
+            )
             cache.set_meta("states", " ".join(sorted(state for (state,) in states)))
         return True
 
 
 def remarks(settings: Config, home: str) -> list[tuple[bool, str, str]]:
-    """(whether that is well, what there is to say, a hint) about signing and the policy; nothing where neither is on."""
+    """(whether that is well, what there is to say, a hint) about signing and the policy; nothing
+    where neither is on.
+    """
     out: list[tuple[bool, str, str]] = []
     git, policy = settings.git, settings["trust"]
     if settings.signing:
         kind = git.get("gpg.format", "openpgp")
-        if kind == "ssh" and not git.get("user.signingkey") and not git.get("gpg.ssh.defaultkeycommand"):
-            out.append((False, "memories are to be signed, and no SSH key is named", "`git config user.signingKey` names one"))
+        if (
+            kind == "ssh"
+            and not git.get("user.signingkey")
+            and not git.get("gpg.ssh.defaultkeycommand")
+        ):
+            out.append(
+                (
+                    False,
+                    "memories are to be signed, and no SSH key is named",
+                    "`git config user.signingKey` names one",
+                )
+            )
         else:
-            out.append((True, f"memories are signed ({kind}, {git.get('user.signingkey') or settings.committer})", ""))
+            out.append(
+                (
+                    True,
+                    (
+                        f"memories are signed ({kind},"
+                        f" {git.get('user.signingkey') or settings.committer})"
+                    ),
+                    "",
+                )
+            )
     if policy == "all":
         return out
     out.append((True, f"mem.trust is {policy}: other memories are shown, not injected", ""))
     if not settings.signing:
-        out.append((False, f"mem.trust is {policy} and signing is off: your own new memories will not be injected", "`git config mem.sign true` signs them"))
+        out.append(
+            (
+                False,
+                (
+                    f"mem.trust is {policy} and signing is off: your own new memories will not be"
+                    " injected"
+                ),
+                "`git config mem.sign true` signs them",
+            )
+        )
     allowed = git.get("gpg.ssh.allowedsignersfile", "")
     path = os.path.join(home, os.path.expanduser(allowed))
     if policy == "allowed-signers" and allowed and not os.path.isfile(path):
-        out.append((False, f"no file '{path}', which gpg.ssh.allowedSignersFile names: no SSH key is trusted", "`git help config` describes it"))
-    elif allowed and os.path.realpath(path).startswith(os.path.join(os.path.realpath(home), "")) and "/.git/" not in path:
-        out.append((False, f"the allowed signers file '{path}' is in the working tree: who can push to a branch can add a key", "keep it outside of the repository"))
+        out.append(
+            (
+                False,
+                f"no file '{path}', which gpg.ssh.allowedSignersFile names: no SSH key is trusted",
+                "`git help config` describes it",
+            )
+        )
+    elif (
+        allowed
+        and os.path.realpath(path).startswith(os.path.join(os.path.realpath(home), ""))
+        and "/.git/" not in path
+    ):
+        out.append(
+            (
+                False,
+                (
+                    f"the allowed signers file '{path}' is in the working tree: who can push to a"
+                    " branch can add a key"
+                ),
+                "keep it outside of the repository",
+            )
+        )
     return out
 
 
@@ -220,7 +367,8 @@ def _last(cache: Cache) -> int:
 
 
 def secrets(lines: Iterable[bytes]) -> list[tuple[str, str, str, str]]:
-    """[(version, memory id, field, rule)] of lines whose text looks like a credential; the text itself is not repeated.
+    """[(version, memory id, field, rule)] of lines whose text looks like a credential; the text
+    itself is not repeated.
 
     The id is "" for lines that no memory's id finds: `git mem purge` takes their version.
     """

@@ -1,4 +1,5 @@
-"""The commit that made a memory stale: the first after which a path of it never said again what it says.
+"""The commit that made a memory stale: the first after which a path of it never said again what it
+says.
 
 Nothing is tried one by one: git names the commits between the memory's own and
 HEAD that touched the path, under each of its names, and one look at the objects
@@ -38,8 +39,13 @@ _HOPS = 32  # names a path may have had
 _BROUGHT = 5  # commits of a merged side that are named
 
 
-def bisect(store: Store, prefix: str, paths: list[str] | None = None) -> tuple[str, str, list[dict[str, Any]], list[dict[str, str]]]:
-    """(id, title, an object for each path that is stale, {path, state} of the others). `paths`: only these. Raises MemError where nobody can tell."""
+def bisect(
+    store: Store, prefix: str, paths: list[str] | None = None
+) -> tuple[str, str, list[dict[str, Any]], list[dict[str, str]]]:
+    """(id, title, an object for each path that is stale, {path, state} of the others).
+
+    `paths`: only these. Raises MemError where nobody can tell.
+    """
     found = memories.find(store, prefix)
     data = found.record.data
     repo = store.repo
@@ -47,10 +53,17 @@ def bisect(store: Store, prefix: str, paths: list[str] | None = None) -> tuple[s
     if not head:
         raise MemError("there is no commit here yet")
     places = stored.places(data)
-    wanted = [place for place in places if not paths or place[0].rstrip("/") in {p.rstrip("/") for p in paths}]
+    wanted = [
+        place
+        for place in places
+        if not paths or place[0].rstrip("/") in {p.rstrip("/") for p in paths}
+    ]
     if not wanted:
         names = ", ".join(f"'{path}'" for path, _, _ in places[:5])
-        raise MemError(f"memory '{found.memory.id[:8]}' names {'no path' if not places else 'other paths'}", hint=f"it names {names}" if names else "`git mem edit ID --path` adds one")
+        raise MemError(
+            f"memory '{found.memory.id[:8]}' names {'no path' if not places else 'other paths'}",
+            hint=f"it names {names}" if names else "`git mem edit ID --path` adds one",
+        )
     anchor, edited = stored.commit_of(data), record.object_id(data.get("head"))
 
     def read(cache: Cache) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
@@ -59,10 +72,21 @@ def bisect(store: Store, prefix: str, paths: list[str] | None = None) -> tuple[s
         fine = []
         for place, state in zip(wanted, states, strict=True):
             if state.state in drift.STALE:
-                culprit = _Search(store, cache, [c for c in (anchor, edited) if c], place, head).run()
-                stale.append({"path": place[0], "state": state.state, "now": state.now or None, **culprit})
+                culprit = _Search(
+                    store, cache, [c for c in (anchor, edited) if c], place, head
+                ).run()
+                stale.append(
+                    {"path": place[0], "state": state.state, "now": state.now or None, **culprit}
+                )
             else:
-                fine.append({"path": place[0], "state": state.state, **({"now": state.now} if state.now else {}), **({"reason": state.reason} if state.reason else {})})
+                fine.append(
+                    {
+                        "path": place[0],
+                        "state": state.state,
+                        **({"now": state.now} if state.now else {}),
+                        **({"reason": state.reason} if state.reason else {}),
+                    }
+                )
         return stale, fine
 
     stale, fine = store.with_cache(read)[0]
@@ -72,7 +96,9 @@ def bisect(store: Store, prefix: str, paths: list[str] | None = None) -> tuple[s
 class _Search:
     """One path of one memory: where it stopped to be what it was."""
 
-    def __init__(self, store: Store, cache: Cache, anchors: list[str], place: tuple[str, str, str], head: str) -> None:
+    def __init__(
+        self, store: Store, cache: Cache, anchors: list[str], place: tuple[str, str, str], head: str
+    ) -> None:
         self.git = store.repo.git
         self.repo = store.repo
         self.cache = cache
@@ -89,35 +115,65 @@ class _Search:
         base = self._base()
         graph = self._graph(base)
         if not self._good([base])[base]:
-            return self._answer(base, base)  # what carries its commit's change brought other ones along
+            return self._answer(
+                base, base
+            )  # what carries its commit's change brought other ones along
         good = self._good(graph)
         if not graph or good[next(iter(graph))]:
-            raise MemError(f"git names no commit since {base[:12]} that changed '{self.path}'", hint="it may have been renamed in a way that git does not see")
+            raise MemError(
+                f"git names no commit since {base[:12]} that changed '{self.path}'",
+                hint="it may have been renamed in a way that git does not see",
+            )
         here = next(iter(graph))
         while bad := [p for p in graph[here] if p in graph and not good[p]]:
             here = bad[0]
         return {**self._answer(here, base), "looked_at": len(graph)}
 
     def _base(self) -> str:
-        """The memory's commit in this history: itself, what took its place, or what carries its change; one that has the path as it was, if there is one."""
+        """The memory's commit in this history: itself, what took its place, or what carries its
+        change; one that has the path as it was, if there is one.
+        """
         stands = where.stands(self.repo, self.cache, self.anchors, self.head)
         ways = where.places(self.cache, self.anchors)
         line = Ancestry(self.git, [self.head], {c for way in ways.values() for c in way})
-        inside = [c for a in self.anchors for c in dict.fromkeys([stands[a].into or stands[a].commit, *ways[a]]) if line.contains(c)]
+        inside = [
+            c
+            for a in self.anchors
+            for c in dict.fromkeys([stands[a].into or stands[a].commit, *ways[a]])
+            if line.contains(c)
+        ]
         if not inside:
             why = next((stands[a].reason or stands[a].state for a in self.anchors), where.NOWHERE)
-            raise MemError(f"this history does not have the commit the memory is about ({why})", hint=asof.hint(self.repo))
+            raise MemError(
+                f"this history does not have the commit the memory is about ({why})",
+                hint=asof.hint(self.repo),
+            )
         good = self._good(inside)
         return next((c for c in inside if good[c]), inside[0])
 
     def _graph(self, base: str) -> dict[str, list[str]]:
-        """{commit: parents} of what touched the path after `base`, and of merges, the newest first; names that it was given are added."""
+        """{commit: parents} of what touched the path after `base`, and of merges, the newest first;
+        names that it was given are added.
+        """
         graph: dict[str, list[str]] = {}
         for _ in range(_HOPS):
-            out, whole = self.git.limited(None, "rev-list", "--topo-order", "--full-history", "--parents", "--ancestry-path", f"{base}..{self.head}", "--", *map(spec, self.names))
+            out, whole = self.git.limited(
+                None,
+                "rev-list",
+                "--topo-order",
+                "--full-history",
+                "--parents",
+                "--ancestry-path",
+                f"{base}..{self.head}",
+                "--",
+                *map(spec, self.names),
+            )
             if not whole:
                 why = f" ({where.PARTIAL})" if marks.partial(self.repo) else ""
-                raise MemError(f"git cannot say which commits since {base[:12]} changed '{self.path}'{why}", hint="a clone without `--filter` has what it takes" if why else "")
+                raise MemError(
+                    f"git cannot say which commits since {base[:12]} changed '{self.path}'{why}",
+                    hint="a clone without `--filter` has what it takes" if why else "",
+                )
             graph = {row.split()[0]: row.split()[1:] for row in out.decode().splitlines()}
             new = self._renamed(graph)
             if not new:
@@ -128,10 +184,18 @@ class _Search:
     def _renamed(self, graph: dict[str, list[str]]) -> list[str]:
         """Names that commits gave to what had one of the known names."""
         self._look({*graph, *(p for parents in graph.values() for p in parents)})
-        lost = [(c, p, name) for c, parents in graph.items() for p in parents for name in self.names if not self._ids.get((c, name)) and self._ids.get((p, name))]
+        lost = [
+            (c, p, name)
+            for c, parents in graph.items()
+            for p in parents
+            for name in self.names
+            if not self._ids.get((c, name)) and self._ids.get((p, name))
+        ]
         found: list[str] = []
         for commit in dict.fromkeys(c for c, _, _ in lost):
-            went, whole = renamed(self.repo, commit, self.names, max(0.1, self.end - time.monotonic()))
+            went, whole = renamed(
+                self.repo, commit, self.names, max(0.1, self.end - time.monotonic())
+            )
             if not whole:
                 raise MemError(f"git takes too long to say what {commit[:12]} renamed")
             found += [new for c, _, name in lost if c == commit and (new := went.get(name))]
@@ -147,8 +211,20 @@ class _Search:
         commits = list(commits)
         self._look(commits)
         if self.lines:
-            self._compare(sorted({id for c in commits for name in self.names if (id := self._ids[c, name]) not in self._held}))
-        return {c: any(self._held.get(self._ids[c, name], False) for name in self.names) for c in commits}
+            self._compare(
+                sorted(
+                    {
+                        id
+                        for c in commits
+                        for name in self.names
+                        if (id := self._ids[c, name]) not in self._held
+                    }
+                )
+            )
+        return {
+            c: any(self._held.get(self._ids[c, name], False) for name in self.names)
+            for c in commits
+        }
 
     def _compare(self, ids: list[str]) -> None:
         """Finds the memory's lines again in other versions of the file."""
@@ -158,9 +234,17 @@ class _Search:
             self._before = was[2] if was and was[1] == "blob" else b""
         for id, found in zip(ids, self.git.objects.get_many(ids), strict=True):
             try:
-                self._held[id] = bool(found and found[1] == "blob" and lineanchor.find(found[2], lines, content, self._before or None))
+                self._held[id] = bool(
+                    found
+                    and found[1] == "blob"
+                    and lineanchor.find(found[2], lines, content, self._before or None)
+                )
             except lineanchor.TooLong:
-                raise MemError(f"the lines {lines} cannot be looked for: the text they were taken from is not here", hint="`git fetch --unshallow` brings it") from None
+                raise MemError(
+                    f"the lines {lines} cannot be looked for: the text they were taken from is not"
+                    " here",
+                    hint="`git fetch --unshallow` brings it",
+                ) from None
 
     # What to say of it
 
@@ -169,8 +253,12 @@ class _Search:
         brought: list[str] = []
         if len(parents) > 1 and culprit != base:
             specs = [spec(name) for name in self.names]
-            after = set(self.git.text("rev-list", "--ancestry-path", f"{base}..{culprit}", "--").split())
-            side = self.git.text("rev-list", "--no-merges", f"{base}..{culprit}", "--", *specs).split()
+            after = set(
+                self.git.text("rev-list", "--ancestry-path", f"{base}..{culprit}", "--").split()
+            )
+            side = self.git.text(
+                "rev-list", "--no-merges", f"{base}..{culprit}", "--", *specs
+            ).split()
             brought = [c for c in side if c not in after][:_BROUGHT]
         merge = self._merged_by(culprit, base)
         said = self._said([culprit, *brought, *([merge] if merge else [])])
@@ -182,15 +270,33 @@ class _Search:
         return out
 
     def _merged_by(self, culprit: str, base: str) -> str:
-        """The merge that brought a commit to the line of first parents, "" where it was made there."""
+        """The merge that brought a commit to the line of first parents, "" where it was made
+        there."""
         line = self.git.text("rev-list", "--first-parent", f"{base}..{self.head}", "--").split()
         if culprit in line or culprit == base:
             return ""
-        after = set(self.git.text("rev-list", "--ancestry-path", f"{culprit}..{self.head}", "--").split())
+        after = set(
+            self.git.text("rev-list", "--ancestry-path", f"{culprit}..{self.head}", "--").split()
+        )
         return next((c for c in reversed(line) if c in after), "")
 
     def _said(self, commits: list[str]) -> dict[str, dict[str, str]]:
-        raw = self.git.run("log", "--no-walk=unsorted", "-z", "--no-show-signature", "--no-color", "--no-notes", "--no-mailmap", "--encoding=UTF-8", "--date=short",
-                           "--format=%H%x01%an <%ae>%x01%ad%x01%s", *dict.fromkeys(commits), "--")
+        raw = self.git.run(
+            "log",
+            "--no-walk=unsorted",
+            "-z",
+            "--no-show-signature",
+            "--no-color",
+            "--no-notes",
+            "--no-mailmap",
+            "--encoding=UTF-8",
+            "--date=short",
+            "--format=%H%x01%an <%ae>%x01%ad%x01%s",
+            *dict.fromkeys(commits),
+            "--",
+        )
         rows = [row.decode("utf-8", "replace").split("\x01", 3) for row in raw.split(b"\0") if row]
-        return {commit: {"author": author, "date": date, "subject": subject} for commit, author, date, subject in rows}
+        return {
+            commit: {"author": author, "date": date, "subject": subject}
+            for commit, author, date, subject in rows
+        }

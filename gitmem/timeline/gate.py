@@ -25,12 +25,16 @@ from ..memory import view
 from ..store import Store
 
 PATIENCE = 60.0  # seconds git may look for renames
-# Unknown, and no wonder: nobody ever knew what was there, there is no history, or the memory is not about this one as far as anybody knows.
+# Unknown, and no wonder: nobody ever knew what was there, there is no history, or the memory is not
+# about this one as far as anybody knows.
 _HARMLESS = (drift.NO_BLOB, drift.NO_NAME, standing.UNBORN, where.ABSENT)
 
 
 def check(store: Store, since: str = "") -> dict[str, Any]:
-    """The JSON object of `git mem check`; `complete`: whether all notes could be read. Raises MemError where there is no such revision."""
+    """The JSON object of `git mem check`; `complete`: whether all notes could be read.
+
+    Raises MemError where there is no such revision.
+    """
     repo = store.repo
     head = repo.head()
     before = then.commit_of(store, since) if since else ""
@@ -39,7 +43,11 @@ def check(store: Store, since: str = "") -> dict[str, Any]:
         places, count = _places(store, cache, head)
         anchors = {anchor for _, (anchor, _, _, _) in places if anchor}
         stands = where.stands(repo, cache, anchors, head, PATIENCE)
-        places = [(row, asked) for row, asked in places if asked[0] not in stands or stands[asked[0]].state != where.UNMERGED]
+        places = [
+            (row, asked)
+            for row, asked in places
+            if asked[0] not in stands or stands[asked[0]].state != where.UNMERGED
+        ]
         states = drift.states(repo, cache, [asked for _, asked in places], head, PATIENCE)
         stale: list[tuple[int, drift.Wanted]] = []
         unknown: set[int] = set()
@@ -50,7 +58,11 @@ def check(store: Store, since: str = "") -> dict[str, Any]:
                 unknown.update({row} if state.reason not in _HARMLESS else ())
                 never.update({row} if state.reason == drift.NO_NAME else ())
             elif state.state in drift.STALE:
-                if stand is not None and stand.state == where.UNKNOWN and stand.reason not in _HARMLESS:
+                if (
+                    stand is not None
+                    and stand.state == where.UNKNOWN
+                    and stand.reason not in _HARMLESS
+                ):
                     unknown.add(row)
                 else:
                     stale.append((row, asked))
@@ -59,17 +71,32 @@ def check(store: Store, since: str = "") -> dict[str, Any]:
             rows, open_ = _since(store, cache, stale, before)
             unknown |= open_
         unknown -= rows
-        return {"since": {"name": since, "commit": before} if since else None, "head": head or None, "checked": count, "shallow": asof.shallow(repo),
-                "stale": _objects(store, cache, rows, stands), "unknown": _objects(store, cache, unknown, stands),
-                "not_compared": _objects(store, cache, never - rows - unknown, stands)}
+        return {
+            "since": {"name": since, "commit": before} if since else None,
+            "head": head or None,
+            "checked": count,
+            "shallow": asof.shallow(repo),
+            "stale": _objects(store, cache, rows, stands),
+            "unknown": _objects(store, cache, unknown, stands),
+            "not_compared": _objects(store, cache, never - rows - unknown, stands),
+        }
 
     found, fresh = store.with_cache(read)
     return {**found, "complete": fresh and not any(notes.missing for _, notes in store.sources)}
 
 
 def _places(store: Store, cache: Cache, head: str) -> tuple[list[tuple[int, drift.Wanted]], int]:
-    """([(memory row, path that may be stale)], how many memories name a path). What the cache knows to be the same is left out."""
-    rows = [row for (row,) in cache.db.execute("SELECT row FROM memory WHERE status = 0 AND row IN (SELECT row FROM label WHERE kind = 'path') ORDER BY row")]
+    """([(memory row, path that may be stale)], how many memories name a path).
+
+    What the cache knows to be the same is left out.
+    """
+    rows = [
+        row
+        for (row,) in cache.db.execute(
+            "SELECT row FROM memory WHERE status = 0 AND row IN (SELECT row FROM label WHERE kind ="
+            " 'path') ORDER BY row"
+        )
+    ]
     chosen = rows
     if head:
         aging.keep_up(store.repo, cache, store.repo.heads(), PATIENCE)
@@ -82,16 +109,24 @@ def _places(store: Store, cache: Cache, head: str) -> tuple[list[tuple[int, drif
     return out, len(rows)
 
 
-def _since(store: Store, cache: Cache, stale: list[tuple[int, drift.Wanted]], before: str) -> tuple[set[int], set[int]]:
-    """(those of the rows that were not stale at a revision, or not there yet, those of which nobody can tell)."""
-    stands = where.stands(store.repo, cache, {asked[0] for _, asked in stale if asked[0]}, before, PATIENCE)
+def _since(
+    store: Store, cache: Cache, stale: list[tuple[int, drift.Wanted]], before: str
+) -> tuple[set[int], set[int]]:
+    """(those of the rows that were not stale at a revision, or not there yet, those of which nobody
+    can tell).
+    """
+    stands = where.stands(
+        store.repo, cache, {asked[0] for _, asked in stale if asked[0]}, before, PATIENCE
+    )
     states = drift.states(store.repo, cache, [asked for _, asked in stale], before, PATIENCE)
     became: set[int] = set()
     unsure: set[int] = set()
     for (row, asked), state in zip(stale, states, strict=True):
         stand = stands.get(asked[0])
         there = stand is None or stand.state in asof.INSIDE
-        perhaps = stand is not None and stand.state == standing.UNKNOWN and stand.reason not in _HARMLESS
+        perhaps = (
+            stand is not None and stand.state == standing.UNKNOWN and stand.reason not in _HARMLESS
+        )
         if not there and not perhaps:
             became.add(row)
         elif state.state == drift.UNKNOWN or (perhaps and state.state in drift.STALE):
@@ -101,9 +136,11 @@ def _since(store: Store, cache: Cache, stale: list[tuple[int, drift.Wanted]], be
     return became, unsure - became
 
 
-def _objects(store: Store, cache: Cache, rows: set[int], stands: dict[str, where.Stand]) -> list[dict[str, Any]]:
+def _objects(
+    store: Store, cache: Cache, rows: set[int], stands: dict[str, where.Stand]
+) -> list[dict[str, Any]]:
     order, latest = sorted(rows), filters.latest(cache)
     items = view.objects(store, cache, order, stands=stands)
-    return sorted(items, key=lambda m: (record.when(m["created_at"], latest), m["id"]), reverse=True)
-
-
+    return sorted(
+        items, key=lambda m: (record.when(m["created_at"], latest), m["id"]), reverse=True
+    )

@@ -34,7 +34,9 @@ SUPERSEDES = "supersedes"
 
 
 class Range:
-    """Two commits: `base` and `tip` by their full ids, `fork` where the tip's history left that of the base ("" where they have none in common)."""
+    """Two commits: `base` and `tip` by their full ids, `fork` where the tip's history left that of
+    the base ("" where they have none in common).
+    """
 
     def __init__(self, store: Store, words: list[str]) -> None:
         if not words or len(words) > 2 or not all(words):
@@ -44,7 +46,10 @@ class Range:
         base, self.tip = (then.commit_of(store, name) for name in self.names)
         self.fork = store.repo.git.text("merge-base", base, self.tip, ok=(0, 1))
         if dots == "..." and not self.fork:
-            raise MemError(f"'{self.names[0]}' and '{self.names[1]}' have no commit in common", hint="A..B compares them all the same")
+            raise MemError(
+                f"'{self.names[0]}' and '{self.names[1]}' have no commit in common",
+                hint="A..B compares them all the same",
+            )
         self.base = self.fork if dots == "..." else base
 
     @staticmethod
@@ -61,7 +66,10 @@ def diff(store: Store, words: list[str]) -> dict[str, Any]:
     span = Range(store, words)
 
     def read(cache: Cache) -> dict[str, Any]:
-        answer: dict[str, Any] = {"base": {"name": span.names[0], "commit": span.base}, "tip": {"name": span.names[1], "commit": span.tip}}
+        answer: dict[str, Any] = {
+            "base": {"name": span.names[0], "commit": span.base},
+            "tip": {"name": span.names[1], "commit": span.tip},
+        }
         base, tip = (asof.known(store.repo, cache, commit) for commit in (span.base, span.tip))
         with then.opened(store, cache, span.base, base) as past:
             before = _Before(store, past, span, tip)
@@ -72,16 +80,32 @@ def diff(store: Store, words: list[str]) -> dict[str, Any]:
             objects = past.tell(fresh, view.objects(store, past, fresh, span.tip, past.stands))
             answer["teaches"] = objects
             after = past.tell(edited, view.objects(store, past, edited, span.tip, past.stands))
-            answer["changes"] = [{"before": old, "after": new} for new in after for old in before.objects(new["id"])]
+            answer["changes"] = [
+                {"before": old, "after": new} for new in after for old in before.objects(new["id"])
+            ]
             made = _loaded(past, [*fresh, *edited])
-            vectors = [v for v, _ in embed_texts(store.table, [vector_text(data) for data, _, _ in stored.load(past, [*fresh, *edited])])]
+            vectors = [
+                v
+                for v, _ in embed_texts(
+                    store.table,
+                    [vector_text(data) for data, _, _ in stored.load(past, [*fresh, *edited])],
+                )
+            ]
         answer["forgets"] = [item for id in sorted(before.forgotten) for item in before.objects(id)]
-        answer["contradicts"] = [{"memory": new, "against": old, "by": SUPERSEDES} for new in [*objects, *after] for id in sorted(before.superseded.get(new["id"], ())) for old in before.objects(id)]
+        answer["contradicts"] = [
+            {"memory": new, "against": old, "by": SUPERSEDES}
+            for new in [*objects, *after]
+            for id in sorted(before.superseded.get(new["id"], ()))
+            for old in before.objects(id)
+        ]
         shown = {new["id"]: new for new in [*objects, *after]}
         with then.opened(store, cache, span.base, base) as past:
             done = {(pair["memory"]["id"], pair["against"]["id"]) for pair in answer["contradicts"]}
-            answer["contradicts"] += [{"memory": shown[id], "against": old, "by": why} for id, old, why in _against(store, past, span, made, vectors, before)
-                                      if (id, old["id"]) not in done]
+            answer["contradicts"] += [
+                {"memory": shown[id], "against": old, "by": why}
+                for id, old, why in _against(store, past, span, made, vectors, before)
+                if (id, old["id"]) not in done
+            ]
             answer["stale"] = _stale(store, past, span, before)
         if reason:
             store.warn(f"warning: {reason}")
@@ -91,7 +115,9 @@ def diff(store: Store, words: list[str]) -> dict[str, Any]:
 
 
 class _Before:
-    """What B did to the memories of A: ids that it edited, forgot, and superseded ({new id: old ids})."""
+    """What B did to the memories of A: ids that it edited, forgot, and superseded ({new id: old
+    ids}).
+    """
 
     def __init__(self, store: Store, past: then.Then, span: Range, tip: asof.Known) -> None:
         self.known = past.known
@@ -100,7 +126,11 @@ class _Before:
         self.superseded: dict[str, set[str]] = {}
         between = {n: r for n, r in past.known.later.items() if n not in tip.later}
         asked = json.dumps(sorted(between))
-        rows = past.db.execute("SELECT c.by, l.memory FROM cover c CROSS JOIN line l ON l.version = c.version WHERE +c.by IN (SELECT value FROM json_each(?)) ORDER BY 1, 2", (asked,))
+        rows = past.db.execute(
+            "SELECT c.by, l.memory FROM cover c CROSS JOIN line l ON l.version = c.version WHERE"
+            " +c.by IN (SELECT value FROM json_each(?)) ORDER BY 1, 2",
+            (asked,),
+        )
         covered: dict[int, set[str]] = {}
         for by, memory in rows.fetchall():
             covered.setdefault(by, set()).add(bytes(memory).decode("utf-8", "replace"))
@@ -126,25 +156,44 @@ class _Before:
 
 def _rows(past: then.Then, column: str, values: set[str]) -> list[int]:
     """Active rows with one of the values, the newest first."""
-    sql = f"SELECT row FROM memory WHERE status = 0 AND {column} IN (SELECT value FROM json_each(?)) ORDER BY {newest_first(past)}, row"
-    return stored.firsts(past, [row for (row,) in past.db.execute(sql, (json.dumps(sorted(values)),))])
+    sql = (
+        f"SELECT row FROM memory WHERE status = 0 AND {column} IN (SELECT value FROM json_each(?))"
+        f" ORDER BY {newest_first(past)}, row"
+    )
+    return stored.firsts(
+        past, [row for (row,) in past.db.execute(sql, (json.dumps(sorted(values)),))]
+    )
 
 
 def _loaded(past: then.Then, rows: list[int]) -> list[consolidate.Memory]:
     latest = filters.latest(past)
-    return [consolidate.Memory(row, data, scope, latest) for row, (data, scope, _) in zip(rows, stored.load(past, rows), strict=True)]
+    return [
+        consolidate.Memory(row, data, scope, latest)
+        for row, (data, scope, _) in zip(rows, stored.load(past, rows), strict=True)
+    ]
 
 
 # Contradictions
 
 
-def _against(store: Store, past: then.Then, span: Range, made: list[consolidate.Memory], vectors: list[bytes], before: _Before) -> list[tuple[str, dict[str, Any], str]]:
-    """[(id of a new memory, object of one of A, why)] where the words of the two speak against each other."""
+def _against(
+    store: Store,
+    past: then.Then,
+    span: Range,
+    made: list[consolidate.Memory],
+    vectors: list[bytes],
+    before: _Before,
+) -> list[tuple[str, dict[str, Any], str]]:
+    """[(id of a new memory, object of one of A, why)] where the words of the two speak against each
+    other.
+    """
     if not made:
         return []
     from ..engine import vectors as many
 
-    rows = [row for (row,) in past.db.execute("SELECT row FROM memory WHERE status = 0 ORDER BY row")]
+    rows = [
+        row for (row,) in past.db.execute("SELECT row FROM memory WHERE status = 0 ORDER BY row")
+    ]
     known = past.vectors(rows)
     dims = len(vectors[0])
     every = [known.get(row, bytes(dims)) for row in rows] + vectors
@@ -154,17 +203,36 @@ def _against(store: Store, past: then.Then, span: Range, made: list[consolidate.
     beside = {(i, row) for i, m in enumerate(made) for row in _naming(past, m.paths)} - near.keys()
     place = {row: i for i, row in enumerate(rows)}
     some = sorted((i, row) for i, row in beside if row in place)
-    near.update(zip(some, many.cosines([(vectors[i], every[place[row]]) for i, row in some], dims), strict=True))
+    near.update(
+        zip(
+            some,
+            many.cosines([(vectors[i], every[place[row]]) for i, row in some], dims),
+            strict=True,
+        )
+    )
     found: list[tuple[str, int, str]] = []
     looked_at = sorted({row for _, row in near})
     old_ones = dict(zip(looked_at, _loaded(past, looked_at), strict=True))
     for (i, row), cosine in sorted(near.items()):
         old = old_ones[row]
-        said = consolidate.judge(old, made[i], cosine) if old.id not in before.handled and old.id != made[i].id else None
-        if said and (said.kind == consolidate.CONTRADICTION or (said.kind == consolidate.SUPERSEDE and said.why == consolidate.AGAINST)):
+        said = (
+            consolidate.judge(old, made[i], cosine)
+            if old.id not in before.handled and old.id != made[i].id
+            else None
+        )
+        if said and (
+            said.kind == consolidate.CONTRADICTION
+            or (said.kind == consolidate.SUPERSEDE and said.why == consolidate.AGAINST)
+        ):
             found.append((made[i].id, row, said.why))
     shown = sorted({row for _, row, _ in found})
-    objects = dict(zip(shown, past.tell(shown, view.objects(store, past, shown, span.base, past.stands)), strict=True))
+    objects = dict(
+        zip(
+            shown,
+            past.tell(shown, view.objects(store, past, shown, span.base, past.stands)),
+            strict=True,
+        )
+    )
     return [(id, objects[row], why) for id, row, why in found]
 
 
@@ -172,7 +240,10 @@ def _naming(past: then.Then, paths: frozenset[str]) -> list[int]:
     """Rows that name one of the paths, of paths that are not named by a crowd."""
     out: list[int] = []
     for path in sorted(paths):
-        rows = past.db.execute("SELECT row FROM label WHERE kind = 'path' AND value = ? LIMIT ?", (path, consolidate.CROWD + 1)).fetchall()
+        rows = past.db.execute(
+            "SELECT row FROM label WHERE kind = 'path' AND value = ? LIMIT ?",
+            (path, consolidate.CROWD + 1),
+        ).fetchall()
         out += [row for (row,) in rows] if len(rows) <= consolidate.CROWD else []
     return out
 
@@ -181,17 +252,37 @@ def _naming(past: then.Then, paths: frozenset[str]) -> list[int]:
 
 
 def _stale(store: Store, past: then.Then, span: Range, before: _Before) -> list[dict[str, Any]]:
-    """Memories of A whose paths B changed, renamed or removed, with the states of these paths at B."""
-    out, whole = store.repo.git.limited(None, "diff-tree", "-r", "-t", "-z", "--no-renames", "--name-only", span.fork or span.base, span.tip)
+    """Memories of A whose paths B changed, renamed or removed, with the states of these paths at
+    B."""
+    out, whole = store.repo.git.limited(
+        None,
+        "diff-tree",
+        "-r",
+        "-t",
+        "-z",
+        "--no-renames",
+        "--name-only",
+        span.fork or span.base,
+        span.tip,
+    )
     if not whole:
-        store.warn(f"warning: what the branch made stale is not known: {where.PARTIAL if marks.partial(store.repo) else 'git cannot compare the two'}")
+        store.warn(
+            "warning: what the branch made stale is not known:"
+            f" {where.PARTIAL if marks.partial(store.repo) else 'git cannot compare the two'}"
+        )
         return []
     touched = {name.decode("utf-8", "replace") for name in out.split(b"\0") if name}
     if not touched:
         return []
     asked = json.dumps(sorted({*touched, *(name + "/" for name in touched), ".", "./"}))
-    rows = [row for (row,) in past.db.execute("SELECT DISTINCT row FROM label WHERE kind = 'path' AND value IN (SELECT value FROM json_each(?)) AND row IN"
-                                              " (SELECT row FROM then_active) ORDER BY row", (asked,))]
+    rows = [
+        row
+        for (row,) in past.db.execute(
+            "SELECT DISTINCT row FROM label WHERE kind = 'path' AND value IN (SELECT value FROM"
+            " json_each(?)) AND row IN (SELECT row FROM then_active) ORDER BY row",
+            (asked,),
+        )
+    ]
     wanted: list[tuple[str, str, str, str]] = []
     whose: list[int] = []
     for row, (data, _, _) in zip(rows, stored.load(past, rows), strict=True):
@@ -203,9 +294,19 @@ def _stale(store: Store, past: then.Then, span: Range, before: _Before) -> list[
     if not wanted:
         return []
     was, now = (drift.states(store.repo, past, wanted, commit) for commit in (span.base, span.tip))
-    hit = {row for row, a, b in zip(whose, was, now, strict=True) if a.state in (drift.SAME, drift.RENAMED)
-           and (b.state in drift.STALE or (b.state == drift.RENAMED and (a.state, a.now) != (b.state, b.now)))}
-    sql = f"SELECT row FROM memory WHERE row IN (SELECT value FROM json_each(?)) ORDER BY {newest_first(past)}, row"
+    hit = {
+        row
+        for row, a, b in zip(whose, was, now, strict=True)
+        if a.state in (drift.SAME, drift.RENAMED)
+        and (
+            b.state in drift.STALE
+            or (b.state == drift.RENAMED and (a.state, a.now) != (b.state, b.now))
+        )
+    }
+    sql = (
+        "SELECT row FROM memory WHERE row IN (SELECT value FROM json_each(?)) ORDER BY"
+        f" {newest_first(past)}, row"
+    )
     chosen = [row for (row,) in past.db.execute(sql, (json.dumps(sorted(hit)),))]
     chosen = stored.firsts(past, chosen)
     return past.tell(chosen, view.objects(store, past, chosen, span.tip, past.stands))

@@ -1,4 +1,5 @@
-"""Why lines are as they are: what is known about a path, by path, by line, and by the commits that wrote it.
+"""Why lines are as they are: what is known about a path, by path, by line, and by the commits that
+wrote it.
 
 Four ways lead to a memory: its lines are these (a content anchor, found again
 wherever they stand now), it names the file (also under a name that it had
@@ -31,16 +32,34 @@ from ..store import Store
 
 T = TypeVar("T")
 
-LINE, FILE, FORMER, COMMIT, ABOVE, INSIDE = "line", "file", "former name", "commit", "directory", "inside"
+LINE, FILE, FORMER, COMMIT, ABOVE, INSIDE = (
+    "line",
+    "file",
+    "former name",
+    "commit",
+    "directory",
+    "inside",
+)
 _ORDER = (LINE, FILE, FORMER, COMMIT, INSIDE, ABOVE)
-_OF_LINES = (LINE, COMMIT, FILE, FORMER, INSIDE, ABOVE)  # where lines are asked about, who wrote them tells more than the file
+_OF_LINES = (
+    LINE,
+    COMMIT,
+    FILE,
+    FORMER,
+    INSIDE,
+    ABOVE,
+)  # where lines are asked about, who wrote them tells more than the file
 _BINARY = 8000  # bytes in which git looks for a NUL
 _LARGE = 4_000_000  # bytes of a file that is blamed whole
 _BRANCHES = 64  # that are looked at for a path which is not at HEAD
 
 
 class Line:
-    """One line of a file. `commit`: who wrote it, "" where it is not committed yet; `older`: that commit or an earlier one, history ends there; `ids`: memories about it."""
+    """One line of a file.
+
+    `commit`: who wrote it, "" where it is not committed yet; `older`: that commit or an earlier
+    one, history ends there; `ids`: memories about it.
+    """
 
     __slots__ = ("commit", "ids", "number", "older", "text")
 
@@ -56,7 +75,10 @@ class _Withheld(MemError):
     """A partial clone does not have what tells who wrote the lines."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"who wrote the lines of '{name}' is not known (partial clone)", hint="`git blame` of the file fetches what it needs; then it can be asked again")
+        super().__init__(
+            f"who wrote the lines of '{name}' is not known (partial clone)",
+            hint="`git blame` of the file fetches what it needs; then it can be asked again",
+        )
 
 
 class Target:
@@ -69,7 +91,8 @@ class Target:
 
 
 def target(store: Store, text: str, at: str = "") -> Target:
-    """PATH, PATH:LINE, PATH:FIRST-LAST or PATH:LINE:COLUMN as people and compilers write it; a file whose name ends so wins.
+    """PATH, PATH:LINE, PATH:FIRST-LAST or PATH:LINE:COLUMN as people and compilers write it; a file
+    whose name ends so wins.
 
     Raises MemError for what lies outside of the tree, UsageError for lines that no file can have.
     """
@@ -80,7 +103,11 @@ def target(store: Store, text: str, at: str = "") -> Target:
             path = store.repo.path_in_tree(name).rstrip("/") or "."
         except MemError:
             return False
-        return path == "." or bool(store.repo.top and os.path.lexists(os.path.join(store.repo.top, path))) or bool(store.repo.git.entries([(revision, path)])[0])
+        return (
+            path == "."
+            or bool(store.repo.top and os.path.lexists(os.path.join(store.repo.top, path)))
+            or bool(store.repo.git.entries([(revision, path)])[0])
+        )
 
     name, lines = lineanchor.split(text)
     if lines and not is_there(text):
@@ -92,22 +119,36 @@ def target(store: Store, text: str, at: str = "") -> Target:
     name, colon, meant = text.rpartition(":")
     said = lineanchor.wrong(meant) if colon and name and not lines else ""
     if said and not is_there(text):
-        raise UsageError(f"'{name[:200]}:{meant[:40]}' {said}", hint="lines are FILE:10 or FILE:10-20")
+        raise UsageError(
+            f"'{name[:200]}:{meant[:40]}' {said}", hint="lines are FILE:10 or FILE:10-20"
+        )
     return Target(store.repo.path_in_tree(text).rstrip("/") or ".")
 
 
-def why(store: Store, text: str, *, at: str = "", limit: int | None = None) -> tuple[list[dict[str, Any]], int]:
+def why(
+    store: Store, text: str, *, at: str = "", limit: int | None = None
+) -> tuple[list[dict[str, Any]], int]:
     """(public objects, each with `why`, the surest first; how many more there are)."""
     asked = target(store, text, at)
-    return _with_past(store, at, lambda cache, past: _answer(store, cache, past, asked, at, limit, strict=bool(asked.first))[:2])
+    return _with_past(
+        store,
+        at,
+        lambda cache, past: _answer(store, cache, past, asked, at, limit, strict=bool(asked.first))[
+            :2
+        ],
+    )
 
 
 def blame(store: Store, text: str, *, at: str = "") -> tuple[list[Line], list[dict[str, Any]], str]:
-    """(the lines with the ids of memories about them, those memories as `why` gives them, the name of the file). Raises MemError where there is no such file."""
+    """(the lines with the ids of memories about them, those memories as `why` gives them, the name
+    of the file). Raises MemError where there is no such file.
+    """
     asked = target(store, text, at)
 
     def read(cache: Cache, past: then.Then | None) -> tuple[list[Line], list[dict[str, Any]], str]:
-        objects, _, lines, name = _answer(store, cache, past, asked, at, None, strict=True, lines_too=True)
+        objects, _, lines, name = _answer(
+            store, cache, past, asked, at, None, strict=True, lines_too=True
+        )
         for item in objects:
             for reason in item["why"]:
                 for first, last in reason.get("lines", []):
@@ -131,13 +172,26 @@ def _with_past(store: Store, at: str, action: Callable[[Cache, then.Then | None]
     return store.with_cache(read)[0]
 
 
-def _answer(store: Store, cache: Cache, past: then.Then | None, asked: Target, at: str, limit: int | None, strict: bool,
-            lines_too: bool = False) -> tuple[list[dict[str, Any]], int, list[Line], str]:
+def _answer(
+    store: Store,
+    cache: Cache,
+    past: then.Then | None,
+    asked: Target,
+    at: str,
+    limit: int | None,
+    strict: bool,
+    lines_too: bool = False,
+) -> tuple[list[dict[str, Any]], int, list[Line], str]:
     repo = store.repo
     head = past.head if past else repo.head()
     named = names.at(repo, cache, head, asked.path)
     if not named.whole:
-        why_ = f"the history of '{asked.path}' is long" if named.late else f"git cannot read the history of '{asked.path}'" + (f" ({named.cut})" if named.cut else "")
+        why_ = (
+            f"the history of '{asked.path}' is long"
+            if named.late
+            else f"git cannot read the history of '{asked.path}'"
+            + (f" ({named.cut})" if named.cut else "")
+        )
         store.warn(f"warning: {why_}: not all names that it had were found")
     try:
         lines = _blamed(store, named, asked, head, bool(at), strict)
@@ -148,13 +202,24 @@ def _answer(store: Store, cache: Cache, past: then.Then | None, asked: Target, a
         lines = []
     if not past:
         revive.settle(repo, cache, store.table)
-    found = _Found(store, cache, head, asked, Filter() if past else comeback.seen_from(cache, Filter(), head))
+    found = _Found(
+        store, cache, head, asked, Filter() if past else comeback.seen_from(cache, Filter(), head)
+    )
     found.by_paths(named)
     if lines and not past and standing.slot_of(cache, head) is None:
-        where.stands(repo, cache, reanchor.anchors(cache), head)  # finds what was squashed into the commits that wrote the lines
+        where.stands(
+            repo, cache, reanchor.anchors(cache), head
+        )  # finds what was squashed into the commits that wrote the lines
     found.by_commits(lines)
-    if not named.kind and not past and not found.names_it() and (branch := _branch_with(store, asked.path)):
-        store.warn(f"hint: '{asked.path}' is not at HEAD, and on '{branch}': `--at {branch}` asks there")
+    if (
+        not named.kind
+        and not past
+        and not found.names_it()
+        and (branch := _branch_with(store, asked.path))
+    ):
+        store.warn(
+            f"hint: '{asked.path}' is not at HEAD, and on '{branch}': `--at {branch}` asks there"
+        )
     stands = dict(past.stands) if past else where.stands(repo, cache, found.anchors(), head)
     rows = stored.firsts(cache, found.ranked(stands))
     chosen = rows[:limit]
@@ -171,7 +236,9 @@ def _answer(store: Store, cache: Cache, past: then.Then | None, asked: Target, a
 class _Found:
     """Rows and by what each was found."""
 
-    def __init__(self, store: Store, cache: Cache, head: str, asked: Target, wanted: Filter) -> None:
+    def __init__(
+        self, store: Store, cache: Cache, head: str, asked: Target, wanted: Filter
+    ) -> None:
         self.store = store
         self.cache = cache
         self.head = head
@@ -180,12 +247,14 @@ class _Found:
         self.why: dict[int, list[dict[str, Any]]] = {}
         self.order = _OF_LINES if asked.first else _ORDER
         self.aged: dict[int, list[drift.State]] = {}  # what became of the paths of some
-        self._told: set[int] = set()  # those that say themselves which lines of the file they are about
+        self._told: set[int] = (
+            set()
+        )  # those that say themselves which lines of the file they are about
 
     def _add(self, row: int, how: str, **more: Any) -> None:
         self.why.setdefault(row, []).append({"by": how, **more})
 
-    def by_paths(self, named: names.Names) -> None:
+    def by_paths(self, named: names.Names) -> None:  # noqa: C901
         """What names the path, one of its former names, a directory above, or something inside."""
         ways: dict[str, str] = {}
         for name in named.labels:
@@ -194,10 +263,17 @@ class _Found:
         for name in reversed(named.labels):
             now = name in (record.clean(self.asked.path), record.clean(named.now))
             ways.update(dict.fromkeys((name, name + "/"), FILE if now else FORMER))
-        rows = self.cache.db.execute(f"SELECT value, row FROM label WHERE kind = 'path' AND value IN (SELECT value FROM json_each(?)) AND row IN ({self.only}) ORDER BY 2, 1",
-                                     (json.dumps(sorted(ways)), *self.args)).fetchall()
+        rows = self.cache.db.execute(
+            "SELECT value, row FROM label WHERE kind = 'path' AND value IN (SELECT value FROM"
+            f" json_each(?)) AND row IN ({self.only}) ORDER BY 2, 1",
+            (json.dumps(sorted(ways)), *self.args),
+        ).fetchall()
         whole = [(value, row) for value, row in rows if ways[value] in (FILE, FORMER)]
-        kept, elsewhere = self._become({row for _, row in whole}, {value for value, _ in whole}, {record.clean(named.now or self.asked.path)})
+        kept, elsewhere = self._become(
+            {row for _, row in whole},
+            {value for value, _ in whole},
+            {record.clean(named.now or self.asked.path)},
+        )
         for value, row in rows:
             if became := elsewhere.get((row, value)):
                 if (row, value) in kept:
@@ -207,29 +283,42 @@ class _Found:
             elif (row, value) not in kept:
                 self._add(row, ways[value], path=value)
             elif (span := kept[row, value]) is None:
-                self._add(row, ways[value], path=value, lines_unknown=True, **self._reason(row, value))
+                self._add(
+                    row, ways[value], path=value, lines_unknown=True, **self._reason(row, value)
+                )
             else:
                 self._told.add(row)
                 if self._meets(*span):
                     self._add(row, LINE, path=value, lines=[list(span)])
         if named.kind == "tree" or (not named.kind and not rows):
             for name in named.labels:
-                sql = f"SELECT value, row FROM label WHERE kind = 'path' AND value >= ? AND value < ? AND row IN ({self.only}) ORDER BY 2, 1"
+                sql = (
+                    "SELECT value, row FROM label WHERE kind = 'path' AND value >= ? AND value < ?"
+                    f" AND row IN ({self.only}) ORDER BY 2, 1"
+                )
                 between = ("", "\U0010ffff") if name == "." else (name + "/\0", name + "0")
                 for value, row in self.cache.db.execute(sql, (*between, *self.args)).fetchall():
                     self._add(row, INSIDE, path=value)
 
     def _reason(self, row: int, path: str) -> dict[str, str]:
         """Why nobody can tell where the lines are; nothing where they are known to be gone."""
-        (data, _, _), = stored.load(self.cache, [row])
-        found = [s.reason for (name, _, _), s in zip(stored.places(data), self.aged[row], strict=True) if name == path and s.state == drift.UNKNOWN]
+        ((data, _, _),) = stored.load(self.cache, [row])
+        found = [
+            s.reason
+            for (name, _, _), s in zip(stored.places(data), self.aged[row], strict=True)
+            if name == path and s.state == drift.UNKNOWN
+        ]
         return {"reason": found[0]} if found else {}
 
     def _meets(self, first: int, last: int) -> bool:
         return not self.asked.first or (first <= self.asked.last and last >= self.asked.first)
 
-    def _become(self, rows: set[int], labels: set[str], here: set[str]) -> tuple[dict[tuple[int, str], tuple[int, int] | None], dict[tuple[int, str], str]]:
-        """({(row, path as it names it): where its lines are now, None where they are not found} of memories about lines, {the same: its name now} of what is not `here`)."""
+    def _become(
+        self, rows: set[int], labels: set[str], here: set[str]
+    ) -> tuple[dict[tuple[int, str], tuple[int, int] | None], dict[tuple[int, str], str]]:
+        """({(row, path as it names it): where its lines are now, None where they are not found} of
+        memories about lines, {the same: its name now} of what is not `here`).
+        """
         lines: dict[tuple[int, str], tuple[int, int] | None] = {}
         elsewhere: dict[tuple[int, str], str] = {}
         order = sorted(rows)
@@ -240,14 +329,22 @@ class _Found:
                     continue
                 if noted and lineanchor.parse(noted.partition("@")[0]):
                     held = state.state in (drift.SAME, drift.RENAMED)
-                    lines[row, path] = lineanchor.parse(state.lines or noted.partition("@")[0]) if held else None
+                    lines[row, path] = (
+                        lineanchor.parse(state.lines or noted.partition("@")[0]) if held else None
+                    )
                 now = stored.bare(record.clean(state.now or path))
-                if now not in here and state.state in (drift.SAME, drift.CHANGED, drift.RENAMED) and not state.reason:
+                if (
+                    now not in here
+                    and state.state in (drift.SAME, drift.CHANGED, drift.RENAMED)
+                    and not state.reason
+                ):
                     elsewhere[row, path] = now
         return lines, elsewhere
 
     def by_commits(self, lines: list[Line]) -> None:
-        """What is about the commits that wrote the lines, or was moved or squashed into one of them."""
+        """What is about the commits that wrote the lines, or was moved or squashed into one of
+        them.
+        """
         wrote: dict[str, list[list[int]]] = {}
         for line in lines:
             if line.commit and not line.older:
@@ -258,19 +355,31 @@ class _Found:
                     spans.append([line.number, line.number])
         owners = standing_at(self.cache, wrote)
         asked = json.dumps(sorted(owners))
-        sql = f"SELECT row, anchor FROM memory WHERE status = 0 AND anchor IN (SELECT value FROM json_each(?)) AND +row IN ({self.only}) ORDER BY row"
+        sql = (
+            "SELECT row, anchor FROM memory WHERE status = 0 AND anchor IN (SELECT value FROM"
+            f" json_each(?)) AND +row IN ({self.only}) ORDER BY row"
+        )
         rows = self.cache.db.execute(sql, (asked, *self.args)).fetchall()
         for row, anchor in rows:
-            for commit in () if row in self._told else sorted(owners[anchor], key=lambda c: wrote[c]):
+            for commit in (
+                () if row in self._told else sorted(owners[anchor], key=lambda c: wrote[c])
+            ):
                 self._add(row, COMMIT, commit=commit, lines=wrote[commit])
 
     def names_it(self) -> bool:
         """Whether some of it names the path itself, or what is in it."""
-        return any(reason["by"] in (LINE, FILE, FORMER, INSIDE) for reasons in self.why.values() for reason in reasons)
+        return any(
+            reason["by"] in (LINE, FILE, FORMER, INSIDE)
+            for reasons in self.why.values()
+            for reason in reasons
+        )
 
     def anchors(self) -> set[str]:
         """The commits that what was found is about."""
-        rows = self.cache.db.execute("SELECT DISTINCT anchor FROM memory WHERE row IN (SELECT value FROM json_each(?))", (json.dumps(sorted(self.why)),))
+        rows = self.cache.db.execute(
+            "SELECT DISTINCT anchor FROM memory WHERE row IN (SELECT value FROM json_each(?))",
+            (json.dumps(sorted(self.why)),),
+        )
         return {a for (a,) in rows if record.object_id(a)}
 
     def ranked(self, stands: dict[str, where.Stand]) -> list[int]:
@@ -278,27 +387,41 @@ class _Found:
         asked = json.dumps(sorted(self.why))
         sql = "SELECT row, anchor, at, id FROM memory WHERE row IN (SELECT value FROM json_each(?))"
         latest = filters.latest(self.cache)
-        facts = {row: (anchor, record.when(at, latest), id) for row, anchor, at, id in self.cache.db.execute(sql, (asked,))}
+        facts = {
+            row: (anchor, record.when(at, latest), id)
+            for row, anchor, at, id in self.cache.db.execute(sql, (asked,))
+        }
         newest = sorted(self.why, key=lambda row: (facts[row][1], facts[row][2]), reverse=True)
 
         def place(row: int) -> tuple[bool, int, int]:
             stand = stands.get(facts[row][0])
             first = self.why[row][0]
-            return stand is not None and stand.state == where.UNMERGED, self.order.index(first["by"]), -len(first["path"]) if first["by"] == ABOVE else 0
+            return (
+                stand is not None and stand.state == where.UNMERGED,
+                self.order.index(first["by"]),
+                -len(first["path"]) if first["by"] == ABOVE else 0,
+            )
 
         for row in newest:
-            self.why[row].sort(key=lambda reason: (self.order.index(reason["by"]), -len(reason.get("path", ""))))
+            self.why[row].sort(
+                key=lambda reason: (self.order.index(reason["by"]), -len(reason.get("path", "")))
+            )
         return sorted(newest, key=place)
 
 
 def standing_at(cache: Cache, commits: Iterable[str]) -> dict[str, set[str]]:
-    """{commit that memories may be about: those of the commits that took its place, carry its change, or are itself}."""
+    """{commit that memories may be about: those of the commits that took its place, carry its
+    change, or are itself}.
+    """
     owners = {c: {c} for c in commits}
     ask = set(owners)
     while ask:
         asked = json.dumps(sorted(ask))
-        pairs = cache.db.execute("SELECT new, old FROM move WHERE new IN (SELECT value FROM json_each(?1)) UNION SELECT other, commit_id FROM twin WHERE other IN"
-                                 " (SELECT value FROM json_each(?1))", (asked,)).fetchall()
+        pairs = cache.db.execute(
+            "SELECT new, old FROM move WHERE new IN (SELECT value FROM json_each(?1)) UNION SELECT"
+            " other, commit_id FROM twin WHERE other IN (SELECT value FROM json_each(?1))",
+            (asked,),
+        ).fetchall()
         ask = set()
         for new, old in pairs:
             found = owners.setdefault(old, set())
@@ -311,16 +434,33 @@ def standing_at(cache: Cache, commits: Iterable[str]) -> dict[str, set[str]]:
 def _branch_with(store: Store, path: str) -> str:
     """The branch with the newest commit that has the path, "" where none has."""
     git = store.repo.git
-    rows = [row.split(" ") for row in git.text("for-each-ref", f"--count={_BRANCHES}", "--sort=-committerdate", "--format=%(objectname) %(refname:short) %(symref)", "refs/heads", "refs/remotes").splitlines()]
+    rows = [
+        row.split(" ")
+        for row in git.text(
+            "for-each-ref",
+            f"--count={_BRANCHES}",
+            "--sort=-committerdate",
+            "--format=%(objectname) %(refname:short) %(symref)",
+            "refs/heads",
+            "refs/remotes",
+        ).splitlines()
+    ]
     ids = git.entries([(tip, path) for tip, _, _ in rows])
-    return next((name for (_, name, other), id in zip(rows, ids, strict=True) if id and not other), "")
+    return next(
+        (name for (_, name, other), id in zip(rows, ids, strict=True) if id and not other), ""
+    )
 
 
 # Who wrote the lines
 
 
-def _blamed(store: Store, named: names.Names, asked: Target, head: str, past: bool, strict: bool) -> list[Line]:
-    """The lines asked about, with their commits; none for what is no text. `strict`: raises MemError where there are no such lines."""
+def _blamed(  # noqa: C901
+    store: Store, named: names.Names, asked: Target, head: str, past: bool, strict: bool
+) -> list[Line]:
+    """The lines asked about, with their commits; none for what is no text.
+
+    `strict`: raises MemError where there are no such lines.
+    """
     repo = store.repo
     name = named.now or asked.path
     content = _content(repo.top, name) if repo.top and not past else None
@@ -329,8 +469,23 @@ def _blamed(store: Store, named: names.Names, asked: Target, head: str, past: bo
         if strict and not named.kind and named.cut == where.PARTIAL:
             raise _Withheld(name)
         if strict:
-            what = f"'{asked.path}' is a directory" if named.kind == "tree" else f"'{asked.path}' is not committed" if in_tree else f"no file '{asked.path}' at {'this revision' if past else 'HEAD'}"
-            raise MemError(what, hint=f"`git mem why -- {asked.path}` shows what is known about the path" if named.kind or not in_tree else "")
+            what = (
+                f"'{asked.path}' is a directory"
+                if named.kind == "tree"
+                else (
+                    f"'{asked.path}' is not committed"
+                    if in_tree
+                    else f"no file '{asked.path}' at {'this revision' if past else 'HEAD'}"
+                )
+            )
+            raise MemError(
+                what,
+                hint=(
+                    f"`git mem why -- {asked.path}` shows what is known about the path"
+                    if named.kind or not in_tree
+                    else ""
+                ),
+            )
         return []
     if content is None:
         text, whole = repo.git.limited(None, "cat-file", "blob", f"{head}:{name}")
@@ -338,7 +493,14 @@ def _blamed(store: Store, named: names.Names, asked: Target, head: str, past: bo
         text, whole = content, True
     if b"\0" in text[:_BINARY] or (len(text) > _LARGE and not asked.first):
         if strict:
-            raise MemError(f"'{name}' is no text" if b"\0" in text[:_BINARY] else f"'{name}' is too large to be looked at whole", hint="" if b"\0" in text[:_BINARY] else "name lines of it")
+            raise MemError(
+                (
+                    f"'{name}' is no text"
+                    if b"\0" in text[:_BINARY]
+                    else f"'{name}' is too large to be looked at whole"
+                ),
+                hint="" if b"\0" in text[:_BINARY] else "name lines of it",
+            )
         return []
     part = [f"-L{asked.first},{asked.last}"] if asked.first else []
     words = ["blame", "--porcelain", "--no-textconv", *part]
@@ -347,10 +509,17 @@ def _blamed(store: Store, named: names.Names, asked: Target, head: str, past: bo
     else:
         words = [*words, head, "--", name]
     try:
-        lines = _parsed(repo.git.run(*words, env=NO_FETCH)) if whole or not marks.partial(repo) else None
+        lines = (
+            _parsed(repo.git.run(*words, env=NO_FETCH))
+            if whole or not marks.partial(repo)
+            else None
+        )
     except GitFailed as e:
         if "has only" in e.message:
-            raise MemError(f"'{name}' has {e.message.rpartition('only ')[2]}, so there is no line {asked.first}") from e
+            raise MemError(
+                f"'{name}' has {e.message.rpartition('only ')[2]}, so there is no line"
+                f" {asked.first}"
+            ) from e
         if not marks.partial(repo):
             raise
         lines = None
@@ -376,9 +545,17 @@ def _parsed(out: bytes) -> list[Line]:
     commit, number = "", 0
     for row in out.split(b"\n"):
         if row.startswith(b"\t"):
-            lines.append(Line(number, commit if commit.strip("0") else "", row[1:].decode("utf-8", "replace")))
+            lines.append(
+                Line(
+                    number, commit if commit.strip("0") else "", row[1:].decode("utf-8", "replace")
+                )
+            )
         else:
             words = row.split(b" ")
-            if len(words) in (3, 4) and len(words[0]) in (40, 64) and all(w.isdigit() for w in words[1:]):
+            if (
+                len(words) in (3, 4)
+                and len(words[0]) in (40, 64)
+                and all(w.isdigit() for w in words[1:])
+            ):
                 commit, number = words[0].decode(), int(words[2])
     return lines

@@ -28,7 +28,10 @@ MOVED = "git mem"  # begins the reflog message of a ref we moved by `update-ref`
 
 
 class Commit:
-    """What we need of a notes commit. `time`: of its committer, as records hold times, "" for none that is one."""
+    """What we need of a notes commit.
+
+    `time`: of its committer, as records hold times, "" for none that is one.
+    """
 
     __slots__ = ("complete", "id", "parents", "time", "tree")
 
@@ -55,9 +58,13 @@ class History:
         self.git = git
         self.ref = ref
         self.hex_len = hex_len
-        self.mended = ""  # the tip that a reader here put the ref back to: it was gone, or unreadable
+        # the tip that a reader here put the ref back to: it was gone, or unreadable
+        self.mended = ""
         self._seen: dict[str, Commit] = {}  # by id: one call walks the same commits several times
-        self._compared: tuple[set[tuple[str, str]], list[tuple[str, bytes]]] = (set(), [])  # the last pairs, and what was gone
+        self._compared: tuple[set[tuple[str, str]], list[tuple[str, bytes]]] = (
+            set(),
+            [],
+        )  # the last pairs, and what was gone
 
     def commit(self, name: str) -> Commit | None:
         """The commit a name stands for, None where there is none (or it is not here)."""
@@ -73,9 +80,9 @@ class History:
     def tip(self, more: Iterable[str] = ()) -> Commit | None:
         """The commit the ref points to, None where there is no ref.
 
-        A ref that is gone, or that cannot be read, is put back first (`rescue`; `more`: former tips that others
-        remember). Raises GitFailed where that cannot be done: that is not "no memories".
-        """
+        A ref that is gone, or that cannot be read, is put back first (`rescue`; `more`: former tips
+        that others remember). Raises GitFailed where that cannot be done: that is not "no
+        memories"."""
         name = self.ref + "^{commit}"
         for _ in range(_LOOKS):
             found = self.commit(name)
@@ -84,14 +91,20 @@ class History:
             if not self._exists() and not rescue.former(self.git, self.ref, more, tables=False):
                 return None
             mended = rescue.mend(self.git, self.ref, more=more)
-            # Another process may have been faster; and where nothing can be written it is read all the same.
+            # Another process may have been faster; and where nothing can be written it is read all
+            # the same.
             found = self.commit(name) or self.commit(mended or "")
             if found:
                 self.mended = found.id if mended else self.mended
                 return found
         if self._exists():
-            raise GitFailed(f"cannot read '{self.ref}': the commit it names is not here",
-                            hint="`git mem doctor --repair` takes it back to its last whole state and writes again what came after")
+            raise GitFailed(
+                f"cannot read '{self.ref}': the commit it names is not here",
+                hint=(
+                    "`git mem doctor --repair` takes it back to its last whole state and writes"
+                    " again what came after"
+                ),
+            )
         return None
 
     def backed_up(self) -> str:
@@ -100,7 +113,9 @@ class History:
         return found.id if found else ""
 
     def _exists(self) -> bool:
-        """Whether there is such a ref, found without a git process: most repositories have no private memories, and every search asks."""
+        """Whether there is such a ref, found without a git process: most repositories have no
+        private memories, and every search asks.
+        """
         common = self.git.common_dir
         path = os.path.join(common, self.ref)
         if os.path.isdir(os.path.join(common, "reftable")):
@@ -120,10 +135,20 @@ class History:
         """Whether `other` is an ancestor of `commit`, or the same."""
         if commit.id == other.id or other.id in commit.parents:
             return True
-        return self.git.run_status("merge-base", "--is-ancestor", other.id, commit.id, ok=(0, 1))[1] == 0
+        return (
+            self.git.run_status("merge-base", "--is-ancestor", other.id, commit.id, ok=(0, 1))[1]
+            == 0
+        )
 
-    def lost(self, heads: Iterable[Commit], pairs: Iterable[tuple[str, str]] = (), known: Iterable[str] = (), deep: bool = False) -> tuple[list[tuple[str, bytes]], bool]:
-        """([(key, line)] that a foreign commit in the history of `heads` took out, whether all of that history could be read).
+    def lost(
+        self,
+        heads: Iterable[Commit],
+        pairs: Iterable[tuple[str, str]] = (),
+        known: Iterable[str] = (),
+        deep: bool = False,
+    ) -> tuple[list[tuple[str, bytes]], bool]:
+        """([(key, line)] that a foreign commit in the history of `heads` took out, whether all of
+        that history could be read).
 
         Walks back through commits without our mark, to commits in `known` or
         marked ones. `pairs`: (former tree, present tree) that count too. A
@@ -146,11 +171,16 @@ class History:
         if wanted == self._compared[0]:
             return self._compared[1], whole
         try:
-            gone = list(dict.fromkeys(notetree.lines_gone(self.git, sorted(wanted), self.hex_len, strict=True)))
+            gone = list(
+                dict.fromkeys(
+                    notetree.lines_gone(self.git, sorted(wanted), self.hex_len, strict=True)
+                )
+            )
             self._compared = wanted, gone
             return gone, whole
         except GitFailed:
-            # What is not here now may be away for a moment: whoever looks later finds it, if nobody claims to have seen all.
+            # What is not here now may be away for a moment: whoever looks later finds it, if nobody
+            # claims to have seen all.
             found: dict[tuple[str, bytes], None] = {}
             for pair in sorted(wanted):
                 with contextlib.suppress(GitFailed):
@@ -158,9 +188,24 @@ class History:
             return list(found), False
 
     def holds(self, head: str, known: Iterable[str], doom: Callable[[bytes], bool]) -> bool:
-        """Whether a note of `head` or its history has a doomed line, whatever its commits say of themselves; what commits in `known` lead to is not read."""
+        """Whether a note of `head` or its history has a doomed line, whatever its commits say of
+        themselves; what commits in `known` lead to is not read.
+        """
         stdin = "".join([f"{head}\n", *(f"^{id}\n" for id in known if id)]).encode()
-        rows = self.git.run("rev-list", "--objects", "--no-object-names", "--ignore-missing", "--missing=allow-any", "--stdin", stdin=stdin, ok=(0, 128)).decode().split()
+        rows = (
+            self.git.run(
+                "rev-list",
+                "--objects",
+                "--no-object-names",
+                "--ignore-missing",
+                "--missing=allow-any",
+                "--stdin",
+                stdin=stdin,
+                ok=(0, 128),
+            )
+            .decode()
+            .split()
+        )
         seen: set[bytes] = set()  # one line stands in every later state of its note
         for found in self.git.objects.get_many(rows, self.git.largest):
             if found and found[1] == "blob":
@@ -171,7 +216,9 @@ class History:
         return False
 
     def own_entry(self) -> str | None:
-        """The newest commit that a write here, which had looked, moved the ref to; "" where others made every move, None where no reflog is kept."""
+        """The newest commit that a write here, which had looked, moved the ref to; "" where others
+        made every move, None where no reflog is kept.
+        """
         none = None
         for entry, ours in self._reflog():
             if ours:
@@ -192,39 +239,66 @@ class History:
             if ours and commit and commit.complete and not deep:
                 break
         else:
-            # The oldest entry also names what the ref held before it, which no entry has as its new value.
-            oldest = self.git.run("rev-parse", "-q", "--verify", f"{self.ref}@{{{len(logged)}}}", ok=(0, 1, 128)) if logged else b""
+            # The oldest entry also names what the ref held before it, which no entry has as its new
+            # value.
+            oldest = (
+                self.git.run(
+                    "rev-parse", "-q", "--verify", f"{self.ref}@{{{len(logged)}}}", ok=(0, 1, 128)
+                )
+                if logged
+                else b""
+            )
             logged += oldest.decode().split()
-        former = {*logged, self.backed_up()}  # others may have moved the ref away from its backup, where no reflog tells
+        former = {
+            *logged,
+            self.backed_up(),
+        }  # others may have moved the ref away from its backup, where no reflog tells
         former -= {tip, ""}
         if not former:
             return []
         ids = "\n".join(sorted(former))
-        out = self.git.run("rev-list", "--ignore-missing", "--stdin", stdin=f"{ids}\n^{tip}\n".encode())
+        out = self.git.run(
+            "rev-list", "--ignore-missing", "--stdin", stdin=f"{ids}\n^{tip}\n".encode()
+        )
         left = former.intersection(out.decode().split())
         return [c for c in map(self.commit, sorted(left)) if c]
 
     def _reflog(self) -> Iterator[tuple[str, bool]]:
-        """(former tip, whether a write here made it), newest first; nothing where no reflog is kept."""
-        text = self.git.run("log", "-g", "-z", "--format=%H %gs", "-n", "1", self.ref, "--", ok=(0, 128))
+        """(former tip, whether a write here made it), newest first; nothing where no reflog is
+        kept.
+        """
+        text = self.git.run(
+            "log", "-g", "-z", "--format=%H %gs", "-n", "1", self.ref, "--", ok=(0, 128)
+        )
         most = 1
         while True:
-            rows = [row.decode("utf-8", "replace").split(" ", 1) for row in text.split(b"\0") if row]
+            rows = [
+                row.decode("utf-8", "replace").split(" ", 1) for row in text.split(b"\0") if row
+            ]
             for row in rows[most // 64 :]:
                 yield row[0], row[1:] == ["fast-import"] or row[1].startswith(MOVED)
             if len(rows) < most:
                 return
             most = max(64, most * 64)
-            text = self.git.run("log", "-g", "-z", "--format=%H %gs", "-n", str(most), self.ref, "--", ok=(0, 128))
+            text = self.git.run(
+                "log", "-g", "-z", "--format=%H %gs", "-n", str(most), self.ref, "--", ok=(0, 128)
+            )
 
     def logged(self, commit: str) -> bool:
-        """Whether the reflog's last entry names a commit. git writes it before it moves the ref; where the move then fails, the commit is a stray."""
+        """Whether the reflog's last entry names a commit. git writes it before it moves the ref;
+        where the move then fails, the commit is a stray.
+        """
         return next((entry for entry, _ in self._reflog()), "") == commit
 
     def drop_reflog(self) -> None:
         """Forgets the former tips of this ref, and of no other."""
         for _ in range(2):
-            status, _, err, _ = reflock.run(self.git, self.git.common_dir, self.ref, ["reflog", "expire", "--expire=all", "--expire-unreachable=all", self.ref])
+            status, _, err, _ = reflock.run(
+                self.git,
+                self.git.common_dir,
+                self.ref,
+                ["reflog", "expire", "--expire=all", "--expire-unreachable=all", self.ref],
+            )
             lock = reflock.met(self.git.common_dir, err.decode("utf-8", "replace"))
             if not status or not lock or not reflock.recover(self.git, self.ref):
                 return

@@ -1,4 +1,5 @@
-"""One notes ref: the truth. Reads every line that was ever in it, appends lines, unites it with another clone's.
+"""One notes ref: the truth. Reads every line that was ever in it, appends lines, unites it with
+another clone's.
 
 Promises. A write is in the ref when it returns, or raises and changed
 nothing: the new commit is made on the tip that was read, and git moves the
@@ -49,11 +50,17 @@ class Notes:
         self.hex_len = hex_len
         self.history = History(git, ref, hex_len)
         self.missing: list[str] = []  # notes that the last `lines` named and could not read
-        self.unread: dict[str, int] = {}  # {key: bytes} of those that were too large for it; 0: is so no more
+        self.unread: dict[
+            str, int
+        ] = {}  # {key: bytes} of those that were too large for it; 0: is so no more
         self.listed = False  # whether it listed all notes, so that no others are too large
 
     def tip(self, former: str = "") -> str:
-        """The commit the ref points to, "" while there is none. `former`: a tip the caller remembers; a ref that is gone goes back there if nothing newer is known."""
+        """The commit the ref points to, "" while there is none.
+
+        `former`: a tip the caller remembers; a ref that is gone goes back there if nothing newer is
+        known.
+        """
         commit = self.history.tip([former] if former else [])
         return commit.id if commit else ""
 
@@ -71,7 +78,9 @@ class Notes:
     def keeps(self, key: str) -> bool:
         """Whether the tree at the tip keeps a continuation's key alive."""
         commit = self.history.tip()
-        return commit is not None and notetree.NoteTree(self.git, commit.tree, self.hex_len).has_key(key)
+        return commit is not None and notetree.NoteTree(
+            self.git, commit.tree, self.hex_len
+        ).has_key(key)
 
     # Reading
 
@@ -90,21 +99,33 @@ class Notes:
         self.listed = old is None
         if old:
             try:
-                yield from notetree.lines_gone(self.git, [(new.tree, old.tree)], self.hex_len, strict=True, unread=self.unread)
+                yield from notetree.lines_gone(
+                    self.git, [(new.tree, old.tree)], self.hex_len, strict=True, unread=self.unread
+                )
             except GitFailed:  # a part of either is not here
                 self.listed = True
         if self.listed:
             yield from self.contents(new, self.missing, self.unread)
         strays = self.history.strays(new.id, deep)
         # A blind ref update (stock git beside us) left the strays behind: all they held counts.
-        yield from self.history.lost([new, *strays], [(s.tree, new.tree) for s in strays], {since} if old else (), deep)[0]
+        yield from self.history.lost(
+            [new, *strays], [(s.tree, new.tree) for s in strays], {since} if old else (), deep
+        )[0]
 
-    def contents(self, commit: Commit, missing: list[str] | None = None, unread: dict[str, int] | None = None) -> Iterator[tuple[str, bytes]]:
-        """(key, line) of every note of a commit; blobs that are not here are named in `missing`, keys of too large ones in `unread`."""
-        return notetree.contents(self.git, notetree.all_notes(self.git, commit.id, self.hex_len), missing, unread)
+    def contents(
+        self, commit: Commit, missing: list[str] | None = None, unread: dict[str, int] | None = None
+    ) -> Iterator[tuple[str, bytes]]:
+        """(key, line) of every note of a commit; blobs that are not here are named in `missing`,
+        keys of too large ones in `unread`.
+        """
+        return notetree.contents(
+            self.git, notetree.all_notes(self.git, commit.id, self.hex_len), missing, unread
+        )
 
     def gained(self, tip: str, other: str) -> Iterator[tuple[str, bytes]]:
-        """(key, line) that the notes commit `tip` has and `other` ("" for none) lacks: what a push would give away."""
+        """(key, line) that the notes commit `tip` has and `other` ("" for none) lacks: what a push
+        would give away.
+        """
         mine, theirs = self.history.commit(tip), self.history.commit(other) if other else None
         if mine is None:
             return
@@ -115,7 +136,9 @@ class Notes:
             yield from self.contents(mine) if came is None else came
 
     def owed(self, other: str = "") -> list[bytes]:
-        """Lines that are in the history and not in the tip, and that the notes commit `other` lacks: the next write puts them back."""
+        """Lines that are in the history and not in the tip, and that the notes commit `other`
+        lacks: the next write puts them back.
+        """
         tip = self.history.tip()
         if tip is None:
             return []
@@ -128,7 +151,9 @@ class Notes:
         return [line for line in left if line not in there]
 
     def lost_lines(self, deep: bool = False) -> int:
-        """How many lines are in the history and not in the tip; the next write puts them back (`deep`: also behind marks)."""
+        """How many lines are in the history and not in the tip; the next write puts them back
+        (`deep`: also behind marks).
+        """
         tip = self.history.tip()
         if tip is None:
             return 0
@@ -173,7 +198,9 @@ class Notes:
         out: list[record.Record] = []
         n = 1
         while notes := tree.notes(notetree.continuation(notetree.PURGED, n, self.hex_len)[0]):
-            out += [r for _, line in notetree.contents(self.git, notes) if (r := record.parse(line))]
+            out += [
+                r for _, line in notetree.contents(self.git, notes) if (r := record.parse(line))
+            ]
             n += 1
         return out
 
@@ -194,7 +221,9 @@ class Notes:
         return self._write(items, message, identity, former).tip
 
     def settle(self, message: str, identity: str, former: str = "") -> Written:
-        """Puts back what foreign commits took out, and leaves behind a history into which they brought purged text. Usually nothing is to do."""
+        """Puts back what foreign commits took out, and leaves behind a history into which they
+        brought purged text. Usually nothing is to do.
+        """
         return self._write([], message, identity, former)
 
     def unite(self, theirs: str, message: str, identity: str, former: str = "") -> Written:
@@ -206,11 +235,16 @@ class Notes:
         """
         found = self.history.commit(theirs)
         if found is None:
-            raise GitFailed(f"cannot read notes commit {theirs}", hint="the repository is damaged or partial; `git fsck` names what is missing")
+            raise GitFailed(
+                f"cannot read notes commit {theirs}",
+                hint="the repository is damaged or partial; `git fsck` names what is missing",
+            )
         return self._write([], message, identity, former, theirs=found)
 
     def tidy(self, message: str, identity: str) -> Written:
-        """Leaves one path of each note that stock git left under several, and puts back what was taken out, also behind a trailer that says otherwise."""
+        """Leaves one path of each note that stock git left under several, and puts back what was
+        taken out, also behind a trailer that says otherwise.
+        """
         return self._write([], message, identity, tidy=True)
 
     def doubled(self, tip: str) -> list[str]:
@@ -221,23 +255,52 @@ class Notes:
         return [key for key, n in seen.items() if n > 1]
 
     def replant(self, items: list[Item], message: str, identity: str) -> Written:
-        """Gives the ref a history of one commit: all lines, `items` with them, less what purge records (also in `items`) name."""
+        """Gives the ref a history of one commit: all lines, `items` with them, less what purge
+        records (also in `items`) name.
+        """
         return self._write(items, message, identity, fresh=True)
 
-    def _write(self, items: list[Item], message: str, identity: str, former: str = "", theirs: Commit | None = None, fresh: bool = False, tidy: bool = False) -> Written:
-        return rescue.writing(self, items, lambda lines, mended: self._try(lines, message, identity, "" if mended else former, theirs, fresh, tidy))
+    def _write(
+        self,
+        items: list[Item],
+        message: str,
+        identity: str,
+        former: str = "",
+        theirs: Commit | None = None,
+        fresh: bool = False,
+        tidy: bool = False,
+    ) -> Written:
+        return rescue.writing(
+            self,
+            items,
+            lambda lines, mended: self._try(
+                lines, message, identity, "" if mended else former, theirs, fresh, tidy
+            ),
+        )
 
-    def _try(self, items: list[Item], message: str, identity: str, former: str, theirs: Commit | None, fresh: bool, tidy: bool) -> Written:
+    def _try(
+        self,
+        items: list[Item],
+        message: str,
+        identity: str,
+        former: str,
+        theirs: Commit | None,
+        fresh: bool,
+        tidy: bool,
+    ) -> Written:
         start = time.monotonic()
         attempt, pause, held = 0, 0.002, 0.0
         while True:
             attempt += 1
-            # Looking for lost lines takes longer than a loop of `git commit --amend` leaves us (in 20 s one memory got
-            # through): after some failures the commit goes without the mark, and the next reader or writer looks.
+            # Looking for lost lines takes longer than a loop of `git commit --amend` leaves us (in
+            # 20 s one memory got through): after some failures the commit goes without the mark,
+            # and the next reader or writer looks.
             plan = plans.make(self, items, former, theirs, fresh, attempt <= CAREFUL, deep=tidy)
             plan.doubled = self.doubled(plan.base.id) if tidy and plan.base else []
             if plan.idle and not plan.doubled:
-                if plan.tip and self.history.backed_up() != plan.tip.id:  # all of what others did was looked at
+                if (
+                    plan.tip and self.history.backed_up() != plan.tip.id
+                ):  # all of what others did was looked at
                     reflock.back_up(self.git, self.ref, plan.tip.id)
                 return Written(self.tip(), refused=plan.refused)
             tip, refused = self._carry_out(plan, message, identity)
@@ -250,7 +313,10 @@ class Notes:
                 why = f"it is locked by '{lock}'"
                 raise MemError(f"cannot write '{self.ref}': {why}", hint=reflock.LEFT)
             if waited > PATIENCE:
-                raise RefMoved(f"memories changed while writing '{self.ref}'", hint="run the command again; nothing was written")
+                raise RefMoved(
+                    f"memories changed while writing '{self.ref}'",
+                    hint="run the command again; nothing was written",
+                )
             time.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 2, 0.02)
 
@@ -262,7 +328,10 @@ class Notes:
             edit = TreeEdit(self.git, None, self.hex_len, keep=plan.base.id)
             missing: list[str] = []
             unread: dict[str, int] = {}
-            lines = [(edit.anchor_of(key), line) for key, line in self.contents(plan.base, missing, unread)]
+            lines = [
+                (edit.anchor_of(key), line)
+                for key, line in self.contents(plan.base, missing, unread)
+            ]
             tree = notetree.NoteTree(self.git, plan.base.tree, self.hex_len)
             plan.carried += [(key, blob) for key in unread for _, blob in tree.notes(key)]
             if missing:
@@ -273,14 +342,18 @@ class Notes:
             lines = []
         for key in plan.doubled:
             edit.tidy(key)
-        for anchor, group in _grouped([*lines, *plan.items, *((edit.anchor_of(key), line) for key, line in plan.found)]):
+        for anchor, group in _grouped(
+            [*lines, *plan.items, *((edit.anchor_of(key), line) for key, line in plan.found)]
+        ):
             edit.add(anchor, group)
         for key, blob in plan.carried:
             edit.carry(key, blob)
         return self._commit(edit, plan, message, identity)
 
     def _kept(self, lines: list[Item], plan: Plan) -> Iterator[Item]:
-        """The lines of a history that is left behind: all but purged ones, and the moves that copies of these stated."""
+        """The lines of a history that is left behind: all but purged ones, and the moves that
+        copies of these stated.
+        """
         for anchor, line in lines:
             if plan.graves and plan.graves.doom(line):
                 line = record.copied_to(line, anchor)
@@ -288,19 +361,40 @@ class Notes:
                 yield anchor, line
 
     def _commit(self, edit: TreeEdit, plan: Plan, message: str, identity: str) -> tuple[str, str]:
-        """Commits an edit through `git fast-import`, then moves the ref if it still holds what was read."""
-        text = message.encode("utf-8", "replace") + b"\n" + (b"\n" + COMPLETE + b"\n" if plan.whole else b"")
-        out = [b"commit %s\nmark :1\ncommitter %s %d +0000\ndata %d\n%s\n" % (self.ref.encode(), identity.encode("utf-8", "replace"), int(time.time()), len(text), text)]
+        """Commits an edit through `git fast-import`, then moves the ref if it still holds what was
+        read.
+        """
+        text = (
+            message.encode("utf-8", "replace")
+            + b"\n"
+            + (b"\n" + COMPLETE + b"\n" if plan.whole else b"")
+        )
+        out = [
+            b"commit %s\nmark :1\ncommitter %s %d +0000\ndata %d\n%s\n"
+            % (
+                self.ref.encode(),
+                identity.encode("utf-8", "replace"),
+                int(time.time()),
+                len(text),
+                text,
+            )
+        ]
         if plan.parents:
             out.append(b"from %s\n" % plan.parents[0].id.encode())
             out.extend(b"merge %s\n" % other.id.encode() for other in plan.parents[1:])
             if plan.replaced:
                 out.append(b"deleteall\n")
         out.append(edit.commands())
-        # Only tells the new commit: its ref and the backup of it move together, which fast-import cannot do.
+        # Only tells the new commit: its ref and the backup of it move together, which fast-import
+        # cannot do.
         out.append(b"reset %s\n\nget-mark :1\ndone\n" % self.ref.encode())
-        moved = self._move(self._imported(b"".join(out)), plan.tip, f"{MOVED}: {'purge' if plan.replaced else 'write'}")
-        # Its entries keep the old history alive. Where somebody moved the ref meanwhile, theirs is needed: the next write looks.
+        moved = self._move(
+            self._imported(b"".join(out)),
+            plan.tip,
+            f"{MOVED}: {'purge' if plan.replaced else 'write'}",
+        )
+        # Its entries keep the old history alive. Where somebody moved the ref meanwhile, theirs is
+        # needed: the next write looks.
         if plan.replaced and moved[0] and self.history.logged(moved[0]):
             self.history.drop_reflog()
         return moved
@@ -311,7 +405,8 @@ class Notes:
         process = self.git.start(words, stdin=-1, stdout=-1, stderr=-1)
         answer, err = process.communicate(commands)
         if process.returncode:
-            # Where fast-import dies it leaves a report of its last commands in the repository; our error says what matters.
+            # Where fast-import dies it leaves a report of its last commands in the repository; our
+            # error says what matters.
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(self.git.git_dir, f"fast_import_crash_{process.pid}"))
             raise self._failed(err.decode("utf-8", "replace").strip(), process.returncode, "")
@@ -326,22 +421,39 @@ class Notes:
         if "reference broken" in text:  # a power cut emptied the backup; the ref itself was read
             reflock.drop_broken(self.git.common_dir, config.backup_of(self.ref))
             return "", text
-        # git 2.30 to 2.50 say in these ways that somebody else moved, deleted or holds the ref. The last one: a clean-up beside us took the new objects.
-        words = ("but expected", "reference already exists", "unable to resolve reference", "nonexistent object")
+        # git 2.30 to 2.50 say in these ways that somebody else moved, deleted or holds the ref. The
+        # last one: a clean-up beside us took the new objects.
+        words = (
+            "but expected",
+            "reference already exists",
+            "unable to resolve reference",
+            "nonexistent object",
+        )
         if any(word in text for word in words) or reflock.met(self.git.common_dir, text):
             return "", text
         raise self._failed(text, status, new)
 
     def _failed(self, text: str, status: int, made: str) -> MemError:
-        first = next((row for row in text.splitlines() if row.startswith(("fatal:", "error:"))), text or "git failed")
+        first = next(
+            (row for row in text.splitlines() if row.startswith(("fatal:", "error:"))),
+            text or "git failed",
+        )
         reason = first.split(": ", 1)[-1]
         if "exists; cannot create" in text:
-            return MemError(f"cannot write '{self.ref}': a ref of the same name stands in its way",
-                            hint="choose another namespace, for example `git config mem.ref memory`")
+            return MemError(
+                f"cannot write '{self.ref}': a ref of the same name stands in its way",
+                hint="choose another namespace, for example `git config mem.ref memory`",
+            )
         hint = "nothing was written"
         if made and (status < 0 or self.history.logged(made)):
             hint = "`git mem list` shows whether it was stored"
-        return GitFailed(f"cannot write '{self.ref}': {reason if status > 0 else f'git was ended by signal {-status}'}", hint=hint, status=status, stderr=text)
+        return GitFailed(
+            f"cannot write '{self.ref}':"
+            f" {reason if status > 0 else f'git was ended by signal {-status}'}",
+            hint=hint,
+            status=status,
+            stderr=text,
+        )
 
 
 def _grouped(items: Iterable[Item]) -> Iterable[tuple[str, list[bytes]]]:

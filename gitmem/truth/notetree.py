@@ -23,16 +23,19 @@ _PAIRS = 500  # pairs of trees that one process compares: what it is asked has t
 SPLIT = 256  # git itself starts to fan out at about 70 to 250 notes
 _HEX = frozenset("0123456789abcdef")
 
-# Keys of continuations: blobs kept alive below this directory, which stock git carries along as "non-notes".
+# Keys of continuations: blobs kept alive below this directory, which stock git carries along as
+# "non-notes".
 KEYS = "keys"
-# What stands for a commit in the continuations that hold purge records, so that a writer finds them without reading all notes.
+# What stands for a commit in the continuations that hold purge records, so that a writer finds them
+# without reading all notes.
 PURGED = "purged"
 
 _CONTINUED = b"git mem continuation\n"  # begins the content of a key blob
 
 
 def split_lines(blob: bytes) -> list[bytes]:
-    """The lines of a note; blank ones (`git notes append` puts them between records) are dropped."""
+    """The lines of a note; blank ones (`git notes append` puts them between records) are
+    dropped."""
     return [line for line in (part.strip() for part in blob.split(b"\n")) if line]
 
 
@@ -40,7 +43,9 @@ def is_hex(text: str) -> bool:
     return _HEX.issuperset(text)
 
 
-GITLINK = b"160000"  # an entry that names a commit of another repository: there is nothing to read, so to git and to us it is no note
+# an entry that names a commit of another repository: there is nothing to read, so to git and to us
+# it is no note
+GITLINK = b"160000"
 
 
 def parse_tree(content: bytes, raw_len: int) -> dict[str, tuple[bool, str]]:
@@ -52,7 +57,10 @@ def parse_tree(content: bytes, raw_len: int) -> dict[str, tuple[bool, str]]:
         end = content.index(b"\0", space)
         name = content[space + 1 : end].decode("utf-8", "surrogateescape")
         if content[at:space] != GITLINK:
-            entries[name] = (content[at:space] == b"40000", content[end + 1 : end + 1 + raw_len].hex())
+            entries[name] = (
+                content[at:space] == b"40000",
+                content[end + 1 : end + 1 + raw_len].hex(),
+            )
         at = end + 1 + raw_len
     return entries
 
@@ -64,7 +72,8 @@ def note_key(path: str, hex_len: int) -> str | None:
 
 
 def continuation(anchor: str, n: int, hex_len: int) -> tuple[str, bytes]:
-    """(key, content) of the n-th continuation of an anchor's note (n >= 1; anchor "" = no commit yet, PURGED = purge records).
+    """(key, content) of the n-th continuation of an anchor's note (n >= 1; anchor "" = no commit
+    yet, PURGED = purge records).
 
     The key is the id of a blob with this content, so every clone computes the
     same one, and `git notes prune` keeps the note while the blob exists.
@@ -100,8 +109,11 @@ class NoteTree:
         self._git = git
         self._hex_len = hex_len
         self._loaded: dict[str, dict[str, tuple[bool, str]]] = {}
-        self.fanned = False  # a new tree for many notes: the first level gets directories from the start
-        self._split: set[str] = set()  # levels that get directories: their notes move once, a bulk import asks thousands of times
+        self.fanned = (
+            False  # a new tree for many notes: the first level gets directories from the start
+        )
+        # levels that get directories: their notes move once, a bulk import asks thousands of times
+        self._split: set[str] = set()
         self.root = self._load(tree) if tree else {}
 
     def _load(self, tree: str) -> dict[str, tuple[bool, str]]:
@@ -112,8 +124,12 @@ class NoteTree:
             self._loaded[tree] = parse_tree(found[2], self._hex_len // 2)
         return self._loaded[tree]
 
-    def _walk(self, key: str) -> tuple[list[tuple[str, str]], str, str, dict[str, tuple[bool, str]]]:
-        """([(path, blob id)] of a key's notes, the deepest level on its way: its path, what of the key is left, its entries)."""
+    def _walk(
+        self, key: str
+    ) -> tuple[list[tuple[str, str]], str, str, dict[str, tuple[bool, str]]]:
+        """([(path, blob id)] of a key's notes, the deepest level on its way: its path, what of the
+        key is left, its entries).
+        """
         found: list[tuple[str, str]] = []
         prefix, rest, level = "", key, self.root
         while True:
@@ -130,7 +146,9 @@ class NoteTree:
         return self._walk(key)[0]
 
     def place(self, key: str) -> tuple[str, dict[str, str]]:
-        """(the path a key's note is written to, {old path: new path} of notes that must move with it: told once a level)."""
+        """(the path a key's note is written to, {old path: new path} of notes that must move with
+        it: told once a level).
+        """
         found, prefix, rest, level = self._walk(key)
         if found:
             return found[-1][0], {}
@@ -138,12 +156,18 @@ class NoteTree:
             return prefix + rest, {}
         if prefix in self._split or (self.fanned and not prefix):
             return f"{prefix}{rest[:2]}/{rest[2:]}", {}
-        flat = [name for name, (tree, _) in level.items() if not tree and len(name) == len(rest) and is_hex(name)]
+        flat = [
+            name
+            for name, (tree, _) in level.items()
+            if not tree and len(name) == len(rest) and is_hex(name)
+        ]
         fanned = any(tree and len(name) == 2 and is_hex(name) for name, (tree, _) in level.items())
         if not fanned and len(flat) < SPLIT:
             return prefix + rest, {}
         self._split.add(prefix)
-        return f"{prefix}{rest[:2]}/{rest[2:]}", {prefix + n: f"{prefix}{n[:2]}/{n[2:]}" for n in flat} if len(flat) >= SPLIT else {}
+        return f"{prefix}{rest[:2]}/{rest[2:]}", (
+            {prefix + n: f"{prefix}{n[:2]}/{n[2:]}" for n in flat} if len(flat) >= SPLIT else {}
+        )
 
     def blob_at(self, path: str) -> str | None:
         """The blob id at a path, None where there is none."""
@@ -166,31 +190,47 @@ def all_notes(git: Git, tip: str, hex_len: int) -> Iterator[tuple[str, str]]:
     """(key, blob id) of every note of a commit, each path of a mixed tree."""
     for entry in git.stream("ls-tree", "-r", "-z", "--full-tree", tip):
         meta, tab, path = entry.partition(b"\t")
-        key = note_key(path.decode("utf-8", "surrogateescape"), hex_len) if tab and not meta.startswith(GITLINK) else None
+        key = (
+            note_key(path.decode("utf-8", "surrogateescape"), hex_len)
+            if tab and not meta.startswith(GITLINK)
+            else None
+        )
         if key:
             yield key, meta.split()[2].decode()
 
 
 def strangers(git: Git, tip: str, hex_len: int) -> list[tuple[bytes, bytes, bytes]]:
-    """(mode, object id, path as fast-import reads it) of a commit's entries that are neither notes nor keys."""
+    """(mode, object id, path as fast-import reads it) of a commit's entries that are neither notes
+    nor keys.
+    """
     out = []
     for entry in git.run("ls-tree", "-r", "-z", "--full-tree", tip).split(b"\0"):
         meta, tab, path = entry.partition(b"\t")
         mode, _, id = meta.split() if tab else (b"", b"", b"")
-        if mode and (mode == GITLINK or (not note_key(path.decode("utf-8", "surrogateescape"), hex_len) and not path.startswith(KEYS.encode() + b"/"))):
+        if mode and (
+            mode == GITLINK
+            or (
+                not note_key(path.decode("utf-8", "surrogateescape"), hex_len)
+                and not path.startswith(KEYS.encode() + b"/")
+            )
+        ):
             quoted = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
             out.append((mode, id, b'"' + quoted + b'"'))
     return out
 
 
-def changed_notes(git: Git, pairs: list[tuple[str, str]], hex_len: int) -> Iterator[tuple[str, str, str]]:
+def changed_notes(
+    git: Git, pairs: list[tuple[str, str]], hex_len: int
+) -> Iterator[tuple[str, str, str]]:
     """(key, old blob id, new blob id) of every note that differs between the trees of each pair.
 
     An absent side has an id of zeros. One process for many pairs.
     """
     for i in range(0, len(pairs), _PAIRS):
         stdin = "".join(f"{old} {new}\n" for old, new in pairs[i : i + _PAIRS]).encode()
-        fields = git.stream("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", stdin=stdin)
+        fields = git.stream(
+            "diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", stdin=stdin
+        )
         for field in fields:
             # "<tree> <tree>\n" precedes the first difference of each pair, and may be all there is.
             change = field.rpartition(b"\n")[2].split(b" ")
@@ -198,12 +238,19 @@ def changed_notes(git: Git, pairs: list[tuple[str, str]], hex_len: int) -> Itera
             if key and len(change) == 5:
                 old_mode, new_mode, old_id, new_id, _ = change
                 none = "0" * hex_len
-                yield (key, none if old_mode.endswith(GITLINK) else old_id.decode(),
-                       none if new_mode == GITLINK else new_id.decode())
+                yield (
+                    key,
+                    none if old_mode.endswith(GITLINK) else old_id.decode(),
+                    none if new_mode == GITLINK else new_id.decode(),
+                )
 
 
-def contents(git: Git, notes: Iterable[tuple[str, str]], missing: list[str] | None = None,
-             unread: dict[str, int] | None = None) -> Iterator[tuple[str, bytes]]:
+def contents(
+    git: Git,
+    notes: Iterable[tuple[str, str]],
+    missing: list[str] | None = None,
+    unread: dict[str, int] | None = None,
+) -> Iterator[tuple[str, bytes]]:
     """(key, line) of (key, blob id) notes.
 
     Blobs that are not here are passed over, and named in `missing`. So are
@@ -221,13 +268,27 @@ def contents(git: Git, notes: Iterable[tuple[str, str]], missing: list[str] | No
 
 
 def unreadable(id: str) -> GitFailed:
-    """What to say of a tree or note that is named and not here: writing on without it would leave its lines behind."""
-    return GitFailed(f"cannot read notes object {id}", hint="the repository is damaged or partial, or a disk it borrows from is away; "
-                     "`git fsck` names what is missing, `git mem doctor --repair` goes on with what can be read until it is back")
+    """What to say of a tree or note that is named and not here: writing on without it would leave
+    its lines behind.
+    """
+    return GitFailed(
+        f"cannot read notes object {id}",
+        hint=(
+            "the repository is damaged or partial, or a disk it borrows from is away; `git fsck`"
+            " names what is missing, `git mem doctor --repair` goes on with what can be read until"
+            " it is back"
+        ),
+    )
 
 
-def lines_gone(git: Git, pairs: list[tuple[str, str]], hex_len: int, strict: bool = False,
-               unread: dict[str, int] | None = None, whole: list[tuple[str, str]] | None = None) -> Iterator[tuple[str, bytes]]:
+def lines_gone(
+    git: Git,
+    pairs: list[tuple[str, str]],
+    hex_len: int,
+    strict: bool = False,
+    unread: dict[str, int] | None = None,
+    whole: list[tuple[str, str]] | None = None,
+) -> Iterator[tuple[str, bytes]]:
     """(key, line) that the first tree of a pair has in a note and the second has not in that note.
 
     What is not here counts as empty; if `strict`, GitFailed is raised. So does a
@@ -257,8 +318,12 @@ def lines_gone(git: Git, pairs: list[tuple[str, str]], hex_len: int, strict: boo
             yield key, line
 
 
-def difference(git: Git, new: str, old: str, hex_len: int, unread: dict[str, int] | None = None) -> list[tuple[str, bytes]] | None:
-    """`lines_gone` from a newer tree to an older one: the lines that came; None where a part of either is not here."""
+def difference(
+    git: Git, new: str, old: str, hex_len: int, unread: dict[str, int] | None = None
+) -> list[tuple[str, bytes]] | None:
+    """`lines_gone` from a newer tree to an older one: the lines that came; None where a part of
+    either is not here.
+    """
     try:
         return list(lines_gone(git, [(new, old)], hex_len, strict=True, unread=unread))
     except GitFailed:
@@ -268,7 +333,9 @@ def difference(git: Git, new: str, old: str, hex_len: int, unread: dict[str, int
 def _only_in(one: bytes, other: bytes) -> list[bytes]:
     """The lines of a note that another state of it lacks."""
     if one.startswith(other) and (not other or other.endswith(b"\n")):
-        return split_lines(one[len(other) :])  # what we write grows at its end: nothing more to compare
+        return split_lines(
+            one[len(other) :]
+        )  # what we write grows at its end: nothing more to compare
     if other.startswith(one) and (not one or one.endswith(b"\n")):
         return []
     there = set(split_lines(other))

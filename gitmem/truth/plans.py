@@ -1,4 +1,5 @@
-"""What one attempt to write a notes ref does: which commit it builds on, which lines come in, which histories become part of it.
+"""What one attempt to write a notes ref does: which commit it builds on, which lines come in, which
+histories become part of it.
 
 Promise: nothing is written here. A line that others took out is put back, one
 that a purge record names comes in from nowhere, and a history that holds one
@@ -32,7 +33,9 @@ class Written:
 
     __slots__ = ("lines", "refused", "replaced", "tip")
 
-    def __init__(self, tip: str, lines: int = 0, replaced: bool = False, refused: bool = False) -> None:
+    def __init__(
+        self, tip: str, lines: int = 0, replaced: bool = False, refused: bool = False
+    ) -> None:
         self.tip = tip
         self.lines = lines
         self.replaced = replaced
@@ -40,7 +43,10 @@ class Written:
 
 
 class Plan:
-    """One attempt: what to build on, what to add. `forward`: only the ref has to move, to this commit."""
+    """One attempt: what to build on, what to add.
+
+    `forward`: only the ref has to move, to this commit.
+    """
 
     def __init__(self, tip: Commit | None, base: Commit | None) -> None:
         self.tip = tip  # what the ref holds
@@ -48,7 +54,9 @@ class Plan:
         self.parents: list[Commit] = [base] if base else []
         self.items: list[tuple[str, bytes]] = []  # (anchor, line)
         self.found: list[tuple[str, bytes]] = []  # (key, line) of other histories
-        self.carried: list[tuple[str, str]] = []  # (key, blob id) of their notes that are too large to be read
+        self.carried: list[
+            tuple[str, str]
+        ] = []  # (key, blob id) of their notes that are too large to be read
         self.whole = True
         self.forward: Commit | None = None
         self.replaced = False
@@ -58,8 +66,19 @@ class Plan:
         self.graves: Tombstones | None = None
 
 
-def make(notes: Notes, items: list[Item], former: str, theirs: Commit | None, fresh: bool, careful: bool, deep: bool = False) -> Plan:
-    """What to do to the ref as it is now. `deep` believes no commit that it has every line of its history."""
+def make(
+    notes: Notes,
+    items: list[Item],
+    former: str,
+    theirs: Commit | None,
+    fresh: bool,
+    careful: bool,
+    deep: bool = False,
+) -> Plan:
+    """What to do to the ref as it is now.
+
+    `deep` believes no commit that it has every line of its history.
+    """
     tip = notes.history.tip()
     base, others = _base(notes, tip, former, deep) if careful or fresh else (tip, [])
     plan = Plan(tip, base)
@@ -73,18 +92,29 @@ def make(notes: Notes, items: list[Item], former: str, theirs: Commit | None, fr
             if followed:
                 return followed
         others = [*others, theirs]
-    doubted = bool(careful and base and base.complete and graves and _doubtful(notes, base, not items))
-    if base and (fresh or others or doubted or deep or not base.complete) and (careful or fresh or theirs):
+    doubted = bool(
+        careful and base and base.complete and graves and _doubtful(notes, base, not items)
+    )
+    if (
+        base
+        and (fresh or others or doubted or deep or not base.complete)
+        and (careful or fresh or theirs)
+    ):
         _gather(notes, plan, base, others, theirs, fresh, careful or fresh, doubted, deep)
     else:
         plan.whole = careful
     # A foreign tip that lost nothing is as good as ours: no commit only to mark it.
-    plan.idle = not (plan.items or plan.found or plan.carried or plan.replaced or len(plan.parents) > 1)
+    plan.idle = not (
+        plan.items or plan.found or plan.carried or plan.replaced or len(plan.parents) > 1
+    )
     return plan
 
 
 def _doubtful(notes: Notes, base: Commit, thorough: bool) -> bool:
-    """Whether somebody else moved the ref to a commit with the trailer. Where no reflog is kept, only who is `thorough` must assume so."""
+    """Whether somebody else moved the ref to a commit with the trailer.
+
+    Where no reflog is kept, only who is `thorough` must assume so.
+    """
     own = notes.history.own_entry()
     return thorough if own is None else own != base.id
 
@@ -97,13 +127,26 @@ def _since(notes: Notes, id: str, graves: Tombstones) -> list[str]:
 
 
 def _follow(notes: Notes, tip: Commit | None, base: Commit | None, theirs: Commit) -> Plan | None:
-    """Where their history goes on from ours the ref only has to move; None where it may not: they hold purged text, or took lines out and say that they did not."""
+    """Where their history goes on from ours the ref only has to move; None where it may not: they
+    hold purged text, or took lines out and say that they did not.
+    """
     plan = Plan(tip, theirs)
     arrived = list(notes.gained(theirs.id, base.id if base else ""))
     graves = Tombstones(notes.purges_of(theirs))
-    forged = bool(graves) and theirs.complete and notes.history.holds(theirs.id, _since(notes, base.id, graves) if base else [], graves.doom)
+    forged = (
+        bool(graves)
+        and theirs.complete
+        and notes.history.holds(
+            theirs.id, _since(notes, base.id, graves) if base else [], graves.doom
+        )
+    )
     if theirs.complete and base:
-        if forged or any(not graves.doom(line) for _, line in notetree.lines_gone(notes.git, [(base.tree, theirs.tree)], notes.hex_len, strict=True)):
+        if forged or any(
+            not graves.doom(line)
+            for _, line in notetree.lines_gone(
+                notes.git, [(base.tree, theirs.tree)], notes.hex_len, strict=True
+            )
+        ):
             return None
     elif forged or not theirs.complete:
         _gather(notes, plan, theirs, [], None, fresh=False, careful=True, doubted=forged)
@@ -116,30 +159,62 @@ def _follow(notes: Notes, tip: Commit | None, base: Commit | None, theirs: Commi
     return plan
 
 
-def _gather(notes: Notes, plan: Plan, base: Commit, others: list[Commit], theirs: Commit | None, fresh: bool, careful: bool, doubted: bool = False, deep: bool = False) -> None:
-    """Finds what `others`, and the foreign commits behind all of them, have and the base lacks; keeps purged text and what holds it out.
+def _gather(
+    notes: Notes,
+    plan: Plan,
+    base: Commit,
+    others: list[Commit],
+    theirs: Commit | None,
+    fresh: bool,
+    careful: bool,
+    doubted: bool = False,
+    deep: bool = False,
+) -> None:
+    """Finds what `others`, and the foreign commits behind all of them, have and the base lacks;
+    keeps purged text and what holds it out.
 
     `doubted`: the base may lie about what is in its history.
     """
     history = notes.history
     own = {r.version: r for r in notes.purges_of(base)}
     purges = {**own, **{r.version: r for c in others for r in notes.purges_of(c)}}
-    purges.update({r.version: r for _, line in plan.items if (r := record.parse(line)) and r.op == "purge"})
+    purges.update(
+        {r.version: r for _, line in plan.items if (r := record.parse(line)) and r.op == "purge"}
+    )
     plan.graves = graves = Tombstones(purges.values())
     lost, plan.whole = history.lost([base], deep=deep) if careful else ([], False)
-    # Purge records that the base's writer did not know, or a foreign base: does it hold what they name?
-    dirty = bool(graves) and (not base.complete or len(purges) > len(own)) and any(graves.doom(line) for _, line in [*lost, *notes.contents(base)])
+    # Purge records that the base's writer did not know, or a foreign base: does it hold what they
+    # name?
+    dirty = (
+        bool(graves)
+        and (not base.complete or len(purges) > len(own))
+        and any(graves.doom(line) for _, line in [*lost, *notes.contents(base)])
+    )
     if doubted and not dirty:
-        dirty = history.holds(base.id, _since(notes, history.own_entry() or "", graves), graves.doom)
+        dirty = history.holds(
+            base.id, _since(notes, history.own_entry() or "", graves), graves.doom
+        )
     plan.found = [(key, line) for key, line in notes.absent(base, lost) if not graves.doom(line)]
     kept: list[Commit] = []
     for other in others:
         found, here = _difference(notes, other, base, strict=other is theirs, whole=plan.carried)
-        lost, whole = history.lost([other], known=[] if dirty else [base.id]) if careful or other is theirs else ([], False)
+        lost, whole = (
+            history.lost([other], known=[] if dirty else [base.id])
+            if careful or other is theirs
+            else ([], False)
+        )
         plan.whole = plan.whole and whole and here
-        plan.found += [(key, line) for key, line in [*found, *notes.absent(base, lost)] if not graves.doom(line)]
+        plan.found += [
+            (key, line)
+            for key, line in [*found, *notes.absent(base, lost)]
+            if not graves.doom(line)
+        ]
         # Of what a clean base has, nothing is named: then what is new to it tells.
-        clean = not graves or (here and not any(graves.doom(line) for _, line in [*lost, *found]) and not history.holds(other.id, [] if dirty else [base.id], graves.doom))
+        clean = not graves or (
+            here
+            and not any(graves.doom(line) for _, line in [*lost, *found])
+            and not history.holds(other.id, [] if dirty else [base.id], graves.doom)
+        )
         if clean and not (dirty and history.contains(other, base)):
             kept.append(other)
         elif other is theirs:
@@ -149,14 +224,19 @@ def _gather(notes: Notes, plan: Plan, base: Commit, others: list[Commit], theirs
     plan.parents = [] if fresh else kept if dirty else [base, *kept]
 
 
-def _difference(notes: Notes, other: Commit, base: Commit, strict: bool, whole: list[tuple[str, str]]) -> tuple[list[tuple[str, bytes]], bool]:
-    """(the (key, line) that another commit has and the base lacks, whether all of it could be read); if `strict`, raises GitFailed where it could not.
+def _difference(
+    notes: Notes, other: Commit, base: Commit, strict: bool, whole: list[tuple[str, str]]
+) -> tuple[list[tuple[str, bytes]], bool]:
+    """(the (key, line) that another commit has and the base lacks, whether all of it could be
+    read); if `strict`, raises GitFailed where it could not.
 
     Adds to `whole` its notes that are too large to be read, by their blobs.
     """
     pairs = [(other.tree, base.tree)]
     try:
-        return list(notetree.lines_gone(notes.git, pairs, notes.hex_len, strict=True, whole=whole)), True
+        return list(
+            notetree.lines_gone(notes.git, pairs, notes.hex_len, strict=True, whole=whole)
+        ), True
     except GitFailed:
         if strict:
             raise
@@ -166,10 +246,17 @@ def _difference(notes: Notes, other: Commit, base: Commit, strict: bool, whole: 
         return [], False
 
 
-def _base(notes: Notes, tip: Commit | None, former: str, deep: bool) -> tuple[Commit | None, list[Commit]]:
-    """(the commit to build on, former tips to unite with it). A deleted ref goes on from the tip that is remembered."""
+def _base(
+    notes: Notes, tip: Commit | None, former: str, deep: bool
+) -> tuple[Commit | None, list[Commit]]:
+    """(the commit to build on, former tips to unite with it).
+
+    A deleted ref goes on from the tip that is remembered.
+    """
     strays = notes.history.strays(tip.id, deep) if tip else []
-    remembered = notes.history.commit(former) if former and (tip is None or not tip.complete) else None
+    remembered = (
+        notes.history.commit(former) if former and (tip is None or not tip.complete) else None
+    )
     if remembered is None or (tip and remembered.id == tip.id):
         return tip, strays
     if tip is None:

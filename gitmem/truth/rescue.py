@@ -39,20 +39,30 @@ if TYPE_CHECKING:
     Item = tuple[str, bytes]  # (anchor, line)
     T = TypeVar("T")
 
-_MOST = 64 * 1024  # bytes of an append that is kept: a larger one is a pack, which git keeps while it is made
+_MOST = (
+    64 * 1024
+)  # bytes of an append that is kept: a larger one is a pack, which git keeps while it is made
 _FULL = 512 * 1024  # bytes of the file, which then begins anew
 _FORMER = 50  # former tips that are tried
-_ROW = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) ")  # a power cut may leave others
-RESTORED = "put back by git mem"  # no "git mem: ...": whoever reads the reflog must not take it for a write that looked at all there was
+_ROW = re.compile(
+    rb"([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) "
+)  # a power cut may leave others
+# no "git mem: ...": whoever reads the reflog must not take it for a write that looked at all there
+# was
+RESTORED = "put back by git mem"
 _NAMED = 1000  # objects that were away, looked for by each write
 
 
 def _path(common_dir: str, ref: str) -> str:
-    return os.path.join(memfile.directory(common_dir), "recent-" + ref.removeprefix("refs/notes/").replace("/", "-"))
+    return os.path.join(
+        memfile.directory(common_dir), "recent-" + ref.removeprefix("refs/notes/").replace("/", "-")
+    )
 
 
 def writing(notes: Notes, items: list[Item], write: Callable[[list[Item], bool], T]) -> T:
-    """Runs `write(items, mended)`; where it fails because objects of the ref are gone, mends that and runs it again with what was lost."""
+    """Runs `write(items, mended)`; where it fails because objects of the ref are gone, mends that
+    and runs it again with what was lost.
+    """
     path = _path(notes.git.common_dir, notes.ref)
     try:
         owed, paid, left = _owed(notes, path)
@@ -72,7 +82,9 @@ def writing(notes: Notes, items: list[Item], write: Callable[[list[Item], bool],
 def _debts(path: str) -> list[str]:
     """Rows `<commit the ref was taken back from> <id of an object that was not here>...`."""
     try:
-        return [row for row in memfile.read(path + ".due").decode("ascii", "replace").split("\n") if row]
+        return [
+            row for row in memfile.read(path + ".due").decode("ascii", "replace").split("\n") if row
+        ]
     except OSError:
         return []
 
@@ -110,7 +122,11 @@ def _kept(path: str) -> list[Item]:
     except OSError:
         return []
     # A last line may be cut short, as by a full disk.
-    return [(anchor.decode("ascii", "replace"), line) for anchor, tab, line in rows[:-1] if tab and line.startswith(b"{") and line.endswith(b"}")]
+    return [
+        (anchor.decode("ascii", "replace"), line)
+        for anchor, tab, line in rows[:-1]
+        if tab and line.startswith(b"{") and line.endswith(b"}")
+    ]
 
 
 def drop(mem_dir: str) -> None:
@@ -122,24 +138,31 @@ def drop(mem_dir: str) -> None:
 
 
 def mend(git: Git, ref: str, asked: bool = False, more: Iterable[str] = ()) -> str | None:
-    """Takes a ref that is gone, or that names what is not whole, to the newest whole commit that `former` names; what it held since is then owed to it.
+    """Takes a ref that is gone, or that names what is not whole, to the newest whole commit that
+    `former` names; what it held since is then owed to it.
 
-    Returns that commit, "" where the ref begins anew with what can be read, None where it is whole or nothing older is.
-    A ref that is gone is not left so for the sake of what is missing: then its newest commit that is here will do. And what
-    it was put back to is returned also where the disk takes nothing. `asked`: the user knows of it, so also where objects
-    are borrowed from another store, which may have lost them for good.
-    """
-    backup = git.text("rev-parse", "-q", "--verify", config.backup_of(ref), ok=(0, 1, 128))  # first: it is verified last
+    Returns that commit, "" where the ref begins anew with what can be read, None where it is whole
+    or nothing older is. A ref that is gone is not left so for the sake of what is missing: then its
+    newest commit that is here will do. And what it was put back to is returned also where the disk
+    takes nothing. `asked`: the user knows of it, so also where objects are borrowed from another
+    store, which may have lost them for good."""
+    backup = git.text(
+        "rev-parse", "-q", "--verify", config.backup_of(ref), ok=(0, 1, 128)
+    )  # first: it is verified last
     held = git.text("rev-parse", "-q", "--verify", ref, ok=(0, 1, 128))
     held = held if held.strip("0") else ""
-    elsewhere = git.partial or (not asked and os.path.exists(os.path.join(git.common_dir, "objects", "info", "alternates")))
+    elsewhere = git.partial or (
+        not asked and os.path.exists(os.path.join(git.common_dir, "objects", "info", "alternates"))
+    )
     if held and (elsewhere or not missing(git, held)):
         return None
     ids = [id for id in former(git, ref, more) if id != held]
     whole = "" if elsewhere else next((id for id in ids if not missing(git, id)), "")
     to = whole or ("" if held else next((id for id in ids if git.local.get(id)), ""))
     path = _path(git.common_dir, ref)
-    if not to and not (held and ((_only_write(git, ref) and _kept(path)) or (asked and git.objects.get(held)))):
+    if not to and not (
+        held and ((_only_write(git, ref) and _kept(path)) or (asked and git.objects.get(held)))
+    ):
         return None
     # First the debt: whoever is killed, or fails once more, leaves it to the next writer.
     lost = held or ids[0]
@@ -157,7 +180,9 @@ def mend(git: Git, ref: str, asked: bool = False, more: Iterable[str] = ()) -> s
 
 
 def _owed(notes: Notes, path: str) -> tuple[list[Item], list[str], list[str]]:
-    """(what a ref lost when it was mended and has not got back, less what was purged since; the debts that are paid by it; what of them is left)."""
+    """(what a ref lost when it was mended and has not got back, less what was purged since; the
+    debts that are paid by it; what of them is left).
+    """
     paid, left, found = [], [], _kept(path)
     for row in _debts(path):
         held, *away = row.split(" ")
@@ -174,18 +199,36 @@ def _owed(notes: Notes, path: str) -> tuple[list[Item], list[str], list[str]]:
     tip = notes.tip()
     there = {line for _, line in _readable(notes, tip)} if tip else set()
     graves = Tombstones(notes.purges())
-    return [item for item in dict.fromkeys(found) if item[1] not in there and not graves.doom(item[1])], paid, left
+    return (
+        [
+            item
+            for item in dict.fromkeys(found)
+            if item[1] not in there and not graves.doom(item[1])
+        ],
+        paid,
+        left,
+    )
 
 
 def _readable(notes: Notes, id: str) -> list[Item]:
-    """The lines of a notes commit, or of a tree or note of one, as far as they are here, with the commits they are about; and the moves that copies state."""
+    """The lines of a notes commit, or of a tree or note of one, as far as they are here, with the
+    commits they are about; and the moves that copies state.
+    """
     out = []
     edit = TreeEdit(notes.git, None, notes.hex_len)
     with contextlib.suppress(GitFailed):
         for key, line in notetree.contents(notes.git, _notes_below(notes, id)):
             parsed = record.parse(line)
             anchor = parsed.data.get("commit", "") if parsed else key
-            out.append((anchor if isinstance(anchor, str) and (not anchor or (len(anchor) == notes.hex_len and notetree.is_hex(anchor))) else key, line))
+            out.append(
+                (
+                    anchor
+                    if isinstance(anchor, str)
+                    and (not anchor or (len(anchor) == notes.hex_len and notetree.is_hex(anchor)))
+                    else key,
+                    line,
+                )
+            )
             place = edit.anchor_of(key) if key else ""
             if stated := record.copied_to(line, place):
                 out.append((place, stated))
@@ -193,20 +236,30 @@ def _readable(notes: Notes, id: str) -> list[Item]:
 
 
 def _notes_below(notes: Notes, id: str) -> list[tuple[str, str]]:
-    """(key, blob id) of the notes in a commit; with the key "" where only a tree or a note of one is left."""
+    """(key, blob id) of the notes in a commit; with the key "" where only a tree or a note of one
+    is left.
+    """
     found = notes.git.objects.get(id)
     if found and found[1] == "commit":
         return list(notetree.all_notes(notes.git, id, notes.hex_len))
     below = [id] if found and found[1] == "blob" else []
     if found and found[1] == "tree":
-        rows = [row.split(b"\t")[0].split() for row in notes.git.run("ls-tree", "-r", "-z", "--full-tree", id).split(b"\0")]
+        rows = [
+            row.split(b"\t")[0].split()
+            for row in notes.git.run("ls-tree", "-r", "-z", "--full-tree", id).split(b"\0")
+        ]
         below = [row[2].decode() for row in rows if row and row[1] == b"blob"]
     read = zip(below, notes.git.objects.get_many(below, notes.git.largest), strict=True)
-    return [("", blob) for blob, found in read if found and notetree.continued(found[2], notes.hex_len) is None]
+    return [
+        ("", blob)
+        for blob, found in read
+        if found and notetree.continued(found[2], notes.hex_len) is None
+    ]
 
 
 def former(git: Git, ref: str, more: Iterable[str] = (), tables: bool = True) -> list[str]:
-    """Commits that a ref may go back to: by its reflog, newest first, the one in its backup, then `more`.
+    """Commits that a ref may go back to: by its reflog, newest first, the one in its backup, then
+    `more`.
 
     `tables`: also a reflog in a reftable, which takes a git process.
     """
@@ -214,7 +267,11 @@ def former(git: Git, ref: str, more: Iterable[str] = (), tables: bool = True) ->
     if roots.in_tables(git):
         ids = roots.logged(git, ref, _FORMER) if tables else []
     else:
-        ids = [id.decode() for row in reversed(_logged(git, ref)) for id in reversed(row.split(b" ", 2)[:2])]
+        ids = [
+            id.decode()
+            for row in reversed(_logged(git, ref))
+            for id in reversed(row.split(b" ", 2)[:2])
+        ]
     ids = [id for id in ids if id.strip("0")][:_FORMER]
     return [id for id in dict.fromkeys([*ids, *([noted[0]] if noted else []), *more]) if id]
 
@@ -230,16 +287,33 @@ def _logged(git: Git, ref: str) -> list[bytes]:
 
 
 def _only_write(git: Git, ref: str) -> bool:
-    """Whether a single write of ours is all there ever was. With reftable nothing says who wrote an entry, so a single one counts as ours."""
+    """Whether a single write of ours is all there ever was.
+
+    With reftable nothing says who wrote an entry, so a single one counts as ours.
+    """
     if roots.in_tables(git):
         return len(set(roots.logged(git, ref, _FORMER))) == 1
     rows = _logged(git, ref)
-    return len(rows) == 1 and not rows[0].split(b" ")[0].strip(b"0") and rows[0].endswith((b"\tfast-import", b"\tgit mem: write"))
+    return (
+        len(rows) == 1
+        and not rows[0].split(b" ")[0].strip(b"0")
+        and rows[0].endswith((b"\tfast-import", b"\tgit mem: write"))
+    )
 
 
 def missing(git: Git, id: str) -> list[str]:
-    """Ids of what a notes commit (or a tree, or a note) and all in it are and is not here, [] where it is whole; what a commit's parents have is not looked at."""
+    """Ids of what a notes commit (or a tree, or a note) and all in it are and is not here, [] where
+    it is whole; what a commit's parents have is not looked at.
+    """
     if git.objects.get(id) is None:
         return [id]
-    rows = git.text("rev-list", "--objects", "--no-object-names", "--missing=print", "--no-walk", id, ok=(0, 128)).split("\n")
+    rows = git.text(
+        "rev-list",
+        "--objects",
+        "--no-object-names",
+        "--missing=print",
+        "--no-walk",
+        id,
+        ok=(0, 128),
+    ).split("\n")
     return [row[1:] for row in rows if row.startswith("?")] or ([] if id in rows else [id])

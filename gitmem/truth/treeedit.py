@@ -20,13 +20,18 @@ class TreeEdit:
     """Changes to the tree of one notes commit; nothing is written until `commands` are run."""
 
     def __init__(self, git: Git, tree: str | None, hex_len: int, keep: str = "") -> None:
-        """Edits `tree`. `keep`: a commit whose entries that are no notes and no keys of ours go into the new tree."""
+        """Edits `tree`.
+
+        `keep`: a commit whose entries that are no notes and no keys of ours go into the new tree.
+        """
         self._git = git
         self._hex_len = hex_len
         self._tree = notetree.NoteTree(git, tree, hex_len)
         self._kept = notetree.strangers(git, keep, hex_len) if keep else []
         if keep:
-            self._tree.fanned = sum(1 for _ in notetree.all_notes(git, keep, hex_len)) >= notetree.SPLIT
+            self._tree.fanned = (
+                sum(1 for _ in notetree.all_notes(git, keep, hex_len)) >= notetree.SPLIT
+            )
         self._known: dict[str, bytes] = {}  # {blob id: content} of notes that were read
         self._writes: dict[str, bytes] = {}
         self._drops: dict[str, None] = {}
@@ -50,26 +55,40 @@ class TreeEdit:
             self._drops[old] = None
         out = [b"M %s %s %s\n" % entry for entry in self._kept]
         out += [b"D %s\n" % path.encode() for path in self._drops if path not in self._writes]
-        out += [b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(content), content) for path, content in self._writes.items()]
+        out += [
+            b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(content), content)
+            for path, content in self._writes.items()
+        ]
         return b"".join(out)
 
     def anchor_of(self, key: str) -> str:
-        """The anchor a note's key stands for: of a continuation its commit ("" for none, or PURGED), else the key itself."""
-        # A commit that a partial clone does not have is not fetched for its name; the key of a continuation that this tree keeps alive is.
+        """The anchor a note's key stands for: of a continuation its commit ("" for none, or
+        PURGED), else the key itself.
+        """
+        # A commit that a partial clone does not have is not fetched for its name; the key of a
+        # continuation that this tree keeps alive is.
         most = self._git.largest
-        found = self._git.local.get(key, most) or (self._git.objects.get(key, most) if self._tree.has_key(key) else None)
+        found = self._git.local.get(key, most) or (
+            self._git.objects.get(key, most) if self._tree.has_key(key) else None
+        )
         blob = found[2] if found and found[1] == "blob" else b""
         anchor = notetree.continued(blob, self._hex_len)
         return key if anchor is None else anchor
 
     def add(self, anchor: str, lines: list[bytes]) -> None:
-        """Appends lines to the last note of an anchor (a full id, "" or PURGED) and, past BOUND, to continuations. Once for each anchor."""
-        if anchor not in ("", PURGED) and (len(anchor) != self._hex_len or not notetree.is_hex(anchor)):
+        """Appends lines to the last note of an anchor (a full id, "" or PURGED) and, past BOUND, to
+        continuations. Once for each anchor.
+        """
+        if anchor not in ("", PURGED) and (
+            len(anchor) != self._hex_len or not notetree.is_hex(anchor)
+        ):
             raise ValueError(f"'{anchor}' is no object id")
         n = self._last(anchor)
         at = 0
         while at < len(lines):
-            key, content = (anchor, b"") if n == 0 else notetree.continuation(anchor, n, self._hex_len)
+            key, content = (
+                (anchor, b"") if n == 0 else notetree.continuation(anchor, n, self._hex_len)
+            )
             if self._unread(key):
                 n += 1  # it is full, whatever it holds
                 continue
@@ -87,11 +106,15 @@ class TreeEdit:
             n += 1
 
     def carry(self, key: str, blob: str) -> None:
-        """Puts a note that is too large to be read into the tree as it is, where its anchor has a place free. After `add`."""
+        """Puts a note that is too large to be read into the tree as it is, where its anchor has a
+        place free. After `add`.
+        """
         anchor = self.anchor_of(key)
         n = 0 if anchor == key and self._git.local.get(anchor) is not None else 1
         while True:
-            at, content = (anchor, b"") if n == 0 else notetree.continuation(anchor, n, self._hex_len)
+            at, content = (
+                (anchor, b"") if n == 0 else notetree.continuation(anchor, n, self._hex_len)
+            )
             there = self._tree.notes(at)
             if any(id == blob for _, id in there):
                 return
@@ -105,7 +128,9 @@ class TreeEdit:
         self._moves.update(moves)
 
     def unknown(self, found: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
-        """Those of the (key, line) that no note of the key's anchor has: two clones may have put one line into different continuations."""
+        """Those of the (key, line) that no note of the key's anchor has: two clones may have put
+        one line into different continuations.
+        """
         have: dict[str, set[bytes]] = {}
         out = []
         for key, line in found:
@@ -127,7 +152,9 @@ class TreeEdit:
             self._write(key, self._lines(key))
 
     def _lines(self, key: str) -> dict[bytes, None]:
-        """The lines of a note; of two paths in a mixed tree both, as `git notes show` would print them. Raises GitFailed for one that is not here."""
+        """The lines of a note; of two paths in a mixed tree both, as `git notes show` would print
+        them. Raises GitFailed for one that is not here.
+        """
         have: dict[bytes, None] = {}
         for _, blob in self._tree.notes(key):
             have.update(dict.fromkeys(split_lines(self._content(blob))))
@@ -153,9 +180,12 @@ class TreeEdit:
         self._moves.update(moves)
 
     def _last(self, anchor: str) -> int:
-        """The last continuation an anchor has, by doubling and halving: any one may be appended to."""
+        """The last continuation an anchor has, by doubling and halving: any one may be appended
+        to."""
         known = anchor not in ("", PURGED) and self._git.local.get(anchor) is not None
-        low = 0 if known else 1  # a commit that is not here cannot keep a note through `git notes prune`
+        low = (
+            0 if known else 1
+        )  # a commit that is not here cannot keep a note through `git notes prune`
 
         def there(n: int) -> bool:
             return bool(self._tree.notes(notetree.continuation(anchor, n, self._hex_len)[0]))

@@ -18,7 +18,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 VERSIONS = ("2.1.330", "2.1.197")
-CACHE = pathlib.Path(os.environ.get("GIT_MEM_TEST_CACHE") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "git-mem-test")
+CACHE = pathlib.Path(
+    os.environ.get("GIT_MEM_TEST_CACHE")
+    or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "git-mem-test"
+)
 
 
 def binary(version: str) -> pathlib.Path | None:
@@ -56,12 +59,20 @@ class Model:
                     body = {}
                 path = self.path.partition("?")[0]
                 if path.endswith("/count_tokens"):
-                    self.send("application/json", json.dumps({"input_tokens": max(1, len(raw) // 4)}).encode())
+                    self.send(
+                        "application/json",
+                        json.dumps({"input_tokens": max(1, len(raw) // 4)}).encode(),
+                    )
                 elif path.endswith("/messages"):
                     kind, data = model.answer(body)
                     self.send(kind, data)
                 else:
-                    self.send("application/json", b'{"type":"error","error":{"type":"not_found_error","message":"no such path"}}', 404)
+                    self.send(
+                        "application/json",
+                        b'{"type":"error","error":{"type":"not_found_error","message":"no such'
+                        b' path"}}',
+                        404,
+                    )
 
             do_GET = do_POST = do_HEAD = any
 
@@ -92,13 +103,40 @@ class Model:
             reply = {"text": "ok"} if at is None else script.pop(at) if agent else script[at]
         time.sleep(reply.get("delay", 0))
         tool = "tool" in reply
-        block = {"type": "tool_use", "id": f"toolu_{number:06d}", "name": reply["tool"], "input": reply["input"]} if tool else {"type": "text", "text": reply["text"]}
-        message = {"id": f"msg_{number:06d}", "type": "message", "role": "assistant", "model": body.get("model", "m"), "content": [block],
-                   "stop_reason": "tool_use" if tool else "end_turn", "stop_sequence": None,
-                   "usage": {"input_tokens": reply.get("input_tokens", 10), "output_tokens": 5, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}}
+        block = (
+            {
+                "type": "tool_use",
+                "id": f"toolu_{number:06d}",
+                "name": reply["tool"],
+                "input": reply["input"],
+            }
+            if tool
+            else {"type": "text", "text": reply["text"]}
+        )
+        message = {
+            "id": f"msg_{number:06d}",
+            "type": "message",
+            "role": "assistant",
+            "model": body.get("model", "m"),
+            "content": [block],
+            "stop_reason": "tool_use" if tool else "end_turn",
+            "stop_sequence": None,
+            "usage": {
+                "input_tokens": reply.get("input_tokens", 10),
+                "output_tokens": 5,
+                "cache_creation_input_tokens": 0,
+                "cache_read_input_tokens": 0,
+            },
+        }
         if not body.get("stream"):
             return "application/json", json.dumps(message).encode()
-        return "text/event-stream", "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in _stream(message, block)).encode()
+        return (
+            "text/event-stream",
+            "".join(
+                f"event: {event['type']}\ndata: {json.dumps(event)}\n\n"
+                for event in _stream(message, block)
+            ).encode(),
+        )
 
     def close(self) -> None:
         self.server.shutdown()
@@ -108,16 +146,34 @@ class Model:
 def _stream(message: dict[str, Any], block: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"type": "message_start", "message": {**message, "content": [], "stop_reason": None}}
     tool = block["type"] == "tool_use"
-    yield {"type": "content_block_start", "index": 0, "content_block": {**block, **({"input": {}} if tool else {"text": ""})}}
-    yield {"type": "content_block_delta", "index": 0,
-           "delta": {"type": "input_json_delta", "partial_json": json.dumps(block["input"])} if tool else {"type": "text_delta", "text": block["text"]}}
+    yield {
+        "type": "content_block_start",
+        "index": 0,
+        "content_block": {**block, **({"input": {}} if tool else {"text": ""})},
+    }
+    yield {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": (
+            {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+            if tool
+            else {"type": "text_delta", "text": block["text"]}
+        ),
+    }
     yield {"type": "content_block_stop", "index": 0}
-    yield {"type": "message_delta", "delta": {"stop_reason": message["stop_reason"], "stop_sequence": None}, "usage": message["usage"]}
+    yield {
+        "type": "message_delta",
+        "delta": {"stop_reason": message["stop_reason"], "stop_sequence": None},
+        "usage": message["usage"],
+    }
     yield {"type": "message_stop"}
 
 
 def texts(body: dict[str, Any]) -> str:
-    """All text of a request. Where injected text lands differs by version and model, so all of it is searched."""
+    """All text of a request.
+
+    Where injected text lands differs by version and model, so all of it is searched.
+    """
     out: list[str] = []
 
     def walk(content: Any) -> None:
@@ -150,14 +206,32 @@ class Client:
         self.model = Model()
         # The git-mem under test comes first; `git mem` is found through it.
         self.path = os.pathsep.join([str(self._shim(root)), "/usr/local/bin", "/usr/bin", "/bin"])
-        self.env = {"PATH": self.path, "LANG": "C.UTF-8", "TERM": "dumb", "HOME": str(self.home), "TMPDIR": str(root / "tmp"), "CLAUDE_CODE_TMPDIR": str(root / "tmp"),
-                    "ANTHROPIC_BASE_URL": self.model.url, "ANTHROPIC_API_KEY": "dummy", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_TELEMETRY": "1",
-                    "DISABLE_ERROR_REPORTING": "1", "DISABLE_AUTOUPDATER": "1", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "TZ": "UTC",
-                    "GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.org", "GIT_COMMITTER_NAME": "Ada", "GIT_COMMITTER_EMAIL": "ada@example.org"}
+        self.env = {
+            "PATH": self.path,
+            "LANG": "C.UTF-8",
+            "TERM": "dumb",
+            "HOME": str(self.home),
+            "TMPDIR": str(root / "tmp"),
+            "CLAUDE_CODE_TMPDIR": str(root / "tmp"),
+            "ANTHROPIC_BASE_URL": self.model.url,
+            "ANTHROPIC_API_KEY": "dummy",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_TELEMETRY": "1",
+            "DISABLE_ERROR_REPORTING": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+            "TZ": "UTC",
+            "GIT_AUTHOR_NAME": "Ada",
+            "GIT_AUTHOR_EMAIL": "ada@example.org",
+            "GIT_COMMITTER_NAME": "Ada",
+            "GIT_COMMITTER_EMAIL": "ada@example.org",
+        }
 
     @staticmethod
     def _shim(root: pathlib.Path) -> pathlib.Path:
-        """A directory with a `git-mem` that runs the package under test, wherever it is installed."""
+        """A directory with a `git-mem` that runs the package under test, wherever it is
+        installed."""
         bin_ = root / "bin"
         bin_.mkdir(exist_ok=True)
         shim = bin_ / "git-mem"
@@ -165,29 +239,75 @@ class Client:
         shim.chmod(0o755)
         return bin_
 
-    def run(self, cwd: pathlib.Path, *argv: str, stdin: str = "", rc: tuple[int, ...] = (0,)) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run([str(self.program), *argv], cwd=cwd, env=self.env, input=stdin, text=True, capture_output=True, timeout=120, check=False)
-        assert done.returncode in rc, f"claude {argv}: rc {done.returncode}: {done.stderr[-800:]}{done.stdout[-800:]}"
+    def run(
+        self, cwd: pathlib.Path, *argv: str, stdin: str = "", rc: tuple[int, ...] = (0,)
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [str(self.program), *argv],
+            cwd=cwd,
+            env=self.env,
+            input=stdin,
+            text=True,
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode in rc, (
+            f"claude {argv}: rc {done.returncode}: {done.stderr[-800:]}{done.stdout[-800:]}"
+        )
         return done
 
-    def prompt(self, cwd: pathlib.Path, text: str, *argv: str, replies: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    def prompt(
+        self, cwd: pathlib.Path, text: str, *argv: str, replies: list[dict[str, Any]] | None = None
+    ) -> dict[str, Any]:
         """One `claude -p`; the result object of the client."""
         self.model.replies = list(replies or [])
-        answer: dict[str, Any] = json.loads(self.run(cwd, "-p", text, "--output-format", "json", *argv).stdout)
+        answer: dict[str, Any] = json.loads(
+            self.run(cwd, "-p", text, "--output-format", "json", *argv).stdout
+        )
         return answer
 
-    def talk(self, cwd: pathlib.Path, *turns: str, options: tuple[str, ...] = (), replies: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
-        """Several turns in one process; each waits for the result of the one before. Returns all messages of the client."""
+    def talk(
+        self,
+        cwd: pathlib.Path,
+        *turns: str,
+        options: tuple[str, ...] = (),
+        replies: list[dict[str, Any]] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Several turns in one process; each waits for the result of the one before.
+
+        Returns all messages of the client.
+        """
         self.model.replies = list(replies or [])
-        argv = [str(self.program), "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", *options]
+        argv = [
+            str(self.program),
+            "-p",
+            "--input-format",
+            "stream-json",
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            *options,
+        ]
         out: list[dict[str, Any]] = []
-        with subprocess.Popen(argv, cwd=cwd, env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        with subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=self.env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as process:
             assert process.stdin and process.stdout
             guard = threading.Timer(120, process.kill)
             guard.start()
             try:
                 for turn in turns:
-                    process.stdin.write(json.dumps({"type": "user", "message": {"role": "user", "content": turn}}) + "\n")
+                    process.stdin.write(
+                        json.dumps({"type": "user", "message": {"role": "user", "content": turn}})
+                        + "\n"
+                    )
                     process.stdin.flush()
                     for line in process.stdout:
                         out.append(json.loads(line))

@@ -1,4 +1,5 @@
-"""Runs a command under `shim.c`: counts its file-changing calls, kills it at one of them, fills its disk, takes its power.
+"""Runs a command under `shim.c`: counts its file-changing calls, kills it at one of them, fills its
+disk, takes its power.
 
 A `Bench` owns a repository that is copied for each run, so runs may go side by
 side. `Bench.run` waits until every process of the run is gone. `cut` turns what a
@@ -35,21 +36,37 @@ def build(where: pathlib.Path) -> pathlib.Path:
     """Compiles the shim; raises Unavailable with the reason."""
     if not sys.platform.startswith("linux"):
         raise Unavailable("LD_PRELOAD and /proc are Linux")
-    compiler = next((c for c in (os.environ.get("CC", ""), "cc", "gcc", "clang") if c and shutil.which(c)), "")
+    compiler = next(
+        (c for c in (os.environ.get("CC", ""), "cc", "gcc", "clang") if c and shutil.which(c)), ""
+    )
     if not compiler:
         raise Unavailable("no C compiler")
     library = where / "shim.so"
-    done = subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [compiler, "-O1", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         raise Unavailable(f"the C compiler fails: {done.stderr[:200]}")
-    probe = subprocess.run(["git", "version"], env={**os.environ, "LD_PRELOAD": str(library)}, capture_output=True, text=True, check=False)
+    probe = subprocess.run(
+        ["git", "version"],
+        env={**os.environ, "LD_PRELOAD": str(library)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if probe.returncode or "LD_PRELOAD" in probe.stderr:
         raise Unavailable(f"the library cannot be preloaded: {probe.stderr[:200]}")
     return library
 
 
 class Event(NamedTuple):
-    """One call that succeeded. `more`: of `open` "new" or "cut" (emptied), of `rename` and `link` the new name."""
+    """One call that succeeded.
+
+    `more`: of `open` "new" or "cut" (emptied), of `rename` and `link` the new name.
+    """
 
     number: int
     pid: int
@@ -59,9 +76,20 @@ class Event(NamedTuple):
 
 
 class Run:
-    """One run: its exit status, what the user had been told (`answer`, `error`), and the calls it made."""
+    """One run: its exit status, what the user had been told (`answer`, `error`), and the calls it
+    made.
+    """
 
-    def __init__(self, root: pathlib.Path, status: int, answer: str, error: str, calls: int, processes: int, events: list[Event]) -> None:
+    def __init__(
+        self,
+        root: pathlib.Path,
+        status: int,
+        answer: str,
+        error: str,
+        calls: int,
+        processes: int,
+        events: list[Event],
+    ) -> None:
         self.root = root
         self.repo = root / "repo"
         self.status = status
@@ -73,7 +101,9 @@ class Run:
 
 
 class Bench:
-    """A repository under `root`/template/repo (`like` that of another bench) and the shim; each run works on a copy of it."""
+    """A repository under `root`/template/repo (`like` that of another bench) and the shim; each run
+    works on a copy of it.
+    """
 
     def __init__(self, lab: Lab, library: pathlib.Path, like: Bench | None = None) -> None:
         self.lab = lab
@@ -95,30 +125,81 @@ class Bench:
         shutil.copytree(self.root / "template", root, symlinks=True)
         return root
 
-    def run(self, argv: Iterable[str], at: int = 0, mode: str = "kill", *, once: bool = False, clock: int = 0, stdin: str = "", root: pathlib.Path | None = None,
-            env: dict[str, str] | None = None) -> Run:
-        """Runs a command in a fresh copy (or in `root`), which fails at call `at`. The answer is a file, so that giving it counts as a call."""
+    def run(
+        self,
+        argv: Iterable[str],
+        at: int = 0,
+        mode: str = "kill",
+        *,
+        once: bool = False,
+        clock: int = 0,
+        stdin: str = "",
+        root: pathlib.Path | None = None,
+        env: dict[str, str] | None = None,
+    ) -> Run:
+        """Runs a command in a fresh copy (or in `root`), which fails at call `at`.
+
+        The answer is a file, so that giving it counts as a call.
+        """
         root = root or self.copy()
         state, answer, log = root / "state", root / "answer", root / "log"
         state.write_bytes(bytes(64))
         log.write_bytes(b"")
         (root / "keep").mkdir(exist_ok=True)
-        faults = {"LD_PRELOAD": str(self.library), "FAULT_STATE": str(state), "FAULT_ROOT": str(root / "repo"), "FAULT_SPARE": str(answer), "FAULT_LOG": str(log), "FAULT_KEEP": str(root / "keep"),
-                  "FAULT_AT": str(at), "FAULT_MODE": mode, "FAULT_CLOCK": str(clock), **({"FAULT_ONCE": "1"} if once else {}), **(env or {})}
+        faults = {
+            "LD_PRELOAD": str(self.library),
+            "FAULT_STATE": str(state),
+            "FAULT_ROOT": str(root / "repo"),
+            "FAULT_SPARE": str(answer),
+            "FAULT_LOG": str(log),
+            "FAULT_KEEP": str(root / "keep"),
+            "FAULT_AT": str(at),
+            "FAULT_MODE": mode,
+            "FAULT_CLOCK": str(clock),
+            **({"FAULT_ONCE": "1"} if once else {}),
+            **(env or {}),
+        }
         with open(answer, "w") as out:
-            process = subprocess.Popen(list(argv), cwd=root / "repo", env={**self.lab.env, **faults}, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.PIPE, text=True, start_new_session=True)
+            process = subprocess.Popen(
+                list(argv),
+                cwd=root / "repo",
+                env={**self.lab.env, **faults},
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
             _, error = process.communicate(stdin, timeout=120)
         with open(state, "rb") as f:
             fcntl.flock(f, fcntl.LOCK_EX)  # its processes keep it shared: now the last one is gone
             calls, processes = struct.unpack("QQ", f.read(16))
-        events = [Event(int(n), int(pid), call, path, more) for n, pid, call, path, more in (row.split("\t") for row in log.read_text().splitlines())]
+        events = [
+            Event(int(n), int(pid), call, path, more)
+            for n, pid, call, path, more in (
+                row.split("\t") for row in log.read_text().splitlines()
+            )
+        ]
         return Run(root, process.returncode, answer.read_text(), error, calls, processes, events)
 
-    def each(self, argv: Iterable[str], check: Callable[[Run, int], None], *, share: int, mode: str = "kill", **more: Any) -> int:
-        """Runs the command failing at every call (or at a fixed choice of `share` calls), some at a time; returns how many runs there were."""
+    def each(
+        self,
+        argv: Iterable[str],
+        check: Callable[[Run, int], None],
+        *,
+        share: int,
+        mode: str = "kill",
+        **more: Any,
+    ) -> int:
+        """Runs the command failing at every call (or at a fixed choice of `share` calls), some at a
+        time; returns how many runs there were.
+        """
         argv = list(argv)
         whole = self.run(argv, 0, mode, **more)
-        assert whole.status in (0, 1) and whole.calls > 3 and whole.processes > 1, (whole.status, whole.error)
+        assert whole.status in (0, 1) and whole.calls > 3 and whole.processes > 1, (
+            whole.status,
+            whole.error,
+        )
         points = choose(whole, share)
 
         def one(at: int) -> None:
@@ -126,7 +207,10 @@ class Bench:
             try:
                 check(run, at)
             except BaseException as e:
-                e.add_note(f"{mode} at call {at} of {whole.calls}, after {run.events[-1] if run.events else 'none'}; see {run.root}")
+                e.add_note(
+                    f"{mode} at call {at} of {whole.calls}, after"
+                    f" {run.events[-1] if run.events else 'none'}; see {run.root}"
+                )
                 raise
             shutil.rmtree(run.root)
 
@@ -136,7 +220,9 @@ class Bench:
 
 
 def choose(whole: Run, share: int) -> list[int]:
-    """The calls to fail at: all in the long mode, and one past the last; else a choice by a fixed seed, a fourth of it in the cache, whose calls are many and alike."""
+    """The calls to fail at: all in the long mode, and one past the last; else a choice by a fixed
+    seed, a fourth of it in the cache, whose calls are many and alike.
+    """
     every = list(range(1, whole.calls + 2))
     if ALL or len(every) <= share:
         return every
@@ -144,7 +230,13 @@ def choose(whole: Run, share: int) -> list[int]:
     outside = {e.number for e in whole.events if "/.git/mem/" not in e.path}
     cache = [n for n in every if n not in outside]
     most = min(len(outside), share - share // 4)
-    return sorted({*rng.sample(sorted(outside), most), *rng.sample(cache, min(len(cache), share - most)), every[-1]})
+    return sorted(
+        {
+            *rng.sample(sorted(outside), most),
+            *rng.sample(cache, min(len(cache), share - most)),
+            every[-1],
+        }
+    )
 
 
 # Power cuts
@@ -158,15 +250,22 @@ class _File:
         self.dirty = False
 
 
-def cut(run: Run, before: pathlib.Path, rng: random.Random, *, lose: float = 1.0, fill: str = "empty", undo: bool = False) -> list[str]:
+def cut(  # noqa: C901
+    run: Run,
+    before: pathlib.Path,
+    rng: random.Random,
+    *,
+    lose: float = 1.0,
+    fill: str = "empty",
+    undo: bool = False,
+) -> list[str]:
     """Leaves of a (killed) run what a power cut may leave; returns the paths that changed.
 
-    The disk keeps the order of names, as the journals of ext4 and XFS do, and a
-    sync of any file or directory makes all names before it durable. Contents
-    that were not synced since their last write are lost with the chance `lose`:
-    a new file is then `empty` or full of `zeros`, an old one as it was before the run, or with its new bytes as zeros.
-    `undo`: names that no sync has made durable are as they were, back to a random one of them.
-    """
+    The disk keeps the order of names, as the journals of ext4 and XFS do, and a sync of any file or
+    directory makes all names before it durable. Contents that were not synced since their last
+    write are lost with the chance `lose`: a new file is then `empty` or full of `zeros`, an old one
+    as it was before the run, or with its new bytes as zeros. `undo`: names that no sync has made
+    durable are as they were, back to a random one of them."""
     files: dict[str, _File] = {}
 
     def file(path: str) -> _File:
@@ -194,7 +293,12 @@ def cut(run: Run, before: pathlib.Path, rng: random.Random, *, lose: float = 1.0
     changed = []
     for path, f in sorted(files.items()):
         here = pathlib.Path(path)
-        if not f.dirty or path == str(run.root / "answer") or not here.is_file() or rng.random() >= lose:
+        if (
+            not f.dirty
+            or path == str(run.root / "answer")
+            or not here.is_file()
+            or rng.random() >= lose
+        ):
             continue
         size = here.stat().st_size
         if f.old is None:
