@@ -134,7 +134,7 @@ def _worker(common_dir: str) -> int:  # noqa: C901
             os.environ["GIT_AUTHOR_" + part] = os.environ["GIT_COMMITTER_" + part]
     os.environ["GIT_TERMINAL_PROMPT"] = "0"
     from . import worker
-    from .git import layout
+    from .git import repository
     from .hooks import spool
 
     if hasattr(signal, "alarm"):
@@ -148,7 +148,7 @@ def _worker(common_dir: str) -> int:  # noqa: C901
     except (ImportError, OSError, ValueError):
         pass  # Windows, or a lower limit of the user's
     common_dir = os.path.realpath(common_dir)
-    if not named and layout.found_inside_tree(common_dir, os.getcwd()):
+    if not named and repository.found_inside_tree(common_dir, os.getcwd()):
         spool.refuse(common_dir)  # a commit may have brought it
         return 0
     os.chdir(worker.home(common_dir))

@@ -17,15 +17,15 @@ from .capture import commitlog
 from .core import record
 from .core.errors import GitFailed, MemError, UsageError
 from .core.fold import Tombstones
-from .engine import cache, check, guard, index, unread
+from .engine import cache, cache_check, cache_lock, index, unread
 from .engine.filters import Filter
-from .erasure import graves, purge
+from .erasure import purge, tombstones
 from .git import config, memfile, reflock
 from .hooks import githooks
 from .models import usable
+from .notes import notetree, rescue
 from .signing import trust
 from .store import Store
-from .truth import notetree, rescue
 
 OK, OFF, WARN, BAD = "ok", "off", "warn", "bad"
 _LISTED = 10  # of one kind that are named
@@ -325,7 +325,7 @@ def _purged(store: Store) -> list[Finding]:
             raise MemError(f"purged text is still here: {', '.join(done.held)} leads to it")
         return f"deleted {len(done.deleted) if done else 0} objects that held purged text"
 
-    if graves.settled(store, Tombstones(graves.purges(store)), note=False):
+    if tombstones.settled(store, Tombstones(tombstones.purges(store)), note=False):
         return []
     return [
         Finding(
@@ -545,11 +545,11 @@ def _cache(store: Store) -> list[Finding]:
         opened = cache.open_cache(store.repo.mem_dir, create=False)
         if opened is None:
             return [Finding(OK, "no cache yet; the first recall builds it")]
-        wrong = check.check_all(opened, store.table)
+        wrong = cache_check.check_all(opened, store.table)
         waiting = len(index.pending(opened, store.sources)) if not wrong else 0
         count = Filter().count(opened) if not wrong else 0
-        size = guard.size(path) / 1e6
-    except (check.Busy, cache.Moved):
+        size = cache_lock.size(path) / 1e6
+    except (cache_check.Busy, cache.Moved):
         return [Finding(OK, "the cache is being written at this moment, so it was not compared")]
     except (cache.Damaged, sqlite3.DatabaseError) as e:
         wrong, waiting, count, size = str(e), 0, 0, 0.0

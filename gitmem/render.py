@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from .core import plain
+from .core import sanitize
 
 # What somebody else wrote, as a terminal may show it.
-safe = plain.shown
+safe = sanitize.shown
 
 
 def _console() -> Any:

@@ -11,8 +11,8 @@ import os
 import shutil
 
 from .core.errors import MemError
-from .engine import guard
-from .git import changes, config, memfile, reflock, refspec
+from .engine import cache_lock
+from .git import config, config_journal, memfile, reflock, refspec
 from .hooks import githooks, spool
 from .store import Store
 
@@ -84,7 +84,7 @@ def missing(store: Store) -> list[tuple[str, str, str]]:
     return [
         (k, v, why)
         for k, v, why in entries(store, default_remote(store))
-        if changes.lacks(repo, k, v)
+        if config_journal.lacks(repo, k, v)
     ]
 
 
@@ -112,7 +112,7 @@ def init(store: Store) -> list[str]:
             hint="choose another namespace, for example `git config mem.ref memory`",
         )
     added = missing(store)
-    changes.add(repo, "init", [(key, value) for key, value, _ in added])
+    config_journal.add(repo, "init", [(key, value) for key, value, _ in added])
     memfile.make(repo.common_dir)
     for _, notes in store.sources:
         notes.back_up()
@@ -126,7 +126,7 @@ def uninstall(store: Store) -> list[str]:
     """
     repo = store.repo
     # Without our own list (the cache was deleted) what init would add is what it added.
-    done = changes.undo(
+    done = config_journal.undo(
         repo,
         {"init", "git", "agents"},
         [(k, v) for k, v, _ in entries(store, default_remote(store))],
@@ -138,7 +138,7 @@ def uninstall(store: Store) -> list[str]:
             reflock.delete(repo.git, config.backup_of(notes.ref))
             done.append(f"removed {config.backup_of(notes.ref)}, the backup of {notes.ref}")
     if os.path.isdir(repo.mem_dir):
-        with guard.locked(spool.lock(repo.mem_dir), 5.0):  # a worker would make it anew
+        with cache_lock.locked(spool.lock(repo.mem_dir), 5.0):  # a worker would make it anew
             shutil.rmtree(repo.mem_dir, ignore_errors=True)
         done.append("removed the cache")
     return done

@@ -17,13 +17,13 @@ from typing import Any, TypeVar
 from .core import record
 from .core.errors import MemError, NotARepository
 from .engine import cache as cache_file
-from .engine import embed, faults, index, unread
+from .engine import embed, error_kinds, index, unread
 from .engine.cache import Cache
 from .engine.document import Ahead
-from .git import config, layout
+from .git import config, repository
+from .notes.note_store import Notes
+from .notes.plans import Written
 from .signing import trust
-from .truth.notes import Notes
-from .truth.plans import Written
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Store:
     """Everything a use case needs. `warn` takes one line for the user."""
 
     def __init__(
-        self, repo: layout.Repo, settings: config.Config, warn: Callable[[str], None]
+        self, repo: repository.Repo, settings: config.Config, warn: Callable[[str], None]
     ) -> None:
         self.repo = repo
         self.settings = settings
@@ -174,7 +174,7 @@ class Store:
             except MemError:
                 raise
             except Exception as e:
-                kind = faults.kind(e, self._cache)
+                kind = error_kinds.kind(e, self._cache)
                 if kind == "full":
                     return self._in_memory(
                         action, f"the memory cache cannot be written ({_words(e)})", most
@@ -291,7 +291,7 @@ def open_store(
     Raises NotARepository; UsageError for an impossible setting, or only warns if not `strict`.
     """
     try:
-        repo = layout.open_repo(cwd or os.getcwd(), git_dir=git_dir)
+        repo = repository.open_repo(cwd or os.getcwd(), git_dir=git_dir)
     except FileNotFoundError as e:
         raise NotARepository("the current directory is gone") from e
     return Store(repo, config.load(repo, environ, warn, strict), warn)

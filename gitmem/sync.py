@@ -19,10 +19,10 @@ from .core import record
 from .core.errors import GitFailed, MemError, Refused
 from .git import remote
 from .git.remote import Remote
+from .notes.note_store import Notes
 from .setup import default_remote
 from .signing import trust
 from .store import Store
-from .truth.notes import Notes
 
 ATTEMPTS = 12  # pushes, while others are faster
 _PATIENCE = 4  # of them while the remote does not move
@@ -42,7 +42,7 @@ class Report:
         self.received = 0
         self.sent: list[dict[str, Any]] = []
         self.dry = False
-        self.ref = ""  # where private notes went, or came from (`carry`)
+        self.ref = ""  # where private notes went, or came from (`private_sync`)
         self.purged = False  # text was taken out of this clone, or of the remote's history
         self.branch = ""
         self.commits: list[str] = []

@@ -23,10 +23,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import sync
-from .agents import facts, receipts, takein, writeback
+from .agents import automemory_export, automemory_import, head_facts, receipts
 from .anchors import reanchor
-from .capture import harvest, sources
-from .engine import check, encoding, guard
+from .capture import sources, worker_tasks
+from .engine import cache_check, cache_lock, encoding
 from .git import config, memfile
 from .graph import graphing
 from .hooks import announce, githooks, spool
@@ -66,7 +66,7 @@ def _run(
 ) -> None:
     end = time.monotonic() + _BUSY + wait
     while os.path.isdir(mem_dir):
-        with guard.locked(spool.lock(mem_dir), wait) as held:
+        with cache_lock.locked(spool.lock(mem_dir), wait) as held:
             if not held:
                 return
             memfile.mend(common_dir)
@@ -107,7 +107,7 @@ def _work(store: Store, environ: Mapping[str, str], end: float, linger: float) -
     if not store.settings.flag("enabled"):
         spool.drain(mem_dir, lambda lines: None)
         return
-    with harvest.run(store):
+    with worker_tasks.run(store):
         _rounds(store, environ, end, linger)
 
 
@@ -205,9 +205,8 @@ def _again(store: Store, failed: list[Event]) -> list[bytes]:
 
 
 def _rewritten(store: Store, events: list[Event]) -> None:
-    """git amended or rebased: memories that `notes.rewriteRef` did not take along are told where
-    their commit went.
-    """
+    """git amended or rebased: memories that `notes.rewriteRef` did not take along are told
+    where their commit went."""
     went = {
         old: new
         for e in events
@@ -246,7 +245,7 @@ def _ended(store: Store, events: list[Event]) -> None:
     """Agents' sessions ended: what was said in them, and then what of all that is stored could
     become one.
     """
-    harvest.from_sessions(store, events)
+    worker_tasks.from_sessions(store, events)
     proposals.tend(store)
 
 
@@ -256,10 +255,10 @@ HANDLERS: dict[str, Callable[[Store, list[Event]], object]] = {
     "post-rewrite": _rewritten,
     "pre-push": _pushed,
     "behind": _behind,
-    "auto-memory": takein.from_events,
-    sources.EVENT: harvest.from_events,
+    "auto-memory": automemory_import.from_events,
+    sources.EVENT: worker_tasks.from_events,
     "session-end": _ended,
-    "post-commit": harvest.from_hooks,
+    "post-commit": worker_tasks.from_hooks,
 }
 _TOGETHER = ("pre-push",)  # a remote that cannot be reached is not asked once more for each event
 
@@ -276,7 +275,7 @@ def _sessions(store: Store) -> None:
 
 def _commits(store: Store) -> None:
     """What new commits say, where `mem.capture` wants it."""
-    harvest.from_commits(store)
+    worker_tasks.from_commits(store)
 
 
 def _refresh(store: Store) -> None:
@@ -317,7 +316,7 @@ def _graph(store: Store) -> None:
 def _facts(store: Store) -> None:
     """What git knows of the work at HEAD, for the context of the next session."""
     if any(notes.tip() for _, notes in store.sources):
-        facts.learn(store)
+        head_facts.learn(store)
 
 
 def _encode(store: Store) -> None:
@@ -346,9 +345,9 @@ def _check(store: Store) -> None:
     os.utime(stamp)
     try:
         wrong, _ = store.with_cache(
-            lambda cache: check.check_all(cache, store.table) if cache.how == "file" else ""
+            lambda cache: cache_check.check_all(cache, store.table) if cache.how == "file" else ""
         )
-    except check.Busy:
+    except cache_check.Busy:
         return  # others write and write; what they write they check themselves
     if wrong:
         _log(store.repo.mem_dir, f"the cache was damaged ({wrong}) and was made anew")
@@ -362,7 +361,7 @@ def _tend(store: Store) -> None:
 
 def _given(store: Store) -> None:
     """Files that an agent reads instead of asking say what the memories say now."""
-    writeback.tend(store)
+    automemory_export.tend(store)
 
 
 def _announced(store: Store) -> None:

@@ -104,7 +104,7 @@ def timed(name, f):
         finally:
             spent[name] += time.monotonic() - begin
     return run
-ready = sys.modules.get("gitmem.agents.ready")
+ready = sys.modules.get("gitmem.agents.hook_cache")
 if ready:
     inner = ready.with_memories
     ready.with_memories = lambda here, environ, action, *rest, **kw: inner(here, environ, timed("query", action), *rest, **kw)

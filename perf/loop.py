@@ -31,32 +31,32 @@ import data
 from gitmem import worker
 from gitmem.agents import (
     automemory,
-    block,
     context,
+    context_render,
     events,
     failures,
     hook,
+    hook_cache,
     inject,
-    ready,
     receipts,
     session,
 )
 from gitmem.engine import search
 from gitmem.feedback import usage
-from gitmem.git import here, kept
+from gitmem.git import config_cache, discover
 from gitmem.store import open_store
 
 LOADED = (
     automemory,
-    block,
+    context_render,
     context,
     events,
     failures,
-    here,
+    discover,
     hook,
     inject,
-    kept,
-    ready,
+    config_cache,
+    hook_cache,
     search,
     usage,
 )

@@ -26,7 +26,7 @@ import numpy as np
 from bench import Bench
 
 from gitmem.embedding.encoder_file import EncoderFile
-from gitmem.engine import better, cache, encoding
+from gitmem.engine import cache, encoding, model_vectors
 from gitmem.store import open_store
 
 PROBE = """
@@ -84,7 +84,7 @@ def store_of(bench: Bench, size: int) -> pathlib.Path:
     subprocess.run(["git", "config", "mem.promptContext", "true"], cwd=path, check=True)
     os.chdir(path)
     store = open_store(bench.env)
-    store.with_cache(lambda found: better.fill(found, Generated()))
+    store.with_cache(lambda found: model_vectors.fill(found, Generated()))
     store.close()
     return path
 
@@ -146,9 +146,11 @@ def alone(size: int, root: pathlib.Path, exact: int) -> str:
     assert made
     with made.writing(5) as held:
         assert held
-        for first in range(0, size, better.CHUNK):
-            vectors = model.embed([""] * min(better.CHUNK, size - first))
-            better.put(made.db, model.space, first // better.CHUNK, dict(enumerate(vectors)))
+        for first in range(0, size, model_vectors.CHUNK):
+            vectors = model.embed([""] * min(model_vectors.CHUNK, size - first))
+            model_vectors.put(
+                made.db, model.space, first // model_vectors.CHUNK, dict(enumerate(vectors))
+            )
         made.set_meta("count", str(size))
     made.close()
     floor, taken, peaks = [], [], []

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from conftest import Lab
 
-from gitmem.anchors import reanchor, where
-from gitmem.engine import standing
+from gitmem.anchors import anchor_state, reanchor
+from gitmem.engine import anchor_state_store
 from gitmem.engine.filters import Filter
 from gitmem.git.gitcmd import Git
 from gitmem.memory import listing, remember, view
@@ -50,24 +50,26 @@ def states(repo: pathlib.Path, at: str = "HEAD") -> dict[str, str]:
     return {body: anchor["state"] for body, anchor in anchors(repo, at).items()}
 
 
-def kept(store: Store) -> dict[str, standing.Stand]:
+def kept(store: Store) -> dict[str, anchor_state_store.Stand]:
     """What a hook reads for all anchors after the worker was there."""
     store.with_cache(lambda cache: None)
     reanchor.finish(store)
     return store.with_cache(
-        lambda cache: standing.read(cache, reanchor.anchors(cache, most=1), store.repo.head())
+        lambda cache: anchor_state_store.read(
+            cache, reanchor.anchors(cache, most=1), store.repo.head()
+        )
     )[0]
 
 
-def full(store: Store) -> dict[str, standing.Stand]:
+def full(store: Store) -> dict[str, anchor_state_store.Stand]:
     return store.with_cache(
-        lambda cache: where.stands(
+        lambda cache: anchor_state.stands(
             store.repo, cache, reanchor.anchors(cache, most=1), store.repo.head(), 60.0, again=True
         )
     )[0]
 
 
-def same(one: dict[str, standing.Stand]) -> dict[str, tuple[str, str, str]]:
+def same(one: dict[str, anchor_state_store.Stand]) -> dict[str, tuple[str, str, str]]:
     return {a: (s.state, s.commit, s.reason) for a, s in one.items()}
 
 

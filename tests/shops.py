@@ -15,7 +15,7 @@ import pytest
 from conftest import Lab
 
 from gitmem.engine import cache as cache_file
-from gitmem.engine import guard
+from gitmem.engine import cache_lock
 from gitmem.engine.filters import Filter
 from gitmem.memory import listing, memories, recall, remember
 from gitmem.store import Store, open_store
@@ -156,7 +156,7 @@ def left_log(shop: Shop) -> dict[str, bytes]:
     cache = shop.store._open()
     tip = shop.store.team.tip()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(guard, "settle", lambda *_: None)
+        patch.setattr(cache_lock, "settle", lambda *_: None)
         with cache.writing(1.0) as held:
             assert held
             cache.set_meta(

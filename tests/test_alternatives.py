@@ -12,7 +12,7 @@ from places import opened
 
 from gitmem.agents import inject
 from gitmem.core import record
-from gitmem.engine import check
+from gitmem.engine import cache_check
 from gitmem.engine.document import TEAM
 from gitmem.engine.filters import Filter
 from gitmem.engine.search import Search
@@ -54,10 +54,10 @@ def whole(repo: pathlib.Path) -> list[dict[str, Any]]:
     """What is listed; the cache is sound, and one built anew says the same."""
     with opened(repo) as store:
         items = listing.list_memories(store, Filter())[0]
-        assert store.with_cache(lambda cache: check.check_all(cache, store.table))[0] == ""
+        assert store.with_cache(lambda cache: cache_check.check_all(cache, store.table))[0] == ""
         store.discard()
         assert listing.list_memories(store, Filter())[0] == items
-        assert store.with_cache(lambda cache: check.check_all(cache, store.table))[0] == ""
+        assert store.with_cache(lambda cache: cache_check.check_all(cache, store.table))[0] == ""
     return items
 
 
@@ -311,6 +311,6 @@ def test_a_damaged_united_text_is_never_shown(
                 ),
             )
         )
-        assert store._cache and "differs" in check.check_all(store._cache, store.table)
+        assert store._cache and "differs" in cache_check.check_all(store._cache, store.table)
         hits = recall.recall(store, TEXT, Filter(), limit=3)["hits"]
         assert [h["body"] for h in hits] == [TEXT]

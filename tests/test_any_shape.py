@@ -14,7 +14,7 @@ from conftest import Lab
 from test_foreign_records import put
 
 from gitmem.cli import run
-from gitmem.core import plain
+from gitmem.core import sanitize
 from gitmem.core.errors import MemError
 from gitmem.git.object_reader import LARGEST
 
@@ -200,7 +200,7 @@ def reading(id: str) -> list[list[str]]:
 
 def clean(out: str) -> bool:
     return (
-        not [c for c in set(out) if plain.hidden(c) and c != "\n" and not c.isspace()]
+        not [c for c in set(out) if sanitize.hidden(c) and c != "\n" and not c.isspace()]
         and "\x1b" not in out
     )
 
@@ -234,7 +234,9 @@ def test_no_shape_of_any_field_ends_a_command_that_reads(
             wrong.append((words, repr(e)[:200]))
         out, err = capsys.readouterr()
         if not clean(out) or not clean(err):
-            wrong.append((words, "raw: " + ascii([c for c in set(out + err) if plain.hidden(c)])))
+            wrong.append(
+                (words, "raw: " + ascii([c for c in set(out + err) if sanitize.hidden(c)]))
+            )
         if "--json" in words and out and json.loads(out) is None:
             wrong.append((words, "no JSON"))
     assert not wrong, "\n".join(map(str, wrong))
@@ -278,7 +280,7 @@ def test_markdown_for_a_pipe_shows_marks_and_comes_back_as_it_was(lab: Lab) -> N
     assert len(kept) == 2
     page = lab.mem(one, "export", "--format", "md")
     assert (
-        not [c for c in set(page) if plain.hidden(c) and c not in "\n\t"]
+        not [c for c in set(page) if sanitize.hidden(c) and c not in "\n\t"]
         and "<1b>" in page
         and "\tindented\ttabs" in page
     )

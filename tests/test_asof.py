@@ -13,7 +13,7 @@ import pytest
 from conftest import Lab
 from places import commit, head, opened, squash, tell, topic
 
-from gitmem.anchors import asof, then
+from gitmem.anchors import records_at, snapshot_view
 from gitmem.core import fold, record
 from gitmem.engine import cache as cache_file
 from gitmem.engine import embed
@@ -350,7 +350,7 @@ def test_then_equals_a_cache_that_was_built_from_the_records_of_then(lab: Lab) -
         update.finish()
 
         def ask(cache: cache_file.Cache) -> None:
-            with then.opened(store, cache, "HEAD~1") as past:
+            with snapshot_view.opened(store, cache, "HEAD~1") as past:
                 wanted = past.filter(Filter())
                 assert wanted.count(past) == 8 == fresh.count()
                 for query in (*words, "which part has number 21", "rewritten", "another queue"):
@@ -498,7 +498,7 @@ def test_an_edit_after_a_revision_is_known_by_ancestry_where_patch_ids_still_wai
     lab.mem(repo, "edit", id, "-m", "after")
     with opened(repo) as store:
         known = store.with_cache(
-            lambda cache: asof.known(store.repo, cache, head(lab, repo, "HEAD~1"), 0)
+            lambda cache: records_at.known(store.repo, cache, head(lab, repo, "HEAD~1"), 0)
         )[0]
         assert [r.op for r in known.later.values()] == ["edit"]
 

@@ -15,7 +15,7 @@ import pytest
 from conftest import Lab
 
 from gitmem.agents import automemory
-from gitmem.git import here as git_here
+from gitmem.git import discover as git_here
 from gitmem.hooks import spool
 
 SECRET = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"

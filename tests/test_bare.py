@@ -13,9 +13,9 @@ from test_large_notes import KEPT, attach
 from test_ready import place
 from test_time_order import NO_WORKER
 
-from gitmem.agents import bare, ready
+from gitmem.agents import fallback, hook_cache
 from gitmem.core import record
-from gitmem.engine import stored
+from gitmem.engine import memory_rows
 
 FORGED = "Forged rule number"
 
@@ -32,10 +32,10 @@ def forged(count: int, **fields: object) -> list[bytes]:
 
 def told(repo: pathlib.Path) -> list[str]:
     """The texts that a session without a cache could be told."""
-    found = bare.memories(place(repo), ready.table(), time.monotonic() + 60)
+    found = fallback.memories(place(repo), hook_cache.table(), time.monotonic() + 60)
     assert found is not None
     rows = [row for (row,) in found.db.execute("SELECT row FROM memory WHERE status = 0")]
-    return [str(data["body"]) for data, _, _ in stored.load(found, rows)]
+    return [str(data["body"]) for data, _, _ in memory_rows.load(found, rows)]
 
 
 def full(lab: Lab, *words: str) -> pathlib.Path:
@@ -61,7 +61,7 @@ def test_small_notes_are_told_before_a_teammates_large_one(lab: Lab) -> None:
         < 4 << 20
     )
     texts = told(repo)
-    assert KEPT in texts and len(texts) == bare.MEMORIES
+    assert KEPT in texts and len(texts) == fallback.MEMORIES
     hooks = hook_world.Hooks(lab, repo)
     shutil.rmtree(hooks.mem_dir)
     said = hooks.call("SessionStart", source="startup", first=NO_WORKER)
@@ -76,7 +76,7 @@ def test_what_was_forgotten_is_not_told_however_late_its_line_comes(lab: Lab, la
     lab.mem(repo, "forget", id)
     (line,) = [row for row in lab.lines(repo) if '"op":"forget"' in row]
     kept = [row.encode() for row in lab.lines(repo) if row != line]
-    others = forged(3 * bare.LINES if large else bare.LINES // 2)
+    others = forged(3 * fallback.LINES if large else fallback.LINES // 2)
     # The forget stands first in its note, so that it is read last.
     attach(lab, repo, b"\n".join([line.encode(), *others]))
     attach(lab, repo, b"\n".join(kept), "HEAD")
@@ -97,7 +97,7 @@ def test_a_purge_and_a_successor_count_however_late_they_come(lab: Lab) -> None:
     purge = record.envelope("purge", {"id": "0" * 32, "lines": versions[1:]}, "", {})
     lines = [
         *map(record.dump, (new, purge)),
-        *forged(2 * bare.LINES),
+        *forged(2 * fallback.LINES),
         *map(record.dump, (old, gone)),
     ]
     attach(lab, repo, b"\n".join(lines))
@@ -109,8 +109,8 @@ def test_nothing_is_told_where_what_takes_away_cannot_be_read_in_time(lab: Lab) 
     repo = full(lab)
     lines = [("", line.encode(), 1) for line in lab.lines(repo)]
     forget = ("", record.dump(record.forget("0" * 32, ["0" * 32])), 1)
-    assert bare._chosen([*lines, forget], [], time.monotonic() + 60) == lines
-    assert bare._chosen([*lines, forget], [], time.monotonic() - 1) is None
+    assert fallback._chosen([*lines, forget], [], time.monotonic() + 60) == lines
+    assert fallback._chosen([*lines, forget], [], time.monotonic() - 1) is None
 
 
 def test_the_teams_many_lines_leave_room_for_private_ones(lab: Lab) -> None:
@@ -126,7 +126,7 @@ def test_private_notes_are_told_where_the_teams_cannot_be_read(
 ) -> None:
     repo = full(lab, "--private")
     lab.mem(repo, "remember", "A remark of the team")
-    newest, calls = bare.newest, []
+    newest, calls = fallback.newest, []
 
     def failing(*words: object) -> object:
         calls.append(words)
@@ -136,5 +136,5 @@ def test_private_notes_are_told_where_the_teams_cannot_be_read(
             raise GitFailed("git cat-file took too long")
         return newest(*words)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(bare, "newest", failing)
+    monkeypatch.setattr(fallback, "newest", failing)
     assert told(repo) == [KEPT] and len(calls) == 2

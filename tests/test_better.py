@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 from conftest import Lab
 
-from gitmem.engine import better, check
+from gitmem.engine import cache_check, model_vectors
 from gitmem.engine.cache import Cache, Damaged
 from gitmem.engine.filters import Filter
 from gitmem.memory import memories, recall
@@ -58,7 +58,10 @@ def store(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
 
 def fill(store: Store, model: llamavec.LlamaVectors, most: int | None = None) -> tuple[int, int]:
     return store.with_cache(
-        lambda cache: (better.fill(cache, model, most=most), better.missing(cache, model.space))
+        lambda cache: (
+            model_vectors.fill(cache, model, most=most),
+            model_vectors.missing(cache, model.space),
+        )
     )[0]
 
 
@@ -75,7 +78,7 @@ def test_the_backfill_goes_on_where_it_ended(store: Store) -> None:
     told: list[int] = []
     with vectors() as model:
         assert fill(store, model, most=2) == (2, 1)
-        assert store.with_cache(lambda cache: better.fill(cache, model, told.append))[0] == 1
+        assert store.with_cache(lambda cache: model_vectors.fill(cache, model, told.append))[0] == 1
         assert fill(store, model) == (0, 0)
     assert sum(told) == 1
 
@@ -83,13 +86,13 @@ def test_the_backfill_goes_on_where_it_ended(store: Store) -> None:
 def test_what_was_made_before_a_crash_is_kept(
     store: Store, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(better, "BATCH", 1)
+    monkeypatch.setattr(model_vectors, "BATCH", 1)
     lab.mem(store.repo.top, "remember", "a crash of the model")
     lab.mem(store.repo.top, "remember", "the newest is taken first")
     with vectors() as model, pytest.raises(llamavec.NoVectors, match="does not answer"):
         fill(store, model)
     with vectors() as model:
-        assert store.with_cache(lambda cache: better.missing(cache, model.space))[0] == 4
+        assert store.with_cache(lambda cache: model_vectors.missing(cache, model.space))[0] == 4
 
 
 def test_the_chosen_model_ranks_and_the_answer_is_not_degraded(store: Store) -> None:
@@ -133,12 +136,15 @@ def test_switching_models_never_mixes_vectors(store: Store) -> None:
     with vectors("one") as one, vectors("two", pooling=3) as two:
         assert one.space != two.space
         fill(store, one)
-        assert store.with_cache(lambda cache: better.missing(cache, two.space))[0] == 3
+        assert store.with_cache(lambda cache: model_vectors.missing(cache, two.space))[0] == 3
         fill(store, two, most=1)
         assert held(store) == {one.space: 3, two.space: 1}
         question = one.question("cat")
         assert (
-            len(store.with_cache(lambda cache: better.cosines(cache, two.space, question))[0]) == 1
+            len(
+                store.with_cache(lambda cache: model_vectors.cosines(cache, two.space, question))[0]
+            )
+            == 1
         )
         fill(store, two)
         assert held(store) == {two.space: 3}, "a finished space replaces the others"
@@ -149,7 +155,7 @@ def test_a_vector_goes_with_its_memory(store: Store) -> None:
         fill(store, model)
         ids = [m["id"] for m in recall.recall(store, "cat", Filter(), limit=1)["hits"]]
         memories.forget(store, ids[0], "")
-        left = store.with_cache(lambda cache: better.missing(cache, model.space))[0]
+        left = store.with_cache(lambda cache: model_vectors.missing(cache, model.space))[0]
     assert (held(store), left) == ({model.space: 2}, 0)
 
 
@@ -175,37 +181,37 @@ def lines(count: int) -> str:
 @pytest.fixture
 def many(lab: Lab, store: Store) -> Store:
     """Memories in three chunks."""
-    lab.mem(store.repo.top, "remember", "--jsonl", "-", stdin=lines(2 * better.CHUNK + 5))
+    lab.mem(store.repo.top, "remember", "--jsonl", "-", stdin=lines(2 * model_vectors.CHUNK + 5))
     return store
 
 
 def test_vectors_lie_in_chunks_and_portions_fill_them_from_the_newest(many: Store) -> None:
-    model, count = Numbered(), 2 * better.CHUNK + 8
+    model, count = Numbered(), 2 * model_vectors.CHUNK + 8
 
     def rows() -> list[int]:
         return [
             first + n
             for first, held, _ in many.with_cache(
-                lambda cache: list(better.read(cache, model.space, model.dims))
+                lambda cache: list(model_vectors.read(cache, model.space, model.dims))
             )[0]
             for n, there in enumerate(held)
             if there
         ]
 
-    assert many.with_cache(lambda cache: better.fill(cache, model, most=10))[0] == 10
+    assert many.with_cache(lambda cache: model_vectors.fill(cache, model, most=10))[0] == 10
     assert rows() == list(range(count - 10, count))
     assert many.with_cache(
-        lambda cache: better.without(cache, model.space, [count - 11, count - 10, 0])
+        lambda cache: model_vectors.without(cache, model.space, [count - 11, count - 10, 0])
     )[0] == [count - 11, 0]
     assert many.with_cache(
-        lambda cache: (better.fill(cache, model), better.missing(cache, model.space))
+        lambda cache: (model_vectors.fill(cache, model), model_vectors.missing(cache, model.space))
     )[0] == (count - 10, 0)
     assert rows() == list(range(count)) and len(model.texts) == count
     assert many.with_cache(
         lambda cache: cache.db.execute("SELECT count(*) FROM better").fetchone()
     )[0] == (3,), "reading is three rows"
     best = many.with_cache(
-        lambda cache: better.cosines(
+        lambda cache: model_vectors.cosines(
             cache, model.space, hashlib.md5(model.texts[70].encode()).digest()
         )
     )[0][0]
@@ -216,21 +222,21 @@ def test_what_was_forgotten_while_the_model_worked_gets_no_vector(many: Store, l
     ids = {m["body"]: m["id"] for m in lab.json(many.repo.top, "list")}
 
     def meanwhile() -> None:
-        if len(model.texts) == better.BATCH:
+        if len(model.texts) == model_vectors.BATCH:
             id = next(id for body, id in ids.items() if body in model.texts[3])
             lab.mem(many.repo.top, "forget", id)
             lab.mem(many.repo.top, "index")  # the cache knows it before the vectors are written
 
     model = Numbered(meanwhile)
-    many.with_cache(lambda cache: better.fill(cache, model))
-    assert len(model.texts) == 2 * better.CHUNK + 8
-    assert held(many) == {model.space: 2 * better.CHUNK + 7}
-    assert many.with_cache(lambda cache: check.check_all(cache, many.table))[0] == ""
+    many.with_cache(lambda cache: model_vectors.fill(cache, model))
+    assert len(model.texts) == 2 * model_vectors.CHUNK + 8
+    assert held(many) == {model.space: 2 * model_vectors.CHUNK + 7}
+    assert many.with_cache(lambda cache: cache_check.check_all(cache, many.table))[0] == ""
 
 
 def test_no_byte_of_a_purged_memorys_vector_stays(many: Store, lab: Lab) -> None:
     model = Numbered()
-    many.with_cache(lambda cache: better.fill(cache, model))
+    many.with_cache(lambda cache: model_vectors.fill(cache, model))
     doomed = next(m["id"] for m in lab.json(many.repo.top, "list") if "number 100 " in m["body"])
     vector, beside = (
         hashlib.md5(text.encode()).digest()
@@ -251,7 +257,7 @@ def test_no_byte_of_a_purged_memorys_vector_stays(many: Store, lab: Lab) -> None
 
 
 def test_a_space_that_lost_its_last_vector_leaves_nothing(store: Store, lab: Lab) -> None:
-    store.with_cache(lambda cache: better.fill(cache, Numbered()))
+    store.with_cache(lambda cache: model_vectors.fill(cache, Numbered()))
     for memory in lab.json(store.repo.top, "list"):
         lab.mem(store.repo.top, "forget", memory["id"])
     assert held(store) == {}
@@ -268,40 +274,42 @@ def test_a_space_that_lost_its_last_vector_leaves_nothing(store: Store, lab: Lab
 )
 def test_damage_is_never_read_and_never_signed_anew(store: Store, sql: str) -> None:
     model = Numbered()
-    store.with_cache(lambda cache: better.fill(cache, model))
+    store.with_cache(lambda cache: model_vectors.fill(cache, model))
 
     def damaged(cache: Cache) -> None:
         assert cache.keep(5, lambda db: db.execute(sql))
         with pytest.raises(Damaged):
-            better.cosines(cache, model.space, bytes(range(16)))
+            model_vectors.cosines(cache, model.space, bytes(range(16)))
         if "chunk" not in sql:
             with pytest.raises(Damaged):
-                cache.keep(5, lambda db: better.leave(db, [0]))
-        assert "vector" in check.check_all(cache, store.table)
+                cache.keep(5, lambda db: model_vectors.leave(db, [0]))
+        assert "vector" in cache_check.check_all(cache, store.table)
 
     store.with_cache(damaged)
 
 
 def test_a_damaged_sign_code_is_never_read_and_a_wrong_one_is_found(store: Store) -> None:
     model = Numbered()
-    store.with_cache(lambda cache: better.fill(cache, model))
+    store.with_cache(lambda cache: model_vectors.fill(cache, model))
 
     def damaged(cache: Cache) -> None:
-        assert [held.count(1) for _, held, _ in better.codes(cache, model.space, model.dims)] == [3]
+        assert [
+            held.count(1) for _, held, _ in model_vectors.codes(cache, model.space, model.dims)
+        ] == [3]
         assert cache.keep(
             5, lambda db: db.execute("UPDATE better SET codes = zeroblob(length(codes))")
         )
         with pytest.raises(Damaged):
-            list(better.codes(cache, model.space, model.dims))
-        assert "damaged" in check.check_all(cache, store.table)
+            list(model_vectors.codes(cache, model.space, model.dims))
+        assert "damaged" in cache_check.check_all(cache, store.table)
         chunk, held, codes = cache.db.execute("SELECT chunk, held, codes FROM better").fetchone()
         assert cache.keep(
             5,
             lambda db: db.execute(
-                "UPDATE better SET signs = ?", (better._crc(chunk, held, codes),)
+                "UPDATE better SET signs = ?", (model_vectors._crc(chunk, held, codes),)
             ),
         )
-        assert "sign code" in check.check_all(cache, store.table)
+        assert "sign code" in cache_check.check_all(cache, store.table)
 
     store.with_cache(damaged)
 
@@ -321,10 +329,10 @@ def test_an_edited_memory_is_embedded_anew(store: Store, lab: Lab) -> None:
 def test_the_full_check_sees_a_damaged_vector(store: Store) -> None:
     with vectors() as model:
         fill(store, model)
-    assert store.with_cache(lambda cache: check.check_all(cache, store.table))[0] == ""
+    assert store.with_cache(lambda cache: cache_check.check_all(cache, store.table))[0] == ""
     sql = "UPDATE better SET v = zeroblob(length(v))"
     store.with_cache(lambda cache: cache.keep(5, lambda db: db.execute(sql)))
-    assert "damaged" in store.with_cache(lambda cache: check.check_all(cache, store.table))[0]
+    assert "damaged" in store.with_cache(lambda cache: cache_check.check_all(cache, store.table))[0]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from gitmem.agents import block, briefing, relevance
-from gitmem.agents.block import BLOCKERS, DECISIONS, RELEVANT, Block, Item
+from gitmem.agents import context_render, context_select, relevance
+from gitmem.agents.context_render import BLOCKERS, DECISIONS, RELEVANT, Block, Item
 from gitmem.core import record
 
 HOSTILE = [
@@ -61,7 +61,7 @@ def item(n: int, type: str = "discovery", text: str = "", **fields: object) -> I
 
 def chosen(candidates: list[tuple[float, Item]], **fields: object) -> Block:
     made = frame(**{"total": len(candidates), **fields})
-    briefing.choose(made, candidates)
+    context_select.choose(made, candidates)
     return made
 
 
@@ -93,7 +93,9 @@ def test_no_text_closes_a_tag_or_hides_anything(text: str) -> None:
     assert [e.tag for e in ElementTree.fromstring(xml).iter("memory")] == ["memory"]
     assert xml.count("</memory_context>") == 1 and xml.endswith("</memory_context>\n")
     for format in ("xml", "md"):
-        assert not any(block.plain.hidden(c) for c in made.render(format) if c != "\n"), format
+        assert not any(context_render.plain.hidden(c) for c in made.render(format) if c != "\n"), (
+            format
+        )
     assert "<" not in made.render("md") and made.render("md").count("\n- ") == 1
     made.render("json").encode("utf-8")
 
@@ -153,8 +155,8 @@ def test_a_block_keeps_to_its_budget_and_to_the_limit_of_a_hook(budget: int) -> 
     ]
     made = chosen(candidates, budget=budget)
     xml = made.render("xml")
-    assert block.units(xml) <= block.MAX_UNITS
-    assert block.size(xml) <= max(budget * block.BYTES, 200) or not made.items
+    assert context_render.units(xml) <= context_render.MAX_UNITS
+    assert context_render.size(xml) <= max(budget * context_render.BYTES, 200) or not made.items
     if budget >= 1000:
         assert len(made.items) > 5 and made.omitted == 200 - len(made.items)
         assert (
@@ -181,10 +183,10 @@ def test_blockers_and_decisions_come_first_and_leave_room_for_the_rest() -> None
         + [(0.9, item(n)) for n in range(200, 300)]
     )
     made = chosen(candidates, budget=1000)
-    told = {name: len(made.of(name)) for name in block.SECTIONS}
+    told = {name: len(made.of(name)) for name in context_render.SECTIONS}
     assert min(told.values()) >= 2, told
     assert [i.section for i in made.items] == sorted(
-        (i.section for i in made.items), key=block.SECTIONS.index
+        (i.section for i in made.items), key=context_render.SECTIONS.index
     )
 
 
@@ -278,7 +280,7 @@ def test_unmerged_and_unknown_memories_are_marked_and_merged_ones_are_not() -> N
 def test_the_budget_follows_memories_branch_and_activity(
     memories: int, changed: int, commits: int | None, tokens: int
 ) -> None:
-    assert briefing.tier(memories, changed, commits)[0] == tokens
+    assert context_select.tier(memories, changed, commits)[0] == tokens
 
 
 def test_days_are_counted_as_the_calendar_does() -> None:
@@ -313,10 +315,10 @@ def test_a_path_of_many_memories_says_less_than_a_rare_one() -> None:
 
 def test_a_cut_falls_between_words() -> None:
     assert (
-        block.shortened("alpha beta gamma", 12) == "alpha beta…"
-        and block.shortened("alpha", 12) == "alpha"
+        context_render.shortened("alpha beta gamma", 12) == "alpha beta…"
+        and context_render.shortened("alpha", 12) == "alpha"
     )
-    assert len(block.shortened("x" * 100, 12)) == 12
+    assert len(context_render.shortened("x" * 100, 12)) == 12
 
 
 def test_a_block_that_lacks_something_says_so_within_its_limits() -> None:
@@ -325,7 +327,7 @@ def test_a_block_that_lacks_something_says_so_within_its_limits() -> None:
     made.degrade("new memories wait to be indexed")
     assert (
         "<degraded>new memories wait to be indexed</degraded>" in made.render()
-        and block.units(made.render()) <= block.MAX_UNITS
+        and context_render.units(made.render()) <= context_render.MAX_UNITS
     )
     assert before - 2 <= len(made.items) <= before
     empty = frame(total=0)

@@ -15,10 +15,10 @@ from conftest import Lab
 from notes_world import ADA, REF, opened
 
 from gitmem.git import reflock
-from gitmem.truth import notes, notetree
+from gitmem.notes import note_store, notetree
 
 
-def texts(store: notes.Notes) -> set[bytes]:
+def texts(store: note_store.Notes) -> set[bytes]:
     return {line for _, line in store.lines(store.tip())}
 
 

@@ -14,7 +14,7 @@ from conftest import Lab
 from places import opened
 from shops import Shop, change, left_log, pages
 
-from gitmem.engine import guard
+from gitmem.engine import cache_lock
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[shops.Shop]:
 def test_a_sound_cache_and_a_copied_one_are_not_called_damaged(shop: Shop) -> None:
     shop.restore()  # new inodes, new times
     assert not shop.must_heal("copied")
-    assert guard.unchanged(str(shop.db))
+    assert cache_lock.unchanged(str(shop.db))
 
 
 @pytest.mark.parametrize("kind", ["truncate", "zero", "garbage"])
@@ -123,6 +123,6 @@ def test_page_sums_follow_a_file_that_grows_and_shrinks(lab: Lab) -> None:
                 assert held
                 cache.db.execute(statement)
             cache.scrub(1.0)
-            assert not guard.has_log(cache.path) and guard.wrong(cache.path, 1.0) == ""
-            sizes.append(guard.size(cache.path))
+            assert not cache_lock.has_log(cache.path) and cache_lock.wrong(cache.path, 1.0) == ""
+            sizes.append(cache_lock.size(cache.path))
     assert max(sizes[0], sizes[2]) < sizes[1]

@@ -13,7 +13,7 @@ import shops
 from shops import Shop, change
 
 from gitmem.engine import cache as cache_file
-from gitmem.engine import check, guard
+from gitmem.engine import cache_check, cache_lock
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +26,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[shops.Shop]:
 
 def decay(shop: Shop, at: int, new: bytes) -> None:
     change(shop.db, at, new)
-    guard.restamp(str(shop.db))
-    assert guard.unchanged(str(shop.db))
+    cache_lock.restamp(str(shop.db))
+    assert cache_lock.unchanged(str(shop.db))
 
 
 def test_the_full_check_finds_every_decayed_byte(shop: Shop) -> None:
@@ -39,7 +39,7 @@ def test_the_full_check_finds_every_decayed_byte(shop: Shop) -> None:
         opened = None
         try:
             opened = cache_file.open_cache(str(shop.mem))
-            assert opened and check.check_all(opened), f"byte {at}"
+            assert opened and cache_check.check_all(opened), f"byte {at}"
         except (cache_file.Damaged, sqlite3.Error):
             pass
         finally:
@@ -101,10 +101,10 @@ def test_the_full_check_finds_rows_that_differ_from_their_lines(shop: Shop, what
     """
     shop.restore()
     opened = cache_file.open_cache(str(shop.mem))
-    assert opened and check.check_all(opened, shop.store.table) == ""
+    assert opened and cache_check.check_all(opened, shop.store.table) == ""
     with opened.writing(1.0):
         assert opened.db.execute(TAMPER[what]).rowcount > 0
-    assert check.check_all(opened, shop.store.table) != ""
+    assert cache_check.check_all(opened, shop.store.table) != ""
     opened.close()
 
 
@@ -119,5 +119,5 @@ def test_vector_with_a_right_checksum_but_of_another_text_is_found_with_the_tabl
         opened.set_vectors([(3, v)])
         code = opened.codes()[4 * 32 : 5 * 32]
         opened.set_codes({3: code})
-    assert "differs from its text" in check.check_all(opened, shop.store.table)
+    assert "differs from its text" in cache_check.check_all(opened, shop.store.table)
     opened.close()

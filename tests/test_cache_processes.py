@@ -23,7 +23,7 @@ from conftest import Lab
 from shops import COUNT, QUERIES, Shop, change, drafts
 
 from gitmem.engine import cache as cache_file
-from gitmem.engine import check, guard, index, update
+from gitmem.engine import cache_check, cache_lock, index, update
 from gitmem.engine.filters import Filter
 from gitmem.memory import listing, recall, remember
 from gitmem.store import open_store
@@ -130,7 +130,7 @@ def test_processes_that_build_at_once_from_nothing_all_answer(shop: Shop) -> Non
                 h[0] for h in shop.right[0][1] if isinstance(h, tuple)
             ]
         opened = cache_file.open_cache(str(shop.mem))
-        assert opened and check.check_all(opened, shop.store.table) == ""
+        assert opened and cache_check.check_all(opened, shop.store.table) == ""
         opened.close()
 
 
@@ -148,7 +148,7 @@ def test_a_killed_builder_leaves_nothing_behind(shop: Shop) -> None:
         process.communicate()
         shop.must_heal("killed builder")
         opened = cache_file.open_cache(str(shop.mem))
-        assert opened and check.check_all(opened, shop.store.table) == ""
+        assert opened and cache_check.check_all(opened, shop.store.table) == ""
         opened.close()
 
 
@@ -222,9 +222,9 @@ def test_a_reader_keeps_its_answer_while_a_writer_updates(shop: Shop) -> None:
     shop.store.close_cache()
     reader.close()
     assert (
-        not guard.has_log(str(shop.db))
-        and guard.wrong_page(str(shop.db)) == ""
-        and guard.unchanged(str(shop.db))
+        not cache_lock.has_log(str(shop.db))
+        and cache_lock.wrong_page(str(shop.db)) == ""
+        and cache_lock.unchanged(str(shop.db))
     )
 
 
@@ -263,7 +263,7 @@ def test_readers_and_writers_together_never_call_the_cache_damaged(lab: Lab) -> 
     assert wrong == [] and said == []
     store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
     assert len(listing.list_memories(store, Filter(), all_branches=True)[0]) == 26
-    assert store._cache and check.check_all(store._cache, store.table) == ""
+    assert store._cache and cache_check.check_all(store._cache, store.table) == ""
     store.close()
 
 
@@ -302,7 +302,7 @@ def test_reading_the_file_beside_sqlite_keeps_sqlites_locks(lab: Lab) -> None:
         return [row for row in rows if f":{opened.inode} " in row and f" {os.getpid()} " in row]
 
     assert locks()
-    assert guard.wrong_page(opened.path) == ""
+    assert cache_lock.wrong_page(opened.path) == ""
     assert locks()
     opened.close()
     assert not locks()

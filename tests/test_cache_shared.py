@@ -21,7 +21,7 @@ from conftest import Lab
 
 from gitmem import doctor
 from gitmem.engine import cache as cache_file
-from gitmem.engine import check, guard, index, tables
+from gitmem.engine import cache_check, cache_lock, index, tables
 from gitmem.engine.filters import Filter
 from gitmem.hooks import spool
 from gitmem.memory import listing, recall, remember
@@ -90,7 +90,7 @@ def sound(repo: pathlib.Path, texts: int) -> None:
     """All is there, and the cache that is left is what one made anew would be."""
     store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
     assert len(listing.list_memories(store, Filter(), all_branches=True)[0]) == texts
-    assert store._cache and check.check_all(store._cache, store.table) == ""
+    assert store._cache and cache_check.check_all(store._cache, store.table) == ""
     store.close()
 
 
@@ -116,7 +116,7 @@ def test_the_full_check_sees_one_state_while_another_process_writes(
     """Between its two looks at the tables somebody else commits."""
     opened = cache_file.open_cache(str(repo / ".git" / "mem"))
     assert opened
-    real = check._words
+    real = cache_check._words
 
     def words(*args: object) -> str:
         other = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
@@ -124,8 +124,8 @@ def test_the_full_check_sees_one_state_while_another_process_writes(
         other.close()
         return real(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(check, "_words", words)
-    assert check.check_all(opened) == ""
+    monkeypatch.setattr(cache_check, "_words", words)
+    assert cache_check.check_all(opened) == ""
     assert opened.count() == 2
     opened.close()
 
@@ -133,7 +133,7 @@ def test_the_full_check_sees_one_state_while_another_process_writes(
 def test_a_writer_that_holds_the_lock_is_no_damage(
     repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(check, "_PATIENCE", 0.1)
+    monkeypatch.setattr(cache_check, "_PATIENCE", 0.1)
     store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
     opened = cache_file.open_cache(str(repo / ".git" / "mem"))
     assert opened
@@ -179,7 +179,7 @@ def test_a_writer_whose_file_was_replaced_leaves_the_sums_of_the_new_one_alone(
     mem = repo / ".git" / "mem"
     old = cache_file.open_cache(str(mem))
     assert old
-    with pytest.raises(guard.Moved), old.writing(1.0) as held:
+    with pytest.raises(cache_lock.Moved), old.writing(1.0) as held:
         assert held
         old.set_meta("filler", "x" * 40_000)
         shutil.rmtree(mem)
@@ -188,7 +188,7 @@ def test_a_writer_whose_file_was_replaced_leaves_the_sums_of_the_new_one_alone(
         other.close()
         sums = (mem / (os.path.basename(old.path) + ".sums")).read_bytes()
     assert (mem / (os.path.basename(old.path) + ".sums")).read_bytes() == sums
-    assert guard.unchanged(old.path) and guard.wrong(old.path, 1.0) == ""
+    assert cache_lock.unchanged(old.path) and cache_lock.wrong(old.path, 1.0) == ""
     old.close()
     sound(repo, 1)
 
@@ -199,12 +199,12 @@ def test_a_lock_on_a_removed_file_counts_for_nothing(tmp_path: pathlib.Path) -> 
     got: list[bool] = []
 
     def wait() -> None:
-        with guard.locked(path, 30.0) as held:
+        with cache_lock.locked(path, 30.0) as held:
             got.append(held and os.path.exists(path + ".lock"))
-            with guard.locked(path, 0.0) as again:
+            with cache_lock.locked(path, 0.0) as again:
                 got.append(again)
 
-    with guard.locked(path, 0.0) as held:
+    with cache_lock.locked(path, 0.0) as held:
         assert held
         waiting = threading.Thread(target=wait)
         waiting.start()
@@ -266,16 +266,16 @@ def test_nothing_that_reads_the_file_drops_sqlites_locks(
     held = locks(opened.inode)
     assert held
     if what == "wrong":
-        assert guard.wrong(opened.path, 1.0) == "" and guard.wrong(opened.path, 1.0) == ""
+        assert cache_lock.wrong(opened.path, 1.0) == "" and cache_lock.wrong(opened.path, 1.0) == ""
     elif what == "restamp":
-        guard.restamp(opened.path)
+        cache_lock.restamp(opened.path)
     elif what == "check":
         other = cache_file.open_cache(str(repo / ".git" / "mem"))
-        assert other and check.check_all(other) == ""
+        assert other and cache_check.check_all(other) == ""
         other.close()
     elif what == "second connection":
         other = cache_file.open_cache(str(repo / ".git" / "mem"))
-        assert other and guard.wrong(other.path, 1.0) == ""
+        assert other and cache_lock.wrong(other.path, 1.0) == ""
         other.close()
     elif what == "writing":
         other = cache_file.open_cache(str(repo / ".git" / "mem"))
@@ -283,14 +283,14 @@ def test_nothing_that_reads_the_file_drops_sqlites_locks(
         assert other.keep(1.0, lambda db: db.execute("INSERT INTO sought VALUES('x', 'y')"))
         other.close()
     else:  # the name is looked at before the file is opened: only what was opened says which file it is  # noqa: E501
-        real, asked = guard.inode, [0]
+        real, asked = cache_lock.inode, [0]
 
         def inode(path: str) -> int:
             asked[0] += 1
             return 1 if asked[0] == 1 else real(path)
 
-        monkeypatch.setattr(guard, "inode", inode)
-        with guard._reading(opened.path) as fd:
+        monkeypatch.setattr(cache_lock, "inode", inode)
+        with cache_lock._reading(opened.path) as fd:
             assert fd >= 0
     assert locks(opened.inode) == held
     opened.db.execute("ROLLBACK")
@@ -301,7 +301,7 @@ def test_nothing_that_reads_the_file_drops_sqlites_locks(
 def test_row_numbers_are_given_out_once_while_many_write(repo: pathlib.Path) -> None:
     def checking(store: Store, n: int) -> list[str]:
         opened = store._open()
-        guard.wrong(opened.path, 1.0)
+        cache_lock.wrong(opened.path, 1.0)
         write(store, f"checker {os.getpid()}", n)
         return []
 

@@ -14,7 +14,14 @@ from typing import Any
 import pytest
 from conftest import Lab
 
-from gitmem.capture import calibrate, harvest, linear, plot, retrain, suggestions
+from gitmem.capture import (
+    calibrate,
+    linear,
+    reliability_diagram,
+    retrain,
+    suggestions,
+    worker_tasks,
+)
 from gitmem.capture.calibrate import PACKAGED, PLAIN, Fit, Label, Learned
 from gitmem.core import record
 from gitmem.hooks import announce, spool
@@ -36,7 +43,7 @@ def test_a_user_who_rejects_more_than_promised_gets_confidences_that_say_so(trut
     found = calibrate.judge(labels(300, truth), PACKAGED)
     assert found.better
     assert calibrate.loss(found.after) < calibrate.loss(found.before)
-    assert plot.error(found.after) < plot.error(found.before)
+    assert reliability_diagram.error(found.after) < reliability_diagram.error(found.before)
     for p in (0.75, 0.85, 0.92):
         assert abs(found.new.fit.apply(p) - truth.apply(p)) < 0.12
 
@@ -162,13 +169,16 @@ def test_the_same_verdicts_in_another_order_give_the_same_weights() -> None:
 
 def test_the_error_is_the_mean_distance_of_the_bins() -> None:
     pairs = [(0.9, True)] * 8 + [(0.9, False)] * 2 + [(0.2, False)] * 10
-    assert plot.error(pairs) == pytest.approx(0.5 * 0.1 + 0.5 * 0.2)
-    assert plot.error([]) == 0
-    assert [b.n for b in plot.bins([(1.0, True), (0.999, True), (0.0, False)])] == [1, 2]
+    assert reliability_diagram.error(pairs) == pytest.approx(0.5 * 0.1 + 0.5 * 0.2)
+    assert reliability_diagram.error([]) == 0
+    assert [b.n for b in reliability_diagram.bins([(1.0, True), (0.999, True), (0.0, False)])] == [
+        1,
+        2,
+    ]
 
 
 def test_the_text_plot_marks_where_a_bar_should_end() -> None:
-    lines = plot.text([(0.75, True), (0.75, False)])
+    lines = reliability_diagram.text([(0.75, True), (0.75, False)])
     assert lines[1].startswith("0.70-0.80    2   0.50 ")
     bar = lines[1][22:]
     assert (bar.count("#"), bar.index("|")) == (20, 30)
@@ -176,12 +186,14 @@ def test_the_text_plot_marks_where_a_bar_should_end() -> None:
 
 def test_the_svg_is_well_formed_and_names_both_curves() -> None:
     root = ET.fromstring(
-        plot.svg([("before <1>", [(0.9, False)] * 3), ("after", [(0.3, False)] * 3)], "a & b")
+        reliability_diagram.svg(
+            [("before <1>", [(0.9, False)] * 3), ("after", [(0.3, False)] * 3)], "a & b"
+        )
     )
     said = "".join(root.itertext())
     assert "before <1>: ECE 0.900, n = 3" in said
     assert "a & b" in said
-    assert plot.svg([("none", [])], "empty")
+    assert reliability_diagram.svg([("none", [])], "empty")
 
 
 # --- the command ------------------------------------------------------------
@@ -382,7 +394,7 @@ def test_the_worker_judges_with_what_is_in_force(place: Place) -> None:
     score = before.score("assistant", text)
     store = open_store(place.lab.env, str(place.repo))
     calibrate.keep(store, Learned(Fit(1.0, -2.0)), 30, [])
-    after = harvest.calibrated(store)
+    after = worker_tasks.calibrated(store)
     store.close()
     assert after.confidence(score) == pytest.approx(
         Fit(1.0, -2.0).apply(before.confidence(score)), abs=0.01
@@ -397,7 +409,7 @@ def test_words_that_were_turned_down_lower_what_the_worker_thinks_of_them_and_no
     store = open_store(place.lab.env, str(place.repo))
     calibrate.keep(store, learned, 100, [])
     assert calibrate.load(store).learned == learned
-    after, before = harvest.calibrated(store), linear.load()
+    after, before = worker_tasks.calibrated(store), linear.load()
     about, other = (
         "Turns out that the green colour is bright because of the lamp.",
         "The socket of the cache waits because the header needs it.",

@@ -18,7 +18,7 @@ from hook_world import poll
 
 from gitmem import worker
 from gitmem.agents import protocol
-from gitmem.capture import harvest, keeper, sources, stages, suggestions, toolcalls
+from gitmem.capture import classify, pipeline, sources, suggestions, toolcalls, worker_tasks
 from gitmem.capture.sources import Candidate
 from gitmem.cli import capture
 from gitmem.hooks import spool
@@ -165,20 +165,20 @@ def test_a_text_that_cannot_be_kept_takes_no_other_along_and_answers_keep_their_
 ) -> None:
     kept: list[tuple[str, list[str]]] = []
 
-    def keep(store: Store, candidates: list[Candidate], **options: Any) -> list[keeper.Outcome]:
+    def keep(store: Store, candidates: list[Candidate], **options: Any) -> list[pipeline.Outcome]:
         if any(c.text == "broken" for c in candidates):
             raise RuntimeError
         kept.extend((c.text, c.paths) for c in candidates)
-        return [keeper.Outcome(keeper.SKIPPED) for _ in candidates]
+        return [pipeline.Outcome(pipeline.SKIPPED) for _ in candidates]
 
-    monkeypatch.setattr(keeper, "keep", keep)
+    monkeypatch.setattr(pipeline, "keep", keep)
     lines = [
         sources.heard("user", "broken", "s", "claude", ""),
         sources.done("", ["a.py"], "s", "claude", ""),
         sources.heard("assistant", "It was the lock.", "s", "claude", ""),
     ]
     with pytest.raises(RuntimeError):
-        harvest.from_events(store, [json.loads(line) for line in lines])
+        worker_tasks.from_events(store, [json.loads(line) for line in lines])
     assert kept == [("It was the lock.", ["a.py"])]
 
 
@@ -252,14 +252,14 @@ def test_a_model_that_hangs_costs_one_run_its_share_and_no_event(
     """
     started: list[llamaproc.Asker] = []
 
-    class Hangs(harvest.Model):
+    class Hangs(worker_tasks.Model):
         def __init__(self, store: Store, environ: object, until: float = float("inf")) -> None:
             self._asker = llamaproc.Asker("", until=until, argv=hanging(60))
             self.ask, self.title = self._opinion, None
             started.append(self._asker)
 
-    monkeypatch.setattr(harvest, "Model", Hangs)
-    monkeypatch.setattr(harvest, "SECONDS", 1.0)
+    monkeypatch.setattr(worker_tasks, "Model", Hangs)
+    monkeypatch.setattr(worker_tasks, "SECONDS", 1.0)
     sure = [
         f"we decided to use {tool} for the index because its wheel is smaller than that of the"
         " others"
@@ -352,14 +352,14 @@ def test_what_was_forgotten_stays_away_whatever_its_title_was(
         + "the export job of the billing service writes its files to a bucket that is emptied by"
         " another team every first Monday of a quarter"
     )
-    (kept,) = keeper.keep(
+    (kept,) = pipeline.keep(
         store,
         [Candidate("user", said, session="s1", source="session:s1#a")],
         title=lambda role, text, type: "Billing exports vanish",
     )
     lab.mem(repo, "forget", kept.id)
-    (again,) = keeper.keep(store, [Candidate("user", said, session="s2", source="session:s2#a")])
-    assert again.status == keeper.KNOWN and listed(lab, repo) == []
+    (again,) = pipeline.keep(store, [Candidate("user", said, session="s2", source="session:s2#a")])
+    assert again.status == pipeline.KNOWN and listed(lab, repo) == []
 
 
 @pytest.mark.parametrize(
@@ -376,26 +376,29 @@ def test_what_was_forgotten_stays_away_whatever_its_title_was(
 def test_what_was_forgotten_stays_away_in_other_words_too(
     lab: Lab, repo: pathlib.Path, store: Store, said: str, again: str
 ) -> None:
-    (kept,) = keeper.keep(
+    (kept,) = pipeline.keep(
         store, [Candidate("user", said, session="s1", source="session:s1#a", explicit=True)]
     )
     lab.mem(repo, "forget", kept.id)
-    (found,) = keeper.keep(
+    (found,) = pipeline.keep(
         store, [Candidate("user", again, session="s2", source="session:s2#a", explicit=True)]
     )
-    assert found == keeper.Outcome(keeper.KNOWN, "", "it was forgotten") and listed(lab, repo) == []
+    assert (
+        found == pipeline.Outcome(pipeline.KNOWN, "", "it was forgotten")
+        and listed(lab, repo) == []
+    )
 
 
 def test_what_says_more_than_what_was_forgotten_is_kept(
     lab: Lab, repo: pathlib.Path, store: Store
 ) -> None:
-    (kept,) = keeper.keep(store, [Candidate("user", WIPED, session="s1", source="session:s1#a")])
+    (kept,) = pipeline.keep(store, [Candidate("user", WIPED, session="s1", source="session:s1#a")])
     lab.mem(repo, "forget", kept.id)
-    (found,) = keeper.keep(
+    (found,) = pipeline.keep(
         store,
         [Candidate("user", WIPED.replace("Sunday", "Monday"), session="s2", source="session:s2#a")],
     )
-    assert found.status == keeper.KEPT
+    assert found.status == pipeline.KEPT
 
 
 @pytest.mark.parametrize(
@@ -411,9 +414,9 @@ def test_a_secret_in_the_name_of_who_spoke_is_kept_nowhere(
 ) -> None:
     lab.git(repo, "config", "mem.secrets", "allow")
     store = open_store(os.environ, str(repo))
-    (found,) = keeper.keep(store, [Candidate("user", WIPED, **about)])  # type: ignore[arg-type]
+    (found,) = pipeline.keep(store, [Candidate("user", WIPED, **about)])  # type: ignore[arg-type]
     store.close()
-    assert found.status == keeper.REFUSED and lab.lines(repo, "mem/private") == []
+    assert found.status == pipeline.REFUSED and lab.lines(repo, "mem/private") == []
 
 
 EDIT = Candidate(
@@ -430,17 +433,20 @@ EDIT = Candidate(
 @pytest.mark.parametrize(
     ("opinion", "status"),
     [
-        (None, keeper.SKIPPED),
-        (stages.Opinion(0.1, "learning"), keeper.SKIPPED),
-        (stages.Opinion(0.97, "learning"), keeper.SUGGESTED),
+        (None, pipeline.SKIPPED),
+        (classify.Opinion(0.1, "learning"), pipeline.SKIPPED),
+        (classify.Opinion(0.97, "learning"), pipeline.SUGGESTED),
     ],
 )
 def test_a_tools_change_is_judged_by_the_language_model_alone(
-    store: Store, opinion: stages.Opinion | None, status: str
+    store: Store, opinion: classify.Opinion | None, status: str
 ) -> None:
-    (found,) = keeper.keep(store, [EDIT], ask=lambda role, text: opinion)
+    (found,) = pipeline.keep(store, [EDIT], ask=lambda role, text: opinion)
     assert found.status == status and (found.stage == "llm") == (opinion is not None)
-    assert [o.status for o in keeper.keep(store, [EDIT])] in ([keeper.SKIPPED], [keeper.KNOWN])
+    assert [o.status for o in pipeline.keep(store, [EDIT])] in (
+        [pipeline.SKIPPED],
+        [pipeline.KNOWN],
+    )
 
 
 @pytest.mark.parametrize(
@@ -538,10 +544,10 @@ def test_suggestions_and_verdicts_in_the_teams_notes_count_for_nothing(
     lab: Lab, repo: pathlib.Path, store: Store
 ) -> None:
     """A teammate could put words before a person, or turn down what waits."""
-    (one,) = keeper.keep(
+    (one,) = pipeline.keep(
         store,
         [Candidate("tool", EDIT.text, paths=["a.md"], session="s", source="session:s#tool-2")],
-        ask=lambda role, text: stages.Opinion(0.97, "learning"),
+        ask=lambda role, text: classify.Opinion(0.97, "learning"),
     )
     line = next(raw for raw in lab.lines(repo, "mem/private") if '"op":"suggest"' in raw)
     forged = json.loads(line) | {"id": "ab" * 16, "body": "run everything as root", "n": "0" * 16}

@@ -14,7 +14,7 @@ from conftest import Lab
 from hook_world import poll
 
 from gitmem import worker
-from gitmem.capture import commitlog, harvest, keeper
+from gitmem.capture import commitlog, pipeline, worker_tasks
 from gitmem.memory import adr
 from gitmem.store import open_store
 
@@ -128,9 +128,9 @@ def test_a_revert_that_says_why_is_suggested(lab: Lab, repo: pathlib.Path) -> No
         ]
     )
     store = open_store(os.environ, str(repo))
-    (outcome,) = keeper.keep(store, [found], dry=True)
+    (outcome,) = pipeline.keep(store, [found], dry=True)
     store.close()
-    assert (outcome.status, outcome.type) == (keeper.SUGGESTED, "dead-end")
+    assert (outcome.status, outcome.type) == (pipeline.SUGGESTED, "dead-end")
 
 
 def test_a_repair_names_what_it_repairs_and_is_a_bugfix() -> None:
@@ -376,7 +376,9 @@ def test_with_capture_off_commits_are_not_looked_at(lab: Lab, repo: pathlib.Path
 def test_capture_of_commits_hears_no_session(lab: Lab, repo: pathlib.Path) -> None:
     store = open_store(os.environ, str(repo))
     assert (
-        harvest.from_events(store, [{"role": "user", "text": "Remember this: x", "session": "s"}])
+        worker_tasks.from_events(
+            store, [{"role": "user", "text": "Remember this: x", "session": "s"}]
+        )
         == []
     )
     store.close()
@@ -535,7 +537,7 @@ def test_a_commit_that_always_fails_is_passed_over_in_the_end_and_doctor_says_so
     lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = open_store(os.environ, str(repo))
-    harvest.from_commits(store)
+    worker_tasks.from_commits(store)
     begun = commitlog.seen(store.repo.mem_dir)
     bad = commit(
         lab,
@@ -543,27 +545,27 @@ def test_a_commit_that_always_fails_is_passed_over_in_the_end_and_doctor_says_so
         "One\n\nDecision: the importer reads the tables of the east in one go, since they are"
         " small",
     )
-    real = keeper.keep
+    real = pipeline.keep
 
     def keep(store: Any, candidates: Any, **kw: Any) -> Any:
         if any(c.commit == bad for c in candidates):
             raise RuntimeError("no")
         return real(store, candidates, **kw)
 
-    monkeypatch.setattr(keeper, "keep", keep)
+    monkeypatch.setattr(pipeline, "keep", keep)
     for n in range(commitlog.TRIES):
         assert commitlog.given_up(store.repo.mem_dir) == []
         if n == 5:
             commit(lab, repo, "Two\n\n" + TRAILER)
         with pytest.raises(RuntimeError):
-            harvest.from_commits(store)
+            worker_tasks.from_commits(store)
     assert (
         commitlog.given_up(store.repo.mem_dir) == [bad]
         and commitlog.seen(store.repo.mem_dir) == begun
     )
-    harvest.from_commits(store)
+    worker_tasks.from_commits(store)
     assert commitlog.seen(store.repo.mem_dir) == [lab.git(repo, "rev-parse", "HEAD").strip()]
-    assert harvest.from_hooks(store, [{"head": bad}]) == []
+    assert worker_tasks.from_hooks(store, [{"head": bad}]) == []
     store.close()
     assert [m["body"] for m in listed(lab, repo)] == [TRAILER.removeprefix("Decision: ")]
     said = lab.mem(repo, "doctor", rc=(0, 1))

@@ -12,7 +12,7 @@ import sys
 import pytest
 from conftest import Lab
 
-from gitmem.capture import features, linear, sources, stages
+from gitmem.capture import classify, features, linear, sources
 from gitmem.embedding.encoder_file import EncoderFile
 from gitmem.engine import encoding
 from gitmem.hooks import spool
@@ -112,9 +112,9 @@ def test_a_turn_is_read_once_and_what_a_rule_ends_not_at_all(spy: Spy) -> None:
     data = json.loads(pathlib.Path(linear.PATH).read_text(encoding="utf-8"))
     model = linear.Model(data, encoder=True)
     for text in ("yes", "ls -la", "Remember this: the staging database is wiped every Sunday."):
-        stages.judge("user", text, model=model)
+        classify.judge("user", text, model=model)
     assert spy.read == []
-    stages.judge("user", TURN, model=model)
+    classify.judge("user", TURN, model=model)
     assert spy.read == [TURN]
 
 
@@ -134,7 +134,7 @@ def test_the_encoder_reads_a_bounded_part_of_a_turn(spy: Spy) -> None:
 
 @pytest.mark.parametrize("text", ["", "\0", "\ud800 x", "💥" * 3000, "日本語の文。" * 500])
 def test_any_text_can_be_read(text: str) -> None:
-    stages.judge("assistant", text, model=linear.load(True))
+    classify.judge("assistant", text, model=linear.load(True))
 
 
 def test_what_a_user_taught_moves_this_way_of_judging_too() -> None:

@@ -11,10 +11,10 @@ from capture_world import TOKEN, WIPED, listed
 from conftest import Lab
 
 from gitmem import worker
-from gitmem.capture import harvest, keeper, sources, suggestions
+from gitmem.capture import pipeline, sources, suggestions, worker_tasks
+from gitmem.capture.classify import Opinion
 from gitmem.capture.sources import Candidate
-from gitmem.capture.stages import Opinion
-from gitmem.graph import alike
+from gitmem.graph import similarity
 from gitmem.hooks import spool
 from gitmem.store import Store, open_store
 
@@ -42,8 +42,8 @@ def waits(store: Store) -> list[suggestions.Suggestion]:
 def test_what_was_marked_is_kept_as_it_was_said_and_private(
     lab: Lab, repo: pathlib.Path, store: Store
 ) -> None:
-    (outcome,) = keeper.keep(store, heard(WIPED))
-    assert outcome.status == keeper.KEPT
+    (outcome,) = pipeline.keep(store, heard(WIPED))
+    assert outcome.status == pipeline.KEPT
     (item,) = listed(lab, repo)
     assert (
         item["id"] == outcome.id
@@ -65,25 +65,25 @@ def test_what_was_marked_is_kept_as_it_was_said_and_private(
 def test_the_same_prompt_three_times_is_one_memory(
     lab: Lab, repo: pathlib.Path, store: Store
 ) -> None:
-    assert [o.status for o in keeper.keep(store, heard(WIPED, WIPED))] == [
-        keeper.KEPT,
-        keeper.KNOWN,
+    assert [o.status for o in pipeline.keep(store, heard(WIPED, WIPED))] == [
+        pipeline.KEPT,
+        pipeline.KNOWN,
     ]
-    assert [o.status for o in keeper.keep(store, heard(WIPED))] == [keeper.KNOWN]
-    assert [o.status for o in keeper.keep(store, heard(WIPED, session="s2"))] == [keeper.KNOWN]
+    assert [o.status for o in pipeline.keep(store, heard(WIPED))] == [pipeline.KNOWN]
+    assert [o.status for o in pipeline.keep(store, heard(WIPED, session="s2"))] == [pipeline.KNOWN]
     assert len(listed(lab, repo)) == 1
 
 
 def test_the_same_in_other_words_is_known(lab: Lab, repo: pathlib.Path, store: Store) -> None:
-    keeper.keep(store, heard(WIPED))
-    again = keeper.keep(
+    pipeline.keep(store, heard(WIPED))
+    again = pipeline.keep(
         store,
         heard(
             "Remember: the staging database gets wiped every Sunday",
             "REMEMBER THIS: the staging database is wiped every sunday",
         ),
     )
-    assert [o.status for o in again] == [keeper.KNOWN, keeper.KNOWN]
+    assert [o.status for o in again] == [pipeline.KNOWN, pipeline.KNOWN]
     assert len(listed(lab, repo)) == 1
 
 
@@ -91,15 +91,17 @@ def test_what_a_person_remembered_is_not_captured_again(
     lab: Lab, repo: pathlib.Path, store: Store
 ) -> None:
     lab.mem(repo, "remember", "the staging database is wiped every Sunday")
-    assert [o.status for o in keeper.keep(store, heard(WIPED))] == [keeper.KNOWN]
+    assert [o.status for o in pipeline.keep(store, heard(WIPED))] == [pipeline.KNOWN]
 
 
 def test_a_forgotten_memory_stays_away(lab: Lab, repo: pathlib.Path, store: Store) -> None:
-    (first,) = keeper.keep(store, heard(WIPED))
+    (first,) = pipeline.keep(store, heard(WIPED))
     lab.mem(repo, "forget", first.id)
-    assert [o.status for o in keeper.keep(store, [*heard(WIPED), *heard(WIPED, session="s2")])] == [
-        keeper.KNOWN,
-        keeper.KNOWN,
+    assert [
+        o.status for o in pipeline.keep(store, [*heard(WIPED), *heard(WIPED, session="s2")])
+    ] == [
+        pipeline.KNOWN,
+        pipeline.KNOWN,
     ]
     assert listed(lab, repo) == []
 
@@ -116,12 +118,12 @@ def test_a_forgotten_memory_stays_away(lab: Lab, repo: pathlib.Path, store: Stor
     ],
 )
 def test_small_talk_questions_and_orders_are_nothing(store: Store, said: str) -> None:
-    assert [o.status for o in keeper.keep(store, heard(said))] == [keeper.SKIPPED]
+    assert [o.status for o in pipeline.keep(store, heard(said))] == [pipeline.SKIPPED]
     assert store.private.tip() == "" and waits(store) == []
 
 
 def test_a_secret_is_refused_on_both_ways(lab: Lab, repo: pathlib.Path, store: Store) -> None:
-    found = keeper.keep(
+    found = pipeline.keep(
         store,
         [
             *heard(f"Remember this: token {TOKEN}"),
@@ -130,18 +132,18 @@ def test_a_secret_is_refused_on_both_ways(lab: Lab, repo: pathlib.Path, store: S
             ),
         ],
     )
-    assert [o.status for o in found] == [keeper.REFUSED, keeper.REFUSED]
+    assert [o.status for o in found] == [pipeline.REFUSED, pipeline.REFUSED]
     lab.git(repo, "config", "mem.secrets", "allow")  # what a person may allow, capture may not
-    assert [o.status for o in keeper.keep(store, heard(f"Decision: token {TOKEN}"))] == [
-        keeper.REFUSED
+    assert [o.status for o in pipeline.keep(store, heard(f"Decision: token {TOKEN}"))] == [
+        pipeline.REFUSED
     ]
     assert store.private.tip() == ""
 
 
 def test_what_is_unsure_is_suggested(store: Store) -> None:
     said = "the retry lives in the queue and not in the client"
-    found = keeper.keep(store, heard(said), ask=lambda role, text: None, model=_Always(0.8))
-    assert [o.status for o in found] == [keeper.SUGGESTED]
+    found = pipeline.keep(store, heard(said), ask=lambda role, text: None, model=_Always(0.8))
+    assert [o.status for o in found] == [pipeline.SUGGESTED]
     (one,) = waits(store)
     assert (
         one.body == said
@@ -150,16 +152,16 @@ def test_what_is_unsure_is_suggested(store: Store) -> None:
         and {"captured", "from-prompt"} <= set(one.words("tags"))
     )
     assert [
-        o.status for o in keeper.keep(store, heard(said, session="s2"), model=_Always(0.8))
-    ] == [keeper.KNOWN]
+        o.status for o in pipeline.keep(store, heard(said, session="s2"), model=_Always(0.8))
+    ] == [pipeline.KNOWN]
     assert [
         o.status
-        for o in keeper.keep(
+        for o in pipeline.keep(
             store,
             heard("the retry lives in the queue, not in the client", session="s2"),
             model=_Always(0.8),
         )
-    ] == [keeper.KNOWN]
+    ] == [pipeline.KNOWN]
 
 
 def test_what_a_tool_did_is_only_suggested_and_about_its_file(store: Store) -> None:
@@ -172,8 +174,8 @@ def test_what_a_tool_did_is_only_suggested_and_about_its_file(store: Store) -> N
             source="session:s#tool-1",
         )
     ]
-    (sure,) = keeper.keep(store, edit, ask=lambda role, text: Opinion(1.0, "bugfix", ""))
-    assert sure.status == keeper.SUGGESTED
+    (sure,) = pipeline.keep(store, edit, ask=lambda role, text: Opinion(1.0, "bugfix", ""))
+    assert sure.status == pipeline.SUGGESTED
     (one,) = waits(store)
     assert one.paths == ["a.py"] and "from-tool" in one.words("tags")
 
@@ -184,12 +186,12 @@ def test_a_title_of_a_model_is_marked(lab: Lab, repo: pathlib.Path, store: Store
         + "the export job of the billing service writes its files to a bucket that is emptied by"
         " another team every first Monday of a quarter"
     )
-    keeper.keep(store, heard(said), title=lambda role, text, type: "Billing exports\nvanish")
+    pipeline.keep(store, heard(said), title=lambda role, text, type: "Billing exports\nvanish")
     (item,) = listed(lab, repo)
     assert (
         item["title"] == "Billing exports vanish"
         and item["body"] == said
-        and keeper.TITLED in item["tags"]
+        and pipeline.TITLED in item["tags"]
     )
 
 
@@ -223,25 +225,25 @@ def test_a_changed_decision_proposes_to_supersede_the_old_one(
 ) -> None:
     lab.mem(repo, "remember", "Decision: we use SQLite for the index", "--type", "decision")
     (old,) = listed(lab, repo)
-    (outcome,) = keeper.keep(
+    (outcome,) = pipeline.keep(
         store, heard("Decision: we switched from SQLite to PostgreSQL for the index")
     )
-    assert (outcome.status, outcome.old) == (keeper.SUGGESTED, old["id"])
+    assert (outcome.status, outcome.old) == (pipeline.SUGGESTED, old["id"])
     (one,) = waits(store)
     assert one.words("supersedes") == [old["id"]]
     assert [m["id"] for m in listed(lab, repo)] == [old["id"]]
 
 
 def test_a_decision_changed_in_the_same_session_proposes_it_too(store: Store) -> None:
-    first, second = keeper.keep(
+    first, second = pipeline.keep(
         store,
         heard(
             "Decision: we use tabs for indentation",
             "Decision: from now on we use spaces for indentation, not tabs",
         ),
     )
-    assert first.status == keeper.KEPT and (second.status, second.old) == (
-        keeper.SUGGESTED,
+    assert first.status == pipeline.KEPT and (second.status, second.old) == (
+        pipeline.SUGGESTED,
         first.id,
     )
 
@@ -266,7 +268,7 @@ def test_a_decision_changed_in_the_same_session_proposes_it_too(store: Store) ->
     ],
 )
 def test_what_says_the_opposite_is_no_repeat(old: str, new: str) -> None:
-    assert not alike.repeats(new, old) and not alike.repeats(old, new)
+    assert not similarity.repeats(new, old) and not similarity.repeats(old, new)
 
 
 @pytest.mark.parametrize(
@@ -281,7 +283,7 @@ def test_what_says_the_opposite_is_no_repeat(old: str, new: str) -> None:
     ],
 )
 def test_what_says_no_more_is_a_repeat(old: str, new: str) -> None:
-    assert alike.repeats(new, old)
+    assert similarity.repeats(new, old)
 
 
 @pytest.mark.parametrize(
@@ -299,9 +301,9 @@ def test_what_says_no_more_is_a_repeat(old: str, new: str) -> None:
 )
 def test_a_sign_that_means_something_is_no_mark(old: str, new: str) -> None:
     assert (
-        not alike.repeats(new, old)
-        and not alike.repeats(old, new)
-        and alike.normal(new) != alike.normal(old)
+        not similarity.repeats(new, old)
+        and not similarity.repeats(old, new)
+        and similarity.normal(new) != similarity.normal(old)
     )
 
 
@@ -319,22 +321,22 @@ def test_a_sign_that_means_something_is_no_mark(old: str, new: str) -> None:
     ],
 )
 def test_the_other_way_round_is_no_repeat(new: str, old: str) -> None:
-    assert not alike.repeats(new, old)
+    assert not similarity.repeats(new, old)
 
 
 def test_an_article_is_no_name() -> None:
-    assert alike.repeats(
+    assert similarity.repeats(
         "A cache speeds up the parser", "a cache speeds up the parser"
-    ) and alike.repeats("Use a cache for the parser", "use the cache for a parser")
+    ) and similarity.repeats("Use a cache for the parser", "use the cache for a parser")
 
 
 def test_the_same_about_another_thing_is_neither_repeat_nor_change() -> None:
-    assert not alike.repeats(
+    assert not similarity.repeats(
         "service beta speaks gRPC", "service alpha speaks gRPC"
-    ) and not alike.changes("service beta speaks gRPC", "service alpha speaks gRPC", 0.95)
-    assert alike.changes(
+    ) and not similarity.changes("service beta speaks gRPC", "service alpha speaks gRPC", 0.95)
+    assert similarity.changes(
         "the timeout is 60 seconds", "the timeout is 30 seconds", 0.95
-    ) and alike.changes(
+    ) and similarity.changes(
         "the staging database is wiped every Monday",
         "the staging database is wiped every Sunday",
         0.97,
@@ -342,7 +344,7 @@ def test_the_same_about_another_thing_is_neither_repeat_nor_change() -> None:
 
 
 def test_what_says_more_is_no_repeat() -> None:
-    assert not alike.repeats(
+    assert not similarity.repeats(
         "we use SQLite for the index, rebuilt nightly by the janitor on the second host",
         "we use SQLite for the index",
     )
@@ -366,10 +368,10 @@ SERVED = (
     ],
 )
 def test_a_word_more_is_never_lost(lab: Lab, repo: pathlib.Path, store: Store, more: str) -> None:
-    assert [o.status for o in keeper.keep(store, heard(SERVED))] == [keeper.KEPT]
-    assert [o.status for o in keeper.keep(store, heard(SERVED + more))] in (
-        [keeper.KEPT],
-        [keeper.SUGGESTED],
+    assert [o.status for o in pipeline.keep(store, heard(SERVED))] == [pipeline.KEPT]
+    assert [o.status for o in pipeline.keep(store, heard(SERVED + more))] in (
+        [pipeline.KEPT],
+        [pipeline.SUGGESTED],
     )
     assert any(SERVED + more in line for line in lab.lines(repo, "mem/private"))
 
@@ -384,7 +386,7 @@ def test_a_word_more_is_never_lost(lab: Lab, repo: pathlib.Path, store: Store, m
     ],
 )
 def test_a_small_word_makes_another_text(old: str, new: str) -> None:
-    assert not alike.repeats(new, old) and not alike.repeats(old, new)
+    assert not similarity.repeats(new, old) and not similarity.repeats(old, new)
 
 
 # --- worker ------------------------------------------------------------------
@@ -419,10 +421,10 @@ def test_now_waits_for_the_worker_that_has_the_lock(lab: Lab, repo: pathlib.Path
     import subprocess
     import sys
 
-    from gitmem.engine import guard
+    from gitmem.engine import cache_lock
 
     leave(repo, WIPED)
-    with guard.locked(spool.lock(str(repo / ".git" / "mem")), 5.0) as held:
+    with cache_lock.locked(spool.lock(str(repo / ".git" / "mem")), 5.0) as held:
         assert held
         waiting = subprocess.Popen(
             [sys.executable, "-m", "gitmem", "capture", "--now", "--json"],
@@ -449,7 +451,7 @@ def test_a_worker_killed_in_between_makes_nothing_twice(lab: Lab, repo: pathlib.
 
 def _die(repo: pathlib.Path, lines: list[bytes]) -> None:
     store = open_store(os.environ, str(repo))
-    harvest.from_events(store, [json.loads(line) for line in lines])
+    worker_tasks.from_events(store, [json.loads(line) for line in lines])
     store.close()
     raise KeyboardInterrupt
 
@@ -488,5 +490,5 @@ def test_a_thousand_events_become_few_memories(lab: Lab, repo: pathlib.Path, sto
     texts = [talk[i % len(talk)].format(i=i) for i in range(996)] + [
         f"Decision: service {w} speaks gRPC" for w in ("alpha", "beta", "gamma", "delta")
     ]
-    found = keeper.keep(store, heard(*texts))
-    assert sum(o.status == keeper.KEPT for o in found) == 4 == len(listed(lab, repo))
+    found = pipeline.keep(store, heard(*texts))
+    assert sum(o.status == pipeline.KEPT for o in found) == 4 == len(listed(lab, repo))

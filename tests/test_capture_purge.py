@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from conftest import Lab
 
-from gitmem.capture import closed, harvest, keeper, sources, suggestions
+from gitmem.capture import capture_exclusions, pipeline, sources, suggestions, worker_tasks
 from gitmem.capture.sources import Candidate
 from gitmem.store import Store, open_store
 
@@ -60,16 +60,16 @@ def bodies(lab: Lab, repo: pathlib.Path) -> list[str]:
 def test_a_conversation_is_not_read_again_for_what_was_purged(
     lab: Lab, repo: pathlib.Path, store: Store, tmp_path: pathlib.Path
 ) -> None:
-    (kept,) = keeper.keep(store, heard(SAID))
+    (kept,) = pipeline.keep(store, heard(SAID))
     lab.mem(repo, "purge", "--force", kept.id)
     path = conversation(tmp_path / "a.jsonl", SAID, OTHER)
-    assert harvest.from_sessions(store, ended(path, "s1")) == [] and bodies(lab, repo) == []
+    assert worker_tasks.from_sessions(store, ended(path, "s1")) == [] and bodies(lab, repo) == []
     assert [
         o.status
-        for o in harvest.from_sessions(
+        for o in worker_tasks.from_sessions(
             store, ended(conversation(tmp_path / "b.jsonl", OTHER), "s2")
         )
-    ] == [keeper.KEPT]
+    ] == [pipeline.KEPT]
 
 
 @pytest.mark.parametrize("how", ["import", "named"])
@@ -95,10 +95,10 @@ def test_a_commits_line_is_not_read_again_after_its_purge(
     else:
         assert {
             o.status
-            for o in harvest.from_hooks(
+            for o in worker_tasks.from_hooks(
                 store, [{"head": lab.git(repo, "rev-parse", "HEAD").strip()}]
             )
-        } <= {keeper.KNOWN, keeper.SKIPPED}
+        } <= {pipeline.KNOWN, pipeline.SKIPPED}
     assert [b for b in bodies(lab, repo) if "caracal" in b] == [] and len(bodies(lab, repo)) == 1
 
 
@@ -110,7 +110,7 @@ def test_a_purged_suggestion_of_a_commit_is_not_suggested_again(
         [{"body": "the caracal vault stays closed", "source": "commit:abc", "confidence": 0.7}],
     )
     lab.mem(repo, "purge", "--force", made.id)
-    (again,) = keeper.keep(
+    (again,) = pipeline.keep(
         store,
         [
             Candidate(
@@ -122,44 +122,44 @@ def test_a_purged_suggestion_of_a_commit_is_not_suggested_again(
             )
         ],
     )
-    assert (again.status, again.reason) == (keeper.KNOWN, "what it said was purged")
+    assert (again.status, again.reason) == (pipeline.KNOWN, "what it said was purged")
 
 
 @pytest.mark.parametrize("sure", [True, False])
 def test_a_long_text_of_the_same_source_is_refused_by_its_id(
     lab: Lab, repo: pathlib.Path, store: Store, sure: bool
 ) -> None:
-    (kept,) = keeper.keep(store, heard(LONG))
+    (kept,) = pipeline.keep(store, heard(LONG))
     lab.mem(repo, "purge", "--force", kept.id)
     if not sure:
         lab.git(repo, "config", "mem.captureAuto", "0.99")
     with_settings = open_store(os.environ, str(repo))
-    (again,) = keeper.keep(with_settings, heard(LONG))
+    (again,) = pipeline.keep(with_settings, heard(LONG))
     with_settings.close()
-    assert again.status == keeper.REFUSED and "purged" in again.reason and bodies(lab, repo) == []
+    assert again.status == pipeline.REFUSED and "purged" in again.reason and bodies(lab, repo) == []
 
 
 def test_what_is_said_again_after_a_purge_is_kept_as_the_docs_say(
     lab: Lab, repo: pathlib.Path, store: Store
 ) -> None:
-    (kept,) = keeper.keep(store, heard(SAID))
+    (kept,) = pipeline.keep(store, heard(SAID))
     lab.mem(repo, "purge", "--force", kept.id)
-    assert [o.status for o in keeper.keep(store, heard(SAID, "s2"))] == [keeper.KEPT]
+    assert [o.status for o in pipeline.keep(store, heard(SAID, "s2"))] == [pipeline.KEPT]
 
 
 def test_what_was_purged_stays_out_after_the_cache_was_deleted(
     lab: Lab, repo: pathlib.Path, store: Store
 ) -> None:
     said = [Candidate("commit", SAID, source="commit:abc", explicit=True, type="decision")]
-    (kept,) = keeper.keep(store, said)
+    (kept,) = pipeline.keep(store, said)
     lab.mem(repo, "purge", "--force", kept.id)
     shutil.rmtree(repo / ".git" / "mem")
-    assert [o.status for o in keeper.keep(store, said)] == [keeper.KNOWN]
+    assert [o.status for o in pipeline.keep(store, said)] == [pipeline.KNOWN]
     assert bodies(lab, repo) == []
 
 
 def test_the_mark_tells_neither_text_nor_source(lab: Lab, repo: pathlib.Path, store: Store) -> None:
-    (one,), (two,) = keeper.keep(store, heard(SAID)), keeper.keep(store, heard(OTHER))
+    (one,), (two,) = pipeline.keep(store, heard(SAID)), pipeline.keep(store, heard(OTHER))
     lab.mem(repo, "purge", "--force", one.id)
     lab.mem(repo, "purge", "--force", two.id)
     file = repo / ".git" / "git-mem-closed"
@@ -172,22 +172,23 @@ def test_the_mark_tells_neither_text_nor_source(lab: Lab, repo: pathlib.Path, st
 
 def test_an_origin_is_a_commits_line_or_a_whole_session(tmp_path: pathlib.Path) -> None:
     assert (
-        closed.origin("session:a#b#user-12") == "session:a#b"
-        and closed.origin("commit:1#2") == "commit:1#2"
+        capture_exclusions.origin("session:a#b#user-12") == "session:a#b"
+        and capture_exclusions.origin("commit:1#2") == "commit:1#2"
     )
-    assert [closed.origin(s) for s in ("session:#user-12", "adr:x", "", None, 7, "session:x")] == [
-        ""
-    ] * 6
+    assert [
+        capture_exclusions.origin(s)
+        for s in ("session:#user-12", "adr:x", "", None, 7, "session:x")
+    ] == [""] * 6
     (tmp_path / "git-mem-closed").write_bytes(b"\xff torn\nab\n\n")
-    assert not closed.Closed(str(tmp_path)).has("commit:1") and not closed.Closed(
-        str(tmp_path)
-    ).has("")
+    assert not capture_exclusions.Closed(str(tmp_path)).has(
+        "commit:1"
+    ) and not capture_exclusions.Closed(str(tmp_path)).has("")
 
 
 def test_where_it_cannot_be_marked_nothing_is_purged(
     lab: Lab, repo: pathlib.Path, store: Store
 ) -> None:
-    (kept,) = keeper.keep(store, heard(SAID))
+    (kept,) = pipeline.keep(store, heard(SAID))
     (repo / ".git" / "git-mem-closed").mkdir()
     failed = lab.run(repo, "git-mem", "purge", "--force", kept.id)
     assert (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitmem.core import cite
+from gitmem.core import id_mentions
 from gitmem.feedback import usage
 
 ID = "deadbeef" + "0" * 24
@@ -33,17 +33,17 @@ NOT = [
 
 @pytest.mark.parametrize("text", NAMED)
 def test_named(text: str) -> None:
-    assert cite.named(text, ["cafebabe" + "1" * 24, ID]) == [ID] == usage.cited(text, [ID])
+    assert id_mentions.named(text, ["cafebabe" + "1" * 24, ID]) == [ID] == usage.cited(text, [ID])
 
 
 @pytest.mark.parametrize("text", NOT)
 def test_not_named(text: str) -> None:
-    assert cite.named(text, [ID]) == [] == usage.cited(text, [ID])
-    assert cite.renamed(text, ID, "cafebabe" + "1" * 24) == text
+    assert id_mentions.named(text, [ID]) == [] == usage.cited(text, [ID])
+    assert id_mentions.renamed(text, ID, "cafebabe" + "1" * 24) == text
 
 
 def test_ids_of_other_tools_are_named_whole_words_only() -> None:
-    assert cite.named(
+    assert id_mentions.named(
         "as jira123456 says", ["jira1234567", "jira123456", "jira-123456", "jira"]
     ) == ["jira1234567", "jira123456"]
 
@@ -51,10 +51,10 @@ def test_ids_of_other_tools_are_named_whole_words_only() -> None:
 def test_another_id_is_written_as_long_and_other_words_stay() -> None:
     new = "cafebabe" + "1" * 24
     assert (
-        cite.renamed("İ DEADBEEF, deadbeef000 and deadbeef1: " + ID, ID, new)
+        id_mentions.renamed("İ DEADBEEF, deadbeef000 and deadbeef1: " + ID, ID, new)
         == f"İ cafebabe, cafebabe111 and deadbeef1: {new}"
     )
 
 
 def test_words_that_may_be_ids() -> None:
-    assert cite.words(["deadbeef", "deadbee", "deadbeefs", ID, ID + "0"]) == {"deadbeef", ID}
+    assert id_mentions.words(["deadbeef", "deadbee", "deadbeefs", ID, ID + "0"]) == {"deadbeef", ID}

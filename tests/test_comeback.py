@@ -9,8 +9,8 @@ import pytest
 from conftest import Lab
 from places import Count, commit, opened, squash, tell
 
-from gitmem.anchors import reanchor, revive
-from gitmem.engine import check
+from gitmem.anchors import reanchor, reinstate
+from gitmem.engine import cache_check
 from gitmem.engine.filters import Filter
 from gitmem.memory import listing, memories, recall
 
@@ -38,7 +38,7 @@ def work(repo: pathlib.Path) -> None:
     with opened(repo) as store:
         store.with_cache(lambda cache: None)
         reanchor.finish(store)
-        assert store.with_cache(lambda cache: check.check_all(cache, store.table))[0] == ""
+        assert store.with_cache(lambda cache: cache_check.check_all(cache, store.table))[0] == ""
 
 
 def hot(repo: pathlib.Path) -> list[str]:
@@ -223,7 +223,7 @@ def test_what_stands_costs_no_more_git(
         store.repo.head()
         before = count.of(
             lambda: store.with_cache(
-                lambda cache: revive.settle(store.repo, cache, store.table), refresh=False
+                lambda cache: reinstate.settle(store.repo, cache, store.table), refresh=False
             )
         )
         assert before == [] and listing.list_memories(store, Filter())[1] == 0

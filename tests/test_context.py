@@ -15,9 +15,9 @@ from conftest import Lab
 from hook_world import Hooks
 
 from gitmem import worker
-from gitmem.agents import context, facts, ready
-from gitmem.agents.block import Block
-from gitmem.git import here
+from gitmem.agents import context, head_facts, hook_cache
+from gitmem.agents.context_render import Block
+from gitmem.git import discover
 from gitmem.store import open_store
 
 
@@ -242,7 +242,7 @@ class Place:
 
     def __init__(self, lab: Lab, repo: pathlib.Path) -> None:
         self.store = open_store(lab.env, str(repo))
-        found = here.find(str(repo), lab.env)
+        found = discover.find(str(repo), lab.env)
         assert found is not None
         self.here = found
 
@@ -338,7 +338,7 @@ def test_facts_of_a_branch_are_its_files_and_words(lab: Lab) -> None:
     lab.git(repo, "add", "-A")
     lab.git(repo, "commit", "-q", "-m", "Retry webhooks")
     store = open_store(lab.env, str(repo))
-    found = facts.Facts(facts.of(store.repo, store.repo.head()), True)
+    found = head_facts.Facts(head_facts.of(store.repo, store.repo.head()), True)
     assert (
         found.own == ["odd name\u00e9.txt"]
         and found.changed == 1
@@ -360,7 +360,7 @@ def test_facts_are_kept_for_every_worktree_and_dropped_with_their_head(lab: Lab)
     lab.git(repo, "worktree", "add", "-q", "-b", "other", "../other", "HEAD~1")
     store = open_store(lab.env, str(repo))
     heads = {lab.git(p, "rev-parse", "HEAD").strip() for p in (repo, repo.parent / "other")}
-    facts.learn(store)
+    head_facts.learn(store)
 
     def kept() -> set[str]:
         return store.with_cache(
@@ -373,7 +373,7 @@ def test_facts_are_kept_for_every_worktree_and_dropped_with_their_head(lab: Lab)
     (repo / "new.txt").write_text("x\n")
     lab.git(repo, "add", "-A")
     lab.git(repo, "commit", "-q", "-m", "next")
-    facts.learn(store)
+    head_facts.learn(store)
     assert lab.git(repo, "rev-parse", "HEAD").strip() in kept() and len(kept()) == 2
 
 
@@ -385,7 +385,9 @@ def test_facts_are_found_anew_where_history_ends_elsewhere(lab: Lab) -> None:
     def commits() -> int | None:
         worker.run(str(repo / ".git"), os.environ, 0.0)
         with contextlib.closing(open_store(lab.env, str(repo))) as store:
-            return store.with_cache(lambda cache: facts.read(cache, store.repo.head()).commits)[0]
+            return store.with_cache(
+                lambda cache: head_facts.read(cache, store.repo.head()).commits
+            )[0]
 
     assert commits() == int(lab.git(repo, "rev-list", "--count", "HEAD")) == 2
     lab.git(repo, "fetch", "-q", "--unshallow")
@@ -479,11 +481,11 @@ def test_a_start_waits_no_longer_for_git_than_it_may(
     lab.mem(repo, "remember", "timestamps are UTC")
     anchor = lab.git(repo, "rev-parse", "HEAD").strip()
     for seconds, look, states in ((60, 60, ["reachable"]), (-1, 60, []), (60, -1, [])):
-        monkeypatch.setattr(ready, "_LOOK", look)
+        monkeypatch.setattr(hook_cache, "_LOOK", look)
         lab.git(repo, "commit", "-q", "--allow-empty", "-m", "main goes on")
         place = Place(lab, repo)
         found = place.store.with_cache(
-            lambda cache, place=place, until=time.monotonic() + seconds: ready.stands(
+            lambda cache, place=place, until=time.monotonic() + seconds: hook_cache.stands(
                 place.here, cache, [anchor], until
             )
         )[0]

@@ -24,7 +24,7 @@ from conftest import Lab
 from faults.harness import ALL, MEM, SEED, Bench, Run, Unavailable, build, cut
 
 from gitmem.core import record
-from gitmem.engine import check
+from gitmem.engine import cache_check
 from gitmem.engine.filters import Filter
 from gitmem.memory import recall, remember
 from gitmem.store import open_store
@@ -128,7 +128,10 @@ def sound(
         assert not acknowledged or set(new) <= found, "the answer was given and the memory is lost"
         answer = recall.recall(store, "which invoice", Filter(), limit=500)
         assert not answer["degraded"] and AFTER in {h["body"] for h in answer["hits"]}
-        assert store.with_cache(lambda cache: check.check_all(cache, store.table)) == ("", True)
+        assert store.with_cache(lambda cache: cache_check.check_all(cache, store.table)) == (
+            "",
+            True,
+        )
     finally:
         store.close()
     assert not quiet or not said, said
@@ -607,7 +610,7 @@ def broken(code: str) -> list[str]:
         sys.executable,
         "-c",
         (
-            "import sys, os\nfrom gitmem.engine import guard; from gitmem.truth import notes; from"
+            "import sys, os\nfrom gitmem.engine import guard; from gitmem.notes import notes; from"
             f" gitmem.git import reflock\n{code}\nsys.argv[0] = 'git-mem'\nfrom gitmem.__main__"
             " import main\nsys.exit(main())"
         ),

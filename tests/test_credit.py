@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from gitmem.core import credit, record, short
-from gitmem.core.credit import Evidence
+from gitmem.core import confidence, record, short
+from gitmem.core.confidence import Evidence
 from gitmem.feedback import usage
 
 A, B, C = (n * 32 for n in "abc")
@@ -36,42 +36,42 @@ def told(
 def counted(*records: dict[str, object], id: str = A, versions: tuple[str, ...] = ()) -> Evidence:
     merged: dict[tuple[str, str], int] = {}
     for data in records:
-        for found, session, how, number in credit.rows(data):
+        for found, session, how, number in confidence.rows(data):
             if found in (id, short.of(id)):
                 old = merged.get((session, how), number)
                 merged[session, how] = (
-                    min(old, number) if how == credit.TOUCHED else max(old, number)
+                    min(old, number) if how == confidence.TOUCHED else max(old, number)
                 )
-    return credit.count([(s, h, n) for (s, h), n in merged.items()], versions)
+    return confidence.count([(s, h, n) for (s, h), n in merged.items()], versions)
 
 
 def test_a_memory_without_evidence_keeps_what_was_stated_to_the_last_digit() -> None:
-    assert [credit.confidence(x / 100, Evidence()) for x in range(101)] == [
+    assert [confidence.confidence(x / 100, Evidence()) for x in range(101)] == [
         x / 100 for x in range(101)
     ]
-    assert credit.value(Evidence()) == 0.5
-    assert credit.factor(0.5) == 1.0
+    assert confidence.value(Evidence()) == 0.5
+    assert confidence.factor(0.5) == 1.0
     assert (
-        credit.start(None, "VERIFIED")
-        > credit.start(None, "CITED")
-        > credit.start(None, "CACHED")
-        > credit.start(None, "ASSUMED")
+        confidence.start(None, "VERIFIED")
+        > confidence.start(None, "CITED")
+        > confidence.start(None, "CACHED")
+        > confidence.start(None, "ASSUMED")
     )
-    assert credit.start(0.3, "VERIFIED") == 0.3
-    assert credit.start(True, None) == credit.start(7, ["x"]) == credit.UNSAID
+    assert confidence.start(0.3, "VERIFIED") == 0.3
+    assert confidence.start(True, None) == confidence.start(7, ["x"]) == confidence.UNSAID
 
 
 def test_being_told_is_no_credit() -> None:
-    for route in credit.SHOWN:
-        assert credit.value(counted(told(1, [A], route))) <= 0.5, route
+    for route in confidence.SHOWN:
+        assert confidence.value(counted(told(1, [A], route))) <= 0.5, route
     assert counted(told(1, [A, B], cited={B: 3})).used == 0
 
 
 def test_use_raises_neglect_lowers_slowly_and_a_contradiction_at_once() -> None:
     used, ignored = counted(told(1, [A], cited={A: 1})), counted(told(1, [A]))
-    assert credit.confidence(0.6, used) > 0.6 > credit.confidence(0.6, ignored)
-    assert credit.confidence(0.6, used) - 0.6 > 0.6 - credit.confidence(0.6, ignored)
-    assert credit.confidence(0.9, counted({"op": "feedback", "contradicted": {A: []}})) < 0.3
+    assert confidence.confidence(0.6, used) > 0.6 > confidence.confidence(0.6, ignored)
+    assert confidence.confidence(0.6, used) - 0.6 > 0.6 - confidence.confidence(0.6, ignored)
+    assert confidence.confidence(0.9, counted({"op": "feedback", "contradicted": {A: []}})) < 0.3
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -83,20 +83,20 @@ def test_values_stay_in_bounds_and_move_only_the_right_way(seed: int) -> None:
         rng.choice([0.0, rng.random() * 1e6]),
         rng.choice([0, rng.randrange(100)]),
     )
-    here = credit.confidence(start, Evidence(used, ignored, against))
+    here = confidence.confidence(start, Evidence(used, ignored, against))
     assert 0 <= here <= 1
-    assert 1 - credit.GAIN <= credit.factor(here) <= 1 + credit.GAIN
+    assert 1 - confidence.GAIN <= confidence.factor(here) <= 1 + confidence.GAIN
     more = rng.random() * 10
-    assert credit.confidence(start, Evidence(used + more, ignored, against)) >= here - 1e-12
-    assert credit.confidence(start, Evidence(used, ignored + more, against)) <= here + 1e-12
-    assert credit.confidence(start, Evidence(used, ignored, against + 1)) <= here
+    assert confidence.confidence(start, Evidence(used + more, ignored, against)) >= here - 1e-12
+    assert confidence.confidence(start, Evidence(used, ignored + more, against)) <= here + 1e-12
+    assert confidence.confidence(start, Evidence(used, ignored, against + 1)) <= here
 
 
 def test_the_bound_of_a_score_is_within_what_a_prior_may_do() -> None:
     from gitmem.core import rank
 
-    assert 1 + credit.GAIN <= rank.PRIOR_MAX
-    assert credit.MOST <= rank.PRIOR_MAX
+    assert 1 + confidence.GAIN <= rank.PRIOR_MAX
+    assert confidence.MOST <= rank.PRIOR_MAX
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -105,38 +105,40 @@ def test_an_answer_is_lifted_within_bounds_and_only_the_right_way(seed: int) -> 
     used, vain, against = (
         rng.choice([0.0, rng.random() * 10, rng.random() * 1e6]) for _ in range(3)
     )
-    here = credit.lift(used, vain, int(against))
-    assert 1 / credit.MOST <= here <= credit.MOST
+    here = confidence.lift(used, vain, int(against))
+    assert 1 / confidence.MOST <= here <= confidence.MOST
     more = rng.random() * 10
     assert (
-        credit.lift(used + more, vain, int(against))
+        confidence.lift(used + more, vain, int(against))
         >= here
-        >= credit.lift(used, vain + more, int(against))
+        >= confidence.lift(used, vain + more, int(against))
     )
-    assert here >= credit.lift(used, vain, int(against) + 1)
+    assert here >= confidence.lift(used, vain, int(against) + 1)
 
 
 def test_what_nobody_tried_is_not_lifted_and_a_contradiction_outweighs_some_use() -> None:
-    assert credit.lift(0, 0) == 1.0
-    assert credit.lift(1, 0) > 1.0 > credit.lift(0, 1)
-    assert credit.lift(5, 0, 1) < 1.0
+    assert confidence.lift(0, 0) == 1.0
+    assert confidence.lift(1, 0) > 1.0 > confidence.lift(0, 1)
+    assert confidence.lift(5, 0, 1) < 1.0
 
 
 def test_a_session_in_vain_counts_as_far_as_it_was_told_the_rest_of_what_is_found() -> None:
     near = {1: 0.8, 2: 0.6, 3: 0.2}
-    assert credit.in_vain(near, {1: {"s": False}}) == {
+    assert confidence.in_vain(near, {1: {"s": False}}) == {
         1: 0.0
     }  # told it, and something else that has nothing to do with this
-    assert credit.in_vain(near, {1: {"s": False}, 2: {"s": True}})[1] == pytest.approx(0.6 / 0.8)
-    assert credit.in_vain(near, {1: {"s": False}, 2: {"s": True}, 3: {"s": False}})[
+    assert confidence.in_vain(near, {1: {"s": False}, 2: {"s": True}})[1] == pytest.approx(
+        0.6 / 0.8
+    )
+    assert confidence.in_vain(near, {1: {"s": False}, 2: {"s": True}, 3: {"s": False}})[
         1
     ] == pytest.approx(1.0)
-    assert credit.in_vain(near, {1: {"s": True}, 2: {"s": True}})[1] == 0.0  # it was used there
-    assert credit.in_vain(
+    assert confidence.in_vain(near, {1: {"s": True}, 2: {"s": True}})[1] == 0.0  # it was used there
+    assert confidence.in_vain(
         near, {1: {"s": False, "t": False, "u": False}, 2: {"s": True, "t": False}}
     )[1] == pytest.approx(2 * 0.6 / 0.8)
-    assert credit.in_vain({1: 0.5}, {1: {"s": False}}) == {1: 0.0}
-    assert credit.in_vain({}, {}) == {}
+    assert confidence.in_vain({1: 0.5}, {1: {"s": False}}) == {1: 0.0}
+    assert confidence.in_vain({}, {}) == {}
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -149,12 +151,12 @@ def test_sessions_in_vain_are_at_most_as_many_as_there_are_and_their_order_chang
         row: {f"s{n}": rng.random() < 0.3 for n in rng.sample(range(12), rng.randrange(12))}
         for row in rng.sample(range(24), 15)
     }
-    found = credit.in_vain(near, told)
+    found = confidence.in_vain(near, told)
     assert set(found) == set(told)
     for row, sessions in told.items():
         assert 0 <= found[row] <= sum(not used for used in sessions.values()) + 1e-9
     assert (
-        credit.in_vain(
+        confidence.in_vain(
             near,
             {
                 row: dict(rng.sample(list(sessions.items()), len(sessions)))
@@ -176,7 +178,11 @@ def test_order_repeats_and_portions_of_records_change_nothing() -> None:
         {"op": "verdict", "id": B, "verdict": "rejected"},
     ]
     first = counted(*records)
-    assert (first.used, first.ignored, first.against) == (1 + 0.5 + 1, credit.NEGLECT["start"], 0)
+    assert (first.used, first.ignored, first.against) == (
+        1 + 0.5 + 1,
+        confidence.NEGLECT["start"],
+        0,
+    )
     for order in itertools.permutations(records):
         again = counted(*order, *order[:3])
         assert (again.used, again.ignored, again.against) == (
@@ -222,7 +228,7 @@ def test_a_contradiction_counts_until_the_memory_is_edited() -> None:
     ],
 )
 def test_records_of_other_shapes_say_nothing(data: dict[str, object]) -> None:
-    assert credit.rows(data) == []
+    assert confidence.rows(data) == []
 
 
 def test_only_ids_that_were_told_are_seen_in_an_answer() -> None:
@@ -298,7 +304,8 @@ def test_a_prompt_is_told_no_more_because_of_what_was_used_or_neglected() -> Non
 
 def test_ten_sessions_in_vain_take_less_than_one_contradiction() -> None:
     assert (
-        abs(credit.confidence(0.7, Evidence(0, 10 * credit.NEGLECT["prompt"], 0, 10)) - 0.7) < 0.3
+        abs(confidence.confidence(0.7, Evidence(0, 10 * confidence.NEGLECT["prompt"], 0, 10)) - 0.7)
+        < 0.3
     )
 
 

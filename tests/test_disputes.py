@@ -16,7 +16,7 @@ import pytest
 from conftest import Lab
 from test_consolidate import AGAIN, MONDAY, POSTGRES, REDIS, WIPED, Place
 
-from gitmem.engine import disputes
+from gitmem.engine import contradictions
 from gitmem.memory import consolidate, proposals
 
 
@@ -122,9 +122,14 @@ def test_the_words_of_a_mark_are_those_of_a_proposal(place: Place) -> None:
         consolidate.SUPERSEDE,
         consolidate.AGAINST,
         consolidate.VALUE,
-    ) == (disputes.CONTRADICTION, disputes.SUPERSEDE, disputes.AGAINST, disputes.VALUE)
+    ) == (
+        contradictions.CONTRADICTION,
+        contradictions.SUPERSEDE,
+        contradictions.AGAINST,
+        contradictions.VALUE,
+    )
     assert all(
-        f'"kind":"{kind}"' in disputes._PROPOSED.replace("\\", "")
+        f'"kind":"{kind}"' in contradictions._PROPOSED.replace("\\", "")
         for kind in (consolidate.CONTRADICTION, consolidate.SUPERSEDE)
     )
 

@@ -11,12 +11,19 @@ import pytest
 from conftest import Lab
 from places import head, opened
 
-from gitmem.anchors import aging, drift, marks, removals, renames, where
-from gitmem.anchors.drift import State
+from gitmem.anchors import (
+    anchor_state,
+    deletion_index,
+    patch_id,
+    path_state,
+    path_state_update,
+    renames,
+)
+from gitmem.anchors.path_state import State
 from gitmem.core import lineanchor
-from gitmem.engine import staleness
+from gitmem.engine import path_state_store
+from gitmem.engine.anchor_state_store import UNBORN, WAITING
 from gitmem.engine.cache import Cache
-from gitmem.engine.standing import UNBORN, WAITING
 from gitmem.memory import remember, view
 
 TEXT = "".join(f"line {i} of the text\n" for i in range(40))
@@ -63,7 +70,7 @@ class Tale:
     ) -> list[State]:
         with opened(self.repo) as store:
             return store.with_cache(
-                lambda cache: drift.states(
+                lambda cache: path_state.states(
                     store.repo, cache, wanted, store.repo.commit(at) or "", seconds
                 )
             )[0]
@@ -250,14 +257,14 @@ def test_after_a_squash_merge_it_is_followed_on_the_main_line(lab: Lab, tale: Ta
 
 def test_no_blob_no_commit_and_no_revision_are_unknown_with_a_reason(tale: Tale) -> None:
     missing = tale.wanted("not-there")
-    assert tale.state(missing) == State("unknown", reason=drift.NO_BLOB)
+    assert tale.state(missing) == State("unknown", reason=path_state.NO_BLOB)
     a = tale.wanted("a.txt")
     gone = ("d" * 40, "never-here.txt", "e" * 40, "")
     with opened(tale.repo) as store:
-        assert store.with_cache(lambda cache: drift.states(store.repo, cache, [a], ""))[0] == [
+        assert store.with_cache(lambda cache: path_state.states(store.repo, cache, [a], ""))[0] == [
             State("unknown", reason=UNBORN)
         ]
-    assert tale.state(gone) == State("unknown", reason=where.ABSENT)
+    assert tale.state(gone) == State("unknown", reason=anchor_state.ABSENT)
     assert tale.state(("", "a.txt", a[2], "")) == State("same")
 
 
@@ -280,7 +287,7 @@ def test_odd_names(tale: Tale) -> None:
         (
             State("same")
             if "\n" not in name
-            else State("unknown", reason=drift.NO_BLOB)
+            else State("unknown", reason=path_state.NO_BLOB)
             if not w[2]
             else tale.state(w)
         )
@@ -306,7 +313,7 @@ def test_a_shallow_clone_says_unknown_where_it_lacks_the_history(lab: Lab, tale:
     assert shallow.states([net, b, a]) == [
         State("same"),
         State("changed"),
-        State("unknown", reason=where.SHALLOW),
+        State("unknown", reason=anchor_state.SHALLOW),
     ]
 
 
@@ -327,8 +334,8 @@ def test_a_partial_clone_is_not_asked_for_files(lab: Lab, tale: Tale) -> None:
     partial = Tale(lab, lab.root / "partial")
     shutil.move(str(tale.repo), str(tale.repo) + ".away")
     assert partial.states([a, b]) == [
-        State("unknown", reason=where.PARTIAL),
-        State("unknown", reason=where.PARTIAL),
+        State("unknown", reason=anchor_state.PARTIAL),
+        State("unknown", reason=anchor_state.PARTIAL),
     ]
 
 
@@ -345,8 +352,8 @@ def test_a_commit_that_takes_git_too_long_is_said_to(
 ) -> None:
     a = tale.wanted("a.txt")
     tale.move("a.txt", "c.txt").write("c.txt", TEXT + "more\n").commit()
-    monkeypatch.setattr(removals, "LIMIT", 0.0)
-    assert tale.state(a) == State("unknown", reason=drift.LARGE)
+    monkeypatch.setattr(deletion_index, "LIMIT", 0.0)
+    assert tale.state(a) == State("unknown", reason=path_state.LARGE)
 
 
 def test_what_git_said_is_asked_once(tale: Tale, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,7 +370,7 @@ def test_what_git_said_is_asked_once(tale: Tale, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(store.repo.git, "limited", count)
 
         def ask(cache: Cache) -> Any:
-            return drift.states(store.repo, cache, [a, b], store.repo.head(), 60.0)
+            return path_state.states(store.repo, cache, [a, b], store.repo.head(), 60.0)
 
         first = store.with_cache(ask)[0]
         assert asked == ["rev-list", "diff-tree", "diff-tree"]
@@ -376,12 +383,12 @@ def test_what_git_said_is_asked_once(tale: Tale, monkeypatch: pytest.MonkeyPatch
                 "SELECT count(DISTINCT commit_id) FROM removal"
             ).fetchone()
         )[0]
-        assert store.with_cache(removals.looked_at)[0] == looked[0] == 1
+        assert store.with_cache(deletion_index.looked_at)[0] == looked[0] == 1
 
 
 def test_the_partial_probe_can_fail(tale: Tale) -> None:
     with opened(tale.repo) as store:
-        assert not marks.partial(store.repo)
+        assert not patch_id.partial(store.repo)
 
 
 # --- lines --------------------------------------------------------------------
@@ -412,14 +419,14 @@ def test_a_file_of_another_branch_is_compared_with_the_whole_tree_where_somebody
         tale.write(name, text).commit()
         with opened(tale.repo) as store:
             assert store.with_cache(
-                lambda cache, store=store: aging.keep_up(
+                lambda cache, store=store: path_state_update.keep_up(
                     store.repo, cache, store.repo.heads(), 60.0
                 )
             )[0]
             ((_, states),) = store.with_cache(
-                lambda cache, store=store: staleness.read(cache, range(9), store.repo.head())
+                lambda cache, store=store: path_state_store.read(cache, range(9), store.repo.head())
             )[0].items()
-            assert states[0] == State("unknown", reason=staleness.BESIDE)
+            assert states[0] == State("unknown", reason=path_state_store.BESIDE)
             ((state,),) = store.with_cache(
                 lambda cache, store=store: view.path_states(store, cache, [0], store.repo.head())
             )[0].values()
@@ -535,7 +542,7 @@ def test_a_file_that_many_merges_took_away_is_not_followed_up_to_each_of_them(
     )
     with opened(repo) as store:
         trace = renames.Trace(
-            removals.History(
+            deletion_index.History(
                 store.repo, store.with_cache(lambda cache: cache)[0], head(lab, repo), 60.0
             ),
             set,

@@ -12,7 +12,7 @@ import pytest
 from conftest import Lab
 from places import commit, head
 
-from gitmem.anchors import drift
+from gitmem.anchors import path_state
 
 ONE, TWO = "1" * 40, "2" * 40
 
@@ -193,18 +193,18 @@ def states(lab: Lab, repo: pathlib.Path) -> dict[str, tuple[str, str, str]]:
 def test_a_name_that_is_not_utf8_is_unknown_with_the_reason(lab: Lab, name: str) -> None:
     repo = odd(lab)
     id = lab.json(repo, "remember", "about the odd one", "--path", name)["id"]
-    assert states(lab, repo) == {"about the odd one": ("unknown", "", drift.NO_NAME)}
+    assert states(lab, repo) == {"about the odd one": ("unknown", "", path_state.NO_NAME)}
     with open(named(repo, b"caf\xe9.txt"), "a") as f:
         f.write("more\n")
     lab.git(repo, "commit", "-qam", "more")
-    assert states(lab, repo) == {"about the odd one": ("unknown", "", drift.NO_NAME)}
+    assert states(lab, repo) == {"about the odd one": ("unknown", "", path_state.NO_NAME)}
     done = lab.run(repo, sys.executable, "-m", "gitmem", "check", "--json")
     assert done.returncode == 0 and [m["id"] for m in json.loads(done.stdout)["not_compared"]] == [
         id
     ]  # nobody can tell
     assert lab.json(repo, "list", "--stale") == []
     (other,) = lab.json(repo, "bisect", id, rc=(1,))["others"]
-    assert (other["state"], other["reason"]) == ("unknown", drift.NO_NAME)
+    assert (other["state"], other["reason"]) == ("unknown", path_state.NO_NAME)
     assert [m["id"] for m in lab.json(repo, "why", name)] == [id]
 
 
@@ -219,10 +219,10 @@ def test_a_file_that_was_renamed_to_such_a_name_is_unknown_and_followed_beyond(
         f.write(change)
     lab.git(repo, "add", "-A")
     lab.git(repo, "commit", "-qm", "renamed")
-    assert states(lab, repo) == {"about the plain one": ("unknown", "", drift.ODD_NOW)}
+    assert states(lab, repo) == {"about the plain one": ("unknown", "", path_state.ODD_NOW)}
     assert [m["id"] for m in lab.json(repo, "why", "pl\udce9in.txt")] == [id]
     (other,) = lab.json(repo, "bisect", id, rc=(1,))["others"]
-    assert (other["state"], other["reason"]) == ("unknown", drift.ODD_NOW)
+    assert (other["state"], other["reason"]) == ("unknown", path_state.ODD_NOW)
     os.rename(named(repo, b"pl\xe9in.txt"), repo / "back.txt")
     lab.git(repo, "add", "-A")
     lab.git(repo, "commit", "-qm", "a name for all")

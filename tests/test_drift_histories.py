@@ -13,8 +13,8 @@ import pytest
 from conftest import Lab
 from places import opened
 
-from gitmem.anchors import aging, drift
-from gitmem.engine import staleness, stored
+from gitmem.anchors import path_state, path_state_update
+from gitmem.engine import memory_rows, path_state_store
 from gitmem.engine.cache import Cache
 from gitmem.memory import remember
 
@@ -207,30 +207,32 @@ def reached(world: World, anchor: int, path: str, at: int) -> set[str]:
 
 def expected(
     world: World, names: set[str], path: str, blob: str, at: int
-) -> list[drift.State] | None:
+) -> list[path_state.State] | None:
     """The states that are right, None where git does not decide."""
     now = world.blob(at, path)
     if now == blob:
-        return [drift.State("same")]
+        return [path_state.State("same")]
     if names:
         return [
             (
-                drift.State("changed")
+                path_state.State("changed")
                 if name == path
-                else drift.State("renamed" if world.blob(at, name) == blob else "changed", name)
+                else path_state.State(
+                    "renamed" if world.blob(at, name) == blob else "changed", name
+                )
             )
             for name in sorted(names)
         ]
     if now:
-        return [drift.State("changed")]
-    return [drift.State("gone")]
+        return [path_state.State("changed")]
+    return [path_state.State("gone")]
 
 
-def asked(world: World, questions: list[tuple[int, str]], at: int) -> list[drift.State]:
+def asked(world: World, questions: list[tuple[int, str]], at: int) -> list[path_state.State]:
     with opened(world.repo) as store:
         wanted = [(world.ids[a], p, world.blob(a, p), "") for a, p in questions]
         return store.with_cache(
-            lambda cache: drift.states(store.repo, cache, wanted, world.ids[at], 60.0)
+            lambda cache: path_state.states(store.repo, cache, wanted, world.ids[at], 60.0)
         )[0]
 
 
@@ -249,7 +251,7 @@ def test_on_a_line_of_commits_states_are_what_git_log_follow_says(lab: Lab, seed
         right = expected(world, followed(world, a, p, at), p, world.blob(a, p), at)
         assert right is not None
         assert state in right or (
-            right == [drift.State("gone")]
+            right == [path_state.State("gone")]
             and state.state == "renamed"
             and elsewhere(world, a, p, at)
         ), (a, p, state, right)
@@ -264,7 +266,7 @@ def test_with_branches_and_merges_states_are_what_every_step_says(lab: Lab, seed
             right = expected(world, reached(world, a, p, at), p, world.blob(a, p), at)
             assert right is not None
             assert state in right or (
-                right == [drift.State("gone")]
+                right == [path_state.State("gone")]
                 and state.state == "renamed"
                 and elsewhere(world, a, p, at)
             ), (world.repo, a, p, at, state, right)
@@ -305,7 +307,7 @@ def test_what_is_kept_for_a_head_is_what_git_says_wherever_head_came_from(
                 from gitmem.store import Store
 
                 assert isinstance(store, Store)
-                assert aging.keep_up(store.repo, cache, [head], 60.0)
+                assert path_state_update.keep_up(store.repo, cache, [head], 60.0)
                 if seed % 2:  # the states of this HEAD stay, and one may come back to it
                     cache.db.execute(
                         "INSERT OR IGNORE INTO former(slot, commit_id, ground) SELECT 100 +"
@@ -315,12 +317,16 @@ def test_what_is_kept_for_a_head_is_what_git_says_wherever_head_came_from(
                 rows = [
                     row for (row,) in cache.db.execute("SELECT row FROM memory WHERE status = 0")
                 ]
-                kept = staleness.read(cache, rows, head)
+                kept = path_state_store.read(cache, rows, head)
                 fresh = {}
-                for row, (data, _, _) in zip(rows, stored.load(cache, rows), strict=True):
-                    wanted = [(stored.commit_of(data), *where) for where in stored.places(data)]
+                for row, (data, _, _) in zip(rows, memory_rows.load(cache, rows), strict=True):
+                    wanted = [
+                        (memory_rows.commit_of(data), *where) for where in memory_rows.places(data)
+                    ]
                     fresh[row] = dict(
-                        enumerate(drift.states(store.repo, cache, wanted, head, 60.0, beside=False))
+                        enumerate(
+                            path_state.states(store.repo, cache, wanted, head, 60.0, beside=False)
+                        )
                     )
                 return kept, fresh
 

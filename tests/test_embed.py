@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitmem.engine import embed, scan
+from gitmem.engine import embed, hamming
 from gitmem.engine.embed import StaticTable, TableDamaged
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -85,7 +85,7 @@ def test_text_without_words_is_zero_and_matches_nothing(table: StaticTable, text
     other = table.vector("database")
     assert embed.cosine(zero, other) == 0.0
     assert embed.cosine(zero, zero) == 0.0
-    assert [row for _, row in scan.rescore([zero, other], other, [0, 1])] == [1]
+    assert [row for _, row in hamming.rescore([zero, other], other, [0, 1])] == [1]
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_hot_path_loads_nothing_heavy() -> None:
         " Café'); scan.nearest(embed.sign_code(v), embed.sign_code(v), 1); scan.rescore([v], v,"
         " [0])"
     )
-    assert "gitmem.engine.scan" in loaded
+    assert "gitmem.engine.hamming" in loaded
     assert not loaded & _HEAVY
 
 
@@ -297,7 +297,7 @@ def test_paraphrases_with_other_words_are_found(table: StaticTable) -> None:
     memories = table.embed([memory for memory, _ in PAIRS])
     first = 0
     for i, question in enumerate(table.embed([question for _, question in PAIRS])):
-        first += scan.rescore(memories, question, range(len(PAIRS)))[0][1] == i
+        first += hamming.rescore(memories, question, range(len(PAIRS)))[0][1] == i
     assert first >= 6
 
 
@@ -310,7 +310,7 @@ def test_paraphrases_of_the_evaluation_set(table: StaticTable) -> None:
     ranks = []
     for i, question in enumerate(table.embed([pair["query"] for pair in pairs])):
         ranks.append(
-            [row for _, row in scan.rescore(memories, question, range(len(pairs)))].index(i)
+            [row for _, row in hamming.rescore(memories, question, range(len(pairs)))].index(i)
         )
     assert sum(rank < 1 for rank in ranks) / len(ranks) >= 0.65
     assert sum(rank < 3 for rank in ranks) / len(ranks) >= 0.8

@@ -13,7 +13,7 @@ import pytest
 from conftest import Lab
 from signers import fail, rewrite
 
-from gitmem.git import config, here, layout
+from gitmem.git import config, discover, repository
 from gitmem.hooks import spool
 
 PGP = "-----BEGIN PGP SIGNATURE-----\n\nabc\n-----END PGP SIGNATURE-----"
@@ -257,11 +257,11 @@ def test_files_that_look_like_a_bare_repository_switch_no_hook_off(
         (lab.root / "old" / "git").chmod(0o755)
         monkeypatch.setenv("PATH", f"{lab.root / 'old'}:{os.environ['PATH']}")
     for place in (repo / "src", repo / "src" / "deep"):
-        found = here.find(str(place), os.environ)
+        found = discover.find(str(place), os.environ)
         assert found is not None and found.top == str(repo)
         assert found.git_dir == str(repo / ".git")
     for place in (repo / "src" / "deep" / "bare", repo / "src" / "deep" / "bare" / "objects"):
-        assert here.find(str(place), os.environ) is None
+        assert discover.find(str(place), os.environ) is None
 
 
 def test_a_session_below_files_that_look_like_a_bare_repository_is_told_all(trap: Trap) -> None:
@@ -313,8 +313,8 @@ def test_a_repository_of_somebody_else_names_no_program(lab: Lab) -> None:
     lab.git(repo, "config", "--global", "safe.directory", "*")
 
     def known() -> list[dict[str, str]]:
-        opened = layout.open_repo(str(repo))
-        found = here.find(str(repo), os.environ)
+        opened = repository.open_repo(str(repo))
+        found = discover.find(str(repo), os.environ)
         assert found is not None
         return [config.load(opened, os.environ).git, found.settings.git]
 

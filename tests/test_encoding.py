@@ -19,7 +19,7 @@ from gitmem.core import text, verdict
 from gitmem.core.errors import MemError
 from gitmem.embedding import encoder, encoder_file
 from gitmem.embedding.encoder_file import ENCODER_PATH, EncoderFile
-from gitmem.engine import better, check, encoding
+from gitmem.engine import cache_check, encoding, model_vectors
 from gitmem.engine.cache import Cache
 from gitmem.engine.filters import Filter
 from gitmem.memory import recall
@@ -187,8 +187,8 @@ def test_a_vector_goes_with_its_memory_and_the_full_check_knows_it(
     store = opened(lab, repo, monkeypatch)
 
     def look(cache: Cache) -> tuple[int, str]:
-        left = sum(sum(held) for _, held, _ in better.read(cache, *encoding.space()))
-        return left, check.check_all(cache, store.table)
+        left = sum(sum(held) for _, held, _ in model_vectors.read(cache, *encoding.space()))
+        return left, cache_check.check_all(cache, store.table)
 
     left, wrong = store.with_cache(look)[0]
     store.close()
@@ -198,7 +198,7 @@ def test_a_vector_goes_with_its_memory_and_the_full_check_knows_it(
 def test_a_portion_ends_in_time_and_the_next_one_goes_on(
     lab: Lab, repo: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(better, "BATCH", 4)
+    monkeypatch.setattr(model_vectors, "BATCH", 4)
     store = opened(lab, repo, monkeypatch)
     made = store.with_cache(lambda cache: encoding.fill(cache, until=0.0))[0]
     assert made == 4, "one batch, whatever the clock says"

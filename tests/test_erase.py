@@ -27,7 +27,7 @@ from erase_world import (
 )
 
 from gitmem.erasure import erase
-from gitmem.git import odb, roots
+from gitmem.git import gc_roots, odb
 from gitmem.git.config import backup_of
 
 
@@ -118,7 +118,7 @@ def test_a_repository_whose_first_commit_is_empty_is_no_history_of_notes(lab: La
     place.add(WORD, doomed=True)
     git = odb.Odb(place.repo.git, 40).git
     eraser = erase._Eraser(odb.Odb(place.repo.git, 40), 40, place.doom, [], lambda n: None)
-    usual, others = roots.history_of(git, roots.refs(git), eraser._is_notes_commit)
+    usual, others = gc_roots.history_of(git, gc_roots.refs(git), eraser._is_notes_commit)
     assert [name for name, _ in usual] == ["refs/heads/main"] and [name for name, _ in others] == [
         REF,
         backup_of(REF),

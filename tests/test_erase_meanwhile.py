@@ -29,7 +29,7 @@ from erase_world import (
 
 from gitmem.core.errors import MemError
 from gitmem.erasure import erase
-from gitmem.git import layout, odb, packfile
+from gitmem.git import odb, packfile, repository
 
 
 @pytest.fixture
@@ -237,7 +237,7 @@ def test_in_a_bare_repository(lab: Lab) -> None:
 def test_from_a_linked_worktree(place: Place) -> None:
     place.git("worktree", "add", "-q", "-b", "side", "../tree")
     place.leave()
-    inside = layout.open_repo(str(place.path.parent / "tree"))
+    inside = repository.open_repo(str(place.path.parent / "tree"))
     assert erase.erase(inside, place.doom).held == []
     assert place.holding() == []
     place.sound()

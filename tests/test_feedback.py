@@ -14,10 +14,10 @@ from conftest import Lab
 from hook_world import Hooks, make
 
 from gitmem.agents import receipts, session
-from gitmem.core import credit, record, short
-from gitmem.engine import check, learned
+from gitmem.core import confidence, record, short
+from gitmem.engine import cache_check, usage_store
 from gitmem.engine.cache import Cache
-from gitmem.feedback import heed
+from gitmem.feedback import usage_records
 from gitmem.store import Store, open_store
 
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
@@ -90,7 +90,7 @@ class Place:
 
 def table(store: Store) -> list[tuple[Any, ...]]:
     def read(cache: Cache) -> list[tuple[Any, ...]]:
-        assert check.check_all(cache) == ""
+        assert cache_check.check_all(cache) == ""
         return cache.db.execute(
             "SELECT id, value, used, ignored, against FROM credit ORDER BY id"
         ).fetchall()
@@ -150,7 +150,7 @@ def test_workers_that_come_twice_or_were_killed_before_they_marked_the_file_add_
     assert place.table() == first
     assert {row[0]: row[2:] for row in first} == {
         a: (1.0, 0.0, 0),
-        b: (0.0, credit.NEGLECT["prompt"], 0),
+        b: (0.0, confidence.NEGLECT["prompt"], 0),
     }
 
 
@@ -181,7 +181,7 @@ def test_a_memory_that_was_used_ranks_higher_and_recall_says_why(place: Place) -
     assert best["explain"]["credit"] > 1 > answer["hits"][1]["explain"]["credit"]
     assert (
         best["stated_confidence"] is None
-        and best["confidence"] > credit.UNSAID > answer["hits"][1]["confidence"]
+        and best["confidence"] > confidence.UNSAID > answer["hits"][1]["confidence"]
     )
     assert f"{best['confidence']:g} (sessions: 6 used)" in place.lab.mem(place.repo, "show", second)
 
@@ -194,7 +194,7 @@ def lifts(place: Place, near: dict[str, float]) -> dict[str, float]:
         ids = {row: id for id, row in rows.items()}
         return {
             ids[row]: value
-            for row, value in learned.lifts(
+            for row, value in usage_store.lifts(
                 cache, {rows[id]: score for id, score in near.items()}
             ).items()
         }
@@ -236,12 +236,12 @@ def test_of_many_sessions_whole_ones_are_looked_at(
         place.session(f"s{n}", [a, b], cited=[a])
     place.tend()
     whole = lifts(place, {a: 0.9, b: 0.8})
-    assert whole[a] == credit.lift(3, 0) and whole[b] == credit.lift(0, 3)
+    assert whole[a] == confidence.lift(3, 0) and whole[b] == confidence.lift(0, 3)
     monkeypatch.setattr(
-        learned, "LOOKED_AT", 3
+        usage_store, "LOOKED_AT", 3
     )  # rows: cited and shown of one session, and half of the next
     some = lifts(place, {a: 0.9, b: 0.8})
-    assert some[a] == whole[a] and some[b] == credit.lift(0, 1)
+    assert some[a] == whole[a] and some[b] == confidence.lift(0, 1)
 
 
 def test_use_never_brings_in_what_was_not_found(place: Place) -> None:
@@ -277,14 +277,14 @@ def test_a_stated_confidence_lives_and_stays_beside(place: Place) -> None:
     (found,) = [m for m in place.lab.json(place.repo, "list") if m["id"] == "ab" * 16]
     assert (found["stated_confidence"], found["confidence"]) == (
         0.6,
-        round(credit.confidence(0.6, credit.Evidence(1)), 4),
+        round(confidence.confidence(0.6, confidence.Evidence(1)), 4),
     )
 
 
 def test_what_was_lived_here_is_not_exported_and_takes_nothing_from_the_files_of_agents(
     place: Place,
 ) -> None:
-    from gitmem.agents import writeback
+    from gitmem.agents import automemory_export
 
     before = place.lab.mem(place.repo, "export", "--scope", "all")
     for n in range(3):
@@ -293,8 +293,8 @@ def test_what_was_lived_here_is_not_exported_and_takes_nothing_from_the_files_of
     assert place.lab.mem(place.repo, "export", "--scope", "all") == before
     assert "confidence" not in before
     found = place.lab.json(place.repo, "list")
-    assert all(m["confidence"] is not None and writeback._worthy(m) for m in found)
-    assert not writeback._worthy({**found[0], "use": {"contradicted": 1}})
+    assert all(m["confidence"] is not None and automemory_export._worthy(m) for m in found)
+    assert not automemory_export._worthy({**found[0], "use": {"contradicted": 1}})
 
 
 def test_notes_of_teammates_say_nothing_about_use_here(place: Place) -> None:
@@ -318,12 +318,12 @@ def test_notes_of_teammates_say_nothing_about_use_here(place: Place) -> None:
 def test_a_contradiction_drops_confidence_until_the_memory_is_edited(place: Place) -> None:
     a = place.ids[0]
     store = place.store()
-    assert heed.contradict(store, [a, a, "f" * 32]) == 1
-    assert heed.contradict(store, [a]) == 1
+    assert usage_records.contradict(store, [a, a, "f" * 32]) == 1
+    assert usage_records.contradict(store, [a]) == 1
     store.close()
     assert [row[4] for row in place.table()] == [1]
     (found,) = [m for m in place.lab.json(place.repo, "list") if m["id"] == a]
-    assert found["confidence"] == round(credit.UNSAID * credit.DROP, 4)
+    assert found["confidence"] == round(confidence.UNSAID * confidence.DROP, 4)
     place.lab.mem(place.repo, "edit", a, "-m", "Orders and invoices share a transaction since 2.0")
     assert place.table() == []
     (found,) = [m for m in place.lab.json(place.repo, "list") if m["id"] == a]
@@ -387,9 +387,11 @@ def test_a_damaged_credit_is_found_and_made_anew(place: Place) -> None:
     def spoil(cache: Cache) -> str:
         try:
             cache.db.execute("UPDATE credit SET value = 0.99")
-            return check.check_all(cache)
+            return cache_check.check_all(cache)
         finally:
-            cache.db.execute("UPDATE credit SET value = ?", (credit.value(credit.Evidence(1)),))
+            cache.db.execute(
+                "UPDATE credit SET value = ?", (confidence.value(confidence.Evidence(1)),)
+            )
 
     assert store.with_cache(spoil)[0]
     store.close()
@@ -428,7 +430,7 @@ def test_two_clones_that_unite_their_private_notes_have_one_table(place: Place, 
     assert place.table() == twin.table()
     assert {row[0]: row[2:4] for row in place.table()} == {
         a: (2.0, 0.0),
-        b: (0.0, credit.NEGLECT["prompt"]),
+        b: (0.0, confidence.NEGLECT["prompt"]),
         c: (2.0, 0.0),
     }
 
@@ -536,5 +538,5 @@ def test_the_table_is_read_by_rows_alone() -> None:
 
     fake: Any = Fake()
     fake.db = db
-    assert learned.values(fake, range(2000)) == {n: n / 2000 for n in range(0, 2000, 2)}
-    assert learned.values(fake, []) == {}
+    assert usage_store.values(fake, range(2000)) == {n: n / 2000 for n in range(0, 2000, 2)}
+    assert usage_store.values(fake, []) == {}

@@ -11,7 +11,7 @@ import pytest
 from conftest import Lab
 from test_feedback import UUID, Place
 
-from gitmem.core import credit, short
+from gitmem.core import confidence, short
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ class Moved:
         self.place.session(UUID, [self.id, self.place.ids[2]], touched=touched)
         self.place.tend()
         (found,) = self.place.records()
-        said = [how for name, _, how, _ in credit.rows(found) if name == short.of(self.id)]
+        said = [how for name, _, how, _ in confidence.rows(found) if name == short.of(self.id)]
         return {"used": "touched" in said, "told": "prompt" in said}
 
 

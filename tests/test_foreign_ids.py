@@ -13,7 +13,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from conftest import Lab
 
-from gitmem.core import plain
+from gitmem.core import sanitize
 
 IDS = [
     '"/><b a="x',
@@ -51,7 +51,7 @@ def repo(lab: Lab) -> pathlib.Path:
 
 
 def clean(text: str) -> bool:
-    return not any(plain.hidden(c) for c in text.replace("\n", ""))
+    return not any(sanitize.hidden(c) for c in text.replace("\n", ""))
 
 
 def test_no_id_breaks_a_context_block(lab: Lab, repo: pathlib.Path) -> None:

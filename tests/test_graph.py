@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from gitmem import worker
 from gitmem.core import record
 from gitmem.engine import cache as cache_file
-from gitmem.engine import check, embed, priors
+from gitmem.engine import cache_check, embed, priors
 from gitmem.engine.cache import Cache
 from gitmem.engine.filters import Filter
 from gitmem.engine.search import Search
@@ -385,15 +385,15 @@ def test_nothing_is_left_of_a_memory_that_was_forgotten_or_changed(world: World)
         assert world.cache.db.execute(sql, (row,)).fetchone() is None
     assert graphing.due(world.cache)
     graphing.catch_up(world.cache)
-    assert check.check_all(world.cache, TABLE) == ""
+    assert cache_check.check_all(world.cache, TABLE) == ""
     assert world.cache.db.execute("SELECT count(*) FROM rank").fetchone()[0] == 5
 
 
 def test_the_full_check_sees_an_edge_to_nowhere(world: World) -> None:
     world.add(*bodies(1, 6))
-    assert check.check_all(world.cache, TABLE) == ""
+    assert cache_check.check_all(world.cache, TABLE) == ""
     world.cache.db.execute("INSERT INTO edge VALUES(0, 99, 3, 0.5)")
-    assert "graph" in check.check_all(world.cache, TABLE)
+    assert "graph" in cache_check.check_all(world.cache, TABLE)
 
 
 def test_it_goes_on_where_its_time_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -579,7 +579,7 @@ def test_a_purged_memory_leaves_the_graph_and_its_file(lab: Lab, repo: pathlib.P
     lab.mem(repo, "purge", id, "--force")
     cache = opened(repo)
     try:
-        assert check.check_all(cache, open_store(os.environ, str(repo)).table) == ""
+        assert cache_check.check_all(cache, open_store(os.environ, str(repo)).table) == ""
         left = cache.db.execute("SELECT count(*) FROM memory").fetchone()[0]
         assert cache.db.execute("SELECT count(*) FROM rank").fetchone()[0] <= left
         assert cache.db.execute("SELECT count(*) FROM sketch").fetchone()[0] == left

@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from places import Count, commit, full, kept, opened, same, squash, tell
 
-from gitmem.anchors import ancestry, marks, patches, reanchor
-from gitmem.engine import standing
+from gitmem.anchors import patch_id, patch_id_cache, reachability, reanchor
+from gitmem.engine import anchor_state_store
 from gitmem.memory import remember
 from gitmem.store import Store, open_store
 
@@ -205,7 +205,7 @@ def test_what_is_kept_after_each_move_is_what_git_says(
     `alone`: no full search, which keeps what it learns, helps the worker on the way.
     """
     with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(ancestry, "FAR", far)
+        patched.setattr(reachability, "FAR", far)
         world = History(pathlib.Path(directory))
         reference = _reference()(world.repo, world.env)
         store = open_store({"GIT_MEM_ENCODER": "false"}, str(world.repo))
@@ -241,14 +241,14 @@ def head_of(world: History) -> str:
 def diffed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every difference that a patch-id is made of, as it is asked for."""
     out: list[str] = []
-    made = marks.patch_ids
+    made = patch_id.patch_ids
 
     def counting(repo: Any, wanted: Sequence[str], seconds: float) -> Any:
         found = made(repo, wanted, seconds)
         out.extend(wanted[: found[1]])
         return found
 
-    monkeypatch.setattr(marks, "patch_ids", counting)
+    monkeypatch.setattr(patch_id, "patch_ids", counting)
     return out
 
 
@@ -370,20 +370,22 @@ def test_a_time_that_runs_out_is_waited_for_and_gone_on_with(
     squash(lab, repo)
     lengthen(lab, repo, 400)  # the newest are looked at first
     asked = diffed(monkeypatch)
-    monkeypatch.setattr(patches, "CHUNK", 100)
+    monkeypatch.setattr(patch_id_cache, "CHUNK", 100)
     with opened(repo) as store:
         store.with_cache(lambda cache: None)
         seen = []
         for _ in range(6):
             clock = [0.0]
             monkeypatch.setattr(
-                patches.time,
+                patch_id_cache.time,
                 "monotonic",
                 lambda clock=clock: clock.__setitem__(0, clock[0] + 1.0) or clock[0],
             )
             reanchor.finish(store, 3.0)
             (stand,) = store.with_cache(
-                lambda cache: standing.read(cache, reanchor.anchors(cache), store.repo.head())
+                lambda cache: anchor_state_store.read(
+                    cache, reanchor.anchors(cache), store.repo.head()
+                )
             )[0].values()
             seen.append(stand.state)
         assert seen[0] == "unknown" and seen[-1] == "squashed"

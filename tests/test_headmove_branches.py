@@ -26,8 +26,8 @@ from places import (
     topic,
 )
 
-from gitmem.anchors import reanchor, where
-from gitmem.engine import priors, staleness, standing
+from gitmem.anchors import anchor_state, reanchor
+from gitmem.engine import anchor_state_store, path_state_store, priors
 
 # --- promotion, and what becomes of branches --------------------------------
 
@@ -127,14 +127,14 @@ def test_a_branch_that_was_given_up_is_said_and_sinks_below_an_open_one(lab: Lab
         found = kept(store)
         assert same(found) == same(full(store)) and sorted(s.reason for s in found.values()) == [
             "",
-            standing.ABANDONED,
+            anchor_state_store.ABANDONED,
         ]
     hits = {
         h["body"].split()[5]: h
         for h in lab.json(repo, "recall", "retry budget of the queue")["hits"]
     }
     assert (
-        hits["left"]["anchor"]["reason"] == standing.ABANDONED
+        hits["left"]["anchor"]["reason"] == anchor_state_store.ABANDONED
         and hits["left"]["score"] < hits["open"]["score"]
     )
     lab.git(repo, "config", "mem.promptContext", "true")
@@ -157,7 +157,7 @@ def test_a_branch_that_was_given_up_is_said_and_sinks_below_an_open_one(lab: Lab
             for name in ("left", "open")
         )
         assert (
-            f'state="unmerged" branch="left" reason="{standing.ABANDONED}"' in left
+            f'state="unmerged" branch="left" reason="{anchor_state_store.ABANDONED}"' in left
             and 'state="unmerged"' in open_
             and "reason=" not in open_
         )
@@ -172,12 +172,20 @@ def test_a_branch_that_was_given_up_is_said_and_sinks_below_an_open_one(lab: Lab
 
 def test_a_memory_whose_commit_is_not_here_counts_like_one_of_a_branch() -> None:
     assert (
-        priors._branch(standing.Stand(standing.UNKNOWN, "a" * 40, reason=standing.ABSENT))
-        == priors._branch(standing.Stand(standing.UNMERGED, "a" * 40))
+        priors._branch(
+            anchor_state_store.Stand(
+                anchor_state_store.UNKNOWN, "a" * 40, reason=anchor_state_store.ABSENT
+            )
+        )
+        == priors._branch(anchor_state_store.Stand(anchor_state_store.UNMERGED, "a" * 40))
         < 1.0
     )
     assert (
-        priors._branch(standing.Stand(standing.UNKNOWN, "a" * 40, reason=where.SHALLOW))
+        priors._branch(
+            anchor_state_store.Stand(
+                anchor_state_store.UNKNOWN, "a" * 40, reason=anchor_state.SHALLOW
+            )
+        )
         == priors._branch(None)
         == 1.0
     )
@@ -195,7 +203,9 @@ def test_a_clone_that_is_deepened_is_looked_at_anew(lab: Lab) -> None:
     lab.git(a, "push", "-q", "origin", "main")
     fresh = clone(lab, "fresh", "--depth", "1")
     with opened(fresh) as store:
-        assert [(s.state, s.reason) for s in kept(store).values()] == [("unknown", where.SHALLOW)]
+        assert [(s.state, s.reason) for s in kept(store).values()] == [
+            ("unknown", anchor_state.SHALLOW)
+        ]
         lab.git(fresh, "fetch", "-q", "--unshallow")
         assert [s.state for s in kept(store).values()] == ["reachable"]
 
@@ -207,7 +217,9 @@ def test_a_fetch_of_a_branch_makes_its_memories_known(lab: Lab) -> None:
     publish(lab, a)
     fresh = clone(lab, "fresh")
     with opened(fresh) as store:
-        assert {(s.state, s.reason) for s in kept(store).values()} == {("unknown", standing.ABSENT)}
+        assert {(s.state, s.reason) for s in kept(store).values()} == {
+            ("unknown", anchor_state_store.ABSENT)
+        }
         lab.git(a, "push", "-q", "origin", "topic")
         lab.git(fresh, "fetch", "-q")
         assert {s.state for s in kept(store).values()} == {"unmerged"}
@@ -233,7 +245,7 @@ def test_worktrees_keep_the_states_of_each_and_switching_in_one_moves_no_other(l
         for place in (repo, tree):
             with opened(place) as store:
                 said = store.with_cache(
-                    lambda cache, store=store: standing.read(
+                    lambda cache, store=store: anchor_state_store.read(
                         cache, reanchor.anchors(cache), store.repo.head()
                     )
                 )[0]
@@ -254,11 +266,14 @@ def test_whether_a_branch_holds_a_commit_is_the_same_for_every_worktree(lab: Lab
             look(repo)
         with opened(tree) as store:
             (said,) = store.with_cache(
-                lambda cache, store=store: standing.read(
+                lambda cache, store=store: anchor_state_store.read(
                     cache, reanchor.anchors(cache), store.repo.head()
                 )
             )[0].values()
-        assert (said.state, said.reason) == (standing.UNMERGED, standing.ABANDONED)
+        assert (said.state, said.reason) == (
+            anchor_state_store.UNMERGED,
+            anchor_state_store.ABANDONED,
+        )
 
 
 @pytest.mark.parametrize("moves", [False, True])
@@ -269,14 +284,14 @@ def test_a_commit_that_a_garbage_collection_took_is_not_here(lab: Lab, moves: bo
     tell(repo, "about a commit without a branch")
     lab.git(repo, "checkout", "-q", "main")
     with opened(repo) as store:
-        assert [s.reason for s in kept(store).values()] == [standing.ABANDONED]
+        assert [s.reason for s in kept(store).values()] == [anchor_state_store.ABANDONED]
     lab.git(repo, "reflog", "expire", "--expire=now", "--all")
     lab.git(repo, "gc", "-q", "--prune=now")
     if moves:
         lab.git(repo, "reset", "-q", "--hard", "HEAD~1")
     with opened(repo) as store:
         assert [(s.state, s.reason) for s in kept(store).values()] == [
-            (standing.UNKNOWN, standing.ABSENT)
+            (anchor_state_store.UNKNOWN, anchor_state_store.ABSENT)
         ]
 
 
@@ -295,7 +310,7 @@ def test_a_head_that_was_left_and_collected_is_none_to_begin_from(lab: Lab) -> N
         rows = [row for (row,) in cache.db.execute("SELECT row FROM place")]
         assert [
             s.state
-            for found in staleness.read(cache, rows, head(lab, repo)).values()
+            for found in path_state_store.read(cache, rows, head(lab, repo)).values()
             for s in found.values()
         ] == ["changed"]
 

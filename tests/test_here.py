@@ -9,12 +9,12 @@ import sys
 import pytest
 from conftest import Lab
 
-from gitmem.git import here, kept
+from gitmem.git import config_cache, discover
 
-FIELDS = [name for name in here.Here.__slots__ if name != "settings"]
+FIELDS = [name for name in discover.Here.__slots__ if name != "settings"]
 
 
-def facts(found: here.Here | None) -> dict[str, object] | None:
+def facts(found: discover.Here | None) -> dict[str, object] | None:
     if found is None:
         return None
     return {
@@ -43,9 +43,9 @@ def ready(repo: pathlib.Path, *more: pathlib.Path) -> None:
 def both(cwd: pathlib.Path, **env: str) -> dict[str, object]:
     """What git says, after it was made sure that the files say the same."""
     environ = {**os.environ, **env}
-    asked = here.ask(str(cwd), environ)
+    asked = discover.ask(str(cwd), environ)
     assert asked is not None
-    assert facts(here.look(str(cwd), environ)) == facts(asked)
+    assert facts(discover.look(str(cwd), environ)) == facts(asked)
     return facts(asked) or {}
 
 
@@ -70,8 +70,8 @@ def test_a_plain_repository_is_seen_as_git_sees_it(lab: Lab) -> None:
 
 def test_a_repository_nobody_wanted_git_mem_in_is_not_initialised(lab: Lab) -> None:
     repo = lab.repo()
-    asked = here.ask(str(repo), os.environ)
-    looked = here.look(str(repo), os.environ)
+    asked = discover.ask(str(repo), os.environ)
+    looked = discover.look(str(repo), os.environ)
     assert (
         asked
         and looked
@@ -225,16 +225,16 @@ def test_a_changed_setting_counts_at_once_wherever_it_stands(lab: Lab) -> None:
     ready(repo, conditional)
     assert both(repo)["limit"] == "8"
     included.write_text("[mem]\n\tlimit = 4\n")  # was not there when git was asked
-    with pytest.raises(here.Unsure):
-        here.look(str(repo), os.environ)
+    with pytest.raises(discover.Unsure):
+        discover.look(str(repo), os.environ)
     past(included)
     assert both(repo)["limit"] == "4"
     lab.git(repo, "checkout", "-q", "-b", "side")
-    assert here.find(str(repo), os.environ).settings["limit"] == "9"  # type: ignore[union-attr]
+    assert discover.find(str(repo), os.environ).settings["limit"] == "9"  # type: ignore[union-attr]
     (repo / ".gitmem.toml").write_text("limit = 3\nref = 'other'\n")
     lab.git(repo, "checkout", "-q", "main")
     lab.git(repo, "config", "--unset", "include.path")
-    assert here.find(str(repo), os.environ).settings["limit"] == "3"  # type: ignore[union-attr]
+    assert discover.find(str(repo), os.environ).settings["limit"] == "3"  # type: ignore[union-attr]
 
 
 def test_settings_of_a_place_count_there_only(lab: Lab) -> None:
@@ -269,18 +269,18 @@ def test_a_moved_repository_is_looked_at_anew(lab: Lab) -> None:
     ready(repo)
     both(repo)
     repo.rename(lab.root / "elsewhere")
-    with pytest.raises(here.Unsure):
-        here.look(str(lab.root / "elsewhere"), os.environ)
+    with pytest.raises(discover.Unsure):
+        discover.look(str(lab.root / "elsewhere"), os.environ)
     assert both(lab.root / "elsewhere")["top"] == str(lab.root / "elsewhere")
-    with pytest.raises(here.Unsure):  # its worktree points to where it was
-        here.look(str(lab.root / "tree"), os.environ)
+    with pytest.raises(discover.Unsure):  # its worktree points to where it was
+        discover.look(str(lab.root / "tree"), os.environ)
 
 
 def test_settings_that_changed_while_git_read_them_are_not_kept(lab: Lab) -> None:
     repo = lab.repo()
     ready(repo)
     os.utime(repo / ".git" / "config")  # within one tick of the clock nobody can tell
-    here.ask(str(repo), os.environ)
+    discover.ask(str(repo), os.environ)
     assert not [p for p in (repo / ".git" / "mem").iterdir() if p.name.startswith("settings-")]
 
 
@@ -292,8 +292,8 @@ def test_damaged_kept_settings_are_asked_for_again(lab: Lab) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
     for content in (b"", b"{", b"[]", b'{"form":1}', file.read_bytes()[:-9], b"\xff" * 50):
         file.write_bytes(content)
-        with pytest.raises(here.Unsure):
-            here.look(str(repo), os.environ)
+        with pytest.raises(discover.Unsure):
+            discover.look(str(repo), os.environ)
         both(repo)
 
 
@@ -312,9 +312,9 @@ def test_variables_that_bend_git_are_left_to_git(
     monkeypatch.setenv(name, value)
     if name == "GIT_WORK_TREE":
         monkeypatch.setenv("GIT_DIR", str(other / ".git"))
-    with pytest.raises(here.Unsure):
-        here.look(str(repo), os.environ)
-    found = here.find(str(repo), os.environ)
+    with pytest.raises(discover.Unsure):
+        discover.look(str(repo), os.environ)
+    found = discover.find(str(repo), os.environ)
     assert found is not None and found.git_dir == str(
         (other if name in ("GIT_DIR", "GIT_WORK_TREE") else repo) / ".git"
     )
@@ -324,7 +324,7 @@ def test_a_repository_that_git_refuses_is_none(lab: Lab, monkeypatch: pytest.Mon
     repo = lab.repo()
     ready(repo)
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-    assert here.find(str(repo), os.environ) is None
+    assert discover.find(str(repo), os.environ) is None
 
 
 @pytest.mark.skipif(
@@ -335,16 +335,16 @@ def test_a_repository_of_another_owner_is_left_to_git(lab: Lab) -> None:
     ready(repo)
     both(repo)
     os.chown(repo, 12345, 12345)
-    with pytest.raises(here.Unsure):
-        here.look(str(repo), os.environ)
-    assert here.find(str(repo), os.environ) is None
+    with pytest.raises(discover.Unsure):
+        discover.look(str(repo), os.environ)
+    assert discover.find(str(repo), os.environ) is None
     lab.git(repo, "config", "--global", "safe.directory", str(repo))
-    assert here.find(str(repo), os.environ) is not None
+    assert discover.find(str(repo), os.environ) is not None
 
 
 def test_outside_of_any_repository_is_none(lab: Lab) -> None:
     (lab.root / "bare" / "deep").mkdir(parents=True)
-    assert here.find(str(lab.root / "bare" / "deep"), os.environ) is None
+    assert discover.find(str(lab.root / "bare" / "deep"), os.environ) is None
 
 
 def test_a_bare_repository_or_a_git_directory_counts_only_where_it_is_named(
@@ -353,11 +353,11 @@ def test_a_bare_repository_or_a_git_directory_counts_only_where_it_is_named(
     repo = lab.repo()
     lab.git(lab.root, "clone", "-q", "--bare", str(repo), "hub.git")
     for place in (lab.root / "hub.git", lab.root / "hub.git" / "refs", repo / ".git"):
-        with pytest.raises(here.Unsure):
-            here.look(str(place), os.environ)
-        assert here.find(str(place), os.environ) is None
+        with pytest.raises(discover.Unsure):
+            discover.look(str(place), os.environ)
+        assert discover.find(str(place), os.environ) is None
     monkeypatch.setenv("GIT_DIR", str(lab.root / "hub.git"))
-    found = here.find(str(lab.root), os.environ)
+    found = discover.find(str(lab.root), os.environ)
     assert found is not None and found.bare and found.top == ""
 
 
@@ -366,18 +366,18 @@ def test_a_working_tree_that_is_named_elsewhere_is_left_to_git(lab: Lab) -> None
     (lab.root / "far").mkdir()
     lab.git(repo, "config", "core.worktree", str(lab.root / "far"))
     ready(repo)
-    here.ask(str(repo), os.environ)
-    with pytest.raises(here.Unsure):
-        here.look(str(repo), os.environ)
+    discover.ask(str(repo), os.environ)
+    with pytest.raises(discover.Unsure):
+        discover.look(str(repo), os.environ)
 
 
 @pytest.mark.parametrize("content", ["gitdir: nowhere\n", "nonsense", ""])
 def test_a_broken_git_file_is_left_to_git(lab: Lab, content: str) -> None:
     (lab.repo() / "inner").mkdir()
     (lab.root / "repo" / "inner" / ".git").write_text(content)
-    with pytest.raises(here.Unsure):
-        here.look(str(lab.root / "repo" / "inner"), os.environ)
-    assert here.find(str(lab.root / "repo" / "inner"), os.environ) is None
+    with pytest.raises(discover.Unsure):
+        discover.look(str(lab.root / "repo" / "inner"), os.environ)
+    assert discover.find(str(lab.root / "repo" / "inner"), os.environ) is None
 
 
 def test_an_empty_git_directory_is_passed_by(lab: Lab) -> None:
@@ -391,9 +391,9 @@ def test_an_unknown_extension_is_left_to_git(lab: Lab) -> None:
     repo = lab.repo()
     lab.git(repo, "config", "extensions.somethingNew", "true")
     ready(repo)
-    assert here.find(str(repo), os.environ) is not None
-    with pytest.raises(here.Unsure):
-        here.look(str(repo), os.environ)
+    assert discover.find(str(repo), os.environ) is not None
+    with pytest.raises(discover.Unsure):
+        discover.look(str(repo), os.environ)
 
 
 def test_looking_starts_no_process_and_loads_little(lab: Lab) -> None:
@@ -415,6 +415,6 @@ def test_looking_starts_no_process_and_loads_little(lab: Lab) -> None:
 def test_only_some_kept_settings_stay(lab: Lab) -> None:
     repo = lab.repo()
     ready(repo)
-    for n in range(kept._KEPT + 5):
-        here.ask(str(repo), {**os.environ, "XDG_CONFIG_HOME": f"{lab.root}/{n}"})
-    assert len(list((repo / ".git" / "mem").glob("settings-*"))) == kept._KEPT
+    for n in range(config_cache._KEPT + 5):
+        discover.ask(str(repo), {**os.environ, "XDG_CONFIG_HOME": f"{lab.root}/{n}"})
+    assert len(list((repo / ".git" / "mem").glob("settings-*"))) == config_cache._KEPT

@@ -14,7 +14,7 @@ from conftest import Lab
 from hook_world import PROMPT, SLOW, Hooks, make, poll
 
 from gitmem.agents import failures, inject, protocol, session
-from gitmem.core.plain import hidden
+from gitmem.core.sanitize import hidden
 
 FIXTURES = pathlib.Path(__file__).resolve().parent / "agents"
 CLIENTS = sorted(p.stem for p in FIXTURES.glob("*.json"))

@@ -22,7 +22,7 @@ from hook_world import PROMPT, SLOW, UTC, Hooks, make
 from test_hook_cost import ask
 
 from gitmem.agents import failures, protocol, session
-from gitmem.git import config, here
+from gitmem.git import config, discover
 
 HOOK = [sys.executable, "-P", "-m", "gitmem", "hook"]
 TEXTS = [
@@ -338,14 +338,14 @@ def test_settings_of_a_file_whose_time_was_put_back_are_not_served(lab: Lab) -> 
     lab.git(repo, "config", "include.path", "more")
     for path in (other, repo / ".git" / "config"):
         os.utime(path, ns=(10**18, 10**18))
-    assert here.ask(str(repo), lab.env) is not None
-    found = here.look(str(repo), lab.env)
+    assert discover.ask(str(repo), lab.env) is not None
+    found = discover.look(str(repo), lab.env)
     assert found is not None and found.settings.flag("enabled")
     with other.open("r+") as f:
         f.write("[mem]\n\tenabled = off \n")
     os.utime(other, ns=(10**18, 10**18))
     assert other.stat().st_size == len("[mem]\n\tenabled = true\n")
-    found = here.find(str(repo), lab.env)
+    found = discover.find(str(repo), lab.env)
     assert found is not None and not found.settings.flag("enabled")
 
 
@@ -419,9 +419,11 @@ def test_whatever_is_configured_where_a_hook_knows_what_git_knows(lab: Lab, seed
             for ask_git in (False, True, False):
                 try:
                     found = (
-                        here.ask(str(place), lab.env) if ask_git else here.look(str(place), lab.env)
+                        discover.ask(str(place), lab.env)
+                        if ask_git
+                        else discover.look(str(place), lab.env)
                     )
-                except here.Unsure:
+                except discover.Unsure:
                     continue
                 looked += not ask_git
                 assert found is not None
@@ -470,7 +472,7 @@ def test_a_head_that_is_a_link_is_a_branch(hooks: Hooks) -> None:
     for target in ("refs/heads/main", "refs/heads/none"):
         head.unlink()
         head.symlink_to(target)
-        found = here.find(str(hooks.repo), hooks.lab.env)
+        found = discover.find(str(hooks.repo), hooks.lab.env)
         assert found is not None and found.initialised and found.branch == target[11:]
         assert "UTC" in hooks.call("UserPromptSubmit", prompt=PROMPT, session_id=target)
 
@@ -509,7 +511,7 @@ def test_a_repository_with_memories_is_never_taken_for_a_stranger(lab: Lab, kind
         lab.git(repo, "notes", f"--ref={ref}/team", "add", "-m", "{}")
     if kind in ("packed", "team of everybody"):
         lab.git(repo, "pack-refs", "--all")
-    found = here.find(str(repo), lab.env)
+    found = discover.find(str(repo), lab.env)
     assert found is not None and found.initialised
 
 

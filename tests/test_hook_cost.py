@@ -195,7 +195,7 @@ def test_a_hook_starts_no_process_opens_few_files_and_loads_nothing_slow(
                 "gitmem.cli",
                 "gitmem.store",
                 "gitmem.memory",
-                "gitmem.truth.notes",
+                "gitmem.notes.note_store",
                 "gitmem.git.gitcmd",
             )
         )

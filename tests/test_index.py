@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from gitmem.core import record
 from gitmem.engine import cache as cache_file
-from gitmem.engine import check, index
+from gitmem.engine import cache_check, index
 from gitmem.engine.cache import Cache
 from gitmem.engine.filters import Filter
 from gitmem.hooks import spool
@@ -307,7 +307,7 @@ def on(store: Store, cache: Cache, lines: list[Line], portions: list[int]) -> di
                 refs[scope].items.append((key, line))
             at += size
             store.with_cache(lambda c: None)
-        assert check.check_all(cache, store.table) == ""
+        assert cache_check.check_all(cache, store.table) == ""
         return facts(store, cache)
     finally:
         store._cache, store.sources = before, sources
@@ -396,9 +396,9 @@ def test_the_full_check_finds_wrong_marks_and_moves(world: Store, wrong: str) ->
         [],
     )
     cache.db.execute(wrong)
-    assert check.check_all(cache).startswith(
+    assert cache_check.check_all(cache).startswith(
         "the m"
-    ) and "of commits differ from the records" in check.check_all(cache)
+    ) and "of commits differ from the records" in cache_check.check_all(cache)
 
 
 def test_many_hidden_memories_do_not_take_the_place_of_candidates(world: Store) -> None:
@@ -568,7 +568,7 @@ def test_after_a_purge_record_the_text_is_in_no_file_of_the_cache(lab: Lab) -> N
     found = recall.recall(store, "xylophone zanzibar", Filter(), limit=5)
     assert id not in [h["id"] for h in found["hits"]]
     assert files_with(repo, *needles) == []
-    assert store._cache and check.check_all(store._cache, store.table) == ""
+    assert store._cache and cache_check.check_all(store._cache, store.table) == ""
     # Built anew, the line is still in the notes: it stays out.
     store.discard()
     assert id not in [m["id"] for m in listing.list_memories(store, Filter(), all_branches=True)[0]]
@@ -612,7 +612,7 @@ def test_another_embedding_table_replaces_every_vector(lab: Lab) -> None:
     before = recall.recall(store, "invoice 7 cents", Filter(), limit=3)
     assert before["hits"][0]["explain"]["cosine"] is not None and not before["degraded"]
     assert store._cache.meta("space") == store.table.space
-    assert check.check_all(store._cache, store.table) == ""
+    assert cache_check.check_all(store._cache, store.table) == ""
     store.close()
 
 

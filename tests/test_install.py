@@ -16,8 +16,8 @@ import pytest
 from conftest import Lab
 from install_world import commands, files, put, user_file
 
-from gitmem.agents import installed, ledger, targets
-from gitmem.agents.ledger import Change
+from gitmem.agents import install_log, installed, targets
+from gitmem.agents.install_log import Change
 
 AGENTS = [name for name in targets.AGENTS if name != "copilot"]
 
@@ -155,7 +155,7 @@ def test_only_our_entries_go_where_others_changed_the_file_since(
     lab.mem(repo, "uninstall", "claude")
     left = path.read_bytes().decode()
     assert "git-mem" not in left and '"theirs": [1, 2]' in left
-    expected = ledger.Change(SETTINGS[name]).text or ""
+    expected = install_log.Change(SETTINGS[name]).text or ""
     assert "".join(
         left.replace('"theirs": [1, 2],', "").replace('"theirs": [1, 2]', "").split()
     ) == "".join(expected.split()) or (
@@ -197,7 +197,7 @@ def test_what_somebody_writes_meanwhile_is_not_lost(lab: Lab, tmp_path: pathlib.
             path.write_text("two")
         return Change(f"{text} ours", [[len(text or ""), len(text or "") + 5]])
 
-    with ledger.opened(lab.env) as book:
+    with install_log.opened(lab.env) as book:
         assert book.edit(str(path), "test", change)
         assert (calls, path.read_text()) == (["one", "two"], "two ours")
         assert book.original(str(path), "two ours") == "two"
@@ -219,7 +219,7 @@ def test_a_crash_after_the_note_and_before_the_file_leaves_nothing_behind(
     user_file(lab).unlink() if text is None else put(user_file(lab), text)
     lab.mem(repo, "install", "claude")
     lab.mem(repo, "uninstall", "claude")
-    assert not ledger.peek(lab.env)
+    assert not install_log.peek(lab.env)
     if text is None:  # nobody knows any more who made the directory
         user_file(lab).parent.rmdir() if user_file(lab).parent.exists() else None
     assert files(lab.root) == before
@@ -234,8 +234,8 @@ def test_a_note_that_cannot_be_read_counts_as_none(lab: Lab, repo: pathlib.Path)
         '{"files": []}',
         '{"files": {"/x": {"target": "a", "before": "", "after": "", "spans": [["a", 1]]}}}',
     ):
-        pathlib.Path(ledger.place(lab.env)).write_text(text)
-        assert ledger.peek(lab.env) == {}
+        pathlib.Path(install_log.place(lab.env)).write_text(text)
+        assert install_log.peek(lab.env) == {}
     lab.mem(repo, "uninstall", "claude")
     assert user_file(lab).read_text() == SETTINGS["plain"]
 
@@ -253,7 +253,10 @@ def test_installations_at_the_same_time_are_all_noted(lab: Lab, repo: pathlib.Pa
         for agent in AGENTS
     ]
     assert [process.wait(120) for process in running] == [0] * len(AGENTS)
-    assert {note["target"] for note in ledger.peek(lab.env).values()} == {*AGENTS, "git-config"}
+    assert {note["target"] for note in install_log.peek(lab.env).values()} == {
+        *AGENTS,
+        "git-config",
+    }
     for agent in AGENTS:
         lab.mem(repo, "uninstall", agent)
     assert files(lab.root) == before
@@ -264,7 +267,7 @@ def test_the_note_of_what_was_done_is_private_and_holds_no_text_of_the_user(
 ) -> None:
     put(user_file(lab), '{"env": {"API_KEY": "sk-very-secret"}}')
     lab.mem(repo, "install", "claude")
-    note = pathlib.Path(ledger.place(lab.env))
+    note = pathlib.Path(install_log.place(lab.env))
     assert note.stat().st_mode & 0o777 == 0o600 and "very-secret" not in note.read_text()
 
 
@@ -312,13 +315,15 @@ def test_a_read_only_file_is_not_replaced(lab: Lab, repo: pathlib.Path) -> None:
     assert (
         "is read-only" in lab.run(repo, sys.executable, "-m", "gitmem", "install", "claude").stderr
     )
-    assert user_file(lab).read_text() == "{}" and not ledger.peek(lab.env)
+    assert user_file(lab).read_text() == "{}" and not install_log.peek(lab.env)
 
 
 def test_a_directory_that_cannot_be_made_is_said(lab: Lab, repo: pathlib.Path) -> None:
     (lab.root / ".claude").write_text("a file")
     done = lab.run(repo, sys.executable, "-m", "gitmem", "install", "claude")
-    assert (done.returncode, "Traceback" in done.stderr) == (1, False) and not ledger.peek(lab.env)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False) and not install_log.peek(
+        lab.env
+    )
 
 
 @pytest.mark.parametrize(

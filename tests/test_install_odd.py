@@ -13,7 +13,7 @@ import pytest
 from conftest import Lab
 from install_world import commands, files, problems, put, user_file
 
-from gitmem.agents import ledger, targets
+from gitmem.agents import install_log, targets
 
 
 @pytest.fixture
@@ -78,13 +78,13 @@ def test_a_named_pipe_in_the_place_of_a_file_is_not_waited_for(
 
 
 def test_a_huge_file_is_left_alone(lab: Lab, repo: pathlib.Path) -> None:
-    path = put(user_file(lab), '{"a": "' + "x" * ledger.LARGEST + '"}')
+    path = put(user_file(lab), '{"a": "' + "x" * install_log.LARGEST + '"}')
     code, said = install(lab, repo)
     assert (
         code == 1
         and "nothing was changed" in said
-        and path.stat().st_size > ledger.LARGEST
-        and not ledger.peek(lab.env)
+        and path.stat().st_size > install_log.LARGEST
+        and not install_log.peek(lab.env)
     )
 
 
@@ -195,6 +195,6 @@ def test_auto_memory_of_a_home_that_is_none_is_not_written_into_the_working_tree
 def test_where_notes_of_what_is_changed_cannot_be_kept_nothing_is_changed(
     lab: Lab, repo: pathlib.Path
 ) -> None:
-    pathlib.Path(ledger.place(lab.env)).mkdir(parents=True)
+    pathlib.Path(install_log.place(lab.env)).mkdir(parents=True)
     code, said = install(lab, repo)
     assert code == 1 and "no regular file" in said and not user_file(lab).exists()

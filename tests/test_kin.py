@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gitmem.engine.embed import StaticTable, cosine
-from gitmem.graph import kin
+from gitmem.graph import relation
 
 TABLE = StaticTable()
 
@@ -16,14 +16,18 @@ def near(a: str, b: str) -> float:
 
 
 def holds(a: str, b: str) -> bool:
-    return kin.holds(a, b, near(a, b))
+    return relation.holds(a, b, near(a, b))
 
 
 def against(a: str, b: str, beside: bool = False) -> bool:
     """Whether `b`, the newer one, is found to speak against `a`."""
     c = near(a, b)
-    slot = kin.slot(a, b, c)
-    return kin.differs(slot, c, beside) if slot else kin.denies(b, a, c) or kin.replaces(b, a, c)
+    slot = relation.slot(a, b, c)
+    return (
+        relation.differs(slot, c, beside)
+        if slot
+        else relation.denies(b, a, c) or relation.replaces(b, a, c)
+    )
 
 
 SAME = [
@@ -146,9 +150,9 @@ def test_two_wordings_of_one_statement_are_told_from_two_statements() -> None:
         "`packages/domain/src/` has the core business logic in pure TypeScript, without framework"
         " dependencies"
     )
-    assert kin.rewords(a, b, near(a, b))
+    assert relation.rewords(a, b, near(a, b))
     c = "`src/adapters/` has the database access in TypeScript with the framework's query builder"
-    assert not kin.rewords(a, c, near(a, c))
+    assert not relation.rewords(a, c, near(a, c))
 
 
 def test_two_long_sections_of_one_form_are_about_two_things() -> None:
@@ -160,7 +164,7 @@ def test_two_long_sections_of_one_form_are_about_two_things() -> None:
         " it the application object of `{0}`, as the section before has it."
     )
     a, b = form.format("WSGI"), form.format("ASGI-2")
-    assert near(a, b) > kin.CLOSE and not kin.rewords(a, b, near(a, b))
+    assert near(a, b) > relation.CLOSE and not relation.rewords(a, b, near(a, b))
 
 
 @pytest.mark.parametrize(
@@ -181,8 +185,8 @@ def test_two_long_sections_of_one_form_are_about_two_things() -> None:
 def test_odd_texts_are_compared_without_a_crash(text: str) -> None:
     other = "Use SQLite for the cache, not DuckDB"
     for a, b in ((text, other), (other, text), (text, text)):
-        kin.holds(a, b, 0.99)
-        kin.denies(a, b, 0.99)
-        kin.replaces(a, b, 0.99)
-        kin.rewords(a, b, 0.99)
-        kin.slot(a, b, 0.99)
+        relation.holds(a, b, 0.99)
+        relation.denies(a, b, 0.99)
+        relation.replaces(a, b, 0.99)
+        relation.rewords(a, b, 0.99)
+        relation.slot(a, b, 0.99)

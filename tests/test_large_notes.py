@@ -22,8 +22,8 @@ from test_unite import Clone, two
 from gitmem.core import record
 from gitmem.engine import index
 from gitmem.git.object_reader import LARGEST, TooLarge
+from gitmem.notes import notetree
 from gitmem.store import open_store
-from gitmem.truth import notetree
 
 KEPT = "Orders live in PostgreSQL because invoices share a transaction"
 SMALL = 3_000  # bytes that are too many, where a test sets the bound

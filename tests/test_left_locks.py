@@ -22,13 +22,13 @@ from notes_world import ADA, REF, opened
 
 from gitmem.core.errors import GitFailed, MemError
 from gitmem.git import reflock
-from gitmem.truth import notes
+from gitmem.notes import note_store
 
 
 @pytest.fixture
 def locked(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[pathlib.Path, pathlib.Path, notes.Notes]]:
+) -> Iterator[tuple[pathlib.Path, pathlib.Path, note_store.Notes]]:
     """(repository, path of the ref's lock, store) with one memory; a lock counts as left behind at
     once.
     """
@@ -53,7 +53,7 @@ def dead_writer(path: pathlib.Path) -> None:
 
 
 def test_a_dead_writers_lock_goes(
-    lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]
+    lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, note_store.Notes]
 ) -> None:
     path, lock, store = locked
     tip = store.tip()
@@ -69,7 +69,7 @@ def test_a_dead_writers_lock_goes(
 
 
 def test_a_dead_writers_lock_goes_also_where_the_cache_was_deleted(
-    lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]
+    lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, note_store.Notes]
 ) -> None:
     path, lock, store = locked
     dead_writer(path)
@@ -79,7 +79,7 @@ def test_a_dead_writers_lock_goes_also_where_the_cache_was_deleted(
 
 
 def test_a_writer_that_moves_nothing_leaves_the_note_of_the_dead(
-    lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]
+    lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, note_store.Notes]
 ) -> None:
     """A purge first makes its commit and then moves the ref: the success of the first says nothing
     about a lock.
@@ -92,7 +92,7 @@ def test_a_writer_that_moves_nothing_leaves_the_note_of_the_dead(
 
 
 def test_a_lock_that_may_be_somebody_elses_stays(
-    lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]
+    lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, note_store.Notes]
 ) -> None:
     path, lock, store = locked
     stock = lab.git(
@@ -124,7 +124,7 @@ def test_a_lock_that_may_be_somebody_elses_stays(
 
 def test_a_fresh_lock_stays(
     lab: Lab,
-    locked: tuple[pathlib.Path, pathlib.Path, notes.Notes],
+    locked: tuple[pathlib.Path, pathlib.Path, note_store.Notes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path, lock, store = locked
@@ -134,7 +134,7 @@ def test_a_fresh_lock_stays(
 
 
 def test_a_living_writers_lock_stays(
-    lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]
+    lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, note_store.Notes]
 ) -> None:
     """Stopped in the middle, as a paused container is: its flock says that it lives, also after its
     parent died.
@@ -164,7 +164,7 @@ def test_a_living_writers_lock_stays(
 
 def test_what_a_dead_writer_left_at_the_packed_refs_goes(
     lab: Lab,
-    locked: tuple[pathlib.Path, pathlib.Path, notes.Notes],
+    locked: tuple[pathlib.Path, pathlib.Path, note_store.Notes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """All refs share them: as long as the lock stands nobody can delete a branch, and
@@ -223,7 +223,7 @@ def test_a_look_aside_leaves_one_note_for_all(lab: Lab) -> None:
 
 def test_a_lock_older_than_the_machines_start_goes(
     lab: Lab,
-    locked: tuple[pathlib.Path, pathlib.Path, notes.Notes],
+    locked: tuple[pathlib.Path, pathlib.Path, note_store.Notes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _, lock, store = locked
@@ -235,7 +235,7 @@ def test_a_lock_older_than_the_machines_start_goes(
 
 def test_a_lock_that_changes_hands_while_it_is_judged_goes_back(
     lab: Lab,
-    locked: tuple[pathlib.Path, pathlib.Path, notes.Notes],
+    locked: tuple[pathlib.Path, pathlib.Path, note_store.Notes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path, lock, store = locked
@@ -253,7 +253,7 @@ def test_a_lock_that_changes_hands_while_it_is_judged_goes_back(
 
 
 def test_several_writers_behind_a_dead_ones_lock_all_get_through(
-    lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, notes.Notes]
+    lab: Lab, locked: tuple[pathlib.Path, pathlib.Path, note_store.Notes]
 ) -> None:
     path, lock, _ = locked
     dead_writer(path)

@@ -12,7 +12,7 @@ import pytest
 from conftest import Lab
 from notes_world import ADA, REF, opened
 
-from gitmem.truth import notetree, treeedit
+from gitmem.notes import notetree, treeedit
 
 WHO = pygit2.Signature("Bob", "bob@example.org", 1767323045, 0)
 

@@ -9,7 +9,7 @@ import pytest
 from conftest import Lab
 from places import opened
 
-from gitmem.anchors import ancestry, lineage, removals
+from gitmem.anchors import deletion_index, lineage, reachability
 from gitmem.core.errors import GitFailed
 from gitmem.engine.cache import Cache
 from gitmem.store import Store
@@ -117,8 +117,8 @@ def test_it_says_what_git_says(lab: Lab, seed: int, monkeypatch: pytest.MonkeyPa
                 only = line.only(here, there)
                 assert set(line.commits(only)) == beyond and only == sorted(only, reverse=True)
                 walked, read = (
-                    ancestry.Ancestry(store.repo.git, there, here),
-                    ancestry.Ancestry(store.repo.git, there, here, line),
+                    reachability.Ancestry(store.repo.git, there, here),
+                    reachability.Ancestry(store.repo.git, there, here, line),
                 )
                 assert (
                     read.beyond == {c: lab.git(repo, "rev-parse", c + "^@").split() for c in beyond}
@@ -151,15 +151,15 @@ def test_a_short_way_is_the_same_without_all_that_is_known(lab: Lab) -> None:
         cache = cache_of(store)
         for one in ids:
             for other in random.Random(one).sample(ids, 6):
-                step = ancestry.Between.step(store.repo, one, other)
+                step = reachability.Between.step(store.repo, one, other)
                 if step is not None:
-                    walk = ancestry.Between.walk(store.repo, cache, one, other)
+                    walk = reachability.Between.walk(store.repo, cache, one, other)
                     assert step.lost == walk.lost and step.gained == walk.gained and not walk.knots
                     assert all(step.forks(c) == walk.forks(c) for c in step.lost)
                     assert set(step.above) == set(walk.above)
                     seen += bool(step.lost) + bool(step.gained)
         assert seen > 20
-        assert ancestry.Between.step(store.repo, "ab" * 20, ids[0]) is None
+        assert reachability.Between.step(store.repo, "ab" * 20, ids[0]) is None
 
 
 def test_what_head_left_behind_and_contains_it_is_known(lab: Lab) -> None:
@@ -169,7 +169,7 @@ def test_what_head_left_behind_and_contains_it_is_known(lab: Lab) -> None:
     with opened(repo) as store:
         for one in ids[10:]:
             for other in ids[::7]:
-                between = ancestry.Between.walk(store.repo, cache_of(store), one, other)
+                between = reachability.Between.walk(store.repo, cache_of(store), one, other)
                 assert between.both.keys() == has[one] ^ has[other]
                 assert set(between.above) == {c for c in has[one] - has[other] if other in has[c]}
                 seen += bool(between.above) and len(between.above) < len(between.lost)
@@ -185,7 +185,7 @@ def test_where_git_is_asked_anyway_branches_are_taken_in_with_it(lab: Lab) -> No
         assert ids[4] not in line  # nothing was read: nobody takes in branches for their own sake
         assert line.cover(cache, ids[:2], also=["ab" * 20, ids[4]]) and ids[4] in line
         assert line.cover(cache, ids[:2], also=ids) and ids[29] not in line  # nothing to be asked
-        ancestry.Between.walk(store.repo, cache, ids[1], ids[7], [ids[12]])
+        reachability.Between.walk(store.repo, cache, ids[1], ids[7], [ids[12]])
         assert ids[12] in line and ids[29] not in line
         lineage.ahead(cache, [*ids, "cd" * 20], 5.0)
         assert all(c in line for c in ids)
@@ -203,7 +203,7 @@ def test_a_branch_that_lacks_a_part_of_its_history_stops_no_other(lab: Lab) -> N
         cache = cache_of(store)
         line = lineage.of(store.repo, cache)
         assert line.cover(cache, [ids[1]], also=[torn]) and ids[1] in line and torn not in line
-        between = ancestry.Between.walk(store.repo, cache, ids[0], ids[1], [torn])
+        between = reachability.Between.walk(store.repo, cache, ids[0], ids[1], [torn])
         assert list(between.lost) == [ids[0]]
         lineage.ahead(cache, [torn], 5.0)
         with pytest.raises(GitFailed):
@@ -305,15 +305,15 @@ def test_what_is_not_here_and_what_takes_too_long_is_said(lab: Lab) -> None:
         with pytest.raises(GitFailed):
             lineage.of(store.repo, cache).cover(cache, ["ab" * 20])
         assert not lineage.of(store.repo, cache).cover(cache, ids, 0.0)
-        with pytest.raises(removals.Open):
-            _ = removals.History(store.repo, cache, "ab" * 20, 1.0).line
+        with pytest.raises(deletion_index.Open):
+            _ = deletion_index.History(store.repo, cache, "ab" * 20, 1.0).line
 
 
 def test_an_answer_in_a_hurry_reads_down_to_what_is_asked(lab: Lab) -> None:
     repo, ids = history(lab, 6, 60, roots=1)
     with opened(repo) as store:
         cache = cache_of(store)
-        history_of = removals.History(store.repo, cache, ids[59], 5.0)
+        history_of = deletion_index.History(store.repo, cache, ids[59], 5.0)
         history_of.only_for([ids[50]])
         assert history_of.last == history_of.line.place(ids[59]) and len(
             history_of.line.first
@@ -336,7 +336,7 @@ def test_a_merge_is_one_also_where_a_parent_is_left_out(lab: Lab) -> None:
     lab.git(repo, "merge", "-q", "--no-ff", "-m", "merge", "topic")
     since, merge = lab.git(repo, "rev-parse", "topic", "main").split()
     with opened(repo) as store:
-        history_of = removals.History(store.repo, cache_of(store), merge, 5.0)
+        history_of = deletion_index.History(store.repo, cache_of(store), merge, 5.0)
         history_of.only_for([since])
         line = history_of.line
         assert (
@@ -350,12 +350,12 @@ def test_a_history_has_what_it_had_when_more_commits_come_to_be_known(lab: Lab) 
     repo, ids = history(lab, 7, 10, roots=1)
     with opened(repo) as store:
         cache = cache_of(store)
-        history_of = removals.History(store.repo, cache, ids[9], 5.0)
+        history_of = deletion_index.History(store.repo, cache, ids[9], 5.0)
         history_of.scan([""])
         lab.git(repo, "checkout", "-q", "-f", "c9")
         lab.git(repo, "rm", "-q", "f9")
         lab.git(repo, "commit", "-q", "-m", "away")
         later = lab.git(repo, "rev-parse", "HEAD").strip()
         lineage.of(store.repo, cache).cover(cache, [later])
-        removals.History(store.repo, cache, later, 5.0).learn([later])
+        deletion_index.History(store.repo, cache, later, 5.0).learn([later])
         assert history_of.removals(["f9"]) == {"f9": []}

@@ -13,7 +13,7 @@ import pytest
 from conftest import Lab
 from test_stages import LONG
 
-from gitmem.capture import harvest
+from gitmem.capture import worker_tasks
 from gitmem.models import llamaproc, promptform, registry, usable
 from gitmem.store import open_store
 
@@ -121,7 +121,7 @@ def test_what_a_failed_process_said_is_kept_until_one_answers(
 
     def ask(code: str) -> str:
         monkeypatch.setattr(llamaproc, "command", lambda *_: [sys.executable, "-c", code])
-        with harvest.Model(store, lab.env) as model:
+        with worker_tasks.Model(store, lab.env) as model:
             assert model.problem == "" and model.ask is not None
             model.ask("user", LONG)
             return model.problem

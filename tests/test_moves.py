@@ -13,7 +13,7 @@ from conftest import Lab
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitmem.anchors import where
+from gitmem.anchors import anchor_state
 from gitmem.core import record
 from gitmem.engine import cache as cache_file
 from gitmem.store import open_store
@@ -43,7 +43,7 @@ NAMES = st.sampled_from("abcdefghijkl")
 def test_a_way_has_every_commit_that_moves_lead_to_once_and_the_nearest_first(
     pairs: list[tuple[str, str]], anchors: set[str]
 ) -> None:
-    ways = where.moves(table(pairs), anchors)
+    ways = anchor_state.moves(table(pairs), anchors)
     assert set(ways) == anchors
     for anchor, way in ways.items():
         levels = plainly(pairs, anchor)
@@ -51,7 +51,7 @@ def test_a_way_has_every_commit_that_moves_lead_to_once_and_the_nearest_first(
 
 
 def test_a_circle_ends_where_it_began() -> None:
-    ways = where.moves(table([("a", "b"), ("b", "c"), ("c", "a")]), ["a", "c"])
+    ways = anchor_state.moves(table([("a", "b"), ("b", "c"), ("c", "a")]), ["a", "c"])
     assert ways == {"a": ["a", "b", "c"], "c": ["c", "a", "b"]}
 
 
@@ -61,7 +61,7 @@ def test_a_thousand_amends_with_a_memory_each_are_followed_at_once() -> None:
     One by one it would be 170,000,000 looks.
     """
     names = [f"{i:04}" for i in range(1000)]
-    ways = where.moves(
+    ways = anchor_state.moves(
         table([(old, new) for i, old in enumerate(names) for new in names[i + 1 :]]), names
     )
     assert all(ways[name] == names[i:] for i, name in enumerate(names))
@@ -89,7 +89,7 @@ def test_amends_of_a_commit_on_the_main_line_are_no_news_for_other_clones(lab: L
     for path in (repo, lab.root / "other"):
         (found,) = lab.json(path, "list")
         assert (
-            found["anchor"]["state"] == where.REACHABLE
+            found["anchor"]["state"] == anchor_state.REACHABLE
             and found["anchor"]["commit"] == lab.git(repo, "rev-parse", "HEAD").strip()
         )
         assert {r.op for line in lab.lines(path) if (r := record.parse(line.encode()))} == {

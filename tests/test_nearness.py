@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from gitmem.engine import better, encoding, nearness, scan
+from gitmem.engine import encoding, hamming, model_vectors, nearness
 from gitmem.engine.cache import Cache, open_in_memory
 
 
@@ -33,8 +33,8 @@ def ask(
 def chunks(store: dict[int, bytes]) -> Iterator[tuple[int, bytes, bytes]]:
     """As the cache has them, with places that are empty."""
     zeros = bytes(len(next(iter(store.values()))))
-    for first in range(0, max(store) + 1, better.CHUNK):
-        rows = range(first, first + better.CHUNK)
+    for first in range(0, max(store) + 1, model_vectors.CHUNK):
+        rows = range(first, first + model_vectors.CHUNK)
         yield (
             first,
             bytes(row in store for row in rows),
@@ -45,7 +45,7 @@ def chunks(store: dict[int, bytes]) -> Iterator[tuple[int, bytes, bytes]]:
 def test_nearest_of_a_small_store_are_plain_cosines() -> None:
     store, question = some(40), some(1, seed=2)[5]
     found = ask(store, question, None, (), 10)
-    exact = scan.rescore(store, question, sorted(store))[: len(found)]
+    exact = hamming.rescore(store, question, sorted(store))[: len(found)]
     assert len(found) == 20 and [row for _, row in exact] == list(found)
     assert all(abs(found[row] - cosine) < 1e-6 for cosine, row in exact)
 
@@ -69,7 +69,7 @@ def test_nearest_takes_off_what_a_hub_has_with_everything() -> None:
 
     store = {row: packed(v) for row, v in enumerate([middle, alone, *crowd])}
     assert next(iter(ask(store, packed(question), None, (), 10))) == 1
-    plain = {row: cosine for cosine, row in scan.rescore(store, packed(question), [0, 1])}
+    plain = {row: cosine for cosine, row in hamming.rescore(store, packed(question), [0, 1])}
     assert abs(plain[0] - plain[1]) < 0.02, "only what they have with the others sets them apart"
 
 
@@ -89,7 +89,7 @@ def test_nearest_is_the_same_whatever_the_rows_are_called() -> None:
 def test_nearest_says_the_cosines_before_hubs_are_put_back_too() -> None:
     store, question = some(150), some(1, seed=2)[5]
     near, cosines = nearness.nearest(chunks(store), question, None, (), 10)
-    exact = {row: cosine for cosine, row in scan.rescore(store, question, list(near))}
+    exact = {row: cosine for cosine, row in hamming.rescore(store, question, list(near))}
     assert cosines == pytest.approx(exact, abs=1e-6) and near != pytest.approx(exact, abs=1e-3)
 
 
@@ -165,9 +165,11 @@ def large(monkeypatch: pytest.MonkeyPatch) -> tuple[Cache, np.ndarray]:
     )
     packed = np.round(made * 127 / np.abs(made).max(axis=1, keepdims=True)).astype(np.int8)
     cache = open_in_memory()
-    for first in range(0, len(packed), better.CHUNK):
-        vectors = [vector.tobytes() for vector in packed[first : first + better.CHUNK]]
-        better.put(cache.db, encoding.space()[0], first // better.CHUNK, dict(enumerate(vectors)))
+    for first in range(0, len(packed), model_vectors.CHUNK):
+        vectors = [vector.tobytes() for vector in packed[first : first + model_vectors.CHUNK]]
+        model_vectors.put(
+            cache.db, encoding.space()[0], first // model_vectors.CHUNK, dict(enumerate(vectors))
+        )
     monkeypatch.setattr(encoding, "EXACT", 2999)
     monkeypatch.setattr(nearness, "SAMPLE", 200)
     monkeypatch.setattr(nearness, "CLOSEST", 300)
@@ -184,7 +186,7 @@ def test_in_a_very_large_store_sign_codes_choose_and_cosines_rank(
     for of in range(0, 3000, 100):
         question = packed[of].tobytes()
         near, cosines = encoding.nearest(cache, question, None, (), 50, {})
-        scored = scan.rescore(lambda row: packed[row].tobytes(), question, range(3000))
+        scored = hamming.rescore(lambda row: packed[row].tobytes(), question, range(3000))
         exact = {row: cosine for cosine, row in scored}
         no_guess = {row: exact[row] for row in cosines}
         assert cosines == pytest.approx(no_guess, abs=1e-6)
@@ -213,7 +215,7 @@ def test_in_a_very_large_store_conditions_hold_and_lexical_hits_are_scored(
     assert next(iter(cosines)) == 3003 and 3001 not in near
     exact = {
         row: cosine
-        for cosine, row in scan.rescore(
+        for cosine, row in hamming.rescore(
             lambda row: packed[row].tobytes(), question, sorted(allowed)
         )
     }

@@ -12,7 +12,7 @@ import subprocess
 import pytest
 from conftest import Lab
 
-from gitmem.engine import guard
+from gitmem.engine import cache_lock
 
 SHIM = """#define _GNU_SOURCE
 #include <dlfcn.h>
@@ -79,7 +79,7 @@ def test_a_lock_that_another_holds_is_no_file_system_without_locks(
 ) -> None:
     import fcntl
 
-    assert guard.lockable(str(tmp_path))
+    assert cache_lock.lockable(str(tmp_path))
     for error, said in (
         (errno.EAGAIN, True),
         (errno.EACCES, True),
@@ -91,4 +91,4 @@ def test_a_lock_that_another_holds_is_no_file_system_without_locks(
             raise OSError(error, "refused")
 
         monkeypatch.setattr(fcntl, "lockf", refuse)
-        assert guard.lockable(str(tmp_path)) is said
+        assert cache_lock.lockable(str(tmp_path)) is said

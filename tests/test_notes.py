@@ -13,14 +13,14 @@ from notes_world import ADA, REF, opened
 
 from gitmem.core import record
 from gitmem.core.errors import MemError
-from gitmem.truth import history, notes, notetree, treeedit
+from gitmem.notes import history, note_store, notetree, treeedit
 
 
 def line(text: str) -> bytes:
     return record.dump(record.create(record.content({"body": text})))
 
 
-def all_lines(store: notes.Notes, deep: bool = False) -> set[bytes]:
+def all_lines(store: note_store.Notes, deep: bool = False) -> set[bytes]:
     return {content for _, content in store.lines(store.tip(), deep=deep)}
 
 
@@ -66,7 +66,7 @@ def test_every_fan_out_is_read_and_extended(lab: Lab) -> None:
             split = "/".join([key[2 * i : 2 * i + 2] for i in range(depth)] + [key[2 * depth :]])
             out += f"M 100644 inline {split}\ndata {len(text)}\n{text}\n"
         lab.git(path, "fast-import", "--quiet", stdin=out + "\n")
-        own = notes.Notes(repo.git, name, repo.hex_len)
+        own = note_store.Notes(repo.git, name, repo.hex_len)
         assert {content.decode() for content in all_lines(own)} == set(stream)
         own.append([(blobs[7], b"added")], "m", ADA)
         own.append([(repo.head(), b"new")], "m", ADA)
@@ -211,7 +211,7 @@ def test_a_read_since_a_tip_gives_what_is_new(lab: Lab) -> None:
 WRITER = """
 import sys; sys.path.insert(0, {package!r})
 from gitmem.git import layout
-from gitmem.truth import notes
+from gitmem.notes import notes
 from gitmem.core import record
 repo = layout.open_repo({path!r})
 store = notes.Notes(repo.git, "refs/notes/mem/team", repo.hex_len)
@@ -222,7 +222,7 @@ for i in range({count}):
 
 
 def writer(path: pathlib.Path, name: str, count: int) -> subprocess.Popen[str]:
-    package = str(pathlib.Path(notes.__file__).parent.parent.parent)
+    package = str(pathlib.Path(note_store.__file__).parent.parent.parent)
     return subprocess.Popen(
         [
             sys.executable,

@@ -13,7 +13,7 @@ import pytest
 from conftest import Lab
 from notes_world import ADA, REF, opened
 
-from gitmem.truth import notes, notetree, treeedit
+from gitmem.notes import note_store, notetree, treeedit
 
 LO, _, HI = os.environ.get("MODEL_SEEDS", "0-7").partition("-")
 STEPS = int(os.environ.get("MODEL_STEPS", "40"))
@@ -57,7 +57,7 @@ class Model:
             ).stdout.splitlines()
         ]
 
-    def store(self) -> notes.Notes:
+    def store(self) -> note_store.Notes:
         return opened(self.path)[1]
 
     # operations

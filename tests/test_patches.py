@@ -9,11 +9,18 @@ import pytest
 from conftest import Lab
 from places import Count, commit, full, head, kept, opened, same, squash, states, tell, topic
 
-from gitmem.anchors import headmove, marks, patches, reanchor, twins, where
+from gitmem.anchors import (
+    anchor_state,
+    anchor_state_update,
+    equivalent_commits,
+    patch_id,
+    patch_id_cache,
+    reanchor,
+)
 from gitmem.core import record
 from gitmem.core.errors import GitFailed
 from gitmem.engine.filters import Filter
-from gitmem.git import refdirs
+from gitmem.git import refs_mtime
 from gitmem.hooks import spool
 from gitmem.memory import recall
 
@@ -50,12 +57,12 @@ def test_what_was_sought_in_vain_is_not_sought_again(
 
     def ask() -> list[str]:
         time.sleep(
-            2 * refdirs._TICK / 1e9
+            2 * refs_mtime._TICK / 1e9
         )  # right after a commit nobody can tell whether a branch moves again
         with opened(repo) as store:
             found = count.of(
                 lambda: store.with_cache(
-                    lambda cache: where.stands(
+                    lambda cache: anchor_state.stands(
                         store.repo, cache, reanchor.anchors(cache), store.repo.head()
                     )
                 )
@@ -84,7 +91,9 @@ def test_new_marks_make_a_search_in_vain_be_repeated(lab: Lab) -> None:
             [
                 (
                     made[0],
-                    record.dump(record.mark(made[0], "", base, marks.patch_id(store.repo, into))),
+                    record.dump(
+                        record.mark(made[0], "", base, patch_id.patch_id(store.repo, into))
+                    ),
                 )
             ],
             "git mem: mark 1 commit",
@@ -106,7 +115,7 @@ def test_without_time_the_answer_is_unknown_until_the_search_goes_on(
     with opened(repo) as store:
         answer = recall.recall(store, "topic open", Filter(), limit=8, hot=True)
         assert {(h["anchor"]["state"], h["anchor"]["reason"]) for h in answer["hits"]} == {
-            ("unknown", where.WAITING)
+            ("unknown", anchor_state.WAITING)
         } and woken
         reanchor.finish(store)
         reanchor.state(store)  # as the worker does: marks that only the cache knew wait for it
@@ -123,10 +132,10 @@ def test_a_search_goes_on_where_time_ran_out(lab: Lab, monkeypatch: pytest.Monke
     squash(lab, repo)
     for i in range(6):
         commit(lab, repo, "main.txt", f"line {i}")
-    monkeypatch.setattr(patches, "CHUNK", 2)
+    monkeypatch.setattr(patch_id_cache, "CHUNK", 2)
     clock = [0.0]
     monkeypatch.setattr(
-        patches.time, "monotonic", lambda: clock.__setitem__(0, clock[0] + 0.4) or clock[0]
+        patch_id_cache.time, "monotonic", lambda: clock.__setitem__(0, clock[0] + 0.4) or clock[0]
     )  # type: ignore[func-returns-value]
     seen = []
     for _ in range(8):
@@ -146,7 +155,7 @@ def test_what_head_left_behind_is_compared_with_no_commit_below_it(
         lab.git(repo, "commit", "-q", "-m", f"turn {n}")
         if n >= 6:
             tell(repo, f"turned {n}")
-    monkeypatch.setattr(twins, "_PAIRS", 5)
+    monkeypatch.setattr(equivalent_commits, "_PAIRS", 5)
     with opened(repo) as store:
         kept(store)
         lab.git(repo, "checkout", "-q", "old")
@@ -173,7 +182,7 @@ def test_what_was_made_before_git_failed_is_not_made_again(
         return int(
             store.with_cache(
                 lambda cache: cache.db.execute(
-                    f"SELECT count(*) FROM {table} WHERE id <> ?", (patches.LATER,)
+                    f"SELECT count(*) FROM {table} WHERE id <> ?", (patch_id_cache.LATER,)
                 ).fetchone()
             )[0][0]
         )
@@ -183,17 +192,17 @@ def test_what_was_made_before_git_failed_is_not_made_again(
         assert made("branch") == 0  # of a branch that contains HEAD it is made later
         commit(lab, repo, "main.txt", "beside")
         with monkeypatch.context() as broken:
-            broken.setattr(headmove.Move, "_on_main", fail)
+            broken.setattr(anchor_state_update.Move, "_on_main", fail)
             with pytest.raises(GitFailed):
                 reanchor.finish(store)
         assert made("branch") > 0
         before = made("patch")
         commit(lab, repo, "main.txt", "more beside")
         with monkeypatch.context() as broken:
-            broken.setattr(where, "abandoned", fail)
+            broken.setattr(anchor_state, "abandoned", fail)
             with pytest.raises(GitFailed):
                 store.with_cache(
-                    lambda cache: where.stands(
+                    lambda cache: anchor_state.stands(
                         store.repo, cache, reanchor.anchors(cache), store.repo.head()
                     )
                 )
@@ -208,12 +217,12 @@ def test_a_branch_is_diffed_once_also_before_anything_is_saved(
     tip = topic(lab, repo, 2)[-1]
     with opened(repo) as store:
         cache = store.with_cache(lambda cache: cache)[0]
-        known = patches.Patches(store.repo, cache, 60.0)
+        known = patch_id_cache.Patches(store.repo, cache, 60.0)
         known.later(tip, base)
         made = known.branches([(tip, base)])
         assert made[tip, base]
         count = Count(monkeypatch)
-        for again in (known, known, patches.Patches(store.repo, cache, 60.0)):
+        for again in (known, known, patch_id_cache.Patches(store.repo, cache, 60.0)):
             assert (
                 not count.of(lambda again=again: again.branches([(tip, base)]))
                 and again.branches([(tip, base)]) == made
@@ -233,17 +242,17 @@ def test_a_pipeline_gives_the_ids_that_single_calls_give(lab: Lab) -> None:
     every = lab.git(repo, "rev-list", "HEAD").split()
     base = head(lab, repo, f"{made[0]}~1")
     with opened(repo) as store:
-        ids, done = marks.patch_ids(store.repo, every, 60)
+        ids, done = patch_id.patch_ids(store.repo, every, 60)
         assert done == len(every) and {c: ids.get(c, "") for c in every} == {
-            c: marks.patch_id(store.repo, c) for c in every
+            c: patch_id.patch_id(store.repo, c) for c in every
         }
         assert sum(not ids.get(c) for c in every) == 2  # the merge and the empty one
-        ids, _ = marks.patch_ids(store.repo, [f"{c} {base}" for c in made], 60)
+        ids, _ = patch_id.patch_ids(store.repo, [f"{c} {base}" for c in made], 60)
         assert (
-            ids == {c: marks.patch_id(store.repo, base, c) for c in made}
+            ids == {c: patch_id.patch_id(store.repo, base, c) for c in made}
             and len(set(ids.values())) == 3
         )
-        assert marks.patch_ids(store.repo, every, 0.0)[1] <= len(every)
+        assert patch_id.patch_ids(store.repo, every, 0.0)[1] <= len(every)
 
 
 def test_a_missing_object_gives_no_id_and_stops_no_other(lab: Lab) -> None:
@@ -252,11 +261,11 @@ def test_a_missing_object_gives_no_id_and_stops_no_other(lab: Lab) -> None:
     blob = head(lab, repo, f"{every[2]}:f2.txt")
     (repo / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
     with opened(repo) as store:
-        ids, done = marks.patch_ids(store.repo, every, 60)
+        ids, done = patch_id.patch_ids(store.repo, every, 60)
         assert done < len(every) and every[2] not in ids
 
         def learn(cache: Any) -> dict[str, str]:
-            found = patches.Patches(store.repo, cache, 60)
+            found = patch_id_cache.Patches(store.repo, cache, 60)
             assert found.learn(every)
             return found.own(every)
 
@@ -284,13 +293,13 @@ def test_a_shallow_clone_writes_no_id_of_the_commit_where_its_history_ends(lab: 
     )
     shallow = lab.root / "shallow"
     with opened(shallow) as store:
-        assert marks.of_commit(store.repo, head(lab, shallow)) == {}
+        assert patch_id.of_commit(store.repo, head(lab, shallow)) == {}
     own = commit(lab, shallow, "f1.txt", "two")
     with opened(shallow) as store:
-        assert marks.of_commit(store.repo, own) == {"patch": marks.patch_id(store.repo, own)}
+        assert patch_id.of_commit(store.repo, own) == {"patch": patch_id.patch_id(store.repo, own)}
     lab.git(shallow, "fetch", "-q", "--unshallow", "origin", "+refs/heads/*:refs/remotes/origin/*")
     with opened(shallow) as store:
-        assert marks.of_commit(store.repo, own).keys() == {"patch", "base", "branch_patch"}
+        assert patch_id.of_commit(store.repo, own).keys() == {"patch", "base", "branch_patch"}
 
 
 def test_a_replaced_commit_keeps_the_id_of_what_it_changed(lab: Lab) -> None:
@@ -300,8 +309,8 @@ def test_a_replaced_commit_keeps_the_id_of_what_it_changed(lab: Lab) -> None:
     repo = lab.repo(commits=3)
     last = head(lab, repo)
     with opened(repo) as store:
-        was = marks.patch_id(store.repo, last)
+        was = patch_id.patch_id(store.repo, last)
         lab.git(repo, "replace", "--graft", last, "HEAD~2")
-        assert marks.patch_id(store.repo, last) == was and marks.patch_ids(
+        assert patch_id.patch_id(store.repo, last) == was and patch_id.patch_ids(
             store.repo, [last], 60.0
         )[0] == {last: was}

@@ -13,8 +13,8 @@ from conftest import Lab
 from places import opened
 
 from gitmem import worker
-from gitmem.anchors import drift, removals
-from gitmem.engine import staleness, stored
+from gitmem.anchors import deletion_index, path_state
+from gitmem.engine import memory_rows, path_state_store
 from gitmem.engine.cache import Cache
 
 Told = dict[str, list[tuple[str, str]]]
@@ -47,19 +47,19 @@ def states(repo: pathlib.Path) -> tuple[Told, Told]:
                 )
             ]
             kept, asked = {}, {}
-            found = staleness.read(cache, rows, store.repo.head())
-            for row, (data, _, _) in zip(rows, stored.load(cache, rows), strict=True):
-                places = stored.places(data)
-                said = drift.states(
+            found = path_state_store.read(cache, rows, store.repo.head())
+            for row, (data, _, _) in zip(rows, memory_rows.load(cache, rows), strict=True):
+                places = memory_rows.places(data)
+                said = path_state.states(
                     store.repo,
                     cache,
-                    [(stored.commit_of(data), *place) for place in places],
+                    [(memory_rows.commit_of(data), *place) for place in places],
                     store.repo.head(),
                     60.0,
                     beside=False,
                 )
                 kept[places[0][0]] = [
-                    (s.state, s.now) for s in staleness.of(found.get(row), len(places))
+                    (s.state, s.now) for s in path_state_store.of(found.get(row), len(places))
                 ]
                 asked[places[0][0]] = [(s.state, s.now) for s in said]
             return kept, asked
@@ -159,7 +159,7 @@ def test_memories_that_come_while_a_worker_looks_stop_nothing(
 ) -> None:
     repo = lab.repo(commits=3)
     lab.mem(repo, "remember", "first", "--path", "f0.txt")
-    scan, ask = removals.History.scan, drift.Tree.ask
+    scan, ask = deletion_index.History.scan, path_state.Tree.ask
     come = iter(("f1.txt", "f2.txt"))
 
     def meanwhile(self: Any, *rest: Any) -> None:
@@ -167,12 +167,12 @@ def test_memories_that_come_while_a_worker_looks_stop_nothing(
             lab.mem(repo, "remember", f"about {name}", "--path", name)
             lab.mem(repo, "list")
             break
-        (scan if isinstance(self, removals.History) else ask)(self, *rest)
+        (scan if isinstance(self, deletion_index.History) else ask)(self, *rest)
 
-    monkeypatch.setattr(removals.History, "scan", meanwhile)
+    monkeypatch.setattr(deletion_index.History, "scan", meanwhile)
     states(repo)
     commit(lab, repo, {"f0.txt": "changed\n"})
-    monkeypatch.setattr(drift.Tree, "ask", meanwhile)
+    monkeypatch.setattr(path_state.Tree, "ask", meanwhile)
     worker.run(str(repo / ".git"), os.environ, 0.0)
     monkeypatch.undo()
     assert worker.failures(str(repo / ".git" / "mem")) == []

@@ -18,7 +18,7 @@ from purge_world import LONG, TEXT, WORD, Clone, loose, one, packed, packed_with
 
 from gitmem.core import record
 from gitmem.engine import cache as cache_file
-from gitmem.erasure import erase, purge, wipe
+from gitmem.erasure import cache_scrub, erase, purge
 
 
 @pytest.fixture
@@ -262,7 +262,7 @@ def test_a_reader_that_keeps_the_cache_from_being_rewritten_costs_the_cache(
 ) -> None:
     id = clone.remember(LONG)
     clone.mem("recall", "warehouses")
-    monkeypatch.setattr(wipe, "_PATIENCE", 0.2)
+    monkeypatch.setattr(cache_scrub, "_PATIENCE", 0.2)
     with clone.store() as store:
         reader = sqlite3.connect(cache_file.path_of(store.repo.mem_dir), isolation_level=None)
         reader.execute("BEGIN")

@@ -15,10 +15,10 @@ from purge_world import LONG, TEXT, WORD, Clone, Killed, one, two
 
 from gitmem import doctor, sync
 from gitmem.core.errors import MemError
-from gitmem.erasure import erase, graves, purge, wipe
+from gitmem.erasure import cache_scrub, erase, purge, tombstones
 from gitmem.git import odb
+from gitmem.notes.note_store import Notes
 from gitmem.store import open_store
-from gitmem.truth.notes import Notes
 
 
 @pytest.fixture
@@ -28,13 +28,13 @@ def clone(lab: Lab) -> Clone:
 
 STEPS: list[tuple[Any, str]] = [
     (Notes, "replant"),
-    (wipe, "cache"),
+    (cache_scrub, "cache"),
     (erase, "erase"),
     (purge, "_let_go"),
     (odb.Odb, "_rewritten"),
     (odb.Odb, "remove"),
-    (wipe, "files"),
-    (graves, "remember"),
+    (cache_scrub, "files"),
+    (tombstones, "remember"),
 ]
 
 
@@ -66,7 +66,7 @@ def test_a_reflog_that_git_expired_and_that_grew_again_is_not_read_from_its_old_
 
     begun = row("0", "a") + row("a", "b")
     log.write_text(begun + row("b", "c"))
-    assert graves._entries(store, store.settings.team_ref, len(begun), "b" * 40) == {
+    assert tombstones._entries(store, store.settings.team_ref, len(begun), "b" * 40) == {
         "b" * 40,
         "c" * 40,
     }
@@ -75,7 +75,7 @@ def test_a_reflog_that_git_expired_and_that_grew_again_is_not_read_from_its_old_
         row("c", "d", "fetch --quiet: storing head") * 3,
     ):
         log.write_text(rewritten)
-        assert graves._entries(store, store.settings.team_ref, len(begun), "b" * 40) is None
+        assert tombstones._entries(store, store.settings.team_ref, len(begun), "b" * 40) is None
     store.close()
 
 
@@ -224,7 +224,7 @@ def test_a_sync_that_cannot_finish_a_purge_says_so_and_has_synced(
     assert "more" in b.bodies()
 
 
-@pytest.mark.parametrize(("owner", "name"), [(wipe, "cache"), (erase, "erase")])
+@pytest.mark.parametrize(("owner", "name"), [(cache_scrub, "cache"), (erase, "erase")])
 def test_who_finishes_a_killed_purge_is_told_what_came_back(
     clone: Clone, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
 ) -> None:

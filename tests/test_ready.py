@@ -16,15 +16,15 @@ import pytest
 from conftest import Lab
 
 from gitmem import worker
-from gitmem.agents import bare, ready
+from gitmem.agents import fallback, hook_cache
 from gitmem.core import record
 from gitmem.engine import cache as cache_file
-from gitmem.engine import guard, stored
+from gitmem.engine import cache_lock, memory_rows
 from gitmem.engine.cache import Cache
 from gitmem.engine.filters import Filter
 from gitmem.engine.search import Search
-from gitmem.git import here as here_file
-from gitmem.git.here import Here
+from gitmem.git import discover as here_file
+from gitmem.git.discover import Here
 from gitmem.hooks import spool
 from gitmem.store import open_store
 
@@ -56,8 +56,10 @@ def far() -> float:
 
 def hits(question: str) -> Any:
     def ask(cache: Cache) -> list[str]:
-        found, _, _ = Search(cache, ready.table()).ask(question, Filter(), 5)
-        return [str(data["body"]) for data, _, _ in stored.load(cache, [hit.row for hit in found])]
+        found, _, _ = Search(cache, hook_cache.table()).ask(question, Filter(), 5)
+        return [
+            str(data["body"]) for data, _, _ in memory_rows.load(cache, [hit.row for hit in found])
+        ]
 
     return ask
 
@@ -83,24 +85,26 @@ def add(lab: Lab, repo: pathlib.Path, bodies: list[str], **fields: str) -> None:
 
 def test_where_nothing_is_new_the_answer_is_fresh_and_nobody_is_asked(lab: Lab) -> None:
     repo = filled(lab)
-    answer, fresh = ready.with_memories(place(repo), os.environ, hits("payment worker"), far())
+    answer, fresh = hook_cache.with_memories(place(repo), os.environ, hits("payment worker"), far())
     assert fresh and answer and len(answer) == 3 and events(repo) == []
 
 
 def test_what_arrived_a_second_ago_is_found_and_the_worker_hears_of_it(lab: Lab) -> None:
     repo = filled(lab)
     add(lab, repo, [f"invoice {n} is rounded to whole cents by the ledger" for n in range(50)])
-    answer, fresh = ready.with_memories(place(repo), os.environ, hits("who rounds invoices"), far())
+    answer, fresh = hook_cache.with_memories(
+        place(repo), os.environ, hits("who rounds invoices"), far()
+    )
     assert fresh and answer and "ledger" in answer[0]
     assert [e["event"] for e in events(repo)] == ["behind"]
-    _, fresh = ready.with_memories(place(repo), os.environ, hits("x"), far())
+    _, fresh = hook_cache.with_memories(place(repo), os.environ, hits("x"), far())
     assert fresh and len(events(repo)) == 1
 
 
 def test_more_than_can_be_taken_in_is_answered_without_it(lab: Lab) -> None:
     repo = filled(lab)
     add(lab, repo, [f"invoice {n} is rounded to whole cents by the ledger" for n in range(201)])
-    answer, fresh = ready.with_memories(place(repo), os.environ, hits("payment worker"), far())
+    answer, fresh = hook_cache.with_memories(place(repo), os.environ, hits("payment worker"), far())
     assert not fresh and answer and len(answer) == 3 and "payment" in answer[0]
     assert [e["event"] for e in events(repo)] == ["behind"]
 
@@ -122,11 +126,15 @@ def test_at_the_deadline_what_was_taken_in_stays_and_the_next_call_goes_on(
 
     monkeypatch.setattr(Update, "take", counted)
     monkeypatch.setattr(index, "monotonic", lambda: 0.0 if len(taken) < 2 else 10.0**9)
-    answer, fresh = ready.with_memories(place(repo), os.environ, lambda cache: cache.count(), far())
+    answer, fresh = hook_cache.with_memories(
+        place(repo), os.environ, lambda cache: cache.count(), far()
+    )
     assert not fresh and taken == [16, 16] and answer == 3 + 32
     assert [e["event"] for e in events(repo)] == ["behind"]
     monkeypatch.setattr(index, "monotonic", time.monotonic)
-    assert ready.with_memories(place(repo), os.environ, lambda cache: cache.count(), far()) == (
+    assert hook_cache.with_memories(
+        place(repo), os.environ, lambda cache: cache.count(), far()
+    ) == (
         103,
         True,
     )
@@ -135,10 +143,10 @@ def test_at_the_deadline_what_was_taken_in_stays_and_the_next_call_goes_on(
 def test_a_late_call_takes_nothing_in(lab: Lab) -> None:
     repo = filled(lab)
     add(lab, repo, ["one more"])
-    assert ready.with_memories(
+    assert hook_cache.with_memories(
         place(repo), os.environ, lambda cache: cache.count(), time.monotonic() - 1
     ) == (3, False)
-    assert ready.with_memories(
+    assert hook_cache.with_memories(
         place(repo), os.environ, lambda cache: cache.count(), far(), lean=True
     ) == (3, False)
 
@@ -146,7 +154,9 @@ def test_a_late_call_takes_nothing_in(lab: Lab) -> None:
 def test_a_missing_cache_is_made_where_there_is_little(lab: Lab) -> None:
     repo = filled(lab)
     shutil.rmtree(repo / ".git" / "mem")
-    assert ready.with_memories(place(repo), os.environ, lambda cache: cache.count(), far()) == (
+    assert hook_cache.with_memories(
+        place(repo), os.environ, lambda cache: cache.count(), far()
+    ) == (
         3,
         True,
     )
@@ -155,7 +165,9 @@ def test_a_missing_cache_is_made_where_there_is_little(lab: Lab) -> None:
 def test_without_memories_there_is_an_empty_answer_and_no_file(lab: Lab) -> None:
     repo = lab.repo()
     lab.git(repo, "config", "mem.limit", "3")
-    assert ready.with_memories(place(repo), os.environ, lambda cache: cache.count(), far()) == (
+    assert hook_cache.with_memories(
+        place(repo), os.environ, lambda cache: cache.count(), far()
+    ) == (
         0,
         True,
     )
@@ -176,9 +188,9 @@ def test_without_a_cache_and_with_many_memories_the_newest_blockers_come_from_th
                 "SELECT row FROM memory WHERE type = 'blocker' AND status = 0"
             )
         ]
-        return [data["body"] for data, _, _ in stored.load(cache, rows)]
+        return [data["body"] for data, _, _ in memory_rows.load(cache, rows)]
 
-    answer, fresh = ready.with_memories(place(repo), os.environ, blockers, far())
+    answer, fresh = hook_cache.with_memories(place(repo), os.environ, blockers, far())
     assert answer == ["the release waits for the certificate"] and not fresh
     assert [e["event"] for e in events(repo)] == ["behind"]
 
@@ -197,9 +209,9 @@ def test_without_a_cache_a_decision_is_told_that_was_written_before_megabytes_of
                 "SELECT row FROM memory WHERE type = 'decision' AND status = 0"
             )
         ]
-        return [data["body"] for data, _, _ in stored.load(cache, rows)]
+        return [data["body"] for data, _, _ in memory_rows.load(cache, rows)]
 
-    answer, fresh = ready.with_memories(place(repo), os.environ, decisions, far())
+    answer, fresh = hook_cache.with_memories(place(repo), os.environ, decisions, far())
     assert answer == ["all timestamps are UTC"] and not fresh
 
 
@@ -222,7 +234,7 @@ def test_a_damaged_cache_still_gives_an_answer_and_the_worker_makes_it_anew(
     path.write_bytes(raw)
     if what == "text":  # decay: nobody has written to the file as far as its stamp says
         os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    answer, fresh = ready.with_memories(place(repo), os.environ, hits("payment worker"), far())
+    answer, fresh = hook_cache.with_memories(place(repo), os.environ, hits("payment worker"), far())
     assert (
         not fresh
         and answer
@@ -232,7 +244,7 @@ def test_a_damaged_cache_still_gives_an_answer_and_the_worker_makes_it_anew(
     (event,) = events(repo)
     assert event["event"] == "behind" and event["damaged"] == path.stat().st_ino
     worker.run(str(repo / ".git"), os.environ, 0.0)
-    assert ready.with_memories(
+    assert hook_cache.with_memories(
         place(repo), os.environ, lambda cache: len(hits("payment worker")(cache)), far()
     ) == (3, True)
 
@@ -251,23 +263,23 @@ def test_what_was_forgotten_is_not_read_from_the_notes(lab: Lab) -> None:
     add(lab, repo, ["keep the first", "drop the second"], type="decision")
     id = next(m["id"] for m in lab.json(repo, "list") if m["body"] == "drop the second")
     lab.mem(repo, "forget", id)
-    found = bare.memories(place(repo), ready.table(), far())
+    found = fallback.memories(place(repo), hook_cache.table(), far())
     assert found is not None and found.count() == 1
 
 
 def test_the_notes_are_read_within_bounds(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bare, "MEMORIES", 7)
+    monkeypatch.setattr(fallback, "MEMORIES", 7)
     repo = lab.repo()
     add(lab, repo, [f"invoice {n} is rounded" for n in range(50)])
-    found = bare.memories(place(repo), ready.table(), far())
+    found = fallback.memories(place(repo), hook_cache.table(), far())
     assert found is not None and found.count() == 7
-    assert bare.memories(place(repo), ready.table(), time.monotonic() - 1) is None
+    assert fallback.memories(place(repo), hook_cache.table(), time.monotonic() - 1) is None
 
 
 def test_a_bug_in_the_action_is_no_damage(lab: Lab) -> None:
     repo = filled(lab)
     with pytest.raises(ZeroDivisionError):
-        ready.with_memories(place(repo), os.environ, lambda cache: 1 // 0, far())
+        hook_cache.with_memories(place(repo), os.environ, lambda cache: 1 // 0, far())
     assert events(repo) == []
 
 
@@ -281,7 +293,7 @@ def test_records_below_the_policy_are_left_out(lab: Lab) -> None:
     def ask(cache: Cache) -> int:
         return trust.Trust(found.settings, found.home).injectable(cache, Filter()).count(cache)
 
-    assert ready.with_memories(found, os.environ, ask, far()) == (0, True)
+    assert hook_cache.with_memories(found, os.environ, ask, far()) == (0, True)
 
 
 PROBE = """
@@ -344,23 +356,27 @@ def test_recall_hot_answers_as_a_hook_does(lab: Lab) -> None:
     add(lab, repo, ["the payment worker retries twice on the side branch"])
     lab.git(repo, "checkout", "-q", "main")
     add(lab, repo, ["the payment worker retries twice"])
-    from gitmem.engine import standing
+    from gitmem.engine import anchor_state_store
 
     def hook() -> list[tuple[str, float, str]]:
         here = place(repo)
 
         def ask(cache: Cache) -> list[tuple[str, float, str]]:
             found, _, _ = Search(
-                cache, ready.table(), lambda anchors: standing.read(cache, anchors, here.head)
+                cache,
+                hook_cache.table(),
+                lambda anchors: anchor_state_store.read(cache, anchors, here.head),
             ).ask("payment worker retries", Filter(), 5)
-            loaded = stored.load(cache, [hit.row for hit in found])
-            stands = standing.read(cache, [stored.commit_of(d) for d, _, _ in loaded], here.head)
+            loaded = memory_rows.load(cache, [hit.row for hit in found])
+            stands = anchor_state_store.read(
+                cache, [memory_rows.commit_of(d) for d, _, _ in loaded], here.head
+            )
             return [
-                (record.clean(d["id"]), round(hit.score, 4), stands[stored.commit_of(d)].state)
+                (record.clean(d["id"]), round(hit.score, 4), stands[memory_rows.commit_of(d)].state)
                 for hit, (d, _, _) in zip(found, loaded, strict=True)
             ]
 
-        answer, _ = ready.with_memories(here, os.environ, ask, far())
+        answer, _ = hook_cache.with_memories(here, os.environ, ask, far())
         assert answer
         return answer
 
@@ -381,13 +397,13 @@ def test_recall_hot_answers_as_a_hook_does(lab: Lab) -> None:
 def test_a_writer_at_work_holds_no_answer_up(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     repo = filled(lab)
     waits: list[float] = []
-    flock = guard._flock
+    flock = cache_lock._flock
 
     def noted(fd: int, wait: float) -> bool:
         waits.append(wait)
         return flock(fd, wait)
 
-    monkeypatch.setattr(guard, "_flock", noted)
+    monkeypatch.setattr(cache_lock, "_flock", noted)
     mem = str(repo / ".git" / "mem")
     other = cache_file.open_cache(mem)
     assert other is not None
@@ -397,14 +413,14 @@ def test_a_writer_at_work_holds_no_answer_up(lab: Lab, monkeypatch: pytest.Monke
         other.db.execute("COMMIT")
         other.db.execute("BEGIN IMMEDIATE")
         waits.clear()
-        assert ready.with_memories(place(repo), os.environ, hits("payment worker"), far())[1]
+        assert hook_cache.with_memories(place(repo), os.environ, hits("payment worker"), far())[1]
         assert [wait for wait in waits if wait > 0.1] == []
-        assert guard.has_log(cache_file.path_of(mem))
-        for kept in ready._kept:
+        assert cache_lock.has_log(cache_file.path_of(mem))
+        for kept in hook_cache._kept:
             kept.db.close()
     other.close()
     assert (
-        ready.with_memories(place(repo), os.environ, hits("payment worker"), far())[1]
+        hook_cache.with_memories(place(repo), os.environ, hits("payment worker"), far())[1]
         and events(repo) == []
     )
 
@@ -416,7 +432,7 @@ def test_what_takes_long_is_left_to_the_worker(lab: Lab) -> None:
     with cache.writing(10):
         cache.set_meta("scrub", "1")
     cache.close()
-    answer, fresh = ready.with_memories(place(repo), os.environ, hits("payment worker"), far())
+    answer, fresh = hook_cache.with_memories(place(repo), os.environ, hits("payment worker"), far())
     assert (
         not fresh
         and answer
@@ -424,4 +440,4 @@ def test_what_takes_long_is_left_to_the_worker(lab: Lab) -> None:
         and [e["event"] for e in events(repo)] == ["behind"]
     )
     worker.run(str(repo / ".git"), os.environ, 0.0)
-    assert ready.with_memories(place(repo), os.environ, hits("payment worker"), far())[1]
+    assert hook_cache.with_memories(place(repo), os.environ, hits("payment worker"), far())[1]

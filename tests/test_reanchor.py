@@ -25,8 +25,8 @@ from places import (
     topic,
 )
 
-from gitmem.anchors import marks, reanchor, twins
-from gitmem.anchors.ancestry import Ancestry
+from gitmem.anchors import equivalent_commits, patch_id, reanchor
+from gitmem.anchors.reachability import Ancestry
 from gitmem.memory import listing, remember
 
 # --- marks -----------------------------------------------------------------
@@ -66,7 +66,7 @@ def test_an_import_without_marks_gets_them_beside_the_main_line_only(
     repo = lab.repo("repo", 3)
     lab.git(repo, "checkout", "-q", "-b", "topic")
     made = [commit(lab, repo, "t.txt", f"line {i}") for i in range(3)]
-    monkeypatch.setattr(marks, "MANY", 0)
+    monkeypatch.setattr(patch_id, "MANY", 0)
     with opened(repo) as store:
         remember.remember(
             store,
@@ -275,4 +275,4 @@ def test_ancestry_tells_forks_and_tips(lab: Lab) -> None:
             made[0]: [made[1], top],
             top: [top],
         }
-        assert twins.RECENT > 0
+        assert equivalent_commits.RECENT > 0

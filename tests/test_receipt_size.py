@@ -14,7 +14,7 @@ from test_feedback import UUID, Place, table
 
 from gitmem import worker
 from gitmem.agents import session
-from gitmem.core import credit, record, short
+from gitmem.core import confidence, record, short
 
 
 class Long:
@@ -132,8 +132,8 @@ def test_after_a_resumption_only_what_is_new_is_written(place: Place) -> None:
     )
     assert {row[0]: row[2:4] for row in place.table()} == {
         a: (1.0, 0.0),
-        b: (0.0, credit.NEGLECT["prompt"]),
-        c: (0.0, credit.NEGLECT["prompt"]),
+        b: (0.0, confidence.NEGLECT["prompt"]),
+        c: (0.0, confidence.NEGLECT["prompt"]),
     }
 
 
@@ -179,7 +179,7 @@ def test_records_with_whole_ids_count_beside_those_with_short_names(place: Place
     assert {row[0]: row[2:4] for row in place.table()} == {
         a: (2.0, 0.0),
         b: (0.5, 0.0),
-        c: (0.0, credit.NEGLECT["prompt"]),
+        c: (0.0, confidence.NEGLECT["prompt"]),
     }
     stats = place.lab.json(place.repo, "stats")
     assert (stats["sessions"], stats["shown"], stats["used"]) == (2, {"prompt": 4}, 1)
@@ -265,4 +265,4 @@ def test_receipts_of_another_shape_say_nothing_of_use(change: dict[str, object])
         "shown": {"prompt": "AAAAAAAA"},
         "use": {"AAAAAAAA": [1]},
     }
-    assert len(credit.rows(whole)) == 2 and credit.rows({**whole, **change}) == []
+    assert len(confidence.rows(whole)) == 2 and confidence.rows({**whole, **change}) == []

@@ -11,9 +11,9 @@ import pytest
 from conftest import Lab
 from places import clone, commit, hub, kept, opened, publish, squash, topic
 
-from gitmem.agents import ready
+from gitmem.agents import hook_cache
 from gitmem.engine.filters import Filter
-from gitmem.git import here, refdirs
+from gitmem.git import discover, refs_mtime
 from gitmem.hooks import spool
 from gitmem.memory import recall
 
@@ -42,10 +42,10 @@ def test_a_plain_fetch_is_noticed_by_the_next_answer_and_wakes_the_worker(
 
     def told() -> bool:
         """A prompt; whether it asked the worker."""
-        place = here.find(str(fresh), os.environ)
+        place = discover.find(str(fresh), os.environ)
         assert place is not None
         asked()
-        assert ready.with_memories(
+        assert hook_cache.with_memories(
             place, os.environ, lambda cache: cache.count(), time.monotonic() + 60
         ) == (1, True)
         return asked()
@@ -82,10 +82,10 @@ def test_every_way_to_move_a_branch_is_seen_without_reading_one(lab: Lab, deep: 
     name = "group/sub/topic" if deep else "topic"
 
     def seen(*argv: str) -> None:
-        stamp = refdirs.stamp(str(repo / ".git"))
-        assert refdirs.same(str(repo / ".git"), stamp)
+        stamp = refs_mtime.stamp(str(repo / ".git"))
+        assert refs_mtime.same(str(repo / ".git"), stamp)
         lab.git(repo, *argv)
-        assert not refdirs.same(str(repo / ".git"), stamp), argv
+        assert not refs_mtime.same(str(repo / ".git"), stamp), argv
 
     seen("branch", name)
     seen("branch", "-f", name, "HEAD")
@@ -97,4 +97,4 @@ def test_every_way_to_move_a_branch_is_seen_without_reading_one(lab: Lab, deep: 
     seen("update-ref", "-d", f"refs/remotes/origin/{name}")
     seen("fetch", "-q")
     seen("commit", "-q", "--allow-empty", "-m", "next")
-    assert not refdirs.same(str(repo / ".git"), "")
+    assert not refs_mtime.same(str(repo / ".git"), "")

@@ -17,10 +17,10 @@ from conftest import Lab
 from notes_world import ADA, REF, opened
 
 from gitmem.core.errors import MemError
-from gitmem.erasure import graves
+from gitmem.erasure import tombstones
 from gitmem.git import reflock
+from gitmem.notes import note_store, rescue
 from gitmem.store import open_store
-from gitmem.truth import notes, rescue
 
 PRIVATE = "refs/notes/mem/private"
 
@@ -41,7 +41,7 @@ def lock(repo: pathlib.Path) -> pathlib.Path:
 
 
 @pytest.fixture
-def store(repo: pathlib.Path) -> Iterator[notes.Notes]:
+def store(repo: pathlib.Path) -> Iterator[note_store.Notes]:
     at, store = opened(repo)
     yield store
     at.git.close()
@@ -63,7 +63,7 @@ def dead_writer(lock: pathlib.Path, ref: str = REF) -> None:
 def test_the_lock_of_a_killed_writer_of_any_ref_goes(
     repo: pathlib.Path,
     lock: pathlib.Path,
-    store: notes.Notes,
+    store: note_store.Notes,
     ref: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -78,7 +78,7 @@ def test_a_lock_that_may_be_somebody_elses_stays_and_is_named(
     lab: Lab,
     repo: pathlib.Path,
     lock: pathlib.Path,
-    store: notes.Notes,
+    store: note_store.Notes,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reflock, "SHARED", 0.2)
@@ -92,7 +92,7 @@ def test_a_lock_that_may_be_somebody_elses_stays_and_is_named(
 
 
 def test_a_fresh_lock_stays_also_after_a_writer_died(
-    lock: pathlib.Path, store: notes.Notes
+    lock: pathlib.Path, store: note_store.Notes
 ) -> None:
     dead_writer(lock)
     assert not reflock.recover(store.git, REF) and lock.exists()
@@ -140,7 +140,7 @@ def test_doctor_names_an_old_lock_and_removes_it_where_a_writer_of_ours_died(
 
 
 def test_a_ref_that_moved_away_and_back_is_seen(
-    lab: Lab, repo: pathlib.Path, store: notes.Notes
+    lab: Lab, repo: pathlib.Path, store: note_store.Notes
 ) -> None:
     before, size = store.tip(), store.reflog_size()
     assert size
@@ -150,7 +150,7 @@ def test_a_ref_that_moved_away_and_back_is_seen(
 
 
 def test_a_ref_whose_newest_objects_are_gone_goes_on_from_its_last_whole_state(
-    lab: Lab, repo: pathlib.Path, store: notes.Notes
+    lab: Lab, repo: pathlib.Path, store: note_store.Notes
 ) -> None:
     whole = store.tip()
     held = store.append([("", b'{"a line of nobody"}')], "git mem: x", ADA)
@@ -175,6 +175,6 @@ def test_a_purged_text_in_a_former_tip_is_looked_for(lab: Lab, repo: pathlib.Pat
     try:
         from gitmem.core.fold import Tombstones
 
-        assert not graves.settled(store, Tombstones(graves.purges(store)), note=False)
+        assert not tombstones.settled(store, Tombstones(tombstones.purges(store)), note=False)
     finally:
         store.close()

@@ -16,7 +16,7 @@ from conftest import Lab
 from gitmem.anchors import reanchor
 from gitmem.capture import calibrate, review, suggestions
 from gitmem.core.errors import Refused
-from gitmem.feedback import heed
+from gitmem.feedback import usage_records
 from gitmem.memory import adr, memories, proposals, remember, transfer, verdicts, write_gate
 from gitmem.store import Store, open_store
 
@@ -195,7 +195,7 @@ def test_an_author_whose_name_holds_a_secret_is_in_no_record(
         ):
             with pytest.raises(Refused):
                 write()
-        heed.contradict(store, [id])
+        usage_records.contradict(store, [id])
         calibrate.keep(store, calibrate.PACKAGED, 0, [])
         assert KEY not in kept(store)
         assert store.author == ""
@@ -352,7 +352,7 @@ def test_every_way_to_write_is_in_this_file() -> None:
         "memory/proposals.py",
         "agents/receipts.py",
         "anchors/reanchor.py",
-        "feedback/heed.py",
+        "feedback/usage_records.py",
         "capture/calibrate.py",
     }
     assert callers == words | records

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from gitmem.capture import markers, signals, stages
+from gitmem.capture import classify, markers, signals
 
 # Orders, questions, hypotheses, quotations, templates, logs, small talk: each has the words of a
 # marker.
@@ -357,8 +357,8 @@ def test_what_only_looks_like_a_marker_is_never_stored_by_rule(text: str) -> Non
     said = text.replace("\\n", "\n")
     found = signals.read("user", said)
     assert found is None or found.kind != "explicit"
-    judged = stages.judge("user", said)
-    assert judged.tier != stages.AUTO or judged.stage != "rules"
+    judged = classify.judge("user", said)
+    assert judged.tier != classify.AUTO or judged.stage != "rules"
 
 
 @pytest.mark.parametrize("line", MARKED)

@@ -12,8 +12,8 @@ from conftest import Lab
 from places import Count, commit, full, head, kept, opened, same, squash, tell, topic
 from test_headmove import lengthen
 
-from gitmem.anchors import ancestry, headmove, lineage, reanchor, slots
-from gitmem.engine import staleness, standing
+from gitmem.anchors import anchor_state_update, lineage, reachability, reanchor, slots
+from gitmem.engine import anchor_state_store, path_state_store
 from gitmem.engine.cache import Cache
 from gitmem.memory import remember
 from gitmem.store import Store
@@ -82,11 +82,11 @@ def test_readers_see_the_heads_of_worktrees_only(lab: Lab, repo: pathlib.Path) -
         assert left(store) == [main]
         cache = store.with_cache(lambda cache: cache)[0]
         anchors = reanchor.anchors(cache)
-        assert standing.slot_of(cache, main) is None and {
-            s.reason for s in standing.read(cache, anchors - {main}, main).values()
-        } == {standing.WAITING}
+        assert anchor_state_store.slot_of(cache, main) is None and {
+            s.reason for s in anchor_state_store.read(cache, anchors - {main}, main).values()
+        } == {anchor_state_store.WAITING}
         assert (
-            staleness.slot_of(cache, main) is not None
+            path_state_store.slot_of(cache, main) is not None
         )  # what became of files there does not rest on branches
 
 
@@ -120,7 +120,7 @@ def test_only_the_tips_of_branches_stay_and_only_two(lab: Lab, repo: pathlib.Pat
 def test_what_happened_meanwhile_counts_on_the_way_back(
     lab: Lab, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ancestry, "FAR", 2)
+    monkeypatch.setattr(reachability, "FAR", 2)
     repo = lab.repo()
     made = topic(lab, repo)
     lab.git(repo, "checkout", "-q", "main")
@@ -160,7 +160,7 @@ def test_what_happened_meanwhile_counts_on_the_way_back(
         rows = [row for (row,) in cache.db.execute("SELECT row FROM place")]
         assert all(
             s.state == "same"
-            for found in staleness.read(cache, rows, main).values()
+            for found in path_state_store.read(cache, rows, main).values()
             for s in found.values()
         ) and (what != "files" or rows)
 
@@ -190,22 +190,24 @@ def test_what_a_purge_took_while_the_worker_looked_is_not_kept(
     repo = lab.repo()
     doomed = tell(repo, "to be purged")
     tell(repo, "another one", commit(lab, repo, "main.txt", "line"))
-    changes = headmove.Move.changes
+    changes = anchor_state_update.Move.changes
     with opened(repo) as store:
         kept(store)
         commit(lab, repo, "main.txt", "one more")
 
-        def meanwhile(*args: Any) -> dict[str, standing.Stand]:
+        def meanwhile(*args: Any) -> dict[str, anchor_state_store.Stand]:
             found = changes(*args)
             lab.mem(repo, "purge", doomed, "--force")
             lab.mem(repo, "list")
             return found
 
-        monkeypatch.setattr(headmove.Move, "changes", meanwhile)
+        monkeypatch.setattr(anchor_state_update.Move, "changes", meanwhile)
         reanchor.finish(store)
-        assert not store.with_cache(standing.slots)[0]
+        assert not store.with_cache(anchor_state_store.slots)[0]
         monkeypatch.undo()
-        assert same(kept(store)) == same(full(store)) and store.with_cache(standing.slots)[0]
+        assert (
+            same(kept(store)) == same(full(store)) and store.with_cache(anchor_state_store.slots)[0]
+        )
 
 
 def test_a_branch_that_contained_head_is_compared_as_soon_as_head_has_more(lab: Lab) -> None:
@@ -260,7 +262,7 @@ def test_the_patch_ids_of_memories_commits_are_made_ahead_where_they_are_many(
 def test_what_a_gc_took_along_with_its_branch_is_not_here_any_more(
     lab: Lab, far_away: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ancestry, "FAR", 2)
+    monkeypatch.setattr(reachability, "FAR", 2)
     repo = lab.repo()
     for n in range(4):
         commit(lab, repo, "main.txt", f"line {n}")
@@ -280,6 +282,6 @@ def test_what_a_gc_took_along_with_its_branch_is_not_here_any_more(
     lab.git(repo, "gc", "-q", "--prune=now")
     with opened(repo) as store:
         far(lab, repo, "main")
-        assert {s.reason for s in kept(store).values()} == {standing.ABSENT} and same(
+        assert {s.reason for s in kept(store).values()} == {anchor_state_store.ABSENT} and same(
             kept(store)
         ) == same(full(store))

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import pytest
 from conftest import EVAL, Lab
 
-from gitmem.capture import features, linear, stages
-from gitmem.capture.stages import Opinion, judge
+from gitmem.capture import classify, features, linear
+from gitmem.capture.classify import Opinion, judge
 
 LONG = (
     "I'd like the sessions in object storage only, without a column in the database: the one reader"
@@ -29,14 +29,14 @@ def test_an_explicit_marker_is_stored_without_asking_anybody() -> None:
         raise AssertionError("asked")
 
     said = judge("user", "Remember this: the staging database is wiped every Sunday.", ask=ask)
-    assert (said.keep, said.tier, said.stage) == (True, stages.AUTO, "rules")
+    assert (said.keep, said.tier, said.stage) == (True, classify.AUTO, "rules")
     assert said.confidence >= 0.95
 
 
 def test_an_explicit_marker_is_kept_whatever_the_threshold() -> None:
     assert (
         judge("user", "Remember this: the staging database is wiped every Sunday.", auto=0.999).tier
-        == stages.AUTO
+        == classify.AUTO
     )
 
 
@@ -51,15 +51,15 @@ def test_an_explicit_marker_is_kept_whatever_the_threshold() -> None:
     ],
 )
 def test_what_its_author_did_not_say_or_keeps_back_is_skipped(text: str) -> None:
-    assert judge("user", text)[:1] + judge("user", text)[2:4] == (False, 0.0, stages.SKIP)
+    assert judge("user", text)[:1] + judge("user", text)[2:4] == (False, 0.0, classify.SKIP)
 
 
 def test_the_tier_follows_the_confidence_and_the_thresholds() -> None:
     confidence = judge("user", LONG).confidence
     assert 0 < confidence < 1
-    assert judge("user", LONG, auto=confidence, suggest=0).tier == stages.AUTO
-    assert judge("user", LONG, auto=1.0, suggest=confidence).tier == stages.SUGGEST
-    assert judge("user", LONG, auto=1.0, suggest=confidence + 0.001).tier == stages.SKIP
+    assert judge("user", LONG, auto=confidence, suggest=0).tier == classify.AUTO
+    assert judge("user", LONG, auto=1.0, suggest=confidence).tier == classify.SUGGEST
+    assert judge("user", LONG, auto=1.0, suggest=confidence + 0.001).tier == classify.SKIP
 
 
 def test_keep_is_what_is_not_skipped() -> None:
@@ -70,7 +70,7 @@ def test_keep_is_what_is_not_skipped() -> None:
         "We decided to drop Windows 7 because nobody runs it.",
     ):
         said = judge("user", text)
-        assert said.keep == (said.tier != stages.SKIP)
+        assert said.keep == (said.tier != classify.SKIP)
 
 
 def test_a_model_is_asked_where_the_fast_stages_are_unsure_and_its_stage_is_named() -> None:
@@ -157,7 +157,7 @@ def isolated() -> Callable[[str], set[str]]:
     def loaded(code: str) -> set[str]:
         import subprocess
 
-        root = pathlib.Path(stages.__file__).parents[2]
+        root = pathlib.Path(classify.__file__).parents[2]
         done = subprocess.run(
             [
                 sys.executable,
@@ -244,7 +244,7 @@ def test_on_real_turns_what_is_kept_silently_is_worth_it() -> None:
         for r in rows
         if r["keep"] != "unclear"
     ]
-    auto = [kept for kept, j in said if j.tier == stages.AUTO]
+    auto = [kept for kept, j in said if j.tier == classify.AUTO]
     offered = [kept for kept, j in said if j.keep]
     wanted = sum(kept for kept, _ in said)
     assert sum(auto) >= 0.95 * len(auto)

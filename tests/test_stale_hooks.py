@@ -14,10 +14,10 @@ from hook_world import PROMPT, Hooks, make
 from places import opened
 
 from gitmem import worker
-from gitmem.anchors import aging
-from gitmem.engine import staleness
+from gitmem.anchors import path_state_update
+from gitmem.engine import path_state_store
 from gitmem.engine.cache import Cache
-from gitmem.engine.staleness import State
+from gitmem.engine.path_state_store import State
 from gitmem.git.gitcmd import Git
 from gitmem.memory import remember
 
@@ -108,19 +108,26 @@ def test_stale_memories_rank_lower(lab: Lab) -> None:
 
 
 def test_the_prior_is_bounded_and_a_rename_costs_nothing() -> None:
-    assert set(staleness.FACTORS) == set(staleness.STALE) and all(
-        0.5 <= f < 1 for f in staleness.FACTORS.values()
+    assert set(path_state_store.FACTORS) == set(path_state_store.STALE) and all(
+        0.5 <= f < 1 for f in path_state_store.FACTORS.values()
     )
     assert (
-        staleness.worst([State("renamed", "b")]) == "renamed" and "renamed" not in staleness.FACTORS
+        path_state_store.worst([State("renamed", "b")]) == "renamed"
+        and "renamed" not in path_state_store.FACTORS
     )
     assert (
-        staleness.worst([State("gone"), State("same")]) == "changed"
-        and staleness.worst([State("gone"), State("unknown")]) == "gone"
+        path_state_store.worst([State("gone"), State("same")]) == "changed"
+        and path_state_store.worst([State("gone"), State("unknown")]) == "gone"
     )
-    assert staleness.worst([]) == staleness.worst([State("unknown"), State("same")]) == ""
     assert (
-        staleness.remark([State("renamed", "b"), State("renamed", "b"), State("renamed", "c")])
+        path_state_store.worst([])
+        == path_state_store.worst([State("unknown"), State("same")])
+        == ""
+    )
+    assert (
+        path_state_store.remark(
+            [State("renamed", "b"), State("renamed", "b"), State("renamed", "c")]
+        )
         == "renamed to b, c"
     )
 
@@ -135,7 +142,9 @@ def kept(repo: Any, head: str = "HEAD") -> dict[str, list[State]]:
             found = dict(cache.db.execute("SELECT row, id FROM memory WHERE status = 0").fetchall())
             return {
                 found[row]: [some[n] for n in sorted(some)]
-                for row, some in staleness.read(cache, found, store.repo.commit(head) or "").items()
+                for row, some in path_state_store.read(
+                    cache, found, store.repo.commit(head) or ""
+                ).items()
             }
 
         return store.with_cache(read)[0]
@@ -155,7 +164,7 @@ def processes(repo: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         store.with_cache(lambda cache: None)
         monkeypatch.setattr(Git, "start", count)
         assert store.with_cache(
-            lambda cache: aging.keep_up(store.repo, cache, heads, 60.0), refresh=False
+            lambda cache: path_state_update.keep_up(store.repo, cache, heads, 60.0), refresh=False
         )[0]
         monkeypatch.setattr(Git, "start", start)
     return asked
@@ -227,8 +236,8 @@ def test_states_are_read_from_the_few_rows_that_are_asked_about(hooks: Hooks) ->
         asked: list[str] = []
         (head,) = cache.db.execute("SELECT commit_id FROM pathhead").fetchone()
         cache.db.set_trace_callback(asked.append)
-        staleness.read(cache, [0, 1], head)
-        staleness.of_spots(cache, [0, 1], head)
+        path_state_store.read(cache, [0, 1], head)
+        path_state_store.of_spots(cache, [0, 1], head)
         cache.db.set_trace_callback(None)
         return [[row[3] for row in cache.db.execute("EXPLAIN QUERY PLAN " + sql)] for sql in asked]
 

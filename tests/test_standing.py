@@ -13,11 +13,11 @@ import pytest
 from conftest import Lab
 
 from gitmem import worker
-from gitmem.anchors import reanchor, slots, where
+from gitmem.anchors import anchor_state, reanchor, slots
+from gitmem.engine import anchor_state_store
 from gitmem.engine import cache as cache_file
-from gitmem.engine import standing
+from gitmem.engine.anchor_state_store import Stand
 from gitmem.engine.cache import Cache
-from gitmem.engine.standing import Stand
 from gitmem.store import open_store
 
 
@@ -34,7 +34,9 @@ def states(
     store = open_store(os.environ, str(cwd or repo))
     cache = opened(repo)
     try:
-        found = standing.read(cache, reanchor.anchors(cache), store.repo.commit(head) or "")
+        found = anchor_state_store.read(
+            cache, reanchor.anchors(cache), store.repo.commit(head) or ""
+        )
         return {a: (s.state, s.commit, s.into, s.reason) for a, s in found.items()}
     finally:
         cache.close()
@@ -48,7 +50,9 @@ def asked(
     store = open_store(os.environ, str(cwd or repo))
 
     def ask(cache: Cache) -> Any:
-        return where.stands(store.repo, cache, reanchor.anchors(cache), store.repo.head(), 60.0)
+        return anchor_state.stands(
+            store.repo, cache, reanchor.anchors(cache), store.repo.head(), 60.0
+        )
 
     try:
         return {
@@ -88,9 +92,9 @@ def test_hooks_read_what_git_says(repo: pathlib.Path) -> None:
     work(repo)
     assert states(repo) == asked(repo)
     assert {s[0] for s in states(repo).values()} == {
-        where.REACHABLE,
-        where.UNMERGED,
-        where.SQUASHED,
+        anchor_state.REACHABLE,
+        anchor_state.UNMERGED,
+        anchor_state.SQUASHED,
     }
 
 
@@ -102,8 +106,8 @@ def test_of_a_head_that_nobody_looked_from_only_head_itself_is_known(
     lab.mem(repo, "remember", "about the newest commit")
     asked(repo)
     found = states(repo)
-    assert found.pop(new)[0] == where.REACHABLE
-    assert {(s[0], s[3]) for s in found.values()} == {(where.UNKNOWN, where.WAITING)}
+    assert found.pop(new)[0] == anchor_state.REACHABLE
+    assert {(s[0], s[3]) for s in found.values()} == {(anchor_state.UNKNOWN, anchor_state.WAITING)}
     work(repo)
     assert states(repo) == asked(repo)
 
@@ -117,14 +121,14 @@ def test_a_memory_that_came_since_is_unknown_and_not_taken_for_reachable(
     lab.mem(repo, "remember", "about a later branch")
     lab.git(repo, "checkout", "-q", "main")
     asked(repo)
-    assert states(repo)[late] == (where.UNKNOWN, late, "", where.WAITING)
+    assert states(repo)[late] == (anchor_state.UNKNOWN, late, "", anchor_state.WAITING)
 
 
 def test_before_the_first_commit_nothing_stands_anywhere(lab: Lab, repo: pathlib.Path) -> None:
     cache = opened(repo)
-    found = standing.read(cache, ["a" * 40, ""], "")
+    found = anchor_state_store.read(cache, ["a" * 40, ""], "")
     assert {a: (s.state, s.reason) for a, s in found.items()} == {
-        "a" * 40: (where.UNKNOWN, where.UNBORN)
+        "a" * 40: (anchor_state.UNKNOWN, anchor_state.UNBORN)
     }
     cache.close()
 
@@ -150,15 +154,15 @@ def test_each_worktree_has_the_states_of_its_own_head_and_a_former_head_leaves_n
 
 def test_a_commit_writes_only_the_states_that_changed() -> None:
     cache = cache_file.open_in_memory()
-    stands = {f"{n:040x}": Stand(standing.REACHABLE, f"{n:040x}") for n in range(50)}
+    stands = {f"{n:040x}": Stand(anchor_state_store.REACHABLE, f"{n:040x}") for n in range(50)}
     assert slots.keep(cache, "a" * 40, stands, ["a" * 40])
     before = cache.db.total_changes
-    stands["f" * 40] = Stand(standing.UNMERGED, "f" * 40)
+    stands["f" * 40] = Stand(anchor_state_store.UNMERGED, "f" * 40)
     assert slots.keep(cache, "b" * 40, stands, ["b" * 40])
     assert cache.db.total_changes - before <= 4
     assert (
-        standing.slot_of(cache, "a" * 40) is None
-        and len(standing.read(cache, stands, "b" * 40)) == 51
+        anchor_state_store.slot_of(cache, "a" * 40) is None
+        and len(anchor_state_store.read(cache, stands, "b" * 40)) == 51
     )
     before = cache.db.total_changes
     assert slots.keep(cache, "b" * 40, stands, ["b" * 40]) and cache.db.total_changes == before
@@ -174,32 +178,32 @@ def test_of_many_commits_the_same_states_are_touched_as_of_few(
     for name in names[:40]:
         state = rng.choice(
             (
-                standing.REACHABLE,
-                standing.REACHABLE,
-                standing.UNMERGED,
-                standing.SQUASHED,
-                standing.UNKNOWN,
+                anchor_state_store.REACHABLE,
+                anchor_state_store.REACHABLE,
+                anchor_state_store.UNMERGED,
+                anchor_state_store.SQUASHED,
+                anchor_state_store.UNKNOWN,
             )
         )
         stands[name] = Stand(
             state,
             rng.choice((name, name, *names[40:])),
-            rng.choice(names[40:]) if state == standing.SQUASHED else "",
-            standing.WAITING if state == standing.UNKNOWN else "",
+            rng.choice(names[40:]) if state == anchor_state_store.SQUASHED else "",
+            anchor_state_store.WAITING if state == anchor_state_store.UNKNOWN else "",
         )
     assert slots.keep(cache, "a" * 40, stands)
-    assert {a: s.row(a) for a, s in standing.rows(cache, 0).items()} == {
+    assert {a: s.row(a) for a, s in anchor_state_store.rows(cache, 0).items()} == {
         a: s.row(a) for a, s in stands.items()
     }
     for size in (1, 5, 30):
         commits = set(rng.sample(names, size))
         found = []
         for few in (500, 0):
-            monkeypatch.setattr(standing, "_FEW", few)
+            monkeypatch.setattr(anchor_state_store, "_FEW", few)
             found.append(
                 {
                     a: (s.state, s.commit, s.into, s.reason)
-                    for a, s in standing.touching(cache, 0, commits).items()
+                    for a, s in anchor_state_store.touching(cache, 0, commits).items()
                 }
             )
         assert (
@@ -227,10 +231,10 @@ def test_of_many_commits_the_same_ones_are_joined_as_of_few(
         commits = set(rng.sample(names, size))
         found = []
         for few in (500, 0):
-            monkeypatch.setattr(where, "_FEW", few)
-            found.append(where.joined(cache, commits))
+            monkeypatch.setattr(anchor_state, "_FEW", few)
+            found.append(anchor_state.joined(cache, commits))
         assert found[0] == found[1]
-        assert all(where.joined(cache, {c}) <= found[0] for c in commits)
+        assert all(anchor_state.joined(cache, {c}) <= found[0] for c in commits)
         seen.add(len(found[0]))
     assert len(seen) > 2
 
@@ -241,11 +245,11 @@ def test_an_anchor_that_no_memory_has_any_more_is_taken_out() -> None:
         cache,
         "a" * 40,
         {
-            "c" * 40: Stand(standing.REACHABLE, "c" * 40),
-            "d" * 40: Stand(standing.REACHABLE, "d" * 40),
+            "c" * 40: Stand(anchor_state_store.REACHABLE, "c" * 40),
+            "d" * 40: Stand(anchor_state_store.REACHABLE, "d" * 40),
         },
     )
-    slots.keep(cache, "a" * 40, {"c" * 40: Stand(standing.SQUASHED, "c" * 40, "e" * 40)})
+    slots.keep(cache, "a" * 40, {"c" * 40: Stand(anchor_state_store.SQUASHED, "c" * 40, "e" * 40)})
     assert cache.db.execute("SELECT anchor, state, into_commit FROM stand").fetchall() == [
         ("c" * 40, "squashed", "e" * 40)
     ]
@@ -256,22 +260,22 @@ def test_index_asks_for_what_hooks_will_read(lab: Lab, repo: pathlib.Path) -> No
     assert states(repo) == asked(repo)
 
 
-@pytest.mark.parametrize("of", [standing.ASKED, standing.UNASKED])
-def test_what_was_given_up_counts_less_than_what_is_open(of: standing.Weights) -> None:
+@pytest.mark.parametrize("of", [anchor_state_store.ASKED, anchor_state_store.UNASKED])
+def test_what_was_given_up_counts_less_than_what_is_open(of: anchor_state_store.Weights) -> None:
     left, open_ = (
-        standing.weight(standing.UNMERGED, standing.ABANDONED, of),
-        standing.weight(standing.UNMERGED, "", of),
+        anchor_state_store.weight(anchor_state_store.UNMERGED, anchor_state_store.ABANDONED, of),
+        anchor_state_store.weight(anchor_state_store.UNMERGED, "", of),
     )
     assert (
         0
         < left
         < open_
-        == standing.weight(standing.UNKNOWN, standing.ABSENT, of)
-        < standing.weight(standing.UNKNOWN, standing.WAITING, of)
+        == anchor_state_store.weight(anchor_state_store.UNKNOWN, anchor_state_store.ABSENT, of)
+        < anchor_state_store.weight(anchor_state_store.UNKNOWN, anchor_state_store.WAITING, of)
         <= 1
     )
     assert (
-        standing.weight(standing.REACHABLE, "", of)
-        == standing.weight(standing.SQUASHED, "", of)
+        anchor_state_store.weight(anchor_state_store.REACHABLE, "", of)
+        == anchor_state_store.weight(anchor_state_store.SQUASHED, "", of)
         == 1
     )

@@ -14,10 +14,10 @@ import pytest
 from conftest import Lab
 from places import opened
 
-from gitmem.agents.briefing import Places, shared
+from gitmem.agents.context_select import Places, shared
 from gitmem.core import fold, record
-from gitmem.engine import check, priors
-from gitmem.truth import history
+from gitmem.engine import cache_check, priors
+from gitmem.notes import history
 
 MALFORMED = [
     "9999",
@@ -302,7 +302,7 @@ def test_the_order_of_versions_depends_on_no_clock(
             monkeypatch.setattr(time, "time", lambda later=later: now + later)
             shown = fold.fold(known)[made["id"]].versions
             assert [r.data["body"] for r in shown] == ["text 1", "text 0"]
-            assert check.check_all(cache, store.table) == ""
+            assert cache_check.check_all(cache, store.table) == ""
 
 
 def ahead(hours: float) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitmem.agents import topic
+from gitmem.agents import automemory_note
 
 # As clients 2.1.197 and 2.1.330 ask their model to write it.
 WRITTEN = """---
@@ -26,7 +26,7 @@ Integration tests must hit a real database.
 
 
 def test_a_file_of_the_client_is_read_whole() -> None:
-    t = topic.read("testing_real_db.md", WRITTEN, ("Integration tests", "real DB"))
+    t = automemory_note.read("testing_real_db.md", WRITTEN, ("Integration tests", "real DB"))
     assert (t.title, t.description, t.kind, t.modified, t.session) == (
         "Integration tests",
         "Integration tests must hit a real database, not mocks",
@@ -69,7 +69,7 @@ def test_a_file_of_the_client_is_read_whole() -> None:
 def test_front_matter_of_any_usual_shape_is_understood(
     front: str, kind: str, description: str
 ) -> None:
-    t = topic.read("x.md", f"---\n{front}\n---\nThe body.\n")
+    t = automemory_note.read("x.md", f"---\n{front}\n---\nThe body.\n")
     assert (t.kind, t.description, t.body) == (kind, description, "The body.")
 
 
@@ -91,37 +91,37 @@ def test_front_matter_of_any_usual_shape_is_understood(
     ],
 )
 def test_any_text_is_accepted(text: str) -> None:
-    topic.read("some_file-name.md", text)
-    topic.read_index(text)
+    automemory_note.read("some_file-name.md", text)
+    automemory_note.read_index(text)
 
 
 def test_what_is_not_closed_is_no_front_matter_and_stays() -> None:
-    assert topic.read("x.md", "---\nname: x\nno end").body == "---\nname: x\nno end"
+    assert automemory_note.read("x.md", "---\nname: x\nno end").body == "---\nname: x\nno end"
 
 
 def test_the_title_comes_from_the_index_else_the_heading_else_the_name() -> None:
     assert (
-        topic.read("a.md", "# From the heading\n\ntext", ("From the index", "")).title
+        automemory_note.read("a.md", "# From the heading\n\ntext", ("From the index", "")).title
         == "From the index"
     )
-    assert topic.read("a.md", "# From the heading\n\ntext").title == "From the heading"
+    assert automemory_note.read("a.md", "# From the heading\n\ntext").title == "From the heading"
     assert (
-        topic.read("a.md", "---\nname: from-the-name\ndescription: d\n---\ntext").title
+        automemory_note.read("a.md", "---\nname: from-the-name\ndescription: d\n---\ntext").title
         == "From the name"
     )
-    assert topic.read("release_freeze.md", "text").title == "Release freeze"
-    assert len(topic.read("a.md", "# " + "long " * 500).title) <= 300
+    assert automemory_note.read("release_freeze.md", "text").title == "Release freeze"
+    assert len(automemory_note.read("a.md", "# " + "long " * 500).title) <= 300
 
 
 def test_a_file_with_only_a_description_says_that() -> None:
     assert (
-        topic.read("a.md", "---\ndescription: The build needs two runs\n---\n").body
+        automemory_note.read("a.md", "---\ndescription: The build needs two runs\n---\n").body
         == "The build needs two runs"
     )
 
 
 def test_private_passages_are_cut_everywhere() -> None:
-    t = topic.read(
+    t = automemory_note.read(
         "a.md",
         "---\ndescription: seen <private>hidden1</private>\n---\nseen"
         " <private>hidden2\nhidden3</private> too <PRIVATE>hidden4",
@@ -129,12 +129,13 @@ def test_private_passages_are_cut_everywhere() -> None:
     assert "hidden" not in t.title + t.description + t.body and "too" in t.body
     assert all(
         "hidden" not in passage.body
-        for passage in topic.read_index("# A\nseen <private>hidden</private>")[1]
+        for passage in automemory_note.read_index("# A\nseen <private>hidden</private>")[1]
     )
 
 
 def test_an_index_gives_titles_and_hooks_and_its_own_text_as_topics() -> None:
-    entries, passages = topic.read_index("""- [Integration tests](testing_real_db.md) — real DB
+    entries, passages = (
+        automemory_note.read_index("""- [Integration tests](testing_real_db.md) — real DB
 * [With \\[brackets\\]](./with%20space.md): hook
 - [No hook](plain.md)
 - [A page](https://example.org/x.md) is no topic
@@ -146,6 +147,7 @@ Run `make` twice.
 ## Build
 Once more.
 """)
+    )
     assert entries == {
         "testing_real_db.md": ("Integration tests", "real DB"),
         "with space.md": ("With [brackets]", "hook"),
@@ -160,19 +162,19 @@ Once more.
 
 
 def test_our_own_lines_of_an_index_are_not_read_and_others_among_them_are() -> None:
-    entries, passages = topic.read_index(
-        f"- [Theirs](theirs.md) — hook\n{topic.BEGIN}\n- [Ours](git-mem-1.md) — x\n- [New](new.md)"
-        f" — y\n{topic.END}\nrest\n"
+    entries, passages = automemory_note.read_index(
+        f"- [Theirs](theirs.md) — hook\n{automemory_note.BEGIN}\n- [Ours](git-mem-1.md) — x\n"
+        f"- [New](new.md) — y\n{automemory_note.END}\nrest\n"
     )
     assert list(entries) == ["theirs.md", "new.md"] and [p.body for p in passages] == ["rest"]
 
 
 def test_the_digest_tells_an_edit_from_another_layout() -> None:
-    one = topic.read(
+    one = automemory_note.read(
         "a.md", "---\nname: a\ntype: user\nmodified: 2026-01-01\n---\nSome text\nhere\n"
     ).digest
     assert (
-        topic.read(
+        automemory_note.read(
             "a.md",
             "---\r\nname: a\r\nmetadata:\r\n  type: user\r\n  modified:"
             " 2026-02-02\r\n---\r\n\r\nSome text\r\nhere",
@@ -180,9 +182,15 @@ def test_the_digest_tells_an_edit_from_another_layout() -> None:
         == one
     )
     assert (
-        topic.read("a.md", "---\nname: a\ntype: user\n---\nSome other text\nhere\n").digest != one
+        automemory_note.read(
+            "a.md", "---\nname: a\ntype: user\n---\nSome other text\nhere\n"
+        ).digest
+        != one
     )
-    assert topic.read("a.md", "---\nname: a\ntype: project\n---\nSome text\nhere\n").digest != one
+    assert (
+        automemory_note.read("a.md", "---\nname: a\ntype: project\n---\nSome text\nhere\n").digest
+        != one
+    )
 
 
 @pytest.mark.parametrize(
@@ -200,17 +208,19 @@ def test_the_digest_tells_an_edit_from_another_layout() -> None:
     ],
 )
 def test_the_clients_types_become_ours(kind: str, body: str, type: str) -> None:
-    assert topic.read("a.md", f"---\ntype: {kind}\n---\n{body}").type == type
+    assert automemory_note.read("a.md", f"---\ntype: {kind}\n---\n{body}").type == type
 
 
 @pytest.mark.parametrize("start", ["# a", "- [a](a.md) - a"])
 def test_no_line_makes_the_reader_slow(start: str) -> None:
     """By the square or the cube of its length each of these took minutes, or for ever."""
     line = start + " " * 200_000 + "x"
-    topic.read_index(line)
-    topic.read("a.md", line)
+    automemory_note.read_index(line)
+    automemory_note.read("a.md", line)
 
 
 def test_marks_at_the_end_of_a_heading_are_none_of_its_words() -> None:
-    _, topics = topic.read_index("# Stack ##\n\nPython\n\n#\tC#   \n\nno\n## #\n\nwords\n")
+    _, topics = automemory_note.read_index(
+        "# Stack ##\n\nPython\n\n#\tC#   \n\nno\n## #\n\nwords\n"
+    )
     assert [t.title for t in topics] == ["Stack", "C", ""]

@@ -13,8 +13,8 @@ import tomllib
 
 from conftest import Lab
 
-from gitmem.capture import linear, stages
-from gitmem.capture.stages import Opinion
+from gitmem.capture import classify, linear
+from gitmem.capture.classify import Opinion
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODULES = {"llama-cpp-python": "llama_cpp"}  # where a package's module has another name
@@ -78,7 +78,7 @@ def test_recall_is_degraded_where_the_chosen_embedding_model_is_gone(lab: Lab) -
 
 def test_a_model_that_decided_nothing_is_not_named_as_the_stage() -> None:
     text = "We chose PostgreSQL over MongoDB because orders and invoices share one transaction"
-    alone = stages.judge("user", text, suggest=0.0)
+    alone = classify.judge("user", text, suggest=0.0)
     model = linear.load()
     same = [
         keep / 1000
@@ -86,8 +86,10 @@ def test_a_model_that_decided_nothing_is_not_named_as_the_stage() -> None:
         if model.united(alone.confidence, keep / 1000) == alone.confidence
     ]
     assert same, "there is an opinion that changes nothing"
-    assert stages.judge("user", text, suggest=0.0, ask=lambda role, text: Opinion(same[0])) == alone
-    titled = stages.judge(
+    assert (
+        classify.judge("user", text, suggest=0.0, ask=lambda role, text: Opinion(same[0])) == alone
+    )
+    titled = classify.judge(
         "user", text, suggest=0.0, ask=lambda role, text: Opinion(same[0], title="PostgreSQL")
     )
     assert (titled.stage, titled.title) == ("llm", "PostgreSQL")

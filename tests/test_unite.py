@@ -11,7 +11,7 @@ from notes_world import ADA, REF, opened
 
 from gitmem.core import fold, record
 from gitmem.core.errors import Refused
-from gitmem.truth import notetree, plans, treeedit
+from gitmem.notes import notetree, plans, treeedit
 
 
 class Clone:

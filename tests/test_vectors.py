@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitmem.engine import embed, scan, vectors
+from gitmem.engine import embed, hamming, vectors
 from gitmem.engine.embed import StaticTable
 from gitmem.engine.vectors import embed_many, write_table
 
@@ -101,10 +101,10 @@ def test_nearest_equals_its_definition(
         ((int.from_bytes(codes[i * width : (i + 1) * width], "big") ^ asked).bit_count(), i)
         for i in range(count)
     ]
-    assert scan.nearest(codes, query, k) == sorted(every)[:k]
-    assert scan.nearest(memoryview(codes), query, k) == sorted(every)[:k]
+    assert hamming.nearest(codes, query, k) == sorted(every)[:k]
+    assert hamming.nearest(memoryview(codes), query, k) == sorted(every)[:k]
     odd = list(range(1, count, 2))
-    assert scan.nearest(codes, query, k, odd) == sorted(every[i] for i in odd)[:k]
+    assert hamming.nearest(codes, query, k, odd) == sorted(every[i] for i in odd)[:k]
 
 
 def test_scan_over_several_chunks_equals_its_definition() -> None:
@@ -116,25 +116,27 @@ def test_scan_over_several_chunks_equals_its_definition() -> None:
     )
     sums = distances.sum(axis=1, dtype=np.uint16)
     best = np.argsort(sums, kind="stable")[:200]
-    assert scan.nearest(codes, query, 200) == [(int(sums[i]), int(i)) for i in best]
+    assert hamming.nearest(codes, query, 200) == [(int(sums[i]), int(i)) for i in best]
 
 
 def test_rescore_equals_cosine_of_every_row() -> None:
     many = _near_duplicates(5000, 256, 5)
     query = many[17]
     expected = sorted((-embed.cosine(query, v), i) for i, v in enumerate(many) if any(v))
-    assert scan.rescore(many, query, range(5000)) == [(-c, i) for c, i in expected]
+    assert hamming.rescore(many, query, range(5000)) == [(-c, i) for c, i in expected]
     by_number = {i: many[i] for i in (4, 9)}
-    assert scan.rescore(by_number, query, [4, 9]) == scan.rescore(many.__getitem__, query, [4, 9])
+    assert hamming.rescore(by_number, query, [4, 9]) == hamming.rescore(
+        many.__getitem__, query, [4, 9]
+    )
 
 
 def test_wrong_sizes_are_refused() -> None:
     with pytest.raises(ValueError, match="whole number"):
-        scan.nearest(bytes(33), bytes(32), 1)
+        hamming.nearest(bytes(33), bytes(32), 1)
     with pytest.raises(ValueError, match="beyond"):
-        scan.nearest(bytes(64), bytes(32), 1, [2])
+        hamming.nearest(bytes(64), bytes(32), 1, [2])
     with pytest.raises(ValueError, match="dimensions"):
-        scan.rescore([bytes(255)], bytes([1]) * 256, [0])
+        hamming.rescore([bytes(255)], bytes([1]) * 256, [0])
 
 
 # --- writing tables ------------------------------------------------------

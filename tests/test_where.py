@@ -23,7 +23,7 @@ from places import (
     topic,
 )
 
-from gitmem.anchors import patches, reanchor, where
+from gitmem.anchors import anchor_state, patch_id_cache, reanchor
 from gitmem.engine.filters import Filter
 from gitmem.memory import recall, remember
 from gitmem.store import Store
@@ -188,7 +188,7 @@ def test_a_change_that_main_had_before_the_branch_is_no_merge_of_it(lab: Lab) ->
 
 
 def _learn(store: Store, cache: Any, commits: list[str]) -> None:
-    found = patches.Patches(store.repo, cache, 60)
+    found = patch_id_cache.Patches(store.repo, cache, 60)
     assert found.learn(commits)
     found.save()
 
@@ -279,7 +279,7 @@ def test_what_a_clone_cannot_know_is_unknown_with_the_reason(lab: Lab) -> None:
     publish(lab, a)
     fresh = clone(lab, "fresh")
     assert {(x["state"], x["reason"]) for x in anchors(fresh).values()} == {
-        ("unknown", where.ABSENT)
+        ("unknown", anchor_state.ABSENT)
     }
     assert len(lab.json(fresh, "list")) == 3  # shown, not hidden
 
@@ -297,7 +297,7 @@ def test_a_shallow_clone_says_unknown_and_why(lab: Lab) -> None:
     assert found["a new one"]["state"] == "reachable"
     assert (found["an old one"]["state"], found["an old one"]["reason"]) == (
         "unknown",
-        where.SHALLOW,
+        anchor_state.SHALLOW,
     )
     with opened(fresh) as store:
         assert reanchor.missing(store, "team") == [] and reanchor.lost(store) == []
@@ -318,7 +318,7 @@ def test_a_partial_clone_is_not_asked_for_files(lab: Lab) -> None:
         store.with_cache(lambda cache: None)  # the notes are files too
     server.rename(lab.root / "away.git")
     assert {(x["state"], x["reason"]) for x in anchors(fresh).values()} == {
-        ("unknown", where.PARTIAL)
+        ("unknown", anchor_state.PARTIAL)
     }
     tell(fresh, "made here")
     assert anchors(fresh)["made here"]["state"] == "reachable"
@@ -334,7 +334,7 @@ def test_before_the_first_commit_nothing_stands_anywhere(lab: Lab) -> None:
         "commit": None,
         "branch": None,
         "state": "unknown",
-        "reason": where.NOWHERE,
+        "reason": anchor_state.NOWHERE,
     }
     lab.git(repo, "checkout", "-q", "-b", "x")
     assert len(lab.json(repo, "list")) == 1
@@ -346,7 +346,7 @@ def test_an_unborn_branch_beside_others_says_unknown(lab: Lab) -> None:
     lab.git(repo, "checkout", "-q", "--orphan", "empty")
     assert (anchors(repo)["about main"]["state"], anchors(repo)["about main"]["reason"]) == (
         "unknown",
-        where.UNBORN,
+        anchor_state.UNBORN,
     )
     assert lab.json(repo, "recall", "about main")["hits"]
 

@@ -12,7 +12,7 @@ import pytest
 from conftest import Lab
 from places import clone, commit, head, hub, opened, publish, squash, tell
 
-from gitmem.anchors import names
+from gitmem.anchors import path_history
 from gitmem.memory import remember
 from gitmem.timeline import why
 
@@ -362,7 +362,7 @@ def test_names_are_found_in_few_processes(
             lambda args, *a, **k: started.append(args) or start(args, *a, **k),
         )
         store.with_cache(
-            lambda cache: names.at(store.repo, cache, store.repo.head(), "src/parser.py")
+            lambda cache: path_history.at(store.repo, cache, store.repo.head(), "src/parser.py")
         )
         assert len(started) <= 6
 

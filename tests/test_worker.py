@@ -18,7 +18,7 @@ from conftest import Lab, until
 
 from gitmem import worker
 from gitmem.anchors import reanchor
-from gitmem.engine import cache, guard
+from gitmem.engine import cache, cache_lock
 from gitmem.hooks import spool
 from gitmem.store import Store, open_store
 
@@ -43,7 +43,7 @@ def test_a_second_worker_goes_away_at_once(lab: Lab) -> None:
     lab.mem(repo, "remember", "something")
     mem = str(repo / ".git/mem")
     spool.append(mem, b'{"event":"post-commit"}')
-    with guard.locked(spool.lock(mem), 0.0) as held:
+    with cache_lock.locked(spool.lock(mem), 0.0) as held:
         assert held
         worker.run(store_of(repo), lab.env, linger=0)
         assert spool.waiting(mem)
@@ -261,7 +261,7 @@ def test_a_worker_is_started_once_however_often_it_is_asked_for(lab: Lab) -> Non
     store = open_store(lab.env, str(repo))
     try:
         path = cache.path_of(store.repo.mem_dir)
-        with guard.locked(path, 5.0) as held:  # nobody can write the cache: the worker waits
+        with cache_lock.locked(path, 5.0) as held:  # nobody can write the cache: the worker waits
             assert held
             lab.mem(repo, "remember", "something new for it")
             spool.ask(store.repo.common_dir)
@@ -313,7 +313,7 @@ def test_a_worker_keeps_no_descriptor_of_whoever_started_it(lab: Lab) -> None:
     lab.mem(repo, "recall", "something")
     path = cache.path_of(str(repo / ".git/mem"))
     read, write = os.pipe()
-    with guard.locked(path, 5.0) as held:  # so that the worker cannot end
+    with cache_lock.locked(path, 5.0) as held:  # so that the worker cannot end
         assert held
         lab.mem(repo, "remember", "something new for it")
         process = subprocess.Popen(

@@ -12,12 +12,12 @@ import pytest
 from conftest import Lab
 from test_automemory import SECRET, fill, memory, start, write
 
-from gitmem.agents import served, topic, topicfiles
+from gitmem.agents import automemory_dir, automemory_note, served
 
 BOB = {"GIT_AUTHOR_NAME": "Bob", "GIT_AUTHOR_EMAIL": "bob@example.org"}
 
 
-def ours(directory: pathlib.Path) -> dict[str, topic.Topic]:
+def ours(directory: pathlib.Path) -> dict[str, automemory_note.Topic]:
     """{memory id: topic} of the files that git mem wrote, each one sealed and named by the
     index."""
     index = (
@@ -27,7 +27,7 @@ def ours(directory: pathlib.Path) -> dict[str, topic.Topic]:
     )
     found = {}
     for path in sorted(directory.glob("git-mem-*.md")):
-        read = topic.read(path.name, path.read_text())
+        read = automemory_note.read(path.name, path.read_text())
         assert read.sealed and f"]({path.name})" in index
         found[read.ours] = read
     return found
@@ -342,11 +342,17 @@ def test_lines_that_the_client_put_between_our_markers_stay(lab: Lab) -> None:
     remember(lab, repo, "One memory")
     lab.mem(repo, "sync", "claude")
     index = directory / "MEMORY.md"
-    index.write_text(index.read_text().replace(topic.END, f"- [Mine](mine.md) — new\n{topic.END}"))
-    lab.mem(repo, "sync", "claude")
-    assert "- [Mine](mine.md) — new\n" + topic.BEGIN in index.read_text()
     index.write_text(
-        index.read_text().replace(topic.END + "\n", "- [Later](later.md) — end marker lost\n")
+        index.read_text().replace(
+            automemory_note.END, f"- [Mine](mine.md) — new\n{automemory_note.END}"
+        )
+    )
+    lab.mem(repo, "sync", "claude")
+    assert "- [Mine](mine.md) — new\n" + automemory_note.BEGIN in index.read_text()
+    index.write_text(
+        index.read_text().replace(
+            automemory_note.END + "\n", "- [Later](later.md) — end marker lost\n"
+        )
     )
     lab.mem(repo, "sync", "claude", "--remove")
     assert index.read_text() == "- [Mine](mine.md) — new\n- [Later](later.md) — end marker lost\n"
@@ -555,7 +561,9 @@ def test_what_was_written_before_the_cache_was_deleted_is_still_known(lab: Lab) 
     for path in sorted((repo / ".git" / "mem").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     lab.mem(repo, "purge", id, "--force")
-    assert ours(directory) == {} and topicfiles.directories(str(repo / ".git")) == [str(directory)]
+    assert ours(directory) == {} and automemory_dir.directories(str(repo / ".git")) == [
+        str(directory)
+    ]
 
 
 def test_a_line_feed_in_a_directorys_name_loses_no_trace(lab: Lab) -> None:
@@ -580,7 +588,9 @@ def test_a_line_feed_in_a_directorys_name_loses_no_trace(lab: Lab) -> None:
 def test_nothing_to_write_makes_no_directory(lab: Lab) -> None:
     repo = lab.repo()
     lab.mem(repo, "sync", "claude")
-    assert not (lab.root / ".claude").exists() and topicfiles.directories(str(repo / ".git")) == []
+    assert (
+        not (lab.root / ".claude").exists() and automemory_dir.directories(str(repo / ".git")) == []
+    )
 
 
 def test_an_edited_file_of_ours_is_taken_in_under_its_own_title(lab: Lab) -> None:

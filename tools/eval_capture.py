@@ -20,7 +20,7 @@ from typing import Any
 
 import train_capture as train
 
-from gitmem.capture import linear, stages
+from gitmem.capture import classify, linear
 from gitmem.engine import encoding
 
 np = train.np
@@ -76,11 +76,11 @@ def macro_f1(named: list[tuple[str, str]]) -> float:
     return float(np.mean(scores)) if scores else float("nan")
 
 
-def judged(rows: list[train.Row], model: linear.Model) -> list[stages.Judgement]:
-    return [stages.judge(r.role, r.text, model=model) for r in rows]
+def judged(rows: list[train.Row], model: linear.Model) -> list[classify.Judgement]:
+    return [classify.judge(r.role, r.text, model=model) for r in rows]
 
 
-def figures(rows: list[train.Row], got: list[stages.Judgement]) -> dict[str, Any]:
+def figures(rows: list[train.Row], got: list[classify.Judgement]) -> dict[str, Any]:
     """The measures of some judged rows; what the readers are not sure of is left out."""
     pairs = [(r, j) for r, j in zip(rows, got, strict=True) if r.keep is not None]
     wanted, shares = (
@@ -88,7 +88,7 @@ def figures(rows: list[train.Row], got: list[stages.Judgement]) -> dict[str, Any
         np.array([j.confidence for _, j in pairs]),
     )
     auto, offered = (
-        np.array([j.tier == stages.AUTO for _, j in pairs]),
+        np.array([j.tier == classify.AUTO for _, j in pairs]),
         np.array([j.keep for _, j in pairs]),
     )
     named = [(r.type, j.type) for r, j in pairs if r.keep and r.type]
@@ -146,14 +146,14 @@ class Remembering:
         return self._made[text]
 
 
-def roles(name: str, rows: list[train.Row], got: list[stages.Judgement]) -> None:
+def roles(name: str, rows: list[train.Row], got: list[classify.Judgement]) -> None:
     print(line(name, figures(rows, got)))
     for role in ("user", "assistant"):
         of = [i for i, r in enumerate(rows) if r.role == role]
         print(line(f"  {role}s", figures([rows[i] for i in of], [got[i] for i in of])), flush=True)
 
 
-def across(data: train.Data) -> list[list[stages.Judgement]]:
+def across(data: train.Data) -> list[list[classify.Judgement]]:
     """Every turn judged (without, with the encoder) by a model that did not see its repository."""
     out: list[list[Any]] = [[None] * len(data.rows) for _ in (False, True)]
     whole = np.ones(len(data.rows), bool)

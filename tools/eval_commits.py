@@ -26,7 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
-from gitmem.capture import commitlog, keeper, linear, signals, stages, strip  # noqa: E402
+from gitmem.capture import classify, commitlog, linear, pipeline, signals, strip  # noqa: E402
 from gitmem.capture.sources import COMMIT, Candidate  # noqa: E402
 from gitmem.git.gitcmd import Git  # noqa: E402
 
@@ -38,9 +38,9 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def judged(candidates: Iterable[Candidate]) -> list[stages.Judgement]:
+def judged(candidates: Iterable[Candidate]) -> list[classify.Judgement]:
     """As the keeper judges them, without a language model."""
-    return [keeper._judge(c, None, None, AUTO, SUGGEST) for c in candidates]
+    return [pipeline._judge(c, None, None, AUTO, SUGGEST) for c in candidates]
 
 
 def message(row: dict[str, Any]) -> str:
@@ -56,14 +56,14 @@ def table(head: str, lines: Iterable[Iterable[object]]) -> None:
         )
 
 
-def _shares(got: list[stages.Judgement]) -> list[object]:
+def _shares(got: list[classify.Judgement]) -> list[object]:
     tiers, ended = Counter(j.tier for j in got), Counter(j.stage for j in got)
     n = len(got) or 1
     return [
         len(got),
         ended["rules"] / n,
         ended["linear"] / n,
-        *[tiers[t] / n for t in (stages.AUTO, stages.SUGGEST, stages.SKIP)],
+        *[tiers[t] / n for t in (classify.AUTO, classify.SUGGEST, classify.SKIP)],
     ]
 
 
@@ -92,7 +92,7 @@ def authors(items: list[dict[str, Any]]) -> None:
             if found
             else 0.0
         )
-        bare = Counter(stages.judge(COMMIT, r["text"]).type for r in mine).most_common(2)
+        bare = Counter(classify.judge(COMMIT, r["text"]).type for r in mine).most_common(2)
         out.append(
             [
                 kind,
@@ -116,7 +116,7 @@ def entries(items: list[dict[str, Any]]) -> None:
     out = []
     for kind in sorted({r["label"] for r in items}):
         mine = [r for r in items if r["label"] == kind]
-        said = [stages.judge("user", r["text"]) for r in mine]
+        said = [classify.judge("user", r["text"]) for r in mine]
         wrote = judged([Candidate(COMMIT, r["text"]) for r in mine])
         out.append(
             [
@@ -154,7 +154,7 @@ def turns(items: list[dict[str, Any]], model: linear.Model) -> None:
     for r in clear:
         text = strip.cleaned(r["text"])
         signal = signals.read(r["role"], text) if text else None
-        judgement = stages.judge(r["role"], r["text"], model=model)
+        judgement = classify.judge(r["role"], r["text"], model=model)
         stage = (
             "strip"
             if not text
@@ -206,7 +206,7 @@ def history(paths: list[str], each: int, sample: str) -> None:
             [
                 len(commits),
                 len(candidates),
-                *[sum(j.tier == t for j in got) for t in (stages.AUTO, stages.SUGGEST)],
+                *[sum(j.tier == t for j in got) for t in (classify.AUTO, classify.SUGGEST)],
                 *[bands[b] for b in range(len(BANDS) - 1)],
             ]
         )

@@ -38,8 +38,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from gitmem.agents import briefing, context, facts, relevance  # noqa: E402
-from gitmem.agents.block import Block  # noqa: E402
+from gitmem.agents import context, context_select, head_facts, relevance  # noqa: E402
+from gitmem.agents.context_render import Block  # noqa: E402
 from gitmem.core import record  # noqa: E402
 from gitmem.engine.filters import Filter  # noqa: E402
 from gitmem.store import Store, open_store  # noqa: E402
@@ -280,7 +280,7 @@ class Session:
         head = project.commits[point.head]
         until = subprocess_time(head.time)
         cache = project.store._open()
-        known = facts.Facts(facts.of(project.store.repo, point.head), True)
+        known = head_facts.Facts(head_facts.of(project.store.repo, point.head), True)
         self.known = known
         found = context._Candidates(cache, Filter(until=until))
         self.newest = found.newest_time()
@@ -330,7 +330,7 @@ class Session:
             total=len(items),
             timestamp=self.newest,
         )
-        briefing.choose(frame, items)
+        context_select.choose(frame, items)
         return sum(self.gains.get(sources[id], 0.0) for id in frame.ids) / sum(self.gains.values())
 
     def order(self, weights: Weights, half: float) -> list[str]:

@@ -5,8 +5,8 @@ A world is one LoCoMo conversation, one repository of the sets `commits`,
 `topics` and `decisions`, or the commit messages of a clone. Twenty sessions ask
 its questions: each prompt is answered as the prompt hook does (only a HIT; at
 most five memories of at least 0.5 of the best; none twice a session). What was
-used becomes feedback records, and these go through `credit.rows`,
-`credit.count`, `credit.in_vain` and `credit.lift`, as the cache does it. Then
+used becomes feedback records, and these go through `confidence.rows`,
+`confidence.count`, `confidence.in_vain` and `confidence.lift`, as the cache does it. Then
 later questions are ranked without and with what was learned.
 
 No question is ever asked twice. Four ways to go on. In the first three the user
@@ -76,7 +76,7 @@ from feedback_history import Lived, lived, relive  # noqa: E402
 from feedback_sessions import SESSIONS, Learnt, learn, plan, ranked, told  # noqa: E402
 from feedback_worlds import Hits, World, load, part_of, told_by_clones  # noqa: E402
 
-from gitmem.core import credit, rank  # noqa: E402
+from gitmem.core import confidence, rank  # noqa: E402
 from gitmem.engine import embed  # noqa: E402
 
 CHOSEN = ("jj-vcs/jj", "pypa/pip", "restic/restic", "astral-sh/uv")
@@ -268,7 +268,7 @@ def fit(worlds: list[World], spans: Lived, seeds: int, uses: float, noise: float
     for rise, fall, most in itertools.product(
         (0.25, 0.3, 0.33, 0.36, 0.4), (0.0, 0.15, 0.25, 0.35), (1.5, 2.0)
     ):
-        credit.RISE, credit.FALL, credit.MOST = rise, fall, most
+        confidence.RISE, confidence.FALL, confidence.MOST = rise, fall, most
         sums = sums_of()
         measure(worlds, seeds, sums, uses, noise)
         measure_lived(spans, sums)

@@ -30,7 +30,7 @@ import eval_capture as measure  # noqa: E402
 import train_capture as train  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 
-from gitmem.capture import commitlog, linear, signals, stages  # noqa: E402
+from gitmem.capture import classify, commitlog, linear, signals  # noqa: E402
 from gitmem.core import record  # noqa: E402
 from gitmem.git.gitcmd import Git  # noqa: E402
 from gitmem.models import llama, promptform  # noqa: E402
@@ -151,7 +151,7 @@ def types(rows: list[train.Row], model: linear.Model, told: dict[str, dict[str, 
     leaning = told.get("leaning", {}).get("p")
     both = (
         [
-            stages._named(model.types(r.role, r.text), promptform.types(told[r.id]["p"], leaning))
+            classify._named(model.types(r.role, r.text), promptform.types(told[r.id]["p"], leaning))
             for r in kept
         ]
         if leaning

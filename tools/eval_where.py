@@ -11,7 +11,7 @@ squashed or rebased on a server; and some that are still open are squashed onto 
 commit of the main line, each on a branch of its own.
 Then, at random revisions (of the main line, of other branches, of the squash
 merges), three answers are compared for every memory: a search from nothing
-(`where.stands`, `drift.states`), what the worker keeps when HEAD moves there from the
+(`anchor_state.stands`, `path_state.states`), what the worker keeps when HEAD moves there from the
 revision before (`reanchor.finish`), and the reference (`where_reference`).
 
 Every disagreement is printed. Where git does not decide it is counted, with the
@@ -317,8 +317,8 @@ def span(lines: str) -> tuple[int, int]:
 
 
 def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[str, Any]:  # noqa: C901
-    from gitmem.anchors import drift, reanchor, where
-    from gitmem.engine import staleness, standing, stored
+    from gitmem.anchors import anchor_state, path_state, reanchor
+    from gitmem.engine import anchor_state_store, memory_rows, path_state_store
     from gitmem.engine.filters import Filter
     from gitmem.memory import listing, remember
     from gitmem.store import open_store
@@ -397,16 +397,16 @@ def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[st
     if bad:
         raise SystemExit(f"not stored: {bad[:3]}")
     wanted: list[
-        tuple[int, int, drift.Wanted]
+        tuple[int, int, path_state.Wanted]
     ] = []  # (row of a memory, place of a path in it, what is asked)
 
     def prepare(cache: Any) -> list[str]:
         rows = listing.rows_of(cache, Filter())
         anchors = []
-        for row, (data, _, _) in zip(rows, stored.load(cache, rows), strict=True):
-            commit = stored.commit_of(data)
+        for row, (data, _, _) in zip(rows, memory_rows.load(cache, rows), strict=True):
+            commit = memory_rows.commit_of(data)
             anchors.append(commit)
-            have = list(enumerate(stored.places(data)))
+            have = list(enumerate(memory_rows.places(data)))
             wanted.extend(
                 (row, n, (commit, *place))
                 for n, place in sorted(rng.sample(have, min(PLACES, len(have))))
@@ -414,7 +414,7 @@ def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[st
         return sorted(set(anchors))
 
     anchors = store.with_cache(prepare)[0]
-    found = Comparison(reference, paths, staleness.BESIDE)
+    found = Comparison(reference, paths, path_state_store.BESIDE)
     told = 0
     started = time.monotonic()
     reference.frozen = True
@@ -423,22 +423,24 @@ def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[st
         reanchor.finish(store)
 
         def ask(cache: Any, revision: str = revision) -> tuple[Any, ...]:
-            kept = standing.read(cache, anchors, revision)
-            full = where.stands(store.repo, cache, anchors, revision, 600.0, again=True)
-            ages = staleness.read(cache, {row for row, _, _ in wanted}, revision)
+            kept = anchor_state_store.read(cache, anchors, revision)
+            full = anchor_state.stands(store.repo, cache, anchors, revision, 600.0, again=True)
+            ages = path_state_store.read(cache, {row for row, _, _ in wanted}, revision)
             return (
                 kept,
                 full,
                 ages,
-                drift.states(store.repo, cache, [item for _, _, item in wanted], revision, 600.0),
+                path_state.states(
+                    store.repo, cache, [item for _, _, item in wanted], revision, 600.0
+                ),
             )
 
         kept, full, ages, states = store.with_cache(ask)[0]
         for commit in anchors:
             found.anchor(commit, revision, {"kept": kept[commit], "full": full[commit]})
         for (row, place, (commit, path, blob, lines)), state in zip(wanted, states, strict=True):
-            aged = ages.get(row, {}).get(place) or staleness.State(
-                staleness.UNKNOWN, reason="nothing is kept"
+            aged = ages.get(row, {}).get(place) or path_state_store.State(
+                path_state_store.UNKNOWN, reason="nothing is kept"
             )
             found.place(
                 commit, path, blob, lines.partition("@")[0], revision, {"kept": aged, "full": state}

@@ -11,7 +11,7 @@ from collections import defaultdict
 from feedback_worlds import Hits, World
 
 from gitmem.agents import inject
-from gitmem.core import credit, rank, short
+from gitmem.core import confidence, rank, short
 
 SESSIONS, PROMPTS = 20, 8  # 115 real sessions (capture_turns) have 8.5 prompts of a user on average
 
@@ -21,7 +21,7 @@ class Learnt:
 
     def __init__(self) -> None:
         self.rows: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
-        self.counted: dict[int, credit.Evidence] = {}
+        self.counted: dict[int, confidence.Evidence] = {}
         self.told: dict[int, dict[str, bool]] = {}
         self.helped: set[int] = set()  # memories that were used where they were relevant
 
@@ -35,19 +35,19 @@ class Learnt:
             "cited": {ids[row]: 1 for row in cited},
             "touched": {ids[row]: n for row, n in touched.items()},
         }
-        for id, name, how, n in credit.rows(record):
+        for id, name, how, n in confidence.rows(record):
             self.rows[id][name, how] = n
         for row in shown:
             found = self.rows[short.of(ids[row])]
-            self.counted[row] = credit.count([(s, h, n) for (s, h), n in found.items()])
-            used = {s for s, h in found if h in (credit.CITED, credit.TOUCHED)}
-            self.told[row] = {s: s in used for s, h in found if h in credit.MEANT}
+            self.counted[row] = confidence.count([(s, h, n) for (s, h), n in found.items()])
+            used = {s for s, h in found if h in (confidence.CITED, confidence.TOUCHED)}
+            self.told[row] = {s: s in used for s, h in found if h in confidence.MEANT}
 
     def factors(self, hits: Hits) -> dict[int, float]:
         near = dict(hits[0])
-        vain = credit.in_vain(near, {row: self.told[row] for row in near if row in self.told})
+        vain = confidence.in_vain(near, {row: self.told[row] for row in near if row in self.told})
         return {
-            row: credit.lift(self.counted[row].used, vain[row], self.counted[row].against)
+            row: confidence.lift(self.counted[row].used, vain[row], self.counted[row].against)
             for row in near
             if row in self.counted
         }

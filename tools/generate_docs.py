@@ -602,7 +602,7 @@ def example_lines() -> list[bytes]:
 def example() -> str:
     """The worked example: the lines, and the commands that give their names."""
     from gitmem.core import record
-    from gitmem.truth import notetree
+    from gitmem.notes import notetree
 
     lines = example_lines()
     first = json.loads(lines[0])

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..engine.cache import Cache
-from ..feedback import tally
+from ..feedback import usage_stats
 from ..store import Store
 from . import receipts, session
 
@@ -32,7 +32,7 @@ def counts(cache: Cache) -> dict[str, Any]:
         "shown": dict(routes.most_common()),
         "agents": dict(Counter(r["agent"] or "unknown" for r in found).most_common()),
         "used": len({(r["session"], id) for r in found for id in r["used"]}),
-        "feedback": tally.counts(cache, len(sessions)),
+        "feedback": usage_stats.counts(cache, len(sessions)),
     }
 
 

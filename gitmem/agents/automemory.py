@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..git.here import Here
+    from ..git.discover import Here
 
 STAMP = "automemory.stamp"
 KIND = "auto-memory"  # of the event
@@ -86,9 +86,9 @@ def step(here: Here, environ: Mapping[str, str], until: float) -> bytes | None:
         and until - time.monotonic() > _LEAST + sight.count * _EACH
     ):
         try:
-            from . import takein
+            from . import automemory_import
 
-            takein.at_start(here.top or here.common_dir, environ, sight)
+            automemory_import.at_start(here.top or here.common_dir, environ, sight)
             return None
         except Exception:  # the worker's attempt is logged
             pass

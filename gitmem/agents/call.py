@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from ..git.here import Here
+    from ..git.discover import Here
 
 # Seconds of our own time: a prompt is not sent before its hook has answered, a session does not
 # begin.

@@ -2,7 +2,7 @@
 and for `git mem context`.
 
 Gathers candidates through indexes of the cache (never all memories), scores
-them (`relevance`), chooses (`briefing`) and frames them (`block`).
+them (`relevance`), chooses (`context_select`) and frames them (`context_render`).
 
 Promises. No git process of its own, no file but the cache. The same notes, HEAD and session give
 the same block: its time is that of the newest memory. The clock is asked for one thing: whether the
@@ -14,22 +14,31 @@ from __future__ import annotations
 import os
 
 from ..core import record, text
-from ..engine import comeback, disputes, filters, learned, staleness, standing, stored, unread
+from ..engine import (
+    anchor_state_store,
+    contradictions,
+    filters,
+    memory_rows,
+    path_state_store,
+    reinstated,
+    unread,
+    usage_store,
+)
 from ..engine.document import PRIVATE
 from ..engine.filters import Filter
 from ..signing import trust
-from . import briefing, facts, relevance
-from .block import ID, Block, Item
+from . import context_select, head_facts, relevance
+from .context_render import ID, Block, Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ..engine.cache import Cache
-    from ..git.here import Here
+    from ..git.discover import Here
 
-    Look = Callable[[Sequence[str]], Mapping[str, standing.Stand]]
-    Ages = Callable[[Cache, Iterable[int], str], Mapping[int, Mapping[int, staleness.State]]]
+    Look = Callable[[Sequence[str]], Mapping[str, anchor_state_store.Stand]]
+    Ages = Callable[[Cache, Iterable[int], str], Mapping[int, Mapping[int, path_state_store.State]]]
 
 SOURCES = {
     "start": "SessionStart",
@@ -66,7 +75,7 @@ def build(
     purpose: str = "start",
     session_lines: Mapping[str, Sequence[str]] | None = None,
     only: Filter | None = None,
-    aged: Ages = staleness.read,
+    aged: Ages = path_state_store.read,
     look: Look | None = None,
 ) -> Block:
     """The block for this repository and HEAD. `budget`: tokens, None for the setting or the tier;
@@ -76,9 +85,9 @@ def build(
     at hand, and after compaction what was shown comes first again. `look` says where
     anchors stand of which the cache does not know it for this HEAD.
     """
-    known = facts.read(cache, here.head)
+    known = head_facts.read(cache, here.head)
     session = session_lines or {}
-    wanted = comeback.seen_from(
+    wanted = reinstated.seen_from(
         cache,
         trust.Trust(here.settings, here.home).injectable(cache, only or Filter()),
         "" if only else here.head,
@@ -99,12 +108,14 @@ def build(
     newest = found.newest_time()
     frame.timestamp = (newest if record.days(newest) is not None else known.time)[:20]
     if total:
-        again = list(session.get("shown", ()))[-briefing.MOST :] if purpose == "compact" else []
+        again = (
+            list(session.get("shown", ()))[-context_select.MOST :] if purpose == "compact" else []
+        )
         found.gather(known, _branch_terms(here.branch), session.get("touched", ()), again)
         items = found.items(here, frame.timestamp, set(again), look)
         frame.waiting, frame.unaged = found.waiting, found.unaged
         frame.current = frame.current and not found.waiting and not found.unaged
-        briefing.choose(frame, items)
+        context_select.choose(frame, items)
     if remark := unread.remark(cache):
         frame.degrade(remark)
     return frame
@@ -146,13 +157,13 @@ def project(here: Here) -> str:
     )
 
 
-def _budget(here: Here, budget: int | None, total: int, known: facts.Facts) -> tuple[int, str]:
+def _budget(here: Here, budget: int | None, total: int, known: head_facts.Facts) -> tuple[int, str]:
     if budget is not None:
         return max(1, budget), "--budget"
     fixed = here.settings["contextBudget"]
     if fixed != "auto":
         return int(fixed), "mem.contextBudget"
-    return briefing.tier(total, known.changed, known.commits)
+    return context_select.tier(total, known.changed, known.commits)
 
 
 def _branch_terms(branch: str) -> list[str]:
@@ -169,7 +180,7 @@ def _branch_terms(branch: str) -> list[str]:
 class _Candidates:
     """Rows that may be told, with what speaks for each."""
 
-    def __init__(self, cache: Cache, wanted: Filter, aged: Ages = staleness.read) -> None:
+    def __init__(self, cache: Cache, wanted: Filter, aged: Ages = path_state_store.read) -> None:
         self.cache = cache
         self.aged = aged
         self.only, self.args = ("", []) if wanted.plain else wanted.sql()
@@ -250,7 +261,7 @@ class _Candidates:
 
     def gather(
         self,
-        known: facts.Facts,
+        known: head_facts.Facts,
         branch: list[str],
         touched: Iterable[str],
         again: Sequence[str] = (),
@@ -341,44 +352,50 @@ class _Candidates:
         }
         rough = sorted(sorted(scores), key=self.at.__getitem__, reverse=True)
         rough.sort(key=lambda row: -scores[row])
-        best = briefing.shared(
+        best = context_select.shared(
             rough, lambda row: self.author[row] if self.at[row] else None, LOADED
         )
         best += sorted(self.wanted.difference(best), key=rough.index)
-        best = stored.firsts(self.cache, best)
+        best = memory_rows.firsts(self.cache, best)
         loaded = [
             (row, data, scope)
-            for row, (data, scope, _) in zip(best, stored.load(self.cache, best), strict=True)
+            for row, (data, scope, _) in zip(best, memory_rows.load(self.cache, best), strict=True)
         ]
-        stands = standing.read(
-            self.cache, [stored.commit_of(data) for _, data, _ in loaded], here.head
+        stands = anchor_state_store.read(
+            self.cache, [memory_rows.commit_of(data) for _, data, _ in loaded], here.head
         )
-        self.waiting = standing.waiting(stands)
+        self.waiting = anchor_state_store.waiting(stands)
         if look and self.waiting:
             stands.update(
                 look(
-                    [anchor for anchor, stand in stands.items() if stand.reason == standing.WAITING]
+                    [
+                        anchor
+                        for anchor, stand in stands.items()
+                        if stand.reason == anchor_state_store.WAITING
+                    ]
                 )
             )
         aged = self.aged(self.cache, best, here.head)
-        learnt = learned.values(self.cache, best)
-        back = comeback.told(self.cache, best)
-        against = disputes.of(self.cache, [str(data["id"]) for _, data, _ in loaded])
-        beside = stored.beside(self.cache, [str(data["id"]) for _, data, _ in loaded])
+        learnt = usage_store.values(self.cache, best)
+        back = reinstated.told(self.cache, best)
+        against = contradictions.of(self.cache, [str(data["id"]) for _, data, _ in loaded])
+        beside = memory_rows.beside(self.cache, [str(data["id"]) for _, data, _ in loaded])
         out = []
         for row, data, scope in loaded:
-            named = stored.paths(data)
-            ages = staleness.of(aged.get(row), len(named))
-            self.unaged = self.unaged or any(s.reason == staleness.WAITING for s in ages)
-            stand = stands.get(stored.commit_of(data)) or standing.Stand(standing.UNKNOWN, "")
+            named = memory_rows.paths(data)
+            ages = path_state_store.of(aged.get(row), len(named))
+            self.unaged = self.unaged or any(s.reason == path_state_store.WAITING for s in ages)
+            stand = stands.get(memory_rows.commit_of(data)) or anchor_state_store.Stand(
+                anchor_state_store.UNKNOWN, ""
+            )
             item = Item(
                 record.clean(data["id"]),
-                stored.word(data.get("type")) or record.DEFAULT_TYPE,
+                memory_rows.word(data.get("type")) or record.DEFAULT_TYPE,
                 record.clean(data["body"]),
-                title=stored.word(data.get("title")) or "",
+                title=memory_rows.word(data.get("title")) or "",
                 at=record.moment(data.get("at")),
-                author=stored.word(data.get("author")) or "",
-                branch=stored.word(data.get("branch")) or "",
+                author=memory_rows.word(data.get("author")) or "",
+                branch=memory_rows.word(data.get("branch")) or "",
                 commit=stand.commit,
                 state=stand.state,
                 reason=stand.reason,
@@ -400,7 +417,7 @@ class _Candidates:
                         stand.state,
                         data.get("confidence"),
                         learnt.get(row),
-                        staleness.worst(ages),
+                        path_state_store.worst(ages),
                         stand.reason,
                     )
                     + AGAIN * (item.id in again),

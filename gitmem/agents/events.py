@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from .block import Block
     from .call import Call
+    from .context_render import Block
 
 _FORGOTTEN = (
     "compact",
@@ -79,14 +79,14 @@ def _inject(call: Call, purpose: str) -> None:
     here = call.here
     if here is None or not call.asked:
         return
-    from . import context, ready
-    from .block import Block
+    from . import context, hook_cache
+    from .context_render import Block
 
     lines = session.read(here.mem_dir, call.session)
 
-    def build(cache: ready.Cache, budget: int | None = None) -> Block:
+    def build(cache: hook_cache.Cache, budget: int | None = None) -> Block:
         look = (
-            (lambda anchors: ready.stands(here, cache, anchors, call.half))
+            (lambda anchors: hook_cache.stands(here, cache, anchors, call.half))
             if purpose == "start"
             else None
         )
@@ -94,11 +94,11 @@ def _inject(call: Call, purpose: str) -> None:
             cache, here, budget=budget, purpose=purpose, session_lines=lines, look=look
         )
 
-    def fitting(cache: ready.Cache) -> Block:
+    def fitting(cache: hook_cache.Cache) -> Block:
         found = build(cache)
         return found if _fits(call, found) else build(cache, _LEAN)
 
-    block, fresh = ready.with_memories(here, call.environ, fitting, call.half)
+    block, fresh = hook_cache.with_memories(here, call.environ, fitting, call.half)
     if block is None:
         call.failed("the memories could not be read")
         if not here.refs:
@@ -118,7 +118,7 @@ def _inject(call: Call, purpose: str) -> None:
 
 
 def _fits(call: Call, block: Block) -> bool:
-    from .block import MAX_UNITS, units
+    from .context_render import MAX_UNITS, units
 
     return call.room >= MAX_UNITS or units(block.render("xml")) <= call.room
 
@@ -243,10 +243,10 @@ def _compact(call: Call) -> None:
     here = call.here
     if here is None or not call.asked:
         return
-    from . import context, ready
+    from . import context, hook_cache
 
     lines = session.read(here.mem_dir, call.session)
-    text, _ = ready.with_memories(
+    text, _ = hook_cache.with_memories(
         here,
         call.environ,
         lambda cache: context.steer(cache, here, session_lines=lines),

@@ -69,10 +69,10 @@ def _parsed(data: bytes) -> dict[str, Any] | None:
 def _answer(call: Call, understood: bool) -> None:
     if _off(call.environ):
         return
-    from ..git import here
+    from ..git import discover
 
     call.cwd = _directory(call)
-    found = here.find(call.cwd, call.environ) if call.cwd else None
+    found = discover.find(call.cwd, call.environ) if call.cwd else None
     if found is None or not found.initialised or not found.settings.flag("enabled"):
         return
     call.here = found

@@ -16,10 +16,10 @@ how it was found. An answer that not all memories were asked for says so.
 
 from __future__ import annotations
 
-from ..core import plain, record, verdict
-from ..engine import comeback, disputes, staleness, standing, stored
-from ..engine.standing import WAITING, Stand
-from . import block, ready
+from ..core import record, sanitize, verdict
+from ..engine import anchor_state_store, contradictions, memory_rows, path_state_store, reinstated
+from ..engine.anchor_state_store import WAITING, Stand
+from . import context_render, hook_cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Found:
         scope: int,
         how: str,
         stand: Stand | None,
-        aged: Sequence[staleness.State] = (),
+        aged: Sequence[path_state_store.State] = (),
     ) -> None:
         self.aged = aged
         # the branch or commit on which it was superseded, where that is not merged here
@@ -85,13 +85,13 @@ def for_prompt(call: Call, prompt: str) -> None:
         return
     shown = call.shown()
 
-    def ask(cache: ready.Cache) -> list[Found]:
+    def ask(cache: hook_cache.Cache) -> list[Found]:
         from ..engine.filters import Filter
         from ..engine.search import Search
         from ..signing import trust
 
         before.clear()  # a damaged cache is asked twice
-        wanted = comeback.seen_from(
+        wanted = reinstated.seen_from(
             cache, trust.Trust(here.settings, here.home).injectable(cache, Filter()), here.head
         )
         states: dict[str, Stand] = {}
@@ -99,21 +99,21 @@ def for_prompt(call: Call, prompt: str) -> None:
         def stand(anchors: Iterable[str]) -> Mapping[str, Stand]:
             missing = [a for a in anchors if a not in states]
             if missing:
-                states.update(standing.read(cache, missing, here.head))
+                states.update(anchor_state_store.read(cache, missing, here.head))
             return states
 
-        search = Search(cache, ready.table(), stand)
+        search = Search(cache, hook_cache.table(), stand)
         search.company = here.settings.flag("graph")
         # A cache of this call alone has no vectors: there is no time to make them.
         search.encoder = here.settings.flag("encoder") and cache.how != "memory"
-        search.aged = lambda rows: staleness.worsts(cache, rows, here.head)
+        search.aged = lambda rows: path_state_store.worsts(cache, rows, here.head)
         hits = sure_hits(search, question, wanted, here.settings.number("limit"))
         if search.behind and here.settings.encodes:
             call.behind()
         if not hits:
             return []
         worth = [(hit.row, hit.retrieval) for hit in worth_telling(hits)]
-        ((data, _, _),) = stored.load(cache, [max(hits, key=lambda hit: hit.fused).row])
+        ((data, _, _),) = memory_rows.load(cache, [max(hits, key=lambda hit: hit.fused).row])
         best = str(data["id"])
         if best in shown:
             before.append(best)  # what comes second answers less well: it is not told in its place
@@ -121,11 +121,11 @@ def for_prompt(call: Call, prompt: str) -> None:
         return _load(cache, worth, states, shown, here.head)
 
     before: list[str] = []
-    answer = ready.with_memories(here, call.environ, ask, call.half)
+    answer = hook_cache.with_memories(here, call.environ, ask, call.half)
     if before:
         call.say(
             "<memory_context"
-            f' source="git-mem"><note>{_BEFORE.format(plain.quoted(block.shortened(before[-1][: block.ID], 120), lines=False))}</note></memory_context>\n'  # noqa: E501
+            f' source="git-mem"><note>{_BEFORE.format(sanitize.quoted(context_render.shortened(before[-1][: context_render.ID], 120), lines=False))}</note></memory_context>\n'  # noqa: E501
         )
     else:
         _tell(call, answer, "this prompt", "prompt", ROOM)
@@ -155,12 +155,12 @@ def for_files(call: Call, paths: Sequence[str]) -> None:
         return
     shown = call.shown()
 
-    def ask(cache: ready.Cache) -> list[Found]:
+    def ask(cache: hook_cache.Cache) -> list[Found]:
         from ..engine.filters import Filter, above, newest_first
         from ..signing import trust
 
         names = list(dict.fromkeys(name for path in paths for name in above(path)))
-        wanted = comeback.seen_from(
+        wanted = reinstated.seen_from(
             cache, trust.Trust(here.settings, here.home).injectable(cache, Filter()), here.head
         )
         only, args = ("", []) if wanted.empty else wanted.sql()
@@ -174,21 +174,23 @@ def for_files(call: Call, paths: Sequence[str]) -> None:
             + f" ORDER BY {newest_first(cache, 'm')} LIMIT ?"
         )
         rows = cache.db.execute(
-            sql, (*names, staleness.slot_of(cache, here.head), *names, *args, SEEN)
+            sql, (*names, path_state_store.slot_of(cache, here.head), *names, *args, SEEN)
         ).fetchall()
-        states = standing.read(cache, [anchor for _, anchor in rows if anchor], here.head)
+        states = anchor_state_store.read(cache, [anchor for _, anchor in rows if anchor], here.head)
         gone = {
             row
-            for row, kind in staleness.worsts(cache, [row for row, _ in rows], here.head).items()
-            if kind == staleness.GONE
+            for row, kind in path_state_store.worsts(
+                cache, [row for row, _ in rows], here.head
+            ).items()
+            if kind == path_state_store.GONE
         }
         rows.sort(key=lambda pair: pair[0] in gone)  # they were about what is not there any more
-        first = stored.firsts(cache, [row for row, _ in rows])
+        first = memory_rows.firsts(cache, [row for row, _ in rows])
         return _load(cache, [(row, "path") for row in first], states, shown, here.head)
 
     _tell(
         call,
-        ready.with_memories(here, call.environ, ask, call.half),
+        hook_cache.with_memories(here, call.environ, ask, call.half),
         "this file",
         "tool",
         _FILE_ROOM,
@@ -210,7 +212,7 @@ def question_of(prompt: str) -> str:
 
 
 def _load(
-    cache: ready.Cache,
+    cache: hook_cache.Cache,
     rows: Sequence[tuple[int, str]],
     states: Mapping[str, Stand],
     shown: set[str],
@@ -218,27 +220,29 @@ def _load(
 ) -> list[Found]:
     """The first FEW of these that were not shown."""
     out: list[Found] = []
-    aged = staleness.read(cache, [row for row, _ in rows], head)
+    aged = path_state_store.read(cache, [row for row, _ in rows], head)
     for row, how in rows:
-        ((data, scope, _),) = stored.load(cache, [row])
+        ((data, scope, _),) = memory_rows.load(cache, [row])
         if str(data["id"]) not in shown and len(out) < FEW:
             out.append(
                 Found(
                     data,
                     scope,
                     how,
-                    states.get(stored.commit_of(data)),
-                    staleness.of(aged.get(row), len(stored.paths(data))),
+                    states.get(memory_rows.commit_of(data)),
+                    path_state_store.of(aged.get(row), len(memory_rows.paths(data))),
                 )
             )
-    back = comeback.told(cache, [row for row, _ in rows])
+    back = reinstated.told(cache, [row for row, _ in rows])
     if back:
-        ids = {str(stored.load(cache, [row])[0][0]["id"]): found for row, found in back.items()}
+        ids = {
+            str(memory_rows.load(cache, [row])[0][0]["id"]): found for row, found in back.items()
+        }
         for item in out:
             _, branch, commit = ids.get(str(item.data["id"]), ([], "", ""))
-            item.replaced = branch or commit[: block.ID]
-    against = disputes.of(cache, [str(item.data["id"]) for item in out])
-    beside = stored.beside(cache, [str(item.data["id"]) for item in out])
+            item.replaced = branch or commit[: context_render.ID]
+    against = contradictions.of(cache, [str(item.data["id"]) for item in out])
+    beside = memory_rows.beside(cache, [str(item.data["id"]) for item in out])
     for item in out:
         item.versions = len(beside.get(str(item.data["id"]), ()))
         item.against = against.get(str(item.data["id"]), [])
@@ -276,11 +280,11 @@ def written(
         "</memory_context>\n",
     )
     more = f"<more>{_MORE}</more>\n"
-    left = room - block.units(open + close + more)
+    left = room - context_render.units(open + close + more)
     tags = [_tags(item) for item in found]
-    while tags and left - sum(map(block.units, tags)) < len(tags) * _LEAST:
+    while tags and left - sum(map(context_render.units, tags)) < len(tags) * _LEAST:
         tags.pop()
-    left -= sum(map(block.units, tags))
+    left -= sum(map(context_render.units, tags))
     parts = []
     cut = False
     texts = [_text(item.data) for item in found[: len(tags)]]
@@ -302,32 +306,34 @@ def _tags(item: Found) -> str:
     data = item.data
 
     def word(name: str) -> str:
-        return stored.word(data.get(name)) or ""
+        return memory_rows.word(data.get(name)) or ""
 
     names = [
-        ("id", str(data["id"])[: block.ID]),
+        ("id", str(data["id"])[: context_render.ID]),
         ("type", word("type") or record.DEFAULT_TYPE),
-        ("date", stored.made_at(data)[:10]),
+        ("date", memory_rows.made_at(data)[:10]),
         ("state", item.stand.state if item.stand and item.stand.state != "reachable" else ""),
         ("branch", word("branch") if item.stand and item.stand.state == "unmerged" else ""),
         (
             "reason",
-            item.stand.reason if item.stand and item.stand.reason == standing.ABANDONED else "",
+            item.stand.reason
+            if item.stand and item.stand.reason == anchor_state_store.ABANDONED
+            else "",
         ),
         ("superseded_on", item.replaced),
-        ("stale", block.ending(staleness.remark(item.aged), 72)),
-        ("contradicted_by", block.opponents(item.against)),
+        ("stale", context_render.ending(path_state_store.remark(item.aged), 72)),
+        ("contradicted_by", context_render.opponents(item.against)),
         ("versions", str(item.versions) if item.versions else ""),
         ("provenance", word("provenance")),
         ("scope", "private" if item.scope == 2 else ""),
-        ("files", " ".join([path for path, _ in stored.paths(data)[:_PATHS]])),
+        ("files", " ".join([path for path, _ in memory_rows.paths(data)[:_PATHS]])),
         ("found", item.how),
     ]
     return (
         "<memory"
         + "".join(
             [
-                f' {name}="{plain.quoted(block.shortened(value, 120), lines=False)}"'
+                f' {name}="{sanitize.quoted(context_render.shortened(value, 120), lines=False)}"'
                 for name, value in names
                 if value
             ]
@@ -338,14 +344,14 @@ def _tags(item: Found) -> str:
 
 def _text(data: Mapping[str, Any]) -> str:
     """Title and body; the title once."""
-    return block.Item(
-        "", "", record.clean(str(data["body"])), title=stored.word(data.get("title")) or ""
+    return context_render.Item(
+        "", "", record.clean(str(data["body"])), title=memory_rows.word(data.get("title")) or ""
     ).whole
 
 
 def _quoted(text: str) -> tuple[str, int]:
-    quoted = plain.content(text, lines=False)
-    return quoted, block.units(quoted)
+    quoted = sanitize.content(text, lines=False)
+    return quoted, context_render.units(quoted)
 
 
 def _fitting(text: str, most: int) -> tuple[str, int]:
@@ -354,5 +360,5 @@ def _fitting(text: str, most: int) -> tuple[str, int]:
     keep = min(len(text), most)
     while size > most and keep > 0:
         keep = min(keep - 1, keep * most // size)
-        quoted, size = _quoted(block.shortened(text, max(keep, 1)))
+        quoted, size = _quoted(context_render.shortened(text, max(keep, 1)))
     return (quoted, size) if size <= most else ("", 0)

@@ -17,12 +17,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..core.errors import MemError, UsageError
-from ..git import changes, worktree_file
+from ..git import config_journal, worktree_file
 from ..git.gitcmd import Git
-from ..git.layout import Repo
-from . import installed, ledger, section, targets
+from ..git.repository import Repo
+from . import install_log, installed, section, targets
+from .install_log import Change, Ledger
 from .jsonedit import Broken, Doc
-from .ledger import Change, Ledger
 from .targets import PERMISSION, PROJECT, USER, Agent
 
 _KEY = "mem.promptContext"
@@ -42,7 +42,7 @@ def install(
     `scope`: user or project, "" for the target's own choice; `allow`: whether the agent may run git
     mem unasked, None: as it is.
     """
-    with ledger.opened(environ) as book:
+    with install_log.opened(environ) as book:
         if target in targets.SECTIONS:
             return _install_section(book, _top(repo, target), target), []
         agent = targets.AGENTS[target]
@@ -95,7 +95,7 @@ def uninstall(
     """One line for each thing done. `scope`: only there. `whole`: git mem leaves the repository;
     only what was installed from here goes, not what a colleague committed, and the caller takes the
     repository's settings back."""
-    with ledger.opened(environ) as book:
+    with install_log.opened(environ) as book:
         done = []
         for where, path in installed.places(environ, repo, target):
             if scope and (where if where == USER else PROJECT) != scope:
@@ -130,7 +130,7 @@ def uninstall(
             if one.target in targets.AGENTS and one.scope != installed.PLUGIN
         }
         if target in targets.AGENTS and not left - {USER} and repo:
-            done += changes.undo(repo, {_STEP}, [])
+            done += config_journal.undo(repo, {_STEP}, [])
         if target in targets.AGENTS and USER not in left:
             done += _config_back(book)
         return done
@@ -402,7 +402,7 @@ def _prompt_context(
             return [], [] if chosen == "true" else [f"{_KEY} is {chosen}: prompts get no memories"]
         if scope == PROJECT:
             assert repo is not None
-            changes.add(repo, _STEP, [(_KEY, "true")])
+            config_journal.add(repo, _STEP, [(_KEY, "true")])
             return [f"{_KEY} = true  (prompts get memories, in this repository)"], []
         book.edit(path, _CONFIG, lambda text: _with_setting(text or ""))
     except MemError as e:  # the hooks are in place, and work without it

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..core.errors import MemError
-from . import claudehome, ledger, section, targets
+from . import claudehome, install_log, section, targets
 from .jsonedit import Broken, Doc
 
 if TYPE_CHECKING:
-    from ..git.layout import Repo
+    from ..git.repository import Repo
 
 LOCAL, PLUGIN = "local", "plugin"  # beside targets.USER and targets.PROJECT
 
@@ -83,7 +83,7 @@ def state(environ: Mapping[str, str], repo: Repo | None) -> list[Found]:
 
 def _look(target: str, scope: str, path: str) -> Found | None:
     try:
-        text = ledger.read(path)
+        text = install_log.read(path)
         if text is None or ("git-mem" not in text and "gitmem" not in text):
             return None
         if target in targets.SECTIONS:
@@ -106,7 +106,7 @@ def unread(agent: targets.Agent, path: str) -> str:
     if agent.name != "claude":
         return ""
     try:
-        text = (ledger.read(path) or "").removeprefix("\ufeff")
+        text = (install_log.read(path) or "").removeprefix("\ufeff")
         if text.strip():
             json.loads(text)
     except (MemError, ValueError, RecursionError) as e:

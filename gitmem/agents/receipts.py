@@ -4,7 +4,7 @@ which HEAD.
 Hooks only append to the session's file (`session`); the worker makes one
 record of op `receipt` for each part of a session that ended, or was idle for
 a day (Codex tells no end, and a client may crash), all in one commit of the
-private notes. It also says which of them were used (`usage`, `heed`); `credit`
+private notes. It also says which of them were used (`usage`, `usage_records`); `confidence`
 says what follows. `docs/format.md` has the fields: short names of memories
 (`core/short`), object ids, times and counts, no text of a memory, a prompt or
 a path. A receipt is no memory.
@@ -27,13 +27,13 @@ import time
 from collections import Counter
 from typing import Any
 
-from ..core import credit, record, short
+from ..core import confidence, record, short
 from ..core.digest import sha256
 from ..core.errors import MemError
-from ..engine import learned
+from ..engine import usage_store
 from ..engine.cache import Cache
 from ..engine.document import PRIVATE
-from ..feedback import heed, usage
+from ..feedback import usage, usage_records
 from ..store import Store
 from . import session
 from .session import Entry
@@ -151,8 +151,8 @@ def _draft(
         elif kind == "end":
             said[kind] = values[0] if values else ""
     earlier = _routes(before)
-    # A prompt or a file weighs more than what everybody is told (`credit.NEGLECT`).
-    old = {route: earlier.get(route, {}).keys() for route in credit.MEANT}
+    # A prompt or a file weighs more than what everybody is told (`confidence.NEGLECT`).
+    old = {route: earlier.get(route, {}).keys() for route in confidence.MEANT}
     ever = _ids(before)
     new = {
         route: [id for id in ids if id not in old.get(route, ever)]
@@ -165,7 +165,7 @@ def _draft(
         for v in values
         if v.startswith("head=")
     }
-    named, open_ = heed.naming(store, touched, known, {v[len("head=") :] for v in heads})
+    named, open_ = usage_records.naming(store, touched, known, {v[len("head=") :] for v in heads})
     told = usage.stretches([*before, *part])
     used = usage.changed_after(told, named, len(before)) if named else {}
     unsure = usage.changed_after(told, open_, len(before)).keys() - used.keys() if open_ else set()
@@ -256,7 +256,7 @@ def stored(cache: Cache) -> list[dict[str, Any]]:
 def _name(cache: Cache, receipts: list[dict[str, Any]]) -> None:
     """Puts ids for the short names that stand for one memory here."""
     names = {id for r in receipts for ids in (*r["shown"].values(), r["used"]) for id in ids}
-    full = learned.full(cache, [name for name in names if len(name) == short.DIGITS])
+    full = usage_store.full(cache, [name for name in names if len(name) == short.DIGITS])
     for r in receipts:
         r["shown"] = {route: [full.get(id, id) for id in ids] for route, ids in r["shown"].items()}
         r["used"] = {full.get(id, id): n for id, n in r["used"].items()}
@@ -311,7 +311,7 @@ def _public(data: dict[str, Any], state: str) -> dict[str, Any]:
     if isinstance(used, dict):  # of a receipt with whole ids
         use = {str(k): v for k, v in used.items() if type(v) is int}
     else:
-        use = {id: n for id, (_, n, _) in credit.uses(data).items() if n > 0}
+        use = {id: n for id, (_, n, _) in confidence.uses(data).items() if n > 0}
     return {
         "id": _text(data, "id"),
         "state": state,

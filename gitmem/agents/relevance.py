@@ -1,6 +1,6 @@
 """How much a memory has to do with the work at hand: numbers from paths, words and time. Pure.
 
-The work at hand is what `facts` knows of HEAD (paths and words of its recent
+The work at hand is what `head_facts` knows of HEAD (paths and words of its recent
 commits), the name of the branch, and the files a session has touched.
 
 Promise: the same input gives the same score, in whatever order it came; a
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from math import log
 
-from ..core import credit
-from ..engine import staleness, standing
+from ..core import confidence
+from ..engine import anchor_state_store, path_state_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ def score(paths: float, hand: float, branch: float, recent: float, age: float) -
 
 
 def prior(
-    state: str, confidence: object, learned: float | None = None, stale: str = "", reason: str = ""
+    state: str, stated: object, learned: float | None = None, stale: str = "", reason: str = ""
 ) -> float:
     """What a score is multiplied by: the branch it stands on, what its writer thought of it, what
     use has taught (0 to 1, None where nothing is known), what became of its files.
     """
     out = (
-        standing.weight(state, reason, standing.UNASKED)
-        * staleness.FACTORS.get(stale, 1.0)
-        * credit.doubted(confidence)
+        anchor_state_store.weight(state, reason, anchor_state_store.UNASKED)
+        * path_state_store.FACTORS.get(stale, 1.0)
+        * confidence.doubted(stated)
     )
-    return out if learned is None else out * credit.factor(learned)
+    return out if learned is None else out * confidence.factor(learned)

@@ -20,11 +20,11 @@ import os
 from collections.abc import Mapping
 
 from ..core.errors import MemError
-from ..git import changes
+from ..git import config_journal
 from ..store import Store
-from . import automemory, ledger, topicfiles
+from . import automemory, automemory_dir, install_log
+from .install_log import Change, Ledger
 from .jsonedit import Broken, Doc
-from .ledger import Change, Ledger
 
 _KEY = "autoMemoryDirectory"
 _TARGET = "auto-memory"  # of the ledger
@@ -43,7 +43,7 @@ def place(store: Store, environ: Mapping[str, str]) -> str:
 def is_set(store: Store, environ: Mapping[str, str]) -> bool:
     """Whether this working tree's local settings name our directory."""
     try:
-        return bool(store.repo.top) and Doc(ledger.read(_settings(store)) or "").value(
+        return bool(store.repo.top) and Doc(install_log.read(_settings(store)) or "").value(
             _KEY
         ) == place(store, environ)
     except Broken:
@@ -74,10 +74,10 @@ def set_up(store: Store, environ: Mapping[str, str]) -> list[str]:
             hint="without --set, memories are written there",
         )
     done = []
-    with ledger.opened(environ) as book:
+    with install_log.opened(environ) as book:
         _check(_settings(store))
         copied = _copy(_own(store, environ), directory)
-        topicfiles.watch(store, _own(store, environ))
+        automemory_dir.watch(store, _own(store, environ))
         done.append(
             f"made '{directory}'"
             + (f", with {copied} files of '{_own(store, environ)}'" if copied else "")
@@ -100,7 +100,7 @@ def unset(store: Store, environ: Mapping[str, str]) -> list[str]:
     done = []
     directory = place(store, environ)
     if store.repo.top:
-        with ledger.opened(environ) as book:
+        with install_log.opened(environ) as book:
             for path, back in (
                 (
                     _settings(store),
@@ -120,7 +120,7 @@ def unset(store: Store, environ: Mapping[str, str]) -> list[str]:
                     if book.known(path).get("target") == _TARGET:
                         book.forget(path)
     if os.path.isdir(directory):
-        topicfiles.remove(store, directory)
+        automemory_dir.remove(store, directory)
         done += _bring_back(directory, _own(store, environ))
     return done
 
@@ -132,16 +132,17 @@ def leave(store: Store, environ: Mapping[str, str]) -> list[str]:
         if is_set(store, environ) or os.path.isdir(place(store, environ))
         else []
     )
-    for directory in topicfiles.directories(store.repo.common_dir):
-        report = topicfiles.remove(store, directory)
-        if report.count(topicfiles.REMOVED):
+    for directory in automemory_dir.directories(store.repo.common_dir):
+        report = automemory_dir.remove(store, directory)
+        if report.count(automemory_dir.REMOVED):
             done.append(
-                f"removed {report.count(topicfiles.REMOVED)} files of memories from '{directory}'"
+                f"removed {report.count(automemory_dir.REMOVED)} files of memories from"
+                f" '{directory}'"
             )
         done += [
             f"kept '{os.path.join(directory, item.file)}': {item.reason}"
             for item in report.items
-            if item.status == topicfiles.KEPT
+            if item.status == automemory_dir.KEPT
         ]
     return done
 
@@ -159,7 +160,7 @@ def _settings(store: Store) -> str:
 
 def _check(path: str) -> None:
     """Before anything is written: whether the settings can be edited."""
-    text = (ledger.read(path) or "").removeprefix("\ufeff")
+    text = (install_log.read(path) or "").removeprefix("\ufeff")
     try:
         # The client ignores all of a settings file that has a comment or a comma too many.
         if text.strip() and not isinstance(json.loads(text), dict):
@@ -226,12 +227,14 @@ def _copy(own: str, directory: str) -> int:
     os.makedirs(directory, mode=0o700, exist_ok=True)
     manifest = _manifest(directory)
     count = 0
-    for name, raw in topicfiles.own_files(own):
+    for name, raw in automemory_dir.own_files(own):
         if not os.path.lexists(os.path.join(directory, name)):
-            changes.replace(os.path.join(directory, name), raw)
+            config_journal.replace(os.path.join(directory, name), raw)
             manifest[name] = _digest(raw)
             count += 1
-    changes.replace(os.path.join(directory, _COPIED), json.dumps(manifest, sort_keys=True).encode())
+    config_journal.replace(
+        os.path.join(directory, _COPIED), json.dumps(manifest, sort_keys=True).encode()
+    )
     return count
 
 
@@ -241,17 +244,19 @@ def _bring_back(directory: str, own: str) -> list[str]:
     """
     manifest = _manifest(directory)
     back, kept = 0, []
-    for name, raw in list(topicfiles.own_files(directory)):
+    for name, raw in list(automemory_dir.own_files(directory)):
         path, target = os.path.join(directory, name), os.path.join(own, name)
         there = (
-            changes.read(target) if os.path.isfile(target) and not os.path.islink(target) else None
+            config_journal.read(target)
+            if os.path.isfile(target) and not os.path.islink(target)
+            else None
         )
         if there != raw and _digest(raw) != manifest.get(name):
             if os.path.lexists(target) and (there is None or _digest(there) != manifest.get(name)):
                 kept.append(f"kept '{path}': '{target}' says something else")
                 continue
             os.makedirs(own, mode=0o700, exist_ok=True)
-            changes.replace(target, raw)
+            config_journal.replace(target, raw)
             back += 1
         os.unlink(path)
     if not kept:
@@ -268,7 +273,7 @@ def _bring_back(directory: str, own: str) -> list[str]:
 
 def _manifest(directory: str) -> dict[str, str]:
     try:
-        found = json.loads(changes.read(os.path.join(directory, _COPIED)))
+        found = json.loads(config_journal.read(os.path.join(directory, _COPIED)))
         return (
             {k: v for k, v in found.items() if isinstance(v, str)}
             if isinstance(found, dict)

@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 from ..core.digest import sha256
 from ..core.errors import GitFailed
 from ..engine.cache import Cache
-from ..git.layout import Repo
+from ..git.repository import Repo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

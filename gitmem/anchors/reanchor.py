@@ -16,16 +16,27 @@ from typing import Any
 from ..core import record
 from ..core.digest import sha256
 from ..core.errors import MemError
-from ..engine import guard, staleness, standing
+from ..engine import anchor_state_store, cache_lock, path_state_store
 from ..engine.cache import Cache
 from ..engine.document import SCOPE_BITS
 from ..git import commitgraph
-from ..git.layout import Repo
+from ..git.repository import Repo
 from ..hooks import spool
 from ..store import Store
-from . import aging, headmove, lineage, marks, patches, removals, revive, slots, twins, where
-from .ancestry import Ancestry, Ways
-from .patches import Patches
+from . import (
+    anchor_state,
+    anchor_state_update,
+    deletion_index,
+    equivalent_commits,
+    lineage,
+    patch_id,
+    patch_id_cache,
+    path_state_update,
+    reinstate,
+    slots,
+)
+from .patch_id_cache import Patches
+from .reachability import Ancestry, Ways
 
 PUBLISH = 5.0  # seconds a sync spends on marks; the next one goes on
 OFFER = 2.0  # seconds doctor looks for commits with the same change
@@ -43,14 +54,18 @@ def _lock(store: Store) -> str:
 def go_on_later(
     store: Store,
     cache: Cache,
-    stands: dict[str, where.Stand],
-    ages: Mapping[int, Sequence[staleness.State]] | None = None,
+    stands: dict[str, anchor_state.Stand],
+    ages: Mapping[int, Sequence[path_state_store.State]] | None = None,
 ) -> None:
     """Starts a process that finishes the search of which an answer did not see the end, writes down
     what it found out, or looks at branches which moved since it last did, unless one is running."""
-    waits = where.waiting(stands) or staleness.waiting(ages or {})
-    if waits or twins.unstated(cache) or standing.may_have_moved(cache, store.repo.common_dir):
-        with guard.locked(_lock(store), 0) as free:
+    waits = anchor_state.waiting(stands) or path_state_store.waiting(ages or {})
+    if (
+        waits
+        or equivalent_commits.unstated(cache)
+        or anchor_state_store.may_have_moved(cache, store.repo.common_dir)
+    ):
+        with cache_lock.locked(_lock(store), 0) as free:
             pass
         if free:
             spool.ask(store.repo.common_dir)
@@ -58,7 +73,7 @@ def go_on_later(
 
 def finish(store: Store, seconds: float = BACKGROUND) -> None:
     """Searches the history of every worktree's HEAD for all anchors, and keeps where they stand
-    (`standing`) and what became of their paths (`staleness`).
+    (`anchor_state_store`) and what became of their paths (`path_state_store`).
 
     Every few seconds what was found is kept, so the next call goes on there.
     """
@@ -68,33 +83,33 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
     ways = Ways()  # the anchors and the paths go the same ones
 
     def search(cache: Cache) -> None:
-        ground = headmove.Ground(repo, cache)
+        ground = anchor_state_update.Ground(repo, cache)
         ways.tips = ground.tips
         heads = repo.heads()
         fresh = dict(cache.db.execute("SELECT commit_id, n FROM fresh").fetchall())
         if (
             ground.kept
             and not fresh
-            and set(heads) == set(standing.slots(cache))
-            and not standing.any_for(cache, standing.WAITING)
+            and set(heads) == set(anchor_state_store.slots(cache))
+            and not anchor_state_store.any_for(cache, anchor_state_store.WAITING)
         ):
-            if cache.meta(standing.REFS) == ground.refs:
+            if cache.meta(anchor_state_store.REFS) == ground.refs:
                 return
             # refs were packed, or are back where they were; with `git gc` commits that nothing
             # holds go, too
-            if not standing.any_for(cache, standing.ABANDONED):
-                cache.keep(0.5, lambda _: cache.set_meta(standing.REFS, ground.refs))
+            if not anchor_state_store.any_for(cache, anchor_state_store.ABANDONED):
+                cache.keep(0.5, lambda _: cache.set_meta(anchor_state_store.REFS, ground.refs))
                 return
 
         def settled() -> None:
-            again = where.joined(cache, fresh)
+            again = anchor_state.joined(cache, fresh)
             slots.leave(cache, heads, ways.left & (ground.before | ground.tags_before))
             slots.look_again(cache, again.union(fresh))
             ground.keep()
             cache.db.executemany(
                 "DELETE FROM fresh WHERE commit_id = ? AND n IS ?", list(fresh.items())
             )
-            aging.look_again(cache, again)
+            path_state_update.look_again(cache, again)
 
         whole = True
         for head in heads:
@@ -113,38 +128,38 @@ def finish(store: Store, seconds: float = BACKGROUND) -> None:
                 and whole
             )
 
-    with guard.locked(_lock(store), 0) as free:
+    with cache_lock.locked(_lock(store), 0) as free:
         if free:
             end = time.monotonic() + seconds
             with commitgraph.used(repo):
                 store.with_cache(search, refresh=False)
                 store.with_cache(
-                    lambda cache: revive.settle(
+                    lambda cache: reinstate.settle(
                         repo, cache, store.table, end - time.monotonic(), True
                     ),
                     refresh=False,
                 )
                 store.with_cache(
-                    lambda cache: aging.keep_up(
+                    lambda cache: path_state_update.keep_up(
                         repo, cache, repo.heads(), end - time.monotonic(), ways
                     ),
                     refresh=False,
                 )
                 store.with_cache(
-                    lambda cache: patches.keep_up(repo, cache, end - time.monotonic()),
+                    lambda cache: patch_id_cache.keep_up(repo, cache, end - time.monotonic()),
                     refresh=False,
                 )
                 store.with_cache(
                     lambda cache: lineage.ahead(cache, ways.tips, end - time.monotonic()),
                     refresh=False,
                 )
-            commitgraph.keep(repo, store.with_cache(removals.looked_at, refresh=False)[0])
+            commitgraph.keep(repo, store.with_cache(deletion_index.looked_at, refresh=False)[0])
 
 
 def _stand(
     repo: Repo,
     cache: Cache,
-    ground: headmove.Ground,
+    ground: anchor_state_update.Ground,
     heads: list[str],
     head: str,
     fresh: set[str],
@@ -155,7 +170,7 @@ def _stand(
     """Keeps the states of all anchors for a HEAD, and does `also` in the same transaction; False
     where nothing could be written.
     """
-    begun = headmove.begin(repo, cache, ground, heads, head, ways)
+    begun = anchor_state_update.begin(repo, cache, ground, heads, head, ways)
     if begun is None:
 
         def anew() -> None:
@@ -166,19 +181,21 @@ def _stand(
         return slots.keep(
             cache,
             head,
-            where.stands(
+            anchor_state.stands(
                 repo, cache, anchors(cache) | covering(cache) | fresh, head, seconds, again=True
             ),
             heads,
             anew,
         )
     base, slot, ground = begun
-    move = headmove.Move(repo, cache, ground, base, slot, head, seconds, ways)
+    move = anchor_state_update.Move(repo, cache, ground, base, slot, head, seconds, ways)
     changed = move.changes(fresh)
-    carried = [a for a, s in changed.items() if s.state == where.SQUASHED] if base == head else []
+    carried = (
+        [a for a, s in changed.items() if s.state == anchor_state.SQUASHED] if base == head else []
+    )
 
     def follow() -> None:
-        aging.look_again(cache, carried)
+        path_state_update.look_again(cache, carried)
         if also is not None:
             also()
 
@@ -219,12 +236,12 @@ def state(store: Store) -> int:
     """
 
     def read(cache: Cache) -> dict[str, list[tuple[str, bytes]]]:
-        seen = twins.unstated(cache)
-        known = twins.marks_of(cache, {commit for commit, *_ in seen})
+        seen = equivalent_commits.unstated(cache)
+        known = equivalent_commits.marks_of(cache, {commit for commit, *_ in seen})
         lacking = [row for row in seen if tuple(row[1:]) not in known[row[0]]]
         out = {}
         for scope, _ in store.sources if lacking else ():
-            ways = where.moves(cache, anchors(cache, SCOPE_BITS[scope], most=1))
+            ways = anchor_state.moves(cache, anchors(cache, SCOPE_BITS[scope], most=1))
             about = {commit for way in ways.values() for commit in way}
             out[scope] = [
                 (row[0], record.dump(record.mark(*row))) for row in lacking if row[0] in about
@@ -234,7 +251,7 @@ def state(store: Store) -> int:
     found = store.with_cache(read, refresh=False)[0]
     written = sum(_mark(store, scope, items) for scope, items in found.items())
     if found:
-        store.with_cache(twins.stated)
+        store.with_cache(equivalent_commits.stated)
     return written
 
 
@@ -252,7 +269,7 @@ def missing(store: Store, scope: str, seconds: float = PUBLISH) -> list[tuple[st
     that each new commit would change it.
     """
     repo = store.repo
-    main = marks.main_lines(repo)
+    main = patch_id.main_lines(repo)
     if not main or os.path.exists(os.path.join(repo.common_dir, "shallow")):
         return []
     branches = repo.git.text(
@@ -264,7 +281,7 @@ def missing(store: Store, scope: str, seconds: float = PUBLISH) -> list[tuple[st
     def read(cache: Cache) -> list[tuple[str, bytes]]:
         if cache.meta("marks:" + scope) == stamp:
             return []
-        ways = where.moves(cache, anchors(cache, SCOPE_BITS[scope]))
+        ways = anchor_state.moves(cache, anchors(cache, SCOPE_BITS[scope]))
         line = Ancestry(repo.git, main, {c for way in ways.values() for c in way})
         # What a rewrite brought to a main line is found by its moves: of N amends of a commit none
         # needs a mark.
@@ -272,7 +289,7 @@ def missing(store: Store, scope: str, seconds: float = PUBLISH) -> list[tuple[st
             {c for way in ways.values() if not any(map(line.contains, way)) for c in way}
         )
         for head in main:  # learns which branches were squashed, for what is not on a remote
-            where.stands(repo, cache, commits, head, seconds)
+            anchor_state.stands(repo, cache, commits, head, seconds)
         patches = Patches(repo, cache, seconds)
         found, whole = _marks(
             store, cache, patches, [c for c in commits if c in line.beyond], line, pushed
@@ -293,8 +310,8 @@ def _marks(
     line: Ancestry,
     pushed: set[str],
 ) -> tuple[list[tuple[str, bytes]], bool]:
-    stated = twins.marks_of(cache, beside)
-    grown, whole = twins.grown_branches(store.repo, patches, beside, line)
+    stated = equivalent_commits.marks_of(cache, beside)
+    grown, whole = equivalent_commits.grown_branches(store.repo, patches, beside, line)
     lacking: dict[str, dict[str, str]] = {
         c: {} for c in beside if not stated[c]
     }  # {commit: {branch_patch: base}}
@@ -403,7 +420,7 @@ def _movable(cache: Cache) -> dict[str, tuple[int, int, set[str]]]:
         if record.object_id(a)
     }
     out: dict[str, tuple[int, int, set[str]]] = {}
-    ways = where.moves(cache, counts)
+    ways = anchor_state.moves(cache, counts)
     for anchor, way in ways.items():
         for commit in way:
             bits, n, _ = out.get(commit, (0, 0, set()))
@@ -446,17 +463,17 @@ def lost(store: Store, seconds: float = OFFER) -> list[Lost]:
                 " GROUP BY anchor"
             ).fetchall()
         )
-        ways = where.moves(cache, [a for a in counts if record.object_id(a)])
+        ways = anchor_state.moves(cache, [a for a in counts if record.object_id(a)])
         held, here = _held(repo, {c for way in ways.values() for c in way})
         left = {a for a, way in ways.items() if not held.intersection(way)}
-        for head in dict.fromkeys([repo.head(), *marks.main_lines(repo)]):
-            stands = where.stands(repo, cache, left, head, seconds) if head and left else {}
+        for head in dict.fromkeys([repo.head(), *patch_id.main_lines(repo)]):
+            stands = anchor_state.stands(repo, cache, left, head, seconds) if head and left else {}
             left = (
                 {
                     a
                     for a in left
-                    if stands[a].state in (where.UNMERGED, where.UNKNOWN)
-                    and stands[a].reason != where.WAITING
+                    if stands[a].state in (anchor_state.UNMERGED, anchor_state.UNKNOWN)
+                    and stands[a].reason != anchor_state.WAITING
                 }
                 if stands
                 else left
@@ -504,7 +521,7 @@ def _offer(store: Store, cache: Cache, found: list[Lost], seconds: float) -> Non
         ).split()
     )
     patches.learn(lost.commit for lost in found if lost.here)
-    stated = twins.marks_of(cache, [lost.commit for lost in found])
+    stated = equivalent_commits.marks_of(cache, [lost.commit for lost in found])
     own = patches.own(lost.commit for lost in found)
     ids = {
         lost.commit: (

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from .removals import History, Open
+from .deletion_index import History, Open
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

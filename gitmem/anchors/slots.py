@@ -1,5 +1,5 @@
-"""The states that the cache keeps (`standing`), slot by slot: one for the HEAD of each worktree,
-and a few for HEADs that were left.
+"""The states that the cache keeps (`anchor_state_store`), slot by slot: one for the HEAD of each
+worktree, and a few for HEADs that were left.
 
 Who goes far away mostly comes back: to the branch after a look at an old
 release, to where a bisection began. The states of a branch's tip that HEAD left
@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import json
 
-from ..engine import standing
+from ..engine import anchor_state_store
 from ..engine.cache import Cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from ..engine.standing import Stand
+    from ..engine.anchor_state_store import Stand
 
 _MOST = 2  # HEADs that were left
 _PATIENCE = 0.5  # seconds to wait for another process that writes the cache
@@ -52,10 +52,10 @@ def keep(
 
     `heads`: those of all worktrees; the states of another HEAD make room. Only what changed is
     written: a commit changes few states."""
-    had = standing.slots(cache)
+    had = anchor_state_store.slots(cache)
     free = [slot for commit, slot in had.items() if commit not in heads and commit != head]
     slot = had[head] if head in had else min(free) if free else _unused(cache)
-    before = {s.row(anchor) for anchor, s in standing.rows(cache, slot).items()}
+    before = {s.row(anchor) for anchor, s in anchor_state_store.rows(cache, slot).items()}
     now = {s.row(anchor) for anchor, s in stands.items()}
     rest = [n for n in free if n != slot]
     if head in had and before == now and not rest and also is None:
@@ -93,14 +93,19 @@ def change(
     Only the changes are written, unless the slot `stays` as it is, for another HEAD. `also` is done
     in the same transaction."""
     new = _unused(cache) if stays else slot
-    if not stays and not changed and also is None and standing.slots(cache).get(head) == slot:
+    if (
+        not stays
+        and not changed
+        and also is None
+        and anchor_state_store.slots(cache).get(head) == slot
+    ):
         return True
 
     written = False
 
     def write(_: object) -> None:
         nonlocal written
-        if slot not in (*standing.slots(cache).values(), *left(cache).values()):
+        if slot not in (*anchor_state_store.slots(cache).values(), *left(cache).values()):
             return  # a purge took it meanwhile: what was found may rest on what is gone
         if stays:
             cache.db.execute("DELETE FROM stand WHERE slot = ?", (new,))
@@ -128,7 +133,7 @@ def leave(cache: Cache, heads: Collection[str], worth: Collection[str]) -> None:
     Before the table `tip` is written anew: what stays rests on what it says.
     """
     tips = json.dumps(sorted(cache.db.execute("SELECT commit_id, main FROM tip").fetchall()))
-    for commit, slot in standing.slots(cache).items():
+    for commit, slot in anchor_state_store.slots(cache).items():
         if commit not in heads and commit in worth:
             cache.db.execute("DELETE FROM head WHERE slot = ?", (slot,))
             cache.db.execute(
@@ -150,7 +155,9 @@ def look_again(cache: Cache, anchors: Iterable[str]) -> None:
         "INSERT OR REPLACE INTO stand SELECT slot, value, ?, '', '', ? FROM former CROSS JOIN"
         " json_each(?)"
     )
-    cache.db.execute(sql, (standing.UNKNOWN, standing.WAITING, json.dumps(sorted(anchors))))
+    cache.db.execute(
+        sql, (anchor_state_store.UNKNOWN, anchor_state_store.WAITING, json.dumps(sorted(anchors)))
+    )
 
 
 def forget(cache: Cache) -> None:
@@ -160,7 +167,7 @@ def forget(cache: Cache) -> None:
 
 
 def _unused(cache: Cache) -> int:
-    taken = {*standing.slots(cache).values(), *left(cache).values()}
+    taken = {*anchor_state_store.slots(cache).values(), *left(cache).values()}
     return next(n for n in range(len(taken) + 1) if n not in taken)
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ..agents import inject
 from ..core import record, text
-from ..engine import comeback, encoding, stored
+from ..engine import encoding, memory_rows, reinstated
 from ..engine.cache import Cache
 from ..engine.filters import Filter
 from ..memory import listing, recall
@@ -42,7 +42,7 @@ class Asked(NamedTuple):
 
 def line_of(data: Mapping[str, Any]) -> str:
     """The title of a record, else the first sentence of its text."""
-    title = stored.word(data.get("title")) or ""
+    title = memory_rows.word(data.get("title")) or ""
     if title.strip():
         return " ".join(title.split())
     paragraph = next(
@@ -122,14 +122,14 @@ def _encoded(store: Store, cache: Cache) -> int | None:
 
 def _questions(store: Store, cache: Cache, most: int, seed: int) -> dict[str, str]:
     """{id: question} of at most so many memories that one can be made of, chosen by `seed`."""
-    wanted = comeback.seen_from(cache, Filter(), store.repo.head())
+    wanted = reinstated.seen_from(cache, Filter(), store.repo.head())
     rows = listing.rows_of(cache, wanted)
     Random(seed).shuffle(rows)
     out: dict[str, str] = {}
     for row in rows:
         if len(out) == most:
             break
-        ((data, _, _),) = stored.load(cache, [row])
+        ((data, _, _),) = memory_rows.load(cache, [row])
         question = masked(line_of(data), cache.frequencies)
         if question:
             out[str(data["id"])] = question
@@ -143,7 +143,7 @@ def _rank(id: str, hits: list[dict[str, Any]]) -> int:
 def told_of(store: Store, cache: Cache, prompts: Iterable[str]) -> list[str]:
     """Those of the prompts that the prompt hook would tell something in a new session."""
     searcher = recall.Searcher(store, cache, hot=True)
-    wanted = comeback.seen_from(cache, store.trust.injectable(cache, Filter()), searcher.head)
+    wanted = reinstated.seen_from(cache, store.trust.injectable(cache, Filter()), searcher.head)
     limit = store.settings.number("limit")
     out = []
     for prompt in prompts:

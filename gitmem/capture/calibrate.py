@@ -27,7 +27,7 @@ from ..core.digest import sha256
 from ..engine.cache import Cache
 from ..engine.document import PRIVATE
 from ..store import Store
-from . import features, linear, plot, retrain, suggestions
+from . import features, linear, reliability_diagram, retrain, suggestions
 from .suggestions import REJECTED
 
 LEAST = 20  # verdicts
@@ -120,8 +120,8 @@ class Judged(NamedTuple):
 
     old: Learned
     new: Learned
-    before: list[plot.Pair]
-    after: list[plot.Pair]
+    before: list[reliability_diagram.Pair]
+    after: list[reliability_diagram.Pair]
     better: bool
     why: str
 
@@ -199,7 +199,7 @@ def _sane(value: object) -> bool:
 
 
 def model(store: Store) -> linear.Model:
-    """The packaged linear model as adjusted to this repository: what `keeper.keep` judges with."""
+    """The packaged linear model as adjusted to this repository; `pipeline.keep` asks it."""
     fit, weights = load(store).learned
     packaged = linear.load(store.settings.flag("encoder"))
     return (
@@ -348,7 +348,7 @@ def judge(found: Sequence[Label], old: Learned, auto: float = 0.95) -> Judged:
             False,
             "new numbers do no better on verdicts they have not seen",
         )
-    if plot.error(after) > plot.error(before) + 0.01:
+    if reliability_diagram.error(after) > reliability_diagram.error(before) + 0.01:
         return Judged(
             old, new, before, after, False, "the new confidences would be further from the truth"
         )
@@ -363,9 +363,9 @@ def judge(found: Sequence[Label], old: Learned, auto: float = 0.95) -> Judged:
     )
 
 
-def _unseen(found: Sequence[Label], auto: float, words: bool) -> list[plot.Pair]:
+def _unseen(found: Sequence[Label], auto: float, words: bool) -> list[reliability_diagram.Pair]:
     """For each verdict what is learned from those of other folds says."""
-    out: list[plot.Pair] = [(0.0, False)] * len(found)
+    out: list[reliability_diagram.Pair] = [(0.0, False)] * len(found)
     for part in _parts(found):
         inside = set(part)
         learned = learn([label for i, label in enumerate(found) if i not in inside], auto, words)
@@ -396,7 +396,9 @@ def learn(found: Sequence[Label], auto: float = 0.95, words: bool = False) -> Le
     return Learned(fit, weights)
 
 
-def _clear(before: Sequence[plot.Pair], after: Sequence[plot.Pair]) -> bool:
+def _clear(
+    before: Sequence[reliability_diagram.Pair], after: Sequence[reliability_diagram.Pair]
+) -> bool:
     gains = [loss([a]) - loss([b]) for a, b in zip(before, after, strict=True)]
     mean = sum(gains) / len(gains)
     spread = math.sqrt(sum((g - mean) ** 2 for g in gains)) / len(gains)
@@ -469,7 +471,7 @@ def _below(points: Sequence[tuple[float, float, float]], edge: float) -> Fit:
     return Fit(a, round((1 - a) * edge, 6))
 
 
-def loss(pairs: Sequence[plot.Pair]) -> float:
+def loss(pairs: Sequence[reliability_diagram.Pair]) -> float:
     """The mean log loss."""
     return (
         -sum(

@@ -27,8 +27,8 @@ from ..engine.document import PRIVATE, content_digest
 from ..memory import write_gate
 from ..memory.memories import SHORTEST
 from ..memory.remember import DUPLICATE, REFUSED, STORED, Result
+from ..notes.notetree import is_hex
 from ..store import Store
-from ..truth.notetree import is_hex
 
 WAITING, ACCEPTED, MERGED, REJECTED = "waiting", "accepted", "merged", "rejected"
 VERDICTS = (ACCEPTED, MERGED, REJECTED)  # of several, the first counts

@@ -14,10 +14,10 @@ from ..agents import audit
 from ..anchors import reanchor
 from ..capture import suggestions
 from ..core.errors import MemError, UsageError
-from ..engine import better, encoding
 from ..engine import cache as cache_file
+from ..engine import encoding, model_vectors
 from ..engine.filters import Filter
-from ..feedback import tally
+from ..feedback import usage_stats
 from ..git import config as settings
 from ..hooks import githooks
 from ..memory import listing, proposals, transfer
@@ -127,7 +127,7 @@ def _without_better(store: Store) -> int | None:
             return None
         return store.with_cache(encoding.missing)[0]
     start = llamavec.prefix(choice.path, choice.name, choice.sha256)
-    return store.with_cache(lambda cache: better.missing_by_prefix(cache, start))[0]
+    return store.with_cache(lambda cache: model_vectors.missing_by_prefix(cache, start))[0]
 
 
 def _of_model(missing: int | None) -> str:
@@ -210,10 +210,13 @@ def _better_vectors(store: Store) -> dict[str, Any] | None:
                 hint="`git mem doctor` says why; words and the packaged table go on",
             )
         space = vectors.space
-        left = store.with_cache(lambda cache: better.missing(cache, space))[0]
+        left = store.with_cache(lambda cache: model_vectors.missing(cache, space))[0]
         with render.progress("embedding", total=left or None) as advance:
             made = store.with_cache(
-                lambda cache: (better.fill(cache, vectors, advance), better.missing(cache, space))
+                lambda cache: (
+                    model_vectors.fill(cache, vectors, advance),
+                    model_vectors.missing(cache, space),
+                )
             )[0]
     return {"made": made[0], "missing": made[1], "better": space}
 
@@ -232,7 +235,7 @@ def stats_command(as_json: bool = _Json) -> int:
             return 0
         for name, value in numbers.items():
             if name == "feedback":
-                render.pairs(tally.lines(value))
+                render.pairs(usage_stats.lines(value))
             elif isinstance(value, dict):
                 if value:
                     render.pairs(

@@ -11,7 +11,7 @@ import typer
 from .. import render
 from ..bench import beir, known_item, scores
 from ..bench.scores import Estimate
-from ..capture import plot
+from ..capture import reliability_diagram
 from ..core.errors import MemError
 from . import app
 from .common import chosen_vectors, opened, warn, write, write_json
@@ -72,7 +72,10 @@ def bench_command(
         counted = f"{items['questions']} questions, {prompts['prompts']} everyday prompts"
         title = f"{found['memories']} memories, {counted}"
     if save:
-        _save(save, plot.bars([(name, f.mean, f.low, f.high) for name, f in rows], title))
+        _save(
+            save,
+            reliability_diagram.bars([(name, f.mean, f.low, f.high) for name, f in rows], title),
+        )
     if as_json:
         write_json(_public(found))
         return 0

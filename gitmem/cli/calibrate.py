@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from ..capture import calibrate, keeper, plot
+from ..capture import calibrate, pipeline, reliability_diagram
 from ..capture.calibrate import Judged, Learned, Report
 from ..core.errors import MemError
 from . import app
@@ -43,7 +43,7 @@ def calibrate_command(
                     else "the packaged calibration is in force"
                 )
             return 0 if done else 1
-        auto, suggest = keeper.thresholds(store)
+        auto, suggest = pipeline.thresholds(store)
         found = calibrate.calibrate(store, auto, write=not dry_run)
         if report:
             _save(report, found)
@@ -54,13 +54,13 @@ def calibrate_command(
         return 0 if found.changed or (dry_run and found.judged.better) else 1
 
 
-def _after(j: Judged) -> list[plot.Pair]:
+def _after(j: Judged) -> list[reliability_diagram.Pair]:
     """As confidences are from now on."""
     return j.after if j.better else j.before
 
 
 def _save(name: str, found: Report) -> None:
-    picture = plot.svg(
+    picture = reliability_diagram.svg(
         [("before", found.judged.before), ("after", _after(found.judged))],
         "Confidence of suggestions, and how many were accepted",
     )
@@ -71,7 +71,9 @@ def _save(name: str, found: Report) -> None:
         raise MemError(f"cannot write '{name}': {e.strerror}") from e
 
 
-def _tiers(pairs: list[plot.Pair], auto: float, suggest: float) -> dict[str, dict[str, Any]]:
+def _tiers(
+    pairs: list[reliability_diagram.Pair], auto: float, suggest: float
+) -> dict[str, dict[str, Any]]:
     """For each tier: how many, and the share that was accepted."""
     out = {}
     for tier, low, high in (
@@ -87,9 +89,9 @@ def _tiers(pairs: list[plot.Pair], auto: float, suggest: float) -> dict[str, dic
     return out
 
 
-def _figures(pairs: list[plot.Pair], auto: float, suggest: float) -> dict[str, Any]:
+def _figures(pairs: list[reliability_diagram.Pair], auto: float, suggest: float) -> dict[str, Any]:
     return {
-        "ece": round(plot.error(pairs), 4),
+        "ece": round(reliability_diagram.error(pairs), 4),
         "log_loss": round(calibrate.loss(pairs), 4),
         "tiers": _tiers(pairs, auto, suggest),
         "bins": [
@@ -100,7 +102,7 @@ def _figures(pairs: list[plot.Pair], auto: float, suggest: float) -> dict[str, A
                 "confidence": round(b.confidence, 4),
                 "accepted": round(b.share, 4),
             }
-            for b in plot.bins(pairs)
+            for b in reliability_diagram.bins(pairs)
         ],
     }
 
@@ -135,7 +137,7 @@ def _say(found: Report, auto: float, suggest: float, dry: bool) -> None:
     )
     if j.before:
         write()
-        for line in plot.text(_after(j)):
+        for line in reliability_diagram.text(_after(j)):
             write(line)
         write()
         for name, pairs in (
@@ -145,7 +147,7 @@ def _say(found: Report, auto: float, suggest: float, dry: bool) -> None:
         ):
             tiers = _tiers(pairs, auto, suggest)
             write(
-                f"{name + ':':<8}ECE {plot.error(pairs):.3f}; "
+                f"{name + ':':<8}ECE {reliability_diagram.error(pairs):.3f}; "
                 + ", ".join(
                     f"{tier} {t['count']}"
                     + (f" ({t['precision']:.2f} accepted)" if t["count"] else "")

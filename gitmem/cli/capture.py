@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from .. import worker
-from ..capture import harvest, keeper, stages, suggestions
+from ..capture import classify, pipeline, suggestions, worker_tasks
 from ..core import redact
 from ..core.errors import MemError, UsageError
 from ..engine.cache import Cache
@@ -56,25 +56,25 @@ def capture_command(
                 " capture --now` works off what hooks have left"
             ),
         )
-    with opened() as store, harvest.Model(store, os.environ) as model:
+    with opened() as store, worker_tasks.Model(store, os.environ) as model:
         return _judge(store, jsonl, model, as_json)
 
 
-def _judge(store: Store, jsonl: str, asked: harvest.Model, as_json: bool) -> int:
-    auto, suggest = keeper.thresholds(store)
-    model = harvest.calibrated(store)
+def _judge(store: Store, jsonl: str, asked: worker_tasks.Model, as_json: bool) -> int:
+    auto, suggest = pipeline.thresholds(store)
+    model = worker_tasks.calibrated(store)
     bad = 0
     for number, turn in _turns(jsonl):
         if isinstance(turn, str):
             bad += 1
             print_error("error", f"line {number}: {turn}")
             continue
-        said = stages.judge(
+        said = classify.judge(
             turn["role"], turn["text"], ask=asked.ask, auto=auto, suggest=suggest, model=model
         )
         if said.keep and redact.check({"body": turn["text"]}):
             said = said._replace(
-                keep=False, tier=stages.SKIP, stage="rules"
+                keep=False, tier=classify.SKIP, stage="rules"
             )  # whatever it says, a secret is not kept
         if as_json:
             write_json(
@@ -152,7 +152,7 @@ def _captured(cache: Cache) -> tuple[set[str], set[str]]:
     kept = cache.db.execute(
         "SELECT m.id FROM label l JOIN memory m ON m.row = l.row WHERE l.kind = 'tag' AND"
         " l.value = ?",
-        (keeper.TAG,),
+        (pipeline.TAG,),
     )
     return {id for (id,) in kept}, set(suggestions.stored(cache))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 
-from ..agents import automemory, served, takein, topicfiles, writeback
+from ..agents import automemory, automemory_dir, automemory_export, automemory_import, served
 from ..core.errors import MemError, UsageError
 from ..store import Store
 from .common import refused, write, write_json
@@ -32,7 +32,7 @@ def import_claude(
                 " directory with --from"
             ),
         )
-    report = takein.take(
+    report = automemory_import.take(
         store,
         os.path.abspath(directory) if directory else sight.path,
         scope=scope,
@@ -44,11 +44,17 @@ def import_claude(
         if not directory:
             automemory.keep(store.repo.mem_dir, sight)
     for item in report.items:
-        if item.status == takein.REFUSED:
+        if item.status == automemory_import.REFUSED:
             refused(f"'{item.file}': {item.reason}", item.hint)
     counts = {
         status: report.count(status)
-        for status in (takein.STORED, takein.EDITED, takein.KNOWN, takein.OURS, takein.REFUSED)
+        for status in (
+            automemory_import.STORED,
+            automemory_import.EDITED,
+            automemory_import.KNOWN,
+            automemory_import.OURS,
+            automemory_import.REFUSED,
+        )
     }
     if as_json:
         write_json(
@@ -71,19 +77,20 @@ def import_claude(
         )
     else:
         for item in report.items:
-            if item.status in (takein.STORED, takein.EDITED):
+            if item.status in (automemory_import.STORED, automemory_import.EDITED):
                 write(
                     f"{item.id[:8] + ' ' if item.id else ''}{item.status} {item.file}: {item.title}"
                 )
         would = "would be " if dry_run else ""
         write(
-            f"{counts[takein.STORED]} {would}stored, {counts[takein.EDITED]} {would}edited,"
-            f" {counts[takein.KNOWN] + counts[takein.OURS]} known, {counts[takein.REFUSED]}"
-            f" refused, from '{report.directory}'"
+            f"{counts[automemory_import.STORED]} {would}stored,"
+            f" {counts[automemory_import.EDITED]} {would}edited,"
+            f" {counts[automemory_import.KNOWN] + counts[automemory_import.OURS]} known,"
+            f" {counts[automemory_import.REFUSED]} refused, from '{report.directory}'"
         )
         for name in report.missing:
             write(f"MEMORY.md names '{name}', which is not there")
-    return 1 if counts[takein.REFUSED] else 0
+    return 1 if counts[automemory_import.REFUSED] else 0
 
 
 def sync_claude(
@@ -110,24 +117,26 @@ def sync_claude(
         return 0
     directory = _target(store)
     if action == "remove":
-        report = topicfiles.remove(store, directory, dry=dry_run)
+        report = automemory_dir.remove(store, directory, dry=dry_run)
     else:
-        report = writeback.write(
+        report = automemory_export.write(
             store,
             directory,
-            writeback.choose(
-                store, limit or writeback.MOST, team_only=writeback.in_tree(store, directory)
+            automemory_export.choose(
+                store,
+                limit or automemory_export.MOST,
+                team_only=automemory_export.in_tree(store, directory),
             ),
             dry=dry_run,
         )
     counts = {
         status: report.count(status)
         for status in (
-            topicfiles.WRITTEN,
-            topicfiles.UNCHANGED,
-            topicfiles.REMOVED,
-            topicfiles.KEPT,
-            topicfiles.LEFT,
+            automemory_dir.WRITTEN,
+            automemory_dir.UNCHANGED,
+            automemory_dir.REMOVED,
+            automemory_dir.KEPT,
+            automemory_dir.LEFT,
         )
     }
     if as_json:
@@ -153,15 +162,15 @@ def sync_claude(
         for line in done:
             write(line)
         for item in report.items:
-            if item.status != topicfiles.UNCHANGED:
+            if item.status != automemory_dir.UNCHANGED:
                 write(
                     f"{item.status} {item.file}: {item.title}"
                     + (f" ({item.reason})" if item.reason else "")
                 )
         would = "would be " if dry_run else ""
         write(
-            f"{counts[topicfiles.WRITTEN]} {would}written, {counts[topicfiles.UNCHANGED]}"
-            f" unchanged, {counts[topicfiles.REMOVED]} {would}removed, in '{directory}'"
+            f"{counts[automemory_dir.WRITTEN]} {would}written, {counts[automemory_dir.UNCHANGED]}"
+            f" unchanged, {counts[automemory_dir.REMOVED]} {would}removed, in '{directory}'"
         )
     return 0
 

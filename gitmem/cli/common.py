@@ -18,7 +18,7 @@ import typer
 
 from ..core import record
 from ..core.errors import MemError, UsageError
-from ..core.plain import json_text
+from ..core.sanitize import json_text
 from ..hooks import spool
 from ..render import safe
 from ..store import Store, open_store

@@ -71,10 +71,10 @@ def _sum(found: proposals.Looked, dry_run: bool) -> None:
 def accept(
     store: Store, p: Proposal, keep: str, text: str, team: bool, allow_secret: bool
 ) -> dict[str, Any]:
-    from ..agents import writeback
+    from ..agents import automemory_export
 
     accepted = verdicts.accept(store, p, keep, text, team=team, allow_secret=allow_secret)
-    writeback.tend(
+    automemory_export.tend(
         store
     )  # where an agent was given a memory as a file that is no longer shown, that goes, too
     return done(store, accepted)

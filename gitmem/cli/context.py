@@ -7,13 +7,13 @@ import sys
 
 import typer
 
-from ..agents import block, context, facts
-from ..anchors import reanchor, then, where
+from ..agents import context, context_render, head_facts
+from ..anchors import anchor_state, reanchor, snapshot_view
 from ..core import fastjson
 from ..core.errors import UsageError
 from ..engine.cache import Cache
 from ..engine.filters import Filter
-from ..git import here
+from ..git import discover
 from ..memory import view
 from . import app
 from .common import not_empty, opened, warn, write, write_json
@@ -51,33 +51,36 @@ def context_command(
     chosen = (
         "json" if as_json else format or ("md" if sys.stdout.isatty() and not agent_view else "xml")
     )
-    if chosen not in block.FORMATS:
-        raise UsageError(f"--format is one of {', '.join(block.FORMATS)}, not '{format}'")
+    if chosen not in context_render.FORMATS:
+        raise UsageError(f"--format is one of {', '.join(context_render.FORMATS)}, not '{format}'")
     if agent_view and (chosen != "xml" or budget is not None or at):
         raise UsageError(
             "--agent-view is the XML that hooks give now, with the budget they use",
             hint="leave out --format, --budget and --at",
         )
     with opened() as store:
-        place = here.find(os.getcwd(), os.environ) or here.of(store.repo, os.environ)
+        place = discover.find(os.getcwd(), os.environ) or discover.of(store.repo, os.environ)
         if store.repo.head() and not at:
             store.with_cache(lambda cache: None)  # there may be none yet
-            reanchor.finish(store, where.ON_THE_SPOT)
-            facts.learn(store)
+            reanchor.finish(store, anchor_state.ON_THE_SPOT)
+            head_facts.learn(store)
 
-        def build(cache: Cache) -> block.Block:
+        def build(cache: Cache) -> context_render.Block:
             if not at:
                 return context.build(
                     cache, place, budget=budget, purpose="start" if agent_view else "cli"
                 )
-            with then.opened(store, cache, at) as past:
+            with snapshot_view.opened(store, cache, at) as past:
                 if past.reason:
                     warn(f"warning: {past.reason}")
                 place.head, place.branch = (
                     past.head,
                     at if store.repo.commit(f"refs/heads/{at}") else "",
                 )
-                past.serve(facts.key_of(past.head), fastjson.dumps(facts.of(store.repo, past.head)))
+                past.serve(
+                    head_facts.key_of(past.head),
+                    fastjson.dumps(head_facts.of(store.repo, past.head)),
+                )
                 return context.build(
                     past,
                     place,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..capture import commitlog, keeper, suggestions
+from ..capture import commitlog, pipeline, suggestions
 from ..core.errors import GitFailed, UsageError
 from ..memory import adr
 from ..store import Store
@@ -33,24 +33,30 @@ def import_log(store: Store, given: str, scope: str, dry_run: bool, as_json: boo
                 f"git knows no commits '{given}'", hint="write it like v1.0..HEAD"
             ) from e
     candidates = commitlog.candidates(commits)
-    outcomes = keeper.keep(
+    outcomes = pipeline.keep(
         store,
         candidates,
         scope=scope,
         most=store.settings.number("suggestions") * suggestions.HELD,
         dry=dry_run,
     )
-    beyond = sum(o.reason == keeper.BEYOND for o in outcomes)
+    beyond = sum(o.reason == pipeline.BEYOND for o in outcomes)
     counts = {
         status: sum(o.status == status for o in outcomes)
-        for status in (keeper.KEPT, keeper.SUGGESTED, keeper.KNOWN, keeper.REFUSED, keeper.SKIPPED)
+        for status in (
+            pipeline.KEPT,
+            pipeline.SUGGESTED,
+            pipeline.KNOWN,
+            pipeline.REFUSED,
+            pipeline.SKIPPED,
+        )
     }
     if not dry_run:
         store.with_cache(lambda cache: cache.count())
     rows = [
         (c, o)
         for c, o in zip(candidates, outcomes, strict=True)
-        if o.status in (keeper.KEPT, keeper.SUGGESTED, keeper.REFUSED)
+        if o.status in (pipeline.KEPT, pipeline.SUGGESTED, pipeline.REFUSED)
     ]
     if as_json:
         write_json(
@@ -66,7 +72,7 @@ def import_log(store: Store, given: str, scope: str, dry_run: bool, as_json: boo
                         "type": o.type or None,
                         "confidence": round(o.confidence, 4),
                         "stage": o.stage or None,
-                        "body": c.text if o.status != keeper.REFUSED else None,
+                        "body": c.text if o.status != pipeline.REFUSED else None,
                         "paths": c.paths,
                         "supersedes": o.old or None,
                         "reason": o.reason,
@@ -77,7 +83,7 @@ def import_log(store: Store, given: str, scope: str, dry_run: bool, as_json: boo
         )
         return 0
     for c, o in rows:
-        if o.status == keeper.REFUSED:
+        if o.status == pipeline.REFUSED:
             refused(f"commit {c.commit[:8]}: {o.reason}")
         else:
             write(
@@ -86,13 +92,13 @@ def import_log(store: Store, given: str, scope: str, dry_run: bool, as_json: boo
             )
     would = "would be " if dry_run else ""
     write(
-        f"{counts[keeper.KEPT]} {would}kept, {counts[keeper.SUGGESTED]} {would}suggested,"
-        f" {counts[keeper.KNOWN]} known, {counts[keeper.REFUSED]} refused, of {len(commits)}"
+        f"{counts[pipeline.KEPT]} {would}kept, {counts[pipeline.SUGGESTED]} {would}suggested,"
+        f" {counts[pipeline.KNOWN]} known, {counts[pipeline.REFUSED]} refused, of {len(commits)}"
         " commits"
         + (f"; {beyond} less sure ones were left out" if beyond else "")
         + (
             "; `git mem review` decides about suggestions"
-            if counts[keeper.SUGGESTED] and not dry_run
+            if counts[pipeline.SUGGESTED] and not dry_run
             else ""
         )
     )

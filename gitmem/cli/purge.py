@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from .. import carry
+from .. import private_sync
 from ..core import record
 from ..core.errors import UsageError
 from ..erasure import purge
@@ -53,11 +53,14 @@ def purge_command(
             report = purge.purge(store, target, advance)
         if as_json:
             write_json(
-                {**_as_json(target, report), "private_given_to": carry.given(store.repo.common_dir)}
+                {
+                    **_as_json(target, report),
+                    "private_given_to": private_sync.given(store.repo.common_dir),
+                }
             )
         else:
             _say(target, report)
-            for name in carry.given(store.repo.common_dir):
+            for name in private_sync.given(store.repo.common_dir):
                 write(
                     f"'{name}' was given your private notes: `git mem push --private-to {name}`"
                     " takes the text out of them there"

@@ -6,7 +6,7 @@ import typer
 
 from ..anchors import reanchor
 from ..core.errors import MemError, UsageError
-from ..truth import notetree
+from ..notes import notetree
 from . import app
 from .common import opened, read_file, refused, write, write_json
 

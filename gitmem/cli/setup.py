@@ -13,7 +13,7 @@ from .. import setup, sync
 from ..agents import install, installed, served, targets
 from ..core.errors import NotARepository, UsageError
 from ..engine.filters import Filter
-from ..git import changes, layout
+from ..git import config_journal, repository
 from ..hooks import githooks
 from ..store import Store
 from . import app
@@ -114,7 +114,7 @@ def _offer_capture(store: Store) -> None:
         " all`: also what is said in sessions)",
         default=False,
     ):
-        changes.add(store.repo, "init", [("mem.capture", "commits")])
+        config_journal.add(store.repo, "init", [("mem.capture", "commits")])
         write("  mem.capture = commits")
 
 
@@ -216,12 +216,12 @@ def _install_agent(target: str, scope: str, allow: bool | None, as_json: bool) -
 
 
 @contextmanager
-def _maybe_repo() -> Iterator[layout.Repo | None]:
+def _maybe_repo() -> Iterator[repository.Repo | None]:
     """The repository around the current directory, if there is one: a user's own settings need
     none.
     """
     try:
-        repo = layout.open_repo()
+        repo = repository.open_repo()
     except NotARepository:
         yield None
         return

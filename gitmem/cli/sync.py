@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from .. import carry, sync
+from .. import private_sync, sync
 from ..core.errors import UsageError
 from ..store import Store
 from . import app
@@ -146,7 +146,7 @@ def push_command(
     with opened() as store:
         if private_to:
             return _say(
-                carry.give(store, private_to, dry=dry_run, allow_secret=allow_secret),
+                private_sync.give(store, private_to, dry=dry_run, allow_secret=allow_secret),
                 quiet,
                 as_json,
             )
@@ -174,7 +174,7 @@ def pull_command(
         raise UsageError("--private-from names its remote itself")
     with opened() as store:
         return _say(
-            carry.take(store, private_from) if private_from else sync.pull(store, remote),
+            private_sync.take(store, private_from) if private_from else sync.pull(store, remote),
             quiet,
             as_json,
         )

@@ -8,10 +8,10 @@ import typer
 from typer.core import TyperCommand
 
 from .. import render
-from ..anchors import drift, where
-from ..engine import standing
+from ..anchors import anchor_state, path_state
+from ..engine import anchor_state_store
 from ..memory import listing
-from ..timeline import bisect, gate, taught, why
+from ..timeline import bisect, branch_diff, staleness_check, why
 from . import app
 from .common import not_empty, opened, refused, write, write_json
 
@@ -220,7 +220,7 @@ def diff_command(
     and memories whose files it changed.
     """
     with opened() as store:
-        found = taught.diff(store, revisions)
+        found = branch_diff.diff(store, revisions)
     if as_json:
         write_json(found)
         return 0
@@ -231,9 +231,9 @@ def diff_command(
         [
             (
                 pair["memory"],
-                "supersedes" if pair["by"] == taught.SUPERSEDES else "may contradict",
+                "supersedes" if pair["by"] == branch_diff.SUPERSEDES else "may contradict",
                 pair["against"],
-                "" if pair["by"] == taught.SUPERSEDES else f"{pair['by']}",
+                "" if pair["by"] == branch_diff.SUPERSEDES else f"{pair['by']}",
             )
             for pair in found["contradicts"]
         ],
@@ -331,7 +331,7 @@ def check_command(
     paths are as they were noted, or renamed.
     """
     with opened() as store:
-        found = gate.check(store, since)
+        found = staleness_check.check(store, since)
     stale, unknown = found["stale"], found["unknown"]
     passed = found["complete"] and not stale and not unknown
     if as_json:
@@ -364,10 +364,10 @@ def check_command(
                 else (
                     "this is a partial clone: one without `--filter` (in a workflow: without"
                     " `filter`) has what it takes"
-                    if any(where.PARTIAL in _reasons(m) for m in unknown)
+                    if any(anchor_state.PARTIAL in _reasons(m) for m in unknown)
                     else (
                         "`git mem index` goes on where an answer stopped"
-                        if any(standing.WAITING in _reasons(m) for m in unknown)
+                        if any(anchor_state_store.WAITING in _reasons(m) for m in unknown)
                         else (
                             "`git mem list --json` has the reasons; `git mem edit ID --path` names"
                             " what can be compared"
@@ -383,7 +383,8 @@ def check_command(
         )
     if found["not_compared"]:
         write(
-            f"{len(found['not_compared'])} not compared, {drift.NO_NAME}; `git mem edit ID --path`"
+            f"{len(found['not_compared'])} not compared, {path_state.NO_NAME};"
+            " `git mem edit ID --path`"
             " names something else, for example the directory:"
         )
         render.listing(found["not_compared"])

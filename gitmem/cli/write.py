@@ -355,7 +355,7 @@ def forget_command(
 
     The text stays in the history of the notes.
     """
-    from ..agents import writeback
+    from ..agents import automemory_export
 
     # Where an agent was given it as a file, that goes, too.
     return each(
@@ -364,7 +364,7 @@ def forget_command(
         "forgotten",
         "forgot",
         as_json,
-        writeback.tend,
+        automemory_export.tend,
     )
 
 

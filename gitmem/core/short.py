@@ -2,7 +2,7 @@
 
 Promise: a short name never stands for the wrong one of two memories: where two that are here
 share it, it stands for neither (48 bits: of 100,000 memories any two share one with a
-probability of 2 in 100,000). Readers look it up in the memories that are here (`learned.full`).
+probability of 2 in 100,000). Readers look it up in the memories that are here (`usage_store.full`).
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ Promise: damage raises `Damaged` or sqlite3.Error, the caller rebuilds from the
 notes, and the answer still comes. What is seen when:
 
 * every opening: a file of another program or layout, and any byte that was
-  written by anyone but us, wherever it lies (`guard`: stamp, then page sums);
+  written by anyone but us, wherever it lies (`cache_lock`: stamp, then page sums);
 * every reading: what is shown, hashed against its id (`view`); sign codes and
   vectors, against their CRC; whatever SQLite itself finds malformed;
-* only the full check (`check.check_all`: doctor, worker): decay under an
+* only the full check (`cache_check.check_all`: doctor, worker): decay under an
   unchanged stamp in filter columns, labels, term frequencies and full-text
   blocks, and a cache that differs from its lines by a mistake of ours.
 
@@ -25,10 +25,10 @@ import zlib
 
 from ..core.record import object_id
 from ..git import memfile
-from . import guard
-from .guard import Damaged as Damaged
-from .guard import Moved as Moved
-from .guard import Unsummed as Unsummed
+from . import cache_lock
+from .cache_lock import Damaged as Damaged
+from .cache_lock import Moved as Moved
+from .cache_lock import Unsummed as Unsummed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Cache:
         self.how = how
         self.path = path
         self.inode = inode
-        self._attached = how == "file"  # whoever opened it has called `guard.attach`
+        self._attached = how == "file"  # whoever opened it has called `cache_lock.attach`
         self.blind = False
 
     @property
@@ -72,7 +72,7 @@ class Cache:
         """Whether the path now names another file than the open one: deleted, or rebuilt by another
         process.
         """
-        return self.how != "memory" and guard.inode(self.path) != self.inode
+        return self.how != "memory" and cache_lock.inode(self.path) != self.inode
 
     def writing(self, wait: float) -> _Writing:
         """One transaction under the writer lock; False, and none, where another process keeps the
@@ -108,11 +108,11 @@ class Cache:
         """Leaves nothing of deleted rows in the file, its free pages or its log."""
         if self.how != "file":
             return
-        with guard.locked(self.path, wait) as held:
+        with cache_lock.locked(self.path, wait) as held:
             if held and not self.moved():
                 self.db.execute("VACUUM")
                 self.set_meta("scrub", "")
-                guard.settle(self.db, self.path, self.inode)
+                cache_lock.settle(self.db, self.path, self.inode)
 
     def meta(self, key: str, default: str = "") -> str:
         row = self.db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
@@ -137,20 +137,22 @@ class Cache:
             # The last one to close removes the log, by its name: under the lock, so that it is not
             # that of a new cache.
             try:
-                with guard.locked(self.path, 1.0 if guard.has_log(self.path) else 0.0) as held:
+                with cache_lock.locked(
+                    self.path, 1.0 if cache_lock.has_log(self.path) else 0.0
+                ) as held:
                     if (
                         held
-                        and guard.has_log(self.path)
+                        and cache_lock.has_log(self.path)
                         and not self.moved()
                         and not self.db.in_transaction
                     ):
-                        guard.settle(self.db, self.path, self.inode)
+                        cache_lock.settle(self.db, self.path, self.inode)
                     self.db.close()
             except (sqlite3.Error, OSError, Moved):
                 pass
         self.db.close()
         if self._attached:
-            guard.detach(self.inode)
+            cache_lock.detach(self.inode)
             self._attached = False
 
     def standings(self, rows: Sequence[int]) -> dict[int, tuple[str, float | None, str]]:
@@ -285,7 +287,7 @@ class _Writing:
 
     def __init__(self, cache: Cache, wait: float) -> None:
         self._cache = cache
-        self._lock = None if cache.how == "memory" else guard.locked(cache.path, wait)
+        self._lock = None if cache.how == "memory" else cache_lock.locked(cache.path, wait)
         self._held = False
 
     def __enter__(self) -> bool:
@@ -297,8 +299,8 @@ class _Writing:
             if self._lock:
                 if cache.moved():
                     raise Moved("another process replaced the cache")
-                if not guard.unchanged(cache.path):
-                    guard.verify_locked(cache.path)
+                if not cache_lock.unchanged(cache.path):
+                    cache_lock.verify_locked(cache.path)
             cache.db.execute("BEGIN IMMEDIATE")
         except BaseException:
             if self._lock:
@@ -319,7 +321,7 @@ class _Writing:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
             if kind is None and self._lock:
-                guard.settle(db, self._cache.path, self._cache.inode)
+                cache_lock.settle(db, self._cache.path, self._cache.inode)
         finally:
             if self._lock:
                 self._lock.__exit__()
@@ -349,7 +351,7 @@ def inode_of(mem_dir: str) -> int:
     """Which file is the cache of a repository at this moment, 0 for none: what `discard` may
     remove.
     """
-    return guard.inode(path_of(mem_dir))
+    return cache_lock.inode(path_of(mem_dir))
 
 
 def open_cache(mem_dir: str, *, create: bool = True, wait: float = 30.0) -> Cache | None:  # noqa: C901
@@ -369,7 +371,7 @@ def open_cache(mem_dir: str, *, create: bool = True, wait: float = 30.0) -> Cach
     for attempt in range(_ATTEMPTS):
         if attempt >= _ATTEMPTS // 4 and time.monotonic() > end:
             break
-        if not os.path.exists(path) or guard.size(path) == 0:
+        if not os.path.exists(path) or cache_lock.size(path) == 0:
             if not create:
                 return None
             from . import tables  # only where a cache is made
@@ -379,27 +381,30 @@ def open_cache(mem_dir: str, *, create: bool = True, wait: float = 30.0) -> Cach
                 return made
             continue
         writable = os.access(mem_dir, os.W_OK) and os.access(path, os.W_OK)
-        if not writable and guard.has_log(path):
+        if not writable and cache_lock.has_log(path):
             return open_in_memory()  # `immutable` would leave out what only the log holds
-        inode = guard.inode(path)
-        if writable and not guard.lockable(mem_dir):
+        inode = cache_lock.inode(path)
+        if writable and not cache_lock.lockable(mem_dir):
             return open_in_memory()
         how = "file" if writable else "immutable"
         if writable:
-            guard.attach(inode)
+            cache_lock.attach(inode)
         db: sqlite3.Connection | None = None
         try:
             db = connect(f"file:{quoted(path)}?" + ("mode=rw" if writable else "immutable=1"))
             ours = _is_ours(db)
-            if guard.inode(path) == inode:
+            if cache_lock.inode(path) == inode:
                 if not ours:
                     raise Damaged("the cache file has another layout")
-                if not guard.unchanged(path):
-                    guard.verify(path, wait if writable else 0)
+                if not cache_lock.unchanged(path):
+                    cache_lock.verify(path, wait if writable else 0)
                 return Cache(db, how, path, inode)
         except BaseException as e:
             _drop(db, inode if writable else 0)
-            if not isinstance(e, (sqlite3.Error, OSError, Damaged)) or guard.inode(path) == inode:
+            if (
+                not isinstance(e, (sqlite3.Error, OSError, Damaged))
+                or cache_lock.inode(path) == inode
+            ):
                 raise
         else:
             _drop(db, inode if writable else 0)
@@ -411,7 +416,7 @@ def _drop(db: sqlite3.Connection | None, inode: int) -> None:
     if db is not None:
         db.close()
     if inode:
-        guard.detach(inode)
+        cache_lock.detach(inode)
 
 
 def open_in_memory() -> Cache:
@@ -447,7 +452,7 @@ def connect(name: str) -> sqlite3.Connection:
         lambda text: text.casefold() if isinstance(text, str) else "",
         deterministic=True,
     )
-    # The file changes in `guard.settle` only. NORMAL: what a power cut takes is in the notes.
+    # The file changes in `cache_lock.settle` only. NORMAL: what a power cut takes is in the notes.
     db.execute("PRAGMA wal_autocheckpoint=0")
     db.execute("PRAGMA synchronous=NORMAL")
     return db
@@ -461,6 +466,6 @@ def discard(mem_dir: str, inode: int = 0) -> None:
     path = path_of(mem_dir)
     if not os.path.lexists(path):
         return
-    with guard.locked(path, 10.0):
-        if not inode or guard.inode(path) in (inode, 0):
-            guard.unlink(path)
+    with cache_lock.locked(path, 10.0):
+        if not inode or cache_lock.inode(path) in (inode, 0):
+            cache_lock.unlink(path)

@@ -12,7 +12,7 @@ from ..core.digest import sha256
 from ..core.record import CONTENT_OPS, Record, version_of
 from . import embed
 from .cache import CODE
-from .stored import entries
+from .memory_rows import entries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

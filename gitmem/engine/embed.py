@@ -2,7 +2,7 @@
 
 Owns: the table's file format (reading), the tokenizer, and the arithmetic of
 vectors. Writing tables and everything with numpy is in `vectors`; searching
-is in `scan`.
+is in `hamming`.
 
 Promises:
 

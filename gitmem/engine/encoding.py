@@ -9,7 +9,7 @@ are read with the question. Where the encoder cannot be used
 
 from __future__ import annotations
 
-from . import better
+from . import model_vectors
 from .embed import sign_code
 
 TYPE_CHECKING = False
@@ -80,23 +80,23 @@ def nearest(
     name, dims = space()
     count = cache.count()
     if count <= EXACT:
-        parts = better.read(cache, name, dims)
+        parts = model_vectors.read(cache, name, dims)
         return nearness.nearest(parts, question, allowed, always, most, beside, count)
-    codes = better.codes(cache, name, dims)
+    codes = model_vectors.codes(cache, name, dims)
     places, sample = nearness.sifted(codes, sign_code(question), allowed, always)
-    parts = nearness.only(better.read(cache, name, dims, sorted(places)), places)
+    parts = nearness.only(model_vectors.read(cache, name, dims, sorted(places)), places)
     return nearness.nearest(parts, question, allowed, always, most, beside, count, sample)
 
 
 def without(cache: Cache, rows: Sequence[int]) -> list[int]:
     """Those of the rows that have no vector yet."""
-    return better.without(cache, space()[0], rows)
+    return model_vectors.without(cache, space()[0], rows)
 
 
 def missing(cache: Cache) -> int:
     """How many memories wait for their vector."""
     name, _ = space()
-    return better.missing(cache, name) if name else 0
+    return model_vectors.missing(cache, name) if name else 0
 
 
 def embedder() -> _Threads | None:
@@ -122,7 +122,7 @@ def fill(
     returns how many.
     """
     found = embedder()
-    return better.fill(cache, found, progress, until=until) if found else 0
+    return model_vectors.fill(cache, found, progress, until=until) if found else 0
 
 
 class _Threads:

@@ -76,9 +76,8 @@ class Filter:
         self.signatures: Sequence[str] | None = (
             None  # only memories whose signature was found to be in such a state
         )
-        self.head = (  # without what came back for other HEADs than this one (`comeback.seen_from`)
-            ""
-        )
+        # without what came back for other HEADs than this one (`reinstated.seen_from`)
+        self.head = ""
         self.table = ""  # of the rows there are, where `memory` is narrowed itself (`then`)
 
     @property

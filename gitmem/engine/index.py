@@ -15,8 +15,8 @@ from time import monotonic
 
 from ..core.errors import GitFailed
 from ..core.record import MAX_LINE
-from ..truth import rescue
-from . import faults, unread
+from ..notes import rescue
+from . import error_kinds, unread
 from .cache import open_cache
 from .document import SCOPE_BITS
 from .update import Update
@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ..truth.notes import Notes
+    from ..notes.note_store import Notes
     from .cache import Cache
     from .document import Ahead
     from .embed import StaticTable
@@ -54,7 +54,7 @@ def known(mem_dir: str, scope: str, ref: str) -> tuple[str, int]:
         sql = f"SELECT count(DISTINCT id) FROM memory WHERE scope & {SCOPE_BITS[scope]}"
         return opened.meta("tip:" + ref), int(opened.db.execute(sql).fetchone()[0])
     except Exception as e:
-        if faults.kind(e, opened) == faults.OURS:
+        if error_kinds.kind(e, opened) == error_kinds.OURS:
             raise
         return "", 0
     finally:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from itertools import chain, islice
 
 from ..embedding import numpy_core
-from .better import CHUNK
+from .model_vectors import CHUNK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ def nearest(
 ) -> tuple[dict[int, float], dict[int, float]]:
     """({row: nearness}, best first, {row: cosine}) of the `most` nearest rows and those `always`.
 
-    `parts`: the store's vectors as `better.read` gives them; they are read once, and no more of
-    them than _PART bytes is held at a time. `beside`: vectors of rows that the store has none of.
-    `allowed`: the rows that take part, None for all. Neighbours are looked for among SAMPLE vectors
-    of the store, chosen by their bytes, so that a rebuilt cache chooses the same, or `among` these
-    rows; in a store of few, where every neighbour is far, nothing is taken off. `count`: of the
-    memories, where fewer than FEW have a vector yet; COMPANY stands for their neighbours.
-    """
+    `parts`: the store's vectors as `model_vectors.read` gives them; they are read once, and no more
+    of them than _PART bytes is held at a time. `beside`: vectors of rows that the store has none
+    of. `allowed`: the rows that take part, None for all. Neighbours are looked for among SAMPLE
+    vectors of the store, chosen by their bytes, so that a rebuilt cache chooses the same, or
+    `among` these rows; in a store of few, where every neighbour is far, nothing is taken off.
+    `count`: of the memories, where fewer than FEW have a vector yet; COMPANY stands for their
+    neighbours."""
     if not any(question):
         return {}, {}
     width = len(question)

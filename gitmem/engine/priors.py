@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from math import prod
 
-from ..core import credit, record
-from . import filters, learned, staleness, standing
+from ..core import confidence, record
+from . import anchor_state_store, filters, path_state_store, usage_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from .anchor_state_store import Stand
     from .cache import Cache
-    from .standing import Stand
 
     Standing = Callable[[Iterable[str]], Mapping[str, Stand]]
 
@@ -47,22 +47,22 @@ def parts(
     `stand` gives the states of anchors; None where all branches count alike. `company`: the graph
     counts.
 
-    `aged`: what became of the rows' paths (`staleness.worst`), of those that have some.
+    `aged`: what became of the rows' paths (`path_state_store.worst`), of those that have some.
     """
     rows = list(near)
     known = cache.standings(rows)
     stands = stand([anchor for anchor, _, _ in known.values() if anchor]) if stand else {}
-    credits = learned.lifts(cache, near)
+    credits = usage_store.lifts(cache, near)
     recent = _recent(cache, {row: at for row, (_, _, at) in known.items()})
     beside = _company(cache, rows) if company else {}
     out = {}
     for row in rows:
-        anchor, confidence, _ = known[row]
+        anchor, stated, _ = known[row]
         out[row] = {
-            "stated": credit.doubted(confidence),
+            "stated": confidence.doubted(stated),
             "branch": _branch(stands.get(anchor)),
             "credit": credits.get(row, 1.0),
-            "stale": staleness.FACTORS.get((aged or {}).get(row, ""), 1.0),
+            "stale": path_state_store.FACTORS.get((aged or {}).get(row, ""), 1.0),
             "recent": recent[row],
         }
         if row in beside:
@@ -85,7 +85,11 @@ def _recent(cache: Cache, times: Mapping[int, str]) -> dict[int, float]:
 
 
 def _branch(stand: Stand | None) -> float:
-    return 1.0 if stand is None else standing.weight(stand.state, stand.reason, standing.ASKED)
+    return (
+        1.0
+        if stand is None
+        else anchor_state_store.weight(stand.state, stand.reason, anchor_state_store.ASKED)
+    )
 
 
 def _company(cache: Cache, rows: Sequence[int]) -> dict[int, float]:

@@ -12,7 +12,7 @@ Starts no process: where memories stand is what the caller's `stand` says.
 from __future__ import annotations
 
 from ..core import rank, text, verdict
-from . import priors, scan, stored
+from . import hamming, memory_rows, priors
 from .document import lexical_fields, vector_text
 from .embed import sign_code
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
+    from .anchor_state_store import Stand
     from .cache import Cache
     from .embed import StaticTable
     from .filters import Filter
-    from .standing import Stand
 
     Standing = Callable[[Iterable[str]], Mapping[str, Stand]]
 
@@ -62,7 +62,7 @@ class Search:
         self.chosen: Callable[[str], tuple[str, bytes] | None] | None = None
         self.company = False  # whether the graph of memories counts: the setting `mem.graph`
         self.aged: Callable[[Sequence[int]], Mapping[int, str]] | None = (
-            None  # what became of the paths of memories: {row: `staleness.worst`}
+            None  # what became of the paths of memories: {row: `path_state_store.worst`}
         )
         self.parts: dict[int, dict[str, float]] = {}  # the priors of the last answer's hits
         self._codes: bytes | None = None
@@ -128,7 +128,7 @@ class Search:
         )
         hits = rank.apply_priors(seen, priors.factors(self.parts))
         # Of the alternatives of one memory the one that answers best stands for it.
-        first = set(stored.firsts(cache, [hit.row for hit in hits]))
+        first = set(memory_rows.firsts(cache, [hit.row for hit in hits]))
         return (
             [hit for hit in hits if hit.row in first][:limit],
             verdict.name(sure, covered) if hits else "MISS",
@@ -152,14 +152,14 @@ class Search:
         code = sign_code(vector)
         zero, width = bytes(len(code)), len(code)
         codes = self.codes[: total * width]
-        found = scan.nearest(
+        found = hamming.nearest(
             codes, code, CANDIDATES + int(self.cache.meta("dead", "0")), allowed, ties=True
         )
         near = self._nearest(
             [pair for pair in found if codes[pair[1] * width : (pair[1] + 1) * width] != zero]
         )
         vectors = self.cache.vectors({*near, *lexical})
-        scored = {row: cosine for cosine, row in scan.rescore(vectors, vector, sorted(vectors))}
+        scored = {row: cosine for cosine, row in hamming.rescore(vectors, vector, sorted(vectors))}
         nearest = sorted(
             ((row, scored[row]) for row in near if row in scored),
             key=lambda item: (-item[1], item[0]),
@@ -197,12 +197,12 @@ class Search:
         self, asked: tuple[str, bytes], rows_sql: str, rows_args: list[object]
     ) -> dict[int, float]:
         """{row: cosine}, best first, in the space of the chosen model."""
-        from . import better
+        from . import model_vectors
 
         allowed = (
             [row for (row,) in self.cache.db.execute(rows_sql, rows_args)] if rows_sql else None
         )
-        return {row: cosine for cosine, row in better.cosines(self.cache, *asked, allowed)}
+        return {row: cosine for cosine, row in model_vectors.cosines(self.cache, *asked, allowed)}
 
     def _if_usable(self, *asked: Any) -> tuple[dict[int, float], dict[int, float]]:
         """As `_encoded`; where the encoder's file is damaged or memory is short nothing, and
@@ -248,7 +248,7 @@ class Search:
         return encoding.nearest(self.cache, question, allowed, lexical, CANDIDATES, beside)
 
     def _data(self, row: int) -> dict[str, Any]:
-        return stored.load(self.cache, [row])[0][0]
+        return memory_rows.load(self.cache, [row])[0][0]
 
     def _terms(self, row: int) -> set[str]:
         title, body, _ = lexical_fields(self._data(row))

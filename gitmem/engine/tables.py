@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from . import cache, guard
+from . import cache, cache_lock
 
 TABLES = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
@@ -28,7 +28,7 @@ CREATE INDEX line_feedback ON line(op) WHERE op = 'feedback';
 CREATE TABLE cover(version BLOB NOT NULL, by INTEGER NOT NULL, at TEXT NOT NULL, PRIMARY
   KEY(version, by)) WITHOUT ROWID;
 CREATE INDEX cover_at ON cover(at) WHERE at <> '';
--- Superseded memories that count at a HEAD all the same (`comeback`): their rows say active. And
+-- Superseded memories that count at a HEAD all the same (`reinstated`): their rows say active. And
 -- the newest line when somebody looked from it, -1: look again.
 CREATE TABLE revived(head TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY(head, row)) WITHOUT
   ROWID;
@@ -52,7 +52,7 @@ CREATE TABLE twin(commit_id TEXT NOT NULL, other TEXT NOT NULL, PRIMARY KEY(comm
   WITHOUT ROWID;
 CREATE TABLE sought(commit_id TEXT PRIMARY KEY, head TEXT NOT NULL) WITHOUT ROWID;
 -- Where anchors stand as seen from the HEADs of the worktrees, for those who have no time to ask
--- git (`standing`). commit_id: "" for the anchor itself, as of most.
+-- git (`anchor_state_store`). commit_id: "" for the anchor itself, as of most.
 CREATE TABLE head(slot INTEGER PRIMARY KEY, commit_id TEXT NOT NULL UNIQUE);
 CREATE TABLE stand(slot INTEGER NOT NULL, anchor TEXT NOT NULL, state TEXT NOT NULL, commit_id TEXT
   NOT NULL, into_commit TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY(slot, anchor)) WITHOUT
@@ -77,8 +77,8 @@ CREATE INDEX spot_name ON spot(name, blob);
 CREATE TABLE place(row INTEGER NOT NULL, place INTEGER NOT NULL, spot INTEGER NOT NULL, PRIMARY
   KEY(row, place)) WITHOUT ROWID;
 CREATE INDEX place_spot ON place(spot);
--- What became of them, as seen from the same HEADs (`staleness`): which object is under a name
--- there ("" for none), which says it of most; and what that does not say.
+-- What became of them, as seen from the same HEADs (`path_state_store`): which object is under a
+-- name there ("" for none), which says it of most; and what that does not say.
 CREATE TABLE entry(slot INTEGER NOT NULL, name TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY(slot,
   name)) WITHOUT ROWID;
 CREATE TABLE pathstate(slot INTEGER NOT NULL, spot INTEGER NOT NULL, state TEXT NOT NULL, now TEXT
@@ -110,8 +110,8 @@ CREATE INDEX edge_b ON edge(b);
 CREATE TABLE sketch(row INTEGER PRIMARY KEY, grams BLOB NOT NULL, session INTEGER NOT NULL);
 CREATE INDEX sketch_session ON sketch(session) WHERE session > 0;
 CREATE TABLE rank(row INTEGER PRIMARY KEY, value REAL NOT NULL, community INTEGER NOT NULL);
--- What private records say of use: what a session did with a memory (`credit.rows`; id: its short
--- name, but the id where a person said it); and what that adds up to (`learned`).
+-- What private records say of use: what a session did with a memory (`confidence.rows`; id: its
+-- short name, but the id where a person said it); and what that adds up to (`usage_store`).
 CREATE TABLE heed(id TEXT NOT NULL, session TEXT NOT NULL, how TEXT NOT NULL, number INTEGER NOT
   NULL, PRIMARY KEY(id, session, how)) WITHOUT ROWID;
 CREATE TABLE credit(id TEXT PRIMARY KEY, value REAL NOT NULL, used REAL NOT NULL, ignored REAL NOT
@@ -145,8 +145,8 @@ CREATE VIRTUAL TABLE fts USING fts5(title, body, extra, content='', tokenize='as
 CREATE TABLE term(word TEXT PRIMARY KEY, df INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE vector(row INTEGER PRIMARY KEY, v BLOB NOT NULL, crc INTEGER NOT NULL);
 -- Vectors of the encoder, or of the model a user chose, in chunks under the name of their space
--- (`better`). held: which places of a chunk have one. Sign codes stand before vectors, so that
--- reading them alone does not pass over these. signs, crc: the checksums of codes and vectors.
+-- (`model_vectors`). held: which places of a chunk have one. Sign codes stand before vectors, so
+-- that reading them alone does not pass over these. signs, crc: the checksums of codes and vectors.
 CREATE TABLE better(space TEXT NOT NULL, chunk INTEGER NOT NULL, held BLOB NOT NULL, codes BLOB NOT
   NULL, signs INTEGER NOT NULL, v BLOB NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY(chunk, space));
 CREATE TABLE code(chunk INTEGER PRIMARY KEY, codes BLOB NOT NULL, crc INTEGER NOT NULL);
@@ -163,37 +163,38 @@ def create(mem_dir: str, path: str, wait: float) -> cache.Cache | None:
         os.makedirs(mem_dir, mode=0o700, exist_ok=True)
     except OSError:
         return cache.open_in_memory()
-    if not guard.lockable(mem_dir):
+    if not cache_lock.lockable(mem_dir):
         return cache.open_in_memory()
     if not os.access(mem_dir, os.W_OK):
         return cache.open_in_memory() if os.path.isdir(mem_dir) else None
     # Made under a name of our own: whoever comes meanwhile sees none or a whole one, also where a
     # removed lock lets two at it.
     new = f"{path}.new{os.urandom(4).hex()}"
-    directory = guard.inode(mem_dir)
-    with guard.locked(path, wait) as held:
-        if not held or guard.size(path):
+    directory = cache_lock.inode(mem_dir)
+    with cache_lock.locked(path, wait) as held:
+        if not held or cache_lock.size(path):
             return None
         try:
             for name in os.listdir(mem_dir):
                 if name.startswith(os.path.basename(path) + ".new"):
                     os.unlink(os.path.join(mem_dir, name))  # of one who was killed
-            guard.unlink(path)  # an orphaned log would be applied to the new file
+            cache_lock.unlink(path)  # an orphaned log would be applied to the new file
             _make_file(new)
             os.replace(new + ".sums", path + ".sums")
             os.replace(new, path)
-            guard.restamp(path)
+            cache_lock.restamp(path)
         except Exception as e:
             # Removed under us, with its directory or by another who makes one too: no failure of
             # the disk.
             gone = (
-                isinstance(e, (FileNotFoundError, guard.Moved)) or guard.inode(mem_dir) != directory
+                isinstance(e, (FileNotFoundError, cache_lock.Moved))
+                or cache_lock.inode(mem_dir) != directory
             )
             gone = gone or (
                 not os.path.lexists(new)
                 and getattr(e, "sqlite_errorname", "SQLITE_CANTOPEN") != "SQLITE_CANTOPEN"
             )
-            guard.unlink(new)
+            cache_lock.unlink(new)
             if not gone:
                 raise
             return None
@@ -206,10 +207,10 @@ def _make_file(new: str) -> None:
     db = cache.connect(f"file:{cache.quoted(new)}")
     try:
         os.chmod(new, 0o600)
-        inode = guard.inode(new)
+        inode = cache_lock.inode(new)
         db.execute("PRAGMA journal_mode=WAL")
         make(db)
-        guard.settle(db, new, inode)
+        cache_lock.settle(db, new, inode)
     finally:
         db.close()
 
@@ -221,7 +222,7 @@ def _remove_older(mem_dir: str) -> None:
     for old in range(1, cache.SCHEMA):
         path = os.path.join(mem_dir, f"index-{old}.db")
         if os.path.lexists(path):
-            guard.unlink(path)
+            cache_lock.unlink(path)
             try:
                 os.unlink(path + ".lock")
             except OSError:

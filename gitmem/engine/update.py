@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ..core import fold, record
 from ..core.record import Record
-from . import learned, spots
+from . import noted_paths, usage_store
 from .cache import CODE, Damaged
 from .document import (
     ACTIVE,
@@ -26,13 +26,13 @@ from .document import (
     union_of,
     vector_text,
 )
-from .stored import TEXT
+from .memory_rows import TEXT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..truth.notes import Notes
+    from ..notes.note_store import Notes
     from .cache import Cache
     from .document import Ahead, Prepared
     from .embed import StaticTable
@@ -141,15 +141,15 @@ class Update:
         self._erase(doomed)
         gone = ids | old_ids
         if doomed or ids:
-            learned.again(self.db, gone)
+            usage_store.again(self.db, gone)
         else:
             # A line that was the team's alone and is private now speaks from now on.
             spoken = [
                 records[v]
                 for v, (_, scope, _) in known.items()
-                if scopes[v] & ~scope & learned.PRIVATE
-            ] + [r for r in fresh if scopes[r.version] & learned.PRIVATE]
-            learned.take(self.db, spoken, affected, gone)
+                if scopes[v] & ~scope & usage_store.PRIVATE
+            ] + [r for r in fresh if scopes[r.version] & usage_store.PRIVATE]
+            usage_store.take(self.db, spoken, affected, gone)
         return len(fresh)
 
     # Lines
@@ -258,7 +258,7 @@ class Update:
         self._again([*(commit for commit, *_ in _marks_of(fresh)), *(old for old, _, _ in said)])
 
     def _again(self, commits: list[str]) -> None:
-        """Where these commits stand is to be looked at again (`headmove`)."""
+        """Where these commits stand is to be looked at again (`anchor_state_update`)."""
         self.db.executemany(
             "INSERT OR REPLACE INTO fresh VALUES(?, (SELECT max(n) FROM line))",
             [(commit,) for commit in dict.fromkeys(commits) if commit],
@@ -281,7 +281,7 @@ class Update:
     def _place(self, key: str) -> str:
         """The commit that a note's key stands for, "" for none."""
         if key not in self._places and self.notes:
-            from ..truth import (
+            from ..notes import (
                 notetree,
             )  # loads `subprocess`, and a prompt that asks without notes waits for it
 
@@ -403,13 +403,15 @@ class Update:
         self.db.executemany("DELETE FROM term WHERE word = ? AND df <= 0", words)
         self.db.executemany("DELETE FROM vector WHERE row = ?", [(row,) for row, _ in shown])
         if rows:
-            from . import better  # only where rows go: hooks that take in new ones wait for it
+            from . import (
+                model_vectors,  # only where rows go: hooks that take in new ones wait for it
+            )
 
-            better.leave(self.db, rows)
+            model_vectors.leave(self.db, rows)
         self.cache.set_codes({row: bytes(CODE) for row, _ in shown})
         self.count -= len(shown)
         for part in _parts(rows):
-            spots.leave(self.db, part)
+            noted_paths.leave(self.db, part)
             for table, column in (
                 ("edge", "a"),
                 ("edge", "b"),
@@ -449,7 +451,7 @@ class Update:
         shown = [
             (row, r.data) for row, (r, status, _) in enumerate(wanted, first) if status == ACTIVE
         ]
-        self.next_spot = spots.add(self.db, shown, self.next_spot)
+        self.next_spot = noted_paths.add(self.db, shown, self.next_spot)
         self.count += len(shown)
         made = self._prepared([r for r, status, _ in wanted if status == ACTIVE])
         self.db.executemany(
@@ -479,7 +481,7 @@ class Update:
         )
 
     def again(self, row: int, status: int) -> int:
-        """Makes a row anew with another status, whatever its records say (`revive`); returns its
+        """Makes a row anew with another status, whatever its records say (`reinstate`); returns its
         new number.
         """
         sql = f"SELECT m.nth, l.version, u.lines, {TEXT} WHERE m.row = ?"
@@ -532,9 +534,8 @@ def _marks_of(records: list[Record]) -> list[tuple[str, str, str, str]]:
 
 
 def _counts_from(r: Record) -> str:
-    """The commit from which on a record takes another memory's versions away, as `asof` has it; an
-    edit of one version takes none.
-    """
+    """The commit from which on a record takes another memory's versions away, as `records_at` has
+    it; an edit of one version takes none."""
     named = (
         r.data.get("commit")
         if r.op == "create"

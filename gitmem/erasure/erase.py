@@ -25,15 +25,15 @@ import re
 import time
 
 from ..core import record
-from ..git import roots
+from ..git import gc_roots
 from ..git.odb import Odb, sole_cleaner
-from ..truth.notetree import KEYS, is_hex, split_lines
+from ..notes.notetree import KEYS, is_hex, split_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ..git.layout import Repo
+    from ..git.repository import Repo
 
 MANY, MUCH = (
     300_000,
@@ -181,7 +181,7 @@ class _Eraser:
         out.held += [f"a running git process ('{path}')" for path in busy]
         out.held += [
             f"the unfinished edit or merge '{path}'"
-            for path in roots.drafts(self.git)
+            for path in gc_roots.drafts(self.git)
             if self._draft_holds(path)
         ]
         return out
@@ -200,7 +200,9 @@ class _Eraser:
                 much += int(size) if kind == "blob" else 0
         if much <= MUCH and sum(map(len, found.values())) <= MANY:
             return {kind: list(ids) for kind, ids in found.items()}
-        self.usual, others = roots.history_of(self.git, roots.refs(self.git), self._is_notes_commit)
+        self.usual, others = gc_roots.history_of(
+            self.git, gc_roots.refs(self.git), self._is_notes_commit
+        )
         for id in self.odb.reachable(id for _, id in self.usual):
             for ids in found.values():
                 ids.pop(id, None)
@@ -388,10 +390,10 @@ class _Eraser:
         names: dict[str, None] = {}
         held: set[bytes] = set()
         for source in (
-            roots.refs(self.git),
-            roots.reflogs(self.git),
-            roots.unfinished(self.git),
-            roots.indexed(self.git),
+            gc_roots.refs(self.git),
+            gc_roots.reflogs(self.git),
+            gc_roots.unfinished(self.git),
+            gc_roots.indexed(self.git),
         ):
             for name, id in source:
                 with contextlib.suppress(ValueError):
@@ -444,7 +446,7 @@ class _Eraser:
         ids.
         """
         gone = []
-        for _, directory in roots.git_dirs(self.git):
+        for _, directory in gc_roots.git_dirs(self.git):
             for folder in ("other", "commit"):
                 there = os.path.join(directory, "lost-found", folder)
                 names = set(os.listdir(there)) if os.path.isdir(there) else set()

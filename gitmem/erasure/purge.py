@@ -20,20 +20,20 @@ import contextlib
 import os
 from typing import Any
 
-from ..agents import topicfiles
-from ..capture import closed
+from ..agents import automemory_dir
+from ..capture import capture_exclusions
 from ..core import fold, record
 from ..core.errors import Ambiguous, MemError
 from ..core.fold import Tombstones, mortal
 from ..core.record import Record
 from ..engine.document import ACTIVE, PRIVATE
 from ..git import config, reflock
-from ..graph import alike
+from ..graph import similarity
 from ..memory import memories
+from ..notes.history import History
+from ..notes.notetree import PURGED, is_hex
 from ..store import Store
-from ..truth.history import History
-from ..truth.notetree import PURGED, is_hex
-from . import erase, graves, wipe
+from . import cache_scrub, erase, tombstones
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def find(store: Store, prefix: str) -> Target:
             raise
         if apart := _apart(store, low):
             return apart
-        purges = graves.purges(store)
+        purges = tombstones.purges(store)
         ids = {
             r.id
             for r in purges
@@ -135,7 +135,7 @@ def find(store: Store, prefix: str) -> Target:
             return Target("", scope=scope, line=line)
         # A short text's tombstone does not tell its id; but a purge that was cut off can be
         # finished.
-        if purges and not graves.settled(store, Tombstones(purges)):
+        if purges and not tombstones.settled(store, Tombstones(purges)):
             return Target("")
         raise
     records = [*_lines_of(store, found.memory.id), *_merged_into(store, found.memory.id)]
@@ -154,14 +154,14 @@ def purge(store: Store, target: Target, progress: Callable[[int], None] = lambda
     if target.gone:
         left: dict[str, Record] = {}
         report = _carry_through(store, target, False, progress, left)
-        report.tombstones = [r.version for r in graves.purges(store) if target.id in ("", r.id)]
+        report.tombstones = [r.version for r in tombstones.purges(store) if target.id in ("", r.id)]
         target.back = _coming_back(
             store, [r for r in left.values() if target.id in ("", r.id)], hidden=False
         )
         return report
-    closed.close(store.repo.common_dir, target.records)
-    settled = graves.settled(store, Tombstones(graves.purges(store)))
-    graves.forget(store)
+    capture_exclusions.close(store.repo.common_dir, target.records)
+    settled = tombstones.settled(store, Tombstones(tombstones.purges(store)))
+    tombstones.forget(store)
     (line,) = store.lines([tombstone(target, store.author)])
     # A private memory's tombstone stays private: it names its id.
     store.notes(target.scope).replant([(PURGED, line)], MESSAGE, store.identity)
@@ -181,8 +181,8 @@ def scrub(
 
     `sure`: text that was purged has just been here, so search.
     """
-    purges = graves.purges(store)
-    if not purges or (not sure and graves.settled(store, Tombstones(purges))):
+    purges = tombstones.purges(store)
+    if not purges or (not sure and tombstones.settled(store, Tombstones(purges))):
         return None
     return _carry_through(store, Target(""), False, progress)
 
@@ -236,7 +236,7 @@ def _lines_of(store: Store, id: str) -> list[Record]:
     )
     # Only a tombstone without the id must know every version.
     deep = _guessable(list(found.values()))
-    for notes in graves.ours(store).values():
+    for notes in tombstones.ours(store).values():
         take(line for _, line in notes.lines(notes.tip(), deep=deep))
     return list(found.values())
 
@@ -291,9 +291,9 @@ def _alike(gone: str, back: str) -> bool:
     what the other says.
     """
     return (
-        f" {alike.normal(gone)} " in f" {alike.normal(back)} "
-        or alike.repeats(gone, back)
-        or alike.repeats(back, gone)
+        f" {similarity.normal(gone)} " in f" {similarity.normal(back)} "
+        or similarity.repeats(gone, back)
+        or similarity.repeats(back, gone)
     )
 
 
@@ -342,7 +342,7 @@ def _lines_apart(store: Store, prefix: str) -> dict[str, tuple[bytes, str]]:
     and no memory has.
     """
     found: dict[str, tuple[bytes, str]] = {}
-    for ref, notes in graves.ours(store).items():
+    for ref, notes in tombstones.ours(store).items():
         for _, line in notes.lines(notes.tip(), deep=True):
             version = record.version_of(line)
             if version.startswith(prefix) and version not in found:
@@ -367,13 +367,13 @@ def _carry_through(
     store.repo.git.largest = 0  # here no note is too large to be read
     report = Report()
     only = target.id if alone and all(r.id == target.id for r in target.records) else ""
-    purges = graves.purges(store)
+    purges = tombstones.purges(store)
     stones = Tombstones(purges)
-    graves.forget(store)
-    gone = [*target.records, *wipe.doomed_lines(store, stones)]
+    tombstones.forget(store)
+    gone = [*target.records, *cache_scrub.doomed_lines(store, stones)]
     with contextlib.suppress(MemError):  # of what another clone purged; the text goes in any case
-        closed.close(store.repo.common_dir, gone)
-    report.cache = wipe.cache(store, wipe.needles(gone))
+        capture_exclusions.close(store.repo.common_dir, gone)
+    report.cache = cache_scrub.cache(store, cache_scrub.needles(gone))
     ids = {only} if only else stones.ids | {r.id for r in gone}
     # Without the id, only the version tells a line; it may be one of any shape.
     others = not only and any(
@@ -412,12 +412,14 @@ def _carry_through(
         for name in ids | done.ids | {r.version for r in gone} | {target.version}
         if name
     }
-    given, held = topicfiles.wipe(store, ids | done.ids, gone)
+    given, held = automemory_dir.wipe(store, ids | done.ids, gone)
     report.files += given
     report.held += held
-    report.files += wipe.files(store.repo.mem_dir, [*names, *wipe.needles(gone, target.line)], doom)
+    report.files += cache_scrub.files(
+        store.repo.mem_dir, [*names, *cache_scrub.needles(gone, target.line)], doom
+    )
     if not report.held:
-        graves.remember(store, stones)
+        tombstones.remember(store, stones)
     return report
 
 
@@ -426,7 +428,7 @@ def _let_go(store: Store, names: list[str]) -> bool:
 
     Others' are left alone.
     """
-    ours = graves.ours(store)
+    ours = tombstones.ours(store)
     own = {notes.ref for _, notes in store.sources}
     backups = {config.backup_of(ref): ref for ref in own}
     changed = False
@@ -446,7 +448,7 @@ def _let_go(store: Store, names: list[str]) -> bool:
             there = {r.version for r in notes.purges()}
             missing = [
                 r
-                for r in graves.purges(store)
+                for r in tombstones.purges(store)
                 if r.version not in there and any(map(Tombstones([r]).doom, doomed))
             ]
             notes.replant([(PURGED, r.line) for r in missing], MESSAGE, store.identity)

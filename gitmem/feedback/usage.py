@@ -8,14 +8,14 @@ Three things are no credit although they look like one. A memory told because
 its file is about to be read or changed (route `tool`) gains nothing from that
 change. One that was told before the model's context was emptied gains nothing
 from changes after that, unless it was told again. And of several memories that
-name one changed file, each gets its part only (`credit.count`).
+name one changed file, each gets its part only (`confidence.count`).
 
 Standard library only and nothing that costs: the end of every answer waits for `cited`.
 """
 
 from __future__ import annotations
 
-from ..core import cite
+from ..core import id_mentions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ LOOKED_AT = 200_000  # characters of an answer: its end, where it sums up
 
 
 def cited(answer: str, told: Iterable[str]) -> list[str]:
-    """Those of the ids that an answer names (`cite`)."""
-    return cite.named(answer[-LOOKED_AT:], told)
+    """Those of the ids that an answer names (`id_mentions`)."""
+    return id_mentions.named(answer[-LOOKED_AT:], told)
 
 
 def stretches(entries: Iterable[Entry]) -> list[Stretch]:

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from ..core.errors import GitFailed
 from . import memfile
 from .gitcmd import Git
-from .layout import Repo
+from .repository import Repo
 
 NEW = 5_000  # commits that ours may lack: walking over them costs 20 ms
 LIMIT = 60.0  # seconds git may take to make it: some ten million commits

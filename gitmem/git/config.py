@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from .layout import Repo
+    from .repository import Repo
 
 # name: (kind, default, policy, meaning); kinds: bool, int, tokens (int or auto), share (0 to 1),
 # text, or a tuple of words

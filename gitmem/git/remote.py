@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from ..core.errors import GitFailed, MemError
 from . import reflock
 from .gitcmd import Git
-from .layout import Repo
+from .repository import Repo
 
 SYNCING = "GIT_MEM_SYNCING"  # set for git below us: a hook of ours must not sync again
 LS_TIMEOUT = 5.0  # seconds `init` waits for a remote that does not answer

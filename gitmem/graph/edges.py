@@ -31,9 +31,9 @@ from collections import OrderedDict
 from functools import cached_property
 from zlib import crc32
 
-from ..core import cite, text
+from ..core import id_mentions, text
 from ..core.digest import sha256
-from ..engine import document, scan
+from ..engine import document, hamming
 from ..engine.cache import CODE, Damaged
 from ..engine.document import ACTIVE
 
@@ -102,7 +102,7 @@ class Node:
         return text.terms(document.vector_text(self.data))
 
     def names(self, id: str) -> bool:
-        return bool(cite.named(document.vector_text(self.data), [id]))
+        return bool(id_mentions.named(document.vector_text(self.data), [id]))
 
 
 class Finder:
@@ -189,7 +189,7 @@ class Finder:
     def _mentions(self, nodes: Sequence[Node], out: Edges) -> None:
         db = self.cache.db
         for node in nodes:
-            for word in cite.words(node.words):
+            for word in id_mentions.words(node.words):
                 found = db.execute(
                     "SELECT row, id FROM memory WHERE id >= ? AND id < ? AND status = 0 LIMIT 3",
                     (word, word + "g"),
@@ -393,14 +393,14 @@ class Finder:
                 # place.
                 near = [
                     other
-                    for _, other in scan.nearest(
+                    for _, other in hamming.nearest(
                         codes[: row * CODE], codes[row * CODE : (row + 1) * CODE], _LOOKED_AT
                     )
                 ]
                 vectors = self.cache.vectors(near)
                 found += [
                     (row, other, cosine)
-                    for cosine, other in scan.rescore(vectors, vector, sorted(vectors))[:NEAR]
+                    for cosine, other in hamming.rescore(vectors, vector, sorted(vectors))[:NEAR]
                     if cosine >= NEAR_FROM
                 ]
         return found

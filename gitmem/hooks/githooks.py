@@ -27,8 +27,8 @@ import shutil
 import sys
 
 from ..core.errors import MemError
-from ..git import changes, config, memfile
-from ..git.layout import Repo
+from ..git import config, config_journal, memfile
+from ..git.repository import Repo
 from ..store import Store
 from . import hooklines
 
@@ -110,13 +110,15 @@ def _install(store: Store, pre_push: bool) -> list[str]:
     ours, hooks = _own(repo), os.path.join(repo.common_dir, "hooks")
     os.makedirs(ours, exist_ok=True)
     former = _former(repo)
-    renewed = changes.write(os.path.join(ours, "event.sh"), _script(store, "event.sh", names))
+    renewed = config_journal.write(
+        os.path.join(ours, "event.sh"), _script(store, "event.sh", names)
+    )
     if _lines_fit(repo, former, names):
         done = _stop_forwarding(repo)
-        changes.write(os.path.join(ours, "stdin.sh"), _script(store, "stdin.sh", names))
+        config_journal.write(os.path.join(ours, "stdin.sh"), _script(store, "stdin.sh", names))
         if not os.path.isdir(hooks):
             os.makedirs(hooks)
-            changes.write(os.path.join(ours, _MADE), b"git-mem-hooks\n")
+            config_journal.write(os.path.join(ours, _MADE), b"git-mem-hooks\n")
         done += [
             f"{name}: three lines in '{os.path.join(hooks, name)}'"
             for name in names
@@ -127,16 +129,18 @@ def _install(store: Store, pre_push: bool) -> list[str]:
         added = [
             name
             for name in _to_forward(repo, former)
-            if changes.write(os.path.join(ours, name), _script(store, "forward.sh", names), 0o777)
+            if config_journal.write(
+                os.path.join(ours, name), _script(store, "forward.sh", names), 0o777
+            )
         ]
-        changes.write(
+        config_journal.write(
             os.path.join(ours, "config"),
             f"# git mem: see forward.sh\n[core]\n\thooksPath = {_quoted(ours)}\n".encode(),
         )
         entry = ("include.path", os.path.join(ours, "config"))
-        if changes.lacks(repo, *entry):
-            changes.undo(repo, {"git"}, [])  # of a repository that was moved since
-            changes.add(repo, "git", [entry])
+        if config_journal.lacks(repo, *entry):
+            config_journal.undo(repo, {"git"}, [])  # of a repository that was moved since
+            config_journal.add(repo, "git", [entry])
             done.append(
                 f"include.path = {entry[1]}  (sends git there, and from there to the hooks in"
                 f" '{former}')"
@@ -174,7 +178,7 @@ def tend(store: Store) -> None:
         former = _former(repo)
         for name in _to_forward(repo, former):
             if not os.path.lexists(os.path.join(ours, name)):
-                changes.write(
+                config_journal.write(
                     os.path.join(ours, name), _script(store, "forward.sh", _events_of(ours)), 0o777
                 )
         _point(ours, former)
@@ -231,7 +235,7 @@ def survey(store: Store) -> Survey:
 
 def _stale(store: Store, ours: str) -> list[tuple[str, str]]:
     """What is wrong with the script that all hooks use."""
-    text = changes.read(os.path.join(ours, "event.sh"))
+    text = config_journal.read(os.path.join(ours, "event.sh"))
     if not text:
         return [("hooks are installed, but their script is gone", _AGAIN)]
     python, package = _program(text)
@@ -303,8 +307,8 @@ def _at(repo: Repo, former: str) -> str:
 
 def _point(ours: str, former: str) -> None:
     """Says where forwarded hooks are. Written anew each time: its age tells when that was known."""
-    changes.replace(
-        os.path.join(ours, "former"), os.fsencode(former) + b"\n", 0o666 & ~changes.umask()
+    config_journal.replace(
+        os.path.join(ours, "former"), os.fsencode(former) + b"\n", 0o666 & ~config_journal.umask()
     )
 
 
@@ -317,11 +321,11 @@ def _to_forward(repo: Repo, former: str) -> list[str]:
 
 def _stop_forwarding(repo: Repo) -> list[str]:
     ours = _own(repo)
-    if not os.path.exists(os.path.join(ours, "config")) and changes.lacks(
+    if not os.path.exists(os.path.join(ours, "config")) and config_journal.lacks(
         repo, "include.path", os.path.join(ours, "config")
     ):
         return []
-    done = changes.undo(repo, {"git"}, [("include.path", os.path.join(ours, "config"))])
+    done = config_journal.undo(repo, {"git"}, [("include.path", os.path.join(ours, "config"))])
     # What sends git there goes first: hooks must not be looked for in an empty directory.
     for name in ["config", "former", *(os.listdir(ours) if os.path.isdir(ours) else [])]:
         path = os.path.join(ours, name)
@@ -331,12 +335,12 @@ def _stop_forwarding(repo: Repo) -> list[str]:
 
 
 def _is_forwarder(path: str) -> bool:
-    return os.path.isfile(path) and _STANDS_IN in changes.read(path)
+    return os.path.isfile(path) and _STANDS_IN in config_journal.read(path)
 
 
 def _events_of(ours: str) -> list[str]:
     """The events for which forwarders tell us."""
-    found = re.search(rb"(?m)^events='(.*)'$", changes.read(os.path.join(ours, EVENTS[0])))
+    found = re.search(rb"(?m)^events='(.*)'$", config_journal.read(os.path.join(ours, EVENTS[0])))
     return found[1].decode().split() if found else []
 
 
@@ -362,7 +366,7 @@ def _source(name: str) -> str:
 
 def _script(store: Store, name: str, events: list[str]) -> bytes:
     """A script for this repository and this installation."""
-    python, package = _program(changes.read(os.path.join(_own(store.repo), "event.sh")))
+    python, package = _program(config_journal.read(os.path.join(_own(store.repo), "event.sh")))
     if not (
         os.access(python, os.X_OK) and os.path.realpath(package) == os.path.realpath(_package())
     ):

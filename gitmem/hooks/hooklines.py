@@ -12,7 +12,7 @@ import os
 import re
 import stat
 
-from ..git import changes
+from ..git import config_journal
 
 _BEGIN = b"# >>> git mem >>> `git mem uninstall git` takes these lines away\n"
 _END = b"# <<< git mem <<<\n"
@@ -44,7 +44,7 @@ def fit(path: str) -> bool:
     # tracked file.
     if not stat.S_ISREG(info.st_mode) or info.st_nlink > 1 or not info.st_mode & stat.S_IXUSR:
         return False
-    content = changes.read(path)
+    content = config_journal.read(path)
     return bool(_SHELL.match(content)) and b"\0" not in content
 
 
@@ -52,16 +52,16 @@ def add(hooks: str, name: str) -> bool:
     """Puts our lines after the first line of a hook; False where they are there, once."""
     found = holders(hooks, name)
     if len(found) == 1 and any(
-        _lines(name, alone) in changes.read(found[0]) for alone in (True, False)
+        _lines(name, alone) in config_journal.read(found[0]) for alone in (True, False)
     ):
         return False
     for path in found:
         _without(path)
     path = os.path.join(hooks, name)
     if not os.path.exists(path):
-        return changes.write(path, _MINE + _lines(name, True), 0o777)
-    first, newline, rest = changes.read(path).partition(b"\n")
-    return changes.write(path, first + newline + _lines(name, False) + rest)
+        return config_journal.write(path, _MINE + _lines(name, True), 0o777)
+    first, newline, rest = config_journal.read(path).partition(b"\n")
+    return config_journal.write(path, first + newline + _lines(name, False) + rest)
 
 
 def take_out(hooks: str) -> list[str]:
@@ -71,7 +71,11 @@ def take_out(hooks: str) -> list[str]:
     done = []
     for name in sorted(os.listdir(hooks)) if os.path.isdir(hooks) else []:
         path = os.path.join(hooks, name)
-        if not os.path.islink(path) and os.path.isfile(path) and _OURS.search(changes.read(path)):
+        if (
+            not os.path.islink(path)
+            and os.path.isfile(path)
+            and _OURS.search(config_journal.read(path))
+        ):
             done.append(
                 f"removed '{path}'" if _without(path) else f"took our lines out of '{path}'"
             )
@@ -83,9 +87,9 @@ def holders(hooks: str, name: str) -> list[str]:
     runs too.
     """
     path = os.path.join(hooks, name)
-    content = changes.read(path)
+    content = config_journal.read(path)
     found = [path] if _BEGIN in content else []
-    if b"pre-commit.com" in content and _BEGIN in changes.read(path + ".legacy"):
+    if b"pre-commit.com" in content and _BEGIN in config_journal.read(path + ".legacy"):
         found.append(path + ".legacy")
     return found
 
@@ -97,9 +101,9 @@ def _lines(name: str, alone: bool) -> bytes:
 
 def _without(path: str) -> bool:
     """Takes our lines out of a hook; True where it held nothing else and is gone."""
-    rest = _OURS.sub(b"", changes.read(path))
+    rest = _OURS.sub(b"", config_journal.read(path))
     if rest == _MINE:
         os.unlink(path)
         return True
-    changes.replace(path, rest)
+    config_journal.replace(path, rest)
     return False

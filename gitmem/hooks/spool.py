@@ -206,7 +206,7 @@ def asleep(mem_dir: str) -> bool:
 
 
 def lock(mem_dir: str) -> str:
-    """What `guard.locked` takes for the one worker of a repository."""
+    """What `cache_lock.locked` takes for the one worker of a repository."""
     return os.path.join(mem_dir, "worker")
 
 

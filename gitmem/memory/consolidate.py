@@ -3,7 +3,7 @@ each other. Finds only: `proposals` writes.
 
 Three ways lead to a pair: equal texts (by their digest), vectors (the eight
 nearest earlier memories of a cosine of NEAREST or more), and a path that both
-name. Then the words decide (`alike`); which rule calls what alike was chosen
+name. Then the words decide (`similarity`); which rule calls what alike was chosen
 on real memories, for few false proposals (`docs/evaluation.md`).
 
 Promise: nothing is called alike for a vector alone. Comparing is bounded in
@@ -26,16 +26,16 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from ..core import cite, record
-from ..engine import disputes, filters, stored
+from ..core import id_mentions, record
+from ..engine import contradictions, filters, memory_rows
 from ..engine.cache import Cache
 from ..engine.document import SUPERSEDED, TEAM
-from ..graph import alike, kin
+from ..graph import relation, similarity
 
 MERGE, SUPERSEDE, CONTRADICTION, VERSIONS, SHARE, CITES = (
     "merge",
-    disputes.SUPERSEDE,
-    disputes.CONTRADICTION,
+    contradictions.SUPERSEDE,
+    contradictions.CONTRADICTION,
     "versions",
     "share",
     "cites",
@@ -53,8 +53,8 @@ SAME, ALL, WORDING, AGAINST, VALUE = (
     "same",
     "all of it",
     "later wording",
-    disputes.AGAINST,
-    disputes.VALUE,
+    contradictions.AGAINST,
+    contradictions.VALUE,
 )
 EDITED, YOURS, REPLACED = "edited twice", "yours alone", "names a replaced one"
 WHYS = (SAME, ALL, WORDING, AGAINST, VALUE, EDITED, YOURS, REPLACED)
@@ -77,17 +77,17 @@ class Memory:
         self.id = str(data["id"])
         self.scope = scope
         body = record.clean(data["body"])
-        title = stored.word(data.get("title")) or ""
-        made = "title-by-model" in stored.words(data.get("tags"))
+        title = memory_rows.word(data.get("title")) or ""
+        made = "title-by-model" in memory_rows.words(data.get("tags"))
         self.text = (
             body if made or not title or body.lstrip().startswith(title) else f"{title}\n{body}"
         )
-        self.type = stored.word(data.get("type")) or record.DEFAULT_TYPE
+        self.type = memory_rows.word(data.get("type")) or record.DEFAULT_TYPE
         self.at = record.when(data.get("created"), latest) or record.when(data.get("at"), latest)
-        self.paths = frozenset(p for p, _ in stored.paths(data))
-        self.anchor = stored.commit_of(data)
-        self.session = stored.word(data.get("session")) or ""
-        self.author = stored.word(data.get("author")) or ""
+        self.paths = frozenset(p for p, _ in memory_rows.paths(data))
+        self.anchor = memory_rows.commit_of(data)
+        self.session = memory_rows.word(data.get("session")) or ""
+        self.author = memory_rows.word(data.get("author")) or ""
 
     @property
     def team(self) -> bool:
@@ -108,7 +108,7 @@ class Finding(NamedTuple):
     why: str = ""
     near: float = 0.0
     row: int = 0
-    slot: kin.Slot | None = None
+    slot: relation.Slot | None = None
 
 
 class Looked(NamedTuple):
@@ -172,7 +172,11 @@ def find(
     # A sentence with three values is a list: each of them stands for itself. Of numbers and days
     # three may be two changes.
     return Looked(
-        [f for f in found if not f.slot or len(values[f.slot.frame]) <= 2 + kin.of_a_kind(f.slot)],
+        [
+            f
+            for f in found
+            if not f.slot or len(values[f.slot.frame]) <= 2 + relation.of_a_kind(f.slot)
+        ],
         compared,
         upto,
         rows,
@@ -187,29 +191,29 @@ def judge(one: Memory, other: Memory, near: float) -> Finding | None:
     """What there is between two memories whose vectors have the cosine `near`. Pure."""
     old, new = sorted((one, other), key=lambda m: (m.at, m.row))
     ids = (old.id, new.id)
-    forth, back = kin.holds(old.text, new.text, near), kin.holds(new.text, old.text, near)
+    forth, back = relation.holds(old.text, new.text, near), relation.holds(new.text, old.text, near)
     event = bool(_EVENTS & {old.type, new.type})
     if forth or back:
         return _merge(old, new, forth, back, near) if not event or _one_event(old, new) else None
     if event:
         return None
-    if found := kin.slot(old.text, new.text, near):
+    if found := relation.slot(old.text, new.text, near):
         beside = bool(old.paths & new.paths)
         return (
             Finding(CONTRADICTION, ids, "", VALUE, near, 0, found)
-            if kin.differs(found, near, beside)
+            if relation.differs(found, near, beside)
             else None
         )
-    if kin.denies(new.text, old.text, near):
+    if relation.denies(new.text, old.text, near):
         return Finding(CONTRADICTION, ids, "", AGAINST, near)
-    if kin.replaces(new.text, old.text, near):
+    if relation.replaces(new.text, old.text, near):
         return _newer(old, new, AGAINST, near)
-    return _newer(old, new, WORDING, near) if kin.rewords(old.text, new.text, near) else None
+    return _newer(old, new, WORDING, near) if relation.rewords(old.text, new.text, near) else None
 
 
 def _one_event(old: Memory, new: Memory) -> bool:
     """Whether two alike texts are about one event: what happened twice is two memories."""
-    return alike.normal(old.text) == alike.normal(new.text) and (
+    return similarity.normal(old.text) == similarity.normal(new.text) and (
         old.anchor == new.anchor or bool(old.session and old.session == new.session)
     )
 
@@ -271,7 +275,7 @@ class _Pool:
         if row not in self._have:
             if len(self._have) >= _KEPT:
                 self._have.clear()
-            data, scope, _ = stored.load(self._cache, [row])[0]
+            data, scope, _ = memory_rows.load(self._cache, [row])[0]
             self._have[row] = Memory(row, data, scope, self._latest)
         return self._have[row]
 
@@ -428,13 +432,13 @@ def _citing(cache: Cache, pool: _Pool, half: _Half) -> list[Finding]:
             f"SELECT id FROM memory WHERE status = {SUPERSEDED} GROUP BY id ORDER BY max(row) DESC"
         ).fetchall()
     ):
-        if len(id) < cite.LEAST or not id.isalnum() or not id.isascii():
+        if len(id) < id_mentions.LEAST or not id.isalnum() or not id.isascii():
             continue
         rows = [
             row
             for (row,) in cache.db.execute(
                 "SELECT rowid FROM fts WHERE fts MATCH ? LIMIT 20",
-                (f'"{id[: cite.LEAST].lower()}" *',),
+                (f'"{id[: id_mentions.LEAST].lower()}" *',),
             )
         ]
         for row in rows:
@@ -443,7 +447,7 @@ def _citing(cache: Cache, pool: _Pool, half: _Half) -> list[Finding]:
             ).fetchone():
                 continue
             memory = pool.get(row)
-            by = successors(cache, id) if cite.named(memory.text, [id]) else []
+            by = successors(cache, id) if id_mentions.named(memory.text, [id]) else []
             if len(by) == 1 and memory.id not in (id, by[0]):
                 out.append(Finding(CITES, (memory.id, id, by[0]), by[0], REPLACED, 1.0, row))
     return out

@@ -1,6 +1,6 @@
 """The graph of memories for readers: communities, the neighbours of one memory, and both as DOT.
 
-Promise: titles come from stored lines that were hashed before (`stored.load`).
+Promise: titles come from stored lines that were hashed before (`memory_rows.load`).
 What is shown is brought up to date first, for PATIENCE seconds at most; where that does not
 do, the answer says so. Nothing is drawn of memories that were forgotten.
 """
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core import plain, record
+from ..core import record, sanitize
 from ..core.errors import UsageError
-from ..engine import stored
+from ..engine import memory_rows
 from ..engine.cache import Cache
 from ..graph import edges, graphing
 from ..store import Store
@@ -166,14 +166,14 @@ def _nodes(cache: Cache, rows: list[int]) -> list[dict[str, Any]]:
         )
     }
     out = []
-    for row, (data, _, status) in zip(rows, stored.load(cache, rows), strict=True):
+    for row, (data, _, status) in zip(rows, memory_rows.load(cache, rows), strict=True):
         value, community = ranks.get(row, (0.0, row))
         centre = cache.db.execute("SELECT id FROM memory WHERE row = ?", (community,)).fetchone()
         out.append(
             {
                 "id": record.clean(data["id"]),
                 "title": record.clean(record.title_of(data)),
-                "type": stored.word(data.get("type")) or record.DEFAULT_TYPE,
+                "type": memory_rows.word(data.get("type")) or record.DEFAULT_TYPE,
                 "rank": round(value, 3),
                 "community": record.clean(centre[0]) if centre else None,
                 **({"status": "superseded"} if status else {}),
@@ -213,7 +213,7 @@ def dot(nodes: list[dict[str, Any]], links: list[dict[str, Any]]) -> list[str]:
     """
     out = ["digraph memories {", "  node [shape=box, style=rounded];", "  edge [dir=none];"]
     for node in nodes:
-        title = " ".join(plain.shown(node["title"]).split())
+        title = " ".join(sanitize.shown(node["title"]).split())
         out.append(
             f"  {quoted(node['id'])}"
             f" [label={quoted(title if len(title) <= _LONG else title[: _LONG - 1] + '…')},"
@@ -231,4 +231,4 @@ def dot(nodes: list[dict[str, Any]], links: list[dict[str, Any]]) -> list[str]:
 def quoted(text: str) -> str:
     """A string of DOT: a backslash would begin an escape of labels, a quotation mark would end
     it."""
-    return '"' + plain.shown(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + sanitize.shown(text).replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..anchors import asof, names, reanchor, revive, then, where
+from ..anchors import anchor_state, path_history, reanchor, records_at, reinstate, snapshot_view
 from ..core import record
 from ..core.errors import GitFailed, MemError
-from ..engine import comeback, filters, staleness, stored
+from ..engine import filters, memory_rows, path_state_store, reinstated
 from ..engine.cache import Cache
 from ..engine.document import ACTIVE, FORGOTTEN, SUPERSEDED
 from ..engine.filters import Filter, newest_first
@@ -28,7 +28,7 @@ def rows_of(cache: Cache, wanted: Filter) -> list[int]:
         f"SELECT row FROM memory WHERE row IN ({sql}) ORDER BY {newest_first(cache)}, nth, row",
         args,
     )
-    return stored.firsts(cache, [row for (row,) in rows])
+    return memory_rows.firsts(cache, [row for (row,) in rows])
 
 
 def list_memories(
@@ -48,26 +48,28 @@ def list_memories(
 
     def read(cache: Cache) -> tuple[list[dict[str, Any]], int]:
         if not at:
-            revive.settle(store.repo, cache, store.table)
-            return listed(cache, comeback.seen_from(cache, wanted, store.repo.head()), None)
-        with then.opened(store, cache, at) as found:
+            reinstate.settle(store.repo, cache, store.table)
+            return listed(cache, reinstated.seen_from(cache, wanted, store.repo.head()), None)
+        with snapshot_view.opened(store, cache, at) as found:
             if found.reason:
                 store.warn(f"warning: {found.reason}")
             return listed(found, found.filter(wanted), found)
 
     def listed(
-        cache: Cache, wanted: Filter, past: then.Then | None
+        cache: Cache, wanted: Filter, past: snapshot_view.Then | None
     ) -> tuple[list[dict[str, Any]], int]:
         rows = rows_of(cache, wanted)
-        stands: dict[str, where.Stand] = dict(past.stands) if past else {}
+        stands: dict[str, anchor_state.Stand] = dict(past.stands) if past else {}
         if not all_branches and not past:
-            stands = where.stands(
+            stands = anchor_state.stands(
                 store.repo,
                 cache,
                 reanchor.anchors(cache, most=SUPERSEDED if wanted.superseded else ACTIVE),
                 store.repo.head(),
             )
-            hidden = sorted(c for c, stand in stands.items() if stand.state == where.UNMERGED)
+            hidden = sorted(
+                c for c, stand in stands.items() if stand.state == anchor_state.UNMERGED
+            )
             if hidden:
                 rows = rows_of(cache, wanted.leaving_out(hidden))
             reanchor.go_on_later(store, cache, stands)
@@ -77,7 +79,9 @@ def list_memories(
             past.tell(chosen, objects)
         if not stale:
             return objects, len(rows) - len(chosen)
-        found = [m for m in objects if any(p["state"] in staleness.STALE for p in m["paths"])]
+        found = [
+            m for m in objects if any(p["state"] in path_state_store.STALE for p in m["paths"])
+        ]
         return found[:limit], max(0, len(found) - len(found[:limit]))
 
     return store.with_cache(read)[0]
@@ -92,7 +96,7 @@ def show(store: Store, prefix: str) -> tuple[dict[str, Any], list[dict[str, Any]
     found = memories.find(store, prefix)
 
     def read(cache: Cache) -> dict[str, Any]:
-        revive.settle(store.repo, cache, store.table)
+        reinstate.settle(store.repo, cache, store.table)
         sql = (
             "SELECT m.row, l.version FROM memory m JOIN line l ON l.n = m.line WHERE m.id = ? ORDER"
             " BY m.row"
@@ -119,7 +123,7 @@ def show(store: Store, prefix: str) -> tuple[dict[str, Any], list[dict[str, Any]
             "version": r.version,
             "op": r.op,
             "at": record.moment(r.data.get("at")) or None,
-            **{k: stored.word(r.data.get(k)) for k in ("author", "reason")},
+            **{k: memory_rows.word(r.data.get(k)) for k in ("author", "reason")},
             "after": r.after,
         }
         for r in found.memory.records
@@ -158,7 +162,7 @@ def log(
     except GitFailed as e:
         raise MemError(
             f"no such revision or range: '{' '.join(revisions)}'",
-            hint=asof.hint(store.repo) or "write it as for `git log`",
+            hint=records_at.hint(store.repo) or "write it as for `git log`",
         ) from e
     order = {commit: i for i, commit in enumerate(walk)}
 
@@ -166,20 +170,22 @@ def log(
         anchors = reanchor.anchors(cache)
         elsewhere = {a for a in anchors if a not in order}
         stands = (
-            where.stands(store.repo, cache, elsewhere, store.repo.head()) if elsewhere else {}
+            anchor_state.stands(store.repo, cache, elsewhere, store.repo.head())
+            if elsewhere
+            else {}
         )  # finds what was squashed into this range
-        stood = where.places(cache, anchors)
+        stood = anchor_state.places(cache, anchors)
         placed: dict[int, tuple[int, str, str]] = {}
         latest = filters.latest(cache)
-        revive.settle(store.repo, cache, store.table)
-        wanted = comeback.seen_from(
+        reinstate.settle(store.repo, cache, store.table)
+        wanted = reinstated.seen_from(
             cache,
             Filter(
                 paths=[
                     name
                     for path in paths
                     if path != "."
-                    for name in names.at(store.repo, cache, store.repo.head(), path).labels
+                    for name in path_history.at(store.repo, cache, store.repo.head(), path).labels
                 ]
             ),
             store.repo.head(),
@@ -192,7 +198,9 @@ def log(
             if found:
                 placed[row] = (min(found), record.when(at, latest), id)
         newest_first = sorted(placed, key=lambda row: placed[row][1], reverse=True)
-        chosen = stored.firsts(cache, sorted(newest_first, key=lambda row: placed[row][0]))[:limit]
+        chosen = memory_rows.firsts(cache, sorted(newest_first, key=lambda row: placed[row][0]))[
+            :limit
+        ]
         return view.objects(store, cache, chosen, stands=stands)
 
     return store.with_cache(read)[0]
@@ -201,8 +209,8 @@ def log(
 def counts(store: Store, cache: Cache) -> dict[str, Any]:
     """Numbers about the store, as it is seen from HEAD; every one is counted, none estimated."""
     db = cache.db
-    revive.settle(store.repo, cache, store.table)
-    wanted = comeback.seen_from(cache, Filter(), store.repo.head())
+    reinstate.settle(store.repo, cache, store.table)
+    wanted = reinstated.seen_from(cache, Filter(), store.repo.head())
     only, args = wanted.sql()
     active = "status = 0" if wanted.empty else f"row IN ({only})"
     args = [] if wanted.empty else args

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import Any
 
-from ..anchors import marks, revive, where
+from ..anchors import anchor_state, patch_id, reinstate
 from ..core import fold, record
 from ..core.errors import Ambiguous, MemError, Refused, UsageError
 from ..engine.cache import Cache
 from ..engine.document import scope_name, versions_shown
+from ..notes.notetree import is_hex
 from ..store import Store
-from ..truth.notetree import is_hex
 from . import pathnotes, write_gate
 from .remember import branch_to_note
 
@@ -54,7 +54,7 @@ SHORTEST = 4  # characters of an id prefix
 
 class Found:
     """A memory with its scope; `record` is the version to show. `counts`: it is active, or was
-    superseded where HEAD is not (`revive`).
+    superseded where HEAD is not (`reinstate`).
 
     `settled`: the versions that stood beside it until the edit that this is the answer to.
     """
@@ -113,7 +113,7 @@ def find(store: Store, prefix: str) -> Found:
 def _here(store: Store, cache: Cache, found: Found) -> Found:
     """The same memory, as it counts at HEAD."""
     if found.memory.status == fold.SUPERSEDED:
-        found.counts = revive.counts(store.repo, cache, found.memory.id, store.repo.head())
+        found.counts = reinstate.counts(store.repo, cache, found.memory.id, store.repo.head())
     return found
 
 
@@ -329,7 +329,7 @@ def supersede(
         {**inherited, **{k: v for k, v in fields.items() if v}}, store.settings.number("maxBody")
     )
     write_gate.stored(store, fields, checked, allow_secret)
-    facts = marks.of_commit(store.repo, head) if head else {}
+    facts = patch_id.of_commit(store.repo, head) if head else {}
     _note_paths(store, head, checked)
     data = record.create(
         checked,
@@ -420,8 +420,8 @@ def share(store: Store, prefix: str, *, allow_secret: bool = False) -> Found:
 
 def _moves_of(cache: Cache, anchors: set[str]) -> list[tuple[str, bytes]]:
     """Where rewrites took these commits: a copy in the private notes says so to nobody else."""
-    ways = where.moves(cache, anchors - {""})
-    steps = where.steps(cache, {commit for way in ways.values() for commit in way})
+    ways = anchor_state.moves(cache, anchors - {""})
+    steps = anchor_state.steps(cache, {commit for way in ways.values() for commit in way})
     return [(new, record.dump(record.move(old, new))) for old, new in steps]
 
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 import os
 import re
 
-from ..anchors import drift
+from ..anchors import path_state
 from ..core import lineanchor
 from ..core.errors import GitFailed
 from ..engine.cache import Cache
-from ..engine.stored import commit_of, places
-from ..git.layout import Repo
+from ..engine.memory_rows import commit_of, places
+from ..git.repository import Repo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,12 +134,12 @@ def inherited(repo: Repo, cache: Cache, data: dict[str, Any], head: str) -> list
     What is not there keeps the lines it had; where the file has no such lines they are left out.
     """
     found = places(data)
-    states = drift.states(repo, cache, [(commit_of(data), *place) for place in found], head)
+    states = path_state.states(repo, cache, [(commit_of(data), *place) for place in found], head)
     out = []
     for (path, blob, noted), state in zip(found, states, strict=True):
         entry = {"path": state.now or path}
         lines = state.lines or noted.partition("@")[0]
-        if lines and state.state == drift.CHANGED:
+        if lines and state.state == path_state.CHANGED:
             lines = _across(repo, blob, f"{head}:{entry['path']}", lines)
         out.append({**entry, "lines": lines} if lines else entry)
     wrong = note(repo, [(head, entry) for entry in out])

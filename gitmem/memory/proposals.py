@@ -15,16 +15,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from ..core import cite, fold, record
+from ..core import fold, id_mentions, record
 from ..core.digest import sha256
 from ..core.errors import Ambiguous
 from ..engine.cache import Cache
 from ..engine.document import PRIVATE
-from ..engine.stored import made_at
-from ..graph import alike
+from ..engine.memory_rows import made_at
+from ..graph import similarity
 from ..hooks import announce
+from ..notes.notetree import is_hex
 from ..store import Store
-from ..truth.notetree import is_hex
 from . import consolidate, memories
 from .consolidate import CITES, CONTRADICTION, KINDS, MERGE, SHARE, SUPERSEDE, VERSIONS, Finding
 from .memories import Found
@@ -249,7 +249,7 @@ def _holds(store: Store, p: Proposal, found: dict[str, Found]) -> bool:
         )
     if p.kind == CITES:
         return found[p.ids[2]].memory.status == fold.ACTIVE and bool(
-            cite.named(str(one.record.data["body"]), [p.ids[1]])
+            id_mentions.named(str(one.record.data["body"]), [p.ids[1]])
         )
     other = found[p.ids[1]]
     if other.memory.status != fold.ACTIVE:
@@ -260,7 +260,7 @@ def _holds(store: Store, p: Proposal, found: dict[str, Found]) -> bool:
         consolidate.Memory(n, f.record.data, f.scope == "team", record.latest())
         for n, f in enumerate((one, other))
     )
-    return consolidate.judge(a, b, alike.near(store.table, a.text, b.text)) is not None
+    return consolidate.judge(a, b, similarity.near(store.table, a.text, b.text)) is not None
 
 
 # --- looking ----------------------------------------------------------------

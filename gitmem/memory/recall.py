@@ -11,8 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..anchors import reanchor, revive, then, where
-from ..engine import better, comeback, staleness, standing, stored, unread
+from ..anchors import anchor_state, reanchor, reinstate, snapshot_view
+from ..engine import (
+    anchor_state_store,
+    memory_rows,
+    model_vectors,
+    path_state_store,
+    reinstated,
+    unread,
+)
 from ..engine.cache import Cache
 from ..engine.filters import Filter
 from ..engine.index import ON_THE_SPOT
@@ -43,19 +50,19 @@ class Searcher(Search):
         self.company = store.settings.flag("graph")
         self.hot = hot
         self.head = store.repo.commit(at or "HEAD") or ""
-        self.stands: dict[str, where.Stand] = {}
-        self.ages: dict[int, list[staleness.State]] = {}
+        self.stands: dict[str, anchor_state.Stand] = {}
+        self.ages: dict[int, list[path_state_store.State]] = {}
         self.aged = self._aged
         self.encoder = store.settings.flag("encoder")
 
-    def stands_of(self, anchors: Iterable[str]) -> dict[str, where.Stand]:
+    def stands_of(self, anchors: Iterable[str]) -> dict[str, anchor_state.Stand]:
         """States of all anchors seen so far, these among them."""
         asked = {a for a in anchors if a and a not in self.stands}
         if asked:
             self.stands.update(
-                standing.read(self.cache, asked, self.head)
+                anchor_state_store.read(self.cache, asked, self.head)
                 if self.hot
-                else where.stands(self.store.repo, self.cache, asked, self.head)
+                else anchor_state.stands(self.store.repo, self.cache, asked, self.head)
             )
         return self.stands
 
@@ -69,7 +76,7 @@ class Searcher(Search):
                 kept=self.hot,
             )
         )
-        return {row: staleness.worst(self.ages[row]) for row in rows}
+        return {row: path_state_store.worst(self.ages[row]) for row in rows}
 
 
 _NO_ENCODER = "the encoder cannot be used: `git mem doctor` says why"
@@ -84,9 +91,9 @@ def _with_model(searcher: Searcher, vectors: LlamaVectors | None, failed: list[s
         return
     try:
         space = vectors.space
-        if better.missing(searcher.cache, space) <= _AT_ONCE:
-            better.fill(searcher.cache, vectors)
-        left = better.missing(searcher.cache, space)
+        if model_vectors.missing(searcher.cache, space) <= _AT_ONCE:
+            model_vectors.fill(searcher.cache, vectors)
+        left = model_vectors.missing(searcher.cache, space)
         if left:
             failed.append(
                 f"{left} memories have no vector of the chosen model yet: `git mem index --all`"
@@ -108,7 +115,7 @@ def _with_model(searcher: Searcher, vectors: LlamaVectors | None, failed: list[s
 
 
 def _prepared(
-    searcher: Searcher, past: then.Then | None, vectors: LlamaVectors | None
+    searcher: Searcher, past: snapshot_view.Then | None, vectors: LlamaVectors | None
 ) -> list[str]:
     """Readies the search for a revision and a chosen model; returns why the answer is less than it
     could be.
@@ -132,8 +139,8 @@ def _seen(store: Store, cache: Cache, wanted: Filter, hot: bool = False) -> Filt
     """
     head = store.repo.head()
     if not hot:
-        revive.settle(store.repo, cache, store.table)
-    return comeback.seen_from(cache, wanted, head)
+        reinstate.settle(store.repo, cache, store.table)
+    return reinstated.seen_from(cache, wanted, head)
 
 
 def recall(
@@ -158,10 +165,10 @@ def recall(
     def ask(cache: Cache) -> dict[str, Any]:
         if not at:
             return answered(cache, _seen(store, cache, wanted, hot), None)
-        with then.opened(store, cache, at) as found:
+        with snapshot_view.opened(store, cache, at) as found:
             return answered(found, found.filter(wanted), found)
 
-    def answered(cache: Cache, chosen: Filter, past: then.Then | None) -> dict[str, Any]:
+    def answered(cache: Cache, chosen: Filter, past: snapshot_view.Then | None) -> dict[str, Any]:
         searcher = Searcher(store, cache, at, all_branches, hot and not past)
         without = _prepared(searcher, past, vectors)
         checked = True
@@ -174,7 +181,9 @@ def recall(
         if searcher.behind and not past and store.settings.encodes:
             spool.ask(store.repo.common_dir)
         rows = [hit.row for hit in hits]
-        searcher.stands_of(stored.commit_of(data) for data, _, _ in stored.load(cache, rows))
+        searcher.stands_of(
+            memory_rows.commit_of(data) for data, _, _ in memory_rows.load(cache, rows)
+        )
         objects = view.objects(
             store, cache, rows, at or "HEAD", searcher.stands, aged=searcher.ages
         )
@@ -221,11 +230,11 @@ def batch(
     def ask(cache: Cache) -> list[tuple[str, list[dict[str, Any]]]]:
         if not at:
             return answered(cache, _seen(store, cache, wanted), None)
-        with then.opened(store, cache, at) as found:
+        with snapshot_view.opened(store, cache, at) as found:
             return answered(found, found.filter(wanted), found)
 
     def answered(
-        cache: Cache, chosen: Filter, past: then.Then | None
+        cache: Cache, chosen: Filter, past: snapshot_view.Then | None
     ) -> list[tuple[str, list[dict[str, Any]]]]:
         searcher = Searcher(store, cache, at, all_branches)
         without = _prepared(searcher, past, vectors)
@@ -234,7 +243,7 @@ def batch(
         for id, query in queries:
             hits, _, _ = searcher.ask(query, chosen, limit)
             reduced = reduced or searcher.reduced
-            found = stored.load(cache, [hit.row for hit in hits])
+            found = memory_rows.load(cache, [hit.row for hit in hits])
             out.append(
                 (
                     id,

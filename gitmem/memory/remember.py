@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..anchors import asof, marks
+from ..anchors import patch_id, records_at
 from ..core import fold, record, redact
 from ..core.errors import MemError, Refused
 from ..engine import index
@@ -208,7 +208,7 @@ def _check(
     if anchor is None:
         if wanted != "HEAD":
             raise Refused(
-                f"no commit '{wanted[:80]}' in this repository", hint=asof.hint(store.repo)
+                f"no commit '{wanted[:80]}' in this repository", hint=records_at.hint(store.repo)
             )
         anchor = ""  # no commit yet
     created = draft.get("created_at")
@@ -271,8 +271,8 @@ def _anchor_facts(store: Store, ready: list[_Ready], results: list[Result | None
             )
     ready = [r for r in ready if results[r.place] is None]
     anchors = {r.anchor for r in ready if r.anchor}
-    if len(anchors) <= marks.MANY:
-        facts = {anchor: marks.of_commit(store.repo, anchor) for anchor in anchors}
+    if len(anchors) <= patch_id.MANY:
+        facts = {anchor: patch_id.of_commit(store.repo, anchor) for anchor in anchors}
         for r in ready:
             r.extra = facts.get(r.anchor, {})
     return ready

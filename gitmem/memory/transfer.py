@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..core import plain
+from ..core import sanitize
 from ..core.errors import MemError
 from ..store import Store
 from . import remember
@@ -69,7 +69,10 @@ def _titled(item: dict[str, Any]) -> bool:
 
 def to_jsonl(items: list[dict[str, Any]]) -> Iterator[str]:
     for item in items:
-        yield plain.json_text(json.dumps(portable(item), ensure_ascii=False, sort_keys=True)) + "\n"
+        yield (
+            sanitize.json_text(json.dumps(portable(item), ensure_ascii=False, sort_keys=True))
+            + "\n"
+        )
 
 
 def to_markdown(items: list[dict[str, Any]]) -> Iterator[str]:
@@ -87,19 +90,19 @@ def to_markdown(items: list[dict[str, Any]]) -> Iterator[str]:
             )
         # `--` may not stand in a comment, so that every Markdown reader hides it.
         meta = (
-            plain.json_text(json.dumps(draft, ensure_ascii=True, sort_keys=True))
+            sanitize.json_text(json.dumps(draft, ensure_ascii=True, sort_keys=True))
             .replace("--", "\\u002d\\u002d")
             .replace(">", "\\u003e")
         )
         # A body that quotes our own markers gets a backslash before them, and one more before those
         # that have some.
-        title = plain.shown(" ".join(item["title"].split()))
+        title = sanitize.shown(" ".join(item["title"].split()))
         yield f"\n## {title}\n\n{_BEGIN}{meta} -->\n{_MARKER.sub(_QUOTE, page)}\n{_END}\n"
 
 
 def looked_at(text: str) -> str:
     """A text with marks in the place of hidden characters; tabs stay, code has them."""
-    return "\t".join([plain.shown(part, lines=True) for part in text.split("\t")])
+    return "\t".join([sanitize.shown(part, lines=True) for part in text.split("\t")])
 
 
 def from_markdown(text: str) -> Iterator[dict[str, Any] | str]:

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core import cite, record
+from ..core import id_mentions, record
 from ..core.errors import MemError, Refused
-from ..feedback import heed
+from ..feedback import usage_records
 from ..store import Store
 from . import consolidate, memories, proposals, write_gate
 from .consolidate import CITES, CONTRADICTION, MERGE, SHARE, VERSIONS
@@ -93,7 +93,7 @@ def accept(
         body = str(found[stay].record.data["body"])
         changes: dict[str, Any] = {
             "body": text
-            or (cite.renamed(body, *proposal.ids[1:]) if proposal.kind == CITES else body)
+            or (id_mentions.renamed(body, *proposal.ids[1:]) if proposal.kind == CITES else body)
         }
         if proposal.kind == VERSIONS:
             changes.update(proposals.both(found[stay].memory.versions))
@@ -103,7 +103,7 @@ def accept(
         if (
             proposal.kind == CONTRADICTION and not text
         ):  # the other one is called wrong, also if it comes back
-            heed.contradict(store, [i for i in proposal.ids if i != stay])
+            usage_records.contradict(store, [i for i in proposal.ids if i != stay])
     return _decide(store, proposal, ACCEPTED, stay)
 
 

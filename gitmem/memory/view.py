@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..anchors import drift, where
-from ..core import credit, record
-from ..engine import comeback, disputes, learned, staleness, stored
+from ..anchors import anchor_state, path_state
+from ..core import confidence, record
+from ..engine import contradictions, memory_rows, path_state_store, reinstated, usage_store
 from ..engine.cache import Cache
 from ..engine.document import FORGOTTEN, SUPERSEDED, scope_name
-from ..engine.stored import commit_of, load, places, word, words
+from ..engine.memory_rows import commit_of, load, places, word, words
 from ..store import Store
 
 _STATUS = {0: "active", SUPERSEDED: "superseded", FORGOTTEN: "forgotten"}
@@ -26,9 +26,9 @@ def objects(
     cache: Cache,
     rows: list[int],
     at: str = "HEAD",
-    stands: dict[str, where.Stand] | None = None,
-    patience: float = where.ON_THE_SPOT,
-    aged: dict[int, list[staleness.State]] | None = None,
+    stands: dict[str, anchor_state.Stand] | None = None,
+    patience: float = anchor_state.ON_THE_SPOT,
+    aged: dict[int, list[path_state_store.State]] | None = None,
 ) -> list[dict[str, Any]]:
     """The public object of each memory row, as seen from the revision `at`.
 
@@ -40,10 +40,10 @@ def objects(
     states = {} if stands is None else stands
     asked = {c for data, _, _ in loaded for c in [commit_of(data)] if c and c not in states}
     if asked:
-        states.update(where.stands(store.repo, cache, asked, head, patience))
+        states.update(anchor_state.stands(store.repo, cache, asked, head, patience))
     ages = {} if aged is None else aged
     ages.update(path_states(store, cache, [row for row in rows if row not in ages], head, patience))
-    use = learned.evidence(cache, (str(data["id"]) for data, _, _ in loaded))
+    use = usage_store.evidence(cache, (str(data["id"]) for data, _, _ in loaded))
     items = [
         _object(
             data,
@@ -51,11 +51,11 @@ def objects(
             status,
             states.get(commit_of(data)),
             _paths(data, ages[row]),
-            use.get(str(data["id"]), credit.Evidence()),
+            use.get(str(data["id"]), confidence.Evidence()),
         )
         for row, (data, scope, status) in zip(rows, loaded, strict=True)
     ]
-    gone = comeback.elsewhere(cache, rows, head)
+    gone = reinstated.elsewhere(cache, rows, head)
     for place, (ids, branch, commit) in _back(cache, rows).items():
         here = (
             {"status": _STATUS[SUPERSEDED]}
@@ -63,11 +63,11 @@ def objects(
             else {"superseded_on": {"branch": branch or None, "commit": commit}}
         )
         items[place].update(superseded_by=ids, **here)
-    against = disputes.of(cache, [item["id"] for item in items])
+    against = contradictions.of(cache, [item["id"] for item in items])
     for item in items:
         if item["id"] in against:
             item["contradicts"] = against[item["id"]]
-    disputed = stored.beside(cache, [item["id"] for item in items])
+    disputed = memory_rows.beside(cache, [item["id"] for item in items])
     texts = {id: _alternatives(cache, others) for id, others in disputed.items()}
     for row, item in zip(rows, items, strict=True):
         others = disputed.get(item["id"], [])
@@ -93,7 +93,7 @@ def _alternatives(cache: Cache, rows: list[int]) -> list[dict[str, Any]]:
             "body": record.clean(data["body"]),
             "type": word(data.get("type")) or record.DEFAULT_TYPE,
             "tags": words(data.get("tags")),
-            "paths": [path for path, _ in stored.paths(data)],
+            "paths": [path for path, _ in memory_rows.paths(data)],
             "author": word(data.get("author")),
             "created_at": record.moment(data.get("at")) or None,
             **{
@@ -108,9 +108,9 @@ def _alternatives(cache: Cache, rows: list[int]) -> list[dict[str, Any]]:
 
 def _back(cache: Cache, rows: list[int]) -> dict[int, tuple[list[str], str, str]]:
     """{place in the list: what took its place, the branch and the commit} of those that were
-    superseded where HEAD is not (`comeback`).
+    superseded where HEAD is not (`reinstated`).
     """
-    found = comeback.told(cache, rows)
+    found = reinstated.told(cache, rows)
     return {i: found[row] for i, row in enumerate(rows) if row in found}
 
 
@@ -119,30 +119,30 @@ def path_states(
     cache: Cache,
     rows: Iterable[int],
     head: str,
-    patience: float = where.ON_THE_SPOT,
+    patience: float = anchor_state.ON_THE_SPOT,
     kept: bool = False,
-) -> dict[int, list[staleness.State]]:
+) -> dict[int, list[path_state_store.State]]:
     """{memory row: the states of its paths at the commit `head`}: as kept, else (not with `kept`)
     as git says now, of all of them together.
     """
     wanted = list(dict.fromkeys(rows))
-    known = staleness.read(cache, wanted, head)
-    out: dict[int, list[staleness.State]] = {}
-    asked: list[drift.Wanted] = []
+    known = path_state_store.read(cache, wanted, head)
+    out: dict[int, list[path_state_store.State]] = {}
+    asked: list[path_state.Wanted] = []
     left: list[tuple[int, int]] = []
     for row, (data, _, _) in zip(wanted, load(cache, wanted), strict=True):
         found = places(data)
-        states = staleness.of(known.get(row), len(found))
-        if not kept and staleness.ask_git(states):
+        states = path_state_store.of(known.get(row), len(found))
+        if not kept and path_state_store.ask_git(states):
             asked += [(commit_of(data), *place) for place in found]
             left.append((row, len(found)))
         out[row] = states
-    answers = iter(drift.states(store.repo, cache, asked, head, patience) if asked else [])
+    answers = iter(path_state.states(store.repo, cache, asked, head, patience) if asked else [])
     out.update((row, [next(answers) for _ in range(count)]) for row, count in left)
     return out
 
 
-def _paths(data: dict[str, Any], states: list[staleness.State]) -> list[dict[str, str]]:
+def _paths(data: dict[str, Any], states: list[path_state_store.State]) -> list[dict[str, str]]:
     out = []
     for (path, _, lines), state in zip(places(data), states, strict=True):
         item = {
@@ -151,7 +151,7 @@ def _paths(data: dict[str, Any], states: list[staleness.State]) -> list[dict[str
             "now": state.now,
             "lines": lines.partition("@")[0],
             "lines_now": state.lines,
-            "reason": state.reason if state.state == staleness.UNKNOWN else "",
+            "reason": state.reason if state.state == path_state_store.UNKNOWN else "",
         }
         out.append(
             {name: value for name, value in item.items() if value or name in ("path", "state")}
@@ -159,13 +159,13 @@ def _paths(data: dict[str, Any], states: list[staleness.State]) -> list[dict[str
     return out
 
 
-def _anchor(stand: where.Stand | None, branch: Any) -> dict[str, Any]:
+def _anchor(stand: anchor_state.Stand | None, branch: Any) -> dict[str, Any]:
     if stand is None:
         return {
             "commit": None,
             "branch": word(branch),
-            "state": where.UNKNOWN,
-            "reason": where.NOWHERE,
+            "state": anchor_state.UNKNOWN,
+            "reason": anchor_state.NOWHERE,
         }
     out = {"commit": stand.commit, "branch": word(branch), "state": stand.state}
     if stand.into:
@@ -179,9 +179,9 @@ def _object(
     data: dict[str, Any],
     scope: int,
     status: int,
-    stand: where.Stand | None,
+    stand: anchor_state.Stand | None,
     states: list[dict[str, str]],
-    found: credit.Evidence,
+    found: confidence.Evidence,
 ) -> dict[str, Any]:
     stated = data.get("confidence")
     sound = (
@@ -199,7 +199,7 @@ def _object(
         "provenance": word(data.get("provenance")),
         "confidence": _confidence(data, sound, found, status),
         "stated_confidence": sound,
-        "created_at": stored.made_at(data) or None,
+        "created_at": memory_rows.made_at(data) or None,
         "author": word(data.get("author")),
         "scope": scope_name(scope),
         "status": _STATUS[status],
@@ -222,14 +222,14 @@ def _object(
 
 
 def _confidence(
-    data: dict[str, Any], stated: float | None, found: credit.Evidence, status: int
+    data: dict[str, Any], stated: float | None, found: confidence.Evidence, status: int
 ) -> float | None:
-    """The confidence that lives (`credit`): to be superseded is to be contradicted, once.
+    """The confidence that lives (`confidence`): to be superseded is to be contradicted, once.
 
     None where nobody stated one and nothing was counted: no number is made up.
     """
     gone = status == SUPERSEDED
     if not found and (stated is None or not gone):
         return stated
-    lived = credit.Evidence(found.used, found.ignored, max(found.against, int(gone)))
-    return round(credit.confidence(credit.start(stated, data.get("provenance")), lived), 4)
+    lived = confidence.Evidence(found.used, found.ignored, max(found.against, int(gone)))
+    return round(confidence.confidence(confidence.start(stated, data.get("provenance")), lived), 4)

@@ -202,7 +202,7 @@ class Asker:
 
     def opinion(self, role: str, text: str) -> tuple[float, str, str, dict[str, float]] | None:
         """(probability that the turn is worth keeping, its likeliest type, "", share of each type)
-        as `stages.Opinion` takes it, or None.
+        as `classify.Opinion` takes it, or None.
         """
         if self._leaning is None:
             self._leaning = self._labels({"op": "leaning"})

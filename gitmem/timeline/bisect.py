@@ -24,12 +24,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ..anchors import asof, drift, marks, where
-from ..anchors.ancestry import Ancestry
-from ..anchors.names import renamed, spec
+from ..anchors import anchor_state, patch_id, path_state, records_at
+from ..anchors.path_history import renamed, spec
+from ..anchors.reachability import Ancestry
 from ..core import lineanchor, record
 from ..core.errors import MemError
-from ..engine import stored
+from ..engine import memory_rows
 from ..engine.cache import Cache
 from ..memory import memories
 from ..store import Store
@@ -52,7 +52,7 @@ def bisect(
     head = repo.head()
     if not head:
         raise MemError("there is no commit here yet")
-    places = stored.places(data)
+    places = memory_rows.places(data)
     wanted = [
         place
         for place in places
@@ -64,14 +64,16 @@ def bisect(
             f"memory '{found.memory.id[:8]}' names {'no path' if not places else 'other paths'}",
             hint=f"it names {names}" if names else "`git mem edit ID --path` adds one",
         )
-    anchor, edited = stored.commit_of(data), record.object_id(data.get("head"))
+    anchor, edited = memory_rows.commit_of(data), record.object_id(data.get("head"))
 
     def read(cache: Cache) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-        states = drift.states(repo, cache, [(anchor, *place) for place in wanted], head, PATIENCE)
+        states = path_state.states(
+            repo, cache, [(anchor, *place) for place in wanted], head, PATIENCE
+        )
         stale = []
         fine = []
         for place, state in zip(wanted, states, strict=True):
-            if state.state in drift.STALE:
+            if state.state in path_state.STALE:
                 culprit = _Search(
                     store, cache, [c for c in (anchor, edited) if c], place, head
                 ).run()
@@ -133,8 +135,8 @@ class _Search:
         """The memory's commit in this history: itself, what took its place, or what carries its
         change; one that has the path as it was, if there is one.
         """
-        stands = where.stands(self.repo, self.cache, self.anchors, self.head)
-        ways = where.places(self.cache, self.anchors)
+        stands = anchor_state.stands(self.repo, self.cache, self.anchors, self.head)
+        ways = anchor_state.places(self.cache, self.anchors)
         line = Ancestry(self.git, [self.head], {c for way in ways.values() for c in way})
         inside = [
             c
@@ -143,10 +145,12 @@ class _Search:
             if line.contains(c)
         ]
         if not inside:
-            why = next((stands[a].reason or stands[a].state for a in self.anchors), where.NOWHERE)
+            why = next(
+                (stands[a].reason or stands[a].state for a in self.anchors), anchor_state.NOWHERE
+            )
             raise MemError(
                 f"this history does not have the commit the memory is about ({why})",
-                hint=asof.hint(self.repo),
+                hint=records_at.hint(self.repo),
             )
         good = self._good(inside)
         return next((c for c in inside if good[c]), inside[0])
@@ -169,7 +173,7 @@ class _Search:
                 *map(spec, self.names),
             )
             if not whole:
-                why = f" ({where.PARTIAL})" if marks.partial(self.repo) else ""
+                why = f" ({anchor_state.PARTIAL})" if patch_id.partial(self.repo) else ""
                 raise MemError(
                     f"git cannot say which commits since {base[:12]} changed '{self.path}'{why}",
                     hint="a clone without `--filter` has what it takes" if why else "",

@@ -19,10 +19,18 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from ..anchors import drift, marks, names, reanchor, revive, then, where
+from ..anchors import (
+    anchor_state,
+    patch_id,
+    path_history,
+    path_state,
+    reanchor,
+    reinstate,
+    snapshot_view,
+)
 from ..core import lineanchor, record
 from ..core.errors import GitFailed, MemError, UsageError
-from ..engine import comeback, filters, standing, stored
+from ..engine import anchor_state_store, filters, memory_rows, reinstated
 from ..engine.cache import Cache
 from ..engine.filters import Filter, above
 from ..git import worktree_file
@@ -145,7 +153,9 @@ def blame(store: Store, text: str, *, at: str = "") -> tuple[list[Line], list[di
     """
     asked = target(store, text, at)
 
-    def read(cache: Cache, past: then.Then | None) -> tuple[list[Line], list[dict[str, Any]], str]:
+    def read(
+        cache: Cache, past: snapshot_view.Then | None
+    ) -> tuple[list[Line], list[dict[str, Any]], str]:
         objects, _, lines, name = _answer(
             store, cache, past, asked, at, None, strict=True, lines_too=True
         )
@@ -160,11 +170,11 @@ def blame(store: Store, text: str, *, at: str = "") -> tuple[list[Line], list[di
     return _with_past(store, at, read)
 
 
-def _with_past(store: Store, at: str, action: Callable[[Cache, then.Then | None], T]) -> T:
+def _with_past(store: Store, at: str, action: Callable[[Cache, snapshot_view.Then | None], T]) -> T:
     def read(cache: Cache) -> T:
         if not at:
             return action(cache, None)
-        with then.opened(store, cache, at) as past:
+        with snapshot_view.opened(store, cache, at) as past:
             if past.reason:
                 store.warn(f"warning: {past.reason}")
             return action(past, past)
@@ -175,7 +185,7 @@ def _with_past(store: Store, at: str, action: Callable[[Cache, then.Then | None]
 def _answer(
     store: Store,
     cache: Cache,
-    past: then.Then | None,
+    past: snapshot_view.Then | None,
     asked: Target,
     at: str,
     limit: int | None,
@@ -184,7 +194,7 @@ def _answer(
 ) -> tuple[list[dict[str, Any]], int, list[Line], str]:
     repo = store.repo
     head = past.head if past else repo.head()
-    named = names.at(repo, cache, head, asked.path)
+    named = path_history.at(repo, cache, head, asked.path)
     if not named.whole:
         why_ = (
             f"the history of '{asked.path}' is long"
@@ -201,13 +211,13 @@ def _answer(
         store.warn(f"warning: {e.message}")
         lines = []
     if not past:
-        revive.settle(repo, cache, store.table)
+        reinstate.settle(repo, cache, store.table)
     found = _Found(
-        store, cache, head, asked, Filter() if past else comeback.seen_from(cache, Filter(), head)
+        store, cache, head, asked, Filter() if past else reinstated.seen_from(cache, Filter(), head)
     )
     found.by_paths(named)
-    if lines and not past and standing.slot_of(cache, head) is None:
-        where.stands(
+    if lines and not past and anchor_state_store.slot_of(cache, head) is None:
+        anchor_state.stands(
             repo, cache, reanchor.anchors(cache), head
         )  # finds what was squashed into the commits that wrote the lines
     found.by_commits(lines)
@@ -220,8 +230,8 @@ def _answer(
         store.warn(
             f"hint: '{asked.path}' is not at HEAD, and on '{branch}': `--at {branch}` asks there"
         )
-    stands = dict(past.stands) if past else where.stands(repo, cache, found.anchors(), head)
-    rows = stored.firsts(cache, found.ranked(stands))
+    stands = dict(past.stands) if past else anchor_state.stands(repo, cache, found.anchors(), head)
+    rows = memory_rows.firsts(cache, found.ranked(stands))
     chosen = rows[:limit]
     objects = view.objects(store, cache, chosen, at or "HEAD", stands, aged=found.aged)
     if past:
@@ -246,7 +256,7 @@ class _Found:
         self.only, self.args = wanted.sql()
         self.why: dict[int, list[dict[str, Any]]] = {}
         self.order = _OF_LINES if asked.first else _ORDER
-        self.aged: dict[int, list[drift.State]] = {}  # what became of the paths of some
+        self.aged: dict[int, list[path_state.State]] = {}  # what became of the paths of some
         self._told: set[int] = (
             set()
         )  # those that say themselves which lines of the file they are about
@@ -254,7 +264,7 @@ class _Found:
     def _add(self, row: int, how: str, **more: Any) -> None:
         self.why.setdefault(row, []).append({"by": how, **more})
 
-    def by_paths(self, named: names.Names) -> None:  # noqa: C901
+    def by_paths(self, named: path_history.Names) -> None:  # noqa: C901
         """What names the path, one of its former names, a directory above, or something inside."""
         ways: dict[str, str] = {}
         for name in named.labels:
@@ -302,11 +312,11 @@ class _Found:
 
     def _reason(self, row: int, path: str) -> dict[str, str]:
         """Why nobody can tell where the lines are; nothing where they are known to be gone."""
-        ((data, _, _),) = stored.load(self.cache, [row])
+        ((data, _, _),) = memory_rows.load(self.cache, [row])
         found = [
             s.reason
-            for (name, _, _), s in zip(stored.places(data), self.aged[row], strict=True)
-            if name == path and s.state == drift.UNKNOWN
+            for (name, _, _), s in zip(memory_rows.places(data), self.aged[row], strict=True)
+            if name == path and s.state == path_state.UNKNOWN
         ]
         return {"reason": found[0]} if found else {}
 
@@ -323,19 +333,21 @@ class _Found:
         elsewhere: dict[tuple[int, str], str] = {}
         order = sorted(rows)
         self.aged = view.path_states(self.store, self.cache, order, self.head) if order else {}
-        for row, (data, _, _) in zip(order, stored.load(self.cache, order), strict=True):
-            for (path, _, noted), state in zip(stored.places(data), self.aged[row], strict=True):
+        for row, (data, _, _) in zip(order, memory_rows.load(self.cache, order), strict=True):
+            for (path, _, noted), state in zip(
+                memory_rows.places(data), self.aged[row], strict=True
+            ):
                 if path not in labels:
                     continue
                 if noted and lineanchor.parse(noted.partition("@")[0]):
-                    held = state.state in (drift.SAME, drift.RENAMED)
+                    held = state.state in (path_state.SAME, path_state.RENAMED)
                     lines[row, path] = (
                         lineanchor.parse(state.lines or noted.partition("@")[0]) if held else None
                     )
-                now = stored.bare(record.clean(state.now or path))
+                now = memory_rows.bare(record.clean(state.now or path))
                 if (
                     now not in here
-                    and state.state in (drift.SAME, drift.CHANGED, drift.RENAMED)
+                    and state.state in (path_state.SAME, path_state.CHANGED, path_state.RENAMED)
                     and not state.reason
                 ):
                     elsewhere[row, path] = now
@@ -382,7 +394,7 @@ class _Found:
         )
         return {a for (a,) in rows if record.object_id(a)}
 
-    def ranked(self, stands: dict[str, where.Stand]) -> list[int]:
+    def ranked(self, stands: dict[str, anchor_state.Stand]) -> list[int]:
         """The surest first, then the newest."""
         asked = json.dumps(sorted(self.why))
         sql = "SELECT row, anchor, at, id FROM memory WHERE row IN (SELECT value FROM json_each(?))"
@@ -397,7 +409,7 @@ class _Found:
             stand = stands.get(facts[row][0])
             first = self.why[row][0]
             return (
-                stand is not None and stand.state == where.UNMERGED,
+                stand is not None and stand.state == anchor_state.UNMERGED,
                 self.order.index(first["by"]),
                 -len(first["path"]) if first["by"] == ABOVE else 0,
             )
@@ -455,7 +467,7 @@ def _branch_with(store: Store, path: str) -> str:
 
 
 def _blamed(  # noqa: C901
-    store: Store, named: names.Names, asked: Target, head: str, past: bool, strict: bool
+    store: Store, named: path_history.Names, asked: Target, head: str, past: bool, strict: bool
 ) -> list[Line]:
     """The lines asked about, with their commits; none for what is no text.
 
@@ -466,7 +478,7 @@ def _blamed(  # noqa: C901
     content = _content(repo.top, name) if repo.top and not past else None
     in_tree = content is not None
     if named.kind != "blob":
-        if strict and not named.kind and named.cut == where.PARTIAL:
+        if strict and not named.kind and named.cut == anchor_state.PARTIAL:
             raise _Withheld(name)
         if strict:
             what = (
@@ -511,7 +523,7 @@ def _blamed(  # noqa: C901
     try:
         lines = (
             _parsed(repo.git.run(*words, env=NO_FETCH))
-            if whole or not marks.partial(repo)
+            if whole or not patch_id.partial(repo)
             else None
         )
     except GitFailed as e:
@@ -520,12 +532,12 @@ def _blamed(  # noqa: C901
                 f"'{name}' has {e.message.rpartition('only ')[2]}, so there is no line"
                 f" {asked.first}"
             ) from e
-        if not marks.partial(repo):
+        if not patch_id.partial(repo):
             raise
         lines = None
     if lines is None:
         raise _Withheld(name)
-    cut = marks.ends(repo)
+    cut = patch_id.ends(repo)
     for line in lines:
         line.older = line.commit in cut
     return lines

@@ -1,0 +1,440 @@
+"""Claude Code's auto memory becomes memories: `git mem import claude`, the session start's step,
+the worker.
+
+Promises. What is known adds nothing: a memory's `source` names the topic and
+what it said. A topic that was edited becomes a new version of its memory, one
+that was removed leaves it as it is, one whose memory was forgotten or purged
+stays away. A version that a person edited in git mem is not covered: the
+changed topic becomes a memory of its own. Nothing of the directory is changed,
+nothing outside of it is read (a link is no topic), and what git mem wrote
+there is not taken for news. One file that cannot be read, is too large or
+holds a secret is named and stops no other.
+
+Private unless asked otherwise: what the client noted about its user is the
+user's. Anchored where HEAD left the main branch, since the directory serves
+every branch.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ..core import fold, record
+from ..core.errors import MemError, Refused
+from ..engine.cache import Cache
+from ..engine.document import content_digest
+from ..memory import memories, remember, write_gate
+from ..store import Store, open_store
+from . import automemory, automemory_note
+from .automemory import Sight
+from .automemory_note import LARGEST, Topic
+
+SOURCE = "claude-memory:"
+_UP_TO = SOURCE[:-1] + ";"  # the next character: every source of ours lies before it
+STORED, EDITED, KNOWN, REFUSED, OURS = "stored", "edited", "known", "refused", "ours"
+MOST = 1000  # topics
+_NAMES = 800  # characters of a file's name in a source
+_MAIN = (
+    "refs/remotes/origin/HEAD",
+    "refs/remotes/origin/main",
+    "refs/remotes/origin/master",
+    "refs/heads/main",
+    "refs/heads/master",
+)
+
+
+class Outcome:
+    """What became of one topic. `id` is "" where it has no memory."""
+
+    __slots__ = ("file", "hint", "id", "reason", "status", "title")
+
+    def __init__(
+        self,
+        file: str,
+        status: str,
+        id: str = "",
+        reason: str = "",
+        title: str = "",
+        hint: str = "",
+    ) -> None:
+        self.file = file
+        self.status = status
+        self.id = id
+        self.reason = reason
+        self.title = title
+        self.hint = hint
+
+
+class Report:
+    """`missing`: files that the index names and that are not there."""
+
+    __slots__ = ("directory", "items", "missing")
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.items: list[Outcome] = []
+        self.missing: list[str] = []
+
+    def count(self, status: str) -> int:
+        return sum(item.status == status for item in self.items)
+
+
+def take(
+    store: Store,
+    directory: str,
+    *,
+    scope: str = "private",
+    allow_secret: bool = False,
+    dry: bool = False,
+) -> Report:
+    """Takes a directory in; `dry`: says what it would do.
+
+    Raises MemError where the directory cannot be read or the notes cannot be written.
+    """
+    report = Report(directory)
+    topics = read(directory, report)
+    known = _Known(store, topics)
+    new: list[tuple[Outcome, dict[str, Any]]] = []
+    changed: list[tuple[Outcome, memories.Found, dict[str, Any]]] = []
+    for found, written in topics:
+        item = Outcome(found.file, KNOWN, title=found.title)
+        report.items.append(item)
+        former = None
+        if found.sealed:
+            item.status, item.id, item.reason = OURS, found.ours, "git mem wrote it"
+        elif (there := known.says(found))[0]:
+            item.id, item.reason = there
+        elif former := known.former(found, scope):
+            item.status, item.id = EDITED, former.memory.id
+            changed.append((item, former, _changes(found, former.record.data)))
+        else:
+            item.status = STORED
+            new.append(
+                (
+                    item,
+                    {
+                        **fields(found),
+                        "created_at": _time(found.modified) or written,
+                        "agent": "claude",
+                        "session": found.session,
+                    },
+                )
+            )
+    if dry:
+        for item, draft in [*new, *((item, draft) for item, _, draft in changed)]:
+            _try(store, draft, item, allow_secret)
+        return report
+    for (item, _, _), refusal in zip(
+        changed,
+        memories.edit_many(
+            store, [(former, draft) for _, former, draft in changed], allow_secret=allow_secret
+        ),
+        strict=True,
+    ):
+        if refusal:
+            _refuse(item, refusal.message, refusal.hint)
+    anchor = {"commit": _anchor(store), "scope": scope} if new else {}
+    for (item, _), result in zip(
+        new,
+        remember.remember(
+            store, [{**draft, **anchor} for _, draft in new], allow_secret=allow_secret
+        ),
+        strict=True,
+    ):
+        item.id = result.id
+        if result.status == remember.DUPLICATE:
+            item.status, item.reason = KNOWN, result.reason
+        elif result.status == remember.REFUSED:
+            _refuse(item, result.reason, result.hint)
+    return report
+
+
+def at_start(cwd: str, environ: Mapping[str, str], sight: Sight) -> None:
+    """A session start's reading."""
+    store = open_store(environ, cwd, strict=False)
+    try:
+        take(store, sight.path)
+        automemory.keep(store.repo.mem_dir, sight)
+    finally:
+        store.close()
+
+
+def from_events(store: Store, events: list[dict[str, Any]]) -> None:
+    """The worker's reading, for session starts that had no time for it."""
+    for event in events:
+        env, git_dir, top = event.get("env"), event.get("git_dir"), event.get("top")
+        if not (
+            isinstance(env, dict)
+            and isinstance(git_dir, str)
+            and isinstance(top, str)
+            and store.settings.flag("autoMemory")
+        ):
+            continue
+        sight = automemory.look(
+            git_dir,
+            store.repo.common_dir,
+            top,
+            {k: v for k, v in env.items() if isinstance(v, str)},
+        )
+        if sight.changed:
+            if sight.path and sight.count:
+                take(store, sight.path)
+            automemory.keep(store.repo.mem_dir, sight)
+
+
+# Reading
+
+
+def read(directory: str, report: Report) -> list[tuple[Topic, str]]:
+    """(topic, when its file was written) of every file that can be read; the others are in the
+    report. Raises MemError where there is no directory.
+    """
+    try:
+        names = sorted(name for name in os.listdir(directory) if name.endswith(".md"))
+    except OSError as e:
+        raise MemError(
+            f"no auto memory in '{directory}': {e.strerror}",
+            hint=(
+                "Claude Code makes it when it first notes something; --from names another directory"
+            ),
+        ) from e
+    entries: dict[str, tuple[str, str]] = {}
+    topics: list[tuple[Topic, str]] = []
+    if automemory_note.INDEX in names:
+        names.remove(automemory_note.INDEX)
+        if got := _open(directory, automemory_note.INDEX, report):
+            entries, passages = automemory_note.read_index(got[0])
+            topics += [(passage, got[1]) for passage in passages]
+    for name in names[MOST:]:
+        report.items.append(
+            Outcome(_shown(name), REFUSED, reason=f"the directory has more than {MOST} topics")
+        )
+    for name in names[:MOST]:
+        if got := _open(directory, name, report):
+            found = automemory_note.read(_shown(name), got[0], entries.get(name, ("", "")))
+            if found.body.strip():
+                topics.append((found, got[1]))
+            else:
+                report.items.append(Outcome(found.file, REFUSED, reason="it says nothing"))
+    report.missing = sorted(
+        _shown(name)
+        for name in entries
+        if "/" not in name
+        and name not in names
+        and not os.path.lexists(os.path.join(directory, name))
+    )
+    return topics
+
+
+def _open(directory: str, name: str, report: Report) -> tuple[str, str] | None:
+    """(text, time written) of a plain file of bearable size; else None, and the report says why."""
+    reason = ""
+    raw = b""
+    written = ""
+    try:
+        # A link could lead anywhere, a pipe would keep us waiting.
+        fd = os.open(
+            os.path.join(directory, name),
+            os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0),
+        )
+        with open(fd, "rb") as f:
+            facts = os.fstat(fd)
+            if not stat.S_ISREG(facts.st_mode):
+                reason = "it is no plain file"
+            elif facts.st_size > LARGEST:
+                reason = f"it has {facts.st_size} bytes, the limit is {LARGEST}"
+            else:
+                raw = f.read(LARGEST + 1)
+                written = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(facts.st_mtime))
+    except OSError as e:
+        reason = (
+            "it is a link"
+            if os.path.islink(os.path.join(directory, name))
+            else f"it cannot be read: {e.strerror}"
+        )
+    reason = reason or record.no_text(raw)
+    if reason:
+        report.items.append(Outcome(_shown(name), REFUSED, reason=reason))
+        return None
+    return raw.decode("utf-8-sig"), written
+
+
+# Knowing
+
+
+def source_of(found: Topic) -> str:
+    return prefix_of(found) + found.digest
+
+
+def prefix_of(found: Topic) -> str:
+    """What the sources of all versions of a topic have in common."""
+    return f"{SOURCE}{found.file[:_NAMES]}@"
+
+
+def fields(found: Topic) -> dict[str, Any]:
+    """The content of a topic's memory. What the client noted was not checked again: CACHED."""
+    return {
+        "title": found.title,
+        "subtitle": found.subtitle,
+        "body": found.body,
+        "type": found.type,
+        "tags": [automemory_note.TAG, *([found.kind] if found.kind else [])],
+        "concepts": found.links,
+        "source": source_of(found),
+        "provenance": "CACHED",
+    }
+
+
+def _changes(found: Topic, old: dict[str, Any]) -> dict[str, Any]:
+    """What a new version of a topic changes in its memory: type and tags only where the client gave
+    it another type, for they may be a person's by now.
+    """
+    changes = fields(found)
+    tags = [t for t in old.get("tags") or [] if isinstance(t, str)]
+    if not found.kind or found.kind in tags:
+        del changes["type"], changes["tags"]
+    else:
+        changes["tags"] = [*(t for t in tags if t not in automemory_note.KINDS), found.kind]
+    return changes
+
+
+class _Known:
+    """What is here of the topics of one directory, in any version."""
+
+    def __init__(self, store: Store, topics: list[tuple[Topic, str]]) -> None:
+        self._author = store.settings.author
+        digests = sorted({d for found, _ in topics for d in _digests(found)})
+        prefixes = {prefix_of(found) for found, _ in topics}
+
+        def select(cache: Cache) -> tuple[list[tuple[str, str]], dict[bytes, str]]:
+            own = cache.db.execute(
+                "SELECT id, source FROM memory WHERE source >= ? AND source < ? ORDER BY at, row",
+                (SOURCE, _UP_TO),
+            ).fetchall()
+            same: dict[bytes, str] = {}
+            for at in range(0, len(digests), 500):
+                part = digests[at : at + 500]
+                same.update(
+                    cache.db.execute(
+                        "SELECT digest, id FROM memory WHERE status = 0 AND digest IN"
+                        f" ({','.join('?' * len(part))})",
+                        part,
+                    )
+                )
+            return own, same
+
+        own, self._by_text = store.with_cache(select)[0]
+        self._by_source = {source: id for id, source in own}
+        wanted = {
+            found
+            for found in (source_of(found) for found, _ in topics)
+            if found not in self._by_source
+        }
+        # The memories of topics that say something new: only they are read whole.
+        asked = {w[: w.rfind("@") + 1] for w in wanted} & prefixes
+        files = [(source[: source.rfind("@") + 1], id) for id, source in own]
+        loaded = memories.find_many(store, [id for prefix, id in files if prefix in asked])
+        self._by_file: dict[str, list[memories.Found]] = {}
+        for prefix, id in dict.fromkeys(files):
+            if id in loaded:
+                self._by_file.setdefault(prefix, []).append(loaded[id])
+
+    def says(self, found: Topic) -> tuple[str, str]:
+        """(id of the memory that says this, how); "" for none.
+
+        A memory that was taken away and once said it counts: nobody wants it back.
+        """
+        source = source_of(found)
+        if source in self._by_source:
+            return self._by_source[source], "as it was"
+        for one in self._by_file.get(prefix_of(found), ()):
+            # A team's memory may be another machine's by now; what this one said before is no news.
+            if (one.memory.status != fold.ACTIVE or one.scope == "team") and any(
+                r.data.get("source") == source for r in one.memory.records
+            ):
+                return one.memory.id, "said before"
+        for digest in _digests(found):
+            if digest in self._by_text:
+                return self._by_text[digest], "the same text is known"
+        return "", ""
+
+    def former(self, found: Topic, scope: str) -> memories.Found | None:
+        """The memory that a changed topic is a new version of.
+
+        Not one that a person edited, nor a colleague's: their file may have the same name.
+        """
+        for one in reversed(self._by_file.get(prefix_of(found), [])):
+            if (
+                one.memory.status == fold.ACTIVE
+                and len(one.memory.versions) == 1
+                and (one.scope == "private" or one.record.data.get("author") == self._author)
+                and _as_taken(one.record.data)
+            ):
+                return one
+        return None
+
+
+def _digests(found: Topic) -> tuple[bytes, bytes]:
+    return content_digest(found.title, found.body), content_digest("", found.body)
+
+
+def _as_taken(data: dict[str, Any]) -> bool:
+    """Whether a memory says what was taken in, so that a new version of the topic may cover it."""
+    said = str(data.get("source")).rpartition("@")[2]
+    return any(
+        automemory_note.digest_of(
+            str(data.get("title") or ""),
+            str(data.get("subtitle") or ""),
+            str(data.get("body")),
+            kind,
+        )
+        == said
+        for kind in ("", *automemory_note.KINDS)
+    )
+
+
+def _try(store: Store, draft: dict[str, Any], item: Outcome, allow_secret: bool) -> None:
+    """What storing it would say."""
+    try:
+        draft = write_gate.admit(store, {"body": "", **draft}, allow_secret)
+        checked = record.content(draft, store.settings.number("maxBody"))
+        write_gate.stored(store, draft, checked, allow_secret)
+    except Refused as e:
+        _refuse(item, e.message, e.hint)
+
+
+def _refuse(item: Outcome, reason: str, hint: str) -> None:
+    item.status, item.reason, item.hint = REFUSED, reason, hint.replace("; nothing was stored", "")
+
+
+# Plumbing
+
+
+def _anchor(store: Store) -> str:
+    """The commit the memories are attached to: the last one that HEAD shares with the main branch,
+    so that no other branch has to do without them.
+    """
+    head = store.repo.head()
+    if not head:
+        return ""
+    main = next((id for id in store.repo.git.ids([name + "^{commit}" for name in _MAIN]) if id), "")
+    if not main or main == head:
+        return head
+    return store.repo.git.text("merge-base", head, main, ok=(0, 1, 128)).split("\n")[0] or head
+
+
+def _time(text: str) -> str:
+    """A time that the client noted, "" where it is none."""
+    try:
+        return record.timestamp(text) if text else ""
+    except Refused:
+        return ""
+
+
+def _shown(name: str) -> str:
+    """A file's name as text: one that is no UTF-8 gets marks."""
+    return record.clean(" ".join(name.split()))

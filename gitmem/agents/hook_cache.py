@@ -1,0 +1,226 @@
+"""Memories for a hook: the cache opened, brought up to date where that is quick, and asked.
+
+Promises. What arrived a second ago is found: up to 200 new records are taken
+in on the spot, in small portions until the deadline, and those stay taken in.
+Where that is not enough the answer comes from what the cache has, says that it
+is not fresh, and the worker is asked for the rest. A missing or damaged cache
+stops no answer: the newest memories are read from the notes (`fallback`), while
+the worker makes the file anew. No git process where nothing is new. Nothing
+is raised but what `action` raises on a whole cache, a bug.
+
+`with_memories` is what hooks call; `table` is the one embedding table of the
+process. Standard library only.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from ..engine import anchor_state_store, cache_lock, embed, error_kinds
+from ..engine import cache as cache_file
+from ..engine.cache import Cache as Cache
+from ..hooks import spool
+from ..signing import trust
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import TypeVar
+
+    from ..engine.anchor_state_store import Stand
+    from ..git.discover import Here
+    from ..notes.note_store import Notes
+
+    T = TypeVar("T")
+
+_ATTEMPTS = 3  # others may replace the cache while we open it
+_LOCK = 0.02  # seconds to wait for another process that makes or checks the file
+_SUMMED = 64_000_000  # bytes of a cache file whose pages can be summed while somebody waits: 40 ms
+_LOOK = 0.1  # seconds that git may take while a session's start waits
+_SIGNATURES = 0.05  # seconds that must be left for signatures to be checked now
+
+
+class _Later(Exception):
+    """More is new than can be taken in now, and nothing is there yet."""
+
+
+_table: embed.StaticTable | None = None
+
+
+def table() -> embed.StaticTable:
+    """The packaged table, opened once. Raises TableDamaged."""
+    global _table
+    if _table is None:
+        _table = embed.StaticTable()
+    return _table
+
+
+def with_memories(
+    here: Here,
+    environ: Mapping[str, str],
+    action: Callable[[Cache], T],
+    until: float,
+    lean: bool = False,
+) -> tuple[T | None, bool]:
+    """(action's answer, whether it was asked of all memories); (None, False) where nothing could be
+    read by `until` (monotonic).
+
+    `lean`: takes nothing in and reads no notes; what the cache has is enough.
+    `action` may run twice.
+    """
+    damaged = -1
+    for _ in range(_ATTEMPTS):
+        cache: Cache | None = None
+        try:
+            cache = _open(here)
+            if cache is None:
+                break
+            fresh, news = _refresh(here, environ, cache, until, lean)
+            answer = action(cache)
+            # Also after news: where they stand is not known yet. And after a fetch, of which no
+            # hook tells.
+            if not fresh or news or anchor_state_store.may_have_moved(cache, here.common_dir):
+                spool.ask(here.common_dir)
+            return answer, fresh
+        except _Later:
+            break
+        except Exception as e:
+            kind = error_kinds.kind(e, cache)
+            if kind == error_kinds.DAMAGED:
+                damaged = (
+                    cache.inode if cache else cache_lock.inode(cache_file.path_of(here.mem_dir))
+                )
+                break
+            if kind == error_kinds.OURS:
+                raise
+            if kind != error_kinds.MOVED:
+                break
+        finally:
+            if cache is not None:
+                _close(cache)
+    spool.ask(
+        here.common_dir,
+        b'{"event":"behind","damaged":%d}' % damaged if damaged >= 0 else spool.BEHIND,
+    )
+    if lean or monotonic() >= until:
+        return None, False
+    from . import fallback
+
+    small = fallback.memories(here, table(), until)
+    return (action(small), False) if small is not None else (None, False)
+
+
+def _open(here: Here) -> Cache | None:
+    """The cache; an empty one where there are no memories; None where one has to be made that takes
+    longer than we have.
+    """
+    path = cache_file.path_of(here.mem_dir)
+    if not cache_lock.size(path) and not here.refs:
+        return cache_file.open_in_memory()
+    if cache_lock.size(path) > _SUMMED and not cache_lock.unchanged(path):
+        return None  # the worker finds out whether it is damaged, or only copied
+    return cache_file.open_cache(here.mem_dir, wait=_LOCK)
+
+
+_kept: list[Cache] = []
+
+
+def _close(cache: Cache) -> None:
+    """Ends the connection, unless the file has a log: its writer is at work, or was killed and left
+    it to the next one.
+
+    To take the log in would be waiting for the one and work for the other, and
+    SQLite's own close would leave the page sums behind; so it stays open, and
+    ends with this process.
+    """
+    if cache.how == "file" and cache_lock.has_log(cache.path):
+        _kept.append(cache)
+        return
+    try:
+        cache.close()
+    except Exception:
+        pass  # what is wrong with the file was seen before, or the next one sees it
+
+
+def _refresh(
+    here: Here, environ: Mapping[str, str], cache: Cache, until: float, lean: bool
+) -> tuple[bool, bool]:
+    """(whether the cache has all memories, whether new ones were taken in just now)."""
+    space = cache.meta("space")
+    cache.blind = bool(space) and space != table().space
+    moved = [
+        ref
+        for ref, id in here.refs.items()
+        if id != cache.meta("tip:" + ref)
+        or here.log_size(ref) != cache.meta("log:" + ref)
+        or ref in here.lost
+    ]
+    fresh, news = not (moved or cache.blind or cache.meta("scrub")), False
+    if not fresh and not lean and monotonic() < until:
+        fresh = news = _take_in(here, cache, until)
+        if not fresh and not cache.count() and moved:
+            raise _Later
+    return _signatures(here, cache, until, lean) and fresh, news
+
+
+def _take_in(here: Here, cache: Cache, until: float) -> bool:
+    """Takes in what is new, if that is little; whether the cache has all then."""
+    from ..core.errors import MemError
+    from ..engine import index
+    from ..git.gitcmd import Git
+    from ..notes.note_store import Notes
+
+    git = Git(here.git_dir)
+    git.common_dir = here.common_dir
+    git.until = until
+    try:
+        sources: list[tuple[str, Notes]] = [
+            (scope, Notes(git, here.settings.ref(scope), here.hex_len))
+            for scope in ("team", "private")
+        ]
+        return (
+            index.refresh(cache, sources, table(), most=index.ON_THE_SPOT, until=until) is not None
+        )
+    except MemError:
+        return False  # git failed: the worker says why
+    finally:
+        git.close()
+
+
+def stands(here: Here, cache: Cache, anchors: Sequence[str], until: float) -> Mapping[str, Stand]:
+    """Where anchors stand that the worker has not looked at for this HEAD, as git says; empty where
+    it fails or takes longer than _LOOK. For the start of a session, which can wait a little.
+    """
+    from ..anchors import anchor_state
+    from ..core.errors import MemError
+    from ..git.gitcmd import Git
+    from ..git.repository import Repo
+
+    git = Git(here.git_dir)
+    git.common_dir = here.common_dir
+    git.until = min(
+        until, monotonic() + _LOOK
+    )  # a history of 100,000 commits without a commit-graph takes a second
+    try:
+        repo = Repo(
+            git,
+            here.git_dir,
+            here.common_dir,
+            "",
+            here.bare,
+            "sha256" if here.hex_len == 64 else "sha1",
+            here.top,
+        )
+        return anchor_state.stands(repo, cache, anchors, here.head, git.until - monotonic())
+    except MemError:
+        return {}
+    finally:
+        git.close()
+
+
+def _signatures(here: Here, cache: Cache, until: float, lean: bool) -> bool:
+    """Where the policy asks for signatures: a few are checked now; whether none waits."""
+    if here.settings["trust"] == "all":
+        return True
+    policy = trust.Trust(here.settings, here.home)
+    return policy.catch_up(cache, 0 if lean or until - monotonic() < _SIGNATURES else trust.AT_ONCE)

@@ -1,0 +1,257 @@
+"""What `install` wrote into files of others, kept so that it can be taken out again byte for byte.
+
+One file for the user, `$XDG_STATE_HOME/git-mem/installed.json` (mode 0600): for
+each file that was changed the places of our own characters, and digests of the
+file before and after. No character of the user's own is kept: settings may hold
+keys. It lies outside of any repository, so deleting `.git/mem/` loses nothing.
+
+Promise: a file is read, changed and written under a lock of ours, whole or not
+at all, with its mode, through a link to the file behind it, and only if it is
+still what was read; the note is on disk before the file changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ..core.errors import MemError
+from ..engine import cache_lock
+from ..git import config_journal
+from .jsonedit import cut
+
+_WAIT = 10.0
+_ATTEMPTS = 5
+LARGEST = 1_000_000  # bytes of a file of others: settings have a few thousand
+
+
+class Change:
+    """What a file is to be.
+
+    `text`: None for no file. `spans`: the places of `text` that are ours; None where that cannot be
+    said.
+    """
+
+    __slots__ = ("extra", "spans", "text")
+
+    def __init__(
+        self,
+        text: str | None,
+        spans: list[list[int]] | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
+        self.text = text
+        self.spans = spans
+        self.extra = extra or {}
+
+
+class Ledger:
+    """The notes of one user, while their lock is held."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.files: dict[str, dict[str, Any]] = _load(path)
+
+    def known(self, file: str) -> dict[str, Any]:
+        """What is noted of a file, empty for nothing."""
+        return self.files.get(os.path.realpath(file), {})
+
+    def original(self, file: str, text: str | None) -> str | None:
+        """The text as it was before we wrote, "" where there was no file; None where others have
+        changed it since, or nothing is known.
+        """
+        note = self.known(file)
+        if text is None or not note or note["after"] != _digest(text):
+            return None
+        before = cut(text, note["spans"])
+        return before if _digest(before) == note["before"] else None
+
+    def edit(self, file: str, target: str, change: Callable[[str | None], Change | None]) -> bool:
+        """Gives a file the text that `change` makes of the present one (None: it stays); whether it
+        was written. Creates its directory.
+        """
+        real = os.path.realpath(file)
+        for _ in range(_ATTEMPTS):
+            before = read(real)
+            wanted = change(before)
+            if wanted is None or wanted.text == before:
+                return False
+            _writable(file, real)
+            note = self.files.get(real, {})
+            if read(real) != before:
+                continue  # somebody else was writing
+            fresh: list[str] = []
+            try:
+                if wanted.text is None:
+                    os.unlink(real)
+                    _tidy(note.get("dirs", []))
+                else:
+                    fresh = _missing(os.path.dirname(real))
+                    dirs = note.get("dirs", []) + fresh
+                    base = cut(wanted.text, wanted.spans or [])
+                    if wanted.spans:
+                        self.files[real] = {
+                            "target": target,
+                            "before": _digest(base),
+                            "after": _digest(wanted.text),
+                            "spans": wanted.spans,
+                            "dirs": dirs,
+                            "created": before is None or bool(note.get("created")),
+                            **wanted.extra,
+                        }
+                        self._save()
+                    os.makedirs(os.path.dirname(real), exist_ok=True)
+                    config_journal.replace(
+                        real, _encode(wanted.text), 0o666 & ~config_journal.umask()
+                    )
+            except OSError as e:
+                _tidy(fresh)
+                self._drop(real, note)
+                raise MemError(
+                    f"cannot write '{file}': {e.strerror}", hint="nothing was changed"
+                ) from e
+            if not wanted.spans:
+                self._drop(real, {})
+            return True
+        raise MemError(
+            f"'{file}' keeps changing while git mem edits it",
+            hint="run the command again; nothing was changed",
+        )
+
+    def _drop(self, real: str, note: dict[str, Any]) -> None:
+        if note:
+            self.files[real] = note
+        else:
+            self.files.pop(real, None)
+        self._save()
+
+    def forget(self, file: str) -> None:
+        """Nothing of ours is in this file any more."""
+        if os.path.realpath(file) in self.files:
+            self._drop(os.path.realpath(file), {})
+
+    def _save(self) -> None:
+        if self.files:
+            config_journal.replace(
+                self._path, json.dumps({"files": self.files}, indent=1).encode("ascii")
+            )
+        elif os.path.exists(self._path):
+            os.unlink(self._path)
+
+
+@contextlib.contextmanager
+def opened(environ: Mapping[str, str]) -> Iterator[Ledger]:
+    """The ledger, locked.
+
+    Raises MemError where it cannot be kept: then nothing may be changed either.
+    """
+    path = place(environ)
+    if not path:
+        raise MemError("no home directory", hint="set HOME; nothing was changed")
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        if not os.access(os.path.dirname(path), os.W_OK):
+            raise PermissionError(13, "Permission denied")
+        if os.path.lexists(path) and not os.path.isfile(path):
+            raise IsADirectoryError(21, "it is no regular file")
+    except OSError as e:
+        raise MemError(
+            f"cannot note in '{path}' what is changed: {e.strerror}", hint="nothing was changed"
+        ) from e
+    with cache_lock.locked(path, _WAIT) as free:
+        if not free:
+            raise MemError(
+                "another git mem is installing", hint="run the command again; nothing was changed"
+            )
+        yield Ledger(path)
+
+
+def place(environ: Mapping[str, str]) -> str:
+    """Where the ledger lies, "" without a home."""
+    state = environ.get("XDG_STATE_HOME", "") or (
+        os.path.join(environ["HOME"], ".local", "state") if environ.get("HOME") else ""
+    )
+    return os.path.join(state, "git-mem", "installed.json") if state else ""
+
+
+def peek(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """What is noted, without a lock: {file: note}."""
+    return _load(place(environ))
+
+
+def read(file: str) -> str | None:
+    """The text of a file, None where there is none.
+
+    Raises MemError where it cannot be read or is too large; bytes that are no UTF-8 survive a
+    rewrite.
+    """
+    try:
+        with open(
+            os.open(file, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)), "rb"
+        ) as f:  # a named pipe would be waited for
+            facts = os.fstat(f.fileno())
+            if not stat.S_ISREG(facts.st_mode):
+                raise MemError(f"'{file}' is no regular file", hint="nothing was changed")
+            if facts.st_size > LARGEST:
+                raise MemError(
+                    f"'{file}' has {facts.st_size} bytes, git mem edits up to {LARGEST}",
+                    hint="nothing was changed",
+                )
+            return f.read().decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        return None
+    except OSError as e:
+        raise MemError(f"cannot read '{file}': {e.strerror}", hint="nothing was changed") from e
+
+
+def _load(path: str) -> dict[str, dict[str, Any]]:
+    try:
+        files = json.loads(config_journal.read(path))["files"]
+        # All or nothing: a file that is not as we write it says nothing.
+        good = all(
+            isinstance(n[k], str) for n in files.values() for k in ("target", "before", "after")
+        ) and all(
+            isinstance(a, int) and isinstance(b, int) for n in files.values() for a, b in n["spans"]
+        )
+        return dict(files) if good else {}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _writable(file: str, real: str) -> None:
+    """A rename would replace also a file that its owner protects, and a device."""
+    if os.path.exists(real) and not os.path.isfile(real):
+        raise MemError(f"'{file}' is no regular file", hint="nothing was changed")
+    if os.path.exists(real) and (not os.access(real, os.W_OK) or not os.stat(real).st_mode & 0o222):
+        raise MemError(f"'{file}' is read-only", hint="nothing was changed")
+
+
+def _missing(directory: str) -> list[str]:
+    """The directories that have to be made, the outermost first."""
+    found: list[str] = []
+    while directory and not os.path.isdir(directory):
+        found.insert(0, directory)
+        directory = os.path.dirname(directory)
+    return found
+
+
+def _tidy(directories: list[str]) -> None:
+    """Removes directories that we made, as far as they are empty."""
+    for directory in reversed(directories):
+        try:
+            os.rmdir(directory)
+        except OSError:
+            return
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(_encode(text)).hexdigest()

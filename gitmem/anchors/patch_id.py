@@ -1,0 +1,172 @@
+"""Patch-ids: what lets a memory find its commit again after a squash or cherry-pick.
+
+A fresh clone lacks the branch a memory was made on, so the record itself
+carries the patch-id of its commit and, on a branch, of the branch's combined
+change since it left the main line. Diffs are made with `-U0`: context lines
+would let neighbouring changes on the main line hide a clean squash.
+
+Promise: the same change gives the same id whatever the user's diff settings,
+alone or in a pipeline of thousands; what cannot be computed in time, or lacks
+an object, is left out, never guessed. A partial clone is asked for nothing:
+its missing files would come over the network.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from ..git.gitcmd import NO_FETCH
+from ..git.repository import Repo
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LIMIT = 2.0  # seconds; a commit of a million lines is not worth the wait
+MANY = 50  # commits in one import from which marks are left to a later repair
+
+_DIFF = (
+    "diff-tree",
+    "-p",
+    "--root",
+    "-U0",
+    "--no-renames",
+    "--diff-algorithm=myers",
+    "--no-indent-heuristic",
+    "--no-textconv",
+    "--no-ext-diff",
+    "--no-color",
+    "--full-index",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+)
+
+
+# A patch-id says what a commit changed when it was made: what `git replace` puts in its place is
+# this clone's own, and may be gone tomorrow.
+_AS_MADE = {**NO_FETCH, "GIT_NO_REPLACE_OBJECTS": "1"}
+
+
+def patch_id(repo: Repo, *revisions: str) -> str:
+    """git's stable patch-id of one commit, or of the difference of two; "" for none (merges, empty
+    commits) or too slow.
+    """
+    out, whole = _pipe(repo, [*_DIFF, *revisions], subprocess.DEVNULL, LIMIT)
+    return out.split(b" ", 1)[0].decode() if out and whole else ""
+
+
+def patch_ids(repo: Repo, wanted: Sequence[str], seconds: float) -> tuple[dict[str, str], int]:
+    """({commit: patch-id}, how many of `wanted` were looked at) in one pipeline.
+
+    A line of `wanted` is `COMMIT`, or `COMMIT BASE` for all that changed since
+    the base; no commit may begin two lines. What was looked at and is absent
+    has no patch. Fewer are looked at where time runs out or an object is missing.
+    """
+    import tempfile
+
+    with tempfile.TemporaryFile() as stdin:  # a pipe could fill up while nobody reads the other end
+        stdin.write("".join(f"{line}\n" for line in wanted).encode())
+        stdin.seek(0)
+        out, whole = _pipe(repo, [*_DIFF, "--stdin"], stdin.fileno(), seconds)
+    rows = [line.split() for line in out.decode().split("\n")[:-1]]
+    found = {commit: id for id, commit in rows}
+    if whole is not None and not whole and rows:
+        del found[rows.pop()[1]]  # git ended early: its last diff may lack its end
+    if whole:
+        return found, len(wanted)
+    places = {line.split(" ", 1)[0]: i for i, line in enumerate(wanted)}
+    return found, places[rows[-1][1]] + 1 if rows else 0
+
+
+def _pipe(repo: Repo, diff: list[str], stdin: int, seconds: float) -> tuple[bytes, bool | None]:
+    """(patch-ids of a diff command, whether it came to its end: None where time ran out)."""
+    first = repo.git.start(
+        diff, _AS_MADE, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    make = repo.git.start(
+        ["patch-id", "--stable"],
+        stdin=first.stdout,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert first.stdout is not None
+    first.stdout.close()
+    whole: bool | None = None
+    try:
+        out, _ = make.communicate(timeout=seconds)
+        whole = first.wait() == 0 and make.returncode == 0
+    except subprocess.TimeoutExpired:
+        # before the other: at the end of its input it would print the id of half a diff
+        make.kill()
+        first.kill()
+        out, _ = make.communicate()
+        first.wait()
+    return out, whole
+
+
+def partial(repo: Repo) -> bool:
+    """Whether this is a partial clone, whose files may be on the remote only."""
+    return repo.git.promised
+
+
+def ends(repo: Repo) -> set[str]:
+    """The commits at which the history of a shallow clone ends."""
+    try:
+        with open(os.path.join(repo.common_dir, "shallow"), encoding="ascii") as f:
+            return set(f.read().split())
+    except FileNotFoundError:
+        return set()
+
+
+def main_lines(repo: Repo) -> list[str]:
+    """The commits of the branches that others start from and are merged into: the remote's HEAD,
+    `main`, `master`, as far as they exist.
+
+    All of them: a branch begun on a `main` that is not pushed yet left that, not the remote's.
+    """
+    found = [
+        repo.commit(name)
+        for name in ("refs/remotes/origin/HEAD", "refs/heads/main", "refs/heads/master")
+    ]
+    return list(dict.fromkeys(c for c in found if c))
+
+
+def base_of(repo: Repo, commit: str) -> str:
+    """Where the branch of a commit left the main lines, the nearest point of all; "" where every
+    one of them contains it.
+    """
+    lines = [line for line in main_lines(repo) if line != commit]
+    base = repo.git.text("merge-base", commit, *lines, ok=(0, 1)) if lines else ""
+    if base == commit:  # some contain it
+        beside = (
+            [
+                line
+                for line in lines
+                if repo.git.text("merge-base", commit, line, ok=(0, 1)) != commit
+            ]
+            if len(lines) > 1
+            else []
+        )
+        base = repo.git.text("merge-base", commit, *beside, ok=(0, 1)) if beside else ""
+    return base
+
+
+def of_commit(repo: Repo, commit: str) -> dict[str, str]:
+    """The record fields `patch`, and on an unmerged branch `base` and `branch_patch`; what a
+    shallow clone cannot tell is left to others.
+    """
+    out: dict[str, str] = {}
+    if partial(repo):
+        return out
+    cut = ends(repo)
+    own = (
+        patch_id(repo, commit) if commit not in cut else ""
+    )  # where history ends a commit seems to add every file
+    if own:
+        out["patch"] = own
+    base = base_of(repo, commit) if not cut else ""
+    combined = patch_id(repo, base, commit) if base else ""
+    if combined:
+        out.update(base=base, branch_patch=combined)
+    return out

@@ -1,0 +1,250 @@
+"""What a path was called before, and what it is called now, as `git log --follow` says.
+
+Promise: git decides, in three processes for a file that is there, two more for
+each rename of one that is not, and at most `seconds`. Where time ran out,
+or git failed (an object is not here), `whole` is false: the names that were found
+until then are right, there may be more.
+
+Not `renames`: that follows many paths forwards from commits that are known to
+have them; here one path is asked about that may never have been in a memory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from ..core import record
+from ..engine import memory_rows, path_state_store
+from ..engine.cache import Cache
+from ..git.repository import Repo
+from . import anchor_state, deletion_index, patch_id, path_state
+
+PATIENCE = 5.0  # seconds: `git log --follow` reads some 30,000 commits in that time
+_HOPS = 32  # names in a row that are looked for
+
+
+class Names:
+    """One path at a revision. `asked`: as the caller wrote it; `now`: its name there, "" where it
+    is not; `kind`: blob, tree or "".
+
+    `former`: other names that were its own; `whole`: whether all of them are known;
+    `late`: whether time ran out; else git failed, or `cut` says what is not here.
+    """
+
+    def __init__(self, asked: str) -> None:
+        self.asked = asked
+        self.now = ""
+        self.kind = ""
+        self.former: list[str] = []
+        self.whole = True
+        self.late = False
+        self.cut = ""
+
+    @property
+    def labels(self) -> list[str]:
+        """Every name as records have it, the asked one first."""
+        return list(
+            dict.fromkeys(
+                record.clean(name) for name in (self.asked, self.now, *self.former) if name
+            )
+        )
+
+
+def at(repo: Repo, cache: Cache, revision: str, path: str, seconds: float = PATIENCE) -> Names:
+    """The names of a path (from the top of the tree, without a slash at its end, "." for all of it)
+    as seen from a commit, "" for none.
+    """
+    found = Names(path)
+    if path == ".":
+        found.now, found.kind = path, "tree"
+        return found
+    if not revision:
+        return found
+    end = time.monotonic() + seconds
+    found.kind = kind_of(repo, revision, path)
+    if found.kind:
+        found.now = path
+    else:
+        _onwards(repo, revision, found, end)
+    if found.kind == "blob":
+        _back(repo, revision, found, end)
+    elif found.kind == "tree":
+        former, whole = _moved_here(repo, cache, revision, found.now, end)
+        found.former += former
+        found.whole = found.whole and whole
+    if found.kind and patch_id.ends(repo):
+        oldest = found.former[-1] if found.kind == "blob" and found.former else found.now
+        found.whole = found.whole and not any(
+            repo.git.entries([(commit, oldest) for commit in sorted(patch_id.ends(repo))])
+        )
+    found.late = not found.whole and time.monotonic() >= end
+    found.cut = (
+        ""
+        if found.whole or found.late
+        else anchor_state.PARTIAL
+        if patch_id.partial(repo)
+        else anchor_state.SHALLOW
+        if patch_id.ends(repo)
+        else ""
+    )
+    found.former = [
+        name
+        for name in dict.fromkeys([*found.former, *_kept(cache, revision, found.now or path)])
+        if name not in (path, found.now)
+    ]
+    return found
+
+
+def kind_of(repo: Repo, revision: str, path: str) -> str:
+    """What lies under a name at a commit: blob, tree or "" (nothing, or a submodule)."""
+    out, _ = repo.git.limited(None, "ls-tree", "-z", "--full-tree", revision, "--", spec(path))
+    kind = out.split(b" ", 2)[1].decode() if out else ""
+    return kind if kind in ("blob", "tree") else ""
+
+
+def _onwards(repo: Repo, revision: str, found: Names, end: float) -> None:
+    """Where a path went that is not there any more."""
+    name, seen = found.asked, {found.asked}
+    for _ in range(_HOPS):
+        removed, whole = repo.git.limited(
+            _left(end),
+            "log",
+            "-1",
+            "--format=%H",
+            "--diff-filter=D",
+            "--no-renames",
+            revision,
+            "--",
+            spec(name),
+        )
+        commit = removed.decode().strip()
+        found.whole = found.whole and whole
+        if not commit:
+            return
+        went, whole = renamed(repo, commit, [name], _left(end))
+        found.whole = found.whole and whole
+        new = went.get(name, "")
+        if not new or new in seen:
+            return
+        seen.add(new)
+        found.former.append(new)
+        name = new
+        found.kind = kind_of(repo, revision, name)
+        if found.kind:
+            found.now = name
+            return
+
+
+def _back(repo: Repo, revision: str, found: Names, end: float) -> None:
+    """The names that a file had before."""
+    out, whole = repo.git.limited(
+        _left(end),
+        "log",
+        "--follow",
+        "-M",
+        "--diff-filter=R",
+        "--name-status",
+        "--format=",
+        "-z",
+        revision,
+        "--",
+        spec(found.now),
+    )
+    found.former += [old for old, _ in _pairs(out)]
+    found.whole = found.whole and whole
+
+
+def _moved_here(
+    repo: Repo, cache: Cache, revision: str, name: str, end: float
+) -> tuple[list[str], bool]:
+    """(names that memories have for a directory that is called so now, whether these are all);
+    nothing where the worker has looked at the revision, so that `_kept` has them.
+    """
+    if path_state_store.slot_of(cache, revision) is not None:
+        return [], True
+    rows = [
+        row
+        for (row,) in cache.db.execute(
+            "SELECT DISTINCT row FROM label WHERE kind = 'path' AND substr(value, -1) = '/' AND row"
+            " IN (SELECT row FROM memory WHERE status = 0) ORDER BY row"
+        )
+    ]
+    wanted = [
+        (memory_rows.commit_of(data), *place)
+        for data, _, _ in memory_rows.load(cache, rows)
+        for place in memory_rows.places(data)
+        if place[0].endswith("/")
+    ]
+    states = path_state.states(repo, cache, wanted, revision, _left(end)) if wanted else []
+    whole = all(
+        state.state != path_state.UNKNOWN
+        or state.reason in (path_state.NO_BLOB, path_state.NO_NAME)
+        for state in states
+    )
+    return [
+        memory_rows.bare(path)
+        for (_, path, _, _), state in zip(wanted, states, strict=True)
+        if state.now and memory_rows.bare(state.now) == record.clean(name)
+    ], whole
+
+
+def _kept(cache: Cache, revision: str, name: str) -> list[str]:
+    """Names that memories have for what is called so now, of the HEADs that the worker has looked
+    at; directories too.
+    """
+    sql = (
+        "SELECT DISTINCT p.name FROM pathhead h JOIN pathstate s USING(slot) JOIN spot p"
+        " USING(spot) WHERE h.commit_id = ? AND s.now IN (?, ?) ORDER BY 1"
+    )
+    return [
+        old
+        for (old,) in cache.db.execute(
+            sql, (revision, record.clean(name), record.clean(name) + "/")
+        )
+    ]
+
+
+def renamed(
+    repo: Repo, commit: str, names: Iterable[str], seconds: float
+) -> tuple[dict[str, str], bool]:
+    """({name: what a commit renamed it to, itself or with its directory}, whether git came to an
+    end).
+    """
+    out, whole = repo.git.limited(
+        seconds,
+        "diff-tree",
+        "--no-commit-id",
+        "-m",
+        "-r",
+        "-M",
+        "-z",
+        "--diff-filter=R",
+        "--name-status",
+        commit,
+    )
+    pairs = dict(_pairs(out))
+    return {
+        name: new
+        for name in names
+        if (new := pairs.get(name) or deletion_index.directory(pairs, name))
+    }, whole
+
+
+def _pairs(out: bytes) -> list[tuple[str, str]]:
+    """[(old name, new name)] of `--name-status -z` with renames alone."""
+    words = [word.decode("utf-8", "surrogateescape") for word in out.split(b"\0")]
+    return [
+        (words[i + 1], words[i + 2])
+        for i in range(0, len(words) - 2, 3)
+        if words[i].startswith("R")
+    ]
+
+
+def spec(path: str) -> str:
+    """A path for git's command line that means this name and nothing else, from wherever."""
+    return f":(top,literal){path}" if path != "." else ":(top)"
+
+
+def _left(end: float) -> float:
+    return max(0.05, end - time.monotonic())

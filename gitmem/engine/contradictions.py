@@ -1,0 +1,86 @@
+"""Which memories are contradicted by another one, as far as consolidation found it and no person
+has decided.
+
+Promise: one look at the cache, no text, no vector: what a proposal of a
+contradiction names, while both memories are active, say what they said when
+they were compared, and nobody said that both hold. An edit of either ends the
+mark, also one after which the proposal still waits: what was compared is not
+what is shown. Only private records count: a teammate's notes neither mark a
+memory nor take a mark away. Standard library only, so hooks may ask.
+"""
+
+from __future__ import annotations
+
+from ..core import record
+from .document import PRIVATE
+from .memory_rows import LINES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .cache import Cache
+
+CONTRADICTION, SUPERSEDE = (
+    "contradiction",
+    "supersede",
+)  # kinds of proposals; `consolidate` has the others
+AGAINST, VALUE = (
+    "against it",
+    "another value",
+)  # `why` of proposals in which one memory speaks against the other
+# The kind is named in the statement: texts that capture suggests are not read.
+_MINE = f"SELECT raw FROM line WHERE op = '%s' AND scope & {PRIVATE}"
+_PROPOSED = (
+    f"{_MINE % 'suggest'} AND ("
+    + " OR ".join(
+        f'instr(raw, CAST(\'"kind":"{kind}"\' AS BLOB)) > 0' for kind in (CONTRADICTION, SUPERSEDE)
+    )
+    + ")"
+)
+_DECIDED = f"{_MINE % 'verdict'} AND instr(raw, CAST('\"kind\":' AS BLOB)) > 0"
+
+
+def all_of(cache: Cache) -> dict[str, list[str]]:
+    """{id: ids of active memories that contradict it}."""
+    pairs: dict[str, tuple[list[str], list[str]]] = {}
+    for (raw,) in cache.db.execute(_PROPOSED):
+        found = record.parse(raw)
+        if found and found.data.get("why") in (AGAINST, VALUE):
+            listed, seen = _two(found.data.get("memories")), _two(found.data.get("seen"))
+            if listed and seen and listed[0] != listed[1]:
+                pairs[found.id] = listed, seen
+    if not pairs:
+        return {}
+    for (raw,) in cache.db.execute(_DECIDED):
+        found = record.parse(raw)
+        if found:
+            pairs.pop(found.id, None)
+    ids = sorted({i for listed, _ in pairs.values() for i in listed})
+    shown: set[tuple[str, str]] = set()
+    for at in range(0, len(ids), 500):
+        part = ids[at : at + 500]
+        sql = LINES.format(f"m.status = 0 AND m.id IN ({','.join('?' * len(part))})")
+        shown.update((id, version.hex()) for id, version in cache.db.execute(sql, (*part, *part)))
+    out: dict[str, list[str]] = {}
+    for (a, b), seen in pairs.values():
+        if (a, seen[0]) in shown and (b, seen[1]) in shown:
+            out.setdefault(a, []).append(b)
+            out.setdefault(b, []).append(a)
+    return {id: sorted(set(others)) for id, others in out.items()}
+
+
+def _two(listed: object) -> list[str]:
+    """Two texts, [] for anything else."""
+    texts = (
+        [i for i in listed if isinstance(i, str)]
+        if isinstance(listed, list) and len(listed) == 2
+        else []
+    )
+    return texts if len(texts) == 2 else []
+
+
+def of(cache: Cache, ids: Iterable[str]) -> dict[str, list[str]]:
+    """The same for some ids."""
+    found = all_of(cache)
+    return {id: found[id] for id in ids if id in found}

@@ -1,0 +1,75 @@
+"""What an error says about the cache: others moved it, keep it busy, the disk is full, the file is
+damaged, or none of that.
+
+One judgement for hooks and commands. Standard library only: every prompt waits for it.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from . import cache_lock
+from .cache import Damaged, Moved
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+    from .cache import Cache
+else:
+    try:
+        import _sqlite3 as sqlite3  # as in `cache`
+    except ImportError:
+        import sqlite3
+
+MOVED, DAMAGED, BUSY, FULL, OURS = "moved", "damaged", "busy", "full", ""
+
+_BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
+# A disk that is full, read-only or gone, or a limit of this process: none of it says that the file
+# is damaged.
+_FULL = (
+    "SQLITE_FULL",
+    "SQLITE_READONLY",
+    "SQLITE_CANTOPEN",
+    "SQLITE_IOERR_WRITE",
+    "SQLITE_IOERR_FSYNC",
+    "SQLITE_IOERR_TRUNCATE",
+    "SQLITE_IOERR_SHM",
+)
+_DAMAGED = (
+    "SQLITE_CORRUPT",
+    "SQLITE_CONSTRAINT",
+    "SQLITE_NOTADB",
+    "SQLITE_FORMAT",
+    "SQLITE_IOERR",
+    "SQLITE_SCHEMA",
+    "SQLITE_PROTOCOL",
+)
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EFBIG, errno.EIO)
+
+
+def kind(e: Exception, cache: Cache | None) -> str:
+    """MOVED, DAMAGED, BUSY, FULL, or OURS for a bug of ours.
+
+    May read the whole file to tell decay from a bug.
+    """
+    if isinstance(e, Moved) or (
+        cache is not None and isinstance(e, (sqlite3.Error, Damaged, OSError)) and cache.moved()
+    ):
+        return MOVED
+    if isinstance(e, Damaged):
+        return DAMAGED
+    if isinstance(e, sqlite3.Error):
+        name = getattr(e, "sqlite_errorname", "")
+        if name.startswith((*_BUSY, *_FULL)):
+            return BUSY if name.startswith(_BUSY) else FULL
+        if name.startswith(_DAMAGED):
+            return DAMAGED
+    if isinstance(e, OSError) and e.errno in _FULL_DISK:
+        return FULL
+    # Decay can also make a value that no code of ours expects; the page sums tell it from a bug.
+    return (
+        DAMAGED
+        if cache is not None and cache.how != "memory" and cache_lock.wrong(cache.path, 5.0)
+        else OURS
+    )

@@ -1,0 +1,278 @@
+"""A second space of vectors in the cache: the encoder's, or those of a model the user chose.
+
+Owns the table `model_vectors`: CHUNK vectors a row, the one of memory row n at n % CHUNK; `held`
+says which places have one, the others are zeros. `codes` has their sign codes, for stores so large
+that not all vectors are read. Each of the two has a checksum of its own.
+
+Promises. A vector is found only by the name of its space, so switching models never mixes two.
+`fill` is resumable: what a batch has made stays, and a row that changed meanwhile gets none.
+Vectors go with their memory's row (`leave`), so forgetting and purging take them too. What is read
+is checked by its checksum, also before a chunk is written anew.
+
+No numpy for a chosen model: exact cosines of all rows are one pass of `hamming.rescore`.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from itertools import islice
+
+from ..core import record
+from . import hamming
+from .cache import Damaged
+from .document import vector_text
+from .embed import sign_code
+from .memory_rows import TEXT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from .cache import Cache, Connection
+    from .embed import Embedder
+
+BATCH = 32  # texts the model gets at a time
+_EVERY = 5.0  # seconds of work between two writes: each costs a pass over the page sums
+_WAIT = 30.0
+CHUNK = 128  # vectors a row: 54 KiB of the encoder's, written anew when one comes or goes
+
+
+def missing(cache: Cache, space: str) -> int:
+    """How many memories have no vector in the space."""
+    return sum(1 for _ in _lacking(cache, space))
+
+
+def _lacking(cache: Cache, space: str) -> Iterator[tuple[int, int]]:
+    """(row, line) of the memories that have no vector in the space, the newest first."""
+    held = _held(cache, space)
+    none = bytes(CHUNK)
+    for row, line in cache.db.execute(
+        "SELECT row, line FROM memory WHERE status = 0 ORDER BY row DESC"
+    ):
+        if not held.get(row // CHUNK, none)[row % CHUNK]:
+            yield row, line
+
+
+def without(cache: Cache, space: str, rows: Iterable[int]) -> list[int]:
+    """Those of the rows that have no vector in the space."""
+    held = _held(cache, space)
+    none = bytes(CHUNK)
+    return [row for row in rows if not held.get(row // CHUNK, none)[row % CHUNK]]
+
+
+def _held(cache: Cache, space: str) -> dict[int, bytes]:
+    """{chunk: for each of its places 1 where it has a vector}. No vector is read for it."""
+    found = dict(cache.db.execute("SELECT chunk, held FROM better WHERE space = ?", (space,)))
+    if any(len(held) != CHUNK for held in found.values()):
+        raise Damaged("vectors fail their checksum")
+    return found
+
+
+def missing_by_prefix(cache: Cache, start: str) -> int:
+    """The same for the space whose name begins so, without asking its model for the rest of the
+    name.
+    """
+    for (space,) in cache.db.execute("SELECT DISTINCT space FROM better"):
+        if space.startswith(start):
+            return missing(cache, space)
+    return cache.count()
+
+
+def fill(
+    cache: Cache,
+    embedder: Embedder,
+    progress: Callable[[int], None] = lambda n: None,
+    most: int | None = None,
+    until: float | None = None,
+) -> int:
+    """Makes the vectors that are missing, the newest memories first, at most `most` and up to
+    `until` (monotonic); returns how many were made.
+
+    When none is missing any more, vectors of other spaces are dropped. Raises
+    what the embedder raises; what was made before is kept.
+    """
+    space, done = embedder.space, 0
+    made: list[tuple[int, int, bytes]] = []
+    wanted = list(islice(_lacking(cache, space), most))
+    since = time.monotonic()
+    try:
+        for i in range(0, len(wanted), BATCH):
+            part = [
+                (row, line, text)
+                for row, line in wanted[i : i + BATCH]
+                if (text := _text(cache, row, line)) is not None
+            ]
+            vectors = embedder.embed([text for _, _, text in part])
+            made += [
+                (row, line, vector) for (row, line, _), vector in zip(part, vectors, strict=True)
+            ]
+            progress(len(part))
+            if until is not None and time.monotonic() > until:
+                break
+            if time.monotonic() - since > _EVERY:
+                done += _keep(cache, space, made)
+                made, since = [], time.monotonic()
+    finally:
+        done += _keep(cache, space, made)
+    if (
+        not missing(cache, space)
+        and cache.db.execute("SELECT 1 FROM better WHERE space <> ?", (space,)).fetchone()
+    ):
+        cache.keep(_WAIT, lambda db: db.execute("DELETE FROM better WHERE space <> ?", (space,)))
+    return done
+
+
+def _text(cache: Cache, row: int, line: int) -> str | None:
+    sql = f"SELECT {TEXT} WHERE m.row = ? AND m.line = ? AND m.status = 0"
+    found = cache.db.execute(sql, (row, line)).fetchone()
+    if found is None:
+        return None  # edited or forgotten meanwhile
+    parsed = record.parse(bytes(found[0]))
+    if parsed is None:
+        raise Damaged("a record in the cache cannot be read")
+    return vector_text(parsed.data)
+
+
+def _keep(cache: Cache, space: str, made: Sequence[tuple[int, int, bytes]]) -> int:
+    """Stores vectors of rows that are still what was embedded."""
+
+    def write(db: Connection) -> None:
+        same = "SELECT 1 FROM memory WHERE row = ? AND line = ? AND status = 0"
+        new: dict[int, dict[int, bytes]] = {}
+        for row, line, v in made:
+            if db.execute(same, (row, line)).fetchone():
+                new.setdefault(row // CHUNK, {})[row % CHUNK] = v
+        for chunk, vectors in new.items():
+            put(db, space, chunk, vectors)
+
+    return len(made) if made and cache.keep(_WAIT, write) else 0
+
+
+def leave(db: Connection, rows: Iterable[int]) -> None:
+    """Takes the vectors of these rows out of all spaces. Raises Damaged."""
+    gone: dict[int, dict[int, bytes]] = {}
+    for row in rows:
+        gone.setdefault(row // CHUNK, {})[row % CHUNK] = b""
+    for chunk, places in gone.items():
+        sql = "SELECT space FROM better WHERE chunk = ?"
+        for (space,) in db.execute(sql, (chunk,)).fetchall():
+            put(db, space, chunk, places)
+
+
+def put(db: Connection, space: str, chunk: int, vectors: dict[int, bytes]) -> None:
+    """Writes a chunk with the vectors of some places anew; an empty one takes a vector away.
+
+    Raises Damaged.
+    """
+    sql = "SELECT held, codes, signs, v, crc FROM better WHERE space = ? AND chunk = ?"
+    found = db.execute(sql, (space, chunk)).fetchone()
+    if found:
+        held, codes, signs, data, crc = found
+        _check(chunk, held, codes, signs)
+        _check(chunk, held, data, crc)
+    else:
+        dims = len(next(iter(vectors.values())))
+        held, codes, data = (bytes(CHUNK * width) for width in (1, (dims + 7) // 8, dims))
+    new = bytearray(held), bytearray(codes), bytearray(data)
+    for place, v in vectors.items():
+        for block, value in zip(new, (bytes([bool(v)]), sign_code(v), v), strict=True):
+            width = len(block) // CHUNK
+            block[place * width : (place + 1) * width] = value or bytes(width)
+    if new == (held, codes, data):
+        return
+    if any(new[0]):
+        held, codes, data = map(bytes, new)
+        signs, crc = _crc(chunk, held, codes), _crc(chunk, held, data)
+        db.execute(
+            "INSERT OR REPLACE INTO better(space, chunk, held, codes, signs, v, crc)"
+            " VALUES(?, ?, ?, ?, ?, ?, ?)",
+            (space, chunk, held, codes, signs, data, crc),
+        )
+    else:
+        db.execute("DELETE FROM better WHERE space = ? AND chunk = ?", (space, chunk))
+
+
+def _crc(chunk: int, held: bytes, data: bytes) -> int:
+    return zlib.crc32(data, zlib.crc32(held, chunk))
+
+
+def _check(chunk: int, held: bytes, data: bytes, crc: int, width: int = 0) -> None:
+    """Raises Damaged where vectors or codes are not as stored; `width`: of one, 0 for any."""
+    wide = len(data) == CHUNK * (width or len(data) // CHUNK)
+    if not wide or len(held) != CHUNK or _crc(chunk, held, data) != crc:
+        raise Damaged("vectors fail their checksum")
+
+
+def read(
+    cache: Cache, space: str, dims: int, chunks: Iterable[int] | None = None
+) -> Iterator[tuple[int, bytes, bytes]]:
+    """(row of its first place, which places have a vector, all places end to end) of each chunk.
+
+    By row, all of them or those of `chunks`, which ascend. Raises Damaged.
+    """
+    sql = "SELECT chunk, held, v, crc FROM better WHERE space = ?"
+    return _read(cache, sql, space, dims, chunks)
+
+
+def codes(cache: Cache, space: str, dims: int) -> Iterator[tuple[int, bytes, bytes]]:
+    """The same with the sign codes of the vectors."""
+    sql = "SELECT chunk, held, codes, signs FROM better WHERE space = ?"
+    return _read(cache, sql, space, (dims + 7) // 8)
+
+
+def _read(
+    cache: Cache, sql: str, space: str, width: int, chunks: Iterable[int] | None = None
+) -> Iterator[tuple[int, bytes, bytes]]:
+    left = None if chunks is None else iter(chunks)
+    only = ""
+    while left is None or (only := ",".join(map(str, islice(left, 500)))):
+        some = f" AND chunk IN ({only})" if only else ""
+        for chunk, held, data, crc in cache.db.execute(f"{sql}{some} ORDER BY chunk", (space,)):
+            _check(chunk, held, data, crc, width)
+            yield chunk * CHUNK, held, data
+        if left is None:
+            return
+
+
+def cosines(
+    cache: Cache, space: str, question: bytes, rows: Sequence[int] | None = None
+) -> list[tuple[float, int]]:
+    """Exact cosines of all memories, or of `rows`, as (cosine, row), best first.
+
+    Raises Damaged on a checksum that fails.
+    """
+    width = len(question)
+    places: dict[int, tuple[bytes, int]] = {}
+    for first, held, data in read(cache, space, width):
+        places.update({first + n: (data, n * width) for n, there in enumerate(held) if there})
+
+    def vector(row: int) -> bytes:
+        data, at = places[row]
+        return data[at : at + width]
+
+    wanted = sorted(places if rows is None else places.keys() & set(rows))
+    return hamming.rescore(vector, question, wanted)
+
+
+def wrong(cache: Cache, active: Iterable[int]) -> str:
+    """What the full check finds wrong, "" for nothing.
+
+    A checksum, a vector of no memory, a code that is not its vector's.
+    """
+    rows = set(active)
+    sql = "SELECT chunk, held, codes, signs, v, crc FROM better"
+    for chunk, held, codes, signs, data, crc in cache.db.execute(sql):
+        try:
+            _check(chunk, held, codes, signs)
+            _check(chunk, held, data, crc)
+        except Damaged:
+            return "vectors of the encoder or of the chosen model are damaged"
+        dims, width = len(data) // CHUNK, len(codes) // CHUNK
+        for place, there in enumerate(held):
+            mine = data[place * dims : (place + 1) * dims]
+            if chunk * CHUNK + place not in rows if there else any(mine):
+                return "a vector of the encoder or of the chosen model is of no memory"
+            if codes[place * width : (place + 1) * width] != sign_code(mine):
+                return "a sign code of the encoder or of the chosen model is not its vector's"
+    return ""

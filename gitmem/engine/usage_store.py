@@ -1,0 +1,264 @@
+"""What use has taught, in the cache: the tables `usage_records` and `confidence`, made from records
+as they come in.
+
+Promise: `usage_records` is what the private feedback and verdict records say, each
+thing once, and `confidence` what `confidence.count` makes of it for the memories that
+are here; so an update leaves what a rebuild would, in whatever order lines
+came. Only private records count: what a teammate's notes say of use moves
+nothing here. An id that was purged is in neither table. What sessions did
+stands in `usage_records` under short names; one that two memories here share counts
+for neither.
+
+Standard library only: every prompt reads `lifts`.
+"""
+
+from __future__ import annotations
+
+from ..core import confidence, record, short
+from .memory_rows import LINES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ..core.record import Record
+    from .cache import Cache, Connection
+
+PRIVATE = 2  # bit of a line's scope (`document`)
+_PART = 500  # values in one SQL condition
+# rows of `usage_records` that a prompt reads of one memory: with 200 it took 5 ms where there are
+# so many
+LOOKED_AT = 64
+# Of files that speak for a memory the surest count stands, of answers the highest: neither depends
+# on which record came first.
+_ADD = (
+    "INSERT INTO heed(id, session, how, number) VALUES(?, ?, ?, ?) ON CONFLICT(id, session, how) DO"
+    " UPDATE SET number = CASE how WHEN 'touched' THEN min(number, excluded.number) ELSE"
+    " max(number, excluded.number) END"
+)
+
+
+def take(
+    db: Connection, records: Iterable[Record], changed: Iterable[str], purged: set[str]
+) -> None:
+    """Takes records in whose lines are private, and counts anew for the memories they name and for
+    those that `changed`. `purged`: ids that may not be here.
+    """
+    gone = _named(purged)
+    rows = [
+        row
+        for r in records
+        if r.op in confidence.OPS
+        for row in confidence.rows(r.data)
+        if row[0] not in gone
+    ]
+    db.executemany(_ADD, rows)
+    if rows or db.execute("SELECT 1 FROM heed LIMIT 1").fetchone():
+        _count(db, {*changed, *(row[0] for row in rows)})
+
+
+def again(db: Connection, purged: set[str]) -> None:
+    """Everything anew from the stored lines: some of them are gone."""
+    db.execute("DELETE FROM heed")
+    db.execute("DELETE FROM credit")
+    take(db, stored(db), (), purged)
+
+
+def stored(db: Connection) -> list[Record]:
+    """The private records that say something of use."""
+    out = []
+    for op in confidence.OPS:  # the word stands in the statement, so that the partial index serves
+        out += [
+            r
+            for (raw,) in db.execute(
+                f"SELECT raw FROM line WHERE op = '{op}' AND scope & {PRIVATE}"
+            )
+            if (r := record.parse(raw))
+        ]
+    return out
+
+
+def _named(ids: Iterable[str]) -> set[str]:
+    """Ids and their short names."""
+    return {name for id in ids for name in (id, short.of(id))}
+
+
+def _count(db: Connection, names: set[str]) -> None:
+    """`names`: ids and short names of memories."""
+    groups: dict[str, set[str]] = {}
+    for name in names:
+        groups.setdefault(short.of(name), set()).add(name)
+    ordered = sorted(groups)
+    for at in range(0, len(ordered), _PART):
+        part = sorted(_named(name for first in ordered[at : at + _PART] for name in groups[first]))
+        marks = ",".join("?" * len(part))
+        found: dict[str, list[tuple[str, str, int]]] = {}
+        spoken = db.execute(f"SELECT DISTINCT id FROM heed WHERE id IN ({marks})", part).fetchall()
+        db.execute(f"DELETE FROM credit WHERE id IN ({marks})", part)
+        for first in sorted({short.of(id) for (id,) in spoken}):
+            db.execute("DELETE FROM credit WHERE id >= ? AND id < ?", (first, first + "g"))
+            found.update(_said(db, first))
+        if found:
+            db.executemany(
+                "INSERT INTO credit(id, value, used, ignored, against, vain) VALUES(?, ?, ?, ?,"
+                " ?, ?)",
+                made(found, _versions(db, list(found))),
+            )
+
+
+def _here(db: Connection, first: str) -> list[str]:
+    """Ids of the memories here that begin so."""
+    rows = db.execute(
+        "SELECT DISTINCT id FROM memory WHERE id >= ? AND id < ?", (first, first + "g")
+    )
+    return [id for (id,) in rows]
+
+
+def _said(db: Connection, first: str) -> dict[str, list[tuple[str, str, int]]]:
+    """{id of a memory here with this short name: its rows of `usage_records`}."""
+    ids = _here(db, first)
+    sql = "SELECT session, how, number FROM heed WHERE id IN (?, ?)"
+    out = {id: db.execute(sql, (id, first if len(ids) == 1 else id)).fetchall() for id in ids}
+    return {id: rows for id, rows in out.items() if rows and confidence.is_id(id)}
+
+
+def full(cache: Cache, names: Iterable[str]) -> dict[str, str]:
+    """{short name: id} of those that stand for one memory here."""
+    found = {name: _here(cache.db, name) for name in names}
+    return {
+        name: ids[0] for name, ids in found.items() if len(ids) == 1 and confidence.is_id(ids[0])
+    }
+
+
+def _versions(db: Connection, ids: Sequence[str]) -> dict[str, list[str]]:
+    """{id of a memory that is here: the versions it is shown in}."""
+    out: dict[str, list[str]] = {}
+    for id, version in db.execute(
+        LINES.format(f"m.id IN ({','.join('?' * len(ids))})"), (*ids, *ids)
+    ):
+        out.setdefault(id, []).append(version.hex())
+    return out
+
+
+def made(
+    found: dict[str, list[tuple[str, str, int]]], versions: dict[str, list[str]]
+) -> list[tuple[str, float, float, float, int, int]]:
+    """The `confidence` rows that `usage_records` rows give, for memories that have versions."""
+    out = []
+    for id in sorted(found):
+        if id in versions:
+            evidence = confidence.count(found[id], versions[id])
+            if evidence:
+                out.append(
+                    (
+                        id,
+                        confidence.value(evidence),
+                        evidence.used,
+                        evidence.ignored,
+                        evidence.against,
+                        evidence.vain,
+                    )
+                )
+    return out
+
+
+def wrong(cache: Cache, purged: set[str]) -> str:
+    """What is wrong with the two tables, "" for nothing: for the full check."""
+    wanted: dict[tuple[str, str, str], int] = {}
+    gone = _named(purged)
+    for r in stored(cache.db):
+        for id, session, how, number in confidence.rows(r.data):
+            if id not in gone:
+                old = wanted.get((id, session, how), number)
+                wanted[id, session, how] = (
+                    min(old, number) if how == confidence.TOUCHED else max(old, number)
+                )
+    if wanted != {
+        (id, session, how): number
+        for id, session, how, number in cache.db.execute(
+            "SELECT id, session, how, number FROM heed"
+        )
+    }:
+        return "what is known of use differs from the feedback records"
+    found: dict[str, list[tuple[str, str, int]]] = {}
+    for first in {short.of(id) for id, _, _ in wanted}:
+        found.update(_said(cache.db, first))
+    versions: dict[str, list[str]] = {}
+    ids = list(found)
+    for at in range(0, len(ids), _PART):
+        versions.update(_versions(cache.db, ids[at : at + _PART]))
+    if {row[0]: row[1:] for row in made(found, versions)} != {
+        row[0]: row[1:]
+        for row in cache.db.execute("SELECT id, value, used, ignored, against, vain FROM credit")
+    }:
+        return "credit differs from the feedback records"
+    return ""
+
+
+# --- reading ----------------------------------------------------------------
+
+
+def values(cache: Cache, rows: Iterable[int]) -> dict[int, float]:
+    """{memory row: what use says, 0 to 1}; rows of which nothing was counted are left out."""
+    ordered = list(rows)
+    out: dict[int, float] = {}
+    for at in range(0, len(ordered), _PART):
+        part = ",".join(map(str, ordered[at : at + _PART]))
+        out.update(
+            cache.db.execute(
+                "SELECT m.row, c.value FROM memory m JOIN credit c ON c.id = m.id WHERE m.row IN"
+                f" ({part})"
+            )
+        )
+    return out
+
+
+def lifts(cache: Cache, near: Mapping[int, float]) -> dict[int, float]:
+    """{memory row: what its score as an answer is multiplied with}; rows of which nothing was
+    counted are left out. `near`: what was found, with its score.
+    """
+    # The rows of a short name that another memory shares are nobody's.
+    alone = (
+        "NOT EXISTS (SELECT 1 FROM memory o WHERE o.id >= substr(m.id, 1, ?1)"
+        " AND o.id < substr(m.id, 1, ?1) || 'g' AND o.id <> m.id)"
+    )
+    sql = (
+        f"SELECT m.row, CASE WHEN {alone} THEN m.id ELSE '' END, c.used, c.against"
+        f" FROM memory m JOIN credit c ON c.id = m.id WHERE m.row IN ({','.join(map(str, near))})"
+    )
+    found = cache.db.execute(sql, (short.DIGITS,))
+    counted = {row: (id, used, against) for row, id, used, against in found}
+    vain = confidence.in_vain(
+        near, {row: _told(cache, counted[row][0]) for row in near if row in counted}
+    )
+    return {
+        row: confidence.lift(used, vain[row], against)
+        for row, (_, used, against) in counted.items()
+    }
+
+
+def _told(cache: Cache, id: str) -> dict[str, bool]:
+    """{session that was told a memory for a prompt or a file: whether it used it}; of many sessions
+    the first ones by name, which says nothing about them.
+    """
+    sql = "SELECT session, how FROM heed WHERE id = ? ORDER BY session LIMIT ?"
+    rows = cache.db.execute(sql, (short.of(id), LOOKED_AT)).fetchall()
+    if len(rows) == LOOKED_AT:  # the last session may have more
+        rows = [row for row in rows if row[0] != rows[-1][0]]
+    used = {session for session, how in rows if how in (confidence.CITED, confidence.TOUCHED)}
+    return {session: session in used for session, how in rows if how in confidence.MEANT}
+
+
+def evidence(cache: Cache, ids: Iterable[str]) -> dict[str, confidence.Evidence]:
+    """{id: what was counted}; ids without any are left out."""
+    ordered = sorted(set(ids))
+    out: dict[str, confidence.Evidence] = {}
+    for at in range(0, len(ordered), _PART):
+        part = ordered[at : at + _PART]
+        for id, *counted in cache.db.execute(
+            "SELECT id, used, ignored, against, vain FROM credit WHERE id IN"
+            f" ({','.join('?' * len(part))})",
+            part,
+        ):
+            out[id] = confidence.Evidence(*counted)
+    return out

@@ -1,0 +1,164 @@
+"""Feedback: which of the memories that were told the changed files speak for, and contradictions.
+
+What a session used stands in its receipt (`agents/receipts`), what a person
+found to be wrong in a record of op `feedback`. `docs/format.md` has the
+fields: ids and counts, no text, no path. `confidence` says what follows from them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from ..anchors import patch_id, path_state
+from ..core import confidence, record
+from ..core.digest import sha256
+from ..engine import memory_rows, path_state_store
+from ..engine.cache import Cache
+from ..engine.document import ACTIVE
+from ..engine.filters import above
+from ..store import Store
+
+_Places = tuple[
+    str, list[tuple[str, str, str]]
+]  # (commit a memory is about, its paths as `memory_rows.places` gives them)
+_PART = 500  # values in one SQL condition
+
+
+def naming(  # noqa: C901
+    store: Store, paths: Iterable[str], told: set[str], heads: set[str]
+) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """({memory told: those of the paths, as they are given, that it is about}, {memory told: those
+    that it may be about, nobody knows}).
+
+    A memory is about what its paths are called at HEAD, and what is below that:
+    under an old name something else may stand by now. `heads`: where the session
+    was told; if HEAD has moved since, an old name may have been the right one then.
+    """
+    given: dict[str, set[str]] = {}
+    for path in paths:
+        inside = (
+            os.path.relpath(path, store.home) if os.path.isabs(path) else os.path.normpath(path)
+        )
+        if inside.startswith(".."):
+            continue
+        for name in above(inside.replace(os.sep, "/")):
+            given.setdefault(name.encode("utf-8", "replace").decode(), set()).add(path)
+    if not given or not told:
+        return {}, {}
+    every = set().union(*given.values())
+
+    def read(cache: Cache) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+        head = store.repo.head()
+        stays = heads == {head}
+        # Without the history a file that says something else may be another one.
+        short = os.path.exists(os.path.join(store.repo.common_dir, "shallow")) or patch_id.partial(
+            store.repo
+        )
+        named: dict[str, set[str]] = {}
+        open_: dict[str, set[str]] = {}
+        rows = _with_paths(cache, told)
+        places = {
+            row: (memory_rows.commit_of(data), memory_rows.places(data))
+            for row, (data, _, _) in zip(rows, memory_rows.load(cache, list(rows)), strict=True)
+        }
+        states, ways = _states(store, cache, places, head)
+        for row, id in rows.items():
+            for (path, blob, _), state in zip(places[row][1], states[row], strict=True):
+                if not blob:  # no content tells it from another: the name is all there is
+                    sure, doubt = given.get(path, set()), set()
+                elif state.state == path_state.UNKNOWN or state.reason:
+                    sure, doubt = set(), every
+                elif state.state == path_state.GONE or (
+                    state.state == path_state.CHANGED and short
+                ):
+                    sure, doubt = set(), given.get(path, set())
+                else:
+                    sure, doubt = given.get(state.now or path, set()), set()
+                if blob and not stays and state.state not in (path_state.SAME, path_state.CHANGED):
+                    doubt = doubt.union(*(given.get(name, set()) for name in (path, *ways[row])))
+                if sure:
+                    named.setdefault(id, set()).update(sure)
+                if doubt:
+                    open_.setdefault(id, set()).update(doubt)
+        return named, open_
+
+    return store.with_cache(read)[0]
+
+
+def _with_paths(cache: Cache, told: Iterable[str]) -> dict[int, str]:
+    """{row: id} of those that name a path and are active."""
+    out: dict[int, str] = {}
+    ordered = sorted(told)
+    for at in range(0, len(ordered), _PART):
+        part = ordered[at : at + _PART]
+        sql = (
+            f"SELECT row, id FROM memory WHERE status = {ACTIVE} AND id IN"
+            f" ({','.join('?' * len(part))}) AND row IN (SELECT row FROM label WHERE kind = 'path')"
+        )
+        out.update(cache.db.execute(sql, part))
+    return out
+
+
+def _states(
+    store: Store, cache: Cache, places: dict[int, _Places], head: str
+) -> tuple[dict[int, list[path_state.State]], dict[int, set[str]]]:
+    """({row: states of its paths at HEAD}, {row: names they had on the way}): as they are kept,
+    else as git says now.
+    """
+    kept = path_state_store.read(cache, places, head)
+    found = {
+        row: path_state_store.of(kept.get(row), len(where)) for row, (_, where) in places.items()
+    }
+    ways: dict[int, set[str]] = {row: set() for row in places}
+    slot = path_state_store.slot_of(cache, head)
+    for row, name in cache.db.execute(
+        "SELECT row, name FROM pathvia JOIN place USING(spot) WHERE slot = ?", (slot,)
+    ):
+        if row in ways:
+            ways[row].add(name)
+    asked = [row for row, states in found.items() if path_state_store.waiting({row: states})]
+    if asked:
+        answers = iter(
+            path_state.states(
+                store.repo,
+                cache,
+                [(places[row][0], *where) for row in asked for where in places[row][1]],
+                head,
+                beside=False,
+            )
+        )
+        for row in asked:
+            found[row] = [next(answers) for _ in places[row][1]]
+            ways[row] = set().union(*(state.via for state in found[row]))
+    return found, ways
+
+
+def contradict(store: Store, ids: Iterable[str]) -> int:
+    """Notes that memories, as they read now or read last, were found to be wrong: their confidence
+    falls at once. Returns how many.
+
+    For whoever has a person's word for it: of a contradiction that was accepted
+    it is the one that did not stay, should it ever come back. It counts until
+    the memory is edited, which is the answer to it; said twice it counts once.
+    Memories that are not here are left out.
+    """
+    wanted = sorted({id for id in ids if confidence.is_id(id)})
+
+    def read(cache: Cache) -> dict[str, list[str]]:
+        out: dict[str, list[str]] = {}
+        for id in wanted:
+            rows = cache.db.execute(memory_rows.LINES.format("m.id = ?"), (id, id))
+            versions = sorted(version.hex() for _, version in rows)
+            if versions:
+                out[id] = versions
+        return out
+
+    found = store.with_cache(read)[0] if wanted else {}
+    if found:
+        name = sha256(b"git mem feedback\n" + record.dump(found)).hexdigest()
+        data = record.envelope(
+            "feedback", {"id": name[:32], "contradicted": found, "author": store.author}, "", {}
+        )
+        store.append("private", [("", record.dump(data))], "git mem: 1 contradiction")
+    return len(found)

@@ -1,0 +1,402 @@
+"""What two stored memories are to each other: do they say the same, is one a later wording of the
+other, does one speak against the other.
+
+Stricter than `similarity`, which compares what is new with what is there and may
+leave a doubtful text out: here somebody is asked to give a memory up. Each rule
+was kept for the share of its proposals that were right on instructions that
+real projects wrote and rewrote; `docs/evaluation.md` has the figures.
+
+What a sentence is for and what it speaks against are told apart by its clauses:
+"never commit X" is against all of it, "Y, not X" and "from X to Y" against X.
+The words are English; of other languages only what is nearly equal is found.
+
+Pure: texts, and the cosine of their vectors.
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+from functools import lru_cache
+from typing import NamedTuple
+
+from ..core import text as words_of
+from . import similarity
+
+SAME = 0.72  # cosine from which two texts may be the same
+NEAR = 0.7  # ... from which one may speak against the other
+CHANGED = 0.8  # ... from which one may do away with what the other is for
+# ... from which one may be a later wording of the other: of such pairs six of seven replaced each
+# other
+CLOSE = 0.93
+VALUE = 0.95  # ... and from which another word in one place is another value, not another thing
+_PLACE = 0.85  # ... the same, of two memories about one file
+_FEW = 4  # terms: what says less repeats any text that has them
+_LONG = 20  # terms of a text that may have a word of its own and still repeat another
+_STATEMENT = 60  # words; in longer texts some word contradicts every other text
+
+_NAME = re.compile(r"[\w@$#][\w./:@$#-]*[\w/]|\w")
+_QUOTED = re.compile(r"""[`'"]([^`'"\s]+)[`'"]""")
+_CODE = re.compile(r"`([^`\n]+)`")
+_APART = [
+    frozenset(pair.split("/"))
+    for pair in (
+        "good/bad",
+        "correct/wrong",
+        "correct/incorrect",
+        "right/wrong",
+        "true/false",
+        "yes/no",
+        "on/off",
+        "enable/disable",
+        "enabled/disabled",
+        "allow/deny",
+        "allow/forbid",
+        "allowed/forbidden",
+        "always/never",
+        "before/after",
+        "first/last",
+        "min/max",
+        "minimum/maximum",
+        "add/remove",
+        "with/without",
+        "start/stop",
+        "start/end",
+        "input/output",
+        "read/write",
+        "public/private",
+        "success/failure",
+        "success/error",
+        "sync/async",
+        "old/new",
+        "client/server",
+        "frontend/backend",
+        "local/remote",
+        "up/down",
+        "left/right",
+        "open/close",
+        "include/exclude",
+        "required/optional",
+        "internal/external",
+        "more/less",
+        "above/below",
+        "dev/prod",
+        "development/production",
+        "staging/production",
+        "test/production",
+        "get/set",
+        "push/pull",
+        "upload/download",
+        "import/export",
+        "encode/decode",
+        "ahead/behind",
+        "reading/editing",
+        "reading/creating",
+        "editing/creating",
+        "reading/writing",
+    )
+]
+_NUMBERS = frozenset(
+    [
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "twenty",
+        "thirty",
+        "forty",
+        "fifty",
+        "sixty",
+        "hundred",
+    ]
+)
+_DAYS = frozenset("monday tuesday wednesday thursday friday saturday sunday".split())  # noqa: SIM905
+_MONTHS = frozenset(
+    [
+        "january",
+        "february",
+        "march",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
+    ]
+)
+_SWITCHES = [
+    frozenset(pair.split("/"))
+    for pair in (
+        "true/false",
+        "on/off",
+        "enabled/disabled",
+        "enable/disable",
+        "allowed/forbidden",
+        "required/optional",
+        "yes/no",
+        "always/never",
+        "tabs/spaces",
+    )
+]
+
+_CLAUSE = re.compile(
+    r"[.,;:!?()\n–—→]|\s-\s|\b(?:because|since|so|but|while|which|that|unless|if|when|as)\b"
+)
+_VERBAL = re.compile(
+    r"\b(?:never|cannot|no longer|not any"
+    r" ?more|(?:do|does|did|must|should|may|can|could|will|would|shall|is|are|was|were|be)"
+    r" not|\w+n't|dont)\b"
+)
+_NOMINAL = re.compile(
+    r"\b(?:not|instead of|rather"
+    r" than|without|avoid(?:s|ed|ing)?|dropped|drop|replaces?|replaced|replacing|stop(?:ped)?|(?:moved?|moving|switch(?:ed|ing)?|migrat\w+)"  # noqa: E501
+    r" (?:away )?from)\b"
+)
+_TO = re.compile(r"\b(?:to|with|by|in favou?r of)\b")
+_SAMPLE = re.compile(
+    r"[❌✅✓✗🚫]|^\W*(?:good|bad|wrong|right|correct|incorrect|error|example|e\.g|problem|solution|before|after|todo|\[["
+    r" x]\])\b",
+    re.IGNORECASE,
+)
+_ORDERED = frozenset("to from before after over than into by via instead".split())  # noqa: SIM905
+
+
+class Stand(NamedTuple):
+    """The terms of a text: of what it is for, and of what it is against."""
+
+    pro: frozenset[str]
+    con: frozenset[str]
+
+
+@lru_cache(8192)
+def stand(text: str) -> Stand:
+    pro: list[str] = []
+    con: list[str] = []
+    for clause in _CLAUSE.split(_plain(text)):
+        if _VERBAL.search(clause):
+            con.append(_VERBAL.sub(" ", clause))
+        elif found := _NOMINAL.search(clause):
+            gone, to, rest = clause[found.end() :], "", ""
+            if turn := _TO.search(gone):
+                gone, to, rest = gone[: turn.start()], turn[0], gone[turn.end() :]
+            pro += [clause[: found.start()], rest if to else ""]
+            con.append(gone)
+        else:
+            pro.append(clause)
+    against = frozenset(similarity.terms(" ".join(con)))
+    return Stand(frozenset(similarity.terms(" ".join(pro))) - against, against)
+
+
+@lru_cache(8192)
+def names(text: str) -> frozenset[str]:
+    """Words in quotes, and those with a digit, a mark inside or a capital within: names of things,
+    of which a part is another thing.
+    """
+    found = {word.strip("*_.,:;()[]{}/-").casefold() for word in _QUOTED.findall(text)}
+    for word in _NAME.findall(text.replace("’", "'")):
+        bare = word.strip("`'\"*_.,:;()[]{}/-")
+        if (
+            any(c in bare for c in "./_-:@$#")
+            or any(c.isdigit() for c in bare)
+            or any(c.isupper() for c in bare[1:])
+        ):
+            found.add(bare.casefold())
+    return frozenset(found - {""})
+
+
+@lru_cache(8192)
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(similarity.normal(text).split())
+
+
+def _plain(text: str) -> str:
+    return text.replace("’", "'").casefold()
+
+
+def _said(*texts: str) -> bool:
+    """Whether these are statements: short, and no sample of what to do or not to do, nor an entry
+    of a list of tasks.
+    """
+    return max(len(t.split()) for t in texts) <= _STATEMENT and not any(
+        _SAMPLE.search(t) for t in texts
+    )
+
+
+# --- the same ---------------------------------------------------------------
+
+
+def holds(rich: str, poor: str, near: float) -> bool:
+    """Whether nothing that `poor` says would be lost with it, as `rich` says it too."""
+    if similarity.normal(rich) == similarity.normal(poor):
+        return True
+    if near < SAME or not _named(rich, poor) or _apart(rich, poor):
+        return False
+    mine, theirs = similarity.terms(poor), similarity.terms(rich)
+    held = set(theirs)
+    own = [t for t in mine if t not in held]
+    if (
+        len(mine) < (_FEW if len(held) > len(mine) else _FEW - 1)
+        or len(own) > (len(mine) >= _LONG)
+        or any(c.isdigit() for t in own for c in t)
+    ):
+        return False
+    a, b = stand(rich), stand(poor)
+    if b.con & a.pro or b.pro & a.con:
+        return False
+    return _in_order(rich, poor)
+
+
+def _named(rich: str, poor: str) -> bool:
+    """Whether every name and every piece of code in `poor` stands in `rich`, and not as a part of
+    another one.
+    """
+    if not names(poor) <= names(rich):
+        return False
+    return all(
+        re.search(rf"(?<!\w){re.escape(code)}(?!\w)", rich)
+        for code in _CODE.findall(poor)
+        if code.strip()
+    )
+
+
+def _in_order(one: str, other: str) -> bool:
+    """Whether they have their common terms in one order; it only matters where a word says what
+    goes where.
+    """
+    mine, theirs = similarity.terms(one), similarity.terms(other)
+    common = set(mine) & set(theirs)
+    return [t for t in mine if t in common] == [
+        t for t in theirs if t in common
+    ] or not _ORDERED.intersection(_words(one) + _words(other))
+
+
+def _apart(one: str, other: str) -> bool:
+    """Whether they differ in a word and its opposite."""
+    a, b = set(_words(one)), set(_words(other))
+    return any(len(pair & (a - b)) and len(pair & (b - a)) for pair in _APART)
+
+
+def rewords(one: str, other: str, near: float) -> bool:
+    """Whether they are two wordings of one statement, of which each has something of its own."""
+    if (
+        near < CLOSE
+        or _apart(one, other)
+        or not _in_order(one, other)
+        or any(_SAMPLE.search(t) for t in (one, other))
+    ):
+        return False
+    if max(len(t.split()) for t in (one, other)) > _STATEMENT and not _akin(
+        names(one) - names(other), names(other) - names(one)
+    ):
+        return False  # two sections of one form, about two things
+    a, b = set(similarity.terms(one)), set(similarity.terms(other))
+    return len(a & b) >= _FEW and 10 * len(a & b) >= 7 * len(a | b)
+
+
+def _akin(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether names may be old and new ones of the same things: no side has any, or they have a
+    part in common.
+    """
+    parts = [
+        {part for name in side for part in re.split(r"[/.:]", name) if len(part) > 3}
+        for side in (one, other)
+    ]
+    return not one or not other or bool(parts[0] & parts[1])
+
+
+# --- against each other -----------------------------------------------------
+
+
+def replaces(new: str, old: str, near: float) -> bool:
+    """Whether `new` speaks against what `old` is for, and has something else in its place."""
+    if near < CHANGED or not _said(new, old):
+        return False
+    now, was = stand(new), stand(old)
+    if was.con or not now.pro:
+        return False
+    gone = now.con & was.pro
+    left = was.pro - gone
+    shared = left & (now.pro | now.con)
+    return (
+        bool(gone)
+        and len(shared) >= 2
+        and 3 * len(shared) >= 2 * len(left)
+        and names(old) <= names(new)
+    )
+
+
+def denies(one: str, other: str, near: float) -> bool:
+    """Whether one says not to do what the other says to do, in nearly the same words; or each is
+    for what the other is against.
+    """
+    if near < NEAR or not _said(one, other):
+        return False
+    a, b = stand(one), stand(other)
+    if a.con & b.pro and a.pro & b.con:
+        return 2 * len((a.pro | a.con) & (b.pro | b.con)) >= len(a.pro | a.con | b.pro | b.con)
+    against, positive = (a, b) if a.con else (b, a)
+    if positive.con or near < _PLACE:
+        return False
+    said = against.con & positive.pro
+    return len(said) >= 2 and 3 * len(said) >= 2 * len(against.con | positive.pro)
+
+
+class Slot(NamedTuple):
+    """One sentence with another value in one place: the words around it, and what stands there."""
+
+    frame: str
+    one: str
+    other: str
+
+
+def slot(one: str, other: str, near: float) -> Slot | None:
+    """None where the two differ otherwise than in one place."""
+    if near < _PLACE or not _said(one, other):
+        return None
+    a, b = _words(one), _words(other)
+    changed = [
+        op for op in SequenceMatcher(None, a, b, autojunk=False).get_opcodes() if op[0] != "equal"
+    ]
+    if len(changed) != 1 or changed[0][0] != "replace":
+        return None
+    _, i, i2, j, j2 = changed[0]
+    if i2 - i > 2 or j2 - j > 2:
+        return None
+    rest = (*a[:i], "_", *a[i2:])
+    if len([t for t in words_of.terms(" ".join(rest)) if not t.isdigit()]) < 2:
+        return None
+    return Slot(" ".join(rest), " ".join(a[i:i2]), " ".join(b[j:j2]))
+
+
+def of_a_kind(found: Slot) -> bool:
+    """Whether the two values are two numbers, two days, on and off: of such only one can hold."""
+    a, b = found.one.split(), found.other.split()
+    return len(a) == len(b) and all(x == y or _kind(x, y) for x, y in zip(a, b, strict=True))
+
+
+def differs(found: Slot, near: float, beside: bool) -> bool:
+    """Whether two values cannot both hold: two numbers, two days, on and off; or any two, in nearly
+    equal texts or about one file (`beside`).
+    """
+    if of_a_kind(found):
+        return True
+    if len(found.frame.split()) < 6 or frozenset((found.one, found.other)) in _APART:
+        return False  # "before" and "after" are two cases
+    return near >= VALUE or (beside and near >= _PLACE)
+
+
+def _kind(x: str, y: str) -> bool:
+    if (x[0].isdigit() or x in _NUMBERS) and (y[0].isdigit() or y in _NUMBERS):
+        return True
+    return {x, y} <= _DAYS or {x, y} <= _MONTHS or frozenset((x, y)) in _SWITCHES

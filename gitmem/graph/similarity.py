@@ -1,0 +1,285 @@
+"""Whether a new text says what a stored memory says already, or says something else about the same
+thing.
+
+A vector cannot tell: with the packaged table "the staging database is wiped
+every Sunday" and "every Monday" have a cosine of 0.97, "SQLite instead of
+DuckDB" and the reverse 0.88, while true paraphrases lie at 0.81 to 0.85 and
+half of all memories of one project have a neighbour above 0.6. So the vector
+only finds whom to compare, and the words decide: a repeat has no term of its
+own, the others in the same order, the same small words that turn a meaning
+("except", "only", "before"), the same signs ("C++", ">=", "$"), and rejects
+what the other rejects.
+
+Promise: a text is called a repeat only where nothing it says would be lost;
+what is doubtful counts as new. A change is only ever proposed to a person.
+Pure, but for `Neighbours`, which reads one cache.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from functools import lru_cache
+from typing import Any
+
+from ..core import text as words_of
+from ..engine import hamming, memory_rows
+from ..engine.cache import Cache
+from ..engine.embed import StaticTable, cosine, sign_code
+
+NEAR = 0.72  # cosine from which a repeat is looked for; measured repeats have 0.81 and more
+RELATED = 0.45  # ... and a change, which may share one name only
+_FEW = 2  # terms in which a corrected text differs
+_STATEMENT = 60  # words; in longer texts some word contradicts every other text
+_NEIGHBOURS = 8
+
+# Decided types: only they are changed by a later word.
+STANDING = frozenset(["decision", "preference", "convention", "learning", "gotcha"])
+
+_LEAD = re.compile(
+    r"^\W*(?:(?:please )?(?:remember|note|keep in mind|for the record)(?:"
+    r" (?:this|that))?|#remember|fyi|important|decision|decided|learned|learning|lesson|gotcha|convention|"  # noqa: E501
+    r"preference|finding|(?:so )?(?:we|i) (?:have )?(?:decided|agreed|chose)(?: to| that| on)?|from"
+    r" now on|going forward|let's go with|turns out(?: that)?)\b\s*[:,–—-]?\s*",
+    re.IGNORECASE,
+)
+_SAID = frozenset(
+    words_of.terms(
+        "remember note decided decision agreed learned gotcha convention preference gets got always"
+        " really just now go let let's forward from"
+    )
+)
+_WORD = re.compile(r"[\w'’.+#-]+|[.,;:!?\n()]")
+_AGAINST = frozenset(
+    [
+        "not",
+        "never",
+        "no",
+        "without",
+        "over",
+        "than",
+        "avoid",
+        "don't",
+        "doesn't",
+        "isn't",
+        "aren't",
+        "won't",
+        "can't",
+        "cannot",
+        "instead",
+        "from",
+        "drop",
+        "dropped",
+        "replace",
+        "replaces",
+        "replacing",
+        "stop",
+    ]
+)
+# Words that are no terms, or common ones, and without which a text says something else.
+_TURNS = frozenset(
+    [
+        "except",
+        "excluding",
+        "besides",
+        "unless",
+        "until",
+        "till",
+        "but",
+        "only",
+        "without",
+        "if",
+        "when",
+        "while",
+        "once",
+        "before",
+        "after",
+        "above",
+        "below",
+        "under",
+        "over",
+        "or",
+        "nor",
+        "not",
+        "no",
+        "never",
+        "cannot",
+        "off",
+        "out",
+        "all",
+        "any",
+        "both",
+        "each",
+        "few",
+        "more",
+        "most",
+        "less",
+        "least",
+        "same",
+        "other",
+        "through",
+        "during",
+    ]
+)
+# What is no word and means something: C++ and C#, <= and >=, -1, $ and €, 5%, ~1.2, a || b.
+_SIGN = r"(?<=\w)(?:\+{1,2}|#)(?!\w)|[<>=!]=|[<>=≤≥≠±]|&&|\|\||[$€£¥₹%‰°]|(?<![\w.)])[-+−~^](?=[\d./])|(?<!\w)\.(?=\d)"  # noqa: E501
+_TOKEN = re.compile(r"\w+|" + _SIGN)
+_REVISES = re.compile(
+    r"\b(?:instead|no longer|any ?more|switch(?:ed|ing)?|mov(?:e|ed|ing) (?:to|from|away)|after"
+    r" all|from now on|rather than|replac\w+|changed (?:our|my) minds?|drop(?:ped)?|"
+    r"supersedes?|reverse[ds]?|let's go with|we now|now use)\b",
+    re.IGNORECASE,
+)
+
+
+@lru_cache(4096)
+def normal(text: str) -> str:
+    """A text without what two people would write differently: marks that mean nothing, case, and
+    the words that only say that something is said.
+    """
+    text = text.replace("’", "'")
+    while (found := _LEAD.match(text)) and found.end() < len(text):
+        text = text[found.end() :]
+    return " ".join(_TOKEN.findall(text.casefold()))
+
+
+# "A" where it is the name of something and no article: "copy a to b", "plan A, then B".
+_NAME = re.compile(
+    r"(?i:\ba(?=\s*(?:$|[.,;:!?)\]\n]|[-=]?>|(?:to|into|from|and|or|nor|but|with|before|after|over|then|as|is|are|was|in|on|at|by|for)\b)))|(?<!^)(?<![.!?:\n]"
+    r" )\bA(?= )"
+)
+
+
+@lru_cache(4096)
+def terms(text: str) -> tuple[str, ...]:
+    """Content terms in their order, each once."""
+    return tuple(
+        [t for t in dict.fromkeys(words_of.terms(_NAME.sub("theletter", text))) if t not in _SAID]
+    )
+
+
+@lru_cache(4096)
+def rejected(text: str) -> frozenset[str]:
+    """Terms of what a text speaks against: the first two after "not", "instead of", "from" and the
+    like.
+    """
+    found: set[str] = set()
+    left = 0
+    for word in _WORD.findall(text.casefold().replace("’", "'")):
+        if word in ".,;:!?\n()":
+            left = 0
+        elif word in _AGAINST:
+            left = 2
+        elif left and (own := [t for t in words_of.terms(word) if word not in words_of.STOP_WORDS]):
+            found.update(own)
+            left -= 1
+    return frozenset(found)
+
+
+def repeats(new: str, old: str) -> bool:
+    """Whether `old` says all that `new` says."""
+    if normal(new) == normal(old):
+        return True
+    mine, theirs = terms(new), terms(old)
+    if not mine or not theirs:
+        return False
+    if (
+        any(t not in theirs for t in mine)
+        or turns(new) != turns(old)
+        or signs(new) != signs(old)
+        or opposed(new, old)
+    ):
+        return False
+    return list(mine) == [t for t in theirs if t in mine]
+
+
+@lru_cache(4096)
+def turns(text: str) -> frozenset[str]:
+    """The words of a text that limit or turn what it says."""
+    return _TURNS.intersection(normal(text).split())
+
+
+@lru_cache(4096)
+def signs(text: str) -> tuple[str, ...]:
+    """The signs of a text that are no words and mean something, in their order: "C++", ">=",
+    "$"."""
+    return tuple(t for t in normal(text).split() if not (t[0].isalnum() or t[0] == "_"))
+
+
+def opposed(new: str, old: str) -> bool:
+    """Whether one of them speaks against what the other is for."""
+    no, was_no = rejected(new), rejected(old)
+    return bool(no & (set(terms(old)) - was_no) or was_no & (set(terms(new)) - no))
+
+
+def changes(new: str, old: str, near: float) -> bool:
+    """Whether `new` puts something else in the place of what `old` says; `near`: the cosine of
+    both.
+    """
+    if near < RELATED or max(len(new.split()), len(old.split())) > _STATEMENT:
+        return False
+    mine, theirs = set(terms(new)), set(terms(old))
+    shared = mine & theirs
+    no, was_no = rejected(new), rejected(old)
+    revises = bool(_REVISES.search(new))
+    if revises and (no & (theirs - was_no) or was_no & (mine - no)):
+        return True  # it names what it does away with, or is for what was done away with
+    if revises and near >= 0.6 and len(shared) >= 2 and 2 * len(shared) >= len(mine - no):
+        return True  # the same subject, and something new about it
+    # The same sentence with another number, or another end: "every Sunday" has become "every
+    # Monday". Another beginning is about another thing.
+    own = [(at / len(mine), t) for at, t in enumerate(terms(new)) if t not in theirs]
+    few = 0 < len(own) <= _FEW and 0 < len(theirs - mine) <= _FEW and len(shared) >= 2
+    late = all(at >= 0.5 or t[0].isdigit() for at, t in own)
+    return (
+        few
+        and late
+        and near >= 0.8
+        and SequenceMatcher(None, normal(new).split(), normal(old).split()).ratio() >= 0.7
+    )
+
+
+class Neighbours:
+    """Memories of one cache near a text."""
+
+    def __init__(self, cache: Cache, table: StaticTable) -> None:
+        self._cache = cache
+        self._table = table
+        self._codes: bytes | None = None
+
+    def of(self, texts: Sequence[str]) -> list[list[tuple[float, dict[str, Any]]]]:
+        """For each text [(cosine, record)] of the nearest visible memories, the nearest first."""
+        return [self._near(vector) for vector in self._table.embed(texts)]
+
+    def _near(self, vector: bytes) -> list[tuple[float, dict[str, Any]]]:
+        if not any(vector):
+            return []
+        if self._codes is None:
+            self._codes = self._cache.codes()
+        code = sign_code(vector)
+        total = int(self._cache.meta("rows", "0"))
+        near = [
+            row
+            for _, row in hamming.nearest(
+                self._codes[: total * len(code)],
+                code,
+                4 * _NEIGHBOURS + int(self._cache.meta("dead", "0")),
+            )
+        ]
+        vectors = self._cache.vectors(near)
+        best = [
+            (c, row)
+            for c, row in hamming.rescore(
+                vectors, vector, [row for row in near if row in vectors and any(vectors[row])]
+            )
+            if c >= RELATED
+        ][:_NEIGHBOURS]
+        loaded = memory_rows.load(self._cache, [row for _, row in best])
+        return [(c, data) for (c, _), (data, _, _) in zip(best, loaded, strict=True)]
+
+
+def near(table: StaticTable, one: str, other: str) -> float:
+    """The cosine of two texts, 0 where one has no known word."""
+    a, b = table.embed([one, other])
+    return cosine(a, b) if any(a) and any(b) else 0.0

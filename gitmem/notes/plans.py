@@ -1,0 +1,265 @@
+"""What one attempt to write a notes ref does: which commit it builds on, which lines come in, which
+histories become part of it.
+
+Promise: nothing is written here. A line that others took out is put back, one
+that a purge record names comes in from nowhere, and a history that holds one
+does not become part of ours. What a commit says of itself (`Mem-Complete`) is
+believed of a tip that a write of ours moved the ref to. A commit of others may
+have the trailer by a copy, a rebase or a lie: where something was purged, all
+that it brings is read.
+"""
+
+from __future__ import annotations
+
+from ..core import record
+from ..core.errors import GitFailed, Refused
+from ..core.fold import Tombstones
+from . import notetree
+from .treeedit import TreeEdit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .history import Commit
+    from .note_store import Item, Notes
+
+
+class Written:
+    """What a write did. `lines`: how many it brought in from elsewhere.
+
+    `replaced`: the history before it was left behind, because it held purged
+    text; its objects are still there. `refused`: the other clone's history was
+    not made part of ours, for the same reason.
+    """
+
+    __slots__ = ("lines", "refused", "replaced", "tip")
+
+    def __init__(
+        self, tip: str, lines: int = 0, replaced: bool = False, refused: bool = False
+    ) -> None:
+        self.tip = tip
+        self.lines = lines
+        self.replaced = replaced
+        self.refused = refused
+
+
+class Plan:
+    """One attempt: what to build on, what to add.
+
+    `forward`: only the ref has to move, to this commit.
+    """
+
+    def __init__(self, tip: Commit | None, base: Commit | None) -> None:
+        self.tip = tip  # what the ref holds
+        self.base = base  # whose tree is edited
+        self.parents: list[Commit] = [base] if base else []
+        self.items: list[tuple[str, bytes]] = []  # (anchor, line)
+        self.found: list[tuple[str, bytes]] = []  # (key, line) of other histories
+        self.carried: list[
+            tuple[str, str]
+        ] = []  # (key, blob id) of their notes that are too large to be read
+        self.whole = True
+        self.forward: Commit | None = None
+        self.replaced = False
+        self.refused = False
+        self.idle = False  # nothing is left to do
+        self.doubled: list[str] = []  # keys of notes that are to have one path
+        self.graves: Tombstones | None = None
+
+
+def make(
+    notes: Notes,
+    items: list[Item],
+    former: str,
+    theirs: Commit | None,
+    fresh: bool,
+    careful: bool,
+    deep: bool = False,
+) -> Plan:
+    """What to do to the ref as it is now.
+
+    `deep` believes no commit that it has every line of its history.
+    """
+    tip = notes.history.tip()
+    base, others = _base(notes, tip, former, deep) if careful or fresh else (tip, [])
+    plan = Plan(tip, base)
+    plan.items = items
+    graves = Tombstones(notes.purges_of(base) if base else [])
+    if graves and any(graves.doom(line) for _, line in items):
+        raise Refused("this text was purged; it is not taken in again")
+    if theirs and not (base and notes.history.contains(base, theirs)):
+        if not others and (base is None or notes.history.contains(theirs, base)):
+            followed = _follow(notes, tip, base, theirs)
+            if followed:
+                return followed
+        others = [*others, theirs]
+    doubted = bool(
+        careful and base and base.complete and graves and _doubtful(notes, base, not items)
+    )
+    if (
+        base
+        and (fresh or others or doubted or deep or not base.complete)
+        and (careful or fresh or theirs)
+    ):
+        _gather(notes, plan, base, others, theirs, fresh, careful or fresh, doubted, deep)
+    else:
+        plan.whole = careful
+    # A foreign tip that lost nothing is as good as ours: no commit only to mark it.
+    plan.idle = not (
+        plan.items or plan.found or plan.carried or plan.replaced or len(plan.parents) > 1
+    )
+    return plan
+
+
+def _doubtful(notes: Notes, base: Commit, thorough: bool) -> bool:
+    """Whether somebody else moved the ref to a commit with the trailer.
+
+    Where no reflog is kept, only who is `thorough` must assume so.
+    """
+    own = notes.history.own_entry()
+    return thorough if own is None else own != base.id
+
+
+def _since(notes: Notes, id: str, graves: Tombstones) -> list[str]:
+    """[id] where that commit knew all that was purged, and so need not be read again."""
+    found = notes.history.commit(id) if id else None
+    knew = Tombstones(notes.purges_of(found)) if found else None
+    return [id] if knew and graves.ids <= knew.ids and graves.versions <= knew.versions else []
+
+
+def _follow(notes: Notes, tip: Commit | None, base: Commit | None, theirs: Commit) -> Plan | None:
+    """Where their history goes on from ours the ref only has to move; None where it may not: they
+    hold purged text, or took lines out and say that they did not.
+    """
+    plan = Plan(tip, theirs)
+    arrived = list(notes.gained(theirs.id, base.id if base else ""))
+    graves = Tombstones(notes.purges_of(theirs))
+    forged = (
+        bool(graves)
+        and theirs.complete
+        and notes.history.holds(
+            theirs.id, _since(notes, base.id, graves) if base else [], graves.doom
+        )
+    )
+    if theirs.complete and base:
+        if forged or any(
+            not graves.doom(line)
+            for _, line in notetree.lines_gone(
+                notes.git, [(base.tree, theirs.tree)], notes.hex_len, strict=True
+            )
+        ):
+            return None
+    elif forged or not theirs.complete:
+        _gather(notes, plan, theirs, [], None, fresh=False, careful=True, doubted=forged)
+        if plan.replaced and base:
+            return None
+    if plan.found or plan.replaced:
+        plan.refused = plan.replaced
+    else:
+        plan.found, plan.forward = arrived, theirs
+    return plan
+
+
+def _gather(
+    notes: Notes,
+    plan: Plan,
+    base: Commit,
+    others: list[Commit],
+    theirs: Commit | None,
+    fresh: bool,
+    careful: bool,
+    doubted: bool = False,
+    deep: bool = False,
+) -> None:
+    """Finds what `others`, and the foreign commits behind all of them, have and the base lacks;
+    keeps purged text and what holds it out.
+
+    `doubted`: the base may lie about what is in its history.
+    """
+    history = notes.history
+    own = {r.version: r for r in notes.purges_of(base)}
+    purges = {**own, **{r.version: r for c in others for r in notes.purges_of(c)}}
+    purges.update(
+        {r.version: r for _, line in plan.items if (r := record.parse(line)) and r.op == "purge"}
+    )
+    plan.graves = graves = Tombstones(purges.values())
+    lost, plan.whole = history.lost([base], deep=deep) if careful else ([], False)
+    # Purge records that the base's writer did not know, or a foreign base: does it hold what they
+    # name?
+    dirty = (
+        bool(graves)
+        and (not base.complete or len(purges) > len(own))
+        and any(graves.doom(line) for _, line in [*lost, *notes.contents(base)])
+    )
+    if doubted and not dirty:
+        dirty = history.holds(
+            base.id, _since(notes, history.own_entry() or "", graves), graves.doom
+        )
+    plan.found = [(key, line) for key, line in notes.absent(base, lost) if not graves.doom(line)]
+    kept: list[Commit] = []
+    for other in others:
+        found, here = _difference(notes, other, base, strict=other is theirs, whole=plan.carried)
+        lost, whole = (
+            history.lost([other], known=[] if dirty else [base.id])
+            if careful or other is theirs
+            else ([], False)
+        )
+        plan.whole = plan.whole and whole and here
+        plan.found += [
+            (key, line)
+            for key, line in [*found, *notes.absent(base, lost)]
+            if not graves.doom(line)
+        ]
+        # Of what a clean base has, nothing is named: then what is new to it tells.
+        clean = not graves or (
+            here
+            and not any(graves.doom(line) for _, line in [*lost, *found])
+            and not history.holds(other.id, [] if dirty else [base.id], graves.doom)
+        )
+        if clean and not (dirty and history.contains(other, base)):
+            kept.append(other)
+        elif other is theirs:
+            plan.refused = True
+    plan.found = TreeEdit(notes.git, base.tree, notes.hex_len).unknown(plan.found)
+    plan.replaced = fresh or dirty
+    plan.parents = [] if fresh else kept if dirty else [base, *kept]
+
+
+def _difference(
+    notes: Notes, other: Commit, base: Commit, strict: bool, whole: list[tuple[str, str]]
+) -> tuple[list[tuple[str, bytes]], bool]:
+    """(the (key, line) that another commit has and the base lacks, whether all of it could be
+    read); if `strict`, raises GitFailed where it could not.
+
+    Adds to `whole` its notes that are too large to be read, by their blobs.
+    """
+    pairs = [(other.tree, base.tree)]
+    try:
+        return list(
+            notetree.lines_gone(notes.git, pairs, notes.hex_len, strict=True, whole=whole)
+        ), True
+    except GitFailed:
+        if strict:
+            raise
+    try:
+        return list(notetree.lines_gone(notes.git, pairs, notes.hex_len)), False
+    except GitFailed:
+        return [], False
+
+
+def _base(
+    notes: Notes, tip: Commit | None, former: str, deep: bool
+) -> tuple[Commit | None, list[Commit]]:
+    """(the commit to build on, former tips to unite with it).
+
+    A deleted ref goes on from the tip that is remembered.
+    """
+    strays = notes.history.strays(tip.id, deep) if tip else []
+    remembered = (
+        notes.history.commit(former) if former and (tip is None or not tip.complete) else None
+    )
+    if remembered is None or (tip and remembered.id == tip.id):
+        return tip, strays
+    if tip is None:
+        return remembered, []
+    known = notes.history.contains(tip, remembered) or remembered.id in [s.id for s in strays]
+    return tip, strays if known else [*strays, remembered]

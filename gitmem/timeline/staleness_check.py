@@ -1,0 +1,150 @@
+"""`git mem check`: which memories are stale, for people and for CI.
+
+Stale is a memory of which a path says something else than when it was noted, or
+is gone; renamed is not stale. With a revision, only what became so since: at
+that revision the path was still as noted, or the memory was not there yet.
+Memories of branches that HEAD does not contain are not asked about.
+
+Promise: it fails closed. What nobody can tell (a shallow clone does not have the
+commit a memory is about, or where a path went) is listed as unknown and does
+not pass. A path that is as noted passes, whatever else is not known; one that never
+can be compared (its name is not UTF-8, so the record has neither name nor content)
+is told and stops nobody. Where notes cannot be read, nothing passes: the memories in
+them are not even counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..anchors import anchor_state, path_state, path_state_update, records_at, snapshot_view
+from ..core import record
+from ..engine import anchor_state_store, filters, memory_rows, path_state_store
+from ..engine.cache import Cache
+from ..memory import view
+from ..store import Store
+
+PATIENCE = 60.0  # seconds git may look for renames
+# Unknown, and no wonder: nobody ever knew what was there, there is no history, or the memory is not
+# about this one as far as anybody knows.
+_HARMLESS = (path_state.NO_BLOB, path_state.NO_NAME, anchor_state_store.UNBORN, anchor_state.ABSENT)
+
+
+def check(store: Store, since: str = "") -> dict[str, Any]:
+    """The JSON object of `git mem check`; `complete`: whether all notes could be read.
+
+    Raises MemError where there is no such revision.
+    """
+    repo = store.repo
+    head = repo.head()
+    before = snapshot_view.commit_of(store, since) if since else ""
+
+    def read(cache: Cache) -> dict[str, Any]:
+        places, count = _places(store, cache, head)
+        anchors = {anchor for _, (anchor, _, _, _) in places if anchor}
+        stands = anchor_state.stands(repo, cache, anchors, head, PATIENCE)
+        places = [
+            (row, asked)
+            for row, asked in places
+            if asked[0] not in stands or stands[asked[0]].state != anchor_state.UNMERGED
+        ]
+        states = path_state.states(repo, cache, [asked for _, asked in places], head, PATIENCE)
+        stale: list[tuple[int, path_state.Wanted]] = []
+        unknown: set[int] = set()
+        never: set[int] = set()
+        for (row, asked), state in zip(places, states, strict=True):
+            stand = stands.get(asked[0])
+            if state.state == anchor_state_store.UNKNOWN:
+                unknown.update({row} if state.reason not in _HARMLESS else ())
+                never.update({row} if state.reason == path_state.NO_NAME else ())
+            elif state.state in path_state.STALE:
+                if (
+                    stand is not None
+                    and stand.state == anchor_state.UNKNOWN
+                    and stand.reason not in _HARMLESS
+                ):
+                    unknown.add(row)
+                else:
+                    stale.append((row, asked))
+        rows = {row for row, _ in stale}
+        if before:
+            rows, open_ = _since(store, cache, stale, before)
+            unknown |= open_
+        unknown -= rows
+        return {
+            "since": {"name": since, "commit": before} if since else None,
+            "head": head or None,
+            "checked": count,
+            "shallow": records_at.shallow(repo),
+            "stale": _objects(store, cache, rows, stands),
+            "unknown": _objects(store, cache, unknown, stands),
+            "not_compared": _objects(store, cache, never - rows - unknown, stands),
+        }
+
+    found, fresh = store.with_cache(read)
+    return {**found, "complete": fresh and not any(notes.missing for _, notes in store.sources)}
+
+
+def _places(
+    store: Store, cache: Cache, head: str
+) -> tuple[list[tuple[int, path_state.Wanted]], int]:
+    """([(memory row, path that may be stale)], how many memories name a path).
+
+    What the cache knows to be the same is left out.
+    """
+    rows = [
+        row
+        for (row,) in cache.db.execute(
+            "SELECT row FROM memory WHERE status = 0 AND row IN (SELECT row FROM label WHERE kind ="
+            " 'path') ORDER BY row"
+        )
+    ]
+    chosen = rows
+    if head:
+        path_state_update.keep_up(store.repo, cache, store.repo.heads(), PATIENCE)
+        open_ = path_state_store.open_rows(cache, head)
+        if open_ is not None:
+            chosen = [row for row in rows if row in open_]
+    out: list[tuple[int, path_state.Wanted]] = []
+    for row, (data, _, _) in zip(chosen, memory_rows.load(cache, chosen), strict=True):
+        out += [(row, (memory_rows.commit_of(data), *place)) for place in memory_rows.places(data)]
+    return out, len(rows)
+
+
+def _since(
+    store: Store, cache: Cache, stale: list[tuple[int, path_state.Wanted]], before: str
+) -> tuple[set[int], set[int]]:
+    """(those of the rows that were not stale at a revision, or not there yet, those of which nobody
+    can tell).
+    """
+    stands = anchor_state.stands(
+        store.repo, cache, {asked[0] for _, asked in stale if asked[0]}, before, PATIENCE
+    )
+    states = path_state.states(store.repo, cache, [asked for _, asked in stale], before, PATIENCE)
+    became: set[int] = set()
+    unsure: set[int] = set()
+    for (row, asked), state in zip(stale, states, strict=True):
+        stand = stands.get(asked[0])
+        there = stand is None or stand.state in records_at.INSIDE
+        perhaps = (
+            stand is not None
+            and stand.state == anchor_state_store.UNKNOWN
+            and stand.reason not in _HARMLESS
+        )
+        if not there and not perhaps:
+            became.add(row)
+        elif state.state == path_state.UNKNOWN or (perhaps and state.state in path_state.STALE):
+            unsure.add(row)
+        elif state.state not in path_state.STALE:
+            became.add(row)
+    return became, unsure - became
+
+
+def _objects(
+    store: Store, cache: Cache, rows: set[int], stands: dict[str, anchor_state.Stand]
+) -> list[dict[str, Any]]:
+    order, latest = sorted(rows), filters.latest(cache)
+    items = view.objects(store, cache, order, stands=stands)
+    return sorted(
+        items, key=lambda m: (record.when(m["created_at"], latest), m["id"]), reverse=True
+    )
