@@ -62,8 +62,8 @@ def timed(step):
     return run
 worker._AFTER = tuple(map(timed, worker._AFTER))
 try:
-    from gitmem.anchors import aging  # a part of the step
-    keep_up = aging.keep_up
+    from gitmem.anchors import path_state_update  # a part of the step
+    keep_up = path_state_update.keep_up
     def paths(*args):
         from_ = clock()
         if "--only-anchors" in sys.argv:
@@ -72,7 +72,7 @@ try:
             return keep_up(*args)
         finally:
             spent["paths"] = (clock() - from_, 0)
-    aging.keep_up = paths
+    path_state_update.keep_up = paths
 except ImportError:
     pass
 worker.run(sys.argv[1], os.environ, 0.0)

@@ -500,8 +500,9 @@ def test_an_unchanged_directory_starts_no_process_and_loads_nothing(lab: Lab) ->
     fill(memory(lab, repo))
     assert start(lab, repo) is None
     code = (
-        "import os, sys, time\nfrom gitmem.agents import automemory\nfrom gitmem.git import here\nh"
-        " = here.find(os.getcwd(), os.environ)\nbefore = set(sys.modules)\ndef forbid(event,"
+        "import os, sys, time\nfrom gitmem.agents import automemory\nfrom gitmem.git import"
+        " discover\nh"
+        " = discover.find(os.getcwd(), os.environ)\nbefore = set(sys.modules)\ndef forbid(event,"
         " args):\n    assert not event.startswith(('os.posix_spawn', 'subprocess', 'os.exec',"
         " 'os.fork')), event\nsys.addaudithook(forbid)\nassert automemory.step(h, os.environ,"
         " time.monotonic()) is None\nprint(sorted(set(sys.modules) - before))"

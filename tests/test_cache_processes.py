@@ -165,13 +165,13 @@ def test_a_writer_killed_at_each_step_costs_no_rebuild(lab: Lab, step: str) -> N
     lab.mem(repo, "remember", "the second memory about invoices")
     code = f"""
 import os, signal
-from gitmem.engine import guard, cache
+from gitmem.engine import cache_lock, cache
 from gitmem.store import open_store
 step = {step!r}
 def die(): os.kill(os.getpid(), signal.SIGKILL)
 if step == "sums":
-    real = guard._write
-    guard._write = lambda *a: (real(*a), die())
+    real = cache_lock._write
+    cache_lock._write = lambda *a: (real(*a), die())
 store = open_store({{"GIT_MEM_ENCODER": "false"}}, ".")
 class Db:
     def __init__(self, db): self.db = db

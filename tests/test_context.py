@@ -466,7 +466,7 @@ def test_where_head_has_just_moved_git_says_what_is_unmerged_and_the_worker_is_n
     lab.git(repo, "switch", "-q", "main")
     lab.git(repo, "commit", "-q", "--allow-empty", "-m", "main goes on")
     # how long git may take is the next test's matter
-    patient = "from gitmem.agents import ready; ready._LOOK = 60.0"
+    patient = "from gitmem.agents import hook_cache; hook_cache._LOOK = 60.0"
     told = Hooks(lab, repo).call("SessionStart", source="startup", first=patient)
     queue, utc = (
         next(line for line in told.splitlines() if text in line) for text in ("dead letter", "UTC")

@@ -610,7 +610,8 @@ def broken(code: str) -> list[str]:
         sys.executable,
         "-c",
         (
-            "import sys, os\nfrom gitmem.engine import guard; from gitmem.notes import notes; from"
+            "import sys, os\nfrom gitmem.engine import cache_lock; from gitmem.notes import"
+            " note_store; from"
             f" gitmem.git import reflock\n{code}\nsys.argv[0] = 'git-mem'\nfrom gitmem.__main__"
             " import main\nsys.exit(main())"
         ),
@@ -639,18 +640,18 @@ def must_fail(bench: Bench, argv: list[str], words: str, path: str, **more: bool
 
 def test_the_probe_finds_a_writer_that_answers_too_early(bench: Bench) -> None:
     code = (
-        "real = notes.Notes.append\ndef append(*a, **k):\n    print('remembered', flush=True);"
-        " os.fsync(1)\n    return real(*a, **k)\nnotes.Notes.append = append"
+        "real = note_store.Notes.append\ndef append(*a, **k):\n    print('remembered', flush=True);"
+        " os.fsync(1)\n    return real(*a, **k)\nnote_store.Notes.append = append"
     )
     must_fail(bench, broken(code), "the answer was given", "/answer")
 
 
 def test_the_probe_finds_a_writer_that_moves_the_ref_in_two_steps(bench: Bench) -> None:
     code = (
-        "real = notes.Notes.append\ndef append(self, *a, **k):\n    path ="
+        "real = note_store.Notes.append\ndef append(self, *a, **k):\n    path ="
         " os.path.join(self.git.common_dir, self.ref)\n    old = open(path).read()\n    new ="
         " real(self, *a, **k)\n    open(path, 'w').close(); f = os.open(path, os.O_WRONLY);"
-        " os.write(f, new.encode() + b'\\n'); return new\nnotes.Notes.append = append"
+        " os.write(f, new.encode() + b'\\n'); return new\nnote_store.Notes.append = append"
     )
     must_fail(bench, broken(code), "invalid", "/refs/notes/mem/team")
 

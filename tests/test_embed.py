@@ -258,8 +258,9 @@ def _new_modules(statement: str) -> set[str]:
 
 def test_hot_path_loads_nothing_heavy() -> None:
     loaded = _new_modules(
-        "from gitmem.engine import embed, scan; t = embed.StaticTable(); v = t.vector('wrong"
-        " Café'); scan.nearest(embed.sign_code(v), embed.sign_code(v), 1); scan.rescore([v], v,"
+        "from gitmem.engine import embed, hamming; t = embed.StaticTable(); v = t.vector('wrong"
+        " Café'); hamming.nearest(embed.sign_code(v), embed.sign_code(v), 1);"
+        " hamming.rescore([v], v,"
         " [0])"
     )
     assert "gitmem.engine.hamming" in loaded

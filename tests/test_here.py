@@ -403,7 +403,8 @@ def test_looking_starts_no_process_and_loads_little(lab: Lab) -> None:
     code = (
         "import sys\nseen = []\nsys.addaudithook(lambda event, args: seen.append(event) if"
         " event.startswith(('subprocess', 'os.posix_spawn', 'os.fork', 'os.exec')) else"
-        " None)\nimport os\nfrom gitmem.git import here\nassert here.look(os.getcwd(), os.environ)"
+        " None)\nimport os\nfrom gitmem.git import discover\nassert discover.look(os.getcwd(),"
+        " os.environ)"
         " is not None\nassert not seen, seen\nprint(*sorted({'re', 'json', 'subprocess',"
         " 'collections', 'functools', 'contextlib', 'typing', 'datetime', 'enum', 'sqlite3'} &"
         " set(sys.modules)))"

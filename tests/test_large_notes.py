@@ -322,7 +322,8 @@ def test_where_nothing_could_be_read_in_time_a_session_start_says_so(
         "SessionStart",
         source="startup",
         first=(
-            "from gitmem.agents import ready\nready.with_memories = lambda *a, **k: (None, False)"
+            "from gitmem.agents import hook_cache\nhook_cache.with_memories = lambda *a, **k:"
+            " (None, False)"
         ),
     )
     assert "could not be read in time" in told and KEPT not in told

@@ -210,11 +210,11 @@ def test_a_read_since_a_tip_gives_what_is_new(lab: Lab) -> None:
 
 WRITER = """
 import sys; sys.path.insert(0, {package!r})
-from gitmem.git import layout
-from gitmem.notes import notes
+from gitmem.git import repository
+from gitmem.notes import note_store
 from gitmem.core import record
-repo = layout.open_repo({path!r})
-store = notes.Notes(repo.git, "refs/notes/mem/team", repo.hex_len)
+repo = repository.open_repo({path!r})
+store = note_store.Notes(repo.git, "refs/notes/mem/team", repo.hex_len)
 for i in range({count}):
     store.append([(repo.head(), record.dump(record.create(record.content({{"body": "{name} %d" % i}}))))], "m", "Ada <a@b>")
     print(i, flush=True)

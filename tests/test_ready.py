@@ -301,17 +301,17 @@ import sys
 seen = []
 sys.addaudithook(lambda event, args: seen.append((event, str(args[0]))) if event == "open" or event.startswith(("subprocess", "os.posix_spawn", "os.fork", "os.exec", "sqlite3.connect")) else None)
 import os, time
-from gitmem.agents import ready
-from gitmem.engine import standing
+from gitmem.agents import hook_cache
+from gitmem.engine import anchor_state_store
 from gitmem.engine.filters import Filter
 from gitmem.engine.search import Search
-from gitmem.git import here as here_file
+from gitmem.git import discover as here_file
 here = here_file.look(os.getcwd(), os.environ)
-stand = lambda cache: lambda anchors: standing.read(cache, anchors, here.head)
-hits, fresh = ready.with_memories(here, os.environ, lambda cache: len(Search(cache, ready.table(), stand(cache)).ask("payment worker", Filter(), 5)[0]), time.monotonic() + 60)
+stand = lambda cache: lambda anchors: anchor_state_store.read(cache, anchors, here.head)
+hits, fresh = hook_cache.with_memories(here, os.environ, lambda cache: len(Search(cache, hook_cache.table(), stand(cache)).ask("payment worker", Filter(), 5)[0]), time.monotonic() + 60)
 assert hits == 3 and fresh, (hits, fresh)
 library = os.path.dirname(os.__file__)
-package = os.path.dirname(os.path.dirname(ready.__file__))
+package = os.path.dirname(os.path.dirname(hook_cache.__file__))
 ours = [name for event, name in seen if not name.startswith((library, package, sys.prefix)) and not name.isdigit() and "lib-dynload" not in name]
 print(len([1 for event, _ in seen if event.startswith(("subprocess", "os."))]), len(ours), sorted({m.split(".")[0] for m in sys.modules} & SLOW), ours)
 """  # noqa: E501

@@ -146,7 +146,7 @@ def test_the_coefficients_are_small() -> None:
 
 def test_judging_loads_no_library(isolated: Callable[[str], set[str]]) -> None:
     assert (
-        isolated("from gitmem.capture import stages; stages.judge('user', 'we use tabs here')")
+        isolated("from gitmem.capture import classify; classify.judge('user', 'we use tabs here')")
         & {"sklearn", "scipy", "numpy", "llama_cpp"}
         == set()
     )
