@@ -107,9 +107,8 @@ class Encoder:
         self, data: bytes, query: str, lexical: list[int]
     ) -> tuple[dict[int, float], dict[int, float]]:
         (asked,) = self.of([query])
-        return nearness.nearest(
-            range(len(data) // len(asked)), data, asked, None, lexical, CANDIDATES
-        )
+        part = (0, b"\1" * (len(data) // len(asked)), data)
+        return nearness.nearest([part], asked, None, lexical, CANDIDATES)
 
 
 class Store:
