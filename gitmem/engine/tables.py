@@ -180,16 +180,11 @@ def create(mem_dir: str, path: str, wait: float) -> cache.Cache | None:
                     os.unlink(os.path.join(mem_dir, name))  # of one who was killed
             cache_lock.unlink(path)  # an orphaned log would be applied to the new file
             _make_file(new)
-            os.replace(new + ".sums", path + ".sums")
             os.replace(new, path)
-            cache_lock.restamp(path)
         except Exception as e:
             # Removed under us, with its directory or by another who makes one too: no failure of
             # the disk.
-            gone = (
-                isinstance(e, (FileNotFoundError, cache_lock.Moved))
-                or cache_lock.inode(mem_dir) != directory
-            )
+            gone = isinstance(e, FileNotFoundError) or cache_lock.inode(mem_dir) != directory
             gone = gone or (
                 not os.path.lexists(new)
                 and getattr(e, "sqlite_errorname", "SQLITE_CANTOPEN") != "SQLITE_CANTOPEN"
@@ -203,14 +198,12 @@ def create(mem_dir: str, path: str, wait: float) -> cache.Cache | None:
 
 
 def _make_file(new: str) -> None:
-    """A whole, empty cache file and its page sums."""
+    """A whole, empty cache file; closing it takes SQLite's log in."""
     db = cache.connect(f"file:{cache.quoted(new)}")
     try:
         os.chmod(new, 0o600)
-        inode = cache_lock.inode(new)
         db.execute("PRAGMA journal_mode=WAL")
         make(db)
-        cache_lock.settle(db, new, inode)
     finally:
         db.close()
 
