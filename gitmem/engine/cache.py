@@ -38,7 +38,7 @@ else:
 
 Connection = sqlite3.Connection
 
-SCHEMA = 17  # the number of `tables`: raise it with every change there
+SCHEMA = 18  # the number of `tables`: raise it with every change there
 CHUNK = 1024  # sign codes per stored block
 CODE = 32  # bytes of one sign code
 APPLICATION = 0x676D656D  # "gmem"

@@ -137,7 +137,6 @@ def _lines(cache: Cache, table: embed.StaticTable | None) -> str:  # noqa: C901
         usage_store.wrong(cache, fold.purged(records)[0])
         or _words(cache, active)
         or _vectors(cache, active, table)
-        or _graph(cache)
     )
 
 
@@ -146,24 +145,6 @@ def _union(r: record.Record, numbers: dict[str, int]) -> tuple[str, bytes, bytes
     parts, digest = document.union_of(r)
     lines = fastjson.dumps(sorted(numbers[v] for v in parts)).replace(" ", "")
     return (lines, digest, r.line) if parts else None
-
-
-def _graph(cache: Cache) -> str:
-    """That edges, sketches and ranks belong to memories that are here, and can be at all."""
-    shown = "SELECT row FROM memory WHERE status < 2"
-    asked = (
-        (
-            f"SELECT 1 FROM edge WHERE a NOT IN ({shown}) OR b NOT IN ({shown}) OR a = b OR kind"
-            " NOT BETWEEN 0 AND 6 OR weight NOT BETWEEN 0 AND 1.001 LIMIT 1"
-        ),
-        f"SELECT 1 FROM sketch WHERE row NOT IN ({shown}) OR length(grams) > 32 LIMIT 1",
-        f"SELECT 1 FROM rank WHERE row NOT IN ({shown}) OR value < 0 LIMIT 1",
-    )
-    return (
-        "the graph names a memory that is not here, or a link that cannot be"
-        if any(cache.db.execute(sql).fetchone() for sql in asked)
-        else ""
-    )
 
 
 def _is_hex(text: str) -> bool:

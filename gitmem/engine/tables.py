@@ -102,14 +102,6 @@ CREATE TABLE removal(path TEXT NOT NULL, commit_id BLOB NOT NULL, PRIMARY KEY(pa
 CREATE INDEX removal_commit ON removal(commit_id);
 CREATE TABLE renamed(commit_id BLOB NOT NULL, old TEXT NOT NULL, now TEXT NOT NULL, PRIMARY
   KEY(commit_id, old)) WITHOUT ROWID;
--- The graph of memories (`graphing`): edges between rows (a < b, but of kind 0 a took the place of
--- b), what stands for a row's text and session, and what edges add up to.
-CREATE TABLE edge(a INTEGER NOT NULL, b INTEGER NOT NULL, kind INTEGER NOT NULL, weight REAL NOT
-  NULL, PRIMARY KEY(a, b, kind)) WITHOUT ROWID;
-CREATE INDEX edge_b ON edge(b);
-CREATE TABLE sketch(row INTEGER PRIMARY KEY, grams BLOB NOT NULL, session INTEGER NOT NULL);
-CREATE INDEX sketch_session ON sketch(session) WHERE session > 0;
-CREATE TABLE rank(row INTEGER PRIMARY KEY, value REAL NOT NULL, community INTEGER NOT NULL);
 -- What private records say of use: what a session did with a memory (`confidence.rows`; id: its
 -- short name, but the id where a person said it); and what that adds up to (`usage_store`).
 CREATE TABLE heed(id TEXT NOT NULL, session TEXT NOT NULL, how TEXT NOT NULL, number INTEGER NOT
