@@ -189,11 +189,10 @@ class Store:
                         return self._in_memory(
                             action, f"the memory cache is damaged ({_words(e)})", most
                         )
-                    if not isinstance(e, cache_file.Unsummed):
-                        self.warn(
-                            f"warning: the memory cache was damaged ({_words(e)}), rebuilding it"
-                            " from the notes"
-                        )
+                    self.warn(
+                        f"warning: the memory cache was damaged ({_words(e)}), rebuilding it"
+                        " from the notes"
+                    )
                     inode = self._cache.inode if self._cache else tried
                     self.close_cache()
                     cache_file.discard(self.repo.mem_dir, inode)

@@ -28,7 +28,6 @@ from .anchors import reanchor
 from .capture import sources, worker_tasks
 from .engine import cache_check, cache_lock, encoding
 from .git import config, memfile
-from .graph import graphing
 from .hooks import announce, githooks, spool
 from .memory import proposals
 from .store import Store, open_store
@@ -305,14 +304,6 @@ def _anchors(store: Store) -> None:
         reanchor.state(store)
 
 
-def _graph(store: Store) -> None:
-    """What belongs together, where somebody looks at it."""
-    if os.path.isdir(store.repo.mem_dir):
-        store.with_cache(
-            lambda cache: graphing.tend(cache, store.settings.flag("graph")), refresh=False
-        )
-
-
 def _facts(store: Store) -> None:
     """What git knows of the work at HEAD, for the context of the next session."""
     if any(notes.tip() for _, notes in store.sources):
@@ -383,7 +374,6 @@ _AFTER: tuple[Callable[[Store], None], ...] = (
     _tend,
     _given,
     _announced,
-    _graph,
     _encode,
     _check,
 )

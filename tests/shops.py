@@ -15,7 +15,7 @@ import pytest
 from conftest import Lab
 
 from gitmem.engine import cache as cache_file
-from gitmem.engine import cache_lock
+from gitmem.engine import cache_check, cache_lock
 from gitmem.engine.filters import Filter
 from gitmem.memory import listing, memories, recall, remember
 from gitmem.store import Store, open_store
@@ -69,7 +69,11 @@ class Shop:
         self.db = pathlib.Path(cache_file.path_of(str(self.mem)))
         self.said: list[str] = []
         self.store = self.open()
-        self.right = self.answers()
+        self.right = found, listed, _ = self.answers()
+        self.texts = {m[0]: m[:3] for m in listed}
+        self.texts.update(
+            {hit[0]: hit[:3] for part in found for hit in part if isinstance(hit, tuple)}
+        )
         self.store.close_cache()
         assert not self.said
         self.files = {p.name: p.read_bytes() for p in self.mem.iterdir()}
@@ -114,6 +118,30 @@ class Shop:
         self.store.close_cache()
         return bool(said)
 
+    def must_survive(self, what: str) -> str:
+        """Damage never shows a changed text and never fails a call; what a call does not see,
+        the full check does, as far as it touches an answer. Returns who saw it: "call", "check" or
+        "" for nobody.
+        """
+        found, listed, _ = self.answers()
+        shown = [hit for part in found for hit in part if isinstance(hit, tuple)]
+        assert all(self.texts[m[0]] == m[:3] for m in [*shown, *listed]), f"{what}: changed text"
+        assert len(self.said) <= 1 and not any("\n" in s for s in self.said), f"{what}: {self.said}"
+        if self.said:
+            assert self.answers() == self.right, f"{what}: said, and not healed"
+            self.store.close_cache()
+            return "call"
+        self.store.close_cache()
+        cache = cache_file.open_cache(str(self.mem))
+        assert cache
+        wrong = cache_check.check_all(cache, self.store.table)
+        cache.close()
+        if wrong:
+            self.store.discard()
+        assert self.answers() == self.right, f"{what}: nobody saw it"
+        self.store.close_cache()
+        return "check" if wrong else ""
+
 
 def pages(shop: Shop) -> int:
     return len(shop.files[shop.db.name]) // 4096
@@ -156,7 +184,7 @@ def left_log(shop: Shop) -> dict[str, bytes]:
     cache = shop.store._open()
     tip = shop.store.team.tip()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache_lock, "settle", lambda *_: None)
+        patch.setattr(cache_lock, "take_log", lambda *_: None)
         with cache.writing(1.0) as held:
             assert held
             cache.set_meta(

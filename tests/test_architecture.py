@@ -26,7 +26,6 @@ ORDER = [
     "engine",
     "signing",
     "models",
-    "graph",
     "store",
     "hooks",
     "anchors",
@@ -53,10 +52,11 @@ HOMES = {
     "rich": {"render"},
     "llama_cpp": {"llama"},
     "mcp": {"mcp_server"},
+    "networkx": {"graph"},
     "subprocess": {"gitcmd", "keys", "llamaproc", "patch_id", "remote", "sandbox", "cli"},
     "sqlite3": {"cache", "error_kinds", "cache_lock", "store", "doctor"},
 }
-HEAVY = {"numpy", "pygit2", "typer", "rich", "llama_cpp", "mcp", "sklearn", "scipy"}
+HEAVY = {"numpy", "pygit2", "typer", "rich", "llama_cpp", "mcp", "sklearn", "scipy", "networkx"}
 
 # What a prompt waits for: standard library only, and none of its slow parts.
 HOT = [
@@ -308,8 +308,6 @@ STILL_LONG = {
     "git/discover.py",
     "git/odb.py",
     "git/reflock.py",
-    "graph/edges.py",
-    "graph/relation.py",
     "hooks/githooks.py",
     "memory/adr.py",
     "memory/consolidate.py",

@@ -1,5 +1,5 @@
-"""The cache changed by somebody else: every byte counts, is seen, said in one line and healed, and
-the answer is the right one.
+"""The cache changed by somebody else: no changed text is shown and no call fails; what a call does
+not see the full check does.
 """
 
 from __future__ import annotations
@@ -22,68 +22,54 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[shops.Shop]:
     yield from shops.opened(tmp_path_factory)
 
 
-# Changed by somebody else: every byte counts
-
-
 def test_a_sound_cache_and_a_copied_one_are_not_called_damaged(shop: Shop) -> None:
     shop.restore()  # new inodes, new times
     assert not shop.must_heal("copied")
-    assert cache_lock.unchanged(str(shop.db))
 
 
 @pytest.mark.parametrize("kind", ["truncate", "zero", "garbage"])
-def test_damage_at_every_page_is_healed(shop: Shop, kind: str) -> None:
+def test_damage_at_every_page_shows_no_changed_text_and_is_seen(shop: Shop, kind: str) -> None:
     rng = random.Random(kind)
-    unsaid = []
-    for page in range(pages(shop)):
+    seen = []
+    for page in range(0, pages(shop), 3):
         shop.restore()
-        old = shop.files[shop.db.name][page * 4096 : (page + 1) * 4096]
         if kind == "truncate":
             with open(shop.db, "r+b") as f:
                 f.truncate(page * 4096 + rng.choice([0, 0, 1, 2000]))
         else:
             change(shop.db, page * 4096, bytes(4096) if kind == "zero" else rng.randbytes(4096))
-        said = shop.must_heal(f"{kind} of page {page + 1}")
-        if not said and kind != "truncate" and old.strip(b"\0"):
-            unsaid.append(page + 1)
-    assert unsaid == []
+        seen.append(shop.must_survive(f"{kind} of page {page + 1}"))
+    assert "call" in seen
+    if kind != "truncate":  # an empty file counts as none
+        assert "check" in seen
 
 
-def test_a_changed_byte_anywhere_is_healed(shop: Shop) -> None:
+def test_a_changed_byte_anywhere_shows_no_changed_text(shop: Shop) -> None:
     rng = random.Random(5)
     for _ in range(60):
         shop.restore()
         at = rng.randrange(len(shop.files[shop.db.name]))
         change(shop.db, at, bytes([shop.files[shop.db.name][at] ^ 1 << rng.randrange(8)]))
-        assert shop.must_heal(f"bit in byte {at}"), f"byte {at} was not noticed"
+        shop.must_survive(f"bit in byte {at}")
 
 
-def test_damage_under_an_open_connection_is_healed(shop: Shop) -> None:
+def test_damage_under_an_open_connection_is_survived(shop: Shop) -> None:
     rng = random.Random(6)
     for page in range(0, pages(shop), 4):
         shop.restore()
         shop.answers()
         change(shop.db, page * 4096, rng.randbytes(4096))
         shop.store.close_cache()
-        shop.must_heal(f"page {page + 1} under an open connection")
+        shop.must_survive(f"page {page + 1} under an open connection")
 
 
-@pytest.mark.parametrize("name", ["sums", "sums-cut", "sums-garbage", "lock"])
-def test_damaged_page_sums_cost_a_rebuild_at_most(shop: Shop, name: str) -> None:
+def test_a_removed_lock_costs_nothing(shop: Shop) -> None:
     shop.restore()
-    sums = shop.mem / (shop.db.name + ".sums")
-    if name == "sums":
-        sums.unlink()
-    elif name == "sums-cut":
-        sums.write_bytes(sums.read_bytes()[:70])
-    elif name == "sums-garbage":
-        sums.write_bytes(b"x" * 300)
-    else:
-        (shop.mem / (shop.db.name + ".lock")).unlink(missing_ok=True)
-    shop.must_heal(name)
+    (shop.mem / (shop.db.name + ".lock")).unlink(missing_ok=True)
+    assert not shop.must_heal("lock")
 
 
-def test_damage_to_a_log_that_a_killed_writer_left_is_healed(shop: Shop) -> None:
+def test_damage_to_a_log_that_a_killed_writer_left_is_survived(shop: Shop) -> None:
     files, rng = left_log(shop), random.Random(7)
     wal = shop.db.name + "-wal"
     assert len(files[wal]) > 4096
@@ -104,10 +90,10 @@ def test_damage_to_a_log_that_a_killed_writer_left_is_healed(shop: Shop) -> None
         for name, content in files.items():
             (shop.mem / name).write_bytes(content)
         change(shop.db, page * 4096, rng.randbytes(4096))
-        shop.must_heal(f"page {page + 1} beside a log")
+        shop.must_survive(f"page {page + 1} beside a log")
 
 
-def test_page_sums_follow_a_file_that_grows_and_shrinks(lab: Lab) -> None:
+def test_a_log_is_cut_after_each_write_and_a_scrub_gives_space_back(lab: Lab) -> None:
     repo = lab.repo()
     lab.mem(repo, "remember", "one")
     sizes = []
@@ -122,7 +108,8 @@ def test_page_sums_follow_a_file_that_grows_and_shrinks(lab: Lab) -> None:
             with cache.writing(1.0) as held:
                 assert held
                 cache.db.execute(statement)
+            assert not cache_lock.has_log(cache.path)
             cache.scrub(1.0)
-            assert not cache_lock.has_log(cache.path) and cache_lock.wrong(cache.path, 1.0) == ""
+            assert not cache_lock.has_log(cache.path)
             sizes.append(cache_lock.size(cache.path))
     assert max(sizes[0], sizes[2]) < sizes[1]

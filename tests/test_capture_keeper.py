@@ -14,8 +14,8 @@ from gitmem import worker
 from gitmem.capture import pipeline, sources, suggestions, worker_tasks
 from gitmem.capture.classify import Opinion
 from gitmem.capture.sources import Candidate
-from gitmem.graph import similarity
 from gitmem.hooks import spool
+from gitmem.memory import similarity
 from gitmem.store import Store, open_store
 
 

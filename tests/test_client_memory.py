@@ -106,16 +106,3 @@ def test_an_index_that_is_full_is_still_loaded_whole(client: Client, lab: Lab) -
         client.seen().count("](git-mem-") == written > 30
         and "WARNING: MEMORY.md" not in client.seen()
     )
-
-
-def test_a_served_directory_is_the_clients_and_then_no_more(client: Client, lab: Lab) -> None:
-    repo = lab.repo()
-    own = directory(client, repo)
-    (own / "MEMORY.md").write_text("- [Mine](mine.md) — what the client knew\n")
-    lab.mem(repo, "remember", "Deploys need two approvals", "--title", "Two approvals")
-    made = lab.json(repo, "sync", "claude", "--set", env=env(client))["directory"]
-    assert str(directory(client, repo)).rstrip("/") == made
-    assert "what the client knew" in client.seen() and "[Two approvals](git-mem-" in client.seen()
-    lab.mem(repo, "sync", "claude", "--unset", env=env(client))
-    assert directory(client, repo) == own
-    assert "what the client knew" in client.seen() and "Two approvals" not in client.seen()

@@ -610,8 +610,7 @@ def broken(code: str) -> list[str]:
         sys.executable,
         "-c",
         (
-            "import sys, os\nfrom gitmem.engine import cache_lock; from gitmem.notes import"
-            " note_store; from"
+            "import sys, os\nfrom gitmem.notes import note_store; from"
             f" gitmem.git import reflock\n{code}\nsys.argv[0] = 'git-mem'\nfrom gitmem.__main__"
             " import main\nsys.exit(main())"
         ),

@@ -155,22 +155,6 @@ def test_a_value_that_goes_on_in_the_next_line_does_not_take_ours_to_it(
     assert path.read_text() == text
 
 
-def test_taking_an_agent_out_leaves_the_generated_directory_in_use(
-    lab: Lab, repo: pathlib.Path
-) -> None:
-    lab.mem(repo, "remember", "The kettle is behind the blue door")
-    lab.mem(repo, "sync", "claude", "--set")
-    local = repo / ".claude/settings.local.json"
-    before = local.read_bytes()
-    lab.mem(repo, "install", "claude", "--project")
-    assert (
-        "settings.local" not in lab.mem(repo, "uninstall", "claude")
-        and local.read_bytes() == before
-    )
-    lab.mem(repo, "sync", "claude", "--unset")
-    assert not local.exists()
-
-
 @pytest.mark.parametrize(
     "env",
     [
@@ -180,9 +164,7 @@ def test_taking_an_agent_out_leaves_the_generated_directory_in_use(
         {"CLAUDE_CONFIG_DIR": "relative"},
     ],
 )
-@pytest.mark.parametrize(
-    "words", [["sync", "claude"], ["sync", "claude", "--set"], ["import", "claude"]]
-)
+@pytest.mark.parametrize("words", [["sync", "claude"], ["import", "claude"]])
 def test_auto_memory_of_a_home_that_is_none_is_not_written_into_the_working_tree(
     lab: Lab, repo: pathlib.Path, env: dict[str, str], words: list[str]
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gitmem.engine.embed import StaticTable, cosine
-from gitmem.graph import relation
+from gitmem.memory import relation
 
 TABLE = StaticTable()
 

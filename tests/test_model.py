@@ -245,42 +245,12 @@ def test_a_file_with_two_names_goes_with_the_last(
     assert lab.json(lab.root, "model", "remove", "two")["deleted"] is True and not file.exists()
 
 
-def test_a_file_that_an_older_git_mem_fetched_is_known(
-    lab: Lab, place: pathlib.Path, hub: Server
-) -> None:
-    place.mkdir()
-    (place / "tiny.gguf").write_bytes(DATA)
-    chosen.note(str(place), "tiny", str(place / "tiny.gguf"), SUM, "", True)
-    assert (
-        lab.json(lab.root, "model", "fetch", hub.url + "/tiny.gguf", "--sha256", SUM)["fetched"]
-        is False
-    )
-    (place / "tiny.gguf").write_bytes(b"GGUF damaged")
-    assert (
-        lab.json(lab.root, "model", "fetch", hub.url + "/tiny.gguf", "--sha256", SUM)["fetched"]
-        is True
-    )
-    assert (place / "tiny.gguf").read_bytes() == DATA
-
-
-def test_two_names_of_one_file_that_an_older_git_mem_confused_part_again(
-    lab: Lab, place: pathlib.Path, hub: Server
-) -> None:
-    other = gguf(place / "m.gguf")
-    chosen.note(str(place), "m", str(other), SUM, "", True)
-    chosen.note(
-        str(place), "other", str(other), hashlib.sha256(other.read_bytes()).hexdigest(), "", True
-    )
-    lab.mem(lab.root, "model", "fetch", hub.url + "/x.gguf", "--sha256", SUM, "--name", "m")
-    assert other.read_bytes() != DATA and (place / f"x-{SUM[:16]}.gguf").read_bytes() == DATA
-
-
 def test_an_added_file_does_not_take_the_name_of_a_fetched_one(
     lab: Lab, place: pathlib.Path, hub: Server
 ) -> None:
     lab.mem(lab.root, "model", "fetch", hub.url + "/t.gguf", "--sha256", SUM)
     failed = lab.run(lab.root, "git-mem", "model", "add", str(gguf(lab.root / "mine" / "t.gguf")))
-    assert failed.returncode == 1 and "was fetched" in failed.stderr
+    assert failed.returncode == 1 and "is the name of another file" in failed.stderr
     assert lab.json(lab.root, "model", "path", "t")["path"].startswith(str(place))
 
 

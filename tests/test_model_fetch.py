@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import http.server
-import json
 import os
 import pathlib
 import random
@@ -102,10 +101,8 @@ def target(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path / "models" / "m.gguf"
 
 
-def get(hub: Server, target: pathlib.Path, path: str = "/m.gguf", **kw: Any) -> str:
-    return fetch.download(
-        hub.url + path, str(target), **{"size": len(DATA), "sha256": SUM, "timeout": 20.0, **kw}
-    )
+def get(hub: Server, target: pathlib.Path, path: str = "/m.gguf", **kw: Any) -> None:
+    fetch.download(hub.url + path, str(target), SUM, **{"size": len(DATA), "timeout": 20.0, **kw})
 
 
 def half(h: Any) -> None:
@@ -118,7 +115,7 @@ def nothing_left(target: pathlib.Path) -> bool:
 
 def test_a_download_is_verified_and_reports_its_progress(hub: Server, target: pathlib.Path) -> None:
     told: list[tuple[int, int]] = []
-    assert get(hub, target, progress=lambda done, total: told.append((done, total))) == SUM
+    get(hub, target, progress=lambda done, total: told.append((done, total)))
     assert target.read_bytes() == DATA
     assert told[0] == (0, len(DATA)) and told[-1] == (len(DATA), len(DATA)) and told == sorted(told)
     assert os.listdir(target.parent) == ["m.gguf"]
@@ -130,17 +127,22 @@ def test_a_broken_download_goes_on_where_it_ended(hub: Server, target: pathlib.P
         get(hub, target)
     assert not target.exists()
     hub.behave = whole
-    assert get(hub, target) == SUM
+    get(hub, target)
     assert target.read_bytes() == DATA
-    assert hub.seen[-1][1:] == ("bytes=1500000-", '"one"')
+    assert hub.seen[-1][1:] == ("bytes=1500000-", "")
 
 
-def test_a_file_that_changed_meanwhile_is_fetched_anew(hub: Server, target: pathlib.Path) -> None:
-    hub.behave = lambda h: send(h, 200, bytes(1_000_000), length=len(DATA), ETag='"old"')
+def test_a_part_of_another_file_is_removed_and_the_next_call_begins_anew(
+    hub: Server, target: pathlib.Path
+) -> None:
+    hub.behave = lambda h: send(h, 200, bytes(1_000_000), length=len(DATA))
     with pytest.raises(fetch.Broken):
         get(hub, target)
-    hub.behave = whole  # "old" is not its tag, so it answers 200
-    assert get(hub, target) == SUM
+    hub.behave = whole
+    with pytest.raises(fetch.Untrue):
+        get(hub, target)
+    assert nothing_left(target)
+    get(hub, target)
     assert target.read_bytes() == DATA
 
 
@@ -151,7 +153,7 @@ def test_a_whole_answer_to_a_range_request_is_taken_from_the_start(
     with pytest.raises(fetch.Broken):
         get(hub, target)
     hub.behave = lambda h: send(h, 200, DATA)
-    assert get(hub, target) == SUM
+    get(hub, target)
     assert target.read_bytes() == DATA
 
 
@@ -161,46 +163,30 @@ def test_a_part_that_does_not_begin_where_asked_is_not_used(
     hub.behave = half
     with pytest.raises(fetch.Broken):
         get(hub, target)
-
-    def shifted(h: Any) -> None:
-        if h.headers.get("Range"):
-            send(h, 206, DATA[7:], Content_Range=f"bytes 7-{len(DATA) - 1}/{len(DATA)}")
-        else:
-            whole(h)
-
-    hub.behave = shifted
-    assert get(hub, target) == SUM
-    assert target.read_bytes() == DATA
-
-
-def test_status_416_drops_the_part_and_begins_again(hub: Server, target: pathlib.Path) -> None:
-    target.parent.mkdir()
-    pathlib.Path(f"{target}.part").write_bytes(bytes(2_999_999))
-    pathlib.Path(f"{target}.part.json").write_text(
-        json.dumps({"url": hub.url + "/m.gguf", "etag": ""})
+    hub.behave = lambda h: send(
+        h, 206, DATA[7:], Content_Range=f"bytes 7-{len(DATA) - 1}/{len(DATA)}"
     )
-    hub.behave = lambda h: send(h, 416, b"") if h.headers.get("Range") else whole(h)
-    assert get(hub, target) == SUM
-    assert target.read_bytes() == DATA
-
-
-def test_a_part_of_another_address_is_not_continued(hub: Server, target: pathlib.Path) -> None:
-    hub.behave = half
-    with pytest.raises(fetch.Broken):
+    with pytest.raises(fetch.Broken, match="another part"):
         get(hub, target)
     hub.behave = whole
-    assert get(hub, target, "/other.gguf") == SUM
-    assert hub.seen[-1][1] == ""
+    get(hub, target)
+    assert target.read_bytes() == DATA
 
 
-def test_a_whole_part_needs_no_server(hub: Server, target: pathlib.Path) -> None:
+@pytest.mark.parametrize("size", [len(DATA), 0])
+@pytest.mark.parametrize("part", [DATA, bytes(len(DATA))])
+def test_a_whole_part_is_judged_by_its_checksum(
+    hub: Server, target: pathlib.Path, size: int, part: bytes
+) -> None:
     target.parent.mkdir()
-    pathlib.Path(f"{target}.part").write_bytes(DATA)
-    pathlib.Path(f"{target}.part.json").write_text(
-        json.dumps({"url": hub.url + "/m.gguf", "etag": '"one"'})
-    )
-    assert get(hub, target) == SUM
-    assert hub.seen == []
+    pathlib.Path(f"{target}.part").write_bytes(part)  # with no known size the server says 416
+    if part == DATA:
+        get(hub, target, size=size)
+        assert target.read_bytes() == DATA and len(hub.seen) == (size == 0)
+    else:
+        with pytest.raises(fetch.Untrue):
+            get(hub, target, size=size)
+        assert nothing_left(target)
 
 
 @pytest.mark.parametrize("size", [len(DATA), 0])
@@ -210,15 +196,6 @@ def test_another_file_of_the_same_size_is_removed(
     hub.behave = lambda h: send(h, 200, DATA[:-1] + b"\0")
     with pytest.raises(fetch.Untrue, match="not " + SUM):
         get(hub, target, size=size)
-    assert nothing_left(target)
-
-
-def test_a_wrong_content_length_is_refused_before_a_byte_is_kept(
-    hub: Server, target: pathlib.Path
-) -> None:
-    hub.behave = lambda h: send(h, 200, DATA, length=len(DATA) + 5)
-    with pytest.raises(fetch.Untrue, match="3000009 bytes, not of 3000004"):
-        get(hub, target)
     assert nothing_left(target)
 
 
@@ -239,7 +216,7 @@ def test_more_bytes_than_the_file_has_are_never_written(hub: Server, target: pat
 def test_without_a_known_size_the_announced_one_is_the_bound(
     hub: Server, target: pathlib.Path
 ) -> None:
-    assert get(hub, target, size=0) == SUM
+    get(hub, target, size=0)
     hub.behave = half
     os.unlink(target)
     with pytest.raises(fetch.Broken):
@@ -261,7 +238,7 @@ def test_a_silent_server_is_given_up_and_the_part_is_kept(
         get(hub, target, timeout=0.5)
     hub.let_go.set()
     hub.behave = whole
-    assert get(hub, target) == SUM
+    get(hub, target)
 
 
 def test_a_redirect_keeps_the_range(hub: Server, target: pathlib.Path) -> None:
@@ -275,8 +252,8 @@ def test_a_redirect_keeps_the_range(hub: Server, target: pathlib.Path) -> None:
     with pytest.raises(fetch.Broken):
         get(hub, target)
     hub.behave = moved
-    assert get(hub, target) == SUM
-    assert hub.seen[-1] == ("/elsewhere", "bytes=1500000-", '"one"')
+    get(hub, target)
+    assert hub.seen[-1] == ("/elsewhere", "bytes=1500000-", "")
 
 
 @pytest.mark.parametrize(
@@ -337,14 +314,11 @@ def test_a_server_that_talks_nonsense_or_hangs_up_is_told(
     hub.behave = lambda h: None
     with pytest.raises(fetch.Broken):
         get(hub, target)
-    hub.behave = lambda h: send(h, 200, DATA, Content_Encoding="gzip")
-    with pytest.raises(fetch.Untrue, match="compresses"):
-        get(hub, target)
 
 
 def test_nobody_there_is_told(target: pathlib.Path) -> None:
     with pytest.raises(fetch.Broken, match="refused"):
-        fetch.download("http://127.0.0.1:9/m", str(target), size=5, sha256=SUM)
+        fetch.download("http://127.0.0.1:9/m", str(target), SUM, size=5)
 
 
 @pytest.mark.parametrize(
@@ -362,7 +336,7 @@ def test_nobody_there_is_told(target: pathlib.Path) -> None:
 def test_only_https_is_fetched(target: pathlib.Path, url: str) -> None:
     assert not fetch.allowed(url)
     with pytest.raises(MemError, match="not HTTPS"):
-        fetch.download(url, str(target))
+        fetch.download(url, str(target), SUM)
 
 
 def test_a_full_disk_is_told_before_anything_is_fetched(hub: Server, target: pathlib.Path) -> None:

@@ -5,14 +5,13 @@ taken back.
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 
 import pytest
 from conftest import Lab
 from test_automemory import SECRET, fill, memory, start, write
 
-from gitmem.agents import automemory_dir, automemory_note, served
+from gitmem.agents import automemory_dir, automemory_note
 
 BOB = {"GIT_AUTHOR_NAME": "Bob", "GIT_AUTHOR_EMAIL": "bob@example.org"}
 
@@ -236,21 +235,6 @@ def test_a_purge_names_the_clients_own_file_that_has_the_text(lab: Lab) -> None:
     lab.mem(repo, "purge", one["id"], "--force")
 
 
-def test_a_purge_names_the_clients_own_file_while_ours_is_served(lab: Lab) -> None:
-    repo = lab.repo()
-    directory = memory(lab, repo)
-    path = write(
-        directory, "customer", "The customer Hieronymus Q. Zilpzalp pays late, call before shipping"
-    )
-    made = pathlib.Path(lab.json(repo, "sync", "claude", "--set")["directory"])
-    assert start(lab, repo) is None
-    (one,) = lab.json(repo, "list")
-    done = lab.run(repo, "git", "mem", "purge", one["id"], "--force")
-    assert (
-        done.returncode == 1 and str(path) in done.stderr and str(made / path.name) in done.stderr
-    )
-
-
 def test_only_what_is_sure_trusted_and_reachable_is_written(lab: Lab) -> None:
     repo = lab.repo(commits=2)
     directory = memory(lab, repo)
@@ -406,9 +390,7 @@ def test_dry_run_writes_nothing(lab: Lab) -> None:
     [
         ("upstream",),
         ("--remove",),
-        ("claude", "--set", "--unset"),
         ("claude", "--remote", "origin"),
-        ("claude", "--set", "--dry-run"),
     ],
 )
 def test_words_that_do_not_fit_are_refused(lab: Lab, words: tuple[str, ...]) -> None:
@@ -431,126 +413,16 @@ def test_a_directory_that_cannot_be_written_is_an_error_in_words(lab: Lab) -> No
     )
 
 
-# --- a directory of its own -------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "settings", [None, '{\n    "permissions": {"allow": ["Bash(ls)"]},\n    "x": 1\n}\n', "{}", ""]
-)
-def test_a_generated_directory_is_served_and_taken_back_byte_for_byte(
-    lab: Lab, settings: str | None
-) -> None:
-    repo = lab.repo()
-    directory = memory(lab, repo)
-    fill(directory)
-    local, exclude = repo / ".claude" / "settings.local.json", repo / ".git" / "info" / "exclude"
-    if settings is not None:
-        local.parent.mkdir()
-        local.write_text(settings)
-    before = {p.name: p.read_bytes() for p in directory.iterdir()}, exclude.read_bytes()
-    id = remember(lab, repo, "Deploys need two approvals")
-    said = lab.json(repo, "sync", "claude", "--set")
-    made = pathlib.Path(said["directory"])
-    assert (
-        made.name == "git-mem-memory"
-        and list(ours(made)) == [id]
-        and "testing_real_db.md" in os.listdir(made)
-    )
-    assert (
-        f'"autoMemoryDirectory": {json.dumps(str(made))}' in local.read_text()
-        or f'"autoMemoryDirectory":{json.dumps(str(made))}' in local.read_text()
-    )
-    assert lab.git(repo, "status", "--porcelain") == ""
-    assert lab.json(repo, "sync", "claude", "--set")["changed"] == []
-    assert lab.json(repo, "import", "claude")["stored"] == 3, (
-        "the client's notes are read where they now are"
-    )
-    lab.mem(repo, "sync", "claude", "--unset")
-    assert ({p.name: p.read_bytes() for p in directory.iterdir()}, exclude.read_bytes()) == before
-    assert not made.exists() and (local.read_text() if local.exists() else None) == settings
-    assert not (repo / ".claude").exists() or settings is not None
-
-
-def test_what_the_client_noted_meanwhile_comes_back(lab: Lab) -> None:
-    repo = lab.repo()
-    directory = memory(lab, repo)
-    fill(directory)
-    made = pathlib.Path(lab.json(repo, "sync", "claude", "--set")["directory"])
-    write(made, "new_note", "Noted while ours was served.")
-    write(made, "user_role", "Changed while ours was served.")
-    (made / "MEMORY.md").write_text(
-        (made / "MEMORY.md").read_text() + "- [New](new_note.md) — new\n"
-    )
-    write(made, "linear_ingest", "Changed in both.")
-    write(directory, "linear_ingest", "Changed in both, otherwise.")
-    said = lab.mem(repo, "sync", "claude", "--unset")
-    assert (
-        "Noted while" in (directory / "new_note.md").read_text()
-        and "Changed while" in (directory / "user_role.md").read_text()
-    )
-    assert "- [New](new_note.md) — new" in (directory / "MEMORY.md").read_text()
-    assert (
-        "otherwise" in (directory / "linear_ingest.md").read_text()
-        and "Changed in both." in (made / "linear_ingest.md").read_text()
-    )
-    assert str(made / "linear_ingest.md") in said and sorted(os.listdir(made)) == [
-        served._COPIED,
-        "linear_ingest.md",
-    ]
-
-
-def test_settings_of_others_are_not_replaced(lab: Lab) -> None:
-    repo = lab.repo()
-    (repo / ".claude").mkdir()
-    local = repo / ".claude" / "settings.local.json"
-    for text in (
-        json.dumps({"autoMemoryDirectory": "/somewhere/else"}),
-        "{ broken",
-        "[]",
-        "{ // a comment\n}",
-    ):
-        local.write_text(text)
-        done = lab.run(repo, "git", "mem", "sync", "claude", "--set")
-        assert done.returncode == 1 and "Traceback" not in done.stderr and local.read_text() == text
-    local.write_text("{}\n")
-    lab.git(repo, "add", ".claude")
-    lab.git(repo, "commit", "-q", "-m", "committed")
-    assert (
-        "is committed" in lab.run(repo, "git", "mem", "sync", "claude", "--set").stderr
-        and local.read_text() == "{}\n"
-    )
-
-
-def test_settings_that_changed_meanwhile_lose_only_our_entry(lab: Lab) -> None:
-    repo = lab.repo()
-    remember(lab, repo, "One memory")
-    lab.mem(repo, "sync", "claude", "--set")
-    local = repo / ".claude" / "settings.local.json"
-    local.write_text(
-        local.read_text().rstrip().removesuffix("}").rstrip() + ',\n  "model": "opus"\n}\n'
-    )
-    lab.mem(repo, "sync", "claude", "--unset")
-    assert json.loads(local.read_text()) == {"model": "opus"}
-
-
 def test_uninstall_takes_everything_back(lab: Lab) -> None:
     repo = lab.repo()
     directory = memory(lab, repo)
     fill(directory)
     before = {p.name: p.read_bytes() for p in directory.iterdir()}
-    exclude = (repo / ".git" / "info" / "exclude").read_bytes()
     remember(lab, repo, "One memory")
     lab.mem(repo, "sync", "claude")
-    made = pathlib.Path(lab.json(repo, "sync", "claude", "--set")["directory"])
     lab.mem(repo, "uninstall")
-    assert (
-        {p.name: p.read_bytes() for p in directory.iterdir()} == before
-        and not made.exists()
-        and not (repo / ".claude").exists()
-    )
-    assert (repo / ".git" / "info" / "exclude").read_bytes() == exclude and not (
-        repo / ".git" / "git-mem-written"
-    ).exists()
+    assert {p.name: p.read_bytes() for p in directory.iterdir()} == before
+    assert not (repo / ".git" / "git-mem-written").exists()
 
 
 def test_what_was_written_before_the_cache_was_deleted_is_still_known(lab: Lab) -> None:

@@ -53,7 +53,7 @@ repositories of which nothing was used in this project. Constants, ways and this
 file stay as they are in the commit that adds these lines; each is fetched at its
 newest state, those that cannot be had are named; one run, `--part none`,
 5 seeds, with `kept`, `work` (the messages of the newest 4,000 commits that have a body,
-200 subjects as questions: `eval_graph.subjects`) and `history`. What counts is
+200 subjects as questions: `feedback_worlds.subjects`) and `history`. What counts is
 `work`, all repositories together: 10 % or more is reached, less is not, and
 irrelevant memories told a prompt must not rise. The other ways are reported
 beside it, whatever they show. Nothing is chosen after that run.

@@ -8,18 +8,19 @@ from __future__ import annotations
 import json
 import random
 import re
+import subprocess
 import zlib
 from collections import defaultdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import eval_graph
 from eval_retrieval import Store
 
 from gitmem.core import text
 from gitmem.engine import embed
 
+TRAILER = re.compile(r"^[A-Z][A-Za-z-]+-by: |^Change-Id: |^(Closes|Fixes|References)[: ]", re.M)
 LEAST = 12  # kept questions from which a repository is a world
 SEEN = 24  # hits that priors may reorder: 8 asked for, three times as many looked at
 Hits = tuple[list[tuple[int, float]], bool]  # (row, fused score), and whether it is a HIT
@@ -92,11 +93,74 @@ def _moment(date: str) -> float:
         return 0.0
 
 
+def history(clone: str) -> dict[str, dict[str, Any]]:
+    """{commit: time, author, paths, subject, body} of every commit that is no merge."""
+    raw = subprocess.run(
+        [
+            "git",
+            "-C",
+            clone,
+            "log",
+            "--no-merges",
+            "--name-only",
+            "--no-renames",
+            "-z",
+            "--format=%x01%H%x02%ct%x02%an <%ae>%x02%s%x02%b%x03",
+        ],
+        capture_output=True,
+        check=True,
+    ).stdout
+    out = {}
+    for item in raw.decode("utf-8", "replace").split("\x01")[1:]:
+        head, _, names = item.partition("\x03")
+        words = head.split("\x02", 4)
+        if len(words) < 5:  # a message that holds the byte by which commits are parted
+            continue
+        commit, ts, author, subject, body = words
+        out[commit] = {
+            "ts": int(ts),
+            "author": author,
+            "paths": [n for n in names.replace("\n", "").split("\0") if n],
+            "subject": subject,
+            "body": body.strip(),
+        }
+    return out
+
+
+def subjects(
+    commits: dict[str, dict[str, Any]], most: int = 4_000, questions: int = 200
+) -> tuple[list[dict[str, Any]], list[tuple[str, dict[str, int]]]]:
+    """Bodies of commits as memories, subjects as questions, as the set `commits` has it: bodies of
+    25 words or more, subjects of four that are not all in them.
+    """
+    rng = random.Random(6)
+    docs, asked = [], []
+    for commit, c in commits.items():
+        body = "\n".join(line for line in c["body"].splitlines() if not TRAILER.match(line)).strip()
+        if len(body.split()) >= 25:
+            docs.append(
+                {"_id": commit, "text": body, **{k: c[k] for k in ("ts", "author", "paths")}}
+            )
+            words, held = set(text.terms(c["subject"])), set(text.terms(body))
+            if (
+                len(words) >= 4
+                and len(words & held) < 0.95 * len(words)
+                and c["subject"].lower() not in body.lower()
+            ):
+                asked.append((c["subject"], commit))
+    docs = docs[:most]
+    kept = {d["_id"] for d in docs}
+    asked = [a for a in asked if a[1] in kept]
+    return docs, [
+        (subject, {commit: 1}) for subject, commit in rng.sample(asked, min(questions, len(asked)))
+    ]
+
+
 def told_by_clones(clones: dict[str, str], table: embed.StaticTable) -> list[World]:
     """A world of each clone's commit messages: bodies as memories, subjects as questions."""
     out = []
     for name, clone in clones.items():
-        docs, asked = eval_graph.subjects(eval_graph.history(clone))
+        docs, asked = subjects(history(clone))
         place = {doc["_id"]: i for i, doc in enumerate(docs)}
         if len(asked) >= LEAST:
             out.append(

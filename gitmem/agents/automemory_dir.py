@@ -1,15 +1,13 @@
-"""What of ours lies in the directories of Claude Code's auto memory: found again, listed in its
-index, taken out.
+"""Our files in the directories of Claude Code's auto memory: found again, listed in its index,
+removed.
 
-Owns the files `git-mem-*.md` there, the lines between our two markers in its
-`MEMORY.md`, and `<common>/git-mem-written`, the list of the directories that
-have some (outside of `mem/`, which may be deleted). `automemory_export` says what is
-written.
+Owns the files `git-mem-*.md` there, the lines between our two markers in `MEMORY.md`, and
+`<common>/git-mem-written`, the list of the directories that have some (outside of `mem/`,
+which may be deleted). `automemory_export` writes the files.
 
-Promises. Nothing else there is changed; `remove` gives the index back byte for
-byte. A file of ours that somebody changed is theirs: it is not removed (a purge
-takes the purged lines out of it). The index stays within what the client loads:
-200 lines, 25 KB.
+Promises. Nothing else there is changed; `remove` gives the index back byte for byte. A file
+of ours that somebody changed belongs to them: it is not removed (a purge takes the purged
+lines out of it). The index stays within what the client loads: 200 lines, 25 KB.
 """
 
 from __future__ import annotations
@@ -96,14 +94,6 @@ def ours(directory: str) -> list[tuple[str, automemory_note.Topic]]:
     return [(name, one) for name, one in found if one.ours]
 
 
-def own_files(directory: str) -> Iterator[tuple[str, bytes]]:
-    """(name, content) of what the client or a person wrote there."""
-    sealed = {name for name, found in ours(directory) if found.sealed}
-    for name, raw in files(directory):
-        if name not in sealed:
-            yield name, raw
-
-
 def files(directory: str) -> Iterator[tuple[str, bytes]]:
     """(name, content) of the Markdown files, links left out."""
     try:
@@ -144,6 +134,21 @@ def remove(store: Store, directory: str, *, dry: bool = False) -> Report:
                     [d for d in directories(store.repo.common_dir) if d != directory],
                 )
     return report
+
+
+def leave(store: Store) -> list[str]:
+    """Takes our files and lines out of all directories, for `uninstall`; one line for each thing
+    done or kept.
+    """
+    done = []
+    for directory in directories(store.repo.common_dir):
+        report = remove(store, directory)
+        if removed := report.count(REMOVED):
+            done.append(f"removed {removed} files of memories from '{directory}'")
+        for item in report.items:
+            if item.status == KEPT:
+                done.append(f"kept '{os.path.join(directory, item.file)}': {item.reason}")
+    return done
 
 
 def wipe(

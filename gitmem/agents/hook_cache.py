@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 3  # others may replace the cache while we open it
 _LOCK = 0.02  # seconds to wait for another process that makes or checks the file
-_SUMMED = 64_000_000  # bytes of a cache file whose pages can be summed while somebody waits: 40 ms
 _LOOK = 0.1  # seconds that git may take while a session's start waits
 _SIGNATURES = 0.05  # seconds that must be left for signatures to be checked now
 
@@ -85,7 +84,7 @@ def with_memories(
         except _Later:
             break
         except Exception as e:
-            kind = error_kinds.kind(e, cache)
+            kind = error_kinds.kind(e, cache, check=False)  # a prompt waits
             if kind == error_kinds.DAMAGED:
                 damaged = (
                     cache.inode if cache else cache_lock.inode(cache_file.path_of(here.mem_dir))
@@ -117,8 +116,6 @@ def _open(here: Here) -> Cache | None:
     path = cache_file.path_of(here.mem_dir)
     if not cache_lock.size(path) and not here.refs:
         return cache_file.open_in_memory()
-    if cache_lock.size(path) > _SUMMED and not cache_lock.unchanged(path):
-        return None  # the worker finds out whether it is damaged, or only copied
     return cache_file.open_cache(here.mem_dir, wait=_LOCK)
 
 
@@ -126,12 +123,8 @@ _kept: list[Cache] = []
 
 
 def _close(cache: Cache) -> None:
-    """Ends the connection, unless the file has a log: its writer is at work, or was killed and left
-    it to the next one.
-
-    To take the log in would be waiting for the one and work for the other, and
-    SQLite's own close would leave the page sums behind; so it stays open, and
-    ends with this process.
+    """Ends the connection, unless the file has a log: then a writer is at work, or was killed, and
+    closing would wait for the one or take in the log of the other. The process ends soon.
     """
     if cache.how == "file" and cache_lock.has_log(cache.path):
         _kept.append(cache)

@@ -103,7 +103,6 @@ def for_prompt(call: Call, prompt: str) -> None:
             return states
 
         search = Search(cache, hook_cache.table(), stand)
-        search.company = here.settings.flag("graph")
         # A cache of this call alone has no vectors: there is no time to make them.
         search.encoder = here.settings.flag("encoder") and cache.how != "memory"
         search.aged = lambda rows: path_state_store.worsts(cache, rows, here.head)

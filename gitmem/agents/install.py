@@ -285,9 +285,7 @@ def _without(book: Ledger, agent: Agent, path: str, text: str | None) -> Change 
 
 
 def _original(book: Ledger, agent: Agent, path: str, text: str | None) -> str | None:
-    """`Ledger.original`, where it was an installation that wrote: `sync claude --set` has a note of
-    its own on the local settings.
-    """
+    """`Ledger.original`, where an installation of this agent wrote the file last."""
     return book.original(path, text) if book.known(path).get("target") == agent.name else None
 
 

@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 from ..core import record, redact
 from ..engine.cache import Cache
 from ..engine.document import FORGOTTEN, content_digest
-from ..graph import similarity
-from ..memory import remember
+from ..memory import remember, similarity
 from ..store import Store
 from . import capture_exclusions, classify, linear, suggestions
 from .classify import Ask, Judgement

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import os
 
-from ..agents import automemory, automemory_dir, automemory_export, automemory_import, served
-from ..core.errors import MemError, UsageError
+from ..agents import automemory, automemory_dir, automemory_export, automemory_import
+from ..core.errors import MemError
 from ..store import Store
 from .common import refused, write, write_json
 
@@ -94,41 +94,17 @@ def import_claude(
 
 
 def sync_claude(
-    store: Store, limit: int, action: str, dry_run: bool, quiet: bool, as_json: bool
+    store: Store, limit: int, remove: bool, dry_run: bool, quiet: bool, as_json: bool
 ) -> int:
-    """Writes memories where the client loads them. `action`: "", remove, set, unset."""
-    if dry_run and action in ("set", "unset"):
-        raise UsageError("--dry-run does not go with --set and --unset")
-    if action == "set":
-        _look(store)
-    done = (
-        served.set_up(store, os.environ)
-        if action == "set"
-        else served.unset(store, os.environ)
-        if action == "unset"
-        else []
-    )
-    if action == "unset":
-        if as_json:
-            write_json({"changed": done})
-        else:
-            for line in done or ["nothing was set"]:
-                write(line)
-        return 0
+    """Writes memories where the client loads them, or removes them from there."""
     directory = _target(store)
-    if action == "remove":
+    if remove:
         report = automemory_dir.remove(store, directory, dry=dry_run)
     else:
-        report = automemory_export.write(
-            store,
-            directory,
-            automemory_export.choose(
-                store,
-                limit or automemory_export.MOST,
-                team_only=automemory_export.in_tree(store, directory),
-            ),
-            dry=dry_run,
-        )
+        team_only = automemory_export.in_tree(store, directory)
+        most = limit or automemory_export.MOST
+        chosen = automemory_export.choose(store, most, team_only=team_only)
+        report = automemory_export.write(store, directory, chosen, dry=dry_run)
     counts = {
         status: report.count(status)
         for status in (
@@ -144,7 +120,6 @@ def sync_claude(
             {
                 "directory": directory,
                 "dry_run": dry_run,
-                "changed": done,
                 **{k.replace(" ", "_"): n for k, n in counts.items()},
                 "files": [
                     {
@@ -159,8 +134,6 @@ def sync_claude(
             }
         )
     elif not quiet:
-        for line in done:
-            write(line)
         for item in report.items:
             if item.status != automemory_dir.UNCHANGED:
                 write(

@@ -1,4 +1,4 @@
-"""The command that shows how memories hang together."""
+"""The command that shows how memories are connected."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 import typer
 
 from ..core.errors import UsageError
-from ..graph import edges
-from ..memory import graphview
+from ..memory import graph, graphview
 from . import app
 from .common import opened, write, write_json
 
@@ -23,7 +22,7 @@ def graph_command(
         [],
         "--kind",
         metavar="KIND",
-        help=f"Only edges of this kind ({', '.join(edges.KINDS)}); may be repeated.",
+        help=f"Only edges of this kind ({', '.join(graph.STRENGTH)}); may be repeated.",
     ),
     limit: int = typer.Option(
         None,
@@ -37,11 +36,12 @@ def graph_command(
     ),
     as_json: bool = typer.Option(False, "--json", help="The same as --format json."),
 ) -> int:
-    """Show which memories hang together: communities and what is central in them, or the neighbours
-    of one memory. Exit code 1 where there is none.
+    """Show how memories are connected: communities and their central memories, or the neighbours of
+    one memory. Exit code 1 where there is none.
 
-    Edges: common files, one session, one author within half an hour, like texts and like meaning,
-    ids that a text names, and what took the place of what."""
+    Memories are connected by common files, one session, one author within half an hour, like
+    texts, like meaning, an id that a text names, and by superseding. Communities need the extra
+    `graph` (networkx)."""
     format = "json" if as_json else format
     if format not in ("text", "dot", "json"):
         raise UsageError(f"--format is text, dot or json, not '{format[:40]}'")
@@ -61,12 +61,13 @@ def graph_command(
             something = bool(nodes or found.get("communities"))
     if format == "json":
         write_json(found)
-    elif format == "dot":
-        for line in graphview.dot(nodes, found["links"]):
-            write(line)
+        return 0 if something else 1
+    if format == "dot":
+        lines = graphview.dot(nodes, found["links"])
     else:
-        for line in _neighbours(found) if id else _communities(found):
-            write(line)
+        lines = _neighbours(found) if id else _communities(found)
+    for line in lines:
+        write(line)
     return 0 if something else 1
 
 
@@ -82,32 +83,22 @@ def _communities(found: dict[str, Any]) -> list[str]:
         ]
     if found["communities"] and found["single"]:
         out += ["", f"{found['single']} stand alone"]
-    return out + _unfinished(found)
+    return out
 
 
 def _neighbours(found: dict[str, Any]) -> list[str]:
     out = [_line(found)] if "title" in found else [f"{found['id'][:8]} is forgotten"]
     for node in found["neighbours"]:
-        out.append(
-            f"  {_line(node)} "
-            f" ({', '.join(f'{name} {weight:.2f}' for name, weight in node['kinds'].items())})"
-        )
+        kinds = ", ".join(f"{kind} {weight:.2f}" for kind, weight in node["kinds"].items())
+        out.append(f"  {_line(node)}  ({kinds})")
     if found["more"]:
         out.append(f"  … {found['more']} more; -n raises the limit")
     if not found["neighbours"]:
-        out.append("  no neighbours" if found["complete"] else "  no neighbours known yet")
-    return out + _unfinished(found)
+        out.append("  no neighbours")
+    return out
 
 
 def _line(node: dict[str, Any]) -> str:
     return f"{node['id'][:8]} {node['type']}: {node['title']}" + (
         " (superseded)" if node.get("status") else ""
-    )
-
-
-def _unfinished(found: dict[str, Any]) -> list[str]:
-    return (
-        []
-        if found["complete"]
-        else ["", "not all memories are in the graph yet; the next call goes on"]
     )

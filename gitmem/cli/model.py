@@ -151,7 +151,6 @@ def fetch_command(
             f"no model '{name}'", hint="`git mem model list` names them; an https address works too"
         )
     url = known.url(os.environ.get("GIT_MEM_MODEL_HUB", "")) if known else name
-    file = known.file if known else chosen.file_of(name)
     if known and known.sha256 and sha256 and sha256 != known.sha256:
         raise UsageError(
             f"'{known.name}' has the SHA-256 {known.sha256}",
@@ -168,24 +167,22 @@ def fetch_command(
             ),
         )
     where = chosen.directory(os.environ)
-    label = known.name if known else as_name or os.path.splitext(file)[0].lower()
+    label = known.name if known else as_name or chosen.stem_of(url).lower()
     if known is None:
         fetch.address(url)
-    target = chosen.place(where, label, file, wanted)
-    if chosen.sound(where, label, target):
+    if here := chosen.present(where, label, wanted):
         return _said(
-            {"name": label, "path": target, "sha256": wanted, "fetched": False},
-            f"{label} is here already: '{target}'",
+            {"name": label, "path": here, "sha256": wanted, "fetched": False},
+            f"{label} is here already: '{here}'",
             as_json,
         )
-    if os.path.exists(target) and fetch.digest(target) == wanted:
-        found = wanted
-    else:
-        found = _download(url, target, known.size if known else 0, wanted, label)
+    target = chosen.place(where, label, url, wanted)
+    if not os.path.exists(target) or fetch.digest(target) != wanted:
+        _download(url, target, known.size if known else 0, wanted, label)
     if not chosen.is_gguf(target):
         os.unlink(target)
         raise MemError(f"'{url}' is no GGUF file", hint="it was removed")
-    chosen.note(where, label, target, found, known.kind if known else "", True)
+    chosen.note(where, label, target, wanted, known.kind if known else "", True)
     text = f"{label} is here: '{target}' ({_mb(os.path.getsize(target))}, checksum right)"
     if known is None or known.name != registry.DEFAULT:
         text += (
@@ -193,10 +190,10 @@ def fetch_command(
             f" {label}{' --embed' if known and known.kind == registry.EMBEDDING else ''}   makes it"
             " the one in use"
         )
-    return _said({"name": label, "path": target, "sha256": found, "fetched": True}, text, as_json)
+    return _said({"name": label, "path": target, "sha256": wanted, "fetched": True}, text, as_json)
 
 
-def _download(url: str, target: str, size: int, sha256: str, label: str) -> str:
+def _download(url: str, target: str, size: int, sha256: str, label: str) -> None:
     """A bar on a terminal; in a pipe a line for each tenth, on stderr."""
     with render.progress(f"fetching {label} (bytes)", total=size or None) as advance:
         before = tenth = 0
@@ -209,7 +206,7 @@ def _download(url: str, target: str, size: int, sha256: str, label: str) -> str:
                 tenth = 10 * done // total
                 warn(f"{label}: {10 * tenth} % of {_mb(total)}")
 
-        return fetch.download(url, target, size=size, sha256=sha256, progress=tell)
+        fetch.download(url, target, sha256, size=size, progress=tell)
 
 
 @_model.command("add")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import typer
 
 from .. import setup, sync
-from ..agents import install, installed, served, targets
+from ..agents import automemory_dir, install, installed, targets
 from ..core.errors import NotARepository, UsageError
 from ..engine.filters import Filter
 from ..git import config_journal, repository
@@ -266,7 +266,7 @@ def uninstall_command(
             if target
             else [
                 *install.everything_here(os.environ, store.repo),
-                *served.leave(store, os.environ),
+                *automemory_dir.leave(store),
             ]
         )
         done += githooks.uninstall(store) if target else setup.uninstall(store)

@@ -82,14 +82,6 @@ def sync_command(
         help="claude: at most so many memories (default 50).",
     ),
     remove: bool = typer.Option(False, "--remove", help="claude: take those files out again."),
-    set_up: bool = typer.Option(
-        False,
-        "--set",
-        help="claude: into a directory of its own, which .claude/settings.local.json then names.",
-    ),
-    unset: bool = typer.Option(
-        False, "--unset", help="claude: take that directory and the setting back."
-    ),
 ) -> int:
     """Unite with the team: take in what the remote has, give it what is here.
 
@@ -104,25 +96,15 @@ def sync_command(
                 else ""
             ),
         )
-    if remove + set_up + unset > 1 or (remove + set_up + unset + bool(limit) and not what):
-        raise UsageError(
-            "--limit, --remove, --set and --unset go with `git mem sync claude`, each of the last"
-            " three alone"
-        )
+    if (remove or limit) and not what:
+        raise UsageError("--limit and --remove go with `git mem sync claude`")
     if what:
         if remote or atomic or allow_secret:
             raise UsageError("`git mem sync claude` writes files here; it takes no remote")
         from .claude import sync_claude
 
         with opened() as store:
-            return sync_claude(
-                store,
-                limit,
-                "remove" if remove else "set" if set_up else "unset" if unset else "",
-                dry_run,
-                quiet,
-                as_json,
-            )
+            return sync_claude(store, limit, remove, dry_run, quiet, as_json)
     with opened() as store:
         return _say(_push(store, remote, dry_run, atomic, allow_secret, True), quiet, as_json)
 

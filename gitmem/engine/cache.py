@@ -1,20 +1,17 @@
 """The disposable cache: one SQLite file, `<git-common-dir>/mem/index-<schema>.db`.
 
-Owns the schema, opening and closing, and what happens to a damaged file.
-Promise: damage raises `Damaged` or sqlite3.Error, the caller rebuilds from the
-notes, and the answer still comes. What is seen when:
+Owns opening, closing and the transactions; `tables` has the schema.
+Promise: damage that is seen raises `Damaged` or sqlite3.Error, the caller rebuilds the
+file from the notes, and the answer still comes. Damage is seen
 
-* every opening: a file of another program or layout, and any byte that was
-  written by anyone but us, wherever it lies (`cache_lock`: stamp, then page sums);
-* every reading: what is shown, hashed against its id (`view`); sign codes and
-  vectors, against their CRC; whatever SQLite itself finds malformed;
-* only the full check (`cache_check.check_all`: doctor, worker): decay under an
-  unchanged stamp in filter columns, labels, term frequencies and full-text
-  blocks, and a cache that differs from its lines by a mistake of ours.
+* at every opening: a file of another program or layout;
+* at every read: a text that is shown, by its id (`view`); sign codes and vectors, by their
+  CRC; whatever SQLite finds malformed;
+* by the full check alone (`cache_check.check_all`; doctor, and the worker once a day): a
+  changed filter column, label, term frequency or posting. Until then it may hide a hit.
 
-A read-only disk is opened `immutable`; where no file can be made the cache
-lives in memory for one process. Standard library only, and no import that
-costs: every prompt waits for it.
+A read-only disk is opened `immutable`; where no file can be made the cache lives in memory
+for one process. Standard library only, without slow imports: every prompt waits for it.
 """
 
 from __future__ import annotations
@@ -28,7 +25,6 @@ from ..git import memfile
 from . import cache_lock
 from .cache_lock import Damaged as Damaged
 from .cache_lock import Moved as Moved
-from .cache_lock import Unsummed as Unsummed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +38,7 @@ else:
 
 Connection = sqlite3.Connection
 
-SCHEMA = 17  # the number of `tables`: raise it with every change there
+SCHEMA = 18  # the number of `tables`: raise it with every change there
 CHUNK = 1024  # sign codes per stored block
 CODE = 32  # bytes of one sign code
 APPLICATION = 0x676D656D  # "gmem"
@@ -61,7 +57,6 @@ class Cache:
         self.how = how
         self.path = path
         self.inode = inode
-        self._attached = how == "file"  # whoever opened it has called `cache_lock.attach`
         self.blind = False
 
     @property
@@ -112,7 +107,7 @@ class Cache:
             if held and not self.moved():
                 self.db.execute("VACUUM")
                 self.set_meta("scrub", "")
-                cache_lock.settle(self.db, self.path, self.inode)
+                cache_lock.take_log(self.db)
 
     def meta(self, key: str, default: str = "") -> str:
         row = self.db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
@@ -129,31 +124,17 @@ class Cache:
         return int(self.meta("count", "0"))
 
     def close(self) -> None:
-        """Ends the connection.
-
-        A log that a killed writer left goes into the file here, so that its page sums follow.
-        """
+        """Ends the connection. SQLite takes in a log that a killed writer left."""
         if self.how == "file":
             # The last one to close removes the log, by its name: under the lock, so that it is not
             # that of a new cache.
+            wait = 1.0 if cache_lock.has_log(self.path) else 0.0
             try:
-                with cache_lock.locked(
-                    self.path, 1.0 if cache_lock.has_log(self.path) else 0.0
-                ) as held:
-                    if (
-                        held
-                        and cache_lock.has_log(self.path)
-                        and not self.moved()
-                        and not self.db.in_transaction
-                    ):
-                        cache_lock.settle(self.db, self.path, self.inode)
+                with cache_lock.locked(self.path, wait):
                     self.db.close()
-            except (sqlite3.Error, OSError, Moved):
+            except (sqlite3.Error, OSError):
                 pass
         self.db.close()
-        if self._attached:
-            cache_lock.detach(self.inode)
-            self._attached = False
 
     def standings(self, rows: Sequence[int]) -> dict[int, tuple[str, float | None, str]]:
         """{row: (commit or "", stated confidence, claimed time)}; Damaged where a row is gone."""
@@ -296,11 +277,8 @@ class _Writing:
             self._lock.__exit__()
             return False
         try:
-            if self._lock:
-                if cache.moved():
-                    raise Moved("another process replaced the cache")
-                if not cache_lock.unchanged(cache.path):
-                    cache_lock.verify_locked(cache.path)
+            if self._lock and cache.moved():
+                raise Moved("another process replaced the cache")
             cache.db.execute("BEGIN IMMEDIATE")
         except BaseException:
             if self._lock:
@@ -321,7 +299,7 @@ class _Writing:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
             if kind is None and self._lock:
-                cache_lock.settle(db, self._cache.path, self._cache.inode)
+                cache_lock.take_log(db)
         finally:
             if self._lock:
                 self._lock.__exit__()
@@ -348,18 +326,16 @@ def path_of(mem_dir: str) -> str:
 
 
 def inode_of(mem_dir: str) -> int:
-    """Which file is the cache of a repository at this moment, 0 for none: what `discard` may
-    remove.
-    """
+    """The inode of a repository's cache, 0 for none: what `discard` may remove."""
     return cache_lock.inode(path_of(mem_dir))
 
 
-def open_cache(mem_dir: str, *, create: bool = True, wait: float = 30.0) -> Cache | None:  # noqa: C901
+def open_cache(mem_dir: str, *, create: bool = True, wait: float = 30.0) -> Cache | None:
     """The cache of a repository; None where there is none and `create` is false.
 
-    `wait`: seconds to wait for another process that makes or checks the file.
-    Raises Damaged for a file that is not as we left it, Moved where others
-    remove it again and again; sqlite3.Error may also come later, from any read.
+    `wait`: seconds to wait for another process that makes the file. Raises Damaged for a
+    file of another layout, Moved where others remove it again and again; sqlite3.Error may also
+    come later, from any read.
     """
     path = path_of(mem_dir)
     end = time.monotonic() + wait
@@ -371,52 +347,45 @@ def open_cache(mem_dir: str, *, create: bool = True, wait: float = 30.0) -> Cach
     for attempt in range(_ATTEMPTS):
         if attempt >= _ATTEMPTS // 4 and time.monotonic() > end:
             break
-        if not os.path.exists(path) or cache_lock.size(path) == 0:
+        if not cache_lock.size(path):
             if not create:
                 return None
             from . import tables  # only where a cache is made
 
-            made = tables.create(mem_dir, path, wait)
-            if made is not None:
-                return made
-            continue
-        writable = os.access(mem_dir, os.W_OK) and os.access(path, os.W_OK)
-        if not writable and cache_lock.has_log(path):
-            return open_in_memory()  # `immutable` would leave out what only the log holds
-        inode = cache_lock.inode(path)
-        if writable and not cache_lock.lockable(mem_dir):
-            return open_in_memory()
-        how = "file" if writable else "immutable"
-        if writable:
-            cache_lock.attach(inode)
-        db: sqlite3.Connection | None = None
-        try:
-            db = connect(f"file:{quoted(path)}?" + ("mode=rw" if writable else "immutable=1"))
-            ours = _is_ours(db)
-            if cache_lock.inode(path) == inode:
-                if not ours:
-                    raise Damaged("the cache file has another layout")
-                if not cache_lock.unchanged(path):
-                    cache_lock.verify(path, wait if writable else 0)
-                return Cache(db, how, path, inode)
-        except BaseException as e:
-            _drop(db, inode if writable else 0)
-            if (
-                not isinstance(e, (sqlite3.Error, OSError, Damaged))
-                or cache_lock.inode(path) == inode
-            ):
-                raise
+            opened = tables.create(mem_dir, path, wait)
         else:
-            _drop(db, inode if writable else 0)
-        # Deleted or rebuilt while we opened it: file and log may be of two databases.
+            opened = _open_file(mem_dir, path)
+        if opened is not None:
+            return opened
     raise Moved("the cache file changes all the time")
 
 
-def _drop(db: sqlite3.Connection | None, inode: int) -> None:
-    if db is not None:
-        db.close()
-    if inode:
-        cache_lock.detach(inode)
+def _open_file(mem_dir: str, path: str) -> Cache | None:
+    """The cache in an existing file; None where it was removed or replaced while it was opened:
+    file and log may be of two databases.
+    """
+    writable = os.access(mem_dir, os.W_OK) and os.access(path, os.W_OK)
+    if not writable and cache_lock.has_log(path):
+        return open_in_memory()  # `immutable` would leave out what only the log holds
+    if writable and not cache_lock.lockable(mem_dir):
+        return open_in_memory()
+    inode = cache_lock.inode(path)
+    db: sqlite3.Connection | None = None
+    try:
+        db = connect(f"file:{quoted(path)}?" + ("mode=rw" if writable else "immutable=1"))
+        ours = _is_ours(db)
+    except (sqlite3.Error, OSError, Damaged):
+        if db is not None:
+            db.close()
+        if cache_lock.inode(path) == inode:
+            raise
+        return None
+    if cache_lock.inode(path) == inode and ours:
+        return Cache(db, "file" if writable else "immutable", path, inode)
+    db.close()
+    if cache_lock.inode(path) == inode:
+        raise Damaged("the cache file has another layout")
+    return None
 
 
 def open_in_memory() -> Cache:
@@ -452,7 +421,7 @@ def connect(name: str) -> sqlite3.Connection:
         lambda text: text.casefold() if isinstance(text, str) else "",
         deterministic=True,
     )
-    # The file changes in `cache_lock.settle` only. NORMAL: what a power cut takes is in the notes.
+    # Only `cache_lock.take_log` moves the log. NORMAL: what a power cut takes is in the notes.
     db.execute("PRAGMA wal_autocheckpoint=0")
     db.execute("PRAGMA synchronous=NORMAL")
     return db

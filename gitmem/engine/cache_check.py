@@ -1,23 +1,20 @@
-"""The full check of a cache: everything it holds, made again from its lines and compared.
+"""The full check of a cache: everything that its stored lines give, made again and compared.
 
-For `doctor` and workers: it costs about what a rebuild does. A cache in use is judged as it was at
-one moment, beside its writers. Promise: it finds every changed byte of the file (page sums), and
-every row that is not what the stored lines give: memories, labels, paths, term frequencies,
-full-text postings and lengths, vectors, sign codes, counts, marks, moves and credit. Whether all
-lines are there is the notes' business: `index.pending` says it. Left out is what git said about
-commits and paths (`patch`, `branch`, `twin`, `sought`, `removal`, `renamed`, `entry`, `pathstate`)
-and about signatures: no line gives it, asking again would take minutes, and the page sums hold it.
-Of the graph it looks whether the memories are here, not whether they are alike."""
+For `doctor` and workers: it costs about what a rebuild does, and judges one state of the cache,
+beside its writers. Promise: it finds every row that differs from what the stored lines give:
+memories, labels, paths, term frequencies, full-text postings and lengths, vectors, sign codes,
+counts, marks, moves and use, and damage to the structure of the file. Whether all lines are there
+is for `index.pending` to say. Not compared is what git said about commits and paths and about
+signatures: no line gives it, and asking git again would take minutes.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from ..core import fastjson, fold, record
-from . import cache_lock, document, embed, model_vectors, noted_paths, usage_store
+from . import document, embed, model_vectors, noted_paths, usage_store
 from .cache import CODE, Cache, Moved
-
-_PATIENCE = 10.0  # seconds to wait for a writer
 
 
 class Busy(Exception):
@@ -25,24 +22,13 @@ class Busy(Exception):
 
 
 def check_all(cache: Cache, table: embed.StaticTable | None = None) -> str:
-    """The first thing wrong with a cache, "" where nothing is. `table`: of the vectors, if it is at
-    hand.
+    """The first thing wrong with a cache, "" where nothing is. `table`: to make the vectors again.
 
     Raises Busy, and Moved where the cache was removed or replaced meanwhile.
     """
     try:
-        wrong = (
-            cache_lock.wrong(cache.path, _PATIENCE if cache.how == "file" else 0)
-            if cache.how != "memory"
-            else ""
-        )
-        if wrong is None:
-            raise Busy
-        if not wrong:
-            with cache.snapshot():
-                wrong = _stored(cache, table)
-    except Busy:
-        raise
+        with cache.snapshot():
+            wrong = _stored(cache, table)
     except Exception as e:  # a value of any shape may stand in a damaged file
         if getattr(e, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             raise Busy from e
@@ -151,7 +137,6 @@ def _lines(cache: Cache, table: embed.StaticTable | None) -> str:  # noqa: C901
         usage_store.wrong(cache, fold.purged(records)[0])
         or _words(cache, active)
         or _vectors(cache, active, table)
-        or _graph(cache)
     )
 
 
@@ -160,24 +145,6 @@ def _union(r: record.Record, numbers: dict[str, int]) -> tuple[str, bytes, bytes
     parts, digest = document.union_of(r)
     lines = fastjson.dumps(sorted(numbers[v] for v in parts)).replace(" ", "")
     return (lines, digest, r.line) if parts else None
-
-
-def _graph(cache: Cache) -> str:
-    """That edges, sketches and ranks belong to memories that are here, and can be at all."""
-    shown = "SELECT row FROM memory WHERE status < 2"
-    asked = (
-        (
-            f"SELECT 1 FROM edge WHERE a NOT IN ({shown}) OR b NOT IN ({shown}) OR a = b OR kind"
-            " NOT BETWEEN 0 AND 6 OR weight NOT BETWEEN 0 AND 1.001 LIMIT 1"
-        ),
-        f"SELECT 1 FROM sketch WHERE row NOT IN ({shown}) OR length(grams) > 32 LIMIT 1",
-        f"SELECT 1 FROM rank WHERE row NOT IN ({shown}) OR value < 0 LIMIT 1",
-    )
-    return (
-        "the graph names a memory that is not here, or a link that cannot be"
-        if any(cache.db.execute(sql).fetchone() for sql in asked)
-        else ""
-    )
 
 
 def _is_hex(text: str) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 
-from . import cache_lock
 from .cache import Damaged, Moved
 
 TYPE_CHECKING = False
@@ -48,10 +47,11 @@ _DAMAGED = (
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EFBIG, errno.EIO)
 
 
-def kind(e: Exception, cache: Cache | None) -> str:
+def kind(e: Exception, cache: Cache | None, check: bool = True) -> str:
     """MOVED, DAMAGED, BUSY, FULL, or OURS for a bug of ours.
 
-    May read the whole file to tell decay from a bug.
+    A changed value can raise anything. Where `check` is set, the full check of the cache tells
+    that from a bug, which may take seconds.
     """
     if isinstance(e, Moved) or (
         cache is not None and isinstance(e, (sqlite3.Error, Damaged, OSError)) and cache.moved()
@@ -67,9 +67,15 @@ def kind(e: Exception, cache: Cache | None) -> str:
             return DAMAGED
     if isinstance(e, OSError) and e.errno in _FULL_DISK:
         return FULL
-    # Decay can also make a value that no code of ours expects; the page sums tell it from a bug.
-    return (
-        DAMAGED
-        if cache is not None and cache.how != "memory" and cache_lock.wrong(cache.path, 5.0)
-        else OURS
-    )
+    if check and cache is not None and cache.how != "memory" and _fails_the_check(cache):
+        return DAMAGED
+    return OURS
+
+
+def _fails_the_check(cache: Cache) -> bool:
+    from . import cache_check  # only after an error
+
+    try:
+        return bool(cache_check.check_all(cache))
+    except (cache_check.Busy, Moved):
+        return False

@@ -14,18 +14,13 @@ from . import anchor_state_store, filters, path_state_store, usage_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from .anchor_state_store import Stand
     from .cache import Cache
 
     Standing = Callable[[Iterable[str]], Mapping[str, Stand]]
 
-# How much the company of all others of the first CORE hits, in one community of the graph, can add.
-# Off by default: `tools/eval_graph.py` and docs/evaluation.md say what it does. The PageRank of a
-# memory is no prior at all: lifting by it cost 0.007 to 0.010 of nDCG@10.
-COMPANY = 0.1
-CORE = 5
 # A score loses at most this part with age, half of that in HALF_LIFE days: decision 34.
 AGE = 0.2
 HALF_LIFE = 365.0
@@ -40,21 +35,18 @@ def parts(
     cache: Cache,
     near: Mapping[int, float],
     stand: Standing | None,
-    company: bool = False,
     aged: Mapping[int, str] | None = None,
 ) -> dict[int, dict[str, float]]:
     """{row: {name of a prior: its factor}} of hits in their order, `near` with their scores.
-    `stand` gives the states of anchors; None where all branches count alike. `company`: the graph
-    counts.
 
-    `aged`: what became of the rows' paths (`path_state_store.worst`), of those that have some.
+    `stand` gives the states of anchors; None where all branches count alike. `aged`: the
+    worst state of the paths of a row (`path_state_store.worst`), where it has paths.
     """
     rows = list(near)
     known = cache.standings(rows)
     stands = stand([anchor for anchor, _, _ in known.values() if anchor]) if stand else {}
     credits = usage_store.lifts(cache, near)
     recent = _recent(cache, {row: at for row, (_, _, at) in known.items()})
-    beside = _company(cache, rows) if company else {}
     out = {}
     for row in rows:
         anchor, stated, _ = known[row]
@@ -65,8 +57,6 @@ def parts(
             "stale": path_state_store.FACTORS.get((aged or {}).get(row, ""), 1.0),
             "recent": recent[row],
         }
-        if row in beside:
-            out[row]["company"] = beside[row]
     return out
 
 
@@ -90,20 +80,3 @@ def _branch(stand: Stand | None) -> float:
         if stand is None
         else anchor_state_store.weight(stand.state, stand.reason, anchor_state_store.ASKED)
     )
-
-
-def _company(cache: Cache, rows: Sequence[int]) -> dict[int, float]:
-    """How many of the first hits belong to a hit's community; rows that the graph does not have yet
-    are left out.
-    """
-    found = dict(
-        cache.db.execute(
-            f"SELECT row, community FROM rank WHERE row IN ({','.join(map(str, rows))})"
-        ).fetchall()
-    )
-    core = [found.get(row) for row in rows[:CORE]]
-    return {
-        row: 1 + COMPANY * (core.count(found[row]) - (place < CORE)) / (CORE - 1)
-        for place, row in enumerate(rows)
-        if row in found
-    }

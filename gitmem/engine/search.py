@@ -60,7 +60,6 @@ class Search:
         # always asked, and ranks only: the verdict is calibrated to the cosines of table and
         # encoder.
         self.chosen: Callable[[str], tuple[str, bytes] | None] | None = None
-        self.company = False  # whether the graph of memories counts: the setting `mem.graph`
         self.aged: Callable[[Sequence[int]], Mapping[int, str]] | None = (
             None  # what became of the paths of memories: {row: `path_state_store.worst`}
         )
@@ -124,7 +123,7 @@ class Search:
         seen = hits[: limit * _SEEN]
         near = {hit.row: hit.fused for hit in seen}
         self.parts = priors.parts(
-            cache, near, self.stand, self.company, self.aged(list(near)) if self.aged else None
+            cache, near, self.stand, self.aged(list(near)) if self.aged else None
         )
         hits = rank.apply_priors(seen, priors.factors(self.parts))
         # Of the alternatives of one memory the one that answers best stands for it.

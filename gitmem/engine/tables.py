@@ -102,14 +102,6 @@ CREATE TABLE removal(path TEXT NOT NULL, commit_id BLOB NOT NULL, PRIMARY KEY(pa
 CREATE INDEX removal_commit ON removal(commit_id);
 CREATE TABLE renamed(commit_id BLOB NOT NULL, old TEXT NOT NULL, now TEXT NOT NULL, PRIMARY
   KEY(commit_id, old)) WITHOUT ROWID;
--- The graph of memories (`graphing`): edges between rows (a < b, but of kind 0 a took the place of
--- b), what stands for a row's text and session, and what edges add up to.
-CREATE TABLE edge(a INTEGER NOT NULL, b INTEGER NOT NULL, kind INTEGER NOT NULL, weight REAL NOT
-  NULL, PRIMARY KEY(a, b, kind)) WITHOUT ROWID;
-CREATE INDEX edge_b ON edge(b);
-CREATE TABLE sketch(row INTEGER PRIMARY KEY, grams BLOB NOT NULL, session INTEGER NOT NULL);
-CREATE INDEX sketch_session ON sketch(session) WHERE session > 0;
-CREATE TABLE rank(row INTEGER PRIMARY KEY, value REAL NOT NULL, community INTEGER NOT NULL);
 -- What private records say of use: what a session did with a memory (`confidence.rows`; id: its
 -- short name, but the id where a person said it); and what that adds up to (`usage_store`).
 CREATE TABLE heed(id TEXT NOT NULL, session TEXT NOT NULL, how TEXT NOT NULL, number INTEGER NOT
@@ -180,16 +172,11 @@ def create(mem_dir: str, path: str, wait: float) -> cache.Cache | None:
                     os.unlink(os.path.join(mem_dir, name))  # of one who was killed
             cache_lock.unlink(path)  # an orphaned log would be applied to the new file
             _make_file(new)
-            os.replace(new + ".sums", path + ".sums")
             os.replace(new, path)
-            cache_lock.restamp(path)
         except Exception as e:
             # Removed under us, with its directory or by another who makes one too: no failure of
             # the disk.
-            gone = (
-                isinstance(e, (FileNotFoundError, cache_lock.Moved))
-                or cache_lock.inode(mem_dir) != directory
-            )
+            gone = isinstance(e, FileNotFoundError) or cache_lock.inode(mem_dir) != directory
             gone = gone or (
                 not os.path.lexists(new)
                 and getattr(e, "sqlite_errorname", "SQLITE_CANTOPEN") != "SQLITE_CANTOPEN"
@@ -203,14 +190,12 @@ def create(mem_dir: str, path: str, wait: float) -> cache.Cache | None:
 
 
 def _make_file(new: str) -> None:
-    """A whole, empty cache file and its page sums."""
+    """A whole, empty cache file; closing it takes SQLite's log in."""
     db = cache.connect(f"file:{cache.quoted(new)}")
     try:
         os.chmod(new, 0o600)
-        inode = cache_lock.inode(new)
         db.execute("PRAGMA journal_mode=WAL")
         make(db)
-        cache_lock.settle(db, new, inode)
     finally:
         db.close()
 

@@ -413,10 +413,6 @@ class Update:
         for part in _parts(rows):
             noted_paths.leave(self.db, part)
             for table, column in (
-                ("edge", "a"),
-                ("edge", "b"),
-                ("sketch", "row"),
-                ("rank", "row"),
                 ("revived", "row"),
                 ("label", "row"),
                 ("united", "row"),

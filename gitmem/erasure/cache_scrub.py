@@ -109,7 +109,7 @@ def _has(path: str, pieces: list[bytes]) -> bool:
     if not pieces:
         return False
     pattern = re.compile(b"|".join(map(re.escape, pieces)))
-    for name in (path, path + "-wal", path + "-shm", path + ".sums"):
+    for name in (path, path + "-wal", path + "-shm"):
         with contextlib.suppress(FileNotFoundError), open(name, "rb") as f:
             if pattern.search(f.read()):
                 return True

@@ -28,8 +28,7 @@ from ..core.fold import Tombstones, mortal
 from ..core.record import Record
 from ..engine.document import ACTIVE, PRIVATE
 from ..git import config, reflock
-from ..graph import similarity
-from ..memory import memories
+from ..memory import memories, similarity
 from ..notes.history import History
 from ..notes.notetree import PURGED, is_hex
 from ..store import Store

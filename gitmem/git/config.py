@@ -92,15 +92,6 @@ SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
         False,
         "true gives an agent, before it reads or edits a file, what is known about that file",
     ),
-    "graph": (
-        "bool",
-        "false",
-        False,
-        (
-            "true lets memories of one community of the graph lift each other a little in `recall`,"
-            " and keeps the graph up to date; measured to help hardly more than chance"
-        ),
-    ),
     "autoMemory": (
         "bool",
         "true",

@@ -30,7 +30,7 @@ from ..core import id_mentions, record
 from ..engine import contradictions, filters, memory_rows
 from ..engine.cache import Cache
 from ..engine.document import SUPERSEDED, TEAM
-from ..graph import relation, similarity
+from . import relation, similarity
 
 MERGE, SUPERSEDE, CONTRADICTION, VERSIONS, SHARE, CITES = (
     "merge",

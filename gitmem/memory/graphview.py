@@ -1,23 +1,17 @@
-"""The graph of memories for readers: communities, the neighbours of one memory, and both as DOT.
-
-Promise: titles come from stored lines that were hashed before (`memory_rows.load`).
-What is shown is brought up to date first, for PATIENCE seconds at most; where that does not
-do, the answer says so. Nothing is drawn of memories that were forgotten.
-"""
+"""The graph of memories for readers: communities, the neighbours of one memory, and both as DOT."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from typing import Any
 
 from ..core import record, sanitize
 from ..core.errors import UsageError
-from ..engine import memory_rows
 from ..engine.cache import Cache
-from ..graph import edges, graphing
 from ..store import Store
-from . import memories
+from . import graph, memories
+from .graph import Edges, Node
 
-PATIENCE = 30.0  # seconds; a worker goes on, where the graph is in use
 CENTRAL = 5  # memories shown of a community
 COMMUNITIES = 10
 NEIGHBOURS = 20
@@ -25,186 +19,121 @@ NODES = 100
 _LONG = 60  # characters of a title in a drawing
 
 
-def kinds_of(names: list[str]) -> list[int]:
-    """Numbers of kinds of edges, all where none is named. Raises UsageError."""
+def kinds_of(names: list[str]) -> list[str]:
+    """The kinds of edges that were asked for, all where none is named. Raises UsageError."""
     for name in names:
-        if name not in edges.KINDS:
+        if name not in graph.STRENGTH:
             raise UsageError(
-                f"no kind of edge '{name[:40]}'", hint=f"one of {', '.join(edges.KINDS)}"
+                f"no kind of edge '{name[:40]}'", hint=f"one of {', '.join(graph.STRENGTH)}"
             )
-    return [edges.KINDS.index(name) for name in names] or list(range(len(edges.KINDS)))
+    return names or list(graph.STRENGTH)
 
 
-def overview(store: Store, kinds: list[int], most: int | None, drawn: bool) -> dict[str, Any]:
+def overview(store: Store, kinds: list[str], limit: int | None, drawn: bool) -> dict[str, Any]:
     """Communities, the largest first; where it is `drawn`, the memories of highest rank and the
-    edges among them instead.
+    edges among them instead. Raises MemError where networkx is missing.
     """
+    nodes, links = _made(store)
+    rank, centre = graph.ranks(nodes, links)
+    by_row = {n.row: n for n in nodes}
+    counts = Counter(kind for _, _, kind in links)
 
-    def read(cache: Cache) -> dict[str, Any]:
-        whole = graphing.catch_up(cache, PATIENCE, whole=True)
-        counts = dict(cache.db.execute("SELECT kind, count(*) FROM edge GROUP BY kind").fetchall())
-        out: dict[str, Any] = {
-            "memories": (
-                cache.db.execute(
-                    "SELECT count(DISTINCT id) FROM memory WHERE status = 0"
-                ).fetchone()[0]
-            ),
-            "complete": whole,
-            "edges": {
-                name: counts.get(kind, 0) for kind, name in enumerate(edges.KINDS) if kind in kinds
-            },
+    def shown(row: int) -> dict[str, Any]:
+        community = record.clean(by_row[centre[row]].id)
+        return {**_shown(by_row[row]), "rank": round(rank[row], 3), "community": community}
+
+    out: dict[str, Any] = {
+        "memories": len({n.id for n in nodes if n.active}),
+        "edges": {kind: counts[kind] for kind in kinds},
+    }
+    order = sorted(rank, key=lambda row: (-rank[row], row))
+    if drawn:
+        rows = order[: limit or NODES]
+        return {
+            **out,
+            "nodes": [shown(row) for row in rows],
+            "links": _links([by_row[row] for row in rows], links, kinds),
         }
-        if drawn:
-            rows = [
-                row
-                for (row,) in cache.db.execute(
-                    "SELECT row FROM rank ORDER BY value DESC, row LIMIT ?", (most or NODES,)
-                )
-            ]
-            out["nodes"], out["links"] = _nodes(cache, rows), _links(cache, rows, kinds)
-        else:
-            out["communities"] = [
-                _community(cache, *found) for found in _largest(cache, most or COMMUNITIES)
-            ]
-            out["single"] = cache.db.execute(
-                "SELECT count(*) FROM (SELECT community FROM rank GROUP BY community HAVING"
-                " count(*) = 1)"
-            ).fetchone()[0]
-        return out
-
-    return store.with_cache(read)[0]
+    groups: dict[int, list[int]] = defaultdict(list)
+    for row in order:
+        groups[centre[row]].append(row)
+    several = sorted((g for g in groups.values() if len(g) > 1), key=lambda g: (-len(g), g[0]))
+    out["communities"] = [
+        {
+            "size": len(group),
+            "paths": _common_paths([by_row[row] for row in group]),
+            "central": [shown(row) for row in group[:CENTRAL]],
+        }
+        for group in several[: limit or COMMUNITIES]
+    ]
+    return {**out, "single": len(groups) - len(several)}
 
 
-def around(store: Store, prefix: str, kinds: list[int], most: int | None) -> dict[str, Any]:
+def around(store: Store, prefix: str, kinds: list[str], limit: int | None) -> dict[str, Any]:
     """One memory, its neighbours with kinds and weights, strongest first, and the links among all
     of them.
     """
-
-    def read(cache: Cache) -> dict[str, Any]:
-        id = memories.full_id(cache, prefix)
-        whole = graphing.catch_up(cache, PATIENCE, whole=True)
-        own = [
-            row
-            for (row,) in cache.db.execute(
-                "SELECT row FROM memory WHERE id = ? AND status < 2 ORDER BY row", (id,)
-            )
-        ]
-        near: dict[int, dict[str, float]] = {}
-        for row in own:
-            for a, b, kind, weight in cache.db.execute(
-                "SELECT a, b, kind, weight FROM edge WHERE a = ?1 OR b = ?1", (row,)
-            ):
-                other = b if a == row else a
-                name = (
-                    "superseded by" if kind == edges.SUPERSEDES and b == row else edges.KINDS[kind]
-                )
-                if kind in kinds and other not in own:
-                    kept = near.setdefault(other, {})
-                    kept[name] = max(weight, kept.get(name, 0.0))
-        order = sorted(near, key=lambda row: (-_strength(near[row]), row))[: most or NEIGHBOURS]
-        found = _nodes(cache, [*own[:1], *order])
-        said = [
+    id, _ = store.with_cache(lambda cache: memories.full_id(cache, prefix))
+    nodes, links = _made(store)
+    by_row = {n.row: n for n in nodes}
+    own = [n for n in nodes if n.id == id]
+    near: dict[int, dict[str, float]] = defaultdict(dict)
+    for (a, b, kind), weight in links.items():
+        if kind in kinds and (by_row[a].id == id) != (by_row[b].id == id):
+            newer = by_row[a].id == id
+            name = "superseded by" if kind == "supersedes" and not newer else kind
+            of = near[b if newer else a]
+            of[name] = max(weight, of.get(name, 0.0))
+    order = sorted(near, key=lambda row: (-_strength(near[row]), row))[: limit or NEIGHBOURS]
+    return {
+        **(_shown(own[0]) if own else {"id": id}),
+        "neighbours": [
             {
-                **node,
+                **_shown(by_row[row]),
                 "kinds": {
-                    k: round(w, 3) for k, w in sorted(near[row].items(), key=lambda item: -item[1])
+                    kind: round(weight, 3)
+                    for kind, weight in sorted(near[row].items(), key=lambda item: -item[1])
                 },
             }
-            for row, node in zip(order, found[len(own[:1]) :], strict=True)
-        ]
-        first = found[0] if own else {"id": id}
-        return {
-            **first,
-            "complete": whole,
-            "neighbours": said,
-            "more": len(near) - len(order),
-            "links": _links(cache, [*own[:1], *order], kinds),
-        }
+            for row in order
+        ],
+        "more": len(near) - len(order),
+        "links": _links([*own[:1], *(by_row[row] for row in order)], links, kinds),
+    }
+
+
+def _made(store: Store) -> tuple[list[Node], Edges]:
+    def read(cache: Cache) -> tuple[list[Node], Edges]:
+        nodes = graph.nodes(cache)
+        return nodes, graph.edges(cache, nodes)
 
     return store.with_cache(read)[0]
 
 
 def _strength(kinds: dict[str, float]) -> float:
-    return sum(
-        graphing.STRENGTH[edges.KINDS.index(name) if name in edges.KINDS else edges.SUPERSEDES]
-        * weight
-        for name, weight in kinds.items()
-    )
+    return sum(graph.STRENGTH.get(kind, 1.0) * weight for kind, weight in kinds.items())
 
 
-def _largest(cache: Cache, most: int) -> list[tuple[int, int]]:
-    """(centre, size) of the communities of more than one memory."""
-    return cache.db.execute(
-        "SELECT community, count(*) FROM rank GROUP BY community HAVING count(*) > 1 ORDER BY 2"
-        " DESC, 1 LIMIT ?",
-        (most,),
-    ).fetchall()
+def _common_paths(nodes: list[Node]) -> list[str]:
+    """The three files that most of these memories name."""
+    counts = Counter(path for n in nodes for path in n.paths)
+    named = [(-count, path) for path, count in counts.items() if count > 1]
+    return [record.clean(path) for _, path in sorted(named)[:3]]
 
 
-def _community(cache: Cache, centre: int, size: int) -> dict[str, Any]:
-    rows = [
-        row
-        for (row,) in cache.db.execute(
-            "SELECT row FROM rank WHERE community = ? ORDER BY value DESC, row LIMIT ?",
-            (centre, CENTRAL),
-        )
-    ]
-    paths = cache.db.execute(
-        "SELECT b.value, count(*) FROM label b JOIN rank r ON r.row = b.row WHERE b.kind = 'path'"
-        " AND r.community = ? GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 3",
-        (centre,),
-    )
-    return {"size": size, "paths": [p for p, n in paths if n > 1], "central": _nodes(cache, rows)}
+def _shown(node: Node) -> dict[str, Any]:
+    out = {"id": record.clean(node.id), "title": node.title, "type": node.type}
+    return out if node.active else {**out, "status": "superseded"}
 
 
-def _nodes(cache: Cache, rows: list[int]) -> list[dict[str, Any]]:
-    ranks = {
-        row: (value, community)
-        for row in rows
-        for value, community in cache.db.execute(
-            "SELECT value, community FROM rank WHERE row = ?", (row,)
-        )
-    }
-    out = []
-    for row, (data, _, status) in zip(rows, memory_rows.load(cache, rows), strict=True):
-        value, community = ranks.get(row, (0.0, row))
-        centre = cache.db.execute("SELECT id FROM memory WHERE row = ?", (community,)).fetchone()
-        out.append(
-            {
-                "id": record.clean(data["id"]),
-                "title": record.clean(record.title_of(data)),
-                "type": memory_rows.word(data.get("type")) or record.DEFAULT_TYPE,
-                "rank": round(value, 3),
-                "community": record.clean(centre[0]) if centre else None,
-                **({"status": "superseded"} if status else {}),
-            }
-        )
-    return out
-
-
-def _links(cache: Cache, rows: list[int], kinds: list[int]) -> list[dict[str, Any]]:
-    """Edges among these rows."""
-    inside = set(rows)
-    ids: dict[int, str] = {
-        row: id
-        for row in rows
-        for (id,) in cache.db.execute("SELECT id FROM memory WHERE row = ?", (row,))
-    }
-    found = [
-        (a, b, kind, weight)
-        for row in sorted(inside)
-        for a, b, kind, weight in cache.db.execute(
-            "SELECT a, b, kind, weight FROM edge WHERE a = ? ORDER BY b, kind", (row,)
-        )
-        if b in inside and kind in kinds
-    ]
+def _links(nodes: list[Node], links: Edges, kinds: list[str]) -> list[dict[str, Any]]:
+    """The edges among these nodes."""
+    ids = {n.row: record.clean(n.id) for n in nodes}
     return [
-        {"a": ids[a], "b": ids[b], "kind": edges.KINDS[kind], "weight": round(weight, 3)}
-        for a, b, kind, weight in found
+        {"a": ids[a], "b": ids[b], "kind": kind, "weight": round(weight, 3)}
+        for (a, b, kind), weight in sorted(links.items())
+        if a in ids and b in ids and kind in kinds
     ]
-
-
-# --- DOT -----------------------------------------------------------------------
 
 
 def dot(nodes: list[dict[str, Any]], links: list[dict[str, Any]]) -> list[str]:

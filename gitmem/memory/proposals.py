@@ -21,11 +21,10 @@ from ..core.errors import Ambiguous
 from ..engine.cache import Cache
 from ..engine.document import PRIVATE
 from ..engine.memory_rows import made_at
-from ..graph import similarity
 from ..hooks import announce
 from ..notes.notetree import is_hex
 from ..store import Store
-from . import consolidate, memories
+from . import consolidate, memories, similarity
 from .consolidate import CITES, CONTRADICTION, KINDS, MERGE, SHARE, SUPERSEDE, VERSIONS, Finding
 from .memories import Found
 

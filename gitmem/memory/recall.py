@@ -47,7 +47,6 @@ class Searcher(Search):
     ) -> None:
         super().__init__(cache, store.table, None if all_branches else self.stands_of)
         self.store = store
-        self.company = store.settings.flag("graph")
         self.hot = hot
         self.head = store.repo.commit(at or "HEAD") or ""
         self.stands: dict[str, anchor_state.Stand] = {}

@@ -1,16 +1,14 @@
 """Which models are on this machine, and which of them are in use.
 
-Owns the model directory (`GIT_MEM_MODEL_DIR`, else `~/.local/share/git-mem/models`)
-and its list `models.json`: name, path, size, checksum and stamp of every file that
-was fetched or added. A file that the user added stays where it is and is
-never deleted here. A fetched file has its checksum in its name, so no model's
-file takes the place of another's, and it goes with the last name it has.
+Owns the model directory (`GIT_MEM_MODEL_DIR`, else `~/.local/share/git-mem/models`) and its
+list `models.json`: every file that was fetched or added, with its checksum, size and time. A file
+that the user added stays where it is and is never deleted here. A fetched file has its
+checksum in its name, so no file takes the place of another, and is deleted with its last name.
 
-What is in use: `GIT_MEM_MODEL` and `GIT_MEM_EMBED_MODEL`, else the settings
-`mem.model` and `mem.embedModel`; each a name or a path. Empty means, for the
-language model, the default one if it was fetched, and for vectors none; `none`
-means none. Promise: what this answers is a file that looks like a GGUF and
-still has the size and time it had when its checksum was taken, or None with a reason.
+In use is the model of `GIT_MEM_MODEL` or `mem.model` (language), `GIT_MEM_EMBED_MODEL` or
+`mem.embedModel` (vectors): a name or a path. Empty means the default language model if it
+was fetched, and no model for vectors; `none` means none. Promise: `choice` names a GGUF file
+with the size and time it had when its checksum was taken, or gives a reason.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..core.errors import MemError
 from . import fetch, registry
@@ -31,36 +29,47 @@ _STEM = 80  # characters of the address in it
 
 
 class Installed(NamedTuple):
-    """One file. `ours`: it lies in the model directory because `fetch` put it there."""
+    """One file on the list. `ours`: `fetch` put it into the model directory. `stamp`: size and time
+    in nanoseconds when its checksum was taken.
+    """
 
     name: str
     kind: str
     path: str
-    size: int
     sha256: str
     ours: bool
+    stamp: tuple[int, int]
+
+    @property
+    def size(self) -> int:
+        return self.stamp[0]
+
+    @property
+    def unchanged(self) -> bool:
+        return os.path.isfile(self.path) and stamp(self.path) == self.stamp
+
+
+def stamp(path: str) -> tuple[int, int]:
+    """Size and time of a file. Raises OSError."""
+    found = os.stat(path)
+    return found.st_size, found.st_mtime_ns
+
+
+def _home(environ: Mapping[str, str], variable: str, *default: str) -> str:
+    home = environ.get("HOME") or os.path.expanduser("~")
+    return os.path.join(environ.get(variable) or os.path.join(home, *default), "git-mem")
 
 
 def directory(environ: Mapping[str, str]) -> str:
     """Where fetched models lie."""
-    given = environ.get("GIT_MEM_MODEL_DIR")
-    if given:
+    if given := environ.get("GIT_MEM_MODEL_DIR"):
         return os.path.abspath(os.path.expanduser(given))
-    return os.path.join(
-        environ.get("XDG_DATA_HOME")
-        or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".local", "share"),
-        "git-mem",
-        "models",
-    )
+    return os.path.join(_home(environ, "XDG_DATA_HOME", ".local", "share"), "models")
 
 
 def cache_directory(environ: Mapping[str, str]) -> str:
-    """Where what was computed from models may lie; deleting it costs time only."""
-    return os.path.join(
-        environ.get("XDG_CACHE_HOME")
-        or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".cache"),
-        "git-mem",
-    )
+    """Where results computed from models may lie; deleting it costs time only."""
+    return _home(environ, "XDG_CACHE_HOME", ".cache")
 
 
 def is_gguf(path: str) -> bool:
@@ -71,49 +80,41 @@ def is_gguf(path: str) -> bool:
         return False
 
 
-# --- the list -------------------------------------------------------------------
+# The list
 
 
 def installed(where: str) -> list[Installed]:
-    """What was fetched or added and is still there, by name."""
-    return [
-        Installed(
-            name,
-            str(e.get("kind", "")),
-            str(e["path"]),
-            int(e["size"]),
-            str(e["sha256"]),
-            bool(e.get("ours")),
-        )
-        for name, e in sorted(_read(where).items())
-        if os.path.isfile(str(e["path"]))
-    ]
+    """The files on the list that are still there, by name."""
+    return [m for _, m in sorted(_read(where).items()) if os.path.isfile(m.path)]
 
 
-def _read(where: str) -> dict[str, dict[str, Any]]:
+def _read(where: str) -> dict[str, Installed]:
+    """{name: file}; a damaged list counts as empty, a damaged entry as absent."""
     try:
         with open(os.path.join(where, _LIST), encoding="utf-8") as f:
-            found = json.load(f)
+            entries = json.load(f)
     except (OSError, ValueError):
         return {}
-    return (
-        {
-            str(k): v
-            for k, v in found.items()
-            if isinstance(v, dict) and {"path", "size", "sha256", "stamp"} <= set(v)
-        }
-        if isinstance(found, dict)
-        else {}
-    )
+    out = {}
+    for name, e in entries.items() if isinstance(entries, dict) else ():
+        try:
+            size, time = e["stamp"]
+            out[name] = Installed(
+                name, e.get("kind", ""), e["path"], e["sha256"], bool(e.get("ours")), (size, time)
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            continue
+    return out
 
 
-def _write(where: str, entries: dict[str, dict[str, Any]]) -> None:
+def _write(where: str, entries: dict[str, Installed]) -> None:
     path = os.path.join(where, _LIST)
     new = f"{path}.new{os.getpid()}"
+    facts = {name: {**m._asdict(), "size": m.size} for name, m in entries.items()}
     try:
         os.makedirs(where, mode=0o700, exist_ok=True)
         with open(new, "w", encoding="utf-8") as f:
-            json.dump(entries, f, indent=1, sort_keys=True)
+            json.dump(facts, f, indent=1, sort_keys=True)
         os.replace(new, path)
     except OSError as e:
         raise MemError(
@@ -121,74 +122,51 @@ def _write(where: str, entries: dict[str, dict[str, Any]]) -> None:
         ) from None
 
 
-def _stamp(path: str) -> list[int]:
-    found = os.stat(path)
-    return [found.st_size, found.st_mtime_ns]
-
-
-def file_of(url: str) -> str:
-    """What the file at an address is called: the end of its path, in plain letters."""
-    last = re.split("[?#]", url)[0].rsplit("/", 1)[-1]
-    stem = re.sub(r"[^A-Za-z0-9_.+-]", "_", last.removesuffix(".gguf"))[:_STEM].strip("._-")
-    return f"{stem or 'model'}.gguf"
-
-
-def place(where: str, name: str, file: str, sha256: str) -> str:
-    """Where the file of a model with this checksum belongs.
-
-    Raises MemError where the name is that of another file.
-    """
-    other = registry.find(name)
-    entries = _read(where)
-    entry = entries.get(name)
-    if (other is not None and other.sha256 and other.sha256 != sha256) or (
-        entry is not None and os.path.isfile(str(entry["path"])) and entry["sha256"] != sha256
-    ):
+def _check_free(where: str, name: str, path: str, sha256: str) -> None:
+    """Raises MemError where the name belongs to another file."""
+    known = registry.find(name)
+    if known is not None and known.sha256 not in ("", sha256):
         raise MemError(
-            f"'{name}' is the name of another file",
+            f"'{path}' is not the file that is known as '{known.name}'",
+            hint="give it another name with --name",
+        )
+    other = _read(where).get(name)
+    if other is not None and other.path != path and os.path.isfile(other.path):
+        raise MemError(
+            f"'{name}' is the name of another file, '{other.path}'",
             hint=f"give this one another with --name, or `git mem model remove {name}` first",
         )
-    if (
-        entry is not None
-        and entry.get("ours")
-        and entry["sha256"] == sha256
-        and not any(e["path"] == entry["path"] and e["sha256"] != sha256 for e in entries.values())
-    ):
-        return str(entry["path"])  # also where an older git mem put it
-    stem, end = os.path.splitext(file)
-    return os.path.join(where, f"{stem}-{sha256[:_SUM]}{end}")
 
 
-def sound(where: str, name: str, path: str) -> bool:
-    """Whether the file of this name lies there as it was when its checksum was taken."""
-    entry = _read(where).get(name)
-    return (
-        entry is not None
-        and entry["path"] == path
-        and os.path.isfile(path)
-        and _stamp(path) == entry["stamp"]
-    )
+def present(where: str, name: str, sha256: str) -> str:
+    """The path of the unchanged file of this name and checksum, "" where there is none."""
+    found = _read(where).get(name)
+    return found.path if found and found.sha256 == sha256 and found.unchanged else ""
+
+
+def place(where: str, name: str, url: str, sha256: str) -> str:
+    """Where the file from this address belongs. Raises MemError where the name is taken."""
+    path = os.path.join(where, f"{stem_of(url)}-{sha256[:_SUM]}.gguf")
+    _check_free(where, name, path, sha256)
+    return path
+
+
+def stem_of(url: str) -> str:
+    """A name for the file at an address: the end of its path, in plain letters."""
+    last = re.split("[?#]", url)[0].rsplit("/", 1)[-1].removesuffix(".gguf")
+    return re.sub(r"[^A-Za-z0-9_.+-]", "_", last)[:_STEM].strip("._-") or "model"
 
 
 def note(where: str, name: str, path: str, sha256: str, kind: str, ours: bool) -> Installed:
     """Puts a file whose checksum was just taken on the list."""
-    entries = _read(where)
-    entries[name] = {
-        "path": path,
-        "size": os.path.getsize(path),
-        "sha256": sha256,
-        "kind": kind,
-        "ours": ours,
-        "stamp": _stamp(path),
-    }
-    _write(where, entries)
-    return Installed(name, kind, path, os.path.getsize(path), sha256, ours)
+    made = Installed(name, kind, path, sha256, ours, stamp(path))
+    _write(where, {**_read(where), name: made})
+    return made
 
 
 def add(where: str, path: str, name: str, kind: str, sha256: str) -> Installed:
-    """Puts a file of the user's on the list; its name is the registry's where it is that very file.
-
-    Raises MemError for what is no model.
+    """Puts a file of the user's on the list, by default under the name that the registry has for
+    this very file. Raises MemError for a file that is no model.
     """
     path = os.path.abspath(os.path.expanduser(path))
     if not os.path.isfile(path):
@@ -202,23 +180,7 @@ def add(where: str, path: str, name: str, kind: str, sha256: str) -> Installed:
         raise MemError(f"'{path}' has the SHA-256 {found}, not {sha256.lower()}")
     known = registry.by_digest(found)
     name = name or (known.name if known else os.path.splitext(os.path.basename(path))[0].lower())
-    other = registry.find(name)
-    if other is not None and other.sha256 and other.sha256 != found:
-        raise MemError(
-            f"'{path}' is not the file that is known as '{other.name}'",
-            hint="give it another name with --name",
-        )
-    entry = _read(where).get(name)
-    if (
-        entry is not None
-        and entry.get("ours")
-        and entry["path"] != path
-        and os.path.isfile(str(entry["path"]))
-    ):
-        raise MemError(
-            f"'{name}' is the name of a file that was fetched",
-            hint=f"give this one another with --name, or `git mem model remove {name}` first",
-        )
+    _check_free(where, name, path, found)
     return note(where, name, path, found, kind or (known.kind if known else ""), False)
 
 
@@ -227,31 +189,25 @@ def remove(where: str, name: str) -> Installed:
     put it there and no other name has it.
     """
     entries = _read(where)
-    found = next((m for m in installed(where) if m.name == name.lower() or m.name == name), None)
-    if name not in entries and found is None:
+    found = entries.pop(name, None) or entries.pop(name.lower(), None)
+    if found is None:
         raise MemError(f"no model '{name}' here", hint="`git mem model list` names them")
-    entry = entries.pop(found.name if found else name)
-    path = str(entry["path"])
-    alone = (
-        bool(entry.get("ours"))
-        and os.path.dirname(path) == where
-        and not any(e["path"] == path for e in entries.values())
-    )
-    if alone:
-        for file in (path, path + ".part", path + ".part.json"):
-            try:
-                os.unlink(file)
-            except OSError:
-                pass
+    shared = any(m.path == found.path for m in entries.values())
+    delete = found.ours and os.path.dirname(found.path) == where and not shared
+    for path in (found.path, found.path + ".part") if delete else ():
+        try:
+            os.unlink(path)
+        except OSError:
+            pass
     _write(where, entries)
-    return (found or Installed(name, "", path, 0, "", alone))._replace(ours=alone)
+    return found._replace(ours=delete)
 
 
-# --- what is in use ---------------------------------------------------------------
+# The model in use
 
 
 class Choice(NamedTuple):
-    """`path` "" with a `reason` where there is no usable model; an empty reason where none is
+    """`path` is "" where there is no usable model; `reason` then says why, and is "" where none is
     wanted. `name`: as the user knows it.
     """
 
@@ -266,39 +222,37 @@ def choice(kind: str, setting: str, environ: Mapping[str, str]) -> Choice:
 
     `setting` is the value of `mem.model` or `mem.embedModel`.
     """
-    wanted = (
-        environ.get("GIT_MEM_MODEL" if kind == registry.LANGUAGE else "GIT_MEM_EMBED_MODEL")
-        or setting
-    )
-    if wanted.lower() == "none" or (not wanted and kind != registry.LANGUAGE):
+    variable = "GIT_MEM_MODEL" if kind == registry.LANGUAGE else "GIT_MEM_EMBED_MODEL"
+    asked = environ.get(variable) or setting
+    name = asked or (registry.DEFAULT if kind == registry.LANGUAGE else "none")
+    if name.lower() == "none":
         return Choice("", "", "", "")
-    where = directory(environ)
-    entries = _read(where)
-    name = (wanted or registry.DEFAULT).lower()
-    entry = entries.get(wanted) or entries.get(name)
-    if entry is None:
-        if not wanted:
-            return Choice("", "", "", "")
-        if os.sep in wanted or wanted.endswith(".gguf"):
-            return _file(os.path.abspath(os.path.expanduser(wanted)))
-        hint = "was not fetched" if registry.find(name) else "is neither known nor a path"
-        return Choice("", wanted, "", f"the model '{wanted}' {hint}")
-    path = str(entry["path"])
-    if not is_gguf(path):
-        return Choice("", name, "", f"the model '{name}' is not at '{path}' any more")
-    if _stamp(path) != entry["stamp"]:
-        return Choice(
-            "",
-            name,
-            "",
-            f"the file '{path}' of the model '{name}' has changed since its checksum was taken",
+    entries = _read(directory(environ))
+    found = entries.get(name) or entries.get(name.lower())
+    if found is not None:
+        return _usable(found)
+    if not asked:
+        return Choice("", "", "", "")
+    if os.sep in name or name.endswith(".gguf"):
+        return _file(os.path.abspath(os.path.expanduser(name)))
+    why = "was not fetched" if registry.find(name) else "is neither known nor a path"
+    return Choice("", name, "", f"the model '{name}' {why}")
+
+
+def _usable(found: Installed) -> Choice:
+    why = ""
+    if not is_gguf(found.path):
+        why = f"the model '{found.name}' is not at '{found.path}' any more"
+    elif not found.unchanged:
+        why = (
+            f"the file '{found.path}' of the model '{found.name}' has changed since its checksum"
+            " was taken"
         )
-    return Choice(path, name, str(entry["sha256"]), "")
+    return Choice("" if why else found.path, found.name, "" if why else found.sha256, why)
 
 
 def _file(path: str) -> Choice:
     if is_gguf(path):
         return Choice(path, path, "", "")
-    return Choice(
-        "", path, "", f"'{path}' is " + ("no GGUF file" if os.path.exists(path) else "not there")
-    )
+    state = "no GGUF file" if os.path.exists(path) else "not there"
+    return Choice("", path, "", f"'{path}' is {state}")

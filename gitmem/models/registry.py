@@ -1,11 +1,8 @@
-"""The models that git mem knows by name: where each comes from, how large it is, and its checksum.
+"""The models that git mem knows by name, with their source, size and checksum.
 
-Promise: no figure here is a guess. Sizes and checksums are those that the
-publisher's hub states for the pinned revision, taken from independent records
-of them in public projects (2026-11); where none was found the checksum is empty,
-and `fetch` then wants one from the user. Qwen2.5-Coder-0.5B was checked against
-the file itself. A revision is a commit, so what it names cannot change, but for
-the one model without a checksum, whose commit is not known either.
+Promise: no figure here is a guess. Sizes and checksums are those of the publisher's hub for
+the pinned revision, a commit, as public projects recorded them (2026-11). One model has neither
+checksum nor commit: `fetch` wants a checksum from the user.
 """
 
 from __future__ import annotations
@@ -16,9 +13,7 @@ LANGUAGE, EMBEDDING = "language", "embedding"
 
 
 class Known(NamedTuple):
-    """`kind` is what it is for; `size` (bytes) is 0 and `sha256` empty where they could not be
-    established.
-    """
+    """`kind` is its use; `size` (bytes) is 0 and `sha256` "" where they are not known."""
 
     name: str
     kind: str
@@ -31,7 +26,7 @@ class Known(NamedTuple):
     about: str
 
     def url(self, hub: str = "") -> str:
-        """Where the file lies; `hub` names a mirror with the same paths."""
+        """The file's address; `hub` names a mirror with the same paths."""
         return f"{(hub or HUB).rstrip('/')}/{self.repository}/resolve/{self.revision}/{self.file}"
 
 

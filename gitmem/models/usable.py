@@ -1,9 +1,7 @@
-"""Whether the chosen model can be used, and why not: one answer for doctor, `model list` and
-`capture`.
+"""Whether the chosen model can be used, for doctor, `model list` and `capture`.
 
-Owns `mem/model.failed`: why the language model gave no answer when it was asked last.
-It counts only for the file that failed, as long as that file is unchanged, and the next
-answer removes it.
+Owns `mem/model.failed`: why the language model gave no answer when it was asked last. It counts
+for the unchanged file that failed; the next answer removes it.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..core.errors import MemError
 from ..git import memfile
 from ..git.config import Config
 from . import chosen, llamaproc, registry
@@ -29,7 +26,7 @@ _INSTEAD = {
 
 
 class State(NamedTuple):
-    """`problem`: why `choice` is not used, "" where it is or where none is wanted."""
+    """`problem`: why `choice` is not used, "" where it is used or none is wanted."""
 
     choice: Choice
     problem: str
@@ -37,12 +34,12 @@ class State(NamedTuple):
 
 
 def state(kind: str, setting: str, environ: Mapping[str, str], mem_dir: str) -> State:
-    """The model in use and what is wrong with it; loads nothing."""
+    """The model in use and its problem; loads nothing."""
     instead = _INSTEAD[kind]
     listed = f"{instead}; `git mem model list` names what is here"
     try:
         found = chosen.choice(kind, setting, environ)
-    except (MemError, OSError, KeyError) as e:
+    except OSError as e:
         why = f"the model '{setting}' cannot be used: {e}"
         return State(Choice("", setting, "", why), why, listed)
     if found.reason:
@@ -58,18 +55,18 @@ def state(kind: str, setting: str, environ: Mapping[str, str], mem_dir: str) -> 
 
 
 def failure(name: str, why: str) -> str:
-    return (
-        f"the model '{name}' gave no answer when it was asked last:"
-        f" {' '.join(why.split())[:_LONGEST]}"
-    )
+    said = " ".join(why.split())[:_LONGEST]
+    return f"the model '{name}' gave no answer when it was asked last: {said}"
 
 
 def remarks(settings: Config, environ: Mapping[str, str], mem_dir: str) -> list[tuple[str, str]]:
-    """(what is wrong, a hint) for doctor, of each model that a setting names."""
-    found = [
-        (name, state(kind, settings[name], environ, mem_dir)) for kind, name in SETTING.items()
-    ]
-    return [(f"mem.{name}: {one.problem}", one.hint) for name, one in found if one.problem]
+    """(problem, hint) for doctor, of each model that a setting names."""
+    out = []
+    for kind, name in SETTING.items():
+        found = state(kind, settings[name], environ, mem_dir)
+        if found.problem:
+            out.append((f"mem.{name}: {found.problem}", found.hint))
+    return out
 
 
 def note(mem_dir: str, path: str, why: str) -> None:
@@ -77,7 +74,7 @@ def note(mem_dir: str, path: str, why: str) -> None:
     kept = os.path.join(mem_dir, FAILED)
     try:
         if why:
-            facts = {"path": path, "stamp": _stamp(path), "reason": why}
+            facts = {"path": path, "stamp": list(chosen.stamp(path)), "reason": why}
             memfile.write(kept, json.dumps(facts).encode())
         elif os.path.lexists(kept):
             os.unlink(kept)
@@ -88,13 +85,8 @@ def note(mem_dir: str, path: str, why: str) -> None:
 def _failed(mem_dir: str, path: str) -> str:
     try:
         found = json.loads(memfile.read(os.path.join(mem_dir, FAILED), 1 << 16))
-        if (found["path"], found["stamp"]) == (path, _stamp(path)):
+        if (found["path"], found["stamp"]) == (path, list(chosen.stamp(path))):
             return str(found["reason"])
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         pass
     return ""
-
-
-def _stamp(path: str) -> list[int]:
-    found = os.stat(path)
-    return [found.st_size, found.st_mtime_ns]

@@ -1,18 +1,16 @@
-"""Whether a new text says what a stored memory says already, or says something else about the same
-thing.
+"""Whether a new text repeats what a stored memory says, or changes it.
 
 A vector cannot tell: with the packaged table "the staging database is wiped
 every Sunday" and "every Monday" have a cosine of 0.97, "SQLite instead of
 DuckDB" and the reverse 0.88, while true paraphrases lie at 0.81 to 0.85 and
 half of all memories of one project have a neighbour above 0.6. So the vector
-only finds whom to compare, and the words decide: a repeat has no term of its
-own, the others in the same order, the same small words that turn a meaning
-("except", "only", "before"), the same signs ("C++", ">=", "$"), and rejects
-what the other rejects.
+only finds candidates, and the words decide: a repeat has no term of its own, its
+terms in the same order, the same small words that turn a meaning ("except",
+"only", "before"), the same signs ("C++", ">=", "$"), and rejects the same things.
 
-Promise: a text is called a repeat only where nothing it says would be lost;
-what is doubtful counts as new. A change is only ever proposed to a person.
-Pure, but for `Neighbours`, which reads one cache.
+Promise: a text is called a repeat only where nothing it says would be lost; a
+doubtful text counts as new. A change is only ever proposed to a person.
+Pure, except `Neighbours`, which reads one cache.
 """
 
 from __future__ import annotations
@@ -37,11 +35,17 @@ _NEIGHBOURS = 8
 # Decided types: only they are changed by a later word.
 STANDING = frozenset(["decision", "preference", "convention", "learning", "gotcha"])
 
+
+def word_set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
 _LEAD = re.compile(
     r"^\W*(?:(?:please )?(?:remember|note|keep in mind|for the record)(?:"
-    r" (?:this|that))?|#remember|fyi|important|decision|decided|learned|learning|lesson|gotcha|convention|"  # noqa: E501
-    r"preference|finding|(?:so )?(?:we|i) (?:have )?(?:decided|agreed|chose)(?: to| that| on)?|from"
-    r" now on|going forward|let's go with|turns out(?: that)?)\b\s*[:,–—-]?\s*",
+    r" (?:this|that))?|#remember|fyi|important|decision|decided|learned|learning|lesson|gotcha"
+    r"|convention|preference|finding|(?:so )?(?:we|i) (?:have )?(?:decided|agreed|chose)"
+    r"(?: to| that| on)?|from now on|going forward|let's go with"
+    r"|turns out(?: that)?)\b\s*[:,–—-]?\s*",
     re.IGNORECASE,
 )
 _SAID = frozenset(
@@ -51,79 +55,21 @@ _SAID = frozenset(
     )
 )
 _WORD = re.compile(r"[\w'’.+#-]+|[.,;:!?\n()]")
-_AGAINST = frozenset(
-    [
-        "not",
-        "never",
-        "no",
-        "without",
-        "over",
-        "than",
-        "avoid",
-        "don't",
-        "doesn't",
-        "isn't",
-        "aren't",
-        "won't",
-        "can't",
-        "cannot",
-        "instead",
-        "from",
-        "drop",
-        "dropped",
-        "replace",
-        "replaces",
-        "replacing",
-        "stop",
-    ]
+_AGAINST = word_set(
+    "not never no without over than avoid don't doesn't isn't aren't won't can't cannot instead "
+    "from drop dropped replace replaces replacing stop"
 )
 # Words that are no terms, or common ones, and without which a text says something else.
-_TURNS = frozenset(
-    [
-        "except",
-        "excluding",
-        "besides",
-        "unless",
-        "until",
-        "till",
-        "but",
-        "only",
-        "without",
-        "if",
-        "when",
-        "while",
-        "once",
-        "before",
-        "after",
-        "above",
-        "below",
-        "under",
-        "over",
-        "or",
-        "nor",
-        "not",
-        "no",
-        "never",
-        "cannot",
-        "off",
-        "out",
-        "all",
-        "any",
-        "both",
-        "each",
-        "few",
-        "more",
-        "most",
-        "less",
-        "least",
-        "same",
-        "other",
-        "through",
-        "during",
-    ]
+_TURNS = word_set(
+    "except excluding besides unless until till but only without if when while once before after "
+    "above below under over or nor not no never cannot off out all any both each few more most "
+    "less least same other through during"
 )
 # What is no word and means something: C++ and C#, <= and >=, -1, $ and €, 5%, ~1.2, a || b.
-_SIGN = r"(?<=\w)(?:\+{1,2}|#)(?!\w)|[<>=!]=|[<>=≤≥≠±]|&&|\|\||[$€£¥₹%‰°]|(?<![\w.)])[-+−~^](?=[\d./])|(?<!\w)\.(?=\d)"  # noqa: E501
+_SIGN = (
+    r"(?<=\w)(?:\+{1,2}|#)(?!\w)|[<>=!]=|[<>=≤≥≠±]|&&|\|\||[$€£¥₹%‰°]"
+    r"|(?<![\w.)])[-+−~^](?=[\d./])|(?<!\w)\.(?=\d)"
+)
 _TOKEN = re.compile(r"\w+|" + _SIGN)
 _REVISES = re.compile(
     r"\b(?:instead|no longer|any ?more|switch(?:ed|ing)?|mov(?:e|ed|ing) (?:to|from|away)|after"
@@ -135,9 +81,7 @@ _REVISES = re.compile(
 
 @lru_cache(4096)
 def normal(text: str) -> str:
-    """A text without what two people would write differently: marks that mean nothing, case, and
-    the words that only say that something is said.
-    """
+    """A text in lower case, without punctuation and without an opening like "Remember that"."""
     text = text.replace("’", "'")
     while (found := _LEAD.match(text)) and found.end() < len(text):
         text = text[found.end() :]
@@ -161,9 +105,7 @@ def terms(text: str) -> tuple[str, ...]:
 
 @lru_cache(4096)
 def rejected(text: str) -> frozenset[str]:
-    """Terms of what a text speaks against: the first two after "not", "instead of", "from" and the
-    like.
-    """
+    """The terms that a text speaks against: the first two after "not", "instead of", "from"…"""
     found: set[str] = set()
     left = 0
     for word in _WORD.findall(text.casefold().replace("’", "'")):
@@ -202,21 +144,18 @@ def turns(text: str) -> frozenset[str]:
 
 @lru_cache(4096)
 def signs(text: str) -> tuple[str, ...]:
-    """The signs of a text that are no words and mean something, in their order: "C++", ">=",
-    "$"."""
+    """The meaningful signs of a text, in their order: the "++" of C++, ">=", "$"."""
     return tuple(t for t in normal(text).split() if not (t[0].isalnum() or t[0] == "_"))
 
 
 def opposed(new: str, old: str) -> bool:
-    """Whether one of them speaks against what the other is for."""
+    """Whether one text rejects a term that the other supports."""
     no, was_no = rejected(new), rejected(old)
     return bool(no & (set(terms(old)) - was_no) or was_no & (set(terms(new)) - no))
 
 
 def changes(new: str, old: str, near: float) -> bool:
-    """Whether `new` puts something else in the place of what `old` says; `near`: the cosine of
-    both.
-    """
+    """Whether `new` replaces something that `old` says; `near` is the cosine of both."""
     if near < RELATED or max(len(new.split()), len(old.split())) > _STATEMENT:
         return False
     mine, theirs = set(terms(new)), set(terms(old))
@@ -224,7 +163,7 @@ def changes(new: str, old: str, near: float) -> bool:
     no, was_no = rejected(new), rejected(old)
     revises = bool(_REVISES.search(new))
     if revises and (no & (theirs - was_no) or was_no & (mine - no)):
-        return True  # it names what it does away with, or is for what was done away with
+        return True  # it rejects a term that the old text supports, or the reverse
     if revises and near >= 0.6 and len(shared) >= 2 and 2 * len(shared) >= len(mine - no):
         return True  # the same subject, and something new about it
     # The same sentence with another number, or another end: "every Sunday" has become "every

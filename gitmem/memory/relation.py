@@ -1,16 +1,14 @@
-"""What two stored memories are to each other: do they say the same, is one a later wording of the
-other, does one speak against the other.
+"""How two stored memories relate: they say the same, one rewords the other, one contradicts the
+other.
 
-Stricter than `similarity`, which compares what is new with what is there and may
-leave a doubtful text out: here somebody is asked to give a memory up. Each rule
-was kept for the share of its proposals that were right on instructions that
-real projects wrote and rewrote; `docs/evaluation.md` has the figures.
+Stricter than `similarity`, which compares a new text with stored ones and may leave a
+doubtful text out: here a person is asked to give a memory up. Each rule was kept for the
+share of its proposals that were right on instructions that real projects wrote and rewrote;
+`docs/evaluation.md` has the figures.
 
-What a sentence is for and what it speaks against are told apart by its clauses:
-"never commit X" is against all of it, "Y, not X" and "from X to Y" against X.
-The words are English; of other languages only what is nearly equal is found.
-
-Pure: texts, and the cosine of their vectors.
+Clauses tell what a sentence supports from what it rejects: "never commit X" rejects all of
+it, "Y, not X" and "from X to Y" reject X. The words are English; in other languages only
+nearly equal texts are found. Pure: texts, and the cosine of their vectors.
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from typing import NamedTuple
 
 from ..core import text as words_of
 from . import similarity
+from .similarity import word_set
 
 SAME = 0.72  # cosine from which two texts may be the same
 NEAR = 0.7  # ... from which one may speak against the other
@@ -38,117 +37,34 @@ _STATEMENT = 60  # words; in longer texts some word contradicts every other text
 _NAME = re.compile(r"[\w@$#][\w./:@$#-]*[\w/]|\w")
 _QUOTED = re.compile(r"""[`'"]([^`'"\s]+)[`'"]""")
 _CODE = re.compile(r"`([^`\n]+)`")
-_APART = [
-    frozenset(pair.split("/"))
-    for pair in (
-        "good/bad",
-        "correct/wrong",
-        "correct/incorrect",
-        "right/wrong",
-        "true/false",
-        "yes/no",
-        "on/off",
-        "enable/disable",
-        "enabled/disabled",
-        "allow/deny",
-        "allow/forbid",
-        "allowed/forbidden",
-        "always/never",
-        "before/after",
-        "first/last",
-        "min/max",
-        "minimum/maximum",
-        "add/remove",
-        "with/without",
-        "start/stop",
-        "start/end",
-        "input/output",
-        "read/write",
-        "public/private",
-        "success/failure",
-        "success/error",
-        "sync/async",
-        "old/new",
-        "client/server",
-        "frontend/backend",
-        "local/remote",
-        "up/down",
-        "left/right",
-        "open/close",
-        "include/exclude",
-        "required/optional",
-        "internal/external",
-        "more/less",
-        "above/below",
-        "dev/prod",
-        "development/production",
-        "staging/production",
-        "test/production",
-        "get/set",
-        "push/pull",
-        "upload/download",
-        "import/export",
-        "encode/decode",
-        "ahead/behind",
-        "reading/editing",
-        "reading/creating",
-        "editing/creating",
-        "reading/writing",
-    )
-]
-_NUMBERS = frozenset(
-    [
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-        "twenty",
-        "thirty",
-        "forty",
-        "fifty",
-        "sixty",
-        "hundred",
-    ]
+
+
+def _pairs(words: str) -> list[frozenset[str]]:
+    return [frozenset(pair.split("/")) for pair in words.split()]
+
+
+_APART = _pairs(
+    "good/bad correct/wrong correct/incorrect right/wrong true/false yes/no on/off enable/disable "
+    "enabled/disabled allow/deny allow/forbid allowed/forbidden always/never before/after "
+    "first/last min/max minimum/maximum add/remove with/without start/stop start/end input/output "
+    "read/write public/private success/failure success/error sync/async old/new client/server "
+    "frontend/backend local/remote up/down left/right open/close include/exclude required/optional "
+    "internal/external more/less above/below dev/prod development/production staging/production "
+    "test/production get/set push/pull upload/download import/export encode/decode ahead/behind "
+    "reading/editing reading/creating editing/creating reading/writing"
 )
-_DAYS = frozenset("monday tuesday wednesday thursday friday saturday sunday".split())  # noqa: SIM905
-_MONTHS = frozenset(
-    [
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-    ]
+_NUMBERS = word_set(
+    "one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty "
+    "sixty hundred"
 )
-_SWITCHES = [
-    frozenset(pair.split("/"))
-    for pair in (
-        "true/false",
-        "on/off",
-        "enabled/disabled",
-        "enable/disable",
-        "allowed/forbidden",
-        "required/optional",
-        "yes/no",
-        "always/never",
-        "tabs/spaces",
-    )
-]
+_DAYS = word_set("monday tuesday wednesday thursday friday saturday sunday")
+_MONTHS = word_set(
+    "january february march april may june july august september october november december"
+)
+_SWITCHES = _pairs(
+    "true/false on/off enabled/disabled enable/disable allowed/forbidden required/optional yes/no "
+    "always/never tabs/spaces"
+)
 
 _CLAUSE = re.compile(
     r"[.,;:!?()\n–—→]|\s-\s|\b(?:because|since|so|but|while|which|that|unless|if|when|as)\b"
@@ -160,8 +76,8 @@ _VERBAL = re.compile(
 )
 _NOMINAL = re.compile(
     r"\b(?:not|instead of|rather"
-    r" than|without|avoid(?:s|ed|ing)?|dropped|drop|replaces?|replaced|replacing|stop(?:ped)?|(?:moved?|moving|switch(?:ed|ing)?|migrat\w+)"  # noqa: E501
-    r" (?:away )?from)\b"
+    r" than|without|avoid(?:s|ed|ing)?|dropped|drop|replaces?|replaced|replacing|stop(?:ped)?"
+    r"|(?:moved?|moving|switch(?:ed|ing)?|migrat\w+) (?:away )?from)\b"
 )
 _TO = re.compile(r"\b(?:to|with|by|in favou?r of)\b")
 _SAMPLE = re.compile(
@@ -169,18 +85,18 @@ _SAMPLE = re.compile(
     r" x]\])\b",
     re.IGNORECASE,
 )
-_ORDERED = frozenset("to from before after over than into by via instead".split())  # noqa: SIM905
+_ORDERED = word_set("to from before after over than into by via instead")
 
 
-class Stand(NamedTuple):
-    """The terms of a text: of what it is for, and of what it is against."""
+class Stance(NamedTuple):
+    """The terms of a text that it supports, and those that it rejects."""
 
     pro: frozenset[str]
     con: frozenset[str]
 
 
 @lru_cache(8192)
-def stand(text: str) -> Stand:
+def stance(text: str) -> Stance:
     pro: list[str] = []
     con: list[str] = []
     for clause in _CLAUSE.split(_plain(text)):
@@ -195,14 +111,12 @@ def stand(text: str) -> Stand:
         else:
             pro.append(clause)
     against = frozenset(similarity.terms(" ".join(con)))
-    return Stand(frozenset(similarity.terms(" ".join(pro))) - against, against)
+    return Stance(frozenset(similarity.terms(" ".join(pro))) - against, against)
 
 
 @lru_cache(8192)
 def names(text: str) -> frozenset[str]:
-    """Words in quotes, and those with a digit, a mark inside or a capital within: names of things,
-    of which a part is another thing.
-    """
+    """Names of things: words in quotes, and words with a digit, a capital or a mark inside."""
     found = {word.strip("*_.,:;()[]{}/-").casefold() for word in _QUOTED.findall(text)}
     for word in _NAME.findall(text.replace("’", "'")):
         bare = word.strip("`'\"*_.,:;()[]{}/-")
@@ -225,9 +139,7 @@ def _plain(text: str) -> str:
 
 
 def _said(*texts: str) -> bool:
-    """Whether these are statements: short, and no sample of what to do or not to do, nor an entry
-    of a list of tasks.
-    """
+    """Whether all are statements: short, no samples, no entries of a list of tasks."""
     return max(len(t.split()) for t in texts) <= _STATEMENT and not any(
         _SAMPLE.search(t) for t in texts
     )
@@ -237,7 +149,7 @@ def _said(*texts: str) -> bool:
 
 
 def holds(rich: str, poor: str, near: float) -> bool:
-    """Whether nothing that `poor` says would be lost with it, as `rich` says it too."""
+    """Whether `rich` says everything that `poor` says."""
     if similarity.normal(rich) == similarity.normal(poor):
         return True
     if near < SAME or not _named(rich, poor) or _apart(rich, poor):
@@ -251,16 +163,14 @@ def holds(rich: str, poor: str, near: float) -> bool:
         or any(c.isdigit() for t in own for c in t)
     ):
         return False
-    a, b = stand(rich), stand(poor)
+    a, b = stance(rich), stance(poor)
     if b.con & a.pro or b.pro & a.con:
         return False
     return _in_order(rich, poor)
 
 
 def _named(rich: str, poor: str) -> bool:
-    """Whether every name and every piece of code in `poor` stands in `rich`, and not as a part of
-    another one.
-    """
+    """Whether every name and piece of code in `poor` stands in `rich`, as a whole."""
     if not names(poor) <= names(rich):
         return False
     return all(
@@ -271,9 +181,7 @@ def _named(rich: str, poor: str) -> bool:
 
 
 def _in_order(one: str, other: str) -> bool:
-    """Whether they have their common terms in one order; it only matters where a word says what
-    goes where.
-    """
+    """Whether their common terms have one order, or no word like "to" makes the order matter."""
     mine, theirs = similarity.terms(one), similarity.terms(other)
     common = set(mine) & set(theirs)
     return [t for t in mine if t in common] == [
@@ -288,7 +196,7 @@ def _apart(one: str, other: str) -> bool:
 
 
 def rewords(one: str, other: str, near: float) -> bool:
-    """Whether they are two wordings of one statement, of which each has something of its own."""
+    """Whether they are two wordings of one statement, each with some terms of its own."""
     if (
         near < CLOSE
         or _apart(one, other)
@@ -305,8 +213,8 @@ def rewords(one: str, other: str, near: float) -> bool:
 
 
 def _akin(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether names may be old and new ones of the same things: no side has any, or they have a
-    part in common.
+    """Whether these may be old and new names of the same things: one side has none, or they share a
+    part.
     """
     parts = [
         {part for name in side for part in re.split(r"[/.:]", name) if len(part) > 3}
@@ -319,10 +227,10 @@ def _akin(one: frozenset[str], other: frozenset[str]) -> bool:
 
 
 def replaces(new: str, old: str, near: float) -> bool:
-    """Whether `new` speaks against what `old` is for, and has something else in its place."""
+    """Whether `new` rejects what `old` supports, and supports something else instead."""
     if near < CHANGED or not _said(new, old):
         return False
-    now, was = stand(new), stand(old)
+    now, was = stance(new), stance(old)
     if was.con or not now.pro:
         return False
     gone = now.con & was.pro
@@ -337,12 +245,10 @@ def replaces(new: str, old: str, near: float) -> bool:
 
 
 def denies(one: str, other: str, near: float) -> bool:
-    """Whether one says not to do what the other says to do, in nearly the same words; or each is
-    for what the other is against.
-    """
+    """Whether one rejects what the other supports, in nearly the same words, or each does."""
     if near < NEAR or not _said(one, other):
         return False
-    a, b = stand(one), stand(other)
+    a, b = stance(one), stance(other)
     if a.con & b.pro and a.pro & b.con:
         return 2 * len((a.pro | a.con) & (b.pro | b.con)) >= len(a.pro | a.con | b.pro | b.con)
     against, positive = (a, b) if a.con else (b, a)
@@ -361,7 +267,7 @@ class Slot(NamedTuple):
 
 
 def slot(one: str, other: str, near: float) -> Slot | None:
-    """None where the two differ otherwise than in one place."""
+    """None where the two differ in more than one place."""
     if near < _PLACE or not _said(one, other):
         return None
     a, b = _words(one), _words(other)
@@ -380,14 +286,14 @@ def slot(one: str, other: str, near: float) -> Slot | None:
 
 
 def of_a_kind(found: Slot) -> bool:
-    """Whether the two values are two numbers, two days, on and off: of such only one can hold."""
+    """Whether only one of the two values can hold: two numbers, two days, on and off."""
     a, b = found.one.split(), found.other.split()
     return len(a) == len(b) and all(x == y or _kind(x, y) for x, y in zip(a, b, strict=True))
 
 
 def differs(found: Slot, near: float, beside: bool) -> bool:
-    """Whether two values cannot both hold: two numbers, two days, on and off; or any two, in nearly
-    equal texts or about one file (`beside`).
+    """Whether two values cannot both hold: values of a kind, or any two in nearly equal texts or
+    about one file (`beside`).
     """
     if of_a_kind(found):
         return True
