@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .core import sanitize
+from .core.record_fields import FIELDS, LIST
 
 # What somebody else wrote, as a terminal may show it.
 safe = sanitize.shown
@@ -333,13 +334,10 @@ def memory(item: dict[str, Any], history: list[dict[str, Any]]) -> None:
     lines = [
         ("memory", item["id"]),
         ("title", item["title"]),
-        ("subtitle", item.get("subtitle")),
         ("type", item["type"]),
         ("status", item["status"]),
         ("scope", item["scope"]),
         ("author", item["author"]),
-        ("agent", item.get("agent")),
-        ("session", item.get("session")),
         ("date", item["created_at"]),
         ("commit", item["anchor"]["commit"]),
         ("branch", item["anchor"]["branch"]),
@@ -353,13 +351,19 @@ def memory(item: dict[str, Any], history: list[dict[str, Any]]) -> None:
         ),
         ("provenance", item["provenance"]),
         ("confidence", _sure(item)),
-        ("phase", item.get("phase")),
         ("supersedes", " ".join(item.get("supersedes", []))),
         ("superseded by", " ".join(item.get("superseded_by", []))),
         ("contradicts", " ".join(item.get("contradicts", []))),
-        ("concepts", ", ".join(item.get("concepts", []))),
     ]
-    lines += [("fact", fact) for fact in item.get("facts", [])]
+    shown = {name for name, _ in lines} | {"body", "paths", "created_at"}
+    for field in FIELDS:
+        value = item.get(field.name)
+        if field.name in shown or not value:
+            continue
+        if field.kind == LIST:
+            lines += [(field.name.removesuffix("s"), entry) for entry in value]
+        else:
+            lines.append((field.name, value))
     for name, value in lines:
         if value not in (None, ""):
             _labelled(name, safe(str(value)))

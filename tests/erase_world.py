@@ -10,7 +10,7 @@ import subprocess
 from conftest import Lab
 from notes_world import ADA, REF, opened
 
-from gitmem.core import record
+from gitmem.core import record, record_content
 from gitmem.erasure import erase
 from gitmem.git import packfile
 from gitmem.git.config import backup_of
@@ -28,7 +28,7 @@ class Place:
         self.ids: set[str] = set()
 
     def add(self, text: str, doomed: bool = False) -> str:
-        data = record.create(record.content({"body": text}), commit=self.head)
+        data = record.create(record_content.checked({"body": text}), commit=self.head)
         self.notes.append([(self.head, record.dump(data))], "m", ADA)
         if doomed:
             self.ids.add(str(data["id"]))

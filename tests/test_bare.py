@@ -14,7 +14,7 @@ from test_ready import place
 from test_time_order import NO_WORKER
 
 from gitmem.agents import fallback, hook_cache
-from gitmem.core import record
+from gitmem.core import record, record_content
 from gitmem.engine import memory_rows
 
 FORGED = "Forged rule number"
@@ -22,7 +22,7 @@ FORGED = "Forged rule number"
 
 def forged(count: int, **fields: object) -> list[bytes]:
     """Decisions of as many authors, newer than all others."""
-    data = record.create(record.content({"body": "x", "type": "decision"}))
+    data = record.create(record_content.checked({"body": "x", "type": "decision"}))
     out = []
     for n in range(count):
         said = {"id": f"{n:032x}", "n": f"{n:016x}", "author": f"M {n} <m{n}@evil>", **fields}
@@ -89,11 +89,11 @@ def test_what_was_forgotten_is_not_told_however_late_its_line_comes(lab: Lab, la
 def test_a_purge_and_a_successor_count_however_late_they_come(lab: Lab) -> None:
     repo = full(lab)
     old, gone = [
-        record.create(record.content({"body": f"Rule {n} of old", "type": "decision"}))
+        record.create(record_content.checked({"body": f"Rule {n} of old", "type": "decision"}))
         for n in range(2)
     ]
     versions = [record.version_of(record.dump(data)) for data in (old, gone)]
-    new = {**record.create(record.content({"body": "a new rule"})), "after": versions[:1]}
+    new = {**record.create(record_content.checked({"body": "a new rule"})), "after": versions[:1]}
     purge = record.envelope("purge", {"id": "0" * 32, "lines": versions[1:]}, "", {})
     lines = [
         *map(record.dump, (new, purge)),

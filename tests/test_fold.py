@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitmem.core import fold, record, unite
+from gitmem.core import fold, record, record_content, record_fields, unite
 from gitmem.core.record import Record
 
 
@@ -20,11 +20,11 @@ def made(data: dict[str, object]) -> Record:
 
 
 def create(body: str, **extra: object) -> Record:
-    return made(record.create(record.content({"body": body}), **extra))
+    return made(record.create(record_content.checked({"body": body}), **extra))
 
 
 def edit(memory: str, body: str, after: list[str]) -> Record:
-    return made(record.edit(memory, record.content({"body": body}), after))
+    return made(record.edit(memory, record_content.checked({"body": body}), after))
 
 
 def forget(memory: str, after: list[str]) -> Record:
@@ -228,20 +228,22 @@ def changed(
     **fields: object,
 ) -> Record:
     """An edit of `old` that changes some fields, as `memories.edit` writes it."""
-    kept = {k: v for k, v in old.data.items() if k in unite.FIELDS}
+    kept = {k: v for k, v in old.data.items() if k in record_fields.CONTENT}
     seen = [r.version for r in after or [old]]
-    return made(record.edit(old.id, {**record.content({**kept, **fields})}, seen, at=at))
+    return made(record.edit(old.id, {**record_content.checked({**kept, **fields})}, seen, at=at))
 
 
 def shown(*records: Record) -> list[dict[str, object]]:
     (memory,) = fold.fold(records).values()
-    return [{k: v for k, v in r.data.items() if k in unite.FIELDS} for r in memory.versions]
+    return [
+        {k: v for k, v in r.data.items() if k in record_fields.CONTENT} for r in memory.versions
+    ]
 
 
 def tagged(*tags: str, **fields: object) -> Record:
     return made(
         record.create(
-            record.content({"body": "use postgres " * 30, "tags": list(tags), **fields}),
+            record_content.checked({"body": "use postgres " * 30, "tags": list(tags), **fields}),
             at="2026-01-01T00:00:00Z",
         )
     )
@@ -373,7 +375,7 @@ def test_what_a_history_costs_to_unite_is_reading_it(
     monkeypatch.setattr(Record, "after", property(read))
     assert len(shown(*records)) == 1
     assert calls["after"] <= 2 * unite.MOST * len(records)
-    assert calls["repr"] <= 4 * len(records) * (entries + len(unite.FIELDS))
+    assert calls["repr"] <= 4 * len(records) * (entries + len(record_fields.CONTENT))
 
 
 def test_sets_of_more_entries_than_a_record_may_have_are_not_united() -> None:
@@ -453,12 +455,14 @@ _SHAPES: tuple[object, ...] = (
 )
 def test_no_shape_of_a_field_in_two_edits_ends_the_fold(field: str) -> None:
     """One memory of a teammate ended every command when two edits of it had a number for tags."""
-    first = made(record.create(record.content({"body": "honest words", "tags": ["a"]})))
+    first = made(record.create(record_content.checked({"body": "honest words", "tags": ["a"]})))
     for ours, theirs in itertools.product(_SHAPES, _SHAPES):
         edits = [
             made(
                 record.edit(
-                    first.id, {**record.content({"body": body}), field: value}, [first.version]
+                    first.id,
+                    {**record_content.checked({"body": body}), field: value},
+                    [first.version],
                 )
             )
             for body, value in (("one", ours), ("two", theirs))

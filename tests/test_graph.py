@@ -15,7 +15,7 @@ from hypothesis import given as given_any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from gitmem.core import record
+from gitmem.core import record, record_content
 from gitmem.engine import cache as cache_file
 from gitmem.engine import embed
 from gitmem.engine.update import Update
@@ -50,7 +50,7 @@ class World:
         for name, said in named:
             more = {"at": said["at"], **{k: said[k] for k in ("after", "supersedes") if k in said}}
             given = {k: v for k, v in said.items() if k not in more}
-            content = record.content({"source": f"test:{name}", **given})
+            content = record_content.checked({"source": f"test:{name}", **given})
             line = record.dump(record.create(content, **more))
             self.records[name] = parsed(line)
             self.ids[name] = self.records[name].id
@@ -207,7 +207,9 @@ def test_what_superseded_is_linked_and_ranked_higher_also_after_an_edit(world: W
     assert world.edges() == {("new", "old", "supersedes"): 1.0}
     rank, centre = world.ranks()
     assert rank["new"] > rank["old"] and set(centre.values()) == {"new"}
-    content = record.content({"body": "beta, as is known now", "source": "test:new", "author": "x"})
+    content = record_content.checked(
+        {"body": "beta, as is known now", "source": "test:new", "author": "x"}
+    )
     world.take(record.dump(record.edit(new.id, content, [new.version], at="2026-02-01T00:00:00Z")))
     assert world.edges() == {("new", "old", "supersedes"): 1.0}
 
@@ -216,7 +218,7 @@ def test_two_versions_of_one_memory_are_no_two_memories(world: World) -> None:
     world.add(("a", fields(LONG, paths=["x.py"])))
     seen = [world.records["a"].version]
     for word in ("first", "second"):
-        content = record.content({"body": f"{LONG} {word}", "paths": ["x.py"]})
+        content = record_content.checked({"body": f"{LONG} {word}", "paths": ["x.py"]})
         edited = record.edit(world.ids["a"], content, seen, at="2026-01-02T00:00:00Z")
         world.take(record.dump(edited))
     assert world.cache.count() == 2

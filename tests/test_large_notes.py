@@ -19,7 +19,7 @@ from places import Count
 from test_time_order import NO_WORKER
 from test_unite import Clone, two
 
-from gitmem.core import record
+from gitmem.core import record, record_content
 from gitmem.engine import index
 from gitmem.git.object_reader import LARGEST, TooLarge
 from gitmem.notes import notetree
@@ -30,7 +30,7 @@ SMALL = 3_000  # bytes that are too many, where a test sets the bound
 
 
 def line_of(text: str, **fields: object) -> bytes:
-    return record.dump(record.create(record.content({"body": text, **fields})))
+    return record.dump(record.create(record_content.checked({"body": text, **fields})))
 
 
 def blob(lab: Lab, repo: pathlib.Path, content: bytes) -> str:
@@ -55,7 +55,7 @@ def hooks(lab: Lab) -> hook_world.Hooks:
 
 
 def records(count: int) -> bytes:
-    data = record.create(record.content({"body": "x", "type": "decision"}))
+    data = record.create(record_content.checked({"body": "x", "type": "decision"}))
     return b"".join(
         record.dump({**data, "id": f"{n:032x}", "n": f"{n:016x}", "body": f"many words {n} " * 8})
         + b"\n"

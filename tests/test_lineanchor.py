@@ -11,7 +11,7 @@ from conftest import Lab
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitmem.core import lineanchor, record
+from gitmem.core import lineanchor, record, record_content
 
 CODE = b"""import os
 
@@ -305,7 +305,7 @@ def test_an_edit_of_the_text_leaves_a_path_alone_that_is_wrong_today(lab: Lab) -
     repo = lab.repo()
     path = {"path": "f0.txt:5-2"}
     data = record.create(
-        record.content({"body": "An old text", "paths": [path], "author": "Ada"}),
+        record_content.checked({"body": "An old text", "paths": [path], "author": "Ada"}),
         commit=lab.git(repo, "rev-parse", "HEAD").strip(),
     )
     lab.git(repo, "notes", "--ref=mem/team", "add", "-m", record.dump(data).decode())
@@ -391,8 +391,8 @@ def test_lines_are_counted_at_the_commit_and_an_edit_notes_them_at_head(lab: Lab
 
 def test_what_a_newer_version_adds_to_a_path_survives_an_edit() -> None:
     entry = {"path": "a.py", "blob": "a" * 40, "column": 7, "anchor2": "x", "deep": {"a": [1]}}
-    assert record.content({"body": "x", "paths": [entry]})["paths"] == [entry]
-    line = record.dump({**record.create(record.content({"body": "x", "paths": [entry]}))})
+    assert record_content.checked({"body": "x", "paths": [entry]})["paths"] == [entry]
+    line = record.dump({**record.create(record_content.checked({"body": "x", "paths": [entry]}))})
     parsed = record.parse(line)
     assert (
         parsed is not None and parsed.data["paths"] == [entry] and record.dump(parsed.data) == line

@@ -11,13 +11,13 @@ import pytest
 from conftest import Lab
 from notes_world import ADA, REF, opened
 
-from gitmem.core import record
+from gitmem.core import record, record_content
 from gitmem.core.errors import MemError
 from gitmem.notes import history, note_store, notetree, treeedit
 
 
 def line(text: str) -> bytes:
-    return record.dump(record.create(record.content({"body": text})))
+    return record.dump(record.create(record_content.checked({"body": text})))
 
 
 def all_lines(store: note_store.Notes, deep: bool = False) -> set[bytes]:
@@ -213,10 +213,11 @@ import sys; sys.path.insert(0, {package!r})
 from gitmem.git import repository
 from gitmem.notes import note_store
 from gitmem.core import record
+from gitmem.core import record_content
 repo = repository.open_repo({path!r})
 store = note_store.Notes(repo.git, "refs/notes/mem/team", repo.hex_len)
 for i in range({count}):
-    store.append([(repo.head(), record.dump(record.create(record.content({{"body": "{name} %d" % i}}))))], "m", "Ada <a@b>")
+    store.append([(repo.head(), record.dump(record.create(record_content.checked({{"body": "{name} %d" % i}}))))], "m", "Ada <a@b>")
     print(i, flush=True)
 """  # noqa: E501
 

@@ -17,7 +17,7 @@ from conftest import Lab
 
 from gitmem import worker
 from gitmem.agents import fallback, hook_cache
-from gitmem.core import record
+from gitmem.core import record, record_content
 from gitmem.engine import cache as cache_file
 from gitmem.engine import cache_lock, memory_rows
 from gitmem.engine.cache import Cache
@@ -77,7 +77,8 @@ def add(lab: Lab, repo: pathlib.Path, bodies: list[str], **fields: str) -> None:
     store = open_store(os.environ, str(repo))
     head = store.repo.head()
     records = [
-        record.create(record.content({"body": body, **fields}), commit=head) for body in bodies
+        record.create(record_content.checked({"body": body, **fields}), commit=head)
+        for body in bodies
     ]
     store.append("team", [(head, line) for line in store.lines(records)], "more memories")
     store.close()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitmem.core import record
+from gitmem.core import record, record_content
 from gitmem.core.errors import Refused
 
 texts = st.text(st.characters(codec=None, exclude_categories=()), max_size=60)
@@ -28,7 +28,7 @@ json_values = st.recursive(
 
 @given(bodies, texts, st.lists(texts, max_size=3), texts)
 def test_what_is_dumped_is_parsed_back(body: str, title: str, tags: list[str], source: str) -> None:
-    fields = record.content({"body": body, "title": title, "tags": tags, "source": source})
+    fields = record_content.checked({"body": body, "title": title, "tags": tags, "source": source})
     data = record.create(fields, commit="a" * 40)
     line = record.dump(data)
     assert b"\n" not in line
@@ -47,7 +47,7 @@ def test_what_is_dumped_is_parsed_back(body: str, title: str, tags: list[str], s
     ),
 )
 def test_unknown_fields_survive_a_round_trip(body: str, extra: dict[str, object]) -> None:
-    data = {**record.create(record.content({"body": body})), **extra}
+    data = {**record.create(record_content.checked({"body": body})), **extra}
     parsed = record.parse(record.dump(data))
     assert parsed is not None and parsed.data == data
 
@@ -69,7 +69,7 @@ def test_deep_nesting_is_foreign_not_fatal() -> None:
 
 
 def test_a_newer_format_is_kept_apart() -> None:
-    line = record.dump({**record.create(record.content({"body": "x"})), "v": 2})
+    line = record.dump({**record.create(record_content.checked({"body": "x"})), "v": 2})
     assert record.parse(line) is None
     assert record.newer(line) == 2
     assert record.newer(b"free text") == 0
@@ -82,27 +82,29 @@ def test_canonical_form_is_sorted_and_unescaped() -> None:
 
 def test_the_id_covers_title_body_and_source() -> None:
     long = "x" * 300
-    one = record.create(record.content({"body": long}))
-    assert record.create(record.content({"body": long}))["id"] == one["id"]
+    one = record.create(record_content.checked({"body": long}))
+    assert record.create(record_content.checked({"body": long}))["id"] == one["id"]
     for change in ({"body": long + "y"}, {"title": "t"}, {"source": "s"}):
-        assert record.create(record.content({"body": long, **change}))["id"] != one["id"]
+        assert record.create(record_content.checked({"body": long, **change}))["id"] != one["id"]
     assert (
-        record.create(record.content({"body": long, "tags": ["a"], "type": "decision"}))["id"]
+        record.create(record_content.checked({"body": long, "tags": ["a"], "type": "decision"}))[
+            "id"
+        ]
         == one["id"]
     )
 
 
 def test_a_short_text_is_salted_so_its_hash_cannot_be_guessed() -> None:
-    one, two = (record.create(record.content({"body": "pin 4711"})) for _ in range(2))
+    one, two = (record.create(record_content.checked({"body": "pin 4711"})) for _ in range(2))
     assert one["salt"] != two["salt"] and one["id"] != two["id"]
     assert "salt" not in record.create(
-        record.content({"body": "pin 4711", "source": "notes.txt:3"})
+        record_content.checked({"body": "pin 4711", "source": "notes.txt:3"})
     )
-    assert "salt" not in record.create(record.content({"body": "x" * 300}))
+    assert "salt" not in record.create(record_content.checked({"body": "x" * 300}))
 
 
 def test_a_hand_edited_line_fails_its_id() -> None:
-    data = record.create(record.content({"body": "use postgres"}))
+    data = record.create(record_content.checked({"body": "use postgres"}))
     assert not record.id_holds({**data, "body": "use mongo"})
 
 
@@ -126,11 +128,11 @@ def test_a_hand_edited_line_fails_its_id() -> None:
 )
 def test_unfit_content_is_refused_by_name(fields: dict[str, object], word: str) -> None:
     with pytest.raises(Refused, match=word):
-        record.content(fields)
+        record_content.checked(fields)
 
 
 def test_a_body_of_exactly_the_limit_is_stored() -> None:
-    assert len(record.content({"body": "x" * record.MAX_BODY})["body"]) == record.MAX_BODY
+    assert len(record_content.checked({"body": "x" * record.MAX_BODY})["body"]) == record.MAX_BODY
 
 
 @pytest.mark.parametrize(

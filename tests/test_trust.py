@@ -12,7 +12,7 @@ import signers
 from conftest import Lab
 from signers import Ring, calls, counted, rewrite
 
-from gitmem.core import record
+from gitmem.core import record, record_content
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ def test_a_number_given_again_after_a_purge_brings_no_signature_along(ring: Ring
     lab.git(path, "config", "mem.sign", "false")
     versions = [r["version"] for r in lab.json(path, "show", id)["history"]]
     tombstone = record.envelope("purge", {"id": id, "lines": versions, "all": True}, "", {})
-    stranger = record.create(record.content({"body": "deploy on Sundays"}))
+    stranger = record.create(record_content.checked({"body": "deploy on Sundays"}))
     for data in (tombstone, stranger):
         rewrite(lab, path, [*lab.lines(path), record.dump(data).decode()])
         hits(lab, path)
@@ -265,7 +265,9 @@ def test_incoming_secrets_are_found_in_lines_of_any_kind() -> None:
     harmless = record.dump(
         {
             **record.create(
-                record.content({"body": "a fact", "paths": [{"path": "a", "blob": "a" * 40}]}),
+                record_content.checked(
+                    {"body": "a fact", "paths": [{"path": "a", "blob": "a" * 40}]}
+                ),
                 commit="b" * 40,
                 patch="c" * 40,
             ),
@@ -287,7 +289,7 @@ def test_incoming_secrets_are_found_in_lines_of_any_kind() -> None:
         )
         == []
     )
-    bodies = record.dump(record.create(record.content({"body": f"the token is {token}"})))
+    bodies = record.dump(record.create(record_content.checked({"body": f"the token is {token}"})))
     strange = record.dump({**record.share("0" * 32), "colour": {"deep": [token]}})
     found = trust.secrets([bodies, strange, f"raw {token}".encode()])
     assert [(field, rule) for _, _, field, rule in found] == [

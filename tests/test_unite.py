@@ -9,7 +9,7 @@ import pytest
 from conftest import Lab
 from notes_world import ADA, REF, opened
 
-from gitmem.core import fold, record
+from gitmem.core import fold, record, record_content
 from gitmem.core.errors import Refused
 from gitmem.notes import notetree, plans, treeedit
 
@@ -21,7 +21,7 @@ class Clone:
         self.head = lab.git(path, "rev-parse", "HEAD").strip()
 
     def remember(self, text: str) -> bytes:
-        line = record.dump(record.create(record.content({"body": text}), commit=self.head))
+        line = record.dump(record.create(record_content.checked({"body": text}), commit=self.head))
         self.notes.append([(self.head, line)], "m", ADA)
         return line
 
@@ -206,7 +206,7 @@ def test_a_hub_where_stock_git_merged_it_back_is_taken_without_the_text(lab: Lab
         "--ref=mem/team",
         "append",
         "-m",
-        record.dump(record.create(record.content({"body": "by hand"}))).decode(),
+        record.dump(record.create(record_content.checked({"body": "by hand"}))).decode(),
         "HEAD",
     )
     written = a.take(b)

@@ -23,7 +23,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ..core import fold, record
+from ..core import fold, record, record_content
 from ..core.errors import MemError, Refused
 from ..engine.cache import Cache
 from ..engine.document import content_digest
@@ -401,7 +401,7 @@ def _try(store: Store, draft: dict[str, Any], item: Outcome, allow_secret: bool)
     """What storing it would say."""
     try:
         draft = write_gate.admit(store, {"body": "", **draft}, allow_secret)
-        checked = record.content(draft, store.settings.number("maxBody"))
+        checked = record_content.checked(draft, store.settings.number("maxBody"))
         write_gate.stored(store, draft, checked, allow_secret)
     except Refused as e:
         _refuse(item, e.message, e.hint)

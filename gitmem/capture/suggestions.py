@@ -20,7 +20,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from ..core import fold, record
+from ..core import fold, record, record_content, record_fields
 from ..core.errors import Ambiguous, MemError, Refused
 from ..engine.cache import Cache
 from ..engine.document import PRIVATE, content_digest
@@ -32,28 +32,7 @@ from ..store import Store
 
 WAITING, ACCEPTED, MERGED, REJECTED = "waiting", "accepted", "merged", "rejected"
 VERDICTS = (ACCEPTED, MERGED, REJECTED)  # of several, the first counts
-FIELDS = {
-    "body",
-    "title",
-    "subtitle",
-    "type",
-    "tags",
-    "paths",
-    "commit",
-    "source",
-    "author",
-    "agent",
-    "session",
-    "branch",
-    "concepts",
-    "facts",
-    "phase",
-    "confidence",
-    "score",
-    "stage",
-    "role",
-    "supersedes",
-}
+FIELDS = record_fields.DRAFT - {"provenance"} | {"commit", "score", "stage", "role", "supersedes"}
 HELD = 10  # times the cap: what one session can leave at all
 _PART = 500  # values in one SQL condition
 
@@ -185,7 +164,7 @@ def _checked(store: Store, draft: dict[str, Any], allow_secret: bool) -> dict[st
         raise Refused(f"unknown field '{min(unknown)}'")
     # With a source the id needs no salt, so the memory made of it has the same one.
     source = draft.get("source") or f"capture:{os.urandom(8).hex()}"
-    fields = record.content(
+    fields = record_content.checked(
         {**draft, "source": source, "author": draft.get("author") or store.settings.author},
         store.settings.number("maxBody"),
     )

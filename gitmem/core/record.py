@@ -17,6 +17,8 @@ import time
 from . import fastjson
 from .digest import sha256
 from .errors import Refused
+from .record_fields import MAX_TITLE as MAX_TITLE
+from .record_fields import MAX_WORD as MAX_WORD
 from .record_time import STORED
 from .record_time import days as days
 from .record_time import freshness as freshness
@@ -64,30 +66,12 @@ MEMORY_OPS = (*COVER_OPS, "share", "purge")
 
 MAX_BODY = 64 * 1024  # bytes of UTF-8, unless mem.maxBody says otherwise
 MAX_LINE = 1024 * 1024  # longer lines of others are kept, not interpreted
-MAX_TITLE = 300  # characters
-MAX_WORD = 200  # characters of a tag, type, phase, agent, session
-MAX_PATH = 4096
-_PATH_TEXTS = ("path", "blob", "lines", "content")
-_PATH_FIELDS = 12  # of one path: these, and what a newer version may add
 MAX_ITEMS = 256  # tags, paths, facts, concepts
 
 # Below this many bytes of text a hash could be inverted by trying likely texts.
 SALT_BELOW = 256
 
 _HEX = frozenset("0123456789abcdef")
-
-TEXTS = (
-    "body",
-    "title",
-    "subtitle",
-    "source",
-    "author",
-    "agent",
-    "session",
-    "branch",
-    "phase",
-    "reason",
-)
 
 
 class Record:
@@ -212,30 +196,6 @@ def no_text(data: bytes) -> str:
     return f"holds a NUL byte at offset {nul}" if nul >= 0 else ""
 
 
-# What the words of a draft are in; names of people, branches and files may be of other encodings.
-_WORDS = (
-    "body",
-    "title",
-    "subtitle",
-    "reason",
-    "type",
-    "tags",
-    "facts",
-    "concepts",
-    "phase",
-    "source",
-)
-
-
-def refuse_no_text(fields: dict[str, Any]) -> None:
-    """Raises Refused for a field that could only be stored damaged (see `clean`)."""
-    for name in _WORDS:
-        value = fields.get(name)
-        for text in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(text, str) and (why := no_text(text.encode("utf-8", "surrogatepass"))):
-                raise Refused(f"'{name}' {why}")
-
-
 def now() -> str:
     return time.strftime(STORED, time.gmtime())
 
@@ -255,126 +215,10 @@ def timestamp(text: str) -> str:
         ) from e
 
 
-def content(fields: dict[str, Any], max_body: int = MAX_BODY) -> dict[str, Any]:  # noqa: C901
-    """The checked content fields of a record: texts cleaned, sizes bounded, empty fields left out.
-
-    Unknown fields are refused here (they are only kept in lines others wrote).
-    Raises Refused with the field's name.
-    """
-    out: dict[str, Any] = {}
-    for name in TEXTS:
-        value = fields.get(name)
-        if value is None or value == "":
-            continue
-        if not isinstance(value, str):
-            raise Refused(f"'{name}' is not a text")
-        value = clean(value)
-        out[name] = value if name == "body" else " ".join(value.split())
-    body = out.get("body", "").strip("\n")
-    if not body.strip():
-        raise Refused("the memory has no text")
-    size = len(body.encode("utf-8"))
-    if size > min(max_body, MAX_LINE // 2):
-        raise Refused(
-            f"the text has {size} bytes, the limit is {min(max_body, MAX_LINE // 2)}",
-            hint="store the essence, and name the file with --path",
-        )
-    out["body"] = body
-    for name in ("title", "subtitle", "reason"):
-        if len(out.get(name, "")) > MAX_TITLE:
-            raise Refused(f"'{name}' has {len(out[name])} characters, the limit is {MAX_TITLE}")
-    for name in ("phase", "agent", "session", "branch", "author", "source"):
-        if len(out.get(name, "")) > MAX_WORD * 5:
-            raise Refused(f"'{name}' has more than {MAX_WORD * 5} characters")
-    kind = fields.get("type") or DEFAULT_TYPE
-    if not isinstance(kind, str) or len(kind) > MAX_WORD or not kind.strip():
-        raise Refused("'type' is not a short word")
-    out["type"] = clean(" ".join(kind.split())).lower()
-    for name in ("tags", "facts", "concepts"):
-        items = _words(name, fields.get(name), MAX_WORD if name == "tags" else MAX_TITLE * 4)
-        if items:
-            out[name] = sorted(items) if name == "tags" else items
-    paths = _paths(fields.get("paths"))
-    if paths:
-        out["paths"] = paths
-    provenance = fields.get("provenance")
-    if provenance:
-        if not isinstance(provenance, str) or provenance.upper() not in PROVENANCE:
-            raise Refused(f"'provenance' is none of {', '.join(PROVENANCE)}")
-        out["provenance"] = provenance.upper()
-    confidence = fields.get("confidence")
-    if confidence is not None:
-        if (
-            isinstance(confidence, bool)
-            or not isinstance(confidence, (int, float))
-            or not 0 <= confidence <= 1
-        ):
-            raise Refused("'confidence' is not a number from 0 to 1")
-        out["confidence"] = round(float(confidence), 4)
-    # JSON may need six bytes for one; a longer line would be kept and never read.
-    listed = len(paths) + len(out.get("facts", ())) + len(out.get("concepts", ()))
-    if (size > MAX_BODY or listed > 16) and len(dump(out)) > MAX_LINE - 16 * 1024:
-        raise Refused(
-            f"the memory is longer than {MAX_LINE} bytes as a record",
-            hint="shorten the text, or name fewer paths",
-        )
-    return out
-
-
-def _words(name: str, value: Any, longest: int) -> list[str]:
-    if value is None or value == "":
-        return []
-    items = [value] if isinstance(value, str) else value
-    if not isinstance(items, (list, tuple)) or not all(isinstance(i, str) for i in items):
-        raise Refused(f"'{name}' is not a list of texts")
-    if len(items) > MAX_ITEMS:
-        raise Refused(f"'{name}' has {len(items)} entries, the limit is {MAX_ITEMS}")
-    seen = dict.fromkeys(" ".join(clean(i).split()) for i in items)
-    for item in seen:
-        if len(item) > longest:
-            raise Refused(f"an entry of '{name}' has more than {longest} characters")
-    return [i for i in seen if i]
-
-
-def _paths(value: Any) -> list[dict[str, str]]:
-    """Paths as `[{"path": ..., "blob": ...}]`; plain texts are accepted, and what a newer version
-    may have added is kept.
-    """
-    if value is None or value == "":
-        return []
-    items = [value] if isinstance(value, (str, dict)) else value
-    if not isinstance(items, (list, tuple)) or len(items) > MAX_ITEMS:
-        raise Refused(f"'paths' is not a list of at most {MAX_ITEMS} paths")
-    out: dict[tuple[str, str], dict[str, str]] = {}
-    for item in items:
-        entry = {"path": item} if isinstance(item, str) else item
-        if (
-            not isinstance(entry, dict)
-            or not all(isinstance(entry.get(k, ""), str) for k in _PATH_TEXTS)
-            or not entry.get("path")
-        ):
-            raise Refused("an entry of 'paths' is not a path")
-        kept = {
-            clean(k): clean(v) if isinstance(v, str) else v
-            for k, v in entry.items()
-            if v not in (None, "")
-        }
-        if len(kept["path"]) > MAX_PATH:
-            raise Refused(f"a path has more than {MAX_PATH} characters")
-        if len(kept) > _PATH_FIELDS or any(
-            len(fastjson.dumps([k, v])) > 2 * MAX_WORD for k, v in kept.items() if k != "path"
-        ):
-            raise Refused(
-                f"an entry of 'paths' has more than {_PATH_FIELDS} fields, or one of more than"
-                f" {2 * MAX_WORD} characters"
-            )
-        out[kept["path"], kept.get("lines", "")] = kept
-    return list(out.values())
-
-
 def identify(fields: dict[str, Any]) -> dict[str, Any]:
-    """Adds the `id` (and the salt a short text needs) to checked `content`; returns the same
-    dict."""
+    """Adds the `id`, and the salt that a short text needs, to fields that `record_content.checked`
+    gave; returns the same dict.
+    """
     text = fields.get("title", "") + fields["body"]
     if not fields.get("source") and len(text.encode("utf-8")) < SALT_BELOW:
         fields["salt"] = os.urandom(8).hex()
@@ -385,7 +229,7 @@ def identify(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def create(fields: dict[str, Any], *, at: str = "", **extra: Any) -> dict[str, Any]:
-    """A new memory from checked `content`.
+    """A new memory from fields that `record_content.checked` gave.
 
     `extra` (commit, after, marks ...) is stored where not empty.
     """

@@ -27,6 +27,8 @@ from gitmem.core import redact_commands
 from gitmem.core.redact_commands import NAMES
 from gitmem.core.redact_rules import BARE, anchored, prefixed, regex
 
+from .record_fields import FLOW
+
 # a random token holds a digit or two capitals side by side; most long words of prose do not
 _MIXED = re.compile("[0-9]|[A-Z][A-Z]")
 # passwords by their names in other languages; `contraseña` and `mot de passe` are seen by `pass`
@@ -38,7 +40,7 @@ _SCRIPTS = (
 # the shortest documented token (an AWS access key id) has 20 characters
 _LONG = 19
 # the fields in which one text flows into the next
-_FLOW = {"title": 0, "subtitle": 1, "body": 2}
+_FLOW = {name: place for place, name in enumerate(FLOW)}
 # the rules by the two characters with which their token begins, and the others by a mark in it
 _heads: dict[str, list[tuple[str, str, str]]] = {}
 _marks: dict[str, list[tuple[str, str, str]]] = {}

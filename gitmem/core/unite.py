@@ -15,6 +15,7 @@ says whose note of a path is taken where two noted the same one; it decides no t
 from __future__ import annotations
 
 from .record import CONTENT_OPS, COVER_OPS, MAX_ITEMS, MAX_LINE, Record, dump
+from .record_fields import CONTENT, ENTRIES, names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 
     Bases = list[tuple[Record, int]]
 
-SETS = ("tags", "paths", "facts", "concepts", "supersedes")
-FIELDS = ("title", "subtitle", "body", "type", "source", "phase", "provenance", "confidence", *SETS)
+SETS = names(*ENTRIES)
 MOST = 16  # versions beside each other; more are no work of people, and are shown as they are
 
 
@@ -42,7 +42,7 @@ class United(Record):
 def same_content(record: Record) -> tuple[object, ...]:
     """What makes two versions look alike to a reader; they are shown once."""
     # Another tool may have written any shape, also one that cannot be hashed.
-    return tuple([repr(record.data.get(k)) for k in FIELDS])
+    return tuple([repr(record.data.get(k)) for k in CONTENT])
 
 
 def united(versions: Sequence[Record], records: Iterable[Record]) -> list[Record]:
@@ -54,7 +54,7 @@ def united(versions: Sequence[Record], records: Iterable[Record]) -> list[Record
     bases = _bases(versions, {r.version: r for r in records if r.op in COVER_OPS})
     fields: dict[str, Any] = {}
     disputed: dict[str, set[int]] = {}  # {field: places of the versions whose value counts}
-    for name in FIELDS:
+    for name in CONTENT:
         values = [v.data.get(name) for v in versions]
         if name in SETS and all(v is None or isinstance(v, list) for v in values):
             fields[name] = _entries(name, values, bases)
@@ -81,7 +81,7 @@ def united(versions: Sequence[Record], records: Iterable[Record]) -> list[Record
 
 
 def _made(first: Record, content: dict[str, Any], parts: tuple[str, ...]) -> United:
-    data = {k: v for k, v in first.data.items() if k not in (*FIELDS, "signature", "signed_at")}
+    data = {k: v for k, v in first.data.items() if k not in (*CONTENT, "signature", "signed_at")}
     data.update({k: v for k, v in content.items() if v is not None and v != []})
     return United(data, first.version, parts)
 

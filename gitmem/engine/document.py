@@ -10,6 +10,7 @@ from __future__ import annotations
 from ..core import fold, record, text
 from ..core.digest import sha256
 from ..core.record import CONTENT_OPS, Record, version_of
+from ..core.record_fields import FIELDS
 from . import embed
 from .cache import CODE
 from .memory_rows import entries
@@ -40,11 +41,9 @@ def scope_name(bits: int) -> str:
 def lexical_fields(data: dict[str, object]) -> tuple[str, str, str]:
     """(title, body, extra) as written into the full-text table."""
     extra: list[str] = []
-    for name in ("subtitle", "phase"):
-        if isinstance(data.get(name), str):
-            extra.append(str(data[name]))
-    for name in ("tags", "facts", "concepts"):
-        extra.extend(str(v) for v in items(data.get(name)))
+    for found in FIELDS:
+        value = data.get(found.name) if found.searched else None
+        extra.extend([value] if isinstance(value, str) else [str(v) for v in items(value)])
     extra.extend(paths_of(data))
     return str(data.get("title") or ""), str(data.get("body") or ""), " ".join(extra)
 
@@ -195,9 +194,12 @@ def confidence_of(data: dict[str, object]) -> float | None:
 
 
 def labels(data: dict[str, object]) -> set[tuple[str, str]]:
-    """(kind, value) pairs: tags and paths."""
-    return {("tag", storable(str(t))) for t in items(data.get("tags"))} | {
-        ("path", storable(p)) for p in paths_of(data)
+    """(label, value) pairs: the paths, and the entries of fields that have a label."""
+    return {("path", storable(p)) for p in paths_of(data)} | {
+        (field.label, storable(str(value)))
+        for field in FIELDS
+        if field.label
+        for value in items(data.get(field.name))
     }
 
 

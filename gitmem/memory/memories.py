@@ -12,8 +12,9 @@ from collections.abc import Container, Iterable
 from typing import Any
 
 from ..anchors import anchor_state, patch_id, reinstate
-from ..core import fold, record
+from ..core import fold, record, record_content
 from ..core.errors import Ambiguous, MemError, Refused, UsageError
+from ..core.record_fields import CONTENT, FIELDS
 from ..engine.cache import Cache
 from ..engine.document import scope_name, versions_shown
 from ..notes.notetree import is_hex
@@ -32,20 +33,6 @@ _CARRIED = (
     "session",
     "created",
     "supersedes",
-)
-_CONTENT = (
-    "body",
-    "title",
-    "subtitle",
-    "type",
-    "tags",
-    "paths",
-    "facts",
-    "concepts",
-    "source",
-    "phase",
-    "provenance",
-    "confidence",
 )
 # What names objects and records in a line: hexadecimal digits of git and ours.
 _IDS = ("id", "n", "salt", "commit", "after", "patch", "base", "branch_patch")
@@ -163,20 +150,6 @@ def load(cache: Cache, id: str, without: Container[str] = ()) -> Found:
     return Found(memory, scope_name(bits))
 
 
-def _sound(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of another tool's record that have the right shape: an edit must not fail on one
-    the user did not touch.
-    """
-    out = {}
-    for name, value in fields.items():
-        try:
-            record.content({"body": "x", name: value}, record.MAX_LINE)
-        except Refused:
-            continue
-        out[name] = value
-    return out
-
-
 def edit(
     store: Store,
     prefix: str,
@@ -237,12 +210,12 @@ def _edited(
             hint="remember it again to bring it back",
         )
     old = found.record.data
-    merged = _sound({k: old[k] for k in _CONTENT if k in old})
-    record.refuse_no_text(changes)
+    merged = record_content.sound({k: old[k] for k in CONTENT if k in old and k != "supersedes"})
+    record_content.refuse_no_text(changes)
     merged.update({k: v for k, v in changes.items() if k != "author"})
-    fields = record.content(merged, store.settings.number("maxBody"))
+    fields = record_content.checked(merged, store.settings.number("maxBody"))
     write_gate.stored(store, changes, fields, allow_secret)
-    if not same and all(fields.get(k) == old.get(k) for k in _CONTENT):
+    if not same and all(fields.get(k) == old.get(k) for k in CONTENT if k != "supersedes"):
         raise MemError("nothing to change", hint="the memory already says that")
     head = store.repo.head()
     _note_paths(store, head, fields, old=found.record.data.get("paths"))
@@ -314,8 +287,8 @@ def supersede(
             hint="`git mem show` says what became of it",
         )
     old = found.record.data
-    inherited = _sound(
-        {k: old[k] for k in ("type", "tags", "paths", "phase") if k in old and not fields.get(k)}
+    inherited = record_content.sound(
+        {f.name: old[f.name] for f in FIELDS if f.inherited and f.name in old}
     )
     head = store.repo.head()
     if (
@@ -324,8 +297,8 @@ def supersede(
         inherited["paths"] = store.with_cache(
             lambda cache: pathnotes.inherited(store.repo, cache, {**old, **inherited}, head)
         )[0]
-    record.refuse_no_text(fields)
-    checked = record.content(
+    record_content.refuse_no_text(fields)
+    checked = record_content.checked(
         {**inherited, **{k: v for k, v in fields.items() if v}}, store.settings.number("maxBody")
     )
     write_gate.stored(store, fields, checked, allow_secret)

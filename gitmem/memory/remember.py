@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..anchors import patch_id, records_at
-from ..core import fold, record, redact
+from ..core import fold, record, record_content, record_fields, redact
 from ..core.errors import MemError, Refused
 from ..engine import index
 from ..engine.cache import Cache
@@ -21,27 +21,7 @@ from . import pathnotes, write_gate
 
 STORED, DUPLICATE, REFUSED = "stored", "duplicate", "refused"
 
-FIELDS = {
-    "body",
-    "title",
-    "subtitle",
-    "type",
-    "tags",
-    "paths",
-    "commit",
-    "created_at",
-    "author",
-    "source",
-    "phase",
-    "provenance",
-    "confidence",
-    "facts",
-    "concepts",
-    "agent",
-    "session",
-    "scope",
-    "branch",
-}
+FIELDS = record_fields.DRAFT | {"commit", "created_at", "scope"}
 
 
 class Result:
@@ -193,8 +173,8 @@ def _check(
     unknown = set(draft) - FIELDS
     if unknown:
         raise Refused(f"unknown field '{min(unknown)}'")
-    record.refuse_no_text(draft)
-    fields = record.content(draft, store.settings.number("maxBody"))
+    record_content.refuse_no_text(draft)
+    fields = record_content.checked(draft, store.settings.number("maxBody"))
     write_gate.stored(store, draft, fields, allow_secret)
     scope = draft.get("scope") or store.settings["scope"]
     if scope not in ("team", "private"):

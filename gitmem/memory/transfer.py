@@ -14,23 +14,14 @@ from typing import Any
 
 from ..core import sanitize
 from ..core.errors import MemError
+from ..core.record_fields import FIELDS
 from ..store import Store
 from . import remember
 
+# What a draft has from the object of a memory as it is; the rest has other shapes or names there.
 _META = (
-    "type",
-    "tags",
-    "source",
-    "phase",
-    "provenance",
-    "confidence",
-    "author",
     "created_at",
-    "subtitle",
-    "facts",
-    "concepts",
-    "agent",
-    "session",
+    *[f.name for f in FIELDS if f.exported and f.name not in ("title", "body", "paths")],
 )
 _BEGIN, _END = "<!-- git-mem ", "<!-- /git-mem -->"
 _MARKER = re.compile(r"(?m)^(?=\\*<!-- /?git-mem )")

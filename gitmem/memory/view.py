@@ -12,6 +12,7 @@ from typing import Any
 
 from ..anchors import anchor_state, path_state
 from ..core import confidence, record
+from ..core.record_fields import CONTENT, ENTRIES, FIELDS
 from ..engine import contradictions, memory_rows, path_state_store, reinstated, usage_store
 from ..engine.cache import Cache
 from ..engine.document import FORGOTTEN, SUPERSEDED, scope_name
@@ -98,8 +99,9 @@ def _alternatives(cache: Cache, rows: list[int]) -> list[dict[str, Any]]:
             "created_at": record.moment(data.get("at")) or None,
             **{
                 name: data[name]
-                for name in ("subtitle", "source", "phase", "provenance", "confidence")
-                if isinstance(data.get(name), (str, int, float))
+                for name in CONTENT
+                if name not in ("title", "body", "type")
+                and isinstance(data.get(name), (str, int, float))
             },
         }
         for data, _, _ in load(cache, rows)
@@ -206,12 +208,12 @@ def _object(
         "anchor": _anchor(stand, data.get("branch")),
         "paths": states,
     }
-    for name in ("phase", "subtitle", "agent", "session"):
-        if word(data.get(name)):
-            out[name] = word(data[name])
-    for name in ("facts", "concepts", "supersedes"):
-        if words(data.get(name)):
-            out[name] = words(data[name])
+    for field in FIELDS:
+        if field.name not in (*out, "branch", "reason"):
+            value = data.get(field.name)
+            shown = words(value) if field.kind in ENTRIES else word(value)
+            if shown:
+                out[field.name] = shown
     if found:
         out["use"] = {
             "used": round(found.used, 2),

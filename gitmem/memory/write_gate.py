@@ -18,6 +18,7 @@ from typing import Any
 
 from ..core import record, redact
 from ..core.errors import Refused
+from ..core.record_fields import FLOW
 from ..store import Store
 
 # the tag alone: `<private key file>` and `<private.h>` are words of the text; also escaped for HTML
@@ -28,8 +29,6 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 LEFT_OUT = "what stood in <private> was left out"
-# the texts of a record that flow into each other: a secret may be cut in two between them
-_FLOW = ("title", "subtitle", "body")
 
 
 def admit(store: Store, given: Mapping[str, Any], allow_secret: bool = False) -> dict[str, Any]:
@@ -52,8 +51,8 @@ def stored(
         return
     known = {record.DEFAULT_TYPE, *_texts(given)}
     changed = {name for name, value in fields.items() if not known.issuperset(_texts(value))}
-    if changed.intersection(_FLOW):
-        changed.update(name for name in _FLOW if name in fields)
+    if changed.intersection(FLOW):
+        changed.update(name for name in FLOW if name in fields)
     if changed:
         _refuse({name: fields[name] for name in fields if name in changed})
 

@@ -1,0 +1,98 @@
+"""The fields of a memory's text and origin: one table.
+
+Checks (`record_content`), drafts, edits, merging (`unite`), search, export and display are made
+from it. A new field is a row here, and an option of a command where people set it.
+"""
+
+from __future__ import annotations
+
+TEXT, LINE, WORD, CHOICE, NUMBER = "text", "line", "word", "choice", "number"
+SET, LIST, PATHS, IDS = "set", "list", "paths", "ids"
+ENTRIES = (SET, LIST, PATHS, IDS)  # kinds that are lists
+
+
+class Field:
+    """One field.
+
+    `limit`: characters of a text or of one entry. `content`: part of what the memory says, so an
+    edit carries it on and two versions are united by it; the other fields say where a version
+    comes from. `draft`: a writer may give it. `inherited`: a memory that takes the place of
+    another has it from there. `exported`: an export has it. `searched`: recall looks for words in
+    it. `label`: the name under which the cache finds a memory by one entry. `natural`: its words
+    are somebody's prose, so what cannot be decoded is refused, not replaced.
+    """
+
+    __slots__ = (
+        "content",
+        "draft",
+        "exported",
+        "inherited",
+        "kind",
+        "label",
+        "limit",
+        "name",
+        "natural",
+        "searched",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        limit: int = 0,
+        *,
+        content: bool = True,
+        draft: bool = True,
+        inherited: bool = False,
+        exported: bool = True,
+        searched: bool = False,
+        label: str = "",
+        natural: bool = True,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.limit = limit
+        self.content = content
+        self.draft = draft
+        self.inherited = inherited
+        self.exported = exported
+        self.searched = searched
+        self.label = label
+        self.natural = natural
+
+
+MAX_TITLE = 300
+MAX_WORD = 200
+_NAME = 5 * MAX_WORD
+_ENTRY = 4 * MAX_TITLE
+
+# Title, subtitle and body flow into each other, in this order, where secrets are looked for.
+FIELDS = (
+    Field("title", LINE, MAX_TITLE),
+    Field("subtitle", LINE, MAX_TITLE, searched=True),
+    Field("body", TEXT),
+    Field("type", WORD, MAX_WORD, inherited=True),
+    Field("tags", SET, MAX_WORD, inherited=True, searched=True, label="tag"),
+    Field("paths", PATHS, inherited=True, natural=False),
+    Field("facts", LIST, _ENTRY, searched=True),
+    Field("concepts", LIST, _ENTRY, searched=True),
+    Field("source", LINE, _NAME),
+    Field("phase", LINE, _NAME, inherited=True, searched=True),
+    Field("provenance", CHOICE, natural=False),
+    Field("confidence", NUMBER, natural=False),
+    Field("supersedes", IDS, draft=False, exported=False, natural=False),
+    Field("author", LINE, _NAME, content=False, natural=False),
+    Field("agent", LINE, _NAME, content=False, natural=False),
+    Field("session", LINE, _NAME, content=False, natural=False),
+    Field("branch", LINE, _NAME, content=False, exported=False, natural=False),
+    Field("reason", LINE, MAX_TITLE, content=False, draft=False, exported=False),
+)
+BY_NAME = {field.name: field for field in FIELDS}
+CONTENT = tuple([field.name for field in FIELDS if field.content])
+DRAFT = frozenset([field.name for field in FIELDS if field.draft])
+FLOW = ("title", "subtitle", "body")
+
+
+def names(*kinds: str) -> tuple[str, ...]:
+    """The fields of these kinds, in the order of the table."""
+    return tuple([field.name for field in FIELDS if field.kind in kinds])
