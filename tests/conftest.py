@@ -19,6 +19,7 @@ import pytest
 from client.harness import VERSIONS, Client, binary
 from verdict import pytest_sessionfinish as pytest_sessionfinish
 from verdict import pytest_terminal_summary as pytest_terminal_summary
+from zygote import Zygote
 
 from gitmem.store import Store, open_store
 
@@ -73,12 +74,21 @@ def clean_env(home: pathlib.Path) -> dict[str, str]:
     return env
 
 
+_ZYGOTE = Zygote(clean_env(pathlib.Path("/")))
+
+
+def _text(data: bytes) -> str:
+    """As `subprocess` decodes what a process wrote."""
+    return data.decode("utf-8", "surrogateescape").replace("\r\n", "\n").replace("\r", "\n")
+
+
 class Lab:
     """A temporary HOME; `git` and `mem` raise on failure, `run` never does."""
 
     def __init__(self, root: pathlib.Path) -> None:
         self.root = root
         self.env = clean_env(root)
+        self.fork = True  # git mem runs as a fork of tests/zygote.py
 
     def run(
         self,
@@ -87,10 +97,16 @@ class Lab:
         stdin: str | None = None,
         env: dict[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
+        words, complete = [str(a) for a in argv], {**self.env, **(env or {})}
+        ours = _ZYGOTE.command(words, complete) if self.fork else None
+        if ours is not None:
+            data = (stdin or "").encode("utf-8", "surrogateescape")
+            code, *outputs = _ZYGOTE.run(ours, str(cwd), complete, data, 120)
+            return subprocess.CompletedProcess(words, code, *map(_text, outputs))
         return subprocess.run(
-            [str(a) for a in argv],
+            words,
             cwd=cwd,
-            env={**self.env, **(env or {})},
+            env=complete,
             input=stdin if stdin is not None else "",
             text=True,
             encoding="utf-8",
@@ -158,8 +174,11 @@ class Lab:
 
 
 @pytest.fixture
-def lab(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+def lab(
+    request: pytest.FixtureRequest, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> Lab:
     made = Lab(tmp_path)
+    made.fork = request.node.get_closest_marker("process") is None
     for name in list(os.environ):
         if name.startswith("GIT_") and name not in ("GIT_MEM_EVAL_ROOT", *FORMATS):
             monkeypatch.delenv(name)

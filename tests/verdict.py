@@ -39,6 +39,7 @@ MACHINE = (
     r"this git (knows|has) no (reftable|cruft packs)",
     r"(the console script|git-mem) is not installed",
     r"this release knows no profiles",
+    r"no forks: GIT_MEM_TEST_PROCESS is set",
     r"llama-cpp-python is not installed: tools/fetch_llama\.sh|the PyPI package `gguf` is not",
     r"no .*: tools/fetch_models\.sh brings it|no model",
 )
