@@ -73,8 +73,8 @@ def test_a_kill_at_any_step_leaves_every_other_object_and_running_again_finishes
                 (odb.os, "unlink"),
                 (odb.os, "replace"),
                 (odb.Odb, "_rewritten"),
-                (odb.Odb, "_derive"),
-                (odb.Odb, "_drop_midx"),
+                (odb.Odb, "_write_derived"),
+                (odb.Odb, "_drop_derived"),
             ):
                 m.setattr(module, name, counted(getattr(module, name)))
             try:

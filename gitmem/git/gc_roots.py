@@ -1,9 +1,8 @@
-"""What keeps objects alive in one repository: refs, HEADs, reflogs, indexes and unfinished merges,
-of every worktree.
+"""The roots that keep objects alive in one repository: refs, HEADs, reflogs, indexes and
+unfinished merges, of every worktree.
 
-Promise: all that git's own clean-up would respect is named, so whoever deletes
-objects by name can tell what must stay and who holds it. FETCH_HEAD and
-ORIG_HEAD hold nothing, for git neither. Nothing is changed.
+Promise: every root that `git gc` respects is named; like git, this leaves out FETCH_HEAD and
+ORIG_HEAD. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -19,18 +18,14 @@ if TYPE_CHECKING:
 
     Root = tuple[str, str]  # (name for the user, object id)
 
-_OWN = (
-    "refs/bisect/",
-    "refs/worktree/",
-    "refs/rewritten/",
-)  # refs that each worktree has for itself
+_OWN = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")  # each worktree has its own
 _LOGGED = 500  # entries of a reflog asked for at a time
 _NO_ROOTS = ("FETCH_HEAD", "ORIG_HEAD")
 _UNFINISHED = ("NOTES_MERGE_PARTIAL", "AUTO_MERGE")
 
 
 def git_dirs(git: Git) -> Iterator[tuple[str, str]]:
-    """(prefix of names, git directory) of the main worktree, "" first, and of each linked one."""
+    """(prefix of names, git directory) of the main worktree, with "" first, and each linked one."""
     yield "", git.common_dir
     linked = os.path.join(git.common_dir, "worktrees")
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -58,39 +53,28 @@ def refs(git: Git) -> list[Root]:
 def history_of(
     git: Git, found: list[Root], strange: Callable[[str], bool]
 ) -> tuple[list[Root], list[Root]]:
-    """(roots whose whole history is usual, the others): notes, what has a first commit that is
-    `strange`, what points to no commit.
+    """(roots with a usual history, the others): notes, roots that point to no commit,
+    and roots with a first commit that is `strange`.
     """
     answers = git.ids([id + "^{commit}" for _, id in found])
-    commits = [
-        (root, id)
-        for root, id in zip(found, answers, strict=True)
-        if id and not root[0].startswith("refs/notes/")
-    ]
-    others = [
-        root
-        for root, id in zip(found, answers, strict=True)
-        if not id or root[0].startswith("refs/notes/")
-    ]
+    commits: list[tuple[Root, str]] = []
+    others: list[Root] = []
+    for root, id in zip(found, answers, strict=True):
+        if id and not root[0].startswith("refs/notes/"):
+            commits.append((root, id))
+        else:
+            others.append(root)
     stdin = "".join(id + "\n" for id in dict.fromkeys(id for _, id in commits)).encode()
     if not stdin:
         return [], others
-    first = [
-        id
-        for id in git.run(
-            "rev-list", "--max-parents=0", "--ignore-missing", "--stdin", stdin=stdin, ok=(0, 128)
-        )
-        .decode()
-        .split()
-        if strange(id)
-    ]
+    out = git.run(
+        "rev-list", "--max-parents=0", "--ignore-missing", "--stdin", stdin=stdin, ok=(0, 128)
+    )
+    first = [id for id in out.decode().split() if strange(id)]
     if not first:
         return [root for root, _ in commits], others
-    named = set(
-        git.text(
-            "for-each-ref", "--format=%(refname)", *[f"--contains={id}" for id in first]
-        ).splitlines()
-    )
+    containing = [f"--contains={id}" for id in first]
+    named = set(git.text("for-each-ref", "--format=%(refname)", *containing).splitlines())
     usual: list[Root] = []
     for root, id in commits:
         inside = root[0] in named
@@ -128,7 +112,7 @@ def in_tables(git: Git) -> bool:
 
 
 def logged(git: Git, ref: str, most: int = 0) -> list[str]:
-    """Former tips of a ref, newest first, also those that are not here, where `git log -g` ends."""
+    """Former tips of a ref, newest first, missing ones included (`git log -g` ends at one)."""
     ids: list[str] = []
     while not most or len(ids) < most:
         n = min(_LOGGED, most - len(ids)) if most else _LOGGED
@@ -141,7 +125,7 @@ def logged(git: Git, ref: str, most: int = 0) -> list[str]:
 
 
 def unfinished(git: Git) -> Iterator[Root]:
-    """Commits of merges, cherry-picks and rebases that are not done."""
+    """Commits of unfinished merges, cherry-picks and rebases."""
     for prefix, directory in git_dirs(git):
         for name in sorted(os.listdir(directory)):
             if name not in _NO_ROOTS and (
@@ -156,24 +140,14 @@ def unfinished(git: Git) -> Iterator[Root]:
 
 
 def indexed(git: Git) -> Iterator[Root]:
-    """Every object an index names."""
-    for id in (
-        git.run(
-            "rev-list",
-            "--objects",
-            "--no-object-names",
-            "--missing=allow-any",
-            "--indexed-objects",
-            ok=(0, 128),
-        )
-        .decode()
-        .split()
-    ):
+    """Every object that an index names."""
+    objects = ("rev-list", "--objects", "--no-object-names", "--missing=allow-any")
+    for id in git.run(*objects, "--indexed-objects", ok=(0, 128)).decode().split():
         yield "an index", id
 
 
 def drafts(git: Git) -> Iterator[str]:
-    """Files in which stock git keeps the text of a note while somebody edits or merges it."""
+    """The files in which git keeps the text of a note while somebody edits or merges it."""
     for _, directory in git_dirs(git):
         path = os.path.join(directory, "NOTES_EDITMSG")
         if os.path.isfile(path):

@@ -1,13 +1,11 @@
-"""The files of one object store: takes single objects out of it, by name.
+"""The files of one object store: deletes single objects from it, by name.
 
-Promise: what is not named stays, also objects that nobody reaches, with the
-age git goes by. A pack is written anew before the old one goes, and what git
-derives from packs and commits (multi-pack-index, commit-graph) names nothing
-that is gone; so a crash at any instant leaves every other object readable, and
-running again finishes. Readers beside it do what they do beside `git repack
--d`: look once more. Nothing is fetched, nothing in alternates is touched.
-
-Bitmaps go with their packs; git makes them anew at its next clean-up.
+Promise: every other object stays, also an unreachable one, with the age that git goes by. A
+pack is written anew before the old one goes; the multi-pack-index and the commit-graph,
+which name objects, are deleted before and written anew afterwards, with git's default
+options. So a crash at any instant leaves every other object readable, and running again
+finishes. A reader beside it looks once more, as it does beside `git repack -d`. Nothing is fetched,
+nothing in alternates is touched. Bitmaps go; git makes them anew at its next clean-up.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import tempfile
 import time
 
 from ..core.errors import GitFailed, MemError
@@ -24,17 +23,18 @@ from .gitcmd import NO_FETCH, Git
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from mmap import mmap
+    from typing import IO
 
 PATIENCE = 30.0  # seconds to wait for another clean-up
-_SETTLED = 2.0  # seconds after which a temporary file that nobody writes to is a crashed process's
+_SETTLED = 2.0  # seconds without a write: a temporary file belongs to a crashed process
+_LOCKED = 10.0  # seconds: git holds `gc.pid.lock` for an instant, so an older one was left behind
 _FOREIGN_HOST = 12 * 3600  # seconds git itself believes a clean-up on another machine
 
 
 class Odb:
-    """The object store of one repository, all its worktrees included; alternates are others'.
+    """The object store of one repository and all its worktrees, without its alternates.
 
-    `git`: a git of its own, which fetches nothing and reads every object as it is stored. Close it.
+    `git` is a git of its own, which fetches nothing and ignores replace refs; the caller closes it.
     """
 
     def __init__(self, git: Git, hex_len: int) -> None:
@@ -43,14 +43,13 @@ class Odb:
         # A partial clone must not ask its remote for what was just deleted.
         self.git.env.update(NO_FETCH, GIT_NO_REPLACE_OBJECTS="1")
         self._hex_len = hex_len
-        self._width = hex_len // 2
         self.dir = git.text("rev-parse", "--path-format=absolute", "--git-path", "objects")
         self._packs = os.path.join(self.dir, "pack")
 
-    # What is here
+    # Reading
 
     def alternates(self) -> list[str]:
-        """Object stores this one borrows from."""
+        """The object stores that this one borrows from."""
         rows = self.git.text("count-objects", "-v").splitlines()
         return [row.removeprefix("alternate: ") for row in rows if row.startswith("alternate: ")]
 
@@ -65,11 +64,16 @@ class Odb:
         return []
 
     def pack_ids(self, pack: str) -> set[str]:
-        with packfile.mapped(pack + ".idx") as data:
-            return {id.hex() for id in packfile.pack_index(data, self._width)}
+        """The ids of all objects in a pack; none where it is gone meanwhile."""
+        named = ["--object-format=sha256"] if self._hex_len == 64 else []
+        try:
+            with open(pack + ".idx", "rb") as index:
+                return {row.split()[1] for row in self._rows(["show-index", *named], index)}
+        except FileNotFoundError:
+            return set()
 
     def loose(self, since: float = 0.0) -> Iterator[str]:
-        """Ids of loose objects that were written, or wished for again, since a time."""
+        """Ids of loose objects that were written, or asked to be written, since a time."""
         for level in range(256):
             try:
                 entries = list(os.scandir(os.path.join(self.dir, f"{level:02x}")))
@@ -82,33 +86,27 @@ class Odb:
                     ):
                         yield f"{level:02x}{entry.name}"
 
-    def present(self, wanted: Iterable[str]) -> set[str]:
-        """Those of the ids that git finds, here or in an alternate: asked by listing everything,
-        which fetches nothing.
-        """
-        left = set(wanted)
-        return left.intersection(self.listing("%(objectname)")) if left else left
+    def present(self, ids: Iterable[str]) -> set[str]:
+        """Which of the ids git finds, here or in an alternate; a listing fetches nothing."""
+        asked = set(ids)
+        return asked.intersection(self.listing("%(objectname)")) if asked else asked
 
-    def own(self, wanted: Iterable[str]) -> set[str]:
-        """Those of the ids that lie in this store itself."""
-        left = set(wanted)
-        found = {id for id in left if os.path.exists(self._loose(id))}
-        for pack in self.packs() if left else ():
-            found |= {
-                id
-                for id in left - found
-                if self._names(pack + ".idx", packfile.pack_index, [bytes.fromhex(id)])
-            }
+    def own(self, ids: Iterable[str]) -> set[str]:
+        """Which of the ids lie in this store itself."""
+        asked = set(ids)
+        found = {id for id in asked if os.path.exists(self._loose(id))}
+        for pack in self.packs() if asked else ():
+            found |= asked & self.pack_ids(pack)
         return found
 
-    def listing(self, what: str) -> Iterator[str]:
+    def listing(self, format: str) -> Iterator[str]:
         """One line about every object here and in alternates, in the order of the packs."""
-        yield from self.rows(
-            "cat-file", "--batch-all-objects", "--unordered", f"--batch-check={what}"
+        return self.rows(
+            "cat-file", "--batch-all-objects", "--unordered", f"--batch-check={format}"
         )
 
     def reachable(self, ids: Iterable[str]) -> Iterator[str]:
-        """Ids of all objects that some lead to, as far as they are here."""
+        """Ids of all objects that can be reached from these, as far as they are here."""
         start = "".join(id + "\n" for id in dict.fromkeys(ids)).encode()
         if start:
             yield from self.rows(
@@ -123,12 +121,19 @@ class Odb:
             )
 
     def rows(self, *args: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> Iterator[str]:
-        """The lines that a git command prints, while it does; it must read all of `stdin` first."""
-        process = self.git.start(args, stdin=-1, stdout=-1, stderr=-3)
-        assert process.stdin is not None and process.stdout is not None
+        """The lines that a git command prints, as it prints them."""
+        with tempfile.TemporaryFile() as f:
+            f.write(stdin)
+            f.seek(0)
+            yield from self._rows(args, f, ok)
+
+    def _rows(
+        self, args: Iterable[str], stdin: IO[bytes], ok: tuple[int, ...] = (0,)
+    ) -> Iterator[str]:
+        command = list(args)
+        process = self.git.start(command, stdin=stdin, stdout=-1, stderr=-3)
+        assert process.stdout is not None
         try:
-            process.stdin.write(stdin)
-            process.stdin.close()
             for row in process.stdout:
                 yield row.decode("ascii", "replace").rstrip("\n")
         finally:
@@ -136,95 +141,70 @@ class Odb:
             status = process.wait()
         if status not in ok:
             raise GitFailed(
-                f"git {args[0]} failed", hint="`git fsck` names what is damaged", status=status
+                f"git {command[0]} failed", hint="`git fsck` names what is damaged", status=status
             )
 
     def _loose(self, id: str) -> str:
         return os.path.join(self.dir, id[:2], id[2:])
 
-    # Taking out
+    # Deleting
 
     def remove(self, ids: list[str], free: Callable[[], bool]) -> set[str] | None:
-        """Deletes objects from this store, loose and packed; those of alternates stay. The packs
-        that were made for it.
+        """Deletes objects from this store, loose and packed; returns the packs that were made for
+        it.
 
-        In the order given (who names another before the one that is named): a
-        crash between leaves no loose object that names a missing one. `free` is
-        asked at the last moment, when all else is ready, and where it says no,
-        nothing is deleted: None. Raises GitFailed or OSError where a pack cannot
-        be written anew; nothing is deleted then either.
+        The order of `ids` counts: an object that names another comes before it, so a crash leaves
+        no loose object that names a missing one. `free` is asked when everything else is ready;
+        where it says no, nothing is deleted and the answer is None. Raises GitFailed or OSError
+        where a pack cannot be written anew; nothing is deleted then either.
         """
-        raw = [bytes.fromhex(i) for i in ids]
-        hit = [
-            pack for pack in self.packs() if self._names(pack + ".idx", packfile.pack_index, raw)
-        ]
-        graphs = self._graphs()
-        graph_options = (
-            self._graph_options(graphs)
-            if any(self._names(path, packfile.commit_graph, raw) for path in graphs)
-            else None
-        )
-        doomed = set(raw)
-        new = {made for pack in hit if (made := self._rewritten(pack, doomed))}
+        doomed = set(ids)
+        old: set[str] = set()
+        new: set[str] = set()
+        for pack in self.packs():
+            held = self.pack_ids(pack)
+            if not held.isdisjoint(doomed):
+                old.add(pack)
+                if held - doomed:
+                    new.add(self._rewritten(pack, held - doomed))
         self._sync_directory()
         if not free():
-            for pack in new.difference(hit):
+            for pack in new - old:
                 _unlink_pack(pack)
             return None
-        if graph_options is not None:
-            for path in graphs:
-                os.unlink(path)
+        dropped = self._drop_derived()
         for id in ids:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._loose(id))
-        midx = self._drop_midx() if hit else None
-        for pack in hit:
-            if pack not in new:
-                _unlink_pack(pack)
-        self._derive(midx, graph_options, bool(hit))
+        for pack in old - new:
+            _unlink_pack(pack)
+        self._write_derived(dropped)
         return new
 
-    def _names(
-        self, path: str, table: Callable[[mmap, int], packfile.Ids], ids: list[bytes]
-    ) -> bool:
-        """Whether a file of sorted ids names one of them; one that is gone meanwhile, or not what
-        it should be, names none.
-        """
-        try:
-            with packfile.mapped(path) as data:
-                names = table(data, self._width)
-                return any(id in names for id in ids)
-        except (OSError, ValueError, IndexError):
-            return False
-
-    def _rewritten(self, pack: str, doomed: set[bytes]) -> str:
-        """A pack like `pack` without the doomed objects, written and checked; its path, "" where
-        nothing is left.
-        """
-        with packfile.mapped(pack + ".idx") as data:
-            kept = [id for id in packfile.pack_index(data, self._width) if id not in doomed]
-        if not kept:
-            return ""
-        out = self.git.run(
-            "-c",
-            "pack.packSizeLimit=0",
-            "pack-objects",
-            "--quiet",
-            "--delta-base-offset",
-            os.path.join(self._packs, "pack"),
-            stdin=b"".join(id.hex().encode() + b"\n" for id in kept),
+    def _rewritten(self, pack: str, kept: set[str]) -> str:
+        """The path of a new pack with these objects of `pack`, written and checked."""
+        made = (
+            os.path.join(self._packs, "pack-")
+            + self.git.run(
+                "-c",
+                "pack.packSizeLimit=0",
+                "pack-objects",
+                "--quiet",
+                "--delta-base-offset",
+                os.path.join(self._packs, "pack"),
+                stdin="".join(id + "\n" for id in sorted(kept)).encode(),
+            )
+            .decode()
+            .strip()
         )
-        made = os.path.join(self._packs, "pack-" + out.decode().strip())
-        with packfile.mapped(made + ".idx") as data:
-            names = packfile.pack_index(data, self._width)
-            if len(names) != len(kept) or any(id not in names for id in kept):
-                raise GitFailed(
-                    f"'{made}.pack' lacks objects of '{pack}.pack'",
-                    hint="nothing was deleted; `git fsck` shows whether the repository is damaged",
-                )
-        # Objects from a promisor may name some that are not here; what was kept from repacking
-        # stays so, but not a fetch's own mark. Objects nobody reaches live until git's clean-up
-        # finds the pack old enough: it keeps its age.
+        if self.pack_ids(made) != kept:
+            raise GitFailed(
+                f"'{made}.pack' lacks objects of '{pack}.pack'",
+                hint="nothing was deleted; `git fsck` shows whether the repository is damaged",
+            )
+        # A pack from a promisor may name objects that are not here. A pack that the user keeps from
+        # repacking stays so, but not by the mark of a running fetch. Unreachable objects live until
+        # git finds their pack old enough, so the age stays.
         for suffix in (".promisor", ".keep"):
             with contextlib.suppress(FileNotFoundError), open(pack + suffix, "rb") as f:
                 mark = f.read()
@@ -236,7 +216,7 @@ class Odb:
         return made
 
     def _sync_directory(self) -> None:
-        """The new names are on the disk before the old ones go."""
+        """Brings the new names to the disk before the old ones go."""
         with contextlib.suppress(OSError):
             fd = os.open(self._packs, os.O_RDONLY)
             try:
@@ -244,95 +224,60 @@ class Odb:
             finally:
                 os.close(fd)
 
-    def _drop_midx(self) -> list[str] | None:
-        """Takes the multi-pack-index away, which names old packs; the options to write it anew,
-        None where there is none.
-        """
-        found = [
-            n
-            for n in os.listdir(self._packs)
-            if n.startswith("multi-pack-index") and not n.endswith(".d")
-        ]
-        chain = os.path.join(self._packs, "multi-pack-index.d")
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            # The list of layers first: without it the layers are ignored.
-            found += sorted(
-                (os.path.join("multi-pack-index.d", n) for n in os.listdir(chain)),
-                key=lambda n: not n.endswith("-chain"),
-            )
-        for name in found:
-            os.unlink(os.path.join(self._packs, name))
-        if not found:
-            return None
-        return ["--bitmap"] if any(n.endswith(".bitmap") for n in found) else []
-
-    def _graphs(self) -> list[str]:
-        """Commit-graph files, the list of a split one first."""
+    def _drop_derived(self) -> set[str]:
+        """Deletes the multi-pack-index and the commit-graph; returns which of them there were."""
         info = os.path.join(self.dir, "info")
-        single, split = os.path.join(info, "commit-graph"), os.path.join(info, "commit-graphs")
-        out = [single] if os.path.exists(single) else []
-        with contextlib.suppress(FileNotFoundError):
-            out += sorted(
-                (os.path.join(split, n) for n in os.listdir(split)),
-                key=lambda n: not n.endswith("commit-graph-chain"),
-            )
-        return out
+        dropped = set()
+        for kind, at in (("multi-pack-index", self._packs), ("commit-graph", info)):
+            found = [
+                os.path.join(at, n)
+                for n in (os.listdir(at) if os.path.isdir(at) else ())
+                if n.startswith(kind)
+            ]
+            # The list of layers before the layers, which are ignored without it.
+            for path in [p for p in found if not os.path.isdir(p)]:
+                os.unlink(path)
+            for path in [p for p in found if os.path.isdir(p)]:
+                for name in sorted(os.listdir(path), key=lambda n: not n.endswith("-chain")):
+                    os.unlink(os.path.join(path, name))
+            if found:
+                dropped.add(kind)
+        return dropped
 
-    def _graph_options(self, graphs: list[str]) -> list[str]:
-        """How to write the commit-graph as it was: split, with changed paths."""
-        out = ["--split=replace"] if any(g.endswith("-chain") for g in graphs) else []
-        for path in graphs:
-            with contextlib.suppress(OSError), open(path, "rb") as f:
-                if b"BIDX" in f.read(256):
-                    return [*out, "--changed-paths"]
-        return out
-
-    def _derive(self, midx: list[str] | None, graph: list[str] | None, packs: bool) -> None:
-        """Writes anew what git derives; where git cannot, it works without."""
-        if midx is not None:
-            for options in [midx, []] if midx else [[]]:
-                if (
-                    self.git.run_status(
-                        "multi-pack-index", "write", "--no-progress", *options, ok=(0, 1, 128, 255)
-                    )[1]
-                    == 0
-                ):
-                    break
-        if graph is not None:
-            self.git.run(
-                "commit-graph", "write", "--reachable", "--no-progress", *graph, ok=(0, 1, 128)
-            )
-        if packs and os.path.exists(os.path.join(self.dir, "info", "packs")):
+    def _write_derived(self, dropped: set[str]) -> None:
+        """Writes them anew; where git cannot, it works without."""
+        if "multi-pack-index" in dropped:
+            self.git.run("multi-pack-index", "write", "--no-progress", ok=(0, 1, 128, 255))
+        if "commit-graph" in dropped:
+            self.git.run("commit-graph", "write", "--reachable", "--no-progress", ok=(0, 1, 128))
+        if os.path.exists(os.path.join(self.dir, "info", "packs")):
             self.git.run("update-server-info", ok=(0, 1, 128))
 
     # What crashed processes left
 
     def remove_leftovers(self, needles: Iterable[bytes]) -> tuple[list[str], list[str]]:
-        """(temporary files removed, those that a process is writing) of the files that hold one of
-        the needles.
+        """(temporary files removed, temporary files that a process is writing), of those that hold
+        one of the needles.
 
-        A writer that was killed leaves a pack without index or a half-written object, which no
-        command of git lists. A whole id as needle may be cut by a delta's edges, so its middle is
-        sought."""
+        A killed writer leaves a pack without index or a half-written object, which no command of
+        git lists. A delta may cut a whole id, so its middle is searched for.
+        """
         words = [n[6:-6] if len(n) >= 32 else n for n in needles]
-        gone, busy = [], []
-        pattern = re.compile(b"|".join(map(re.escape, words))) if words else None
-        for path in self._leftovers() if pattern else ():
+        gone: list[str] = []
+        busy: list[str] = []
+        pattern = re.compile(b"|".join(map(re.escape, words)))
+        for path in self._leftovers() if words else ():
             try:
                 with packfile.mapped(path) as data:
-                    held = (
-                        any(pattern.search(part) for part in packfile.inflated(data, self._width))
-                        if pattern
-                        else False
-                    )
-                if not held:
-                    continue
+                    parts = packfile.inflated(data, self._hex_len // 2)
+                    if not any(pattern.search(part) for part in parts):
+                        continue
                 time.sleep(min(_SETTLED, max(0.0, os.stat(path).st_mtime + _SETTLED - time.time())))
                 if os.stat(path).st_mtime + _SETTLED > time.time():
                     busy.append(path)
-                    continue
-                os.unlink(path)
-                gone.append(path)
+                else:
+                    os.unlink(path)
+                    gone.append(path)
             except (FileNotFoundError, ValueError):
                 continue  # finished meanwhile, or empty
         return gone, busy
@@ -356,37 +301,15 @@ def _unlink_pack(pack: str) -> None:
 @contextlib.contextmanager
 def sole_cleaner(common_dir: str) -> Iterator[None]:
     """Keeps `git gc` from starting meanwhile, by git's own lock: it could pack again what it had
-    read before the deletion.
-
-    Raises MemError where one is at work for PATIENCE seconds.
+    read before the deletion. Raises MemError where one is at work for PATIENCE seconds.
     """
-    path, end = os.path.join(common_dir, "gc.pid"), time.monotonic() + PATIENCE
-    lock, own = path + ".lock", f"{path}.{os.getpid()}"
-    while True:
-        try:
-            # A lock appears with its content: one that is empty could never be told from that of a
-            # living process.
-            with open(own, "w", encoding="ascii", errors="replace") as f:
-                f.write(f"{os.getpid()} {_host()}")
-            _link(own, lock)
-            if not _at_work(path):
-                os.replace(lock, path)
-                break
-            os.unlink(lock)
-        except FileExistsError:
-            if _left_behind(lock):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(lock)
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(own)
+    path = os.path.join(common_dir, "gc.pid")
+    end = time.monotonic() + PATIENCE
+    while not _take(path):
         if time.monotonic() > end:
             raise MemError(
                 "git's own clean-up is at work in this repository",
-                hint=(
-                    f"wait for it and run this again; '{path}', or '{path}.lock' while it begins,"
-                    " is its lock"
-                ),
+                hint=f"wait for it and run this again; '{path}' names its process",
             )
         time.sleep(0.1)
     try:
@@ -396,14 +319,23 @@ def sole_cleaner(common_dir: str) -> Iterator[None]:
             os.unlink(path)
 
 
-def _link(own: str, lock: str) -> None:
+def _take(path: str) -> bool:
+    """Writes our process into `gc.pid` as git does, unless a living one stands there."""
+    lock = path + ".lock"
     try:
-        os.link(own, lock)
+        with open(lock, "x", encoding="ascii", errors="replace") as f:
+            f.write(f"{os.getpid()} {_host()}")
     except FileExistsError:
-        raise
-    except OSError:  # a disk without hard links
-        with open(own, "rb") as f, open(lock, "xb") as g:
-            g.write(f.read())
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - os.stat(lock).st_mtime > _LOCKED:
+                os.unlink(lock)
+        return False
+    free = not _at_work(path)
+    if free:
+        os.replace(lock, path)
+    else:
+        os.unlink(lock)
+    return free
 
 
 def _host() -> str:
@@ -412,24 +344,8 @@ def _host() -> str:
     return socket.gethostname()
 
 
-def _left_behind(lock: str) -> bool:
-    """Whether whoever made a lock says so in it and is dead: a purge, or a gc, that was killed
-    before it had its `gc.pid`.
-    """
-    try:
-        with open(lock, encoding="ascii", errors="replace") as f:
-            pid, _, host = f.read().partition(" ")
-        if pid.isdigit() and host.strip() == _host() and os.name != "nt":
-            os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
 def _at_work(path: str) -> bool:
-    """Whether the clean-up that a `gc.pid` file names still runs, as far as one can know."""
+    """Whether the process that a `gc.pid` file names still runs, as far as one can know."""
     try:
         with open(path, encoding="ascii", errors="replace") as f:
             pid, _, host = f.read().partition(" ")
