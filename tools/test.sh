@@ -63,51 +63,23 @@ PYTHON=$run/bin/python sh tools/fetch_models.sh
 cd "$envs"
 PATH="$run/bin:$PATH"
 export PATH
-rm -rf "$envs"/pytest*
-MAIN=pytest NEWER=pytest-newer # where each run notes what failed
-run_tests() { # WHERE ARGS: the tests, with the newer git for NEWER
-  noted=$1
-  shift
-  if [ "$noted" = "$NEWER" ]; then
-    # Its repositories have their refs in a reftable, and SHA-256. Its own `fsck` dies on what a simulated power cut leaves.
-    set -- PATH="$newer:$PATH" GIT_DEFAULT_REF_FORMAT=reftable GIT_DEFAULT_HASH=sha256 "$run/bin/python" -P -m pytest \
-      "$root"/tests/test_reftable.py "$root"/tests/test_notes.py "$root"/tests/test_sync.py "$root"/tests/test_crash.py \
-      -k "not power_cut and not probe and not disk" "$@"
-  else
-    set -- "$run/bin/python" -P -m pytest "$root/tests" "$@"
-  fi
-  env "$@" -q -o cache_dir="$envs/$noted" --rootdir "$root" -c "$root/pyproject.toml"
-}
-failed() { # WHERE: the tests that failed there
-  "$run/bin/python" -c 'import json, pathlib, sys; p = pathlib.Path(sys.argv[1], "v/cache/lastfailed"); print(*json.loads(p.read_text()) if p.exists() else [], sep="\n")' "$envs/$1" | sed '/^$/d'
-}
-ran() { # WHERE STATUS: ends all if that run broke off, or failed without a failed test (tests/verdict.py)
-  [ "$2" = 0 ] || { [ "$2" = 1 ] && [ -n "$(failed "$1")" ]; } || exit "$2"
-}
 jobs=${GIT_MEM_TEST_JOBS:-auto}
+run_tests() { # ARGS: pytest on the installed wheel
+  "$run/bin/python" -P -m pytest -q -n "$jobs" --dist worksteal -p no:cacheprovider \
+    --rootdir "$root" -c "$root/pyproject.toml" "$@"
+}
+status=0
 
 for newer in "$cache"/git-*/usr/bin; do :; done
 if [ -x "$newer/git" ] && [ $# = 0 ]; then
+  # Its repositories have their refs in a reftable, and SHA-256. Its own `fsck` dies on what a simulated power cut leaves.
   echo "== tests of refs with $("$newer/git" version), reftable and SHA-256"
-  status=0
-  run_tests "$NEWER" -n "$jobs" --dist worksteal || status=$?
-  ran "$NEWER" "$status"
+  (
+    export PATH="$newer:$PATH" GIT_DEFAULT_REF_FORMAT=reftable GIT_DEFAULT_HASH=sha256
+    run_tests "$root"/tests/test_reftable.py "$root"/tests/test_notes.py "$root"/tests/test_sync.py \
+      "$root"/tests/test_crash.py -k "not power_cut and not probe and not disk"
+  ) || status=$?
 fi
 echo "== tests on the installed wheel"
-status=0
-run_tests "$MAIN" -n "$jobs" --dist worksteal "$@" || status=$?
-ran "$MAIN" "$status"
-
-# Many tests watch real processes beside each other; on a machine that stands still for seconds one of them may see
-# a limit pass. One or two that failed are run once more, alone, and named. Three are no accident.
-once=$(failed "$MAIN"; failed "$NEWER")
-[ -n "$once" ] || exit 0
-count=$(echo "$once" | wc -l)
-if [ "$count" -le 2 ]; then
-  for noted in "$MAIN" "$NEWER"; do
-    [ -z "$(failed "$noted")" ] || run_tests "$noted" --last-failed --last-failed-no-failures none -v || count=again
-  done
-fi
-echo "== failed once ($count; three, or one that fails again, fail the run):"
-echo "$once"
-case $count in 1 | 2) exit 0 ;; *) exit 1 ;; esac
+run_tests "$root/tests" "$@" || status=$?
+exit "$status" # nothing is run again: a test that fails now and then is a fault
