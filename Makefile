@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: help setup test quick lint format types docs docs-check bench demo clean
+.PHONY: help setup test quick full nightly lint format types docs docs-check bench demo clean
 
 help:           ## show these lines
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -e 's/:[^#]*## /\t/' | expand -t 14
@@ -18,8 +18,15 @@ $(BIN)/git-mem: pyproject.toml
 test:           ## what CI runs: lint, types, and all tests on the installed wheel, in a clean environment
 	PYTHON=$(PYTHON) sh tools/test.sh
 
-quick: setup    ## the tests alone, on the checkout; `make quick ARGS="-k fold"` for some of them
-	$(BIN)/python -m pytest -q $(ARGS)
+quick: setup    ## two minutes on the checkout: tests without a repository, and every command once
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "quick and not nightly" $(ARGS)
+
+full: setup     ## all tests on the checkout; `make full ARGS="-k fold"` for some of them
+	$(BIN)/python -m pytest -q -n auto --dist worksteal $(ARGS)
+
+nightly: setup  ## all tests, the long ones too, every git mem a process; takes hours
+	GIT_MEM_TEST_PROCESS=1 GIT_MEM_SIM=long GIT_MEM_FAULTS=all GIT_MEM_HISTORIES=200 \
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "" $(ARGS)
 
 lint: setup     ## ruff: rules and format
 	$(BIN)/ruff check .

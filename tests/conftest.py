@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -198,6 +198,21 @@ def lab(
     return made
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A test that asks for no directory has no repository: `make quick` runs it."""
+    if "tmp_path_factory" not in getattr(item, "fixturenames", ["tmp_path_factory"]):
+        item.add_marker("quick")
+
+
+def sampled(cases: Iterable[Any], every: int) -> list[Any]:
+    """Parameters: the normal run takes each `every`th of them, `make nightly` all."""
+    rows = [case if isinstance(case, tuple) else (case,) for case in cases]
+    return [
+        pytest.param(*row, marks=[pytest.mark.nightly] if i % every else [])
+        for i, row in enumerate(rows)
+    ]
+
+
 def alive(pid: int) -> bool:
     """Whether there is such a process."""
     try:
@@ -233,9 +248,9 @@ def store(repo: pathlib.Path) -> Iterator[Store]:
     opened.close()
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=sampled(VERSIONS, len(VERSIONS)))
 def client(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[Client]:
-    """The real Claude Code, in each version that is here."""
+    """The real Claude Code: the newest version that is here, nightly the older ones."""
     if binary(request.param) is None:
         pytest.skip(f"no Claude Code {request.param} here: sh tools/fetch_clients.sh")
     root = tmp_path / "client"

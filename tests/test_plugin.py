@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from client.harness import VERSIONS, Client, binary
-from conftest import Lab
+from conftest import Lab, sampled
 
 import gitmem
 from gitmem.agents import claudehome, targets
@@ -30,7 +30,7 @@ def read(name: str) -> Any:
     return json.loads((ROOT / name).read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", sampled(VERSIONS, len(VERSIONS)))
 @pytest.mark.parametrize("options", [[], ["--profile", "directory"]], ids=["plain", "directory"])
 def test_the_client_finds_nothing_wrong_with_the_plugin(
     lab: Lab, version: str, options: list[str]
@@ -182,7 +182,7 @@ def test_without_git_mem_the_plugin_is_silent(lab: Lab, env: dict[str, str]) -> 
 # --- the real client --------------------------------------------------------
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=sampled(VERSIONS, len(VERSIONS)))
 def client(request: pytest.FixtureRequest, lab: Lab) -> Iterator[Client]:
     """A client whose git-mem notes how it was called and says nothing."""
     if binary(request.param) is None:

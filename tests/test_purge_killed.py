@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ import sys
 from typing import Any
 
 import pytest
-from conftest import Lab
+from conftest import Lab, sampled
 from erase_world import holding
 from purge_world import LONG, TEXT, WORD, Clone, Killed, one, two
 
@@ -26,16 +27,16 @@ def clone(lab: Lab) -> Clone:
     return one(lab)
 
 
-STEPS: list[tuple[Any, str]] = [
-    (Notes, "replant"),
-    (cache_scrub, "cache"),
-    (erase, "erase"),
-    (purge, "_let_go"),
-    (odb.Odb, "_rewritten"),
-    (odb.Odb, "remove"),
-    (cache_scrub, "files"),
-    (tombstones, "remember"),
-]
+STEPS: dict[str, Any] = {
+    "replant": Notes,
+    "cache": cache_scrub,
+    "erase": erase,
+    "_let_go": purge,
+    "_rewritten": odb.Odb,
+    "remove": odb.Odb,
+    "files": cache_scrub,
+    "remember": tombstones,
+}
 
 
 @pytest.fixture(scope="module")
@@ -79,18 +80,19 @@ def test_a_reflog_that_git_expired_and_that_grew_again_is_not_read_from_its_old_
     store.close()
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("finish", ["purge", "sync"])
-@pytest.mark.parametrize(("owner", "name"), STEPS, ids=[name for _, name in STEPS])
+@pytest.mark.parametrize(
+    ("name", "finish", "when"),
+    sampled(itertools.product(STEPS, ["purge", "sync"], ["before", "after"]), 3),
+)
 def test_a_purge_that_was_killed_is_finished_by_the_next_call(
     lab: Lab,
     world: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
-    owner: Any,
     name: str,
-    when: str,
     finish: str,
+    when: str,
 ) -> None:
+    owner = STEPS[name]
     for part in ("a", "hub.git"):
         shutil.copytree(world / part, lab.root / part)
     a = Clone(lab, lab.root / "a")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable
 
 import pytest
-from conftest import Lab
+from conftest import Lab, sampled
 from erase_world import holding
 from purge_world import TEXT, WORD, Clone, Killed, loose, one, packed, two
 
@@ -37,21 +38,23 @@ def lost_and_packed(clone: Clone) -> None:
     clone.git("gc", "-q")
 
 
+LINES = {
+    "by hand": HAND,
+    "spaces around": f"  {HAND}\t",
+    "cut": f'{{"v":1,"op":"create","id":"ab","body":"{WORD}',
+    "no memory": f'{{"v":1,"op":"feedback","id":"ab","text":"{WORD}"}}',
+    "a word": WORD,
+}
+
+
 @pytest.mark.parametrize(
-    "line",
-    [
-        HAND,
-        f"  {HAND}\t",
-        f'{{"v":1,"op":"create","id":"ab","body":"{WORD}',
-        f'{{"v":1,"op":"feedback","id":"ab","text":"{WORD}"}}',
-        WORD,
-    ],
-    ids=str,
+    ("shape", "line"),
+    sampled(itertools.product([loose, packed, lost, lost_and_packed], LINES), 3),
 )
-@pytest.mark.parametrize("shape", [loose, packed, lost, lost_and_packed])
 def test_a_purged_line_that_is_no_memory_is_in_no_object_and_no_file(
     clone: Clone, shape: Callable[[Clone], None], line: str
 ) -> None:
+    line = LINES[line]
     version = by_hand(clone, line)
     shape(clone)
     (clone.path / ".git/mem").mkdir(exist_ok=True)

@@ -72,6 +72,7 @@ def ndcg(relevant: dict[str, int], ranked: list[str]) -> float:
     return gain / best
 
 
+@pytest.mark.nightly
 def test_on_real_commits_the_hybrid_beats_words_alone(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

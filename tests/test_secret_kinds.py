@@ -168,17 +168,17 @@ RUNS = (" ", "a", "A1", "\n", '"', "-", "a ", ".", "/", ":", "=", "a.", "A_", "<
 
 def seconds(unit: str, run: str, size: int) -> float:
     text = unit + (run * size)[:size] if run else (unit * (size // len(unit) + 1))[:size]
-    best = 9.0
-    for _ in range(2):
-        began = time.process_time()
-        redact.find(text)
-        best = min(best, time.process_time() - began)
-    return best
+    began = time.process_time()
+    redact.find(text)
+    return time.process_time() - began
+
+
+def linear(unit: str, run: str) -> bool:
+    """Eight times the text: linear 8, quadratic 64; the floor keeps noise of the clock out."""
+    return seconds(unit, run, 32_000) < 30 * max(seconds(unit, run, 4_000), 0.002)
 
 
 @pytest.mark.parametrize("unit", BAITS)
 def test_patterns_are_read_in_time_that_grows_with_the_text(unit: str) -> None:
     for run in ("", *RUNS):
-        seconds(unit, run, 500)
-        # eight times the text: linear 8, quadratic 64; the floor keeps noise of the clock out
-        assert seconds(unit, run, 32_000) < 30 * max(seconds(unit, run, 4_000), 0.002), run
+        assert linear(unit, run) or linear(unit, run), run  # the second time it is warm

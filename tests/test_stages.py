@@ -236,6 +236,7 @@ def test_a_threshold_is_a_number_from_0_to_1(lab: Lab) -> None:
 
 
 @pytest.mark.skipif(not LABELLED.exists(), reason="no evaluation data here (GIT_MEM_EVAL_ROOT)")
+@pytest.mark.nightly
 def test_on_real_turns_what_is_kept_silently_is_worth_it() -> None:
     rows = [json.loads(line) for line in LABELLED.read_text(encoding="utf-8").splitlines()]
     model = linear.load(True)  # as it is by default

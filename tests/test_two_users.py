@@ -27,10 +27,13 @@ CODE = (
     "main()\n"
 )
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() != 0,
-    reason="only root can give a file to another user",
-)
+pytestmark = [
+    pytest.mark.usefixtures("tmp_path"),  # not pytest's, but `make quick` is to know of directories
+    pytest.mark.skipif(
+        not hasattr(os, "geteuid") or os.geteuid() != 0,
+        reason="only root can give a file to another user",
+    ),
+]
 
 
 class Pair:

@@ -73,3 +73,14 @@ def test_every_fetched_thing_is_looked_for_by_a_reason_that_tests_give() -> None
 def test_tests_that_documents_name_are_found() -> None:
     assert "test_no_real_text_of_the_sample_is_refused" in verdict.held()
     assert {"test_llama.py", "test_simulation.py"} < verdict.held()
+
+
+def test_no_document_rests_on_a_test_that_only_runs_nightly() -> None:
+    nightly = {
+        node.name
+        for path in HERE.glob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        and "pytest.mark.nightly" in map(ast.unparse, node.decorator_list)
+    }
+    assert nightly and not nightly & verdict.held()

@@ -520,7 +520,7 @@ DEMO = (
 
 def demo() -> str:
     """The commands of DEMO and what they really print; ids and days are masked."""
-    with tempfile.TemporaryDirectory() as tmp:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as tmp:
         lab = Lab(pathlib.Path(tmp).resolve())
         repo = lab.repo(
             "shop", {"db/orders.sql": "CREATE TABLE orders(id INTEGER);\n"}, "Orders table"
@@ -564,7 +564,7 @@ def example_lines() -> list[bytes]:
     """
     from gitmem.core import record
 
-    with tempfile.TemporaryDirectory() as tmp:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as tmp:
         lab = Lab(pathlib.Path(tmp).resolve())
         repo = lab.repo("shop", {"README": "A shop.\n"}, "Begin")
         lab.sh(repo, "git checkout -q -b orders")
