@@ -360,7 +360,7 @@ def test_then_equals_a_cache_that_was_built_from_the_records_of_then(lab: Lab) -
                         texts.append(
                             [
                                 (
-                                    recall.stored.load(place, [h.row])[0][0]["body"],
+                                    recall.memory_rows.load(place, [h.row])[0][0]["body"],
                                     h.retrieval,
                                     h.cosine,
                                 )

@@ -22,6 +22,7 @@ from gitmem.embedding.encoder_file import ENCODER_PATH, EncoderFile
 from gitmem.engine import cache_check, encoding, model_vectors
 from gitmem.engine.cache import Cache
 from gitmem.engine.filters import Filter
+from gitmem.hooks import spool
 from gitmem.memory import recall
 from gitmem.store import Store, open_store
 
@@ -158,6 +159,7 @@ def test_who_writes_asks_for_vectors(lab: Lab, back: bool) -> None:
 @pytest.mark.parametrize("asks", ["recall", "prompt"])
 def test_who_asks_after_the_cache_was_made_anew_gets_vectors_made(hooks: Hooks, asks: str) -> None:
     lab, path = hooks.lab, hooks.repo
+    until(lambda: spool.asleep(hooks.mem_dir))  # else a worker that still runs makes them
     lab.mem(path, "index", "--rebuild")
     assert missing(lab, path) > 0
     if asks == "recall":

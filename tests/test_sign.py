@@ -70,10 +70,11 @@ def test_no_module_writes_a_line_around_the_signature() -> None:
         "sign",
         "signature",
         "reanchor",
+        "record_content",  # measures a line
         "remember",
         "suggestions",
         "calibrate",
-        "heed",
+        "usage_records",
         "memories",
         "proposals",
         "verdicts",
