@@ -5,6 +5,7 @@ that destroys something."""
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import pathlib
 import re
@@ -174,6 +175,7 @@ def test_the_probe_for_links_can_fail() -> None:
     ]
 
 
+@functools.cache
 def names() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """({module: its names}, {class: its names}) of the package, read without importing it."""
     modules: dict[str, set[str]] = {}
@@ -194,6 +196,15 @@ def names() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     return modules, classes
 
 
+@functools.cache
+def tests_there() -> set[str]:
+    return {
+        t
+        for path in (ROOT / "tests").glob("*.py")
+        for t in re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8"))
+    }
+
+
 # What documents name although it is not in this repository.
 ELSEWHERE = {
     ".gitmem.toml",
@@ -210,11 +221,7 @@ ELSEWHERE = {
 def unknown_names(text: str) -> list[str]:
     """Code in a document that looks like a name or a file of ours and is none."""
     modules, classes = names()
-    tests = {
-        t
-        for path in (ROOT / "tests").glob("*.py")
-        for t in re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8"))
-    }
+    tests = tests_there()
     unknown = []
     for code in re.findall(r"`([^`\n]+)`", prose(text)):
         head, dot, tail = code.partition(".")

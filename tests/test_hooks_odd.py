@@ -88,16 +88,7 @@ def test_a_named_pipe_among_the_hooks_is_not_waited_for(lab: Lab, name: str) -> 
         ["doctor"],
         ["uninstall"],
     ):
-        done = subprocess.run(
-            ["git-mem", *words],
-            cwd=repo,
-            env=lab.env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = lab.run(repo, "git-mem", *words)
         assert done.returncode == 0, (words, done.stderr)
     assert (hooks / name).is_fifo(), "it is not ours to replace"
 

@@ -10,7 +10,7 @@ import os
 import random
 
 import pytest
-from conftest import Lab
+from conftest import Lab, sampled
 from notes_world import ADA, REF, opened
 
 from gitmem.notes import note_store, notetree, treeedit
@@ -263,7 +263,7 @@ class Model:
         s.git.close()
 
 
-@pytest.mark.parametrize("seed", range(int(LO), int(HI or LO) + 1))
+@pytest.mark.parametrize("seed", sampled(range(int(LO), int(HI or LO) + 1), 3))
 def test_no_line_is_ever_lost(lab: Lab, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(treeedit, "BOUND", 600)
     monkeypatch.setattr(notetree, "SPLIT", 6)
