@@ -46,7 +46,7 @@ CASES = {
     "capture": ("--now", 0, "0 suggested"),
     "purge": ("ID --force", 0, "purged ID"),
     "receipts": ("", 1, "no receipts yet"),
-    "graph": ("", 0, "3 memories"),
+    "graph": ("ID", 0, UTC),
     "review": ("", 1, "nothing waits"),
     "consolidate": ("", 1, "found nothing"),
     "calibrate": ("", 1, "nothing changed"),
