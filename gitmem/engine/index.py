@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .embed import StaticTable
 
     Progress = Callable[[int], None]
+    Line = tuple[str, bytes, int]  # (anchor, line, scope bits)
 
 ON_THE_SPOT = 200  # new records a search takes in before it answers (P8)
 _RE_EMBED = 2_000  # vectors of another space that such a search replaces before it answers
@@ -77,7 +78,40 @@ def pending(
     return out
 
 
-def refresh(  # noqa: C901
+class _Limits:
+    """How much one refresh may take in, and until when."""
+
+    def __init__(self, most: int | None, until: float | None) -> None:
+        self.most = most
+        self.until = until
+
+    def late(self) -> bool:
+        return self.until is not None and monotonic() > self.until
+
+    def exceeded(self, lines: int, size: int) -> bool:
+        return self.most is not None and (lines > self.most or size > _SPOT_BYTES)
+
+    def may_embed(self, memories: int) -> bool:
+        """Whether that many vectors of another space may be replaced."""
+        if self.most is None:
+            return True
+        return memories <= (_RE_EMBED if self.until is None else ON_THE_SPOT)
+
+    @property
+    def batch(self) -> int:
+        return _BATCH if self.until is None else _PORTION
+
+    @property
+    def wait(self) -> float:
+        """Seconds to wait for another process that updates the cache."""
+        if self.most is None:
+            return _PATIENCE
+        if self.until is None:
+            return _LITTLE
+        return max(0.0, min(_LITTLE, self.until - monotonic()))
+
+
+def refresh(
     cache: Cache,
     sources: list[tuple[str, Notes]],
     table: StaticTable,
@@ -95,101 +129,116 @@ def refresh(  # noqa: C901
     keeps the cache, or time was up: at `until` (monotonic) what has been taken in stays, and the
     next call goes on there. `deep` reads the whole history and reflog of each ref instead of the
     change. `ahead` holds documents that were prepared before. Raises Damaged or sqlite3.Error for a
-    file that must be rebuilt."""
+    file that must be rebuilt.
+    """
+    limits = _Limits(most, until)
     try:
         moved = (
-            [(s, n, "", n.tip()) for s, n in sources if n.tip()]
+            [(scope, notes, "", tip) for scope, notes in sources if (tip := notes.tip())]
             if deep
             else pending(cache, sources)
         )
     except GitFailed:
-        # a ref names what is not here: we answer with what we have, and the next write mends it
-        # (`rescue`)
-        return None
-    sizes = {
-        n.ref: n.reflog_size() for _, n, _, _ in moved
-    }  # before reading: what comes later is seen by the next call
+        return None  # a ref names an object that is not here; the next write mends that (`rescue`)
+    # Before reading: the next call sees what comes later.
+    sizes = {notes.ref: notes.reflog_size() for _, notes, _, _ in moved}
     # An empty cache takes any table: it gets the space with its first record.
     cache.blind = cache.meta("space", table.space) != table.space
     scrub = cache.meta("scrub") != ""
     if not moved and not cache.blind and (not scrub or until is not None):
         return None if scrub else 0
-    if not cache.writable or (
-        cache.blind
-        and most is not None
-        and cache.count() > (_RE_EMBED if until is None else ON_THE_SPOT)
-    ):
+    if not cache.writable or (cache.blind and not limits.may_embed(cache.count())):
         return None
-    lines: list[tuple[str, bytes, int]] = []
-    size = 0
-    for scope, notes, seen, tip in moved:
-        try:
-            for number, (key, line) in enumerate(notes.lines(tip, since=seen, deep=deep)):
-                if until is not None and not number % _LOOKS and monotonic() > until:
-                    return None
-                if len(line) > MAX_LINE or not line.startswith(b"{"):
-                    continue  # no record: it stays in the notes, and need not fill our memory
-                lines.append((key, line, SCOPE_BITS[scope]))
-                size += len(line)
-                if most is not None and (len(lines) > most or size > _SPOT_BYTES):
-                    return None
-        except GitFailed:
-            if until is None and rescue.mend(notes.git, notes.ref):
-                notes.history.mended = notes.tip()
-                return refresh(
-                    cache, sources, table, most=most, progress=progress, deep=deep, ahead=ahead
-                )
-            notes.missing = [tip]
-            # objects of the ref are not here: we answer with what we have, and the next write mends
-            # it (`rescue`)
-            return None
-    added = 0
-    wait = (
-        _PATIENCE
-        if most is None
-        else _LITTLE
-        if until is None
-        else max(0.0, min(_LITTLE, until - monotonic()))
-    )
-    batch, whole = _BATCH if until is None else _PORTION, True
-    if until is not None:  # what is taken in without the rest must not show what was purged
-        lines.sort(key=lambda item: b'"purge"' not in item[1])
-    with cache.writing(wait) as held:
+    lines = _read(moved, limits, deep)
+    if isinstance(lines, _Unreadable) and lines.mended and until is None:
+        return refresh(cache, sources, table, most=most, progress=progress, deep=deep, ahead=ahead)
+    if lines is None or isinstance(lines, _Unreadable):
+        return None
+    with cache.writing(limits.wait) as held:
         if not held:
             return None
-        if (
-            moved
-            and not deep
-            and not cache.blind
-            and not scrub
-            and all(
-                cache.meta("tip:" + n.ref) == tip and cache.meta("log:" + n.ref) == sizes[n.ref]
-                for _, n, _, tip in moved
-            )
-        ):
+        unchanged = not (deep or cache.blind or scrub) and moved
+        if unchanged and all(_indexed(cache, notes, tip, sizes) for _, notes, _, tip in moved):
             return 0  # another process took the same in while we read or waited
         update = Update(cache, table, moved[0][1] if moved else None, ahead)
         if cache.meta("space", table.space) != table.space:
             update.reset_vectors()
-        for i in range(0, len(lines), batch):
-            if until is not None and monotonic() > until:
-                whole = False
-                break
-            added += update.take(lines[i : i + batch])
-            if progress:
-                progress(min(i + batch, len(lines)))
-        for _, notes, _, tip in moved:
-            if notes.missing or not whole:
-                continue  # what is away may come back: the next call looks again
-            cache.set_meta("tip:" + notes.ref, tip)
-            cache.set_meta("log:" + notes.ref, sizes[notes.ref])
-            cache.set_meta("time:" + notes.ref, notes.time(tip))
-            unread.keep(cache, notes.ref, notes.unread, all=notes.listed)
+        added, whole = _take(update, lines, limits, progress)
+        if whole:
+            _note_tips(cache, moved, sizes)
         scrub = update.finish() or scrub
     cache.blind = False
     if scrub and until is not None:
         return None  # the whole file is rewritten, which nobody may wait for
     if scrub:
         rescue.drop(os.path.dirname(cache.path))
-        cache.scrub(wait)
+        cache.scrub(limits.wait)
     return added if whole else None
+
+
+class _Unreadable:
+    """Objects of a notes ref are not here. `mended`: the ref was taken back to a commit that is."""
+
+    def __init__(self, mended: bool) -> None:
+        self.mended = mended
+
+
+def _read(
+    moved: list[tuple[str, Notes, str, str]], limits: _Limits, deep: bool
+) -> list[Line] | _Unreadable | None:
+    """The new lines of all refs; None where there are too many of them, or the time is up."""
+    lines: list[Line] = []
+    size = 0
+    for scope, notes, seen, tip in moved:
+        try:
+            for number, (key, line) in enumerate(notes.lines(tip, since=seen, deep=deep)):
+                if not number % _LOOKS and limits.late():
+                    return None
+                if len(line) > MAX_LINE or not line.startswith(b"{"):
+                    continue  # no record: it stays in the notes, and need not fill our memory
+                lines.append((key, line, SCOPE_BITS[scope]))
+                size += len(line)
+                if limits.exceeded(len(lines), size):
+                    return None
+        except GitFailed:
+            mended = limits.until is None and bool(rescue.mend(notes.git, notes.ref))
+            if mended:
+                notes.history.mended = notes.tip()
+            else:
+                notes.missing = [tip]
+            return _Unreadable(mended)
+    if limits.until is not None:
+        # Lines taken in without the rest must not show a text that was purged.
+        lines.sort(key=lambda item: b'"purge"' not in item[1])
+    return lines
+
+
+def _note_tips(
+    cache: Cache, moved: list[tuple[str, Notes, str, str]], sizes: dict[str, str]
+) -> None:
+    """Stores up to which commits the cache has the refs' lines."""
+    for _, notes, _, tip in moved:
+        if not notes.missing:  # objects that are away may come back: the next call looks again
+            cache.set_meta("tip:" + notes.ref, tip)
+            cache.set_meta("log:" + notes.ref, sizes[notes.ref])
+            cache.set_meta("time:" + notes.ref, notes.time(tip))
+            unread.keep(cache, notes.ref, notes.unread, all=notes.listed)
+
+
+def _indexed(cache: Cache, notes: Notes, tip: str, sizes: dict[str, str]) -> bool:
+    ref = notes.ref
+    return cache.meta("tip:" + ref) == tip and cache.meta("log:" + ref) == sizes[ref]
+
+
+def _take(
+    update: Update, lines: list[Line], limits: _Limits, progress: Progress | None
+) -> tuple[int, bool]:
+    """(how many records were new, whether all lines were taken in before the time was up)."""
+    added = 0
+    for start in range(0, len(lines), limits.batch):
+        if limits.late():
+            return added, False
+        added += update.take(lines[start : start + limits.batch])
+        if progress:
+            progress(min(start + limits.batch, len(lines)))
+    return added, True

@@ -19,6 +19,8 @@ from .treeedit import TreeEdit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .history import Commit
     from .note_store import Item, Notes
 
@@ -54,9 +56,8 @@ class Plan:
         self.parents: list[Commit] = [base] if base else []
         self.items: list[tuple[str, bytes]] = []  # (anchor, line)
         self.found: list[tuple[str, bytes]] = []  # (key, line) of other histories
-        self.carried: list[
-            tuple[str, str]
-        ] = []  # (key, blob id) of their notes that are too large to be read
+        # (key, blob id) of their notes that are too large to be read
+        self.carried: list[tuple[str, str]] = []
         self.whole = True
         self.forward: Commit | None = None
         self.replaced = False
@@ -100,7 +101,8 @@ def make(
         and (fresh or others or doubted or deep or not base.complete)
         and (careful or fresh or theirs)
     ):
-        _gather(notes, plan, base, others, theirs, fresh, careful or fresh, doubted, deep)
+        union = _Union(notes, plan, base, careful=careful or fresh, deep=deep)
+        union.run(others, theirs, fresh, doubted)
     else:
         plan.whole = careful
     # A foreign tip that lost nothing is as good as ours: no commit only to mark it.
@@ -149,7 +151,8 @@ def _follow(notes: Notes, tip: Commit | None, base: Commit | None, theirs: Commi
         ):
             return None
     elif forged or not theirs.complete:
-        _gather(notes, plan, theirs, [], None, fresh=False, careful=True, doubted=forged)
+        union = _Union(notes, plan, theirs, careful=True, deep=False)
+        union.run([], None, fresh=False, doubted=forged)
         if plan.replaced and base:
             return None
     if plan.found or plan.replaced:
@@ -159,69 +162,91 @@ def _follow(notes: Notes, tip: Commit | None, base: Commit | None, theirs: Commi
     return plan
 
 
-def _gather(
-    notes: Notes,
-    plan: Plan,
-    base: Commit,
-    others: list[Commit],
-    theirs: Commit | None,
-    fresh: bool,
-    careful: bool,
-    doubted: bool = False,
-    deep: bool = False,
-) -> None:
-    """Finds what `others`, and the foreign commits behind all of them, have and the base lacks;
-    keeps purged text and what holds it out.
+class _Union:
+    """Unites the histories of one attempt into its plan.
 
-    `doubted`: the base may lie about what is in its history.
+    The steps, in order: which texts were purged, on any side; which lines the base's own history
+    lost; whether the base holds purged text; what each other tip has and the base lacks.
     """
-    history = notes.history
-    own = {r.version: r for r in notes.purges_of(base)}
-    purges = {**own, **{r.version: r for c in others for r in notes.purges_of(c)}}
-    purges.update(
-        {r.version: r for _, line in plan.items if (r := record.parse(line)) and r.op == "purge"}
-    )
-    plan.graves = graves = Tombstones(purges.values())
-    lost, plan.whole = history.lost([base], deep=deep) if careful else ([], False)
-    # Purge records that the base's writer did not know, or a foreign base: does it hold what they
-    # name?
-    dirty = (
-        bool(graves)
-        and (not base.complete or len(purges) > len(own))
-        and any(graves.doom(line) for _, line in [*lost, *notes.contents(base)])
-    )
-    if doubted and not dirty:
-        dirty = history.holds(
-            base.id, _since(notes, history.own_entry() or "", graves), graves.doom
+
+    def __init__(
+        self, notes: Notes, plan: Plan, base: Commit, *, careful: bool, deep: bool
+    ) -> None:
+        self.notes = notes
+        self.history = notes.history
+        self.plan = plan
+        self.base = base
+        self.careful = careful  # whether lines are sought that the histories lost
+        self.deep = deep
+        self.tombstones = Tombstones([])
+        self.unknown_purges = False  # whether the writer of the base did not know all of them
+        self.base_is_dirty = False  # whether the base holds purged text
+
+    def run(self, others: list[Commit], theirs: Commit | None, fresh: bool, doubted: bool) -> None:
+        """`theirs`: which of `others` is another clone's tip. `fresh`: the history before goes.
+        `doubted`: the base may lie about what is in its history.
+        """
+        plan = self.plan
+        self._bury(others)
+        plan.graves = self.tombstones
+        lost, plan.whole = (
+            self.history.lost([self.base], deep=self.deep) if self.careful else ([], False)
         )
-    plan.found = [(key, line) for key, line in notes.absent(base, lost) if not graves.doom(line)]
-    kept: list[Commit] = []
-    for other in others:
-        found, here = _difference(notes, other, base, strict=other is theirs, whole=plan.carried)
+        self.base_is_dirty = self._holds_purged(lost) or (doubted and self._holds_purged_before())
+        plan.found = self._allowed(self.notes.absent(self.base, lost))
+        kept = [other for other in others if self._take(other, other is theirs)]
+        plan.found = TreeEdit(self.notes.git, self.base.tree, self.notes.hex_len).unknown(
+            plan.found
+        )
+        plan.refused = theirs is not None and theirs in others and theirs not in kept
+        plan.replaced = fresh or self.base_is_dirty
+        plan.parents = [] if fresh else kept if self.base_is_dirty else [self.base, *kept]
+
+    def _bury(self, others: list[Commit]) -> None:
+        """Collects the purge records of the base, of the other tips and of the new lines."""
+        own = {r.version for r in self.notes.purges_of(self.base)}
+        purges = {r.version: r for c in (self.base, *others) for r in self.notes.purges_of(c)}
+        new = (record.parse(line) for _, line in self.plan.items)
+        purges.update({r.version: r for r in new if r and r.op == "purge"})
+        self.tombstones = Tombstones(purges.values())
+        self.unknown_purges = len(purges) > len(own)
+
+    def _allowed(self, lines: Iterable[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+        return [(key, line) for key, line in lines if not self.tombstones.doom(line)]
+
+    def _holds_purged(self, lost: list[tuple[str, bytes]]) -> bool:
+        """Whether the base, or what its history lost, has text that its writer did not know to be
+        purged.
+        """
+        if not self.tombstones or (self.base.complete and not self.unknown_purges):
+            return False
+        lines = (*lost, *self.notes.contents(self.base))
+        return any(self.tombstones.doom(line) for _, line in lines)
+
+    def _holds_purged_before(self) -> bool:
+        known = _since(self.notes, self.history.own_entry() or "", self.tombstones)
+        return self.history.holds(self.base.id, known, self.tombstones.doom)
+
+    def _take(self, other: Commit, strict: bool) -> bool:
+        """Adds the lines that another tip has and the base lacks; whether its history may become
+        part of ours. `strict`: raises GitFailed where it cannot be read.
+        """
+        plan = self.plan
+        known = [] if self.base_is_dirty else [self.base.id]
+        found, readable = _difference(self.notes, other, self.base, strict, plan.carried)
         lost, whole = (
-            history.lost([other], known=[] if dirty else [base.id])
-            if careful or other is theirs
-            else ([], False)
+            self.history.lost([other], known=known) if self.careful or strict else ([], False)
         )
-        plan.whole = plan.whole and whole and here
-        plan.found += [
-            (key, line)
-            for key, line in [*found, *notes.absent(base, lost)]
-            if not graves.doom(line)
-        ]
-        # Of what a clean base has, nothing is named: then what is new to it tells.
-        clean = not graves or (
-            here
-            and not any(graves.doom(line) for _, line in [*lost, *found])
-            and not history.holds(other.id, [] if dirty else [base.id], graves.doom)
+        plan.whole = plan.whole and whole and readable
+        plan.found += self._allowed([*found, *self.notes.absent(self.base, lost)])
+        if self.base_is_dirty and self.history.contains(other, self.base):
+            return False
+        # A clean base holds nothing that was purged: then what is new to it tells.
+        return not self.tombstones or (
+            readable
+            and not any(self.tombstones.doom(line) for _, line in [*lost, *found])
+            and not self.history.holds(other.id, known, self.tombstones.doom)
         )
-        if clean and not (dirty and history.contains(other, base)):
-            kept.append(other)
-        elif other is theirs:
-            plan.refused = True
-    plan.found = TreeEdit(notes.git, base.tree, notes.hex_len).unknown(plan.found)
-    plan.replaced = fresh or dirty
-    plan.parents = [] if fresh else kept if dirty else [base, *kept]
 
 
 def _difference(
