@@ -288,12 +288,12 @@ def test_no_bug_is_reported_for(lab: Lab, shell: str) -> None:
     assert done.returncode != 3, done.stderr
 
 
-def test_a_stale_lock_is_named(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stale_lock_of_another_program_is_named(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reflock, "STALE", 0.2)
     path = lab.repo()
     repo, store = opened(path)
     store.append([(repo.head(), b"a")], "m", ADA)
-    (path / ".git" / f"{REF}.lock").touch()
+    (path / ".git" / f"{REF}.lock").write_text("of another program\n")
     with pytest.raises(Exception, match=r"team\.lock"):
         store.append([(repo.head(), b"b")], "m", ADA)
 

@@ -143,7 +143,7 @@ class Remote:
         begun = time.monotonic()
         while True:
             status, _, err, _ = reflock.run(
-                self._git, self._local.common_dir, to, argv, new=reflock.ANY, env={SYNCING: "1"}
+                self._git, self._local.common_dir, to, argv, env={SYNCING: "1"}
             )
             if status == 0:
                 return
@@ -225,7 +225,6 @@ class Remote:
                 self._local.common_dir,
                 self.tracking,
                 argv,
-                new=reflock.ANY,
                 env={SYNCING: "1"},
             )
         else:
@@ -250,7 +249,6 @@ class Remote:
                     self._local.common_dir,
                     self.tracking,
                     ["update-ref", self.tracking, tip],
-                    new=tip,
                 )
             return Pushed(True)
         if not flag:
