@@ -23,7 +23,7 @@ from .erasure import purge, tombstones
 from .git import config, memfile, reflock
 from .hooks import githooks
 from .models import usable
-from .notes import notetree, rescue
+from .notes import notetree, ref_repair
 from .signing import trust
 from .store import Store
 
@@ -384,11 +384,11 @@ def _mend(store: Store, scope: str) -> Callable[[], str]:
     def mend() -> str:
         notes = store.notes(scope)
         before = notes.git.text("rev-parse", "-q", "--verify", notes.ref, ok=(0, 1, 128))
-        rescue.mend(notes.git, notes.ref, asked=True)
+        ref_repair.mend(notes.git, notes.ref, asked=True)
         notes.git.close()  # it has read the ref as it was
         notes.settle("git mem: mend", store.identity)
         tip = notes.tip()
-        gone = rescue.missing(notes.git, tip) if tip else []
+        gone = ref_repair.missing(notes.git, tip) if tip else []
         if gone:
             raise MemError(
                 f"{scope}: {_many(len(gone), 'object')} of '{notes.ref}' cannot be read, the first"

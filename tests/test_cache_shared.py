@@ -21,7 +21,7 @@ from conftest import Lab
 
 from gitmem import doctor
 from gitmem.engine import cache as cache_file
-from gitmem.engine import cache_check, cache_lock, index, tables
+from gitmem.engine import cache_check, cache_lock, index
 from gitmem.engine.filters import Filter
 from gitmem.hooks import spool
 from gitmem.memory import listing, recall, remember
@@ -212,10 +212,10 @@ def test_who_makes_a_cache_while_it_is_removed_leaves_that_of_another_whole(
     repo: pathlib.Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mem = repo / ".git" / "mem"
-    real, other = tables._make_file, open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
+    real, other = cache_file._make_file, open_store({"GIT_MEM_ENCODER": "false"}, str(repo))
 
     def make(new: str) -> None:
-        monkeypatch.setattr(tables, "_make_file", real)
+        monkeypatch.setattr(cache_file, "_make_file", real)
         real(new)
         if what == "directory":
             shutil.rmtree(mem)
@@ -224,7 +224,7 @@ def test_who_makes_a_cache_while_it_is_removed_leaves_that_of_another_whole(
         other.with_cache(lambda cache: None)
 
     shutil.rmtree(mem)
-    monkeypatch.setattr(tables, "_make_file", make)
+    monkeypatch.setattr(cache_file, "_make_file", make)
     said: list[str] = []
     store = open_store({"GIT_MEM_ENCODER": "false"}, str(repo), said.append)
     assert store.with_cache(lambda cache: (cache.how, cache.count())) == (("file", 1), True)

@@ -7,19 +7,13 @@ Owns the rule for the directory, as the client has it (seen in 2.1.197 and
 `mem/automemory.stamp`: what directory and settings looked like when they were
 last read.
 
-Promise: a session start for which nothing changed costs a few `stat` calls and
-starts nothing; what changed is in the notes before the first prompt where it is
-little, and is the worker's where it is not. A directory that a *committed* file
-names is only read inside the working tree: else a clone could have any folder
-of its user read into a session.
-
-Standard library only; what reads and stores is loaded when there is something to read.
+A directory that a *committed* file names is only read inside the working tree: else a
+clone could have any folder of its user read into a session. Standard library only.
 """
 
 from __future__ import annotations
 
 import os
-import time
 
 from ..git import memfile
 from ..git.worktree_file import inside
@@ -28,12 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..git.discover import Here
-
 STAMP = "automemory.stamp"
-KIND = "auto-memory"  # of the event
-ON_THE_SPOT = 200  # topics that a session start takes in itself
-_LEAST, _EACH = 0.2, 0.002  # seconds that must be left for it: to begin with, and for each topic
 _MOST = 5000  # files that are looked at
 _LONGEST = 200  # UTF-16 units of a slug before it is cut and gets a hash
 _SETTING = "autoMemoryDirectory"
@@ -59,57 +48,6 @@ class Sight:
         self.count = count
         self.stamp = stamp
         self.changed = changed
-
-
-def step(here: Here, environ: Mapping[str, str], until: float) -> bytes | None:
-    """At a session's start: takes in what changed. The event to spool (and then to wake the worker)
-    where that is more than fits in before `until` (monotonic).
-
-    Raises nothing that says something about the memories: a reader that failed leaves the work to
-    the worker."""
-    if environ.get("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "") not in (
-        "",
-        "0",
-        "false",
-    ) or not here.settings.flag("autoMemory"):
-        return None
-    sight = look(here.git_dir, here.common_dir, here.top, environ)
-    if not sight.changed:
-        return None
-    if not sight.path or not sight.count:
-        keep(here.mem_dir, sight)
-        return None
-    # A key may ask for its passphrase: nobody waits for that here.
-    if (
-        sight.count <= ON_THE_SPOT
-        and not here.settings.signing
-        and until - time.monotonic() > _LEAST + sight.count * _EACH
-    ):
-        try:
-            from . import automemory_import
-
-            automemory_import.at_start(here.top or here.common_dir, environ, sight)
-            return None
-        except Exception:  # the worker's attempt is logged
-            pass
-    return event(here.git_dir, here.top, environ)
-
-
-def event(git_dir: str, top: str, environ: Mapping[str, str]) -> bytes:
-    """The line that has the worker read the directory; it names places only, no text."""
-    from ..core import fastjson
-
-    facts = {
-        "event": KIND,
-        "git_dir": git_dir,
-        "top": top,
-        "env": {
-            k: environ[k]
-            for k in ("HOME", "CLAUDE_CONFIG_DIR", "CLAUDE_PROJECT_DIR")
-            if environ.get(k)
-        },
-    }
-    return fastjson.encoder(ensure_ascii=True)(facts).encode()
 
 
 def look(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) -> Sight:

@@ -49,11 +49,11 @@ def _start(call: Call) -> None:
             call.here.common_dir
         )  # what a client left that was killed: no text waits longer than its day
     if call.here and call.agent == "claude":
-        from . import automemory
+        from . import automemory_start
 
         # After the answer: the client gives these notes to its model itself; what is new in them is
         # to be found by the next prompt.
-        line = automemory.step(call.here, call.environ, call.until)
+        line = automemory_start.step(call.here, call.environ, call.until)
         if line:
             call.ask(line)
 

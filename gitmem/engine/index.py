@@ -15,7 +15,7 @@ from time import monotonic
 
 from ..core.errors import GitFailed
 from ..core.record import MAX_LINE
-from ..notes import rescue
+from ..notes import ref_repair
 from . import error_kinds, unread
 from .cache import open_cache
 from .document import SCOPE_BITS
@@ -139,7 +139,9 @@ def refresh(
             else pending(cache, sources)
         )
     except GitFailed:
-        return None  # a ref names an object that is not here; the next write mends that (`rescue`)
+        return (
+            None  # a ref names an object that is not here; the next write mends that (`ref_repair`)
+        )
     # Before reading: the next call sees what comes later.
     sizes = {notes.ref: notes.reflog_size() for _, notes, _, _ in moved}
     # An empty cache takes any table: it gets the space with its first record.
@@ -171,7 +173,7 @@ def refresh(
     if scrub and until is not None:
         return None  # the whole file is rewritten, which nobody may wait for
     if scrub:
-        rescue.drop(os.path.dirname(cache.path))
+        ref_repair.drop_lines(os.path.dirname(cache.path))
         cache.scrub(limits.wait)
     return added if whole else None
 
@@ -201,7 +203,7 @@ def _read(
                 if limits.exceeded(len(lines), size):
                     return None
         except GitFailed:
-            mended = limits.until is None and bool(rescue.mend(notes.git, notes.ref))
+            mended = limits.until is None and bool(ref_repair.mend(notes.git, notes.ref))
             if mended:
                 notes.history.mended = notes.tip()
             else:

@@ -1,15 +1,14 @@
-"""The tables of the cache, and how an empty one is made: loaded only where there is none.
+"""The tables of the cache; loaded only where a cache is made.
 
-Any change of the tables makes another layout: raise `cache.SCHEMA` with it, and
-the old file is made anew from the notes. Promise: a cache appears whole or not
-at all, also where others make one or remove the directory at the same time.
+Any change here makes another layout: raise `cache.SCHEMA` with it, and the old file is made anew
+from the notes.
 """
 
 from __future__ import annotations
 
-import os
-
-from . import cache, cache_lock
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
 TABLES = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
@@ -145,81 +144,12 @@ CREATE TABLE code(chunk INTEGER PRIMARY KEY, codes BLOB NOT NULL, crc INTEGER NO
 """
 
 
-def create(mem_dir: str, path: str, wait: float) -> cache.Cache | None:
-    """Makes a new, empty cache file, for the caller to open; returns a cache in memory where no
-    file can be made.
-
-    It may be there or not afterwards: others make and remove it too.
-    """
-    try:
-        os.makedirs(mem_dir, mode=0o700, exist_ok=True)
-    except OSError:
-        return cache.open_in_memory()
-    if not cache_lock.lockable(mem_dir):
-        return cache.open_in_memory()
-    if not os.access(mem_dir, os.W_OK):
-        return cache.open_in_memory() if os.path.isdir(mem_dir) else None
-    # Made under a name of our own: whoever comes meanwhile sees none or a whole one, also where a
-    # removed lock lets two at it.
-    new = f"{path}.new{os.urandom(4).hex()}"
-    directory = cache_lock.inode(mem_dir)
-    with cache_lock.locked(path, wait) as held:
-        if not held or cache_lock.size(path):
-            return None
-        try:
-            for name in os.listdir(mem_dir):
-                if name.startswith(os.path.basename(path) + ".new"):
-                    os.unlink(os.path.join(mem_dir, name))  # of one who was killed
-            cache_lock.unlink(path)  # an orphaned log would be applied to the new file
-            _make_file(new)
-            os.replace(new, path)
-        except Exception as e:
-            # Removed under us, with its directory or by another who makes one too: no failure of
-            # the disk.
-            gone = isinstance(e, FileNotFoundError) or cache_lock.inode(mem_dir) != directory
-            gone = gone or (
-                not os.path.lexists(new)
-                and getattr(e, "sqlite_errorname", "SQLITE_CANTOPEN") != "SQLITE_CANTOPEN"
-            )
-            cache_lock.unlink(new)
-            if not gone:
-                raise
-            return None
-        _remove_older(mem_dir)
-    return None
-
-
-def _make_file(new: str) -> None:
-    """A whole, empty cache file; closing it takes SQLite's log in."""
-    db = cache.connect(f"file:{cache.quoted(new)}")
-    try:
-        os.chmod(new, 0o600)
-        db.execute("PRAGMA journal_mode=WAL")
-        make(db)
-    finally:
-        db.close()
-
-
-def _remove_older(mem_dir: str) -> None:
-    """Takes away the caches of older layouts; a newer one may belong to another git mem that is in
-    use.
-    """
-    for old in range(1, cache.SCHEMA):
-        path = os.path.join(mem_dir, f"index-{old}.db")
-        if os.path.lexists(path):
-            cache_lock.unlink(path)
-            try:
-                os.unlink(path + ".lock")
-            except OSError:
-                pass
-
-
-def make(db: cache.Connection) -> None:
-    """The empty tables of this layout."""
+def make(db: Connection, application: int, schema: int) -> None:
+    """The empty tables of this layout, in one transaction."""
     db.execute("BEGIN IMMEDIATE")
     for statement in TABLES.split(";\n"):
         db.execute(statement)
     db.execute("INSERT INTO fts(fts, rank) VALUES('automerge', 8)")
-    db.execute(f"PRAGMA application_id={cache.APPLICATION}")
-    db.execute(f"PRAGMA user_version={cache.SCHEMA}")
+    db.execute(f"PRAGMA application_id={application}")
+    db.execute(f"PRAGMA user_version={schema}")
     db.execute("COMMIT")

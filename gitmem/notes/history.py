@@ -14,7 +14,7 @@ from ..core import record
 from ..core.errors import GitFailed
 from ..git import config, reflock
 from ..git.object_reader import TooLarge
-from . import notetree, rescue
+from . import notetree, ref_repair
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,17 +80,18 @@ class History:
     def tip(self, more: Iterable[str] = ()) -> Commit | None:
         """The commit the ref points to, None where there is no ref.
 
-        A ref that is gone, or that cannot be read, is put back first (`rescue`; `more`: former tips
-        that others remember). Raises GitFailed where that cannot be done: that is not "no
-        memories"."""
+        A ref that is gone, or that cannot be read, is put back first (`ref_repair`; `more`: former
+        tips that others remember). Raises GitFailed where that cannot be done: it does not mean
+        "no memories".
+        """
         name = self.ref + "^{commit}"
         for _ in range(_LOOKS):
             found = self.commit(name)
             if found:
                 return found
-            if not self._exists() and not rescue.former(self.git, self.ref, more, tables=False):
+            if not self._exists() and not ref_repair.former(self.git, self.ref, more, tables=False):
                 return None
-            mended = rescue.mend(self.git, self.ref, more=more)
+            mended = ref_repair.mend(self.git, self.ref, more=more)
             # Another process may have been faster; and where nothing can be written it is read all
             # the same.
             found = self.commit(name) or self.commit(mended or "")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .history import Commit
-    from .note_store import Item, Notes
+    from .note_reader import Item, NoteReader
 
 
 class Written:
@@ -68,7 +68,7 @@ class Plan:
 
 
 def make(
-    notes: Notes,
+    notes: NoteReader,
     items: list[Item],
     former: str,
     theirs: Commit | None,
@@ -112,7 +112,7 @@ def make(
     return plan
 
 
-def _doubtful(notes: Notes, base: Commit, thorough: bool) -> bool:
+def _doubtful(notes: NoteReader, base: Commit, thorough: bool) -> bool:
     """Whether somebody else moved the ref to a commit with the trailer.
 
     Where no reflog is kept, only who is `thorough` must assume so.
@@ -121,14 +121,16 @@ def _doubtful(notes: Notes, base: Commit, thorough: bool) -> bool:
     return thorough if own is None else own != base.id
 
 
-def _since(notes: Notes, id: str, graves: Tombstones) -> list[str]:
+def _since(notes: NoteReader, id: str, graves: Tombstones) -> list[str]:
     """[id] where that commit knew all that was purged, and so need not be read again."""
     found = notes.history.commit(id) if id else None
     knew = Tombstones(notes.purges_of(found)) if found else None
     return [id] if knew and graves.ids <= knew.ids and graves.versions <= knew.versions else []
 
 
-def _follow(notes: Notes, tip: Commit | None, base: Commit | None, theirs: Commit) -> Plan | None:
+def _follow(
+    notes: NoteReader, tip: Commit | None, base: Commit | None, theirs: Commit
+) -> Plan | None:
     """Where their history goes on from ours the ref only has to move; None where it may not: they
     hold purged text, or took lines out and say that they did not.
     """
@@ -170,7 +172,7 @@ class _Union:
     """
 
     def __init__(
-        self, notes: Notes, plan: Plan, base: Commit, *, careful: bool, deep: bool
+        self, notes: NoteReader, plan: Plan, base: Commit, *, careful: bool, deep: bool
     ) -> None:
         self.notes = notes
         self.history = notes.history
@@ -250,7 +252,7 @@ class _Union:
 
 
 def _difference(
-    notes: Notes, other: Commit, base: Commit, strict: bool, whole: list[tuple[str, str]]
+    notes: NoteReader, other: Commit, base: Commit, strict: bool, whole: list[tuple[str, str]]
 ) -> tuple[list[tuple[str, bytes]], bool]:
     """(the (key, line) that another commit has and the base lacks, whether all of it could be
     read); if `strict`, raises GitFailed where it could not.
@@ -272,7 +274,7 @@ def _difference(
 
 
 def _base(
-    notes: Notes, tip: Commit | None, former: str, deep: bool
+    notes: NoteReader, tip: Commit | None, former: str, deep: bool
 ) -> tuple[Commit | None, list[Commit]]:
     """(the commit to build on, former tips to unite with it).
 

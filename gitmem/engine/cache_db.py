@@ -1,0 +1,304 @@
+"""An open cache: transactions, settings, and the reads and writes that know its blocks.
+
+Promise: a damaged block or row raises `Damaged`. Standard library only, without slow imports:
+every prompt waits for it.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+from ..core.record import object_id
+from . import cache_lock
+from .cache_lock import Damaged, Moved
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterable, Sequence
+else:
+    try:
+        import _sqlite3 as sqlite3  # the package around it loads `datetime`: 4 ms
+    except ImportError:
+        import sqlite3
+
+Connection = sqlite3.Connection
+
+CHUNK = 1024  # sign codes per stored block
+CODE = 32  # bytes of one sign code
+
+
+class Cache:
+    """An open cache. `how`: "file", "immutable" (read-only disk) or "memory".
+
+    `blind`: its vectors belong to another space than the table in use, so they
+    take no part; set by `index.refresh` where it could not replace them.
+    """
+
+    def __init__(self, db: sqlite3.Connection, how: str, path: str, inode: int = 0) -> None:
+        self.db = db
+        self.how = how
+        self.path = path
+        self.inode = inode
+        self.blind = False
+
+    @property
+    def writable(self) -> bool:
+        return self.how != "immutable"
+
+    def moved(self) -> bool:
+        """Whether the path now names another file than the open one: deleted, or rebuilt by another
+        process.
+        """
+        return self.how != "memory" and cache_lock.inode(self.path) != self.inode
+
+    def writing(self, wait: float) -> _Writing:
+        """One transaction under the writer lock; False, and none, where another process keeps the
+        lock for `wait` seconds.
+
+        Raises Moved where the open file is no longer the cache.
+        """
+        return _Writing(self, wait)
+
+    def snapshot(self) -> _Snapshot:
+        """All reads within see one state of the cache, whatever others write meanwhile."""
+        return _Snapshot(self.db)
+
+    def keep(self, wait: float, write: Callable[[sqlite3.Connection], object]) -> bool:
+        """`write` as one transaction, for what may as well be found out again; False where nothing
+        can be written now.
+        """
+        if not self.writable:
+            return False
+        try:
+            with self.writing(wait) as held:
+                if held:
+                    write(self.db)
+                return held
+        except sqlite3.OperationalError as e:
+            if getattr(e, "sqlite_errorname", "").startswith(
+                ("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_BUSY", "SQLITE_LOCKED")
+            ):
+                return False
+            raise
+
+    def scrub(self, wait: float) -> None:
+        """Leaves nothing of deleted rows in the file, its free pages or its log."""
+        if self.how != "file":
+            return
+        with cache_lock.locked(self.path, wait) as held:
+            if held and not self.moved():
+                self.db.execute("VACUUM")
+                self.set_meta("scrub", "")
+                cache_lock.take_log(self.db)
+
+    def meta(self, key: str, default: str = "") -> str:
+        row = self.db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return str(row[0]) if row else default
+
+    def set_meta(self, key: str, value: str) -> None:
+        self.db.execute(
+            "INSERT INTO meta VALUES(?, ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value",
+            (key, value),
+        )
+
+    def count(self) -> int:
+        """Memories (versions) that recall searches."""
+        return int(self.meta("count", "0"))
+
+    def close(self) -> None:
+        """Ends the connection. SQLite takes in a log that a killed writer left."""
+        if self.how == "file":
+            # The last one to close removes the log, by its name: under the lock, so that it is not
+            # that of a new cache.
+            wait = 1.0 if cache_lock.has_log(self.path) else 0.0
+            try:
+                with cache_lock.locked(self.path, wait):
+                    self.db.close()
+            except (sqlite3.Error, OSError):
+                pass
+        self.db.close()
+
+    def standings(self, rows: Sequence[int]) -> dict[int, tuple[str, float | None, str]]:
+        """{row: (commit or "", stated confidence, claimed time)}; Damaged where a row is gone."""
+        out: dict[int, tuple[str, float | None, str]] = {}
+        for i in range(0, len(rows), 500):
+            part = ",".join(map(str, rows[i : i + 500]))
+            of = f"SELECT row, anchor, confidence, at FROM memory WHERE row IN ({part})"
+            out.update(
+                {row: (object_id(a), stated, at) for row, a, stated, at in self.db.execute(of)}
+            )
+        if len(out) != len(set(rows)):
+            raise Damaged("a memory has lost its row")
+        return out
+
+    # Lexical
+
+    def frequencies(self, words: Sequence[str]) -> dict[str, int]:
+        """{term: number of memories that hold it}; absent terms are left out."""
+        marks = ",".join("?" * len(words))
+        return dict(self.db.execute(f"SELECT word, df FROM term WHERE word IN ({marks})", words))
+
+    def lexical(
+        self,
+        match: str,
+        weights: tuple[float, float, float],
+        limit: int,
+        rows: str = "",
+        args: Sequence[object] = (),
+    ) -> list[tuple[int, float]]:
+        """[(row, BM25 as FTS5 gives it: lower is better)], best first.
+
+        `rows`: SQL that selects the allowed rows.
+        """
+        # The plus: else SQLite asks FTS5 for each allowed row by itself, 235 ms instead of 12 where
+        # all of 10,000 are allowed.
+        only = f" AND +rowid IN ({rows})" if rows else ""
+        sql = f"SELECT rowid, bm25(fts, ?, ?, ?) AS b FROM fts WHERE fts MATCH ?{only} ORDER BY b"
+        values = (*weights, match, *args)
+        found: list[tuple[int, float]] = self.db.execute(
+            sql + " LIMIT ?", (*values, limit + 1)
+        ).fetchall()
+        if len(found) <= limit or found[limit][1] != found[limit - 1][1]:
+            return found[:limit]
+        last = found[limit][
+            1
+        ]  # more than fit score the same: ids decide, since row numbers differ in a rebuilt cache
+        tied = [row for row, score in self.db.execute(sql, values) if score == last]
+        better = [pair for pair in found if pair[1] < last]
+        return better + [(row, last) for row in self.by_id(tied)[: limit - len(better)]]
+
+    def by_id(self, rows: Iterable[int]) -> list[int]:
+        """These rows in the order of their ids, alternatives in theirs: the same in every cache of
+        the same notes.
+        """
+        marks = ",".join(map(str, rows))
+        return [
+            row
+            for (row,) in self.db.execute(
+                f"SELECT row FROM memory WHERE row IN ({marks}) ORDER BY id, nth"
+            )
+        ]
+
+    # Vectors
+
+    def codes(self) -> bytes:
+        """Sign codes of all rows, row n at n*CODE; dead rows are zeros.
+
+        Raises Damaged on a checksum that fails.
+        """
+        if self.blind:
+            return bytes(int(self.meta("rows", "0")) * CODE)
+        parts: list[bytes] = []
+        for chunk, blob, crc in self.db.execute(
+            "SELECT chunk, codes, crc FROM code ORDER BY chunk"
+        ):
+            if chunk != len(parts) or zlib.crc32(blob) != crc or len(blob) != CHUNK * CODE:
+                raise Damaged("sign codes fail their checksum")
+            parts.append(blob)
+        return b"".join(parts)
+
+    def vectors(self, rows: Iterable[int]) -> dict[int, bytes]:
+        """{row: int8 vector}; rows without one are left out.
+
+        Raises Damaged on a checksum that fails.
+        """
+        out: dict[int, bytes] = {}
+        wanted = [] if self.blind else list(rows)
+        crc32 = zlib.crc32
+        for i in range(0, len(wanted), 500):
+            part = wanted[i : i + 500]
+            for row, v, crc in self.db.execute(
+                f"SELECT row, v, crc FROM vector WHERE row IN ({','.join(map(str, part))})"
+            ):
+                if crc32(v, row) != crc:
+                    raise Damaged("a vector fails its checksum")
+                out[row] = v
+        return out
+
+    def set_vectors(self, new: Iterable[tuple[int, bytes]]) -> None:
+        """Stores vectors by row; the checksum covers the row's number too."""
+        self.db.executemany(
+            "INSERT OR REPLACE INTO vector VALUES(?, ?, ?)",
+            ((row, v, zlib.crc32(v, row)) for row, v in new),
+        )
+
+    def set_codes(self, new: dict[int, bytes]) -> None:
+        """Stores codes by row.
+
+        Rows are numbered without gaps, so blocks are too; each is stored whole.
+        """
+        blocks: dict[int, bytearray] = {}
+        for row, code in new.items():
+            chunk, at = divmod(row, CHUNK)
+            if chunk not in blocks:
+                found = self.db.execute(
+                    "SELECT codes FROM code WHERE chunk = ?", (chunk,)
+                ).fetchone()
+                blocks[chunk] = bytearray(found[0] if found else CHUNK * CODE)
+            blocks[chunk][at * CODE : (at + 1) * CODE] = code
+        self.db.executemany(
+            "INSERT INTO code VALUES(?, ?, ?) ON CONFLICT(chunk) DO UPDATE SET codes ="
+            " excluded.codes, crc = excluded.crc",
+            [(chunk, bytes(block), zlib.crc32(block)) for chunk, block in sorted(blocks.items())],
+        )
+
+
+class _Writing:
+    """See `Cache.writing`."""
+
+    __slots__ = ("_cache", "_held", "_lock")
+
+    def __init__(self, cache: Cache, wait: float) -> None:
+        self._cache = cache
+        self._lock = None if cache.how == "memory" else cache_lock.locked(cache.path, wait)
+        self._held = False
+
+    def __enter__(self) -> bool:
+        cache = self._cache
+        if self._lock and not self._lock.__enter__():
+            self._lock.__exit__()
+            return False
+        try:
+            if self._lock and cache.moved():
+                raise Moved("another process replaced the cache")
+            cache.db.execute("BEGIN IMMEDIATE")
+        except BaseException:
+            if self._lock:
+                self._lock.__exit__()
+            raise
+        self._held = True
+        return True
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if not self._held:
+            return
+        db = self._cache.db
+        try:
+            try:
+                if kind is None:
+                    db.execute("COMMIT")
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+            if kind is None and self._lock:
+                cache_lock.take_log(db)
+        finally:
+            if self._lock:
+                self._lock.__exit__()
+
+
+class _Snapshot:
+    """See `Cache.snapshot`."""
+
+    __slots__ = ("_db",)
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def __enter__(self) -> None:
+        self._db.execute("BEGIN")
+
+    def __exit__(self, *_: object) -> None:
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")

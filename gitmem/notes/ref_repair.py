@@ -1,0 +1,197 @@
+"""A notes ref that is gone, or whose newest objects are not here: moved back to its last whole
+state.
+
+`git gc --prune=now` and `git prune --expire=now` delete objects that a writer beside them has just
+made and not yet named (git warns of it); a power cut takes objects that were never synced. Every
+git command then stops at the ref.
+
+`mend` moves such a ref to the newest former tip of which every object is here. It notes the
+commit that the ref left as a debt, so that each write can look whether the missing objects are
+here by now (`rescue`), and keeps the lines of recent writes in `<git-common-dir>/mem`. Where a
+missing object may be elsewhere (a partial clone, alternates), nothing is done unasked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+
+from ..core.errors import MemError
+from ..git import config, gc_roots, memfile, reflock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..git.gitcmd import Git
+
+    Item = tuple[str, bytes]  # (anchor, line)
+
+_MOST = 64 * 1024  # bytes of an append that is kept; a larger one is a pack, which git keeps
+_FULL = 512 * 1024  # bytes of the file of recent lines, which then begins anew
+_FORMER = 50  # former tips that are tried
+_ID = rb"([0-9a-f]{40}|[0-9a-f]{64})"
+_ROW = re.compile(_ID + b" " + _ID + b" ")  # a power cut may leave other rows in a reflog
+# No "git mem: ...": readers of the reflog must not take it for a write that looked at everything.
+RESTORED = "put back by git mem"
+
+
+def mend(git: Git, ref: str, asked: bool = False, more: Iterable[str] = ()) -> str | None:
+    """Moves a broken ref to the newest whole commit of `former`, and notes what it held as a debt.
+
+    Returns that commit; "" where the ref begins anew with the lines that can be read; None where
+    the ref is whole, or no older commit is. A ref that is gone goes to its newest commit that is
+    here, also where that is not whole; and the commit is also returned where the disk takes
+    nothing. `asked`: the user knows of it, so alternates, which may have lost the objects for good,
+    stop nothing.
+    """
+    # The backup first: it is verified last.
+    backup = git.text("rev-parse", "-q", "--verify", config.backup_of(ref), ok=(0, 1, 128))
+    held = git.text("rev-parse", "-q", "--verify", ref, ok=(0, 1, 128))
+    held = held if held.strip("0") else ""
+    elsewhere = git.partial or (
+        not asked and os.path.exists(os.path.join(git.common_dir, "objects", "info", "alternates"))
+    )
+    if held and (elsewhere or not missing(git, held)):
+        return None
+    ids = [id for id in former(git, ref, more) if id != held]
+    whole = "" if elsewhere else next((id for id in ids if not missing(git, id)), "")
+    to = whole or ("" if held else next((id for id in ids if git.local.get(id)), ""))
+    if not to and not held:
+        return None
+    recent = _only_write(git, ref) and recent_lines(git, ref)
+    if not to and not recent and not (asked and git.objects.get(held)):
+        return None
+    # First the debt: a process that is killed, or fails once more, leaves it to the next writer.
+    lost = held or ids[0]
+    if lost != to:
+        others = [row for row in debts(git, ref) if row.split(" ")[0] != lost]
+        try:
+            write_debts(git, ref, [*others, lost])
+        except OSError:
+            if held:
+                return None
+    if held:
+        broken = backup if backup.strip("0") and missing(git, backup) else ""
+        return to if reflock.take_back(git, ref, to, held, broken) else None
+    reflock.put_back(git, ref, to, backup, RESTORED)
+    return to
+
+
+def former(git: Git, ref: str, more: Iterable[str] = (), tables: bool = True) -> list[str]:
+    """Commits that a ref may go back to: of its reflog, newest first, of its backup, then `more`.
+
+    `tables`: also of a reflog in a reftable, which takes a git process.
+    """
+    noted = git.objects.get(config.backup_of(ref) + "^{commit}")
+    if gc_roots.in_tables(git):
+        ids = gc_roots.logged(git, ref, _FORMER) if tables else []
+    else:
+        rows = reversed(_logged(git, ref))
+        ids = [id.decode() for row in rows for id in reversed(row.split(b" ", 2)[:2])]
+    ids = [id for id in ids if id.strip("0")][:_FORMER]
+    return [id for id in dict.fromkeys([*ids, *([noted[0]] if noted else []), *more]) if id]
+
+
+def _logged(git: Git, ref: str) -> list[bytes]:
+    """The rows of the reflog's file: `git log -g` stops at a ref that names a missing commit."""
+    try:
+        with open(os.path.join(git.common_dir, "logs", ref), "rb") as f:
+            rows = f.read().split(b"\n")
+    except OSError:
+        return []
+    return [row for row in rows if _ROW.match(row)]
+
+
+def _only_write(git: Git, ref: str) -> bool:
+    """Whether the ref's whole history is a single write of ours.
+
+    With reftable nothing says who wrote an entry, so a single one counts as ours.
+    """
+    if gc_roots.in_tables(git):
+        return len(set(gc_roots.logged(git, ref, _FORMER))) == 1
+    rows = _logged(git, ref)
+    return (
+        len(rows) == 1
+        and not rows[0].split(b" ")[0].strip(b"0")
+        and rows[0].endswith((b"\tfast-import", b"\tgit mem: write"))
+    )
+
+
+def missing(git: Git, id: str) -> list[str]:
+    """Ids of the missing objects of a notes commit (or a tree, or a note), itself included; its
+    parents are not looked at.
+    """
+    if git.objects.get(id) is None:
+        return [id]
+    options = ("--objects", "--no-object-names", "--missing=print", "--no-walk")
+    rows = git.text("rev-list", *options, id, ok=(0, 128)).split("\n")
+    return [row[1:] for row in rows if row.startswith("?")] or ([] if id in rows else [id])
+
+
+# Files in `mem/`: the lines of recent writes, and debts
+
+
+def _path(git: Git, ref: str, suffix: str = "") -> str:
+    name = ref.removeprefix("refs/notes/").replace("/", "-")
+    return os.path.join(memfile.directory(git.common_dir), f"recent-{name}{suffix}")
+
+
+def debts(git: Git, ref: str) -> list[str]:
+    """Rows `<commit that the ref was moved back from> <id of a missing object>...`."""
+    try:
+        raw = memfile.read(_path(git, ref, ".due"))
+    except OSError:
+        return []
+    return [row for row in raw.decode("ascii", "replace").split("\n") if row]
+
+
+def write_debts(git: Git, ref: str, rows: list[str]) -> None:
+    """Raises OSError where they cannot be kept."""
+    path = _path(git, ref, ".due")
+    if not rows:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        return
+    with contextlib.suppress(MemError):
+        memfile.make(git.common_dir)
+    content = "".join(row + "\n" for row in rows).encode("ascii", "replace")
+    memfile.write(path, content, sync=True)
+
+
+def keep_lines(git: Git, ref: str, items: list[Item]) -> None:
+    """Notes lines that were just written; a line that cannot be kept is only in the ref."""
+    content = b"".join(b"%s\t%s\n" % (anchor.encode(), line) for anchor, line in items)
+    if not content or len(content) > _MOST:
+        return
+    with contextlib.suppress(OSError):
+        fd = memfile.opened(_path(git, ref), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            if os.fstat(fd).st_size > _FULL:
+                os.ftruncate(fd, 0)
+            os.write(fd, content)
+        finally:
+            os.close(fd)
+
+
+def recent_lines(git: Git, ref: str) -> list[Item]:
+    """The lines of recent writes, as far as they were kept."""
+    try:
+        rows = [row.partition(b"\t") for row in memfile.read(_path(git, ref)).split(b"\n")]
+    except OSError:
+        return []
+    # A last line may be cut short, as by a full disk.
+    return [
+        (anchor.decode("ascii", "replace"), line)
+        for anchor, tab, line in rows[:-1]
+        if tab and line.startswith(b"{") and line.endswith(b"}")
+    ]
+
+
+def drop_lines(mem_dir: str) -> None:
+    """Removes the recent lines of all refs: some of them were purged."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(mem_dir):
+            if name.startswith("recent-") and not name.endswith(".due"):  # debts have no text
+                os.unlink(os.path.join(mem_dir, name))
