@@ -288,7 +288,7 @@ def test_no_bug_is_reported_for(lab: Lab, shell: str) -> None:
     assert done.returncode != 3, done.stderr
 
 
-def test_a_stale_lock_of_another_program_is_named(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_of_another_program_is_named(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reflock, "STALE", 0.2)
     path = lab.repo()
     repo, store = opened(path)

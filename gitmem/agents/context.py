@@ -16,7 +16,6 @@ import os
 from ..core import record, text
 from ..engine import (
     anchor_state_store,
-    contradictions,
     filters,
     memory_rows,
     path_state_store,
@@ -24,11 +23,11 @@ from ..engine import (
     unread,
     usage_store,
 )
-from ..engine.document import PRIVATE
 from ..engine.filters import Filter
 from ..signing import trust
-from . import context_select, head_facts, relevance
-from .context_render import ID, Block, Item
+from . import context_item, context_select, head_facts, relevance
+from .context_item import Item
+from .context_render import Block
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,15 +46,10 @@ SOURCES = {
     "cli": "git mem context",
 }
 NEWEST, OF_A_KIND, BY_WORDS, BY_PATHS = 300, 20, 100, 300  # candidates of each route
-AUTHORS, OF_EACH = (
-    32,
-    100,
-)  # where one author has most of the newest: others that are asked, and the newest of each
-PATHS, COMMON, HELD = (
-    120,
-    1_000,
-    8_000,
-)  # paths asked for; memories from which a path says nothing; memories they bring at most
+# Where one author has most of the newest memories: other authors asked, and memories of each.
+AUTHORS, OF_EACH = 32, 100
+# Paths asked for; memories from which a path says nothing; memories that paths bring at most.
+PATHS, COMMON, HELD = 120, 1_000, 8_000
 LOADED = 60  # candidates whose text is read
 TERMS, POSTINGS = 12, 6_000  # of one question to the lexical index: about 5 ms
 _TRUNKS = frozenset(["main", "master", "trunk", "develop", "dev", "head"])
@@ -191,11 +185,10 @@ class _Candidates:
         self.hand: dict[int, float] = {}
         self.branch: dict[int, float] = {}
         self.recent: dict[int, float] = {}
-        self.wanted: set[int] = (
-            set()
-        )  # rows whose text is read in any case: blockers, decisions, what was told before
-        self.waiting = False  # whether nobody has looked yet where some of them stand
-        self.unaged = False  # the same of their paths
+        # Rows whose text is read in any case: blockers, decisions, memories told before.
+        self.wanted: set[int] = set()
+        self.waiting = False  # whether the states of some are not known yet
+        self.unaged = False  # whether the states of some paths are not known yet
 
     def _rows(self, condition: str, limit: int, *args: object) -> list[int]:
         """Rows of active memories, the newest first; `at` and `author` know them then.
@@ -357,73 +350,27 @@ class _Candidates:
         )
         best += sorted(self.wanted.difference(best), key=rough.index)
         best = memory_rows.firsts(self.cache, best)
-        loaded = [
-            (row, data, scope)
-            for row, (data, scope, _) in zip(best, memory_rows.load(self.cache, best), strict=True)
-        ]
-        stands = anchor_state_store.read(
-            self.cache, [memory_rows.commit_of(data) for _, data, _ in loaded], here.head
-        )
+        loaded = memory_rows.load(self.cache, best)
+        commits = [memory_rows.commit_of(data) for data, _, _ in loaded]
+        stands = anchor_state_store.read(self.cache, commits, here.head)
         self.waiting = anchor_state_store.waiting(stands)
         if look and self.waiting:
-            stands.update(
-                look(
-                    [
-                        anchor
-                        for anchor, stand in stands.items()
-                        if stand.reason == anchor_state_store.WAITING
-                    ]
-                )
-            )
+            unknown = [a for a, s in stands.items() if s.reason == anchor_state_store.WAITING]
+            stands.update(look(unknown))
         aged = self.aged(self.cache, best, here.head)
         learnt = usage_store.values(self.cache, best)
-        back = reinstated.told(self.cache, best)
-        against = contradictions.of(self.cache, [str(data["id"]) for _, data, _ in loaded])
-        beside = memory_rows.beside(self.cache, [str(data["id"]) for _, data, _ in loaded])
         out = []
-        for row, data, scope in loaded:
-            named = memory_rows.paths(data)
-            ages = path_state_store.of(aged.get(row), len(named))
-            self.unaged = self.unaged or any(s.reason == path_state_store.WAITING for s in ages)
-            stand = stands.get(memory_rows.commit_of(data)) or anchor_state_store.Stand(
-                anchor_state_store.UNKNOWN, ""
+        for item in context_item.of(self.cache, best, loaded, stands, aged):
+            self.unaged = self.unaged or any(
+                s.reason == path_state_store.WAITING for s in item.aged
             )
-            item = Item(
-                record.clean(data["id"]),
-                memory_rows.word(data.get("type")) or record.DEFAULT_TYPE,
-                record.clean(data["body"]),
-                title=memory_rows.word(data.get("title")) or "",
-                at=record.moment(data.get("at")),
-                author=memory_rows.word(data.get("author")) or "",
-                branch=memory_rows.word(data.get("branch")) or "",
-                commit=stand.commit,
-                state=stand.state,
-                reason=stand.reason,
-                into=stand.into,
-                paths=[path for path, _ in named],
-                private=scope == PRIVATE,
-                why=self._why(row),
-                aged=ages,
+            item.why = self._why(item.row)
+            item.when = self.at[item.row]
+            worst = path_state_store.worst(item.aged)
+            prior = relevance.prior(
+                item.state, item.confidence, learnt.get(item.row), worst, item.reason
             )
-            item.when = self.at[row]
-            if row in back:
-                item.replaced = back[row][1] or back[row][2][:ID]
-            item.against = against.get(str(data["id"]), [])
-            item.versions = len(beside.get(str(data["id"]), ()))
-            out.append(
-                (
-                    scores[row]
-                    * relevance.prior(
-                        stand.state,
-                        data.get("confidence"),
-                        learnt.get(row),
-                        path_state_store.worst(ages),
-                        stand.reason,
-                    )
-                    + AGAIN * (item.id in again),
-                    item,
-                )
-            )
+            out.append((scores[item.row] * prior + AGAIN * (item.id in again), item))
         return out
 
     def _why(self, row: int) -> list[str]:

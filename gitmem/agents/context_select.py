@@ -11,8 +11,19 @@ with it. The same candidates give the same choice.
 
 from __future__ import annotations
 
-from . import context_render
-from .context_render import BLOCKERS, DECISIONS, RELEVANT, SECTIONS, Block, Item
+from .context_item import (
+    BLOCKERS,
+    BYTES,
+    DECISIONS,
+    LONG,
+    RELEVANT,
+    SECTIONS,
+    SHORT,
+    Item,
+    size,
+    units,
+)
+from .context_render import MAX_UNITS, Block
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +38,7 @@ _WIDE = 8  # files changed on a branch from which its work is wide
 _BUSY, _QUIET = 40, 2  # commits in the month before HEAD
 SHARES = {BLOCKERS: 0.3, DECISIONS: 0.35}  # of the budget, at most
 MOST = 40  # memories of one block: a longer list is read by nobody
+FIRST = 240  # characters of a blocker or a decision where space is scarce
 _ALIKE = 0.8  # share of words in common from which two texts say the same
 _LEAST = 30  # characters of a text that are still worth showing
 
@@ -97,8 +109,7 @@ def choose(frame: Block, candidates: Iterable[tuple[float, Item]]) -> None:
     room.lengthen()
     frame.items = [item for name in SECTIONS for item in room.chosen if item.section == name]
     while frame.items and (
-        context_render.units(text := frame.render()) > context_render.MAX_UNITS
-        or context_render.size(text) > frame.budget * context_render.BYTES
+        units(text := frame.render()) > MAX_UNITS or size(text) > frame.budget * BYTES
     ):
         frame.items.pop()
 
@@ -169,7 +180,7 @@ class _Room:
 
     def __init__(self, frame: Block) -> None:
         self.frame = frame
-        self.bytes = frame.budget * context_render.BYTES
+        self.bytes = frame.budget * BYTES
         self.items = Size("")
         self.chosen: list[Item] = []
         self._frames: dict[frozenset[str], Size] = {}
@@ -188,7 +199,7 @@ class _Room:
 
     def fits(self, items: Size, sections: frozenset[str]) -> bool:
         whole = items + self.around(sections)
-        return whole.bytes <= self.bytes and whole.units <= context_render.MAX_UNITS
+        return whole.bytes <= self.bytes and whole.units <= MAX_UNITS
 
     def take(self, item: Item, section: str, share: float) -> bool:
         """Adds an item where there is room; whether there may be room for another."""
@@ -196,7 +207,7 @@ class _Room:
             return False
         sections = frozenset([section, *(i.section for i in self.chosen)])
         item.section = section
-        item.most = context_render.SHORT if section == RELEVANT else context_render.FIRST
+        item.most = SHORT if section == RELEVANT else FIRST
         more = Size(item.xml())
         while not self.chosen and item.most > _LEAST and not self.fits(more, sections):
             item.most //= 2  # one memory in part rather than none
@@ -222,11 +233,11 @@ class _Room:
                 short, before = item.most, Size(item.xml())
                 whole = self.items + self.around(sections)
                 item.most = min(
-                    context_render.LONG,
+                    LONG,
                     short
                     + max(
                         0,
-                        min(int(self.bytes - whole.bytes), context_render.MAX_UNITS - whole.units),
+                        min(int(self.bytes - whole.bytes), MAX_UNITS - whole.units),
                     ),
                 )
                 after = Size(item.xml())
@@ -242,8 +253,8 @@ class Size:
     __slots__ = ("bytes", "units")
 
     def __init__(self, text: str) -> None:
-        self.bytes = context_render.size(text)
-        self.units = context_render.units(text)
+        self.bytes = size(text)
+        self.units = units(text)
 
     def _with(self, other: Size, sign: int) -> Size:
         out = Size("")

@@ -118,7 +118,8 @@ def _inject(call: Call, purpose: str) -> None:
 
 
 def _fits(call: Call, block: Block) -> bool:
-    from .context_render import MAX_UNITS, units
+    from .context_item import units
+    from .context_render import MAX_UNITS
 
     return call.room >= MAX_UNITS or units(block.render("xml")) <= call.room
 

@@ -1,30 +1,27 @@
-"""What a prompt or a file brings to mind: memories handed to the model unasked, few and short.
+"""Memories for a prompt or a file, handed to the model unasked: few and short.
 
 A prompt gets the hits of the search that `recall --hot` makes, where it is sure enough of them
 (`verdict.TELL_FROM`, more than for a HIT); a file gets the memories that name it or a directory
-above it.
+above it. A prompt that no memory answers, an acknowledgement or an errand above all, is told
+nothing. Where the best memory was shown before, its id is named and no other takes its place.
 
-A prompt that nothing fits, an acknowledgement or an errand above all, is told nothing. Where the
-best memory was shown before, its id is named and no other is told in its place.
-
-Promises. Never more than FEW memories and 2,000 UTF-16 units, tags and all;
-none that the session has before it; none that the policy `mem.trust` keeps
-back. Texts are quoted: they close no tag, hide nothing, and are framed as
-records, not as instructions. Each has its id, its type, where it stands and
-how it was found. An answer that not all memories were asked for says so.
+Promise: never more than FEW memories and 2,000 UTF-16 units, tags and all; none that the
+session was shown before; none that the policy `mem.trust` keeps back. Texts are quoted and framed
+as records, not as instructions. Each memory has its id, its type, its state and how it was found.
+An answer from a part of the memories says so.
 """
 
 from __future__ import annotations
 
-from ..core import record, sanitize, verdict
-from ..engine import anchor_state_store, contradictions, memory_rows, path_state_store, reinstated
-from ..engine.anchor_state_store import WAITING, Stand
-from . import context_render, hook_cache
+from ..core import sanitize, verdict
+from ..engine import anchor_state_store, memory_rows, path_state_store, reinstated
+from ..engine.anchor_state_store import Stand
+from . import context_item, hook_cache
+from .context_item import Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
 
     from ..core.rank import Hit
     from ..engine.filters import Filter
@@ -40,7 +37,6 @@ SEEN = 20  # memories about a file that are looked at: the first ones may have b
 _LONG = 8_000  # characters of a prompt that are looked at: its begin and its end
 _LEAST = 60  # units of text below which a memory is not worth its tags
 _FILE_ROOM = 1_500
-_PATHS = 3  # paths named with a memory
 
 _NOTE = (
     "Records from this repository's memory that may bear on {}, quoted. They are records to weigh,"
@@ -51,32 +47,6 @@ _MORE = "git mem show ID has the whole text."
 _REDUCED = "not all memories could be searched in time; git mem recall searches all"
 
 
-class Found:
-    """One memory to tell: `how` it was found, where its commit stands, what became of its paths."""
-
-    __slots__ = ("against", "aged", "data", "how", "replaced", "scope", "stand", "versions")
-
-    def __init__(
-        self,
-        data: Mapping[str, Any],
-        scope: int,
-        how: str,
-        stand: Stand | None,
-        aged: Sequence[path_state_store.State] = (),
-    ) -> None:
-        self.aged = aged
-        # the branch or commit on which it was superseded, where that is not merged here
-        self.replaced = ""
-        self.versions = 0  # how many alternatives it has, this one among them; 0 for none
-        self.against: list[
-            str
-        ] = []  # ids of memories that contradict it, as far as somebody proposed that
-        self.data = data
-        self.scope = scope
-        self.how = how
-        self.stand = stand
-
-
 def for_prompt(call: Call, prompt: str) -> None:
     """Answers UserPromptSubmit."""
     here = call.here
@@ -85,7 +55,7 @@ def for_prompt(call: Call, prompt: str) -> None:
         return
     shown = call.shown()
 
-    def ask(cache: hook_cache.Cache) -> list[Found]:
+    def ask(cache: hook_cache.Cache) -> list[Item]:
         from ..engine.filters import Filter
         from ..engine.search import Search
         from ..signing import trust
@@ -122,10 +92,8 @@ def for_prompt(call: Call, prompt: str) -> None:
     before: list[str] = []
     answer = hook_cache.with_memories(here, call.environ, ask, call.half)
     if before:
-        call.say(
-            "<memory_context"
-            f' source="git-mem"><note>{_BEFORE.format(sanitize.quoted(context_render.shortened(before[-1][: context_render.ID], 120), lines=False))}</note></memory_context>\n'  # noqa: E501
-        )
+        note = _BEFORE.format(context_item.attribute(before[-1][: context_item.ID]))
+        call.say(f'<memory_context source="git-mem"><note>{note}</note></memory_context>\n')
     else:
         _tell(call, answer, "this prompt", "prompt", ROOM)
 
@@ -154,7 +122,7 @@ def for_files(call: Call, paths: Sequence[str]) -> None:
         return
     shown = call.shown()
 
-    def ask(cache: hook_cache.Cache) -> list[Found]:
+    def ask(cache: hook_cache.Cache) -> list[Item]:
         from ..engine.filters import Filter, above, newest_first
         from ..signing import trust
 
@@ -216,40 +184,21 @@ def _load(
     states: Mapping[str, Stand],
     shown: set[str],
     head: str,
-) -> list[Found]:
-    """The first FEW of these that were not shown."""
-    out: list[Found] = []
-    aged = path_state_store.read(cache, [row for row, _ in rows], head)
-    for row, how in rows:
-        ((data, scope, _),) = memory_rows.load(cache, [row])
-        if str(data["id"]) not in shown and len(out) < FEW:
-            out.append(
-                Found(
-                    data,
-                    scope,
-                    how,
-                    states.get(memory_rows.commit_of(data)),
-                    path_state_store.of(aged.get(row), len(memory_rows.paths(data))),
-                )
-            )
-    back = reinstated.told(cache, [row for row, _ in rows])
-    if back:
-        ids = {
-            str(memory_rows.load(cache, [row])[0][0]["id"]): found for row, found in back.items()
-        }
-        for item in out:
-            _, branch, commit = ids.get(str(item.data["id"]), ([], "", ""))
-            item.replaced = branch or commit[: context_render.ID]
-    against = contradictions.of(cache, [str(item.data["id"]) for item in out])
-    beside = memory_rows.beside(cache, [str(item.data["id"]) for item in out])
-    for item in out:
-        item.versions = len(beside.get(str(item.data["id"]), ()))
-        item.against = against.get(str(item.data["id"]), [])
-    return out
+) -> list[Item]:
+    """The first FEW of these (row, how it was found) that were not shown."""
+    how = dict(rows)
+    loaded = {row: memory_rows.load(cache, [row])[0] for row in how}
+    few = [row for row, (data, _, _) in loaded.items() if str(data["id"]) not in shown][:FEW]
+    aged = path_state_store.read(cache, few, head)
+    found = context_item.of(cache, few, [loaded[row] for row in few], states, aged)
+    for item in found:
+        item.found = how[item.row]
+        item.provenance = memory_rows.word(loaded[item.row][0].get("provenance")) or ""
+    return found
 
 
 def _tell(
-    call: Call, answer: tuple[list[Found] | None, bool], about: str, route: str, room: int
+    call: Call, answer: tuple[list[Item] | None, bool], about: str, route: str, room: int
 ) -> None:
     found, fresh = answer
     if found is None:
@@ -258,99 +207,42 @@ def _tell(
         text, ids = written(found, about, min(room, call.room), "" if fresh else _REDUCED)
         if ids:
             call.say(text, ids, route)
-        if any(
-            (item.stand and item.stand.reason == WAITING)
-            or any(s.reason == WAITING for s in item.aged)
-            for item in found
-        ):
+        if any(item.waiting for item in found):
             call.behind()
 
 
 def written(
-    found: Sequence[Found], about: str, room: int, degraded: str = ""
+    found: Sequence[Item], about: str, room: int, degraded: str = ""
 ) -> tuple[str, list[str]]:
     """(what is said, ids of the memories in it) within `room` UTF-16 units.
 
     Long texts are cut, the last memories are left out first. `degraded`: why others may lack.
     """
     mark = f' degraded="{degraded}"' if degraded else ""
-    open, close = (
-        f'<memory_context source="git-mem"{mark}>\n<note>{_NOTE.format(about)}</note>\n',
-        "</memory_context>\n",
-    )
-    more = f"<more>{_MORE}</more>\n"
-    left = room - context_render.units(open + close + more)
-    tags = [_tags(item) for item in found]
-    while tags and left - sum(map(context_render.units, tags)) < len(tags) * _LEAST:
+    begin = f'<memory_context source="git-mem"{mark}>\n<note>{_NOTE.format(about)}</note>\n'
+    more, end = f"<more>{_MORE}</more>\n", "</memory_context>\n"
+    left = room - context_item.units(begin + more + end)
+    tags = [context_item.units(item.element("")) for item in found]
+    while tags and left - sum(tags) < len(tags) * _LEAST:
         tags.pop()
-    left -= sum(map(context_render.units, tags))
+    left -= sum(tags)
+    told = found[: len(tags)]
     parts = []
     cut = False
-    texts = [_text(item.data) for item in found[: len(tags)]]
-    for i, (tag, text) in enumerate(zip(tags, texts, strict=True)):
+    for i, item in enumerate(told):
         # What shorter texts leave goes to the longer ones.
-        share = left // (len(texts) - i)
-        shorter = sum(max(0, share - _quoted(later)[1]) for later in texts[i + 1 :])
-        quoted, size = _fitting(text, share + shorter)
-        cut = cut or quoted != _quoted(text)[0]
+        share = left // (len(told) - i)
+        shorter = sum(max(0, share - _quoted(later.whole)[1]) for later in told[i + 1 :])
+        quoted, size = _fitting(item.whole, share + shorter)
+        cut = cut or quoted != _quoted(item.whole)[0]
         left -= size
-        parts.append(tag.replace("\0", quoted))
-    return open + "".join(parts) + (more if cut else "") + close, [
-        str(item.data["id"]) for item in found[: len(parts)]
-    ]
-
-
-def _tags(item: Found) -> str:
-    """The element of one memory, with a NUL where its text goes."""
-    data = item.data
-
-    def word(name: str) -> str:
-        return memory_rows.word(data.get(name)) or ""
-
-    names = [
-        ("id", str(data["id"])[: context_render.ID]),
-        ("type", word("type") or record.DEFAULT_TYPE),
-        ("date", memory_rows.made_at(data)[:10]),
-        ("state", item.stand.state if item.stand and item.stand.state != "reachable" else ""),
-        ("branch", word("branch") if item.stand and item.stand.state == "unmerged" else ""),
-        (
-            "reason",
-            item.stand.reason
-            if item.stand and item.stand.reason == anchor_state_store.ABANDONED
-            else "",
-        ),
-        ("superseded_on", item.replaced),
-        ("stale", context_render.ending(path_state_store.remark(item.aged), 72)),
-        ("contradicted_by", context_render.opponents(item.against)),
-        ("versions", str(item.versions) if item.versions else ""),
-        ("provenance", word("provenance")),
-        ("scope", "private" if item.scope == 2 else ""),
-        ("files", " ".join([path for path, _ in memory_rows.paths(data)[:_PATHS]])),
-        ("found", item.how),
-    ]
-    return (
-        "<memory"
-        + "".join(
-            [
-                f' {name}="{sanitize.quoted(context_render.shortened(value, 120), lines=False)}"'
-                for name, value in names
-                if value
-            ]
-        )
-        + ">\0</memory>\n"
-    )
-
-
-def _text(data: Mapping[str, Any]) -> str:
-    """Title and body; the title once."""
-    return context_render.Item(
-        "", "", record.clean(str(data["body"])), title=memory_rows.word(data.get("title")) or ""
-    ).whole
+        parts.append(item.element(quoted))
+    return begin + "".join(parts) + (more if cut else "") + end, [item.id for item in told]
 
 
 def _quoted(text: str) -> tuple[str, int]:
     quoted = sanitize.content(text, lines=False)
-    return quoted, context_render.units(quoted)
+    return quoted, context_item.units(quoted)
 
 
 def _fitting(text: str, most: int) -> tuple[str, int]:
@@ -359,5 +251,5 @@ def _fitting(text: str, most: int) -> tuple[str, int]:
     keep = min(len(text), most)
     while size > most and keep > 0:
         keep = min(keep - 1, keep * most // size)
-        quoted, size = _quoted(context_render.shortened(text, max(keep, 1)))
+        quoted, size = _quoted(context_item.shortened(text, max(keep, 1)))
     return (quoted, size) if size <= most else ("", 0)

@@ -1,0 +1,324 @@
+"""One memory as an agent is told it, in a block of context or beside a prompt.
+
+Promise: the text of a memory is neutralised and quoted: it closes no tag, steers no terminal and
+hides nothing. What a reader must know beside the text (state, staleness, contradictions) is
+written the same everywhere. Standard library only, without slow imports: every prompt waits for it.
+"""
+
+from __future__ import annotations
+
+from ..core import record, sanitize
+from ..engine import (
+    anchor_state_store,
+    contradictions,
+    memory_rows,
+    path_state_store,
+    reinstated,
+)
+from ..engine.document import PRIVATE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from ..engine.anchor_state_store import Stand
+    from ..engine.cache import Cache
+
+    Ages = Mapping[int, Mapping[int, path_state_store.State]]
+
+# UTF-8 bytes of a token: 3.1 to 3.6 in blocks of real projects, by the one tokenizer that Anthropic
+# published
+BYTES = 3.2
+SHORT, LONG = 160, 1_200  # characters of a text where space is scarce, and where it is left
+ID = 8  # hex digits of an id; any unique prefix finds a memory
+NAME = 60  # characters of a branch, type or project
+_PATHS, _PATH = 3, 60  # paths named with a memory; characters of one
+
+# An unknown state for these reasons says nothing about a single memory.
+_NOT_LOOKED = ("", anchor_state_store.WAITING, anchor_state_store.UNBORN)
+BLOCKERS, DECISIONS, RELEVANT = "active_blockers", "recent_decisions", "relevant_memories"
+SECTIONS = (BLOCKERS, DECISIONS, RELEVANT)
+
+
+class Item:
+    """One memory. `text` is its whole body; `most` says how many characters are shown."""
+
+    __slots__ = (
+        "_written",
+        "against",
+        "aged",
+        "at",
+        "author",
+        "branch",
+        "commit",
+        "confidence",
+        "found",
+        "id",
+        "into",
+        "most",
+        "paths",
+        "private",
+        "provenance",
+        "reason",
+        "replaced",
+        "row",
+        "section",
+        "similar",
+        "state",
+        "text",
+        "title",
+        "type",
+        "versions",
+        "when",
+        "why",
+    )
+
+    def __init__(
+        self,
+        id: str,
+        type: str,
+        text: str,
+        *,
+        title: str = "",
+        at: str = "",
+        author: str = "",
+        branch: str = "",
+        commit: str = "",
+        state: str = "unknown",
+        reason: str = "",
+        into: str = "",
+        paths: Sequence[str] = (),
+        private: bool = False,
+        why: Sequence[str] = (),
+        section: str = RELEVANT,
+        aged: Sequence[path_state_store.State] = (),
+    ) -> None:
+        self.id = id
+        self.type = type
+        self.title = title
+        self.text = text
+        self.at = at  # as stored: what is shown
+        self.when = at  # the time that counts (`record.when`)
+        self.author = author
+        self.branch = branch
+        self.commit = commit
+        self.state = state
+        self.reason = reason  # of an unknown state, or that an unmerged commit was abandoned
+        self.into = into
+        self.paths = list(paths)
+        self.aged = path_state_store.of(dict(enumerate(aged)), len(self.paths))  # of each path
+        self.private = private
+        self.why = list(why)
+        self.section = section
+        self.replaced = ""  # the unmerged branch or commit on which it was superseded
+        self.similar: list[str] = []  # ids of memories that say the same
+        self.versions = 0  # how many alternatives it has, this one included; 0 for none
+        self.against: list[str] = []  # ids of memories that contradict it (`contradictions`)
+        self.found = ""  # how a search found it; "" in a block
+        self.provenance = ""
+        self.confidence: Any = None
+        self.row = -1
+        self.most = SHORT
+        self._written: tuple[int, str, str] = (0, "", "")  # the XML of a length and a section
+
+    @property
+    def whole(self) -> str:
+        """Title and body in one line; of a long body as much as could be shown."""
+        body = " ".join(self.text[: 4 * LONG].split())
+        title = " ".join(self.title.split())
+        if not title or body.startswith(title.rstrip("…. ")):
+            return body
+        return f"{title}{'' if title[-1] in '.:!?' else '.'} {body}" if body else title
+
+    @property
+    def cut(self) -> bool:
+        return len(self.whole) > self.most
+
+    @property
+    def waiting(self) -> bool:
+        """Whether nobody has looked yet where it stands, or what became of its paths."""
+        return anchor_state_store.WAITING in [self.reason, *(s.reason for s in self.aged)]
+
+    def shown(self) -> str:
+        return shortened(self.whole, self.most)
+
+    def remarks(self) -> list[tuple[str, str]]:
+        """(name, value) of what a reader must know beside the text."""
+        out = [("date", self.at[:10])] if self.at else []
+        # A block says once, for all of them, that nobody has looked yet.
+        skipped = ("",) if self.found else _NOT_LOOKED
+        if self.state == "unmerged" or (self.state == "unknown" and self.reason not in skipped):
+            out.append(("state", self.state))
+            if self.state == "unmerged" and self.branch:
+                out.append(("branch", shortened(self.branch, NAME)))
+            if self.reason == anchor_state_store.ABANDONED:
+                out.append(("reason", self.reason))
+        if self.replaced:
+            out.append(("superseded_on", shortened(self.replaced, NAME)))
+        if self.versions:
+            out.append(("versions", str(self.versions)))
+        if self.against:
+            out.append(("contradicted_by", " ".join([id[:ID] for id in self.against[:3]])))
+        if self.provenance:
+            out.append(("provenance", shortened(self.provenance, NAME)))
+        if self.private:
+            out.append(("scope", "private"))
+        if stale := path_state_store.remark(self.aged):
+            out.append(("stale", ending(stale, _PATH + 12)))
+        if self.paths:
+            more = f" +{len(self.paths) - _PATHS}" if len(self.paths) > _PATHS else ""
+            named = " ".join([ending(path, _PATH) for path in self.paths[:_PATHS]])
+            out.append(("files", named + more))
+        if self.found:
+            out.append(("found", self.found))
+        return out
+
+    @property
+    def staleness(self) -> str:
+        """What became of its paths in one word; "none" where it names none."""
+        if not self.paths:
+            return "none"
+        if worst := path_state_store.worst(self.aged):
+            return worst
+        unknown = all(s.state == path_state_store.UNKNOWN for s in self.aged)
+        return path_state_store.UNKNOWN if unknown else path_state_store.SAME
+
+    def xml(self) -> str:
+        most, section, text = self._written
+        if most != self.most or section != self.section:
+            text = self.element(sanitize.quoted(self.shown(), lines=False))
+            self._written = (self.most, self.section, text)
+        return text
+
+    def element(self, quoted: str) -> str:
+        """The element of this memory around a text that was quoted before."""
+        typed = [] if self._typed else [("type", shortened(self.type, NAME))]
+        names = [("id", self.id[:ID]), *typed, *self.remarks()]
+        attributes = "".join([f' {name}="{attribute(value)}"' for name, value in names])
+        return f"<memory{attributes}>{quoted}</memory>\n"
+
+    @property
+    def _typed(self) -> bool:
+        """Whether its section says its type."""
+        return self.section in (BLOCKERS, DECISIONS)
+
+    def md(self) -> str:
+        plain = ("date", "scope")
+        remarks = [v if name in plain else f"{name} {v}" for name, v in self.remarks()]
+        kind = [] if self._typed else [shortened(self.type, NAME)]
+        about = bare(", ".join([*kind, *remarks]))
+        return f"- [{bare(self.id[:ID])}] ({about}) {bare(self.shown())}\n"
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "type": self.type,
+            "title": self.title,
+            "body": self.text,
+            "created_at": self.at or None,
+            "author": self.author or None,
+            "scope": "private" if self.private else "team",
+            "anchor": {
+                "commit": self.commit or None,
+                "branch": self.branch or None,
+                "state": self.state,
+                **({"squashed_into": self.into} if self.into else {}),
+                **({"reason": self.reason} if self.reason else {}),
+            },
+            "paths": [
+                {"path": path, "state": s.state, **({"now": s.now} if s.now else {})}
+                for path, s in zip(self.paths, self.aged, strict=True)
+            ],
+            "staleness": self.staleness,
+            "why": self.why,
+            "similar": self.similar,
+            **({"contradicts": self.against} if self.against else {}),
+        }
+
+
+def of(
+    cache: Cache,
+    rows: Sequence[int],
+    loaded: Sequence[tuple[dict[str, Any], int, int]],
+    stands: Mapping[str, Stand],
+    aged: Ages,
+) -> list[Item]:
+    """The memories of these rows, `loaded` by `memory_rows.load`, in their order.
+
+    `stands`: the states of their commits; `aged`: the states of their paths.
+    """
+    ids = [str(data["id"]) for data, _, _ in loaded]
+    back = reinstated.told(cache, rows)
+    against = contradictions.of(cache, ids)
+    beside = memory_rows.beside(cache, ids)
+    unknown = anchor_state_store.Stand(anchor_state_store.UNKNOWN, "")
+    out = []
+    for row, id, (data, scope, _) in zip(rows, ids, loaded, strict=True):
+        named = memory_rows.paths(data)
+        stand = stands.get(memory_rows.commit_of(data)) or unknown
+        item = Item(
+            record.clean(data["id"]),
+            memory_rows.word(data.get("type")) or record.DEFAULT_TYPE,
+            record.clean(data["body"]),
+            title=memory_rows.word(data.get("title")) or "",
+            at=memory_rows.made_at(data),
+            author=memory_rows.word(data.get("author")) or "",
+            branch=memory_rows.word(data.get("branch")) or "",
+            commit=stand.commit,
+            state=stand.state,
+            reason=stand.reason,
+            into=stand.into,
+            paths=[path for path, _ in named],
+            private=scope == PRIVATE,
+            aged=path_state_store.of(aged.get(row), len(named)),
+        )
+        item.row = row
+        item.confidence = data.get("confidence")
+        if row in back:
+            item.replaced = back[row][1] or back[row][2][:ID]
+        item.against = against.get(id, [])
+        item.versions = len(beside.get(id, ()))
+        out.append(item)
+    return out
+
+
+# Texts
+
+
+def attribute(value: str) -> str:
+    return sanitize.quoted(value, lines=False)
+
+
+def bare(text: str) -> str:
+    """For Markdown: in one line, and no tag of HTML or of ours."""
+    return sanitize.inert(text, lines=False).replace("<", "&lt;")
+
+
+def shortened(text: str, most: int) -> str:
+    """At most `most` characters of a text, cut between words, with a mark for the missing rest."""
+    if len(text) <= most:
+        return text
+    cut = text[: most - 1]
+    space = cut.rfind(" ")
+    return (cut[:space] if space > most * 2 // 3 else cut).rstrip(" ,;:-") + "…"
+
+
+def ending(path: str, most: int) -> str:
+    """A path, cut at its beginning: the end tells more."""
+    return path if len(path) <= most else "…" + path[-most + 1 :]
+
+
+def units(text: str) -> int:
+    """UTF-16 code units."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def size(text: str) -> int:
+    """UTF-8 bytes."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def tokens(text: str) -> int:
+    """About how many tokens a model makes of a text: no model's own count, and no promise."""
+    return int(size(text) / BYTES) + bool(text)
