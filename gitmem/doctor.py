@@ -20,7 +20,7 @@ from .core.fold import Tombstones
 from .engine import cache, cache_check, cache_lock, index, unread
 from .engine.filters import Filter
 from .erasure import purge, tombstones
-from .git import config, memfile, reflock
+from .git import config, config_read, memfile, reflock
 from .hooks import githooks
 from .models import usable
 from .notes import notetree, ref_repair
@@ -620,7 +620,7 @@ def _anchors(store: Store) -> list[Finding]:
 
 def _policy(top: str) -> list[Finding]:
     try:
-        table = config.policy_table(top)
+        table = config_read.policy_table(top)
     except MemError as e:
         return [
             Finding(
@@ -633,7 +633,7 @@ def _policy(top: str) -> list[Finding]:
     for name, value in table.items():
         if name in config.SETTINGS and config.SETTINGS[name][2]:
             try:
-                config.check_policy(name, value)
+                config_read.check_policy(name, value)
             except UsageError as e:
                 out.append(Finding(WARN, f".gitmem.toml: {e.message}; ignored"))
     ignored = [k for k in table if k not in config.SETTINGS or not config.SETTINGS[k][2]]

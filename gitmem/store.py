@@ -20,7 +20,7 @@ from .engine import cache as cache_file
 from .engine import embed, error_kinds, index, unread
 from .engine.cache import Cache
 from .engine.document import Ahead
-from .git import config, repository
+from .git import config, config_read, repository
 from .notes.note_store import Notes
 from .notes.plans import Written
 from .signing import trust
@@ -293,4 +293,4 @@ def open_store(
         repo = repository.open_repo(cwd or os.getcwd(), git_dir=git_dir)
     except FileNotFoundError as e:
         raise NotARepository("the current directory is gone") from e
-    return Store(repo, config.load(repo, environ, warn, strict), warn)
+    return Store(repo, config_read.load(repo, environ, warn, strict), warn)

@@ -27,7 +27,7 @@ from .agents import automemory_export, automemory_import, head_facts, receipts
 from .anchors import reanchor
 from .capture import sources, worker_tasks
 from .engine import cache_check, cache_lock, encoding
-from .git import config, memfile
+from .git import config_read, memfile
 from .hooks import announce, githooks, spool
 from .memory import proposals
 from .store import Store, open_store
@@ -115,7 +115,7 @@ def _rounds(store: Store, environ: Mapping[str, str], end: float, linger: float)
     first = True
     while (spool.waiting(mem_dir) or first) and time.monotonic() < end:
         if not first:  # whoever turned capture on a moment ago means the events that wait now
-            store.settings = config.load(store.repo, environ, store.warn, strict=False)
+            store.settings = config_read.load(store.repo, environ, store.warn, strict=False)
             if not store.settings.flag("enabled"):
                 return
         spool.drain(

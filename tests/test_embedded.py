@@ -13,7 +13,7 @@ import pytest
 from conftest import Lab
 from signers import fail, rewrite
 
-from gitmem.git import config, discover, repository
+from gitmem.git import config_read, discover, repository
 from gitmem.hooks import spool
 
 PGP = "-----BEGIN PGP SIGNATURE-----\n\nabc\n-----END PGP SIGNATURE-----"
@@ -316,7 +316,7 @@ def test_a_repository_of_somebody_else_names_no_program(lab: Lab) -> None:
         opened = repository.open_repo(str(repo))
         found = discover.find(str(repo), os.environ)
         assert found is not None
-        return [config.load(opened, os.environ).git, found.settings.git]
+        return [config_read.load(opened, os.environ).git, found.settings.git]
 
     for git in known():
         assert git["gpg.program"] == "./x" and git["gpg.ssh.defaultkeycommand"] == "./x"

@@ -22,7 +22,7 @@ from hook_world import PROMPT, SLOW, UTC, Hooks, make
 from test_hook_cost import ask
 
 from gitmem.agents import failures, protocol, session
-from gitmem.git import config, discover
+from gitmem.git import config, config_read, discover
 
 HOOK = [sys.executable, "-P", "-m", "gitmem", "hook"]
 TEXTS = [
@@ -413,9 +413,9 @@ def test_whatever_is_configured_where_a_hook_knows_what_git_knows(lab: Lab, seed
             told = {
                 key.lower(): value if newline else "true"
                 for key, newline, value in (row.partition("\n") for row in rows)
-                if config.wanted(key.lower())
+                if config_read.wanted(key.lower())
             }
-            truth = config.build(told, config.policy(str(place)), lab.env, strict=False)
+            truth = config.build(told, config_read.policy(str(place)), lab.env, strict=False)
             for ask_git in (False, True, False):
                 try:
                     found = (

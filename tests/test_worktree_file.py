@@ -14,7 +14,7 @@ from hook_world import make
 
 from gitmem.agents import automemory
 from gitmem.core.errors import MemError
-from gitmem.git import config, worktree_file
+from gitmem.git import config_read, worktree_file
 from gitmem.memory import adr
 
 RECORD = "# 1. Use PostgreSQL\n\n## Decision\n\nOrders and invoices share a transaction.\n"
@@ -94,7 +94,7 @@ def test_a_policy_file_that_cannot_be_used_counts_as_absent_and_is_named(
         path.write_bytes(os.fsencode(WORST[kind]))
     else:
         put(path, kind, "limit = 3\n")
-    assert config.policy(str(hooks.repo)) == {}
+    assert config_read.policy(str(hooks.repo)) == {}
     named = [
         f["text"] for f in lab.json(hooks.repo, "doctor", rc=(0, 1)) if ".gitmem.toml" in f["text"]
     ]
@@ -106,9 +106,9 @@ def test_a_policy_file_that_cannot_be_used_counts_as_absent_and_is_named(
 def test_a_policy_file_at_its_bounds_counts(tmp_path: pathlib.Path) -> None:
     line = "a.b.c.d.e.f.g.h.i = 1\nlimit = 3\n"
     (tmp_path / ".gitmem.toml").write_text("#" * (8192 - len(line) - 1) + "\n" + line)
-    assert config.policy(str(tmp_path)) == {"limit": "3"}
+    assert config_read.policy(str(tmp_path)) == {"limit": "3"}
     (tmp_path / ".gitmem.toml").write_text("#" * (8192 - len(line)) + "\n" + line)
-    assert config.policy(str(tmp_path)) == {}
+    assert config_read.policy(str(tmp_path)) == {}
 
 
 # Decision records

@@ -1,21 +1,17 @@
 """Settings: `git config mem.*`, `GIT_MEM_*`, and team policy in a committed `.gitmem.toml`.
 
-Promise: one table describes every setting (name, kind, default, meaning); help,
-documents and validation come from it. A file in the tree can never set a
-remote, a path or a command: only settings marked `policy` are read from it.
-Precedence: environment, git config, policy file, default.
+Promise: one table describes every setting (name, kind, default, meaning); help, documents and
+validation come from it. Precedence: environment, git config, policy file, default. `config_read`
+reads the files.
 """
 
 from __future__ import annotations
 
-from ..core.errors import MemError, UsageError
+from ..core.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from .repository import Repo
 
 # name: (kind, default, policy, meaning); kinds: bool, int, tokens (int or auto), share (0 to 1),
 # text, or a tuple of words
@@ -170,16 +166,13 @@ SETTINGS: dict[str, tuple[str | tuple[str, ...], str, bool, str]] = {
     ),
 }
 BACKUPS = "refs/git-mem/backup/"  # second names of the tips of our notes refs
-# What counts where a value cannot be: a mistyped policy must not hand out more than the one that
-# was meant.
+# Used in the place of an invalid value: a mistyped policy must not hand out more than the intended
+# one.
 _SAFE = {"trust": "allowed-signers"}
 
 
 class Config:
-    """The settings of one repository, read in one git call.
-
-    Also the user's identity for records.
-    """
+    """The settings of one repository, and the user's identity for records."""
 
     def __init__(
         self,
@@ -203,9 +196,7 @@ class Config:
 
     @property
     def encodes(self) -> bool:
-        """Whether the worker makes the encoder's vectors: it is on, and no model was chosen in its
-        place.
-        """
+        """Whether the worker makes the encoder's vectors: it is on, and no model replaces it."""
         return self.flag("encoder") and self["embedModel"].lower() in ("", "none")
 
     def number(self, key: str) -> int:
@@ -246,63 +237,8 @@ class Config:
 
 
 def backup_of(ref: str) -> str:
-    """The backup of a notes ref: the second name of its tip, outside of what deletes
-    refs/notes/*."""
+    """The backup of a notes ref: a second ref that fetches with `--prune` do not touch."""
     return BACKUPS + ref.removeprefix("refs/notes/")
-
-
-_LOADED = (
-    r"^(mem\.|gpg\.|commit\.gpgsign$|user\.signingkey$" r"|(user|author|committer)\.(name|email)$)"
-)
-
-
-def load(
-    repo: Repo,
-    environ: Mapping[str, str],
-    warn: Callable[[str], None] = lambda line: None,
-    strict: bool = True,
-) -> Config:
-    """The settings in force.
-
-    Raises UsageError where one has a value it cannot have; if not `strict` (so that doctor and
-    config still work) it warns and uses the default, or the strictest policy. A bad value in the
-    committed policy file never raises: it would stop the whole team."""
-    raw = repo.git.run("config", "-z", "--show-scope", "--get-regexp", _LOADED, ok=(0, 1))
-    words = raw.decode("utf-8", "surrogateescape").split("\0")
-    found: dict[str, str] = {}
-    for scope, item in zip(words[0::2], words[1::2], strict=False):
-        key, newline, value = item.partition("\n")
-        if counts(repo, scope, key.lower()):
-            found[key.lower()] = value if newline else "true"
-    return build(found, policy(repo.top), environ, warn, strict)
-
-
-_PROGRAMS = (
-    "gpg.program",
-    "gpg.openpgp.program",
-    "gpg.ssh.program",
-    "gpg.x509.program",
-    "gpg.ssh.defaultkeycommand",
-)
-
-
-def counts(repo: Repo, scope: str, key: str) -> bool:
-    """Whether a setting of this scope is used: only the user's own repository names programs."""
-    return repo.own or scope not in ("local", "worktree") or key not in _PROGRAMS
-
-
-def wanted(key: str) -> bool:
-    """Whether a key of git's configuration, in lower case, is one that `build` looks at."""
-    return (
-        key.startswith(("mem.", "gpg."))
-        or key in ("commit.gpgsign", "user.signingkey")
-        or key in _IDENTITY
-    )
-
-
-_IDENTITY = tuple(
-    f"{who}.{what}" for who in ("user", "author", "committer") for what in ("name", "email")
-)
 
 
 def build(
@@ -312,8 +248,11 @@ def build(
     warn: Callable[[str], None] = lambda line: None,
     strict: bool = True,
 ) -> Config:
-    """The settings, from what git's configuration files and the policy file say and what the
-    environment says over them; as `load` otherwise.
+    """The settings, from git's configuration (`found`), the policy file and the environment.
+
+    Raises UsageError for an invalid value; if not `strict` (so that doctor and config still
+    work) it warns and uses the default, or the strictest policy. An invalid value in the committed
+    policy file never raises: it would stop the whole team.
     """
     found = dict(found)
     values: dict[str, str] = {}
@@ -343,19 +282,10 @@ def build(
                 break
     if environ.get("GIT_MEM_DISABLE", "") not in ("", "0"):
         values["enabled"], origins["enabled"] = "false", "GIT_MEM_DISABLE"
-    author = (
-        environ.get("GIT_AUTHOR_NAME")
-        or found.get("author.name")
-        or found.get("user.name")
-        or _login(environ)
-    )
-    email = (
-        environ.get("GIT_AUTHOR_EMAIL")
-        or found.get("author.email")
-        or found.get("user.email")
-        or environ.get("EMAIL")
-        or ""
-    )
+    names = (environ.get("GIT_AUTHOR_NAME"), found.get("author.name"), found.get("user.name"))
+    author = next(filter(None, names), None) or _login(environ)
+    emails = (environ.get("GIT_AUTHOR_EMAIL"), found.get("author.email"), found.get("user.email"))
+    email = next(filter(None, emails), None) or environ.get("EMAIL") or ""
     for name in ("GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GNUPGHOME"):
         if environ.get(name):
             found[name.lower().removeprefix("git_").replace("_", ".")] = _plain(environ[name])
@@ -368,41 +298,23 @@ def build(
     )
 
 
-def check(name: str, kind: str | tuple[str, ...], value: str) -> str:  # noqa: C901
+def check(name: str, kind: str | tuple[str, ...], value: str) -> str:
     """The normal form of a value, or UsageError."""
     word = value.strip()
     if kind == "bool" or isinstance(kind, tuple):
-        low = word.lower()
-        if low in ("true", "yes", "on", "1") and (kind == "bool" or "true" in kind):
-            return "true"
-        if low in ("false", "no", "off", "0") and (kind == "bool" or "false" in kind):
-            return "false"
-        if kind == "bool":
-            raise UsageError(f"setting 'mem.{name}' is '{word}', not true or false")
-    if kind == "int" or (kind == "tokens" and word.lower() != "auto"):
+        return _check_word(name, ("true", "false") if kind == "bool" else kind, word)
+    if kind == "tokens" and word.lower() == "auto":
+        return "auto"
+    if kind in ("int", "tokens"):
         if not (word.isascii() and word.isdigit() and len(word) < 10 and int(word) > 0):
             raise UsageError(f"setting 'mem.{name}' is '{word}', not a positive number")
         return str(int(word))
-    if kind == "tokens":
-        return "auto"
     if kind == "share":
         digits = word.replace(".", "", 1)
         if not (digits.isascii() and digits.isdigit() and len(word) < 20 and float(word) <= 1):
             raise UsageError(f"setting 'mem.{name}' is '{word}', not a number from 0 to 1")
         return f"{float(word):g}"
-    if name == "trust" and word == "allowed":
-        return "allowed-signers"
-    if isinstance(kind, tuple) and word not in kind:
-        raise UsageError(f"setting 'mem.{name}' is '{word}', not one of {', '.join(kind)}")
-    if name == "ref" and not all(
-        part
-        and part[0] not in ".-"
-        and not part.endswith((".lock", "."))
-        and ".." not in part
-        and part.isprintable()
-        and not any(c in part for c in " ~^:?*[\\@{")
-        for part in word.split("/")
-    ):
+    if name == "ref" and not all(map(_is_ref_part, word.split("/"))):
         raise UsageError(
             f"setting 'mem.ref' is '{word}', which is no ref name",
             hint="a plain word like `mem` is enough",
@@ -410,63 +322,27 @@ def check(name: str, kind: str | tuple[str, ...], value: str) -> str:  # noqa: C
     return word
 
 
+def _check_word(name: str, words: str | tuple[str, ...], word: str) -> str:
+    same = {"yes": "true", "on": "true", "1": "true", "no": "false", "off": "false", "0": "false"}
+    low = word.lower()
+    for found in (same.get(low, low), word):
+        if found in words and (found in ("true", "false") or found == word):
+            return found
+    if name == "trust" and word == "allowed":
+        return "allowed-signers"
+    expected = "true or false" if words == ("true", "false") else f"one of {', '.join(words)}"
+    raise UsageError(f"setting 'mem.{name}' is '{word}', not {expected}")
+
+
+def _is_ref_part(part: str) -> bool:
+    odd = any(c in part for c in " ~^:?*[\\@{") or ".." in part or not part.isprintable()
+    return bool(part) and part[0] not in ".-" and not part.endswith((".lock", ".")) and not odd
+
+
 def is_true(value: str) -> bool:
     """A boolean as git reads it."""
     word = value.strip().lower()
     return word in ("true", "yes", "on") or (word.lstrip("+-").isdecimal() and int(word) != 0)
-
-
-POLICY = ".gitmem.toml"
-_POLICY_MOST, _DOTS = 8192, 8  # bytes of the file, dots in one line
-# Anybody's pull request may bring the file: a session that is told nothing, or a memory that may
-# have one byte, is git mem switched off.
-_POLICY_LEAST = {"contextBudget": 500, "maxBody": 4096, "limit": 3}
-
-
-def policy(top: str) -> dict[str, str]:
-    """Allowed settings of `.gitmem.toml`; an unusable file counts as absent (doctor names it)."""
-    try:
-        table = policy_table(top)
-    except MemError:
-        return {}
-    out = {}
-    for name, value in table.items():
-        if name in SETTINGS and SETTINGS[name][2]:
-            try:
-                out[name] = check_policy(name, value)
-            except UsageError:
-                continue
-    return out
-
-
-def check_policy(name: str, value: Any) -> str:
-    """The normal form of a value that `.gitmem.toml` sets. Raises UsageError where it may not."""
-    word = check(name, SETTINGS[name][0], str(value))
-    least = _POLICY_LEAST.get(name, 0)
-    if word.isdigit() and int(word) < least:
-        raise UsageError(f"setting 'mem.{name}' is {word}, a policy file may not go below {least}")
-    return word
-
-
-def policy_table(top: str) -> dict[str, Any]:
-    """All that `.gitmem.toml` says, empty without one. Raises MemError where it cannot be used.
-
-    Anybody's pull request may bring the file, and `tomllib` takes time by the square of the
-    parts of a dotted key: a key of 64 KB took half a minute.
-    """
-    from . import worktree_file
-
-    content = worktree_file.read(top, POLICY, _POLICY_MOST) if top else None
-    if content is None:
-        return {}
-    if any(line.count(b".") > _DOTS for line in content.splitlines()):
-        raise MemError(f"'{POLICY}' has a line with more than {_DOTS} dots")
-    import tomllib
-
-    try:
-        return tomllib.loads(content.decode())
-    except (ValueError, RecursionError) as e:
-        raise MemError(f"'{POLICY}' cannot be read: {e}") from e
 
 
 def _login(environ: Mapping[str, str]) -> str:

@@ -92,6 +92,8 @@ def read(repo: Repo, environ: Mapping[str, str], keep: bool = True) -> dict[str,
     """
     from time import time_ns
 
+    from . import config_read  # hooks that only `load` do without it
+
     home = environ.get("HOME", "")
     files = {
         os.path.join(repo.common_dir, "config"),
@@ -113,7 +115,7 @@ def read(repo: Repo, environ: Mapping[str, str], keep: bool = True) -> dict[str,
         "head": "",
         "core": {},
         "git": {},
-        "policy": config.policy(repo.top),
+        "policy": config_read.policy(repo.top),
         "own": [],
     }
     words = (
@@ -126,7 +128,7 @@ def read(repo: Repo, environ: Mapping[str, str], keep: bool = True) -> dict[str,
         key, newline, value = entry.partition("\n")
         key, value = key.lower(), value if newline else "true"
         own = scope in ("local", "worktree")
-        if config.wanted(key) and config.counts(repo, scope, key):
+        if config_read.wanted(key) and config_read.counts(repo, scope, key):
             out["git"][key] = value
         if key in ("core.worktree", "core.bare") or (key.startswith("extensions.") and own):
             out["core"][key] = value

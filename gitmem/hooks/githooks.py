@@ -1,21 +1,20 @@
-"""git's own hooks: put beside those of others, found again, taken away.
+"""git's own hooks: installed beside hooks of others, surveyed, removed.
 
-Promise: hooks that exist are kept and run, with their arguments, standard input
-and exit status; ours never decides. Nothing is written into a working tree or
-a directory that other repositories share. Whatever breaks (a moved repository,
-a deleted file, git mem uninstalled) ends our hooks, never theirs.
+Promise: existing hooks are kept and run, with their arguments, standard input and exit status;
+ours never decides. Nothing is written into a working tree or a directory that other repositories
+share. Whatever breaks (a moved repository, a deleted file, git mem uninstalled) ends our hooks,
+never theirs.
 
-Two ways, chosen by what is there:
+Two ways:
 
-* *Lines*: git looks in `<common>/hooks`, and what is there are shell scripts or
-  nothing. Three marked lines are put at the begin of each hook.
-* *Forwarding*, for everything else (`core.hooksPath` of husky or of all
-  repositories, a tracked directory, hooks in Python, links): git is sent to
-  `<common>/git-mem-hooks` by an `include.path` entry, and from there every hook
-  is handed on. Git ignores an include that is not there, so without our
-  directory it looks where it did before.
+* *Lines*, where git looks in `<common>/hooks` and every hook there is a shell script: three marked
+  lines at the begin of each hook.
+* *Forwarding*, everywhere else (`core.hooksPath` of husky or of all repositories, a tracked
+  directory, hooks in Python, links): an `include.path` entry sends git to
+  `<common>/git-mem-hooks`, where a script hands every hook on. git ignores an include that does
+  not exist, so without our directory it looks where it did before.
 
-The scripts are in hooks/ of the repository; docs/decisions/0015-git-hooks.md says why.
+The scripts are in hooks/ of the repository; docs/decisions/0015-git-hooks.md has the reasons.
 """
 
 from __future__ import annotations
@@ -34,39 +33,17 @@ from . import hooklines
 
 EVENTS = ("post-commit", "post-merge", "post-checkout", "post-rewrite")
 PRE_PUSH = "pre-push"
-# Every hook git has, so that none of others is lost. Those of the second list are forwarded only
-# while they are there: the first two run in every commit and cost a millisecond (forward.sh watches
-# for them), the others do something by being there.
+# Every hook git has, so that no hook of others is lost. The second list is forwarded only where a
+# hook is there: the first two run in every commit and cost a millisecond (forward.sh watches for
+# them), the others have an effect by being there.
 _FORWARDED = (
-    "applypatch-msg",
-    "pre-applypatch",
-    "post-applypatch",
-    "pre-commit",
-    "pre-merge-commit",
-    "post-commit",
-    "pre-rebase",
-    "post-checkout",
-    "post-merge",
-    "pre-push",
-    "post-rewrite",
-    "pre-auto-gc",
-    "sendemail-validate",
-    "pre-receive",
-    "update",
-    "post-receive",
-    "post-update",
+    "applypatch-msg pre-applypatch post-applypatch pre-commit pre-merge-commit post-commit"
+    " pre-rebase post-checkout post-merge pre-push post-rewrite pre-auto-gc sendemail-validate"
+    " pre-receive update post-receive post-update"
 )
 _IF_THERE = (
-    "prepare-commit-msg",
-    "commit-msg",
-    "reference-transaction",
-    "push-to-checkout",
-    "proc-receive",
-    "post-index-change",
-    "p4-changelist",
-    "p4-prepare-changelist",
-    "p4-post-changelist",
-    "p4-pre-submit",
+    "prepare-commit-msg commit-msg reference-transaction push-to-checkout proc-receive"
+    " post-index-change p4-changelist p4-prepare-changelist p4-post-changelist p4-pre-submit"
 )
 
 _DIR = "git-mem-hooks"
@@ -76,7 +53,7 @@ _AGAIN = "run `git mem install git`"
 
 
 class Survey:
-    """`on`: hooks of ours that git runs; `placed`: those that lie somewhere; `problems`: (what,
+    """`on`: our hooks that git runs; `placed`: our hooks that exist somewhere; `problems`: (text,
     hint) of everything that keeps them from working.
     """
 
@@ -90,9 +67,9 @@ class Survey:
 
 
 def install(store: Store, pre_push: bool = False) -> list[str]:
-    """Puts the hooks there; one line for each thing done, none where all was there.
+    """Installs the hooks; returns one line for each change.
 
-    `pre_push`: that one too; once there it stays.
+    `pre_push`: that hook too; once installed it stays.
     """
     try:
         return _install(store, pre_push)
@@ -152,7 +129,7 @@ def _install(store: Store, pre_push: bool) -> list[str]:
 
 
 def uninstall(store: Store) -> list[str]:
-    """Takes everything of `install` away; one line for each thing done. What others wrote stays."""
+    """Reverts `install`; returns one line for each change. Files of others stay."""
     repo = store.repo
     ours, hooks = _own(repo), os.path.join(repo.common_dir, "hooks")
     done = [*hooklines.take_out(hooks), *_stop_forwarding(repo)]
@@ -169,9 +146,7 @@ def uninstall(store: Store) -> list[str]:
 
 
 def tend(store: Store) -> None:
-    """For the worker: where hooks are forwarded, says anew to where, and takes in hooks that have
-    come since.
-    """
+    """For the worker: where hooks are forwarded, renews the target and forwards new hooks too."""
     repo = store.repo
     ours = _own(repo)
     if os.path.exists(os.path.join(ours, "former")):
@@ -185,7 +160,7 @@ def tend(store: Store) -> None:
 
 
 def survey(store: Store) -> Survey:
-    """What of ours git runs now, and what is wrong with it."""
+    """Which of our hooks git runs now, and their problems."""
     repo = store.repo
     ours, hooks = _own(repo), os.path.join(repo.common_dir, "hooks")
     former = _former(repo)
@@ -234,7 +209,7 @@ def survey(store: Store) -> Survey:
 
 
 def _stale(store: Store, ours: str) -> list[tuple[str, str]]:
-    """What is wrong with the script that all hooks use."""
+    """The problem of the script that all hooks use."""
     text = config_journal.read(os.path.join(ours, "event.sh"))
     if not text:
         return [("hooks are installed, but their script is gone", _AGAIN)]
@@ -268,7 +243,7 @@ def _stale(store: Store, ours: str) -> list[tuple[str, str]]:
     return []
 
 
-# --- forwarding -------------------------------------------------------------
+# Forwarding
 
 
 def _lines_fit(repo: Repo, former: str, names: list[str]) -> bool:
@@ -306,17 +281,16 @@ def _at(repo: Repo, former: str) -> str:
 
 
 def _point(ours: str, former: str) -> None:
-    """Says where forwarded hooks are. Written anew each time: its age tells when that was known."""
+    """Notes where forwarded hooks are. Written each time: its age tells when that was known."""
     config_journal.replace(
         os.path.join(ours, "former"), os.fsencode(former) + b"\n", 0o666 & ~config_journal.umask()
     )
 
 
 def _to_forward(repo: Repo, former: str) -> list[str]:
-    return [
-        *_FORWARDED,
-        *(name for name in _IF_THERE if os.access(os.path.join(_at(repo, former), name), os.X_OK)),
-    ]
+    at = _at(repo, former)
+    there = [name for name in _IF_THERE.split() if os.access(os.path.join(at, name), os.X_OK)]
+    return [*_FORWARDED.split(), *there]
 
 
 def _stop_forwarding(repo: Repo) -> list[str]:
@@ -344,7 +318,7 @@ def _events_of(ours: str) -> list[str]:
     return found[1].decode().split() if found else []
 
 
-# --- scripts ----------------------------------------------------------------
+# Scripts
 
 
 def _package() -> str:
@@ -370,10 +344,7 @@ def _script(store: Store, name: str, events: list[str]) -> bytes:
     if not (
         os.access(python, os.X_OK) and os.path.realpath(package) == os.path.realpath(_package())
     ):
-        python, package = (
-            sys.executable,
-            _package(),
-        )  # else another name of the same installation: nothing changes
+        python, package = sys.executable, _package()
     private = store.settings.private_ref
     values = {
         "PYTHON": python,

@@ -1,0 +1,122 @@
+"""HEAD, refs and reflogs, read from git's files without starting git.
+
+Promise: an answer is git's answer; where files cannot tell it, Unsure is raised.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..core.record import clean
+from . import config
+
+_TAIL = 8192  # bytes in which the last row of a reflog lies
+
+
+class Unsure(Exception):
+    """Files alone do not tell; git has to be asked."""
+
+
+class Packed:
+    """The packed refs, read when they are first needed."""
+
+    def __init__(self, common_dir: str) -> None:
+        self._path = os.path.join(common_dir, "packed-refs")
+        self._content: bytes | None = None
+
+    @property
+    def content(self) -> bytes:
+        if self._content is None:
+            try:
+                with open(self._path, "rb") as f:
+                    self._content = b"\n" + f.read()
+            except FileNotFoundError:
+                self._content = b""
+        return self._content
+
+    def get(self, ref: str) -> str:
+        content = self.content
+        at = content.find(b" " + os.fsencode(ref) + b"\n")
+        start = content.rfind(b"\n", 0, at) + 1
+        return content[start:at].decode("ascii", "replace") if at > 0 else ""
+
+    def has_ours(self) -> bool:
+        ours = b" refs/notes/" in self.content or b" refs/git-mem/" in self.content
+        return ours and (b"/team\n" in self.content or b"/private\n" in self.content)
+
+
+def head_of(text: str, common_dir: str, packed: Packed, hex_len: int) -> tuple[str, str]:
+    """(commit, short name of the branch) of a HEAD file's text."""
+    text = text.rstrip()
+    if not text.startswith("ref:"):
+        if not is_id(text, hex_len):
+            raise Unsure("an odd HEAD")
+        return text, ""
+    name = text[4:].strip()
+    if not name.startswith("refs/heads/") or name.endswith("/.invalid"):
+        raise Unsure("HEAD names no branch")
+    return ref_of(common_dir, name, packed, hex_len), clean(name[11:])
+
+
+def ref_of(common_dir: str, name: str, packed: Packed, hex_len: int) -> str:
+    """The commit that a shared ref names, "" for none: the loose file first, as git does."""
+    if ".." in name:
+        raise Unsure("an odd ref")
+    for _ in range(5):
+        try:
+            text = text_of(os.path.join(common_dir, name)).rstrip()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            text = packed.get(name)
+            if not text:
+                return ""
+        if text.startswith("ref:"):
+            name = text[4:].strip()
+            if (
+                not name.startswith("refs/")
+                or name.startswith(("refs/bisect/", "refs/worktree/", "refs/rewritten/"))
+                or ".." in name
+            ):
+                raise Unsure("a symbolic ref of a worktree")
+            continue
+        if not is_id(text, hex_len):
+            raise Unsure("a ref that names no object")
+        return text
+    raise Unsure("symbolic refs in a circle")
+
+
+def notes_ref(common_dir: str, ref: str, packed: Packed, hex_len: int) -> tuple[str, bool]:
+    """(commit of a notes ref, whether the ref is gone or broken).
+
+    Of a ref that is gone or broken: the commit of its backup, else the last one of its reflog.
+    """
+    for name in (ref, config.backup_of(ref)):
+        try:
+            id = ref_of(common_dir, name, packed, hex_len)
+        except Unsure:
+            continue
+        if id.strip("0"):
+            return id, name != ref
+    return last_logged(common_dir, ref, hex_len), True
+
+
+def last_logged(common_dir: str, ref: str, hex_len: int) -> str:
+    """The last commit in a ref's reflog, for a ref that a power cut emptied."""
+    try:
+        with open(os.path.join(common_dir, "logs", ref), "rb") as f:
+            f.seek(max(0, os.fstat(f.fileno()).st_size - _TAIL))
+            words = f.read().rstrip(b"\n").rpartition(b"\n")[2].split(b" ", 2)
+    except OSError:
+        return ""
+    id = words[1].decode("ascii", "replace") if len(words) == 3 else ""
+    return id if is_id(id, hex_len) and id.strip("0") else ""
+
+
+def is_id(text: str, hex_len: int) -> bool:
+    """Whether a text is an object id; `hex_len` 0: of either length."""
+    whole = len(text) == hex_len if hex_len else len(text) in (40, 64)
+    return whole and not text.strip("0123456789abcdef")
+
+
+def text_of(path: str) -> str:
+    with open(path, "rb") as f:
+        return os.fsdecode(f.read())
