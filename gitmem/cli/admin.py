@@ -25,12 +25,11 @@ from ..models import llamavec
 from ..store import Store
 from . import app
 from .common import chosen_vectors, opened, read_file, refused, write, write_json
-
-_Json = typer.Option(False, "--json", help="Print JSON.")
+from .options import Json
 
 
 @app.command("status")
-def status_command(as_json: bool = _Json) -> int:
+def status_command(*, as_json: Json) -> int:
     """Say what is stored, where, and whether the cache is up to date."""
     with opened(needs_enabled=False) as store:
         tips = {n.ref: n.tip() for _, n in store.sources}
@@ -136,6 +135,7 @@ def _of_model(missing: int | None) -> str:
 
 @app.command("index")
 def index_command(
+    *,
     all: bool = typer.Option(
         False,
         "--all",
@@ -147,7 +147,7 @@ def index_command(
     rebuild: bool = typer.Option(
         False, "--rebuild", help="Build the cache anew from the whole history of the notes."
     ),
-    as_json: bool = _Json,
+    as_json: Json,
 ) -> int:
     """Bring the cache up to date (every recall does it too)."""
     with opened() as store:
@@ -222,7 +222,7 @@ def _better_vectors(store: Store) -> dict[str, Any] | None:
 
 
 @app.command("stats")
-def stats_command(as_json: bool = _Json) -> int:
+def stats_command(*, as_json: Json) -> int:
     """Count memories by type, author, tag and month, what agents were shown of them, and what of
     that was used.
     """
@@ -248,10 +248,11 @@ def stats_command(as_json: bool = _Json) -> int:
 
 @app.command("doctor")
 def doctor_command(
+    *,
     repair: bool = typer.Option(
         False, "--repair", "--fix", help="Mend what needs no decision of yours; then look again."
     ),
-    as_json: bool = _Json,
+    as_json: Json,
 ) -> int:
     """Look for everything that could be wrong.
 
@@ -288,7 +289,8 @@ def doctor_command(
 def config_command(
     name: str = typer.Argument(None, help="A setting; without it, all are listed."),
     value: str = typer.Argument(None, help="The new value ('' removes it)."),
-    as_json: bool = _Json,
+    *,
+    as_json: Json,
 ) -> int:
     """Show or change settings (the same as `git config mem.NAME`)."""
     with opened(needs_enabled=False) as store:
@@ -345,6 +347,7 @@ def help_command() -> int:
 
 @app.command("export")
 def export_command(
+    *,
     output: str = typer.Option(
         "-", "-o", "--output", metavar="FILE", help="Where to write (default: standard output)."
     ),
@@ -401,6 +404,7 @@ def import_command(
             " docs/adr and the like)."
         ),
     ),
+    *,
     private: bool = typer.Option(
         False,
         "--private",
@@ -416,7 +420,7 @@ def import_command(
     allow_secret: bool = typer.Option(
         False, "--allow-secret", help="Store texts although they look like they hold secrets."
     ),
-    as_json: bool = _Json,
+    as_json: Json,
 ) -> int:
     """Read memories that `git mem export` wrote, Claude Code's auto memory, commit messages or
     decision records; what is known adds nothing.

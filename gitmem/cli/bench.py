@@ -15,6 +15,7 @@ from ..capture import reliability_diagram
 from ..core.errors import MemError
 from . import app
 from .common import chosen_vectors, opened, warn, write, write_json
+from .options import Json
 
 _NAMES = {
     "ndcg@10": "nDCG@10",
@@ -32,6 +33,7 @@ def bench_command(
         metavar="[FOLDER]",
         help="A folder of BEIR's shape: corpus.jsonl, queries.jsonl, qrels.tsv or qrels/test.tsv.",
     ),
+    *,
     save: str = typer.Option(
         "", "--plot", metavar="FILE", help="Write a picture of the figures there, as SVG."
     ),
@@ -44,7 +46,7 @@ def bench_command(
         help="Ask at most so many questions (default: all of a folder, 200 of your own memories).",
     ),
     seed: int = typer.Option(0, "--seed", metavar="S", help="Chooses these questions."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    as_json: Json,
 ) -> int:
     """Measure how well memories are found.
 

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from ..core import record
 from ..core.errors import MemError, UsageError
 from ..core.sanitize import json_text
@@ -168,17 +166,11 @@ def line(question: str) -> str:
     return answer
 
 
-def not_empty(param: typer.CallbackParam, value: str, ctx: typer.Context) -> str:
-    """Refuses an option that was given empty, as by a variable that is not set: without it the call
-    would mean something else.
-    """
-    source = ctx.get_parameter_source(param.name or "")
-    if not value and source is not None and source.name == "COMMANDLINE":
-        raise UsageError(
-            f"{param.opts[0]} is empty",
-            hint="a variable that is not set? leave the option out to do without it",
-        )
-    return value
+def scope_of(private: bool, team: bool) -> str:
+    """What --private and --team choose; "" for the setting."""
+    if private and team:
+        raise UsageError("--private and --team exclude each other")
+    return "private" if private else "team" if team else ""
 
 
 def text_from(text: str | None, messages: list[str], stdin: bool, initial: str = "") -> str | None:

@@ -16,11 +16,13 @@ from ..engine.filters import Filter
 from ..git import discover
 from ..memory import view
 from . import app
-from .common import not_empty, opened, warn, write, write_json
+from .common import opened, warn, write, write_json
+from .options import not_empty
 
 
 @app.command("context")
 def context_command(
+    *,
     budget: int = typer.Option(
         None,
         "--budget",

@@ -20,6 +20,7 @@ from ..models import chosen, fetch, llamaproc, registry, usable
 from ..store import open_store
 from . import app
 from .common import warn, write, write_json
+from .options import Json
 
 _model = typer.Typer(
     name="model",
@@ -34,13 +35,12 @@ _model = typer.Typer(
 )
 app.add_typer(_model, name="model")
 
-_Json = typer.Option(False, "--json", help="Print JSON.")
 _Name = typer.Argument(..., help="A name of `git mem model list`.")
 _SETTING = usable.SETTING
 
 
 @_model.command("list")
-def list_command(as_json: bool = _Json) -> int:
+def list_command(*, as_json: Json) -> int:
     """Show the models known by name and those that are here."""
     where = chosen.directory(os.environ)
     here = {m.name: m for m in chosen.installed(where)}
@@ -127,6 +127,7 @@ def fetch_command(
     name: str = typer.Argument(
         registry.DEFAULT, help="A name of `git mem model list`, or an https address of a GGUF file."
     ),
+    *,
     sha256: str = typer.Option(
         "",
         "--sha256",
@@ -136,7 +137,7 @@ def fetch_command(
     as_name: str = typer.Option(
         "", "--name", metavar="NAME", help="For an address: what to call it."
     ),
-    as_json: bool = _Json,
+    as_json: Json,
 ) -> int:
     """Download a model, check it, and put it on the list.
 
@@ -212,12 +213,13 @@ def _download(url: str, target: str, size: int, sha256: str, label: str) -> None
 @_model.command("add")
 def add_command(
     path: str = typer.Argument(..., help="A GGUF file; it stays where it is."),
+    *,
     name: str = typer.Option(
         "", "--name", help="What to call it (default: its known name, or the file's)."
     ),
     embed: bool = typer.Option(False, "--embed", help="It is an embedding model."),
     sha256: str = typer.Option("", "--sha256", metavar="HEX", help="The checksum it must have."),
-    as_json: bool = _Json,
+    as_json: Json,
 ) -> int:
     """Put a model file that is on this machine on the list."""
     found = chosen.add(
@@ -237,9 +239,10 @@ def add_command(
 @_model.command("use")
 def use_command(
     name: str = typer.Argument(..., help="A model that is here, a path, `none`, or `default`."),
+    *,
     embed: bool = typer.Option(False, "--embed", help="For vectors, instead of capture."),
     everywhere: bool = typer.Option(False, "--global", help="In all repositories of yours."),
-    as_json: bool = _Json,
+    as_json: Json,
 ) -> int:
     """Choose the model that capture asks (or, with --embed, that makes vectors); it is a setting of
     git.
@@ -286,7 +289,7 @@ def use_command(
 
 
 @_model.command("remove")
-def remove_command(name: str = _Name, as_json: bool = _Json) -> int:
+def remove_command(name: str = _Name, *, as_json: Json) -> int:
     """Take a model off the list, and delete its file where `fetch` brought it."""
     found = chosen.remove(chosen.directory(os.environ), name)
     return _said(
@@ -300,8 +303,9 @@ def remove_command(name: str = _Name, as_json: bool = _Json) -> int:
 @_model.command("path")
 def path_command(
     name: str = typer.Argument("", help="A model that is here; without it: the one in use."),
+    *,
     embed: bool = typer.Option(False, "--embed", help="The one for vectors."),
-    as_json: bool = _Json,
+    as_json: Json,
 ) -> int:
     """Print where a model lies. Exit code 1 where there is none."""
     if name:

@@ -28,6 +28,7 @@ def purge_command(
             " verify` name them); or what was purged before, to finish it."
         ),
     ),
+    *,
     force: bool = typer.Option(False, "--force", help="Do not ask."),
     as_json: bool = typer.Option(
         False, "--json", help="Print JSON, with the id of every deleted object."

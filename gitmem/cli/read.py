@@ -9,94 +9,21 @@ import typer
 
 from .. import render
 from ..core.errors import MemError, UsageError
-from ..engine.filters import Filter
 from ..memory import listing, recall
-from ..store import Store
 from . import app
-from .common import chosen_vectors, not_empty, opened, when, write, write_json
-
-_Json = typer.Option(False, "--json", help="Print JSON.")
-_Type = typer.Option([], "--type", help="Only this type; may be repeated.")
-_Tag = typer.Option(
-    [], "--tag", "--tags", help="Only with this tag; may be repeated (any of them)."
-)
-_Path = typer.Option(
-    [], "--path", "--paths", help="Only about this file or directory; may be repeated."
-)
-_Phase = typer.Option("", "--phase", help="Only of this phase.")
-_Since = typer.Option(
-    "", "--since", "--after", callback=not_empty, help="Only newer, as for `git log`."
-)
-_Until = typer.Option(
-    "", "--until", "--before", callback=not_empty, help="Only older, as for `git log`."
-)
-_Author = typer.Option(
-    "", "--author", help="Only by an author whose name or address contains this."
-)
-_At = typer.Option(
-    "",
-    "--at",
-    "--as-of",
-    metavar="REV",
-    callback=not_empty,
-    help=(
-        "As of this revision: what was known there, with text, status and paths of then as far as"
-        " git can tell."
-    ),
-)
-_Scope = typer.Option("", "--scope", help="Only `team` or `private`.")
-
-
-def _filter(
-    store: Store,
-    type: list[str],
-    tag: list[str],
-    path: list[str],
-    phase: str,
-    since: str,
-    until: str,
-    author: str,
-    scope: str,
-    superseded: bool = False,
-) -> Filter:
-    if scope not in ("", "team", "private"):
-        raise UsageError(f"--scope is team or private, not '{scope}'")
-    return Filter(
-        types=type,
-        tags=tag,
-        paths=[p.rstrip("/") for p in map(store.repo.path_in_tree, path) if p != "."],
-        phase=phase,
-        since=when(store, since, "--since"),
-        until=when(store, until, "--until"),
-        author=author,
-        scope=scope,
-        superseded=superseded,
-    )
+from .common import chosen_vectors, opened, read_file, write, write_json
+from .options import Filters, Json, limit_option, with_filters
 
 
 @app.command("recall")
+@with_filters
 def recall_command(
     query: list[str] = typer.Argument(
         None, metavar="QUERY...", help="What you want to know, in your own words."
     ),
-    limit: int = typer.Option(
-        None,
-        "-n",
-        "-k",
-        "--limit",
-        min=1,
-        help="How many hits at most (default 8, or mem.limit).",
-        show_default=False,
-    ),
-    type: list[str] = _Type,
-    tag: list[str] = _Tag,
-    path: list[str] = _Path,
-    phase: str = _Phase,
-    since: str = _Since,
-    until: str = _Until,
-    author: str = _Author,
-    scope: str = _Scope,
-    at: str = _At,
+    *,
+    limit: int = limit_option("-k", help="How many hits at most (default 8, or mem.limit)."),
+    filters: Filters,
     all: bool = typer.Option(False, "--all", help="All branches count alike."),
     hot: bool = typer.Option(
         False,
@@ -115,87 +42,69 @@ def recall_command(
         metavar="FILE",
         help='Answer many: one {"_id","text"} object a line (`-`: standard input).',
     ),
-    as_json: bool = _Json,
+    as_json: Json,
 ) -> int:
     """Find memories by words and by meaning. Exit code 0: found, 1: nothing that fits."""
     with opened() as store:
-        most = limit or store.settings.number("limit")
-        wanted = _filter(store, type, tag, path, phase, since, until, author, scope)
+        limit = limit or store.settings.number("limit")
+        conditions = filters.conditions(store)
         if batch:
+            questions = _questions(batch)
             with chosen_vectors(store) as vectors:
                 answers = recall.batch(
-                    store,
-                    _queries(batch),
-                    wanted,
-                    limit=most,
-                    at=at,
-                    all_branches=all,
-                    vectors=vectors,
-                )
-            for id, found in answers:
-                write_json({"_id": id, "hits": found})
+                    store, questions, conditions,
+                    limit=limit, at=filters.at, all_branches=all, vectors=vectors,
+                )  # fmt: skip
+            for id, hits in answers:
+                write_json({"_id": id, "hits": hits})
             return 0
-        text = " ".join(query or [])
-        if not text.strip():
+        question = " ".join(query or [])
+        if not question.strip():
             raise UsageError(
                 "nothing to look for",
                 hint="give the question, for example `git mem recall which database and why`",
             )
         with nullcontext() if hot else chosen_vectors(store) as vectors:
             answer = recall.recall(
-                store, text, wanted, limit=most, at=at, all_branches=all, hot=hot, vectors=vectors
-            )
-        if as_json:
-            if not explain:
-                for hit in answer["hits"]:
-                    del hit["explain"]
-            write_json(answer)
+                store, question, conditions,
+                limit=limit, at=filters.at, all_branches=all, hot=hot, vectors=vectors,
+            )  # fmt: skip
+        if not as_json:
+            render.hits(answer, explain, nearest=all_hits or explain, narrowed=any(filters))
         else:
-            render.hits(
-                answer,
-                explain,
-                nearest=all_hits or explain,
-                narrowed=bool(
-                    type or tag or path or phase or since or until or author or scope or at
-                ),
-            )
+            for hit in answer["hits"] if not explain else []:
+                del hit["explain"]
+            write_json(answer)
         return 1 if answer["verdict"] == "MISS" else 0
 
 
 app.command("search", hidden=True, help="The same as recall.")(recall_command)
 
 
-def _queries(name: str) -> list[tuple[str, str]]:
-    """(id, text) of a batch file.
+def _questions(name: str) -> list[tuple[str, str]]:
+    """(id, text) of each line of a batch file.
 
-    Raises MemError at the first line that is none: a benchmark must not lose questions.
+    Raises MemError at the first line that is not a question: a benchmark must not lose any.
     """
-    from .common import read_file
-
-    out = []
+    questions = []
     for number, line in enumerate(read_file(name).split("\n"), 1):
         if line.strip():
             try:
                 value = json.loads(line)
-                out.append((str(value["_id"]), str(value["text"])))
+                questions.append((str(value["_id"]), str(value["text"])))
             except (ValueError, KeyError, TypeError, RecursionError) as e:
                 raise MemError(
                     f"line {number} of '{name}' is no query",
                     hint='each line is an object like {"_id": "1", "text": "..."}',
                 ) from e
-    return out
+    return questions
 
 
 @app.command("list")
+@with_filters
 def list_command(
-    limit: int = typer.Option(
-        None,
-        "-n",
-        "--limit",
-        min=1,
-        help="How many at most (default 50 on a terminal, all otherwise).",
-        show_default=False,
-    ),
+    *,
+    limit: int = limit_option(help="How many at most (default 50 on a terminal, all otherwise)."),
     all: bool = typer.Option(False, "--all", help="Also memories of unmerged branches."),
     stale: bool = typer.Option(
         False, "--stale", help="Only memories with a path that changed or went."
@@ -203,34 +112,25 @@ def list_command(
     superseded: bool = typer.Option(
         False, "--include-superseded", help="Also memories that were superseded."
     ),
-    type: list[str] = _Type,
-    tag: list[str] = _Tag,
-    path: list[str] = _Path,
-    phase: str = _Phase,
-    since: str = _Since,
-    until: str = _Until,
-    author: str = _Author,
-    scope: str = _Scope,
-    at: str = _At,
-    as_json: bool = _Json,
+    filters: Filters,
+    as_json: Json,
 ) -> int:
     """List memories, newest first."""
     with opened() as store:
-        wanted = _filter(store, type, tag, path, phase, since, until, author, scope, superseded)
-        most = limit or (50 if render.is_terminal() and not as_json and not all else None)
+        conditions = filters.conditions(store, superseded)
+        if not limit and render.is_terminal() and not as_json and not all:
+            limit = 50
         items, more = listing.list_memories(
-            store, wanted, limit=most, all_branches=all, stale=stale, at=at
+            store, conditions, limit=limit, all_branches=all, stale=stale, at=filters.at
         )
         if as_json:
             write_json(items)
-        else:
-            render.listing(items, more)
-            if not items:
-                write(
-                    "no memories"
-                    + ("" if wanted.empty else " pass this filter")
-                    + ("" if all else "; --all also looks on branches that are not merged")
-                )
+            return 0
+        render.listing(items, more)
+        if not items:
+            narrowed = "" if conditions.empty else " pass this filter"
+            elsewhere = "" if all else "; --all also looks on branches that are not merged"
+            write(f"no memories{narrowed}{elsewhere}")
         return 0
 
 
@@ -239,7 +139,8 @@ def show_command(
     ids: list[str] = typer.Argument(
         ..., metavar="ID...", help="Memories, by unique prefixes of their ids."
     ),
-    as_json: bool = _Json,
+    *,
+    as_json: Json,
 ) -> int:
     """Show memories whole, with their history."""
     with opened() as store:

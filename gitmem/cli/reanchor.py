@@ -9,6 +9,7 @@ from ..core.errors import MemError, UsageError
 from ..notes import notetree
 from . import app
 from .common import opened, read_file, refused, write, write_json
+from .options import Json
 
 
 @app.command("reanchor")
@@ -19,6 +20,7 @@ def reanchor_command(
         help="The commit that memories are about; also the begin of an id that is gone.",
     ),
     new: str = typer.Argument(None, metavar="[NEW]", help="The commit that took its place."),
+    *,
     map: str = typer.Option(
         "",
         "--map",
@@ -28,7 +30,7 @@ def reanchor_command(
             " input)."
         ),
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    as_json: Json,
 ) -> int:
     """Say which commit took the place of another one, so that its memories stand there.
 

@@ -12,10 +12,12 @@ from ..engine.cache import Cache
 from ..store import Store
 from . import app
 from .common import opened, write, write_json
+from .options import Json
 
 
 @app.command("receipts")
 def receipts_command(
+    *,
     session: str = typer.Option(
         "",
         "--session",
@@ -23,7 +25,7 @@ def receipts_command(
         help="Only of this session (its id, or the first digits), with the memories.",
     ),
     limit: int = typer.Option(20, "-n", "--limit", min=1, help="How many at most."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    as_json: Json,
 ) -> int:
     """Show which memories agents' sessions were given, at which state of the notes. Exit code 1
     where there are none.

@@ -18,16 +18,16 @@ from ..hooks import githooks
 from ..store import Store
 from . import app
 from .common import opened, write, write_json
-
-_Json = typer.Option(False, "--json", help="Print JSON.")
+from .options import Json
 
 
 @app.command("init")
 def init_command(
+    *,
     offline: bool = typer.Option(
         False, "--offline", help="Do not ask the remote whether it has memories."
     ),
-    as_json: bool = _Json,
+    as_json: Json,
 ) -> int:
     """Set git up so that memories follow rewrites and arrive with a fetch.
 
@@ -128,6 +128,7 @@ def install_command(
             " claude-md (a section in AGENTS.md or CLAUDE.md)."
         ),
     ),
+    *,
     user: bool = typer.Option(
         False, "--user", help="An agent: into your own settings, for all repositories; the default."
     ),
@@ -152,7 +153,7 @@ def install_command(
             " memories then if mem.autoSync is true."
         ),
     ),
-    as_json: bool = _Json,
+    as_json: Json,
 ) -> int:
     """Put git mem into git's hooks or into an agent's settings.
 
@@ -241,11 +242,12 @@ def uninstall_command(
             " in this repository."
         ),
     ),
+    *,
     user: bool = typer.Option(False, "--user", help="An agent: only out of your own settings."),
     project: bool = typer.Option(
         False, "--project", help="An agent: only out of the working tree."
     ),
-    as_json: bool = _Json,
+    as_json: Json,
 ) -> int:
     """Take back what init and install set up. Memories stay in the notes refs."""
     if target:

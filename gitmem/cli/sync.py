@@ -12,7 +12,8 @@ from .. import private_sync, sync
 from ..core.errors import UsageError
 from ..store import Store
 from . import app
-from .common import not_empty, opened, write, write_json
+from .common import opened, write, write_json
+from .options import Json, not_empty
 
 _Remote = typer.Option(
     "",
@@ -53,7 +54,6 @@ _PrivateFrom = typer.Option(
     help="Instead of the team's memories take in the private notes you gave that remote.",
 )
 _Quiet = typer.Option(False, "-q", "--quiet", help="Print nothing but errors.")
-_Json = typer.Option(False, "--json", help="Print JSON.")
 _SHOWN = ("id", "op", "type", "title", "body", "v")  # in the first line and the text
 
 
@@ -67,12 +67,13 @@ def sync_command(
             " auto memory)."
         ),
     ),
+    *,
     remote: str = _Remote,
     dry_run: bool = _DryRun,
     atomic: bool = _Atomic,
     allow_secret: bool = _AllowSecret,
     quiet: bool = _Quiet,
-    as_json: bool = _Json,
+    as_json: Json,
     limit: int = typer.Option(
         0,
         "--limit",
@@ -111,13 +112,14 @@ def sync_command(
 
 @app.command("push")
 def push_command(
+    *,
     remote: str = _Remote,
     dry_run: bool = _DryRun,
     atomic: bool = _Atomic,
     allow_secret: bool = _AllowSecret,
     private_to: str = _PrivateTo,
     quiet: bool = _Quiet,
-    as_json: bool = _Json,
+    as_json: Json,
 ) -> int:
     """Give the remote the team's memories that are here; takes in what it has only if it is ahead.
 
@@ -137,11 +139,12 @@ def push_command(
 
 @app.command("pull")
 def pull_command(
+    *,
     remote: str = _Remote,
     private_from: str = _PrivateFrom,
     dry_run: bool = typer.Option(False, "--dry-run", hidden=True),
     quiet: bool = _Quiet,
-    as_json: bool = _Json,
+    as_json: Json,
 ) -> int:
     """Take in what the remote has; nothing leaves."""
     if dry_run:

@@ -13,18 +13,9 @@ from ..engine import anchor_state_store
 from ..memory import listing
 from ..timeline import bisect, branch_diff, staleness_check, why
 from . import app
-from .common import not_empty, opened, refused, write, write_json
+from .common import opened, refused, write, write_json
+from .options import At, Id, Json, Limit, not_empty
 
-_Json = typer.Option(False, "--json", help="Print JSON.")
-_Limit = typer.Option(None, "-n", "--limit", min=1, help="How many at most.", show_default=False)
-_At = typer.Option(
-    "",
-    "--at",
-    "--as-of",
-    metavar="REV",
-    callback=not_empty,
-    help="As of this revision: its lines, and what was known there, as far as git can tell.",
-)
 _SHOWN = 20  # memories on a terminal
 
 
@@ -45,14 +36,15 @@ def log_command(
         metavar="[RANGE]...",
         help="As for `git log`, for example v1.0..HEAD; paths after `--`.",
     ),
+    *,
     path: list[str] = typer.Option(
         [],
         "--path",
         "--paths",
         help="Only about this file or directory, also under its other names; may be repeated.",
     ),
-    limit: int = _Limit,
-    as_json: bool = _Json,
+    limit: Limit,
+    as_json: Json,
 ) -> int:
     """List memories in the order of the commits they are about."""
     with opened() as store:
@@ -82,9 +74,10 @@ def why_command(
         metavar="PATH",
         help="A file or directory, or lines of a file: `FILE:LINE`, `FILE:FIRST-LAST`.",
     ),
-    limit: int = _Limit,
-    at: str = _At,
-    as_json: bool = _Json,
+    *,
+    limit: Limit,
+    at: At,
+    as_json: Json,
 ) -> int:
     """Show what is known about a path or its lines: by name (also former ones), by line, by the
     commits that wrote them. Exit code 1: nothing.
@@ -152,8 +145,9 @@ def blame_command(
     path: str = typer.Argument(
         ..., metavar="PATH", help="A file, or lines of it: `FILE:LINE`, `FILE:FIRST-LAST`."
     ),
-    at: str = _At,
-    as_json: bool = _Json,
+    *,
+    at: At,
+    as_json: Json,
 ) -> int:
     """Show the lines of a file with the memories about them beside: by line, and by the commit that
     `git blame` names. Exit code 1: no memory.
@@ -214,7 +208,8 @@ def diff_command(
         metavar="RANGE",
         help="A..B: what B has and A has not; A...B: since B left A; REV: REV..HEAD; A B: A..B.",
     ),
-    as_json: bool = _Json,
+    *,
+    as_json: Json,
 ) -> int:
     """Show what a branch teaches: new memories, changed ones, contradictions with what is known,
     and memories whose files it changed.
@@ -268,11 +263,12 @@ def _pairs(title: str, pairs: list[tuple[dict[str, Any], str, dict[str, Any], st
 
 @app.command("bisect")
 def bisect_command(
-    id: str = typer.Argument(..., help="The memory, by a unique prefix of its id."),
+    id: Id,
+    *,
     path: list[str] = typer.Option(
         [], "--path", "--paths", help="Only this path of the memory; may be repeated."
     ),
-    as_json: bool = _Json,
+    as_json: Json,
 ) -> int:
     """Find the commit that made a memory stale: the first after which a path (or its lines) never
     again was what it was. Exit code 1: none is stale.
@@ -318,6 +314,7 @@ def _commit(row: dict[str, Any]) -> str:
 
 @app.command("check")
 def check_command(
+    *,
     since: str = typer.Option(
         "",
         "--since",
@@ -325,7 +322,7 @@ def check_command(
         callback=not_empty,
         help="Only what became stale since this revision, for example origin/main.",
     ),
-    as_json: bool = _Json,
+    as_json: Json,
 ) -> int:
     """For CI: exit code 1 if memories are stale, or nobody can tell (a shallow clone); 0 if all
     paths are as they were noted, or renamed.

@@ -12,8 +12,8 @@ from ..core import record
 from ..memory import memories, verify
 from . import app
 from .common import each, opened, write, write_json
+from .options import Ids, Json
 
-_Json = typer.Option(False, "--json", help="Print JSON.")
 _WORDS = {
     "none": "without a signature",
     "untrusted": "by keys that nobody here vouches for",
@@ -26,10 +26,11 @@ def verify_command(
     ids: list[str] = typer.Argument(
         None, metavar="[ID]...", help="Only these memories; without, all that are visible."
     ),
+    *,
     all: bool = typer.Option(
         False, "--all", help="Every record: also replaced texts, forgets, shares and purges."
     ),
-    as_json: bool = _Json,
+    as_json: Json,
 ) -> int:
     """Check signatures with git's keys, ids with their texts, and look for credentials, also in
     lines that are no memories. Exit code 1 where a signature is bad or below `mem.trust`.
@@ -85,10 +86,9 @@ def _line(item: dict[str, Any]) -> str:
 
 @app.command("sign")
 def sign_command(
-    ids: list[str] = typer.Argument(
-        ..., metavar="ID...", help="The memories, by unique prefixes of their ids."
-    ),
-    as_json: bool = _Json,
+    ids: Ids,
+    *,
+    as_json: Json,
 ) -> int:
     """Vouch for memories: a new version with the same text, signed with your key."""
     return each(ids, memories.sign, "signed", "signed", as_json)

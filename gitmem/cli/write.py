@@ -18,35 +18,23 @@ from . import app
 from .common import (
     each,
     from_editor,
-    not_empty,
     opened,
     refused,
+    scope_of,
     text_from,
     warn,
     write,
     write_json,
 )
-
-_Message = typer.Option([], "-m", "--message", help="The text; several become paragraphs.")
-_Type = typer.Option("", "--type", help=f"One of {', '.join(record.TYPES)}, or a word of your own.")
-_Tag = typer.Option([], "--tag", "--tags", help="A tag; may be repeated.")
-_Path = typer.Option(
-    [],
-    "--path",
-    "--paths",
-    help="A file, a directory or lines (FILE:10-20) the memory is about; may be repeated.",
-)
-_AllowSecret = typer.Option(
-    False, "--allow-secret", help="Store it although it looks like it holds a secret."
-)
-_Json = typer.Option(False, "--json", help="Print JSON.")
+from .options import AllowSecret, Id, Ids, Json, Message, Paths, Stdin, Tags, Type, not_empty
 
 
 @app.command("remember")
-def remember_command(  # noqa: C901
+def remember_command(
     text: list[str] = typer.Argument(None, metavar="[TEXT]...", help="What to remember."),
-    message: list[str] = _Message,
-    stdin: bool = typer.Option(False, "--stdin", help="Read the text from standard input."),
+    *,
+    message: Message,
+    stdin: Stdin,
     jsonl: str = typer.Option(
         "",
         "--jsonl",
@@ -56,9 +44,9 @@ def remember_command(  # noqa: C901
     title: str = typer.Option(
         "", "--title", help="A title; the first line of the text serves otherwise."
     ),
-    type: str = _Type,
-    tag: list[str] = _Tag,
-    path: list[str] = _Path,
+    type: Type,
+    tag: Tags,
+    path: Paths,
     commit: str = typer.Option(
         "",
         "--commit",
@@ -75,61 +63,42 @@ def remember_command(  # noqa: C901
         False, "--private", help="Keep it in private notes, which git mem never pushes."
     ),
     team: bool = typer.Option(False, "--team", help="Store it in the shared notes."),
-    allow_secret: bool = _AllowSecret,
-    as_json: bool = _Json,
+    allow_secret: AllowSecret,
+    as_json: Json,
 ) -> int:
     """Store a memory, anchored to a commit."""
-    if private and team:
-        raise UsageError("--private and --team exclude each other")
-    scope = "private" if private else "team" if team else ""
+    scope = scope_of(private, team)
     with opened() as store:
         body = None if jsonl else text_from(" ".join(text) if text else None, message, stdin)
         given = {
             "body": body, "title": title, "type": type, "tags": tag, "paths": path,
             "commit": commit, "phase": phase, "source": source, "provenance": provenance,
         }  # fmt: skip
-        words = write_gate.admit(store, given, allow_secret)
-        if words != given:
-            warn(f"note: {write_gate.LEFT_OUT}")
+        draft = {**_admitted(store, given, allow_secret), "scope": scope}
         if provenance and provenance.upper() not in record.PROVENANCE:
             known = ", ".join(record.PROVENANCE)
             raise UsageError(f"--provenance is one of {known}, not '{provenance}'")
         if jsonl:
             if text or message or stdin or title or path or source:
                 raise UsageError("--jsonl takes text, title, path and source from the file")
-            defaults = {k: v for k, v in {"scope": scope, **words}.items() if v}
-            return _many(store, jsonl, defaults, allow_secret, as_json)
+            defaults = {name: value for name, value in draft.items() if value}
+            return _store_lines(store, jsonl, defaults, allow_secret, as_json)
         if body is None:
             raise UsageError("nothing to remember", hint="give the text, -m TEXT or --stdin")
-        paths = [store.repo.path_in_tree(p) for p in words["paths"]]
-        draft = {**words, "scope": scope, "paths": paths, **remember.session_facts(os.environ)}
+        draft.update(remember.session_facts(os.environ))
         result = remember.remember(store, [draft], allow_secret=allow_secret)[0]
         if result.status == remember.REFUSED:
             if as_json:
                 write_json({"id": None, "status": result.status, "reason": result.reason})
             raise (UsageError if result.usage else Refused)(result.reason, hint=result.hint)
         if type and type.lower() not in record.TYPES:
-            warn(
-                f"note: '{type}' is none of the usual types ({', '.join(record.TYPES)}); stored as"
-                " it is"
-            )
-        if result.status == remember.DUPLICATE and scope == "team" and result.scope == "private":
-            warn(
-                f"note: it is in your private notes; `git mem share {result.id[:8]}` gives it to"
-                " the team"
-            )
-        elif result.status == remember.DUPLICATE and (tag or path or type or title):
-            warn(f"note: nothing was changed; `git mem edit {result.id[:8]}` changes what is known")
+            known = ", ".join(record.TYPES)
+            warn(f"note: '{type}' is none of the usual types ({known}); stored as it is")
+        if result.status == remember.DUPLICATE:
+            _say_what_else(result, scope, bool(tag or path or type or title))
         if as_json:
-            write_json(
-                {
-                    "id": result.id,
-                    "status": result.status,
-                    "reason": result.reason,
-                    "title": result.title,
-                    "scope": result.scope,
-                }
-            )
+            names = ("id", "status", "reason", "title", "scope")
+            write_json({name: getattr(result, name) for name in names})
         elif result.status == remember.DUPLICATE:
             write(f"known as {result.id[:8]} ({result.reason})")
         else:
@@ -137,10 +106,19 @@ def remember_command(  # noqa: C901
         return 0
 
 
+def _say_what_else(known: remember.Result, scope: str, described: bool) -> None:
+    """Names the command that does what was asked with a memory that is stored already."""
+    if scope == "team" and known.scope == "private":
+        share = f"`git mem share {known.id[:8]}`"
+        warn(f"note: it is in your private notes; {share} gives it to the team")
+    elif described:
+        warn(f"note: nothing was changed; `git mem edit {known.id[:8]}` changes what is known")
+
+
 _BLOCK = 10_000  # drafts a commit: bounds memory, and a crash loses at most the last block
 
 
-def _many(
+def _store_lines(
     store: Store, name: str, defaults: dict[str, Any], allow_secret: bool, as_json: bool
 ) -> int:
     """`remember --jsonl`: every good line is stored, every bad one named.
@@ -202,6 +180,7 @@ def _store_block(
     counts: dict[str, int],
     known: remember.Known,
 ) -> None:
+    """Stores the objects of a block in one commit, and says what became of each line."""
     forced = {"scope": defaults["scope"]} if "scope" in defaults else {}
     drafts = [{**defaults, **value, **forced} for _, value in block if not isinstance(value, str)]
     results = iter(
@@ -212,20 +191,16 @@ def _store_block(
             result = remember.Result(remember.REFUSED, reason=value)
         else:
             result = next(results)
-        counts[result.status] += 1
+        status, reason = result.status, result.reason
+        counts[status] += 1
         if as_json:
             write_json(
-                {
-                    "line": number,
-                    "id": result.id or None,
-                    "status": result.status,
-                    "reason": result.reason,
-                }
+                {"line": number, "id": result.id or None, "status": status, "reason": reason}
             )
-        if result.status == remember.REFUSED:
-            refused(f"line {number}: {result.reason}")
-        elif result.status == remember.STORED and result.reason:
-            warn(f"note: line {number}: {result.reason}")
+        if status == remember.REFUSED:
+            refused(f"line {number}: {reason}")
+        elif status == remember.STORED and reason:
+            warn(f"note: line {number}: {reason}")
 
 
 def _admitted(store: Store, given: dict[str, Any], allow_secret: bool) -> dict[str, Any]:
@@ -234,14 +209,15 @@ def _admitted(store: Store, given: dict[str, Any], allow_secret: bool) -> dict[s
     if words != given:
         warn(f"note: {write_gate.LEFT_OUT}")
     if "paths" in words:
-        words["paths"] = [{"path": store.repo.path_in_tree(p)} for p in words["paths"]]
+        words["paths"] = [store.repo.path_in_tree(path) for path in words["paths"]]
     return words
 
 
 @app.command("edit")
 def edit_command(
-    id: str = typer.Argument(..., help="The memory, by a unique prefix of its id."),
-    message: list[str] = _Message,
+    id: Id,
+    *,
+    message: Message,
     stdin: bool = typer.Option(False, "--stdin", help="Read the new text from standard input."),
     title: str = typer.Option(None, "--title", help="A new title ('' removes it)."),
     type: str = typer.Option(None, "--type", help="A new type."),
@@ -255,57 +231,43 @@ def edit_command(
         None, "--provenance", help="VERIFIED, CITED, ASSUMED or CACHED."
     ),
     phase: str = typer.Option(None, "--phase", help="A new phase."),
-    allow_secret: bool = _AllowSecret,
-    as_json: bool = _Json,
+    allow_secret: AllowSecret,
+    as_json: Json,
 ) -> int:
     """Change a memory; without options, in the editor."""
     with opened() as store:
-        changes: dict[str, Any] = {
-            k: v
-            for k, v in (
-                ("title", title),
-                ("type", type),
-                ("provenance", provenance),
-                ("phase", phase),
-            )
-            if v is not None
-        }
-        if tag:
-            changes["tags"] = [t for t in tag if t]
-        if path:
-            changes["paths"] = [p for p in path if p]
-        if message or stdin:
-            changes["body"] = text_from(None, message, stdin)
+        given = {
+            "title": title, "type": type, "provenance": provenance, "phase": phase,
+            "tags": [word for word in tag if word] if tag else None,
+            "paths": [name for name in path if name] if path else None,
+            "body": text_from(None, message, stdin) if message or stdin else None,
+        }  # fmt: skip
+        changes = {name: value for name, value in given.items() if value is not None}
         if not changes:
             if not (sys.stdin.isatty() and sys.stdout.isatty()):
                 raise UsageError("nothing to change", hint="give -m TEXT, --title, --type or --tag")
             changes["body"] = from_editor(str(memories.find(store, id).record.data["body"]))
         changes = _admitted(store, changes, allow_secret)
         found = memories.edit(store, id, changes, allow_secret=allow_secret)
-        settled = [
-            {
-                "version": r.version,
-                "title": record.clean(record.title_of(r.data)),
-                "body": record.clean(r.data["body"]),
-            }
-            for r in found.settled
-        ]
+        new, replaced = found.record.data, [(r.version, r.data) for r in found.settled]
         if as_json:
-            write_json(
+            versions = [
                 {
-                    "id": found.memory.id,
-                    "status": "edited",
-                    "title": record.title_of(found.record.data),
-                    **({"settled": settled} if settled else {}),
+                    "version": version,
+                    "title": record.clean(record.title_of(data)),
+                    "body": record.clean(data["body"]),
                 }
-            )
+                for version, data in replaced
+            ]
+            said = {"id": found.memory.id, "status": "edited", "title": record.title_of(new)}
+            write_json({**said, **({"settled": versions} if versions else {})})
         else:
-            write(f"edited {found.memory.id[:8]} {record.title_of(found.record.data)}")
-        if settled:
-            titles = ", ".join(f"'{r['title']}'" for r in settled)
+            write(f"edited {found.memory.id[:8]} {record.title_of(new)}")
+        if replaced:
+            titles = [f"'{record.clean(record.title_of(data))}'" for _, data in replaced]
             warn(
-                f"note: settled: {1 + len(settled)} versions stood beside each other,"
-                f" and this one takes the place of {titles}"
+                f"note: settled: {1 + len(replaced)} versions stood beside each other,"
+                f" and this one takes the place of {', '.join(titles)}"
             )
         return 0
 
@@ -314,14 +276,15 @@ def edit_command(
 def supersede_command(
     id: str = typer.Argument(..., help="The memory that no longer holds."),
     text: str = typer.Argument(None, help="What holds instead."),
-    message: list[str] = _Message,
-    stdin: bool = typer.Option(False, "--stdin", help="Read the text from standard input."),
+    *,
+    message: Message,
+    stdin: Stdin,
     title: str = typer.Option("", "--title", help="A title for the new memory."),
-    type: str = _Type,
-    tag: list[str] = _Tag,
-    path: list[str] = _Path,
-    allow_secret: bool = _AllowSecret,
-    as_json: bool = _Json,
+    type: Type,
+    tag: Tags,
+    path: Paths,
+    allow_secret: AllowSecret,
+    as_json: Json,
 ) -> int:
     """Store a new memory in the place of an old one; the old one stays readable with `show`."""
     with opened() as store:
@@ -334,9 +297,8 @@ def supersede_command(
         fields = _admitted(store, given, allow_secret)
         new = memories.supersede(store, id, fields, allow_secret=allow_secret)
         if as_json:
-            write_json(
-                {"id": new, "status": "stored", "supersedes": memories.find(store, id).memory.id}
-            )
+            old = memories.find(store, id).memory.id
+            write_json({"id": new, "status": "stored", "supersedes": old})
         else:
             write(f"remembered {new[:8]}, which supersedes {id[:8]}")
         return 0
@@ -344,12 +306,11 @@ def supersede_command(
 
 @app.command("forget")
 def forget_command(
-    ids: list[str] = typer.Argument(
-        ..., metavar="ID...", help="The memories, by unique prefixes of their ids."
-    ),
+    ids: Ids,
+    *,
     reason: str = typer.Option("", "--reason", help="Why, for whoever looks at it later."),
-    allow_secret: bool = _AllowSecret,
-    as_json: bool = _Json,
+    allow_secret: AllowSecret,
+    as_json: Json,
 ) -> int:
     """Hide memories, here and wherever the notes arrive.
 
@@ -357,15 +318,11 @@ def forget_command(
     """
     from ..agents import automemory_export
 
-    # Where an agent was given it as a file, that goes, too.
-    return each(
-        ids,
-        lambda store, id: memories.forget(store, id, reason, allow_secret=allow_secret),
-        "forgotten",
-        "forgot",
-        as_json,
-        automemory_export.tend,
-    )
+    def forget(store: Store, id: str) -> memories.Found:
+        return memories.forget(store, id, reason, allow_secret=allow_secret)
+
+    # A memory that an agent was given as a file goes from there, too.
+    return each(ids, forget, "forgotten", "forgot", as_json, automemory_export.tend)
 
 
 @app.command("share")
@@ -373,14 +330,13 @@ def share_command(
     ids: list[str] = typer.Argument(
         ..., metavar="ID...", help="Private memories to give to the team."
     ),
-    allow_secret: bool = _AllowSecret,
-    as_json: bool = _Json,
+    *,
+    allow_secret: AllowSecret,
+    as_json: Json,
 ) -> int:
     """Copy private memories into the shared notes."""
-    return each(
-        ids,
-        lambda store, id: memories.share(store, id, allow_secret=allow_secret),
-        "shared",
-        "shared",
-        as_json,
-    )
+
+    def share(store: Store, id: str) -> memories.Found:
+        return memories.share(store, id, allow_secret=allow_secret)
+
+    return each(ids, share, "shared", "shared", as_json)
