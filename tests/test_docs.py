@@ -197,7 +197,7 @@ def names() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
 
 
 @functools.cache
-def tests_there() -> set[str]:
+def known_tests() -> set[str]:
     return {
         t
         for path in (ROOT / "tests").glob("*.py")
@@ -221,7 +221,7 @@ ELSEWHERE = {
 def unknown_names(text: str) -> list[str]:
     """Code in a document that looks like a name or a file of ours and is none."""
     modules, classes = names()
-    tests = tests_there()
+    tests = known_tests()
     unknown = []
     for code in re.findall(r"`([^`\n]+)`", prose(text)):
         head, dot, tail = code.partition(".")
