@@ -12,7 +12,7 @@ from .document import ACTIVE, PRIVATE, SUPERSEDED, TEAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from .cache import Cache
 
@@ -129,65 +129,62 @@ class Filter:
             counted = f"SELECT count(DISTINCT id) FROM memory WHERE row IN ({sql})"
         return int(cache.db.execute(counted, args).fetchone()[0])
 
-    def sql(self) -> tuple[str, list[object]]:  # noqa: C901
+    def sql(self) -> tuple[str, list[object]]:
         """(SELECT of the allowed rows, its parameters)."""
-        where = ["status = ?" if not self.superseded else "status <= ?"]
+        where = ["status <= ?" if self.superseded else "status = ?"]
         args: list[object] = [SUPERSEDED if self.superseded else ACTIVE]
-        if self.types:
-            where.append(f"type IN ({_marks(self.types)})")
-            args += self.types
-        if self.tags:  # set overlap, as seed 003 has it
-            where.append(
-                "row IN (SELECT row FROM label WHERE kind = 'tag' AND value IN"
-                f" ({_marks(self.tags)}))"
-            )
-            args += self.tags
-        if self.paths:
-            one = []
-            for path in self.paths:
-                bare, names = path.rstrip("/"), above(path)
-                one.append(f"value IN ({_marks(names)}) OR (value >= ? AND value < ?)")
-                args += [*names, bare + "/", bare + "0"]  # "0" follows "/" in ASCII
-            where.append(
-                f"row IN (SELECT row FROM label WHERE kind = 'path' AND ({' OR '.join(one)}))"
-            )
-        if self.phase:
-            where.append("phase = ?")
-            args.append(self.phase)
-        if self.since:
-            where.append("at >= ?")
-            args.append(self.since)
-        if self.until:
-            where.append("at <= ?")
-            args.append(self.until)
-        if self.author:
-            where.append("instr(casefold(author), ?) > 0")
-            args.append(self.author.casefold())
-        if self.scope:
-            where.append("scope & ? > 0" if self.scope == "team" else "scope = ?")
-            args.append(TEAM if self.scope == "team" else PRIVATE)
-        if self.anchors is not None:
-            where.append("coalesce(anchor, '') IN (SELECT value FROM json_each(?))")
-            args.append(fastjson.dumps(list(self.anchors)))
-        if self.without:
-            where.append("coalesce(anchor, '') NOT IN (SELECT value FROM json_each(?))")
-            args.append(fastjson.dumps(list(self.without)))
-        if self.signatures is not None:
-            # A text that is united from several lines is signed by nobody.
-            where.append(
-                f"line IN (SELECT n FROM signature WHERE state IN ({_marks(self.signatures)}))"
-                " AND row NOT IN (SELECT row FROM united)"
-            )
-            args += self.signatures
-        if self.head and not self.superseded:  # else they are wanted as what they are here
-            where.append(
-                "row NOT IN (SELECT row FROM revived WHERE row NOT IN (SELECT row FROM revived"
-                " WHERE head = ?))"
-            )
-            args.append(self.head)
+        for applies, condition, values in self._conditions():
+            if applies:
+                where.append(condition)
+                args += values
         if self.table and where == ["status = ?"]:
             return f"SELECT row FROM {self.table}", []
         return "SELECT row FROM memory WHERE " + " AND ".join(where), args
+
+    def _conditions(self) -> Iterator[tuple[object, str, Sequence[object]]]:
+        """(whether it applies, SQL, its parameters) of every condition."""
+        yield self.types, f"type IN ({_marks(self.types)})", self.types
+        # Set overlap, as seed 003 has it.
+        yield self.tags, _labelled("tag", f"value IN ({_marks(self.tags)})"), self.tags
+        yield self.paths, *self._below()
+        yield self.phase, "phase = ?", [self.phase]
+        yield self.since, "at >= ?", [self.since]
+        yield self.until, "at <= ?", [self.until]
+        yield self.author, "instr(casefold(author), ?) > 0", [self.author.casefold()]
+        yield self.scope == "team", "scope & ? > 0", [TEAM]
+        yield self.scope not in ("", "team"), "scope = ?", [PRIVATE]
+        anchors = "coalesce(anchor, '') {} (SELECT value FROM json_each(?))"
+        some = fastjson.dumps(list(self.anchors or ()))
+        yield self.anchors is not None, anchors.format("IN"), [some]
+        yield self.without, anchors.format("NOT IN"), [fastjson.dumps(list(self.without))]
+        # A text that is united from several lines is signed by nobody.
+        signed = self.signatures or ()
+        yield (
+            self.signatures is not None,
+            f"line IN (SELECT n FROM signature WHERE state IN ({_marks(signed)}))"
+            " AND row NOT IN (SELECT row FROM united)",
+            signed,
+        )
+        # With the superseded ones, memories are wanted as what they are here.
+        yield (
+            self.head and not self.superseded,
+            "row NOT IN (SELECT row FROM revived WHERE row NOT IN"
+            " (SELECT row FROM revived WHERE head = ?))",
+            [self.head],
+        )
+
+    def _below(self) -> tuple[str, list[str]]:
+        """The condition of `paths`: a memory names one of them, or something above or below."""
+        parts, values = [], []
+        for path in self.paths:
+            bare, names = path.rstrip("/"), above(path)
+            parts.append(f"value IN ({_marks(names)}) OR (value >= ? AND value < ?)")
+            values += [*names, bare + "/", bare + "0"]  # "0" follows "/" in ASCII
+        return _labelled("path", f"({' OR '.join(parts)})"), values
+
+
+def _labelled(kind: str, condition: str) -> str:
+    return f"row IN (SELECT row FROM label WHERE kind = '{kind}' AND {condition})"
 
 
 def _marks(values: Sequence[object]) -> str:
