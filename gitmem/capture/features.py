@@ -1,13 +1,12 @@
 """Turns a turn into numbers for the linear model, in plain Python.
 
-Owns what the model may look at: hashed word and letter n-grams of the prose,
-where in the turn they stand, the forms of its sentences, and how much of it is
-code, list or paste. Code itself is not read: what a fence holds says little
-about whether the words around it are worth keeping.
+The model sees hashed n-grams of words and letters of the prose, where in the turn they stand, the
+forms of its sentences, and how much of the turn is code, list or paste. Code itself is not read: it
+says little about whether the words around it are worth keeping.
 
-Promise: pure; the same text gives the same numbers on every machine and in
-every version of Python (crc32, no `hash`); work is bounded by MAX_CHARS.
-A model's weights belong to one VERSION of this file.
+Promise: pure; the same text gives the same numbers on every machine and in every version of Python
+(crc32, no `hash`); work is bounded by MAX_CHARS. A model's weights belong to one VERSION of this
+file and of `word_lists`.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ import re
 from binascii import crc32
 from itertools import pairwise
 from math import log2, sqrt
+
+from . import word_lists
 
 VERSION = 2
 HASHED = 16384  # buckets of n-grams; the numbers below come after them
@@ -41,225 +42,13 @@ _TRACE = re.compile(
     re.MULTILINE,
 )
 
-_QUESTION = frozenset(
-    [
-        "what",
-        "why",
-        "how",
-        "when",
-        "where",
-        "who",
-        "which",
-        "can",
-        "could",
-        "would",
-        "should",
-        "do",
-        "does",
-        "did",
-        "is",
-        "are",
-        "was",
-        "were",
-        "will",
-        "am",
-        "have",
-        "has",
-        "any",
-        "isn't",
-        "aren't",
-        "shouldn't",
-        "doesn't",
-        "don't",
-        "can't",
-    ]
+_GROUPS = (
+    word_lists.LASTING,
+    word_lists.DUTY,
+    word_lists.REASON,
+    word_lists.CHOICE,
+    word_lists.FINDING,
 )
-_ASK = frozenset("can could would will".split())  # noqa: SIM905
-_DO = frozenset(
-    [
-        "add",
-        "address",
-        "analyze",
-        "apply",
-        "ask",
-        "build",
-        "change",
-        "check",
-        "clean",
-        "commit",
-        "complete",
-        "continue",
-        "convert",
-        "copy",
-        "create",
-        "debug",
-        "delete",
-        "describe",
-        "do",
-        "document",
-        "draft",
-        "edit",
-        "ensure",
-        "examine",
-        "explain",
-        "expand",
-        "explore",
-        "extract",
-        "finish",
-        "fix",
-        "generate",
-        "get",
-        "give",
-        "go",
-        "help",
-        "identify",
-        "implement",
-        "improve",
-        "include",
-        "install",
-        "integrate",
-        "investigate",
-        "keep",
-        "let",
-        "list",
-        "look",
-        "make",
-        "merge",
-        "migrate",
-        "modify",
-        "move",
-        "note",
-        "open",
-        "organize",
-        "parse",
-        "plan",
-        "please",
-        "prepare",
-        "proceed",
-        "proofread",
-        "provide",
-        "pull",
-        "push",
-        "put",
-        "read",
-        "redo",
-        "refactor",
-        "remove",
-        "rename",
-        "replace",
-        "reset",
-        "restart",
-        "resume",
-        "review",
-        "revise",
-        "rewrite",
-        "run",
-        "save",
-        "search",
-        "see",
-        "send",
-        "set",
-        "show",
-        "simplify",
-        "skip",
-        "split",
-        "start",
-        "stop",
-        "suggest",
-        "summarize",
-        "take",
-        "tell",
-        "test",
-        "think",
-        "try",
-        "undo",
-        "update",
-        "use",
-        "validate",
-        "verify",
-        "walk",
-        "work",
-        "write",
-    ]
-)
-_LASTING = frozenset(
-    [
-        "always",
-        "never",
-        "every",
-        "forever",
-        "anymore",
-        "whenever",
-        "future",
-        "convention",
-        "rule",
-        "rules",
-        "standard",
-        "policy",
-        "prefer",
-        "instead",
-        "rather",
-        "must",
-        "avoid",
-    ]
-)
-_MODAL = frozenset("should must need needs shall ought has have supposed".split())  # noqa: SIM905
-_REASON = frozenset("because since so therefore due cause caused causes reason otherwise".split())  # noqa: SIM905
-_WANT = frozenset(
-    [
-        "want",
-        "wanted",
-        "prefer",
-        "like",
-        "love",
-        "wish",
-        "going",
-        "decided",
-        "decision",
-        "choose",
-        "chose",
-        "chosen",
-        "agree",
-        "agreed",
-        "yes",
-        "yeah",
-        "yep",
-        "no",
-        "nope",
-        "ok",
-        "okay",
-        "sure",
-    ]
-)
-_FOUND = frozenset(
-    [
-        "turns",
-        "found",
-        "realized",
-        "realised",
-        "noticed",
-        "discovered",
-        "learned",
-        "actually",
-        "apparently",
-        "root",
-        "caused",
-        "issue",
-        "problem",
-        "bug",
-        "fixed",
-        "resolved",
-        "works",
-        "working",
-        "fails",
-        "failing",
-        "broken",
-        "stuck",
-        "blocked",
-    ]
-)
-_GROUPS = (_LASTING, _MODAL, _REASON, _WANT, _FOUND)
-_FIRST_PERSON = frozenset("i i'm i'd i've i'll we we're we've we'll let's lets my our".split())  # noqa: SIM905
 
 LENGTHS = (4, 8, 14, 22, 34, 50, 75, 110, 160, 240)
 NUMBERS = 107
@@ -345,21 +134,21 @@ def _numbers(
     asked = [
         i
         for i, words in enumerate(tokens)
-        if "?" in words[-2:] or (words[0] in _QUESTION and words[-1:] != ["!"])
+        if "?" in words[-2:] or (words[0] in word_lists.QUESTION_OPENERS and words[-1:] != ["!"])
     ]
     orders = [
         i
         for i, words in enumerate(tokens)
-        if words[0] in _DO
+        if words[0] in word_lists.ORDER_VERBS
         or words[:1] == ["please"]
-        or (words[0] in _ASK and words[1:2] == ["you"])
+        or (words[0] in word_lists.REQUEST_OPENERS and words[1:2] == ["you"])
     ]
     past = sum(any(len(w) > 4 and w.endswith("ed") for w in words) for words in tokens)
     held = [sum(any(w in group for w in words) for words in tokens) for group in _GROUPS]
     said = [
         i for i in range(len(tokens)) if i not in asked and i not in orders and len(tokens[i]) > 3
     ]
-    mine = sum(any(w in _FIRST_PERSON for w in words[:3]) for words in tokens)
+    mine = sum(any(w in word_lists.FIRST_PERSON for w in words[:3]) for words in tokens)
     lines = text.split("\n")
     listed = sum(
         line.lstrip()[:2] in ("- ", "* ", "• ") or line.lstrip()[:2].rstrip(".)").isdigit()

@@ -1,16 +1,15 @@
-"""Rules: what a sentence's form alone says about whether a turn is a memory.
+"""Rules: the form of a turn that alone says whether it is a memory.
 
-Owns two lists, and asks `markers` for a third. Explicit markers ("remember
-this", `Decision:`, "from now on"): the author says so, the confidence is
-EXPLICIT; a doubtful one is a statement. Statements ("we decided to", "turns
-out"): likely, so the model's confidence is raised to the share of such turns
-that were worth keeping. Empty turns (a yes, a shell command, a bare question,
-an announcement of what will be done next): no memory, whatever the words.
+Three kinds. Explicit markers (`markers`: "remember this", `Decision:`, "from now on"): the author
+says so, the confidence is EXPLICIT; a doubtful marker counts as a statement. Statements ("we
+decided to", "turns out"): the confidence is raised to the share of such turns that were worth
+keeping. Empty turns (a yes, a shell command, a bare question, an announcement of the next step): no
+memory, whatever the words.
 
 Markers of assistants are not explicit: their "Remember:" is advice.
 
-Promise: pure, never raises; linear in the length of the text; figures for each
-list are in docs/evaluation.md.
+Promise: pure, never raises; linear in the length of the text; docs/evaluation.md has figures for
+each kind.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from . import markers
+from . import markers, word_lists
 
 
 class Signal(NamedTuple):
@@ -99,132 +98,10 @@ _SHELL = re.compile(
     r"\$?\s*(?:sudo"
     r" )?(?:ls|cd|cat|pwd|git|npm|npx|pnpm|yarn|bun|uv|pip3?|python3?|node|make|docker|kubectl|cargo|go|grep|rg|find|rm|mv|cp|mkdir|touch|chmod|curl|echo|head|tail|which|source|export|ssh|brew|apt|pytest)\b[^.!?]*$"  # noqa: E501
 )
-_ENGLISH = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "is",
-        "are",
-        "was",
-        "be",
-        "to",
-        "of",
-        "and",
-        "we",
-        "i",
-        "you",
-        "it",
-        "that",
-        "this",
-        "not",
-        "should",
-        "must",
-        "can",
-        "for",
-        "on",
-        "in",
-        "with",
-        "from",
-        "our",
-        "my",
-        "supports",
-        "only",
-        "always",
-        "never",
-    ]
-)
 _NARRATION = re.compile(
     r"(?:ok(?:ay)?[,.! ]+|sure[,.! ]+|great[,.! ]+|now,? |first,? |next,? )*(?:i'll|i will|i'm"
     r" going to|i am going to|let me|now i'll|i need to)\b",
     re.IGNORECASE,
-)
-_ACK = frozenset(
-    [
-        "yes",
-        "yeah",
-        "yep",
-        "yup",
-        "y",
-        "no",
-        "nope",
-        "nah",
-        "n",
-        "ok",
-        "okay",
-        "k",
-        "sure",
-        "thanks",
-        "thank",
-        "you",
-        "ty",
-        "thx",
-        "great",
-        "good",
-        "nice",
-        "perfect",
-        "cool",
-        "awesome",
-        "looks",
-        "fine",
-        "lgtm",
-        "works",
-        "it",
-        "that's",
-        "that",
-        "correct",
-        "right",
-        "exactly",
-        "done",
-        "continue",
-        "go",
-        "ahead",
-        "proceed",
-        "next",
-        "please",
-        "do",
-        "again",
-        "try",
-        "retry",
-        "stop",
-        "wait",
-        "hello",
-        "hi",
-        "hey",
-        "sounds",
-        "lets",
-        "let's",
-        "agreed",
-        "all",
-        "so",
-        "very",
-        "much",
-        "for",
-        "now",
-        "on",
-        "and",
-        "a",
-        "option",
-        "1",
-        "2",
-        "3",
-        "4",
-        "b",
-        "c",
-        "d",
-        "first",
-        "second",
-        "third",
-        "one",
-        "the",
-        "with",
-        "both",
-        "fix",
-        "run",
-        "commit",
-        "push",
-        "merge",
-    ]
 )
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _MOST = 20_000
@@ -270,10 +147,10 @@ def _empty(text: str, sentences: list[str]) -> bool:
         "\n" not in text.strip()
         and len(words) <= 12
         and _SHELL.match(text.strip())
-        and not _ENGLISH.intersection(words)
+        and not word_lists.SMALL_ENGLISH.intersection(words)
     ):
         return True
-    if len(words) <= 8 and all(w in _ACK for w in words):
+    if len(words) <= 8 and all(w in word_lists.ACKNOWLEDGEMENTS for w in words):
         return True
     if len(sentences) == 1 and len(words) <= 25:
         only = sentences[0]

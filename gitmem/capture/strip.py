@@ -25,59 +25,17 @@ from __future__ import annotations
 from . import strip_said
 
 # Names of tags in lower case. Ours, other memory tools', Claude Code's, Codex', Cursor's.
-BLOCKS = frozenset(
-    (
-        "private",
-        "memory_context",
-        "memory-context",
-        "claude-mem-context",
-        "memory",
-        "memories",
-        "relevant_memories",
-        "relevant-memories",
-        "recalled_memories",
-        "system-reminder",
-        "system_reminder",
-        "system",
-        "task-notification",
-        "persisted-output",
-        "tool_use_error",
-        "tool_result",
-        "tool_results",
-        "function_results",
-        "user-prompt-submit-hook",
-        "session-start-hook",
-        "hook_context",
-        "additional_context",
-        "additionalcontext",
-        "system_context",
-        "environment_context",
-        "environment_details",
-        "user_instructions",
-        "attached_files",
-        "additional_data",
-        "manually_attached_skills",
-        "rules",
-        "user_rules",
-        "thinking",
-        "antml:thinking",
-        "context",
-        "reminder",
-        "reminders",
-        "custom_instructions",
-        "user_information",
-        "ephemeral_message",
-        "attachments",
-        "open_and_recently_viewed_files",
-        "recent_changes",
-        "observations",
-        "session_summary",
-        "past_chats",
-        "project_knowledge",
-        "retrieved_knowledge",
-        "persona",
-    )
-)
+_BLOCKS = """
+private memory_context memory-context claude-mem-context memory memories relevant_memories
+relevant-memories recalled_memories system-reminder system_reminder system task-notification
+persisted-output tool_use_error tool_result tool_results function_results user-prompt-submit-hook
+session-start-hook hook_context additional_context additionalcontext system_context
+environment_context environment_details user_instructions attached_files additional_data
+manually_attached_skills rules user_rules thinking antml:thinking context reminder reminders
+custom_instructions user_information ephemeral_message attachments open_and_recently_viewed_files
+recent_changes observations session_summary past_chats project_knowledge retrieved_knowledge persona
+"""
+BLOCKS = frozenset(_BLOCKS.split())
 _FAMILIES = ("command-", "local-command-", "bash-", "ide_", "hook-")
 # Words in the name of any tool's block, and its last word.
 _WORDS = ("memor", "recall", "remember", "supermem", "injected")
