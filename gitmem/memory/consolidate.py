@@ -1,22 +1,19 @@
-"""Finds memories that say the same, that put one in the place of another, or that speak against
-each other. Finds only: `proposals` writes.
+"""Finds memories that say the same, of which one takes the place of the other, or that contradict
+each other. `proposals` writes what is found.
 
-Three ways lead to a pair: equal texts (by their digest), vectors (the eight
-nearest earlier memories of a cosine of NEAREST or more), and a path that both
-name. Then the words decide (`similarity`); which rule calls what alike was chosen
-on real memories, for few false proposals (`docs/evaluation.md`).
+Three ways lead to a pair: equal texts (by their digest), vectors (the MOST nearest earlier memories
+with a cosine of NEAREST or more), and a path that both name. Then the words decide
+(`graph/relation`); the rules were chosen on real memories, for few false proposals
+(`docs/evaluation.md`).
 
-Promise: nothing is called alike for a vector alone. Comparing is bounded in
-time (a block of rows is finished) and goes on where it ended; a memory is
-compared when it is new, with all that were there before it. What the records
-themselves say of replaced memories has half of that time, the newest of them
-first; where that was not enough `cut` says so. One statement each, over the
-rows of memories, finds them and the concurrent edits: those are not bounded.
+Promise: no pair is found by its vectors alone. Comparing stops when its time is over (a block of
+rows is finished) and goes on there the next time; a new memory is compared with all that were there
+before it. `superseded` has half of that time; `cut` says that it was not enough.
 
-What is missed: the same in quite other words (a cosine below NEAREST), texts
-without a word that the table knows unless they are equal, a memory whose
-eight nearest are others, paths that more than CROWD memories name, and two
-events in nearly the same words (two fixes of two bugs are two memories).
+Not found: the same in quite other words (a cosine below NEAREST), texts without a word that the
+table knows unless they are equal, a memory whose MOST nearest are others, paths that more than
+CROWD memories name, and two events in nearly the same words (two fixes of two bugs are two
+memories).
 """
 
 from __future__ import annotations
@@ -26,11 +23,11 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from ..core import id_mentions, record
+from ..core import record
 from ..engine import contradictions, filters, memory_rows
 from ..engine.cache import Cache
-from ..engine.document import SUPERSEDED, TEAM
-from . import relation, similarity
+from ..engine.document import TEAM
+from . import relation, similarity, superseded
 
 MERGE, SUPERSEDE, CONTRADICTION, VERSIONS, SHARE, CITES = (
     "merge",
@@ -139,13 +136,9 @@ def find(
     `most` findings that `skip` does not take.
     """
     begun = time.monotonic()
-    end, half = begun + seconds, _Half(begun + seconds / 2)
+    end, half = begun + seconds, superseded.TimeLimit(begun + seconds / 2)
     pool = _Pool(cache)
-    found = [
-        f
-        for f in (*_versions(cache), *_unshared(cache, half), *_citing(cache, pool, half))
-        if not skip(f)
-    ][:most]
+    found = [f for f in _without_comparing(cache, half) if not skip(f)][:most]
     rows = int(cache.meta("rows", "0"))
     upto, compared = since, 0
     merged = _Clusters()
@@ -169,19 +162,24 @@ def find(
             break
     else:
         upto = rows
-    # A sentence with three values is a list: each of them stands for itself. Of numbers and days
-    # three may be two changes.
-    return Looked(
-        [
-            f
-            for f in found
-            if not f.slot or len(values[f.slot.frame]) <= 2 + relation.of_a_kind(f.slot)
-        ],
-        compared,
-        upto,
-        rows,
-        half.cut,
-    )
+    # A sentence with three values is a list, whose items do not contradict each other. Three
+    # numbers or days may be two changes.
+    kept = [
+        f
+        for f in found
+        if not f.slot or len(values[f.slot.frame]) <= 2 + relation.of_a_kind(f.slot)
+    ]
+    return Looked(kept, compared, upto, rows, half.cut)
+
+
+def _without_comparing(cache: Cache, limit: superseded.TimeLimit) -> Iterator[Finding]:
+    """What the records themselves say."""
+    for id, row in superseded.edited_twice(cache):
+        yield Finding(VERSIONS, (id,), id, EDITED, 1.0, row)
+    for id, by, row in superseded.replaced_privately(cache, limit):
+        yield Finding(SHARE, (id, by), by, YOURS, 1.0, row)
+    for id, old, by, row in superseded.citing_replaced(cache, limit):
+        yield Finding(CITES, (id, old, by), by, REPLACED, 1.0, row)
 
 
 # --- judging ----------------------------------------------------------------
@@ -340,114 +338,4 @@ def _beside(cache: Cache, since: int) -> dict[int, set[int]]:
         for a, b in pairs:
             if b >= since:
                 out.setdefault(b, set()).add(a)
-    return out
-
-
-# --- what the records themselves say ----------------------------------------
-
-
-class _Half:
-    """The time for what the records say."""
-
-    def __init__(self, end: float) -> None:
-        self._end = end
-        self.cut = False
-
-    def of(self, rows: list[Any]) -> Iterator[Any]:
-        """The rows, until the time is over."""
-        for row in rows:
-            if time.monotonic() >= self._end:
-                self.cut = True
-                return
-            yield row
-
-
-def _versions(cache: Cache) -> list[Finding]:
-    """Memories that were edited in two places at the same time, and by nobody since."""
-    found = cache.db.execute(
-        "SELECT id, max(row) FROM memory WHERE status = 0 GROUP BY id HAVING count(*) > 1 ORDER"
-        " BY 2"
-    ).fetchall()
-    return [Finding(VERSIONS, (id,), id, EDITED, 1.0, row) for id, row in found]
-
-
-def successors(cache: Cache, id: str) -> list[str]:
-    """The active memories at the end of the chain of those that took the place of a superseded
-    one."""
-    out: set[str] = set()
-    seen, level = {id}, [id]
-    while level:
-        nexts: set[str] = set()
-        for here in level:
-            sql = (
-                "SELECT DISTINCT c.memory FROM memory m JOIN line l ON l.n = m.line JOIN cover v ON"
-                " v.version = l.version JOIN line c ON c.n = v.by WHERE m.id = ? AND m.status = ?"
-                " AND c.memory <> CAST(m.id AS BLOB)"
-            )
-            nexts.update(
-                bytes(by).decode("utf-8", "replace")
-                for (by,) in cache.db.execute(sql, (here, SUPERSEDED))
-            )
-        level = sorted(nexts - seen)
-        seen.update(level)
-        active = {
-            i
-            for i in level
-            if cache.db.execute("SELECT 1 FROM memory WHERE id = ? AND status = 0", (i,)).fetchone()
-        }
-        out |= active
-        level = [i for i in level if i not in active]
-    return sorted(out)
-
-
-def _unshared(cache: Cache, half: _Half) -> list[Finding]:
-    """The team's memories that only a private one has replaced: here they are out of force, for
-    everybody else they hold.
-    """
-    out = []
-    sql = (
-        "SELECT DISTINCT m.id, m.row FROM memory m JOIN line l ON l.n = m.line JOIN cover v ON"
-        f" v.version = l.version JOIN line c ON c.n = v.by WHERE m.status = {SUPERSEDED} AND"
-        f" l.scope & {TEAM} > 0 GROUP BY m.row HAVING max(c.scope & {TEAM}) = 0 ORDER BY m.row DESC"
-    )
-    for id, row in half.of(cache.db.execute(sql).fetchall()):
-        by = successors(cache, id)
-        if (
-            len(by) == 1
-            and cache.db.execute(
-                f"SELECT 1 FROM memory WHERE id = ? AND status = 0 AND scope & {TEAM} = 0", (by[0],)
-            ).fetchone()
-        ):
-            out.append(Finding(SHARE, (id, by[0]), by[0], YOURS, 1.0, row))
-    return out
-
-
-def _citing(cache: Cache, pool: _Pool, half: _Half) -> list[Finding]:
-    """Memories whose text names one that was superseded since, by the first digits of its id or all
-    of them.
-    """
-    out = []
-    for (id,) in half.of(
-        cache.db.execute(
-            f"SELECT id FROM memory WHERE status = {SUPERSEDED} GROUP BY id ORDER BY max(row) DESC"
-        ).fetchall()
-    ):
-        if len(id) < id_mentions.LEAST or not id.isalnum() or not id.isascii():
-            continue
-        rows = [
-            row
-            for (row,) in cache.db.execute(
-                "SELECT rowid FROM fts WHERE fts MATCH ? LIMIT 20",
-                (f'"{id[: id_mentions.LEAST].lower()}" *',),
-            )
-        ]
-        for row in rows:
-            if not cache.db.execute(
-                "SELECT 1 FROM memory WHERE row = ? AND status = 0", (row,)
-            ).fetchone():
-                continue
-            memory = pool.get(row)
-            by = successors(cache, id) if id_mentions.named(memory.text, [id]) else []
-            if len(by) == 1 and memory.id not in (id, by[0]):
-                out.append(Finding(CITES, (memory.id, id, by[0]), by[0], REPLACED, 1.0, row))
     return out
