@@ -1,41 +1,32 @@
-"""The command that goes through what waits for a person: what capture suggests, and what
-consolidation proposes about stored memories.
+"""The command with which a person decides about suggestions of capture and proposals about stored
+memories.
 
-On a terminal it asks, one at a time; else it lists, or does what its options say.
+On a terminal it asks, one at a time (`review_terminal`); else it lists, or does what its options
+say.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import typer
 
 from .. import render
 from ..capture import review, suggestions
 from ..capture.review import Outcome
-from ..capture.suggestions import WAITING, Suggestion
+from ..capture.suggestions import Suggestion
 from ..core.errors import Ambiguous, MemError, UsageError
-from ..memory import memories, proposals, verdicts
+from ..memory import proposals, verdicts
 from ..memory.proposals import Proposal
+from ..memory.review_records import WAITING
 from ..store import Store
-from . import app, consolidate
-from .common import from_editor, line, opened, refused, write, write_json
-
-_KEYS = [
-    ("a", "accept"),
-    ("t", "accept for the team"),
-    ("e", "edit"),
-    ("r", "reject"),
-    ("m", "merge"),
-    ("s", "skip"),
-    ("q", "quit"),
-]
+from . import app, consolidate, review_terminal
+from .common import from_editor, opened, refused, write, write_json
 
 
 @app.command("review")
-def review_command(  # noqa: C901
+def review_command(
     listing: bool = typer.Option(False, "--list", help="List what waits, also on a terminal."),
     accept: list[str] = typer.Option(
         [],
@@ -101,74 +92,103 @@ def review_command(  # noqa: C901
     are what `git mem calibrate` learns from. A proposal is about memories that are stored: two that
     say the same or contradict each other, for example. One stays, the other is superseded by it.
     """
-    wanted = bool(accept or reject or edit or merge[0])
-    if (message or title or type) and not (edit or merge[0]):
+    _check_usage(edit, merge[0], bool(message or title or type), keep, len(accept))
+    if not (accept or reject or edit or merge[0]):
+        asks = not (listing or decided or as_json) and review_terminal.is_terminal()
+        with opened() as store:
+            return (
+                review_terminal.ask(store, everything)
+                if asks
+                else _list(store, everything, decided, as_json)
+            )
+    text = "\n\n".join(message)
+    given = _Given(text, title, type, keep, merge[1], team, allow_secret)
+    jobs: list[tuple[str, _Job]] = [(id, _accept) for id in accept]
+    jobs += [(edit, _edit)] * bool(edit) + [(merge[0], _merge_into)] * bool(merge[0])
+    jobs += [(id, _reject) for id in reject]
+    with opened() as store:
+        return _do(store, jobs, given, as_json)
+
+
+class _Given(NamedTuple):
+    """The options of one call that say how to decide. `into`: the memory to merge into."""
+
+    text: str
+    title: str
+    type: str
+    keep: str
+    into: str
+    team: bool
+    allow_secret: bool
+
+    @property
+    def scope(self) -> str:
+        return "team" if self.team else "private"
+
+
+_Item = Suggestion | Proposal
+_Done = Outcome | dict[str, Any]  # of a suggestion, of a proposal
+_Job = Callable[[Store, _Item, _Given], _Done]
+
+
+def _check_usage(edit: str, merge: str, changes: bool, keep: str, accepted: int) -> None:
+    if changes and not (edit or merge):
         raise UsageError(
             "-m, --title and --type say what --edit or --merge stores",
             hint="name the suggestion: --edit ID -m TEXT",
         )
-    if edit and merge[0]:
+    if edit and merge:
         raise UsageError(
             "--edit and --merge both take the text of -m", hint="do one after the other"
         )
-    asks = not (wanted or listing or decided or as_json) and bool(
-        sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()
-    )
-    with opened() as store:
-        if not wanted:
-            return _ask(store, everything) if asks else _list(store, everything, decided, as_json)
-        scope = "team" if team else "private"
-        text = "\n\n".join(message)
-        if keep and len(accept) != 1:
-            raise UsageError(
-                "--keep names the memory that one proposal keeps",
-                hint="--accept PROPOSAL --keep MEMORY",
-            )
-
-        def accepted(s: Suggestion | Proposal) -> Any:
-            if isinstance(s, Proposal):
-                return consolidate.accept(store, s, keep, "", team, allow_secret)
-            if keep:
-                raise UsageError(
-                    f"'{s.id[:8]}' is a suggestion, not a proposal about memories",
-                    hint="--accept alone makes a memory of it",
-                )
-            return review.accept(store, s, scope=scope, allow_secret=allow_secret)
-
-        def edited(s: Suggestion | Proposal) -> Any:
-            if isinstance(s, Proposal):
-                if title or type:
-                    raise UsageError(
-                        "a proposal takes the text of -m alone",
-                        hint="`git mem edit` changes title and type",
-                    )
-                return consolidate.accept(store, s, "", _text(s, text), team, allow_secret)
-            return review.accept(
-                store, s, _changes(s, text, title, type), scope=scope, allow_secret=allow_secret
-            )
-
-        def joined(s: Suggestion | Proposal) -> Any:
-            if isinstance(s, Proposal):
-                raise UsageError(
-                    f"'{s.id[:8]}' is a proposal about memories",
-                    hint="--accept PROPOSAL --keep MEMORY, or --edit PROPOSAL -m TEXT",
-                )
-            return review.merge(store, s, merge[1], text, team=team, allow_secret=allow_secret)
-
-        def rejected(s: Suggestion | Proposal) -> Any:
-            return (
-                consolidate.done(store, verdicts.reject(store, s))
-                if isinstance(s, Proposal)
-                else review.reject(store, [s])[0]
-            )
-
-        jobs: list[tuple[str, Any]] = [(id, accepted) for id in accept]
-        jobs += (
-            [(edit, edited)] * bool(edit)
-            + [(merge[0], joined)] * bool(merge[0])
-            + [(id, rejected) for id in reject]
+    if keep and accepted != 1:
+        raise UsageError(
+            "--keep names the memory that one proposal keeps",
+            hint="--accept PROPOSAL --keep MEMORY",
         )
-        return _do(store, jobs, as_json)
+
+
+def _accept(store: Store, item: _Item, given: _Given) -> _Done:
+    if isinstance(item, Proposal):
+        return consolidate.accept(store, item, given.keep, "", given.team, given.allow_secret)
+    if given.keep:
+        raise UsageError(
+            f"'{item.id[:8]}' is a suggestion, not a proposal about memories",
+            hint="--accept alone makes a memory of it",
+        )
+    return review.accept(store, item, scope=given.scope, allow_secret=given.allow_secret)
+
+
+def _edit(store: Store, item: _Item, given: _Given) -> _Done:
+    if isinstance(item, Suggestion):
+        changes = review_terminal.changes(item, given.text, given.title, given.type)
+        return review.accept(
+            store, item, changes, scope=given.scope, allow_secret=given.allow_secret
+        )
+    if given.title or given.type:
+        raise UsageError(
+            "a proposal takes the text of -m alone",
+            hint="`git mem edit` changes title and type",
+        )
+    text = _text(item, given.text)
+    return consolidate.accept(store, item, "", text, given.team, given.allow_secret)
+
+
+def _merge_into(store: Store, item: _Item, given: _Given) -> _Done:
+    if isinstance(item, Proposal):
+        raise UsageError(
+            f"'{item.id[:8]}' is a proposal about memories",
+            hint="--accept PROPOSAL --keep MEMORY, or --edit PROPOSAL -m TEXT",
+        )
+    return review.merge(
+        store, item, given.into, given.text, team=given.team, allow_secret=given.allow_secret
+    )
+
+
+def _reject(store: Store, item: _Item, given: _Given) -> _Done:
+    if isinstance(item, Proposal):
+        return consolidate.done(store, verdicts.reject(store, item))
+    return review.reject(store, [item])[0]
 
 
 def _find(store: Store, prefix: str) -> Suggestion | Proposal:
@@ -185,7 +205,7 @@ def _find(store: Store, prefix: str) -> Suggestion | Proposal:
 
 
 def _text(p: Proposal, given: str) -> str:
-    if not given and not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
+    if not given and not review_terminal.is_terminal():
         raise UsageError("--edit changes nothing", hint="give the text with -m")
     text = given or from_editor(consolidate.initial(p))
     if not text.strip():
@@ -193,75 +213,43 @@ def _text(p: Proposal, given: str) -> str:
     return text
 
 
-def _changes(suggestion: Suggestion, text: str, title: str, type: str) -> dict[str, Any]:
-    given = {"body": text, "title": title, "type": type}
-    if not any(given.values()):
-        if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
-            raise UsageError(
-                "--edit changes nothing", hint="give the text with -m, --title or --type"
-            )
-        given["body"] = from_editor(suggestion.body)
-        if not given["body"].strip():
-            raise MemError("the text is empty, so nothing was stored")
-    return {k: v for k, v in given.items() if v}
-
-
-def _do(store: Store, jobs: list[tuple[str, Any]], as_json: bool) -> int:
-    """Does one job after the other; one that is refused stops none."""
+def _do(store: Store, jobs: list[tuple[str, _Job]], given: _Given, as_json: bool) -> int:
+    """Does one job after the other; a refused one stops none."""
     status = 0
     answers = []
     for id, job in jobs:
+        answer: dict[str, Any] = {"id": id, "memory": None, "scope": None, "title": None}
         try:
-            done: Outcome | dict[str, Any] = job(_find(store, id))
+            done = job(store, _find(store, id), given)
         except UsageError:
             raise
         except MemError as e:
             status = 1
-            answers.append(
-                {
-                    "id": id,
-                    "status": "refused",
-                    "memory": None,
-                    "scope": None,
-                    "title": None,
-                    "reason": e.message,
-                }
-            )
+            answers.append({**answer, "status": "refused", "reason": e.message})
             refused(e.message, e.hint)
             continue
         if isinstance(done, dict):
             answers.append(done)
-            if not as_json:
-                consolidate.say(done)
-            continue
-        answers.append(
-            {
-                "id": done.suggestion.id,
-                "status": done.status,
-                "memory": done.suggestion.memory or None,
-                "scope": done.scope or None,
-                "title": done.title,
-                "reason": "",
-            }
-        )
+            say: Callable[[Any], None] = consolidate.say
+        else:
+            answers.append(_answer(done))
+            say = review_terminal.say
         if not as_json:
-            _say(done)
+            say(done)
     if as_json:
         write_json(answers)
     return status
 
 
-def _say(done: Outcome) -> None:
-    memory = done.suggestion.memory[:8]
-    if done.status == suggestions.REJECTED:
-        write(f"rejected {done.suggestion.id[:8]}: it is not proposed again")
-    elif done.status == suggestions.MERGED:
-        write(f"merged into {memory} [{done.scope}] {done.title}")
-    elif done.known:
-        write(f"known as {memory}")
-    else:
-        instead = f", in the place of {done.replaced[0][:8]}" if done.replaced else ""
-        write(f"remembered {memory} [{done.scope}] {done.title}{instead}")
+def _answer(done: Outcome) -> dict[str, Any]:
+    return {
+        "id": done.suggestion.id,
+        "status": done.status,
+        "memory": done.suggestion.memory or None,
+        "scope": done.scope or None,
+        "title": done.title,
+        "reason": "",
+    }
 
 
 def _list(store: Store, everything: bool, decided: bool, as_json: bool) -> int:
@@ -294,137 +282,3 @@ def _list(store: Store, everything: bool, decided: bool, as_json: bool) -> int:
         if not found and not about and not decided:
             write("nothing waits for a decision")
     return 0 if shown or about else 1
-
-
-# --- on a terminal ----------------------------------------------------------
-
-
-def _ask(store: Store, everything: bool) -> int:
-    """One after the other, the memories to be first.
-
-    Whatever was decided stays so, also if the rest is broken off.
-    """
-    found = suggestions.waiting(store)
-    about = proposals.waiting(store)
-    todo: list[Suggestion | Proposal] = [*(s for s in found if everything or not s.queued), *about]
-    if not found and not about:
-        write("nothing waits for a decision")
-        return 1
-    counts = {suggestions.ACCEPTED: 0, suggestions.MERGED: 0, suggestions.REJECTED: 0}
-    try:
-        for i, one in enumerate(todo, 1):
-            place = f"{i} of {len(todo)}"
-            if not (
-                _proposed(store, one, place)
-                if isinstance(one, Proposal)
-                else _one(store, one, place)
-            ):
-                break
-            if one.state in counts:
-                counts[one.state] += 1
-    except (KeyboardInterrupt, EOFError):
-        write()
-    left = sum(s.state == WAITING for s in found) + sum(p.state == WAITING for p in about)
-    write(
-        ", ".join(f"{n} {word}" for word, n in counts.items() if n)
-        + (", " if any(counts.values()) else "")
-        + (f"{left} still wait{'s' * (left == 1)}" if left else "nothing waits any more")
-    )
-    return 0
-
-
-def _proposed(store: Store, p: Proposal, place: str) -> bool:
-    """Asks until one proposal is decided or skipped; False to end.
-
-    One that a decision before it has settled is passed over.
-    """
-    again = proposals.find(store, p.id)
-    if again is None or not again.found:
-        write(f"{p.id[:8]} is settled with that")
-        return True
-    p.found = again.found
-    render.proposal(proposals.public(p), place)
-    while True:
-        render.keys(consolidate.keys(p))
-        key = _key()
-        write(key)
-        try:
-            if key in ("q", "\x04"):
-                return False
-            if key in ("s", " ") or consolidate.ask(store, p, key):
-                return True
-        except MemError as e:
-            refused(e.message, e.hint)
-
-
-def _one(store: Store, suggestion: Suggestion, place: str) -> bool:
-    """Asks until one suggestion is decided or skipped; False to end."""
-    like = review.near(store, suggestion)
-    render.suggestion(review.public(suggestion, like), place)
-    while True:
-        render.keys(_KEYS)
-        key = _key()
-        write(key)
-        try:
-            if key in ("q", "\x04"):
-                return False
-            if key in ("s", " "):
-                return True
-            if key in ("a", "t"):
-                _say(review.accept(store, suggestion, scope="team" if key == "t" else "private"))
-                return True
-            if key == "r":
-                _say(review.reject(store, [suggestion])[0])
-                return True
-            if key == "e":
-                _say(review.accept(store, suggestion, _changes(suggestion, "", "", "")))
-                return True
-            if key == "m" and _merge(store, suggestion, [str(h["id"]) for h in like]):
-                return True
-        except MemError as e:
-            refused(e.message, e.hint)
-
-
-def _merge(store: Store, suggestion: Suggestion, near: list[str]) -> bool:
-    answer = line(
-        f"into which memory ({'a number above, or ' if near else ''}an id; empty: none)? "
-    ).strip()
-    if not answer:
-        return False
-    into = memories.find(
-        store,
-        near[int(answer) - 1] if answer.isdecimal() and 0 < int(answer) <= len(near) else answer,
-    )
-    team = into.scope == "team"
-    if team and line("it is the team's: change it for everybody? [y/N] ").strip().lower() not in (
-        "y",
-        "yes",
-    ):
-        return False
-    text = from_editor(review.merged(str(into.record.data["body"]), suggestion.body))
-    if not text.strip():
-        write("the text is empty, so nothing was merged")
-        return False
-    _say(review.merge(store, suggestion, into.memory.id, text, team=team))
-    return True
-
-
-def _key() -> str:
-    """One key, without waiting for the end of a line; what was typed ahead is dropped: nobody
-    decides on what they have not seen.
-    """
-    try:
-        import termios
-        import tty
-    except ImportError:  # Windows
-        return line("").strip()[:1].lower()
-    fd = sys.stdin.fileno()
-    before = termios.tcgetattr(fd)
-    try:
-        tty.setcbreak(fd, termios.TCSAFLUSH)
-        data = os.read(fd, 64)
-    finally:
-        termios.tcsetattr(fd, termios.TCSAFLUSH, before)
-    if not data:
-        raise EOFError
-    return data.decode("utf-8", "replace").lower() if len(data) == 1 else ""
