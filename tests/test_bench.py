@@ -16,8 +16,7 @@ import pytest
 from conftest import Lab, alive, until
 from hook_world import SLOW
 
-from gitmem.bench import beir, everyday, known_item, scores
-from gitmem.capture import reliability_diagram
+from gitmem.bench import bar_chart, beir, everyday, known_item, scores
 from gitmem.core import text
 from gitmem.core.errors import MemError
 from gitmem.store import open_store
@@ -71,7 +70,7 @@ def test_none_of_sixty_is_no_certainty() -> None:
 
 def test_bars_are_one_svg_with_every_name_and_figure() -> None:
     root = ET.fromstring(
-        reliability_diagram.bars([("a <b>", 0.5, 0.4, 0.6), ("silent", 0.0, 0.0, 0.06)], "x & y")
+        bar_chart.bars([("a <b>", 0.5, 0.4, 0.6), ("silent", 0.0, 0.0, 0.06)], "x & y")
     )
     words = [e.text for e in root.iter() if e.tag.endswith("text")]
     assert "a <b>" in words and "x & y" in words and "0.500 (0.400 to 0.600)" in words

@@ -8,7 +8,7 @@ import json
 import os
 import random
 import shutil
-import xml.etree.ElementTree as ET
+import sys
 from typing import Any
 
 import pytest
@@ -16,49 +16,71 @@ from conftest import Lab
 
 from gitmem.capture import (
     calibrate,
+    classify,
     linear,
+    pipeline,
     reliability_diagram,
-    retrain,
+    sources,
     suggestions,
-    worker_tasks,
 )
-from gitmem.capture.calibrate import PACKAGED, PLAIN, Fit, Label, Learned
+from gitmem.capture.calibrate import Label
+from gitmem.capture.linear import PACKAGED, Calibration
 from gitmem.core import record
+from gitmem.core.errors import MemError
 from gitmem.hooks import announce, spool
 from gitmem.store import open_store
 
 
-def labels(n: int, truth: Fit, seed: int = 1, low: float = 0.7, high: float = 0.95) -> list[Label]:
+def labels(
+    n: int, truth: Calibration, seed: int = 1, low: float = 0.6, high: float = 0.95
+) -> list[Label]:
     """Verdicts of somebody for whom packaged confidences are wrong by `truth`."""
     chance = random.Random(seed)
     scores = [chance.uniform(low, high) for _ in range(n)]
     return [Label(p, chance.random() < truth.apply(p), f"s{i % 17}") for i, p in enumerate(scores)]
 
 
+STRICT = Calibration(1.0, -2.0)  # of somebody who rejects more than the packaged model expects
+
+
+def seen_by_a_model(n: int, weight: float, seed: int = 1) -> list[Label]:
+    """Verdicts that follow a language model's P(skip) with this weight, the score by chance."""
+    chance = random.Random(seed)
+    out = []
+    for i in range(n):
+        p_skip = chance.uniform(0.05, 0.95)
+        kept = chance.random() < linear.sigmoid(weight * linear.logit(1 - p_skip))
+        out.append(Label(chance.uniform(0.5, 0.6), kept, f"s{i % 17}", p_skip))
+    return out
+
+
 # --- numbers ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("truth", [Fit(1.0, -2.0), Fit(0.5, -1.0), Fit(2.0, -2.5)])
-def test_a_user_who_rejects_more_than_promised_gets_confidences_that_say_so(truth: Fit) -> None:
+@pytest.mark.parametrize("slope, offset", [(1.0, -2.0), (0.5, -1.0), (2.0, -2.5)])
+def test_a_user_who_rejects_more_than_promised_gets_confidences_that_say_so(
+    slope: float, offset: float
+) -> None:
+    truth = Calibration(slope, offset)
     found = calibrate.judge(labels(300, truth), PACKAGED)
     assert found.better
     assert calibrate.loss(found.after) < calibrate.loss(found.before)
     assert reliability_diagram.error(found.after) < reliability_diagram.error(found.before)
     for p in (0.75, 0.85, 0.92):
-        assert abs(found.new.fit.apply(p) - truth.apply(p)) < 0.12
+        assert abs(found.new.apply(p) - truth.apply(p)) < 0.12
 
 
 def test_verdicts_that_agree_with_the_confidences_change_nothing() -> None:
-    better = [calibrate.judge(labels(60, PLAIN, seed), PACKAGED).better for seed in range(30)]
-    assert sum(better) <= 3
+    better = [calibrate.judge(labels(60, PACKAGED, seed), PACKAGED).better for seed in range(10)]
+    assert sum(better) <= 2
 
 
 def test_verdicts_by_chance_make_nothing_worse_on_others() -> None:
-    truth = Fit(1.0, -0.3)
-    for seed in range(20):
+    truth = Calibration(1.0, -0.3)
+    for seed in range(8):
         found = calibrate.judge(labels(25, truth, seed), PACKAGED)
         fresh = labels(4000, truth, seed + 1000)
-        used = found.new.fit if found.better else PLAIN
+        used = found.new if found.better else PACKAGED
         assert (
             calibrate.loss([(used.apply(x.score), x.kept) for x in fresh])
             < calibrate.loss([(x.score, x.kept) for x in fresh]) + 0.05
@@ -66,102 +88,94 @@ def test_verdicts_by_chance_make_nothing_worse_on_others() -> None:
 
 
 def test_too_few_verdicts_change_nothing_however_clear_they_are() -> None:
-    found = calibrate.judge(
-        [Label(0.9, False, str(i)) for i in range(calibrate.LEAST - 1)], PACKAGED
-    )
+    few = labels(calibrate.FEWEST - 1, STRICT)
+    found = calibrate.judge(few, PACKAGED)
     assert not found.better
-    assert "20 are needed" in found.why
-
-
-def test_what_is_in_force_stays_where_the_new_numbers_are_no_better() -> None:
-    truth = Fit(0.8, -1.0)
-    found = calibrate.judge(labels(200, truth), Learned(truth))
-    assert not found.better
+    assert "20 are needed" in found.reason
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_one_kind_of_verdict_and_one_score_alone_can_be_fitted(kept: bool) -> None:
-    fit = calibrate.fitted([Label(0.8, kept, str(i)) for i in range(50)])
+def test_verdicts_of_one_kind_alone_can_be_fitted(kept: bool) -> None:
+    fit = calibrate.fit([Label(0.8, kept, str(i)) for i in range(50)])
     assert (fit.apply(0.8) > 0.8) == kept
     assert 0 < fit.apply(0.8) < 1
 
 
-@pytest.mark.parametrize("seed", range(10))
+def test_what_is_in_force_stays_where_the_new_numbers_are_no_better() -> None:
+    truth = Calibration(0.8, -1.0)
+    assert not calibrate.judge(labels(200, truth), truth).better
+
+
+@pytest.mark.parametrize("seed", range(3))
 def test_nothing_that_was_a_suggestion_becomes_automatic_by_verdicts(seed: int) -> None:
-    fit = calibrate.fitted(labels(200, Fit(1.0 + seed / 5, 3.0), seed), 0.95)
-    assert all(fit.apply(p / 1000) <= 0.9500001 for p in range(951))
+    lenient = Calibration(1.0 + seed / 5, 3.0)
+    model = linear.load().adjusted(lenient)
+    for text in ("I want the sessions sorted by date, newest first.", "The cache holds notes."):
+        packaged = classify.judge("user", text, suggest=0.0)
+        said = classify.judge("user", text, suggest=0.0, model=model)
+        assert packaged.tier == classify.SUGGEST == said.tier
+        assert packaged.confidence < said.confidence < 0.95
+        assert said.score == packaged.score
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_a_fit_never_falls_and_can_be_undone(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(3))
+def test_a_fit_never_falls_as_the_packaged_confidence_rises(seed: int) -> None:
     chance = random.Random(seed)
-    fit = calibrate.fitted([Label(chance.random(), chance.random() < 0.5, "s") for _ in range(60)])
+    fit = calibrate.fit([Label(chance.random(), i % 2 == 0, "s") for i in range(60)])
     values = [fit.apply(p / 100) for p in range(101)]
     assert values == sorted(values)
-    assert all(abs(fit.undo(fit.apply(p / 100)) - p / 100) < 1e-6 for p in range(1, 100))
+    assert values[0] > 0 and values[-1] < 1
 
 
 def test_sessions_are_not_torn_between_what_is_fitted_and_what_is_judged() -> None:
     found = [Label(0.8, True, f"s{i % 7}") for i in range(70)]
-    parts = calibrate._parts(found)
-    assert sorted(i for part in parts for i in part) == list(range(70))
-    homes = {(found[i].group, n) for n, part in enumerate(parts) for i in part}
+    folds = calibrate._folds(found)
+    assert sorted(i for fold in folds for i in fold) == list(range(70))
+    homes = {(found[i].session, n) for n, fold in enumerate(folds) for i in fold}
     assert len(homes) == 7
 
 
-def talk(n: int, seed: int = 5) -> list[Label]:
-    """Verdicts of somebody who turns down whatever is about colours."""
-    chance = random.Random(seed)
-    out = []
-    for i in range(n):
-        colour = chance.random() < 0.5
-        words = chance.sample(
-            ["parser", "cache", "index", "worker", "socket", "header", "token", "branch"], 3
-        )
-        text = (
-            f"The {words[0]} of the {words[1]}"
-            f" {'is painted in a bright green colour' if colour else 'waits'} because the"
-            f" {words[2]} needs it."
-        )
-        out.append(
-            Label(
-                0.8,
-                chance.random() < (0.05 if colour else 0.95),
-                f"s{i}",
-                calibrate.grams("user", text),
-            )
-        )
-    return out
+# --- the language model -----------------------------------------------------
 
 
-def test_words_that_a_user_turns_down_are_learned_where_the_confidence_alone_cannot_tell() -> None:
-    found = calibrate.judge(talk(100), PACKAGED)
+def test_a_language_model_that_a_user_agrees_with_gets_weight() -> None:
+    found = calibrate.judge(seen_by_a_model(200, 1.5), PACKAGED)
     assert found.better
-    assert found.new.weights
-    about, other = (
-        Label(0.8, True, "x", calibrate.grams("user", text))
-        for text in ("A green colour is bright", "The socket waits for the branch")
-    )
-    assert found.new.apply(about) < 0.5 < found.new.apply(other)
-    assert max(found.new.weights.values()) < 0
+    assert found.new.llm > 0.5
+    low, high = found.new.apply(0.55, 0.9), found.new.apply(0.55, 0.1)
+    assert low < 0.3 and high > 0.7
+    assert low < found.new.apply(0.55) < high  # a turn that it was not asked about
 
 
-def test_words_get_no_weight_where_verdicts_do_not_depend_on_them() -> None:
-    chance = random.Random(3)
-    learned = [
-        calibrate.judge(
-            [x._replace(kept=chance.random() < 0.8) for x in talk(100, seed)], PACKAGED
-        ).new.weights
-        for seed in range(6)
+def test_a_language_model_that_a_user_contradicts_gets_no_weight() -> None:
+    assert calibrate.fit(seen_by_a_model(200, -1.5)).llm == 0
+
+
+def test_a_few_answers_of_a_language_model_leave_its_weight_as_packaged() -> None:
+    found = [
+        label if i < calibrate.FEWEST - 1 else label._replace(p_skip=None)
+        for i, label in enumerate(seen_by_a_model(200, 1.5))
     ]
-    assert sum(bool(weights) for weights in learned) <= 1
+    assert calibrate.fit(found).llm == PACKAGED.llm
 
 
-def test_the_same_verdicts_in_another_order_give_the_same_weights() -> None:
-    samples = [retrain.Sample(1.0, x.grams, x.kept) for x in talk(60)]
-    a, b = retrain.trained(samples), retrain.trained(samples[::-1])
-    assert a.keys() == b.keys()
-    assert all(abs(a[g] - b[g]) <= 1e-3 for g in a)
+def test_the_answer_of_a_language_model_with_weight_decides_about_an_unsure_turn() -> None:
+    text = "I want the sessions sorted by date, newest first, and the search field above the table."
+    before = classify.judge("user", text)
+    assert before.confidence > classify.UNSURE_FROM
+
+    def said(p_skip: float, suggest: float) -> classify.Judgement:
+        return classify.judge(
+            "user",
+            text,
+            suggest=suggest,
+            model=linear.load().adjusted(Calibration(llm=1.0)),
+            ask=lambda role, text: classify.Opinion(1 - p_skip),
+        )
+
+    sure = before.confidence
+    assert said(0.05, sure + 0.01).keep and not said(0.95, sure).keep
+    assert said(0.05, sure).stage == "llm" and said(0.05, sure).p_skip == pytest.approx(0.05)
 
 
 # --- the plot ---------------------------------------------------------------
@@ -171,10 +185,8 @@ def test_the_error_is_the_mean_distance_of_the_bins() -> None:
     pairs = [(0.9, True)] * 8 + [(0.9, False)] * 2 + [(0.2, False)] * 10
     assert reliability_diagram.error(pairs) == pytest.approx(0.5 * 0.1 + 0.5 * 0.2)
     assert reliability_diagram.error([]) == 0
-    assert [b.n for b in reliability_diagram.bins([(1.0, True), (0.999, True), (0.0, False)])] == [
-        1,
-        2,
-    ]
+    found = reliability_diagram.bins([(1.0, True), (0.999, True), (0.0, False)])
+    assert [b.n for b in found] == [1, 2]
 
 
 def test_the_text_plot_marks_where_a_bar_should_end() -> None:
@@ -182,18 +194,6 @@ def test_the_text_plot_marks_where_a_bar_should_end() -> None:
     assert lines[1].startswith("0.70-0.80    2   0.50 ")
     bar = lines[1][22:]
     assert (bar.count("#"), bar.index("|")) == (20, 30)
-
-
-def test_the_svg_is_well_formed_and_names_both_curves() -> None:
-    root = ET.fromstring(
-        reliability_diagram.svg(
-            [("before <1>", [(0.9, False)] * 3), ("after", [(0.3, False)] * 3)], "a & b"
-        )
-    )
-    said = "".join(root.itertext())
-    assert "before <1>: ECE 0.900, n = 3" in said
-    assert "a & b" in said
-    assert reliability_diagram.svg([("none", [])], "empty")
 
 
 # --- the command ------------------------------------------------------------
@@ -206,10 +206,8 @@ class Place:
         lab.mem(self.repo, "init")
         self.mem = self.repo / ".git" / "mem"
 
-    def decide(self, found: list[Label], start: int = 0, packaged: bool = True) -> list[str]:
-        """Suggestions with these confidences, which are the packaged model's, and the verdicts on
-        them.
-        """
+    def decide(self, found: list[Label], start: int = 0) -> list[str]:
+        """Suggestions with these packaged confidences, and the verdicts on them."""
         store = open_store(self.lab.env, str(self.repo))
         try:
             drafts = [
@@ -217,8 +215,9 @@ class Place:
                     "body": f"Sentence number {start + i} of many",
                     "confidence": x.score,
                     "stage": "linear",
-                    "session": x.group,
-                    **({"score": x.score} if packaged else {}),
+                    "session": x.session,
+                    "score": x.score,
+                    **({} if x.p_skip is None else {"p_skip": x.p_skip}),
                 }
                 for i, x in enumerate(found)
             ]
@@ -244,10 +243,10 @@ class Place:
     def calibrate(self, *argv: str, rc: int = 0) -> Any:
         return self.lab.json(self.repo, "calibrate", *argv, rc=(rc,))
 
-    def now(self) -> calibrate.Calibration:
+    def now(self) -> Calibration:
         store = open_store(self.lab.env, str(self.repo))
         try:
-            return calibrate.load(store)
+            return calibrate.load(store).calibration
         finally:
             store.close()
 
@@ -260,7 +259,7 @@ def place(lab: Lab) -> Place:
 def test_calibrating_writes_one_private_record_without_text_and_outlives_the_cache(
     place: Place,
 ) -> None:
-    place.decide(labels(80, Fit(1.0, -2.5)))
+    place.decide(labels(80, Calibration(1.0, -2.5)))
     found = place.calibrate()
     assert (found["status"], found["verdicts"], found["better"]) == ("changed", 80, True)
     assert found["after"]["ece"] < found["before"]["ece"]
@@ -282,75 +281,91 @@ def test_calibrating_writes_one_private_record_without_text_and_outlives_the_cac
         "author",
         "slope",
         "offset",
+        "llm",
+        "llm_zero",
         "verdicts",
         "base",
     }
     shutil.rmtree(place.mem)
-    fit = place.now().fit
+    fit = place.now()
     assert fit.offset < -1 or fit.slope < 0.7
     assert fit.apply(0.8) < 0.6
 
 
-def test_what_is_proposed_later_keeps_the_packaged_confidence_beside_the_one_in_force(
-    place: Place,
-) -> None:
-    place.decide(labels(80, Fit(1.0, -2.5)))
-    place.calibrate()
-    place.decide([Label(place.now().fit.apply(0.9), True, "late")], start=500, packaged=False)
-    last = next(
-        json.loads(line)
-        for line in place.lab.lines(place.repo, "mem/private")
-        if '"late"' in line and '"suggest"' in line
+def test_a_suggestion_and_its_verdict_hold_the_numbers_that_calibration_needs(place: Place) -> None:
+    store = open_store(place.lab.env, str(place.repo))
+    calibrate.keep(store, Calibration(1.0, 0.2, 0.5), 30, [])
+    model = calibrate.model(store)
+    text = "I want the sessions sorted by date, newest first, and the search field above the table."
+    (outcome,) = pipeline.keep(
+        store,
+        [sources.Candidate("user", text, session="s1", source="session:s1#user-1")],
+        ask=lambda role, text: classify.Opinion(0.9),
+        model=model,
     )
-    assert last["score"] == pytest.approx(0.9, abs=0.001)
-    assert last["confidence"] < 0.7
+    assert outcome.status == pipeline.SUGGESTED
+    (waits,) = suggestions.waiting(store)
+    packaged = classify.judge("user", text, model=linear.load(True)).confidence
+    numbers = [waits.number(name) for name in ("score", "p_skip", "confidence")]
+    assert numbers == pytest.approx([packaged, 0.1, model.calibrated(packaged, 0.1)], abs=1e-4)
+    suggestions.decide(store, [(waits, "rejected", "", "")])
+    assert store.with_cache(calibrate.labels)[0] == [
+        Label(pytest.approx(packaged, abs=1e-4), False, "s1", pytest.approx(0.1))
+    ]
+    store.close()
 
 
 def test_a_second_calibration_takes_the_place_of_the_first_and_reset_goes_back(
     place: Place,
 ) -> None:
-    place.decide(labels(60, Fit(1.0, -2.5)))
+    place.decide(labels(60, Calibration(1.0, -2.5)))
     first = place.calibrate()["new"]
     assert place.calibrate(rc=1)["status"] == "unchanged"
-    place.decide(labels(200, Fit(1.0, 0.5), seed=7), start=100)
+    place.decide(labels(200, Calibration(1.0, 0.5), seed=7), start=100)
     second = place.calibrate()
     assert second["old"] == pytest.approx(first, abs=1e-5)
-    assert place.now().fit.apply(0.85) > Fit(first["slope"], first["offset"]).apply(0.85)
+    assert place.now().apply(0.85) > Calibration(**first).apply(0.85)
     assert place.calibrate("--reset")["status"] == "reset"
-    assert place.now().fit == PLAIN
+    assert place.now() == PACKAGED
     assert place.calibrate("--reset", rc=1)["status"] == "unchanged"
 
 
 def test_a_dry_run_and_too_few_verdicts_write_nothing(place: Place) -> None:
-    place.decide(labels(10, Fit(1.0, -2.5)))
+    place.decide(labels(10, Calibration(1.0, -2.5)))
     assert place.calibrate(rc=1)["status"] == "unchanged"
     assert "20 are needed" in place.lab.mem(place.repo, "calibrate", rc=(1,))
-    place.decide(labels(60, Fit(1.0, -2.5), seed=3), start=100)
+    place.decide(labels(60, Calibration(1.0, -2.5), seed=3), start=100)
     assert place.calibrate("--dry-run")["better"]
     assert not [
         line for line in place.lab.lines(place.repo, "mem/private") if '"calibration"' in line
     ]
 
 
-def test_the_report_is_text_and_a_picture_in_a_file(place: Place) -> None:
-    place.decide(labels(60, Fit(1.0, -2.5)))
-    said = place.lab.mem(place.repo, "calibrate", "--report", "plot.svg")
-    assert "ECE" in said
+def test_the_report_is_a_few_lines_of_text(place: Place) -> None:
+    place.decide(labels(60, Calibration(1.0, -2.5)))
+    said = place.lab.mem(place.repo, "calibrate")
+    assert "ECE" in said and "####" in said
     assert "new numbers" in said
-    assert ET.parse(place.repo / "plot.svg").getroot().tag.endswith("svg")
-    done = place.lab.run(place.repo, "git", "mem", "calibrate", "--report", "no/such/plot.svg")
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: cannot write 'no/such/plot.svg'")
+
+
+def test_without_scikit_learn_calibrating_says_how_to_install_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(MemError, match="scikit-learn is not installed") as error:
+        calibrate.judge(labels(60, STRICT), PACKAGED)
+    assert "pip install 'git-mem[llm]'" in error.value.hint
+    assert place.now() == PACKAGED  # reading numbers needs none
 
 
 def test_numbers_for_another_packaged_model_do_not_count(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place.decide(labels(60, Fit(1.0, -2.5)))
+    place.decide(labels(60, Calibration(1.0, -2.5)))
     place.calibrate()
-    assert place.now().fit != PLAIN
-    monkeypatch.setattr(calibrate, "_base", "another")
-    assert place.now().fit == PLAIN
+    assert place.now() != PACKAGED
+    monkeypatch.setattr(linear, "fingerprint", lambda: "another")
+    assert place.now() == PACKAGED
 
 
 def test_verdicts_on_what_was_purged_since_still_count(place: Place) -> None:
@@ -377,60 +392,33 @@ def test_odd_records_of_calibration_are_ignored(place: Place) -> None:
     ]
     lines = [
         record.dump(
-            {"v": 1, "op": "calibration", "id": f"{i}" * 32, "base": calibrate.base(), **o}
+            {"v": 1, "op": "calibration", "id": f"{i}" * 32, "base": linear.fingerprint(), **o}
         ).decode()
         for i, o in enumerate(odd)
     ]
     place.lab.git(place.repo, "notes", "--ref=mem/private", "add", "-f", "-m", "\n".join(lines))
-    assert place.now().fit == PLAIN
+    assert place.now() == PACKAGED
 
 
 def test_the_worker_judges_with_what_is_in_force(place: Place) -> None:
-    text = (
-        "From what I saw the importer keeps comments only where the parser is told to, so we"
-        " tell it."
-    )
-    before = linear.load()
-    score = before.score("assistant", text)
+    text = "From what I saw the importer keeps comments only where the parser is told to, so be it."
+    packaged = classify.judge("assistant", text, model=linear.load(True))
     store = open_store(place.lab.env, str(place.repo))
-    calibrate.keep(store, Learned(Fit(1.0, -2.0)), 30, [])
-    after = worker_tasks.calibrated(store)
+    calibrate.keep(store, Calibration(1.0, -2.0), 30, [])
+    said = classify.judge("assistant", text, model=calibrate.model(store))
     store.close()
-    assert after.confidence(score) == pytest.approx(
-        Fit(1.0, -2.0).apply(before.confidence(score)), abs=0.01
-    )
-    assert linear.load().confidence(score) == before.confidence(score)
+    lower = Calibration(1.0, -2.0).apply(packaged.confidence)
+    assert said.confidence == pytest.approx(lower, abs=0.01)
+    assert said.score == packaged.score
+    assert classify.judge("assistant", text, model=linear.load(True)) == packaged
 
 
-def test_words_that_were_turned_down_lower_what_the_worker_thinks_of_them_and_not_of_what_was_accepted(  # noqa: E501
-    place: Place,
-) -> None:
-    learned = calibrate.judge(talk(100), PACKAGED).new
-    store = open_store(place.lab.env, str(place.repo))
-    calibrate.keep(store, learned, 100, [])
-    assert calibrate.load(store).learned == learned
-    after, before = worker_tasks.calibrated(store), linear.load()
-    about, other = (
-        "Turns out that the green colour is bright because of the lamp.",
-        "The socket of the cache waits because the header needs it.",
-    )
-    label, fine = (
-        Label(
-            before.confidence(before.score("user", text)), True, "x", calibrate.grams("user", text)
-        )
-        for text in (about, other)
-    )
-    real, other_real = (after.confidence(after.score("user", text)) for text in (about, other))
-    assert (real, other_real) == (
-        pytest.approx(learned.apply(label), abs=0.001),
-        pytest.approx(learned.apply(fine), abs=0.001),
-    )
-    assert real < learned.fit.apply(label.score) - 0.1
-    assert other_real > learned.fit.apply(fine.score) - 0.1
-    assert calibrate.load(store).packaged(
-        "linear", learned.apply(label), "user", about
-    ) == pytest.approx(label.score, abs=0.001)
-    store.close()
+def test_a_record_of_an_earlier_version_counts_without_its_weights_of_words(place: Place) -> None:
+    line = {"v": 1, "op": "calibration", "id": "1" * 32, "base": linear.fingerprint()}
+    line |= {"slope": 0.8, "offset": -1, "verdicts": 70, "weights": {"5": -1.0}}
+    text = record.dump(line).decode()
+    place.lab.git(place.repo, "notes", "--ref=mem/private", "add", "-f", "-m", text)
+    assert place.now() == Calibration(0.8, -1.0)
 
 
 def test_memories_stored_unasked_are_counted_and_so_are_those_taken_back(place: Place) -> None:

@@ -139,11 +139,9 @@ def test_any_text_can_be_read(text: str) -> None:
 
 def test_what_a_user_taught_moves_this_way_of_judging_too() -> None:
     packaged = linear.load(True)
-    score = packaged.score("user", TURN)
-    lower = packaged.adjusted(offset=-2.0)
-    assert lower.confidence(lower.score("user", TURN)) < packaged.confidence(score)
-    taught = packaged.adjusted(weights=dict.fromkeys(features.features("user", TURN)[0], -1.0))
-    assert taught.confidence(taught.score("user", TURN)) < packaged.confidence(score)
+    lower = packaged.adjusted(linear.Calibration(offset=-2.0))
+    before, after = (classify.judge("user", TURN, model=m) for m in (packaged, lower))
+    assert after.confidence < before.confidence
 
 
 def test_weights_fit_the_features_and_the_encoder() -> None:

@@ -11,7 +11,7 @@ from capture_world import TOKEN, WIPED, listed
 from conftest import Lab
 
 from gitmem import worker
-from gitmem.capture import pipeline, sources, suggestions, worker_tasks
+from gitmem.capture import linear, pipeline, sources, suggestions, worker_tasks
 from gitmem.capture.classify import Opinion
 from gitmem.capture.sources import Candidate
 from gitmem.hooks import spool
@@ -198,6 +198,8 @@ def test_a_title_of_a_model_is_marked(lab: Lab, repo: pathlib.Path, store: Store
 class _Always:
     """A model with one confidence."""
 
+    calibration = linear.PACKAGED
+
     def __init__(self, confidence: float) -> None:
         self._confidence = confidence
 
@@ -210,11 +212,8 @@ class _Always:
     def types(self, role: str, text: str) -> dict[str, float]:
         return {"decision": 1.0}
 
-    def united(self, confidence: float, keep: float) -> float:
+    def calibrated(self, confidence: float, p_skip: float | None = None) -> float:
         return confidence
-
-    def united_type(self, type: str, other: str) -> str:
-        return type
 
 
 # --- changes -----------------------------------------------------------------

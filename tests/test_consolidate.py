@@ -407,9 +407,9 @@ def test_two_clones_that_choose_differently_lose_neither(place: Place) -> None:
 def test_the_id_of_a_pair_does_not_depend_on_its_order() -> None:
     one, other = (consolidate.Finding(consolidate.MERGE, ids) for ids in (("a", "b"), ("b", "a")))
     assert (
-        proposals.name(one)
-        == proposals.name(other)
-        == proposals.name(one._replace(kind=consolidate.CONTRADICTION))
+        proposals.id_of(one)
+        == proposals.id_of(other)
+        == proposals.id_of(one._replace(kind=consolidate.CONTRADICTION))
     )
 
 

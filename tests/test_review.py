@@ -45,6 +45,7 @@ class Place:
                     "body": text,
                     "type": "decision",
                     "confidence": 0.8,
+                    "score": 0.8,
                     "stage": "linear",
                     "role": "user",
                     "session": "s1",

@@ -108,11 +108,10 @@ def test_the_shares_of_the_types_add_up() -> None:
 def test_a_model_adjusted_to_a_user_moves_and_the_packaged_one_does_not() -> None:
     packaged = linear.load()
     before = judge("user", MIDDLE).confidence
-    low = judge("user", MIDDLE, model=packaged.adjusted(offset=-2.0)).confidence
-    buckets = features.features("user", MIDDLE)[0]
-    high = judge(
-        "user", MIDDLE, model=packaged.adjusted(weights=dict.fromkeys(buckets, 1.0))
-    ).confidence
+    low, high = (
+        judge("user", MIDDLE, model=packaged.adjusted(linear.Calibration(offset=offset))).confidence
+        for offset in (-2.0, 0.5)
+    )
     assert low < before < high
     assert judge("user", MIDDLE).confidence == before
 
@@ -264,7 +263,7 @@ def test_a_model_may_change_the_type_and_nothing_else() -> None:
     assert (said.confidence, said.tier) == (alone.confidence, alone.tier)
 
 
-def test_a_model_is_not_asked_about_what_is_not_kept() -> None:
+def test_a_model_without_weight_is_not_asked_about_what_is_not_kept() -> None:
     asked: list[str] = []
     judge("user", LONG, suggest=1.0, ask=lambda role, text: asked.append(text))  # type: ignore[func-returns-value]
     assert asked == []

@@ -151,7 +151,9 @@ def types(rows: list[train.Row], model: linear.Model, told: dict[str, dict[str, 
     leaning = told.get("leaning", {}).get("p")
     both = (
         [
-            classify._named(model.types(r.role, r.text), promptform.types(told[r.id]["p"], leaning))
+            classify._likeliest_by_both(
+                model.types(r.role, r.text), promptform.types(told[r.id]["p"], leaning)
+            )
             for r in kept
         ]
         if leaning

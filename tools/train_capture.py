@@ -70,7 +70,7 @@ class Data:
     def __init__(self, rows: list[Row]) -> None:
         self.rows = rows
         table = embed.StaticTable()
-        seen = [linear.Seen(r.role, r.text, table) for r in rows]
+        seen = [linear.TurnFeatures(r.role, r.text, table) for r in rows]
         ends = np.cumsum([0] + [len(s.hashed) for s in seen])
         places = np.concatenate([s.hashed for s in seen]).astype(np.int32)
         self.hashed = sp.csr_matrix(
@@ -83,7 +83,7 @@ class Data:
         encoder = encoding.encoder()
         if encoder is None:
             raise SystemExit("the packaged encoder cannot be used")
-        encoded = np.array([s.read(encoder) for s in seen]) * ENCODED
+        encoded = np.array([s.encoded(encoder) for s in seen]) * ENCODED
         self.encoded = np.hstack([encoded, encoded * self.user[:, None]])
         self.repo = np.array([r.repo for r in rows])
         self.keep = np.array([-1 if r.keep is None else r.keep for r in rows])

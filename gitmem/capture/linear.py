@@ -1,20 +1,19 @@
-"""A linear model in plain numbers: is a turn worth keeping, how sure, and of which type.
+"""The packaged model in plain numbers: is a turn worth keeping, how sure, and of which type.
 
-Owns `data/capture.json`, which `tools/train_capture.py` writes; nothing is
-trained here. Two logistic models over the numbers of `features` and the vector
-of the packaged table (keep or not; which type) and the calibration of the
-first: from its score to the share of turns with such a score that were worth
-keeping, in repositories it was not trained on. What a user accepted and
-rejected may shift that (`adjusted`).
+Reads `data/capture.json`, which `tools/train_capture.py` writes; nothing is trained here. The file
+has two logistic models over the numbers of `features` and the vector of the packaged table (keep or
+not; which type), and for the first a curve from its score to a confidence: the share of turns with
+this score that were worth keeping, in repositories that took no part in the training. A
+`Calibration` maps that packaged confidence to the one in force for a user.
 
-What is worth keeping of a chat is judged by a third model where the caller allows the
-packaged encoder and the encoder can be used: the encoder's vector takes the place of the
-table's, with weights for users and others apart and a calibration of its own. Commits
-and tools stay with the table: the third model was measured on turns of chats alone.
+Turns of chats are judged by a third model where the caller allows the packaged encoder and the
+encoder can be used: the encoder's vector takes the place of the table's, with weights for users and
+others apart and a curve of its own. Commits and tools stay with the table: the third model was
+measured on turns of chats alone.
 
-Promise: without the encoder pure, no library, about a millisecond a turn; the same text
-gives the same numbers on every machine (with it but for the encoder's rounding). The
-encoder reads ENCODED characters of a turn. A broken file is a bug, not a guess.
+Promise: without the encoder pure, no library, about a millisecond a turn; the same text gives the
+same numbers on every machine (with it but for the encoder's rounding). The encoder reads ENCODED
+characters of a turn. A broken file raises an error.
 """
 
 from __future__ import annotations
@@ -23,12 +22,13 @@ import json
 import os
 from base64 import b64decode
 from bisect import bisect_right
-from collections.abc import Mapping
+from copy import copy
 from functools import cache
 from math import exp, log, sqrt
 from operator import mul
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..core.digest import sha256
 from ..engine import embed
 from . import features
 
@@ -40,13 +40,43 @@ TYPES = ("decision", "preference", "learning", "bugfix", "blocker", "progress")
 PATH = os.path.join(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "capture.json"
 )
-_MOST, _LEAST = 0.99, 0.002  # nothing that was measured on some hundred turns is surer than this
+_LOWEST, _HIGHEST = 0.002, 0.99  # some hundred measured turns allow no surer confidence
+# Weight of a language model's opinion until `calibrate` has fitted one.
+LLM_WEIGHT = 0.0
 
 
-class Seen:
-    """A turn as numbers: hashed n-grams, forms of its sentences, meaning."""
+class Calibration(NamedTuple):
+    """From a packaged confidence, and a language model's opinion, to the confidence in force.
 
-    __slots__ = ("_folded", "encoded", "hashed", "length", "numbers", "prose", "vector")
+    The log odds are slope * (logit(p) + llm * (logit(P(keep)) - llm_zero)) + offset; the term with
+    `llm` counts where a language model was asked. `llm_zero` is its usual answer, in log odds.
+    """
+
+    slope: float = 1.0
+    offset: float = 0.0
+    llm: float = LLM_WEIGHT
+    llm_zero: float = 0.0
+
+    def apply(self, p: float, p_skip: float | None = None) -> float:
+        """Never falls as `p` rises. `p_skip`: the language model's P(skip), None if not asked."""
+        asked = self.llm if p_skip is not None else 0.0
+        if (self.slope, self.offset, asked) == (1.0, 0.0, 0.0):
+            return p
+        odds = logit(p) + (asked * self.opinion(p_skip) if p_skip is not None else 0.0)
+        return sigmoid(self.slope * odds + self.offset)
+
+    def opinion(self, p_skip: float) -> float:
+        """A language model's P(skip) as log odds of keeping, 0 for its usual answer."""
+        return logit(min(0.99, max(0.01, 1 - p_skip))) - self.llm_zero
+
+
+PACKAGED = Calibration()
+
+
+class TurnFeatures:
+    """A turn as numbers: hashed n-grams, forms of its sentences, vector of its prose."""
+
+    __slots__ = ("_encoded", "_folded", "hashed", "length", "numbers", "prose", "vector")
 
     def __init__(self, role: str, text: str, table: embed.StaticTable) -> None:
         self.hashed, self.numbers, self.prose = features.features(role, text)
@@ -54,17 +84,17 @@ class Seen:
         vector = table.vector(self.prose[: features.MEANT])
         size = sqrt(embed.square(vector)) or 1.0
         self.vector = [v / size for v in memoryview(vector).cast("b")]
-        self.encoded: list[float] = []  # the encoder's vector, after `read`
+        self._encoded: list[float] = []
         self._folded: tuple[int, list[int]] | None = None
 
-    def read(self, encoder: Encoder) -> list[float]:
+    def encoded(self, encoder: Encoder) -> list[float]:
         """The encoder's vector; it is made once."""
-        if not self.encoded:
-            self.encoded = encoder.vector(self.prose.strip()[: features.ENCODED]).tolist()
-        return self.encoded
+        if not self._encoded:
+            self._encoded = encoder.vector(self.prose.strip()[: features.ENCODED]).tolist()
+        return self._encoded
 
     def folded(self, size: int) -> list[int]:
-        """The n-grams' places in a shorter row."""
+        """The n-grams' buckets in a shorter row of weights."""
         if self._folded is None or self._folded[0] != size:
             self._folded = size, [i % size for i in self.hashed]
         return self._folded[1]
@@ -84,23 +114,15 @@ class _Weights:
             v * float(data["vector_scale"]) for v in memoryview(b64decode(data["vector"])).cast("b")
         ]
 
-    def score(self, seen: Seen, vector: list[float]) -> float:
+    def score(self, turn: TurnFeatures, vector: list[float]) -> float:
         weights, size = self.hashed, len(self.hashed)
-        found = (
-            sum(
-                [
-                    weights[i]
-                    for i in (seen.hashed if size == features.HASHED else seen.folded(size))
-                ]
-            )
-            * self.hashed_scale
-            / seen.length
-        )
-        return self.bias + found + _dot(self.numbers, seen.numbers) + _dot(self.vector, vector)
+        buckets = turn.hashed if size == features.HASHED else turn.folded(size)
+        grams = sum([weights[i] for i in buckets]) * self.hashed_scale / turn.length
+        return self.bias + grams + _dot(self.numbers, turn.numbers) + _dot(self.vector, vector)
 
 
 class Model:
-    """The packaged model, or one adjusted to a user. `encoder`: whether it may read turns."""
+    """The packaged model with a calibration. `encoder`: whether the encoder may read turns."""
 
     def __init__(self, data: dict[str, Any], encoder: bool = False) -> None:
         if data["features"] != features.VERSION:
@@ -108,126 +130,74 @@ class Model:
                 f"'{PATH}' is for version {data['features']} of the features, this is"
                 f" {features.VERSION}"
             )
+        self.calibration = PACKAGED
         self._keep = _Weights(data["keep"])
         self._types = {name: _Weights(data["types"][name]) for name in TYPES}
-        self._knots = _knots(data["calibration"])
+        self._curves = _curves(data["calibration"])
         encoded = data["encoded"]
         # The n-grams are those of `keep`: the file has them once.
-        whole = {**data["keep"], **encoded["keep"]}
+        shared = {**data["keep"], **encoded["keep"]}
         self._encoded = {
-            who: _Weights({**whole, **encoded["vectors"][who]}) for who in ("user", "other")
+            who: _Weights({**shared, **encoded["vectors"][who]}) for who in ("user", "other")
         }
-        self._encoded_knots = _knots(encoded["calibration"])
+        self._encoded_curves = _curves(encoded["calibration"])
         self._encoder, self._space = encoder, str(encoded["space"])
-        self._llm = data.get("llm") or {}
-        self._slope, self._offset = 1.0, 0.0
-        self._own: Mapping[int, float] = {}
         self._table = embed.StaticTable()
-        self._last: tuple[str, str, Seen] | None = None
+        self._last: tuple[str, str, TurnFeatures] | None = None
 
     def score(self, role: str, text: str) -> float:
-        """The log odds that the turn is worth keeping, before calibration; with weights of a user's
-        own, after it.
-        """
-        seen = self._see(role, text)
-        encoder = self._reader(role)
+        """The log odds that the turn is worth keeping, before any calibration."""
+        turn = self._features(role, text)
+        encoder = self._usable_encoder(role)
         if encoder:
-            score = self._encoded[_who(role)].score(seen, seen.read(encoder))
-        else:
-            score = self._keep.score(seen, seen.vector)
-        if not self._own:
-            return score
-        # After it, because a calibration that is flat somewhere would not let them be felt.
-        return (
-            logit(self._calibrated(score, role))
-            + sum(self._own[i] for i in seen.hashed if i in self._own) / seen.length
-        )
+            return self._encoded[_who(role)].score(turn, turn.encoded(encoder))
+        return self._keep.score(turn, turn.vector)
 
     def confidence(self, score: float, role: str = "user") -> float:
-        """The share of turns of such a role with this score that are worth keeping: 0 to 1, never
-        falling as the score rises.
-        """
-        return min(
-            _MOST, max(_LEAST, sigmoid(score) if self._own else self._calibrated(score, role))
-        )
-
-    def _calibrated(self, score: float, role: str) -> float:
-        knots = (self._encoded_knots if self._reader(role) else self._knots)[_who(role)]
+        """The packaged confidence: the share of turns of such a role with this score that were
+        worth keeping. Never falls as the score rises."""
+        curves = self._encoded_curves if self._usable_encoder(role) else self._curves
+        knots = curves[_who(role)]
         at = bisect_right(knots, (score, 2.0))
         if at == 0 or at == len(knots):
             share = knots[0 if at == 0 else -1][1]
         else:
             (a, low), (b, high) = knots[at - 1], knots[at]
             share = low + (high - low) * (score - a) / (b - a or 1.0)
-        if (self._slope, self._offset) != (1.0, 0.0):
-            share = sigmoid(self._slope * logit(share) + self._offset)
-        return share
+        return _bounded(share)
+
+    def calibrated(self, confidence: float, p_skip: float | None = None) -> float:
+        """The confidence in force for a packaged one (see `Calibration`)."""
+        return _bounded(self.calibration.apply(confidence, p_skip))
 
     def types(self, role: str, text: str) -> dict[str, float]:
         """{type: share}, sums to 1, if the turn is worth keeping."""
-        seen = self._see(role, text)
-        scores = {name: weights.score(seen, seen.vector) for name, weights in self._types.items()}
+        turn = self._features(role, text)
+        scores = {name: weights.score(turn, turn.vector) for name, weights in self._types.items()}
         top = max(scores.values())
         powers = {name: exp(score - top) for name, score in scores.items()}
-        whole = sum(powers.values())
-        return {name: power / whole for name, power in powers.items()}
+        total = sum(powers.values())
+        return {name: power / total for name, power in powers.items()}
 
-    def united(self, confidence: float, opinion: float) -> float:
-        """The confidence after a language model's own probability, which counts as much as was
-        measured; by default nothing.
-        """
-        weight = float(self._llm.get("keep", 0.0))
-        return (
-            confidence
-            if not weight
-            else min(
-                _MOST,
-                max(
-                    _LEAST,
-                    sigmoid(
-                        logit(confidence)
-                        + weight * (logit(opinion) - float(self._llm.get("zero", 0.0)))
-                    ),
-                ),
-            )
-        )
-
-    def united_type(self, type: str, opinion: str) -> str:
-        """The type after a language model's own, which counts only where that was measured to be
-        the better one.
-        """
-        return opinion if opinion in TYPES and self._llm.get("type") else type
-
-    def adjusted(
-        self, slope: float = 1.0, offset: float = 0.0, weights: Mapping[int, float] | None = None
-    ) -> Model:
-        """The same model for one user: calibrated confidences pass through sigmoid(slope * logit +
-        offset), then `weights` are added to their log odds, by bucket of `features`.
-        """
-        other = Model.__new__(Model)
-        other.__dict__.update(self.__dict__)
-        other._slope, other._offset, other._own, other._last = (
-            slope,
-            offset,
-            dict(weights or {}),
-            None,
-        )
+    def adjusted(self, calibration: Calibration) -> Model:
+        """The same model with another calibration."""
+        other = copy(self)
+        other.calibration = calibration
         return other
 
-    def _reader(self, role: str) -> Encoder | None:
-        """The encoder that reads a turn of this role, opened for the first one; None for the
-        table."""
+    def _usable_encoder(self, role: str) -> Encoder | None:
+        """The encoder, opened for the first turn of a chat; None: the table's vector counts."""
         if not self._encoder or role not in TURNS:
             return None
         from ..engine import encoding
 
-        found = encoding.encoder()
+        encoder = encoding.encoder()
         # Weights for another encoder say nothing.
-        return found if found and found.space == self._space else None
+        return encoder if encoder and encoder.space == self._space else None
 
-    def _see(self, role: str, text: str) -> Seen:
+    def _features(self, role: str, text: str) -> TurnFeatures:
         if self._last is None or self._last[:2] != (role, text):
-            self._last = role, text, Seen(role, text, self._table)
+            self._last = role, text, TurnFeatures(role, text, self._table)
         return self._last[2]
 
 
@@ -235,18 +205,29 @@ class Model:
 def load(encoder: bool = False) -> Model:
     """The packaged model, read once a process.
 
-    `encoder`: whether that may read turns (`mem.encoder`).
+    `encoder`: whether the encoder may read turns (`mem.encoder`).
     """
     with open(PATH, encoding="utf-8") as f:
         return Model(json.load(f), encoder)
+
+
+@cache
+def fingerprint() -> str:
+    """Names the packaged model: 16 hex digits of SHA-256 over its file."""
+    with open(PATH, "rb") as f:
+        return sha256(f.read()).hexdigest()[:16]
 
 
 def _who(role: str) -> str:
     return "user" if role == "user" else "other"
 
 
-def _knots(data: dict[str, Any]) -> dict[str, list[tuple[float, float]]]:
+def _curves(data: dict[str, Any]) -> dict[str, list[tuple[float, float]]]:
     return {who: [(float(a), float(b)) for a, b in knots] for who, knots in data.items()}
+
+
+def _bounded(share: float) -> float:
+    return min(_HIGHEST, max(_LOWEST, share))
 
 
 def sigmoid(x: float) -> float:

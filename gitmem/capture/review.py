@@ -1,12 +1,10 @@
-"""What a person does with suggestions: accept, edit, reject, merge. The decisions are what
-calibration learns from.
+"""A person's decision about a suggestion: accept, edit, reject, merge. `calibrate` learns from it.
 
-Promises. Accepting stores the text by the way of `remember`: size, secrets,
-duplicates and tombstones are checked there. A memory that a person accepted
-says VERIFIED and has their name; it is private unless they share it. Before a
-verdict is written the memory is in the notes, so a crash in between leaves a
-suggestion that waits, and accepting it again finds its memory. The memory has
-the id of its suggestion, also if it was edited: `git mem purge` takes both.
+Promises. Accepting stores the text through `remember`, which checks size, secrets, duplicates and
+tombstones. An accepted memory says VERIFIED and has the person's name; it is private unless they
+share it. The memory is in the notes before the verdict is written, so a crash in between leaves a
+suggestion that waits, and accepting it again finds its memory. The memory has the id of its
+suggestion, also if it was edited: `git mem purge` takes both.
 """
 
 from __future__ import annotations
@@ -16,10 +14,11 @@ from typing import Any
 from ..core import record
 from ..core.errors import MemError, Refused
 from ..engine.filters import Filter
-from ..memory import memories, recall, remember, write_gate
+from ..memory import memories, recall, remember, review_records, write_gate
+from ..memory.review_records import ACCEPTED, MERGED, REJECTED, WAITING
 from ..store import Store
 from . import suggestions
-from .suggestions import ACCEPTED, MERGED, REJECTED, WAITING, Suggestion
+from .suggestions import Suggestion
 
 SURE = 0.98  # confidence of what a person accepted
 _CHANGES = ("body", "title", "type", "tags")
@@ -69,7 +68,7 @@ def accept(
     """
     changes = {k: v for k, v in (changes or {}).items() if k in _CHANGES}
     changes = write_gate.admit(store, changes, allow_secret)
-    _open(suggestion, ACCEPTED)
+    _check_open(suggestion, ACCEPTED)
     body = changes.get("body")
     if body is not None and not str(body).strip():
         raise Refused("the memory has no text", hint="rejecting a suggestion takes it off the list")
@@ -159,8 +158,8 @@ def reject(store: Store, found: list[Suggestion], reason: str = "") -> list[Outc
     """None of these is worth keeping; their texts are not proposed again. All in one commit."""
     reason = str(write_gate.admit(store, {"reason": reason})["reason"])
     for suggestion in found:
-        _open(suggestion, REJECTED)
-    reason = " ".join(record.clean(reason).split())[: record.MAX_TITLE]
+        _check_open(suggestion, REJECTED)
+    reason = review_records.one_line(reason)
     suggestions.decide(store, [(s, REJECTED, "", reason) for s in found])
     return [_settled(Outcome(s, REJECTED), "") for s in found]
 
@@ -179,7 +178,7 @@ def merge(
     A memory of the team is only touched where `team` says so.
     """
     text = str(write_gate.admit(store, {"body": text}, allow_secret)["body"])
-    _open(suggestion, MERGED)
+    _check_open(suggestion, MERGED)
     into = memories.find(store, prefix)
     id = into.memory.id
     if into.scope == "team" and not team:
@@ -216,19 +215,10 @@ def merged(old: str, new: str) -> str:
     )
 
 
-def _open(suggestion: Suggestion, to: str) -> None:
-    """Raises where a suggestion is decided already. One that was rejected may still be accepted."""
-    if suggestion.state == WAITING or (suggestion.state == REJECTED and to != REJECTED):
-        return
-    memory = (
-        f"; `git mem show {suggestion.memory[:8]}` shows the memory" if suggestion.memory else ""
-    )
-    raise MemError(
-        f"suggestion '{suggestion.id[:8]}' was {suggestion.state} already",
-        hint=f"`git mem forget` takes a memory back{memory}"
-        if suggestion.memory
-        else "`git mem review --list` shows what waits",
-    )
+def _check_open(suggestion: Suggestion, verdict: str) -> None:
+    """Raises where a suggestion is decided already; a rejected one may still be accepted."""
+    states = (WAITING,) if verdict == REJECTED else (WAITING, REJECTED)
+    review_records.check_undecided(suggestion, "suggestion", states)
 
 
 def _settled(outcome: Outcome, memory: str) -> Outcome:

@@ -22,7 +22,6 @@ from . import (
     capture_exclusions,
     classify,
     commitlog,
-    linear,
     pipeline,
     sources,
     transcript,
@@ -172,7 +171,7 @@ def _each(
     """What became of the candidates, why nothing did of some, and of which that is known; one by
     one where they fail together.
     """
-    model = calibrated(store)
+    model = calibrate.model(store)
     try:
         return (
             pipeline.keep(store, candidates, ask=ask, model=model),
@@ -195,11 +194,6 @@ def _each(
             wrong = e
             failed.append(candidate)
     return outcomes, wrong, failed
-
-
-def calibrated(store: Store) -> linear.Model:
-    """The linear model as this user's decisions have adjusted it."""
-    return calibrate.model(store)
 
 
 class Model:

@@ -9,9 +9,8 @@ from typing import Any
 import typer
 
 from .. import render
-from ..bench import beir, known_item, scores
+from ..bench import bar_chart, beir, known_item, scores
 from ..bench.scores import Estimate
-from ..capture import reliability_diagram
 from ..core.errors import MemError
 from . import app
 from .common import chosen_vectors, opened, warn, write, write_json
@@ -76,7 +75,7 @@ def bench_command(
     if save:
         _save(
             save,
-            reliability_diagram.bars([(name, f.mean, f.low, f.high) for name, f in rows], title),
+            bar_chart.bars([(name, f.mean, f.low, f.high) for name, f in rows], title),
         )
     if as_json:
         write_json(_public(found))

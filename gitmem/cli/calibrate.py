@@ -1,4 +1,4 @@
-"""The command that fits capture's confidences to what was accepted and rejected here."""
+"""The command that fits capture's confidences to what the user accepted and rejected."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ from typing import Any
 import typer
 
 from ..capture import calibrate, pipeline, reliability_diagram
-from ..capture.calibrate import Judged, Learned, Report
-from ..core.errors import MemError
+from ..capture.calibrate import Report
+from ..capture.reliability_diagram import Pair
 from . import app
 from .common import opened, write, write_json
 
 
 @app.command("calibrate")
 def calibrate_command(
-    report: str = typer.Option(
-        "", "--report", metavar="FILE", help="Write the reliability plot there, as SVG."
-    ),
     dry_run: bool = typer.Option(
-        False, "--dry-run", help="Change nothing, only say what would be."
+        False, "--dry-run", help="Change nothing, only say what would change."
     ),
     reset: bool = typer.Option(
         False, "--reset", help="Go back to the calibration that came with git mem."
@@ -29,143 +26,102 @@ def calibrate_command(
     """Fit capture's confidences to what you accepted and rejected with `git mem review`. Exit code
     1 where nothing changed.
 
-    New numbers count only if they do better on decisions they have not seen. They live in your
-    private notes."""
+    New numbers count only if they predict decisions better that they were not fitted to. They live
+    in your private notes. Needs scikit-learn: `pip install 'git-mem[llm]'`."""
     with opened() as store:
         if reset:
-            done = not dry_run and calibrate.reset(store)
+            changed = not dry_run and calibrate.reset(store)
             if as_json:
-                write_json({"status": "reset" if done else "unchanged"})
+                write_json({"status": "reset" if changed else "unchanged"})
+            elif changed:
+                write("back to the packaged calibration")
             else:
-                write(
-                    "back to the packaged calibration"
-                    if done
-                    else "the packaged calibration is in force"
-                )
-            return 0 if done else 1
-        auto, suggest = pipeline.thresholds(store)
-        found = calibrate.calibrate(store, auto, write=not dry_run)
-        if report:
-            _save(report, found)
+                write("the packaged calibration is in force")
+            return 0 if changed else 1
+        report = calibrate.calibrate(store, write=not dry_run)
         if as_json:
-            write_json(_as_json(found, auto, suggest))
+            write_json(_as_json(report, pipeline.thresholds(store), dry_run))
         else:
-            _say(found, auto, suggest, dry_run)
-        return 0 if found.changed or (dry_run and found.judged.better) else 1
+            _print(report, pipeline.thresholds(store), dry_run)
+        return 0 if report.better else 1
 
 
-def _after(j: Judged) -> list[reliability_diagram.Pair]:
-    """As confidences are from now on."""
-    return j.after if j.better else j.before
-
-
-def _save(name: str, found: Report) -> None:
-    picture = reliability_diagram.svg(
-        [("before", found.judged.before), ("after", _after(found.judged))],
-        "Confidence of suggestions, and how many were accepted",
-    )
-    try:
-        with open(name, "w", encoding="utf-8") as f:
-            f.write(picture)
-    except OSError as e:
-        raise MemError(f"cannot write '{name}': {e.strerror}") from e
-
-
-def _tiers(
-    pairs: list[reliability_diagram.Pair], auto: float, suggest: float
-) -> dict[str, dict[str, Any]]:
-    """For each tier: how many, and the share that was accepted."""
+def _tiers(pairs: list[Pair], thresholds: tuple[float, float]) -> dict[str, dict[str, Any]]:
+    """For each tier: how many suggestions, and the share that was accepted."""
+    auto, suggest = thresholds
     out = {}
-    for tier, low, high in (
-        ("AUTO", auto, 2.0),
-        ("SUGGEST", suggest, auto),
-        ("SKIP", -1.0, suggest),
-    ):
-        here = [right for p, right in pairs if low <= p < high]
-        out[tier] = {
-            "count": len(here),
-            "precision": round(sum(here) / len(here), 4) if here else None,
-        }
+    for tier, low, high in (("AUTO", auto, 2.0), ("SUGGEST", suggest, auto), ("SKIP", -1, suggest)):
+        kept = [right for p, right in pairs if low <= p < high]
+        precision = round(sum(kept) / len(kept), 4) if kept else None
+        out[tier] = {"count": len(kept), "precision": precision}
     return out
 
 
-def _figures(pairs: list[reliability_diagram.Pair], auto: float, suggest: float) -> dict[str, Any]:
+def _figures(pairs: list[Pair], thresholds: tuple[float, float]) -> dict[str, Any]:
+    bins = [
+        {
+            "low": b.low,
+            "high": b.high,
+            "count": b.n,
+            "confidence": b.confidence,
+            "accepted": b.right,
+        }
+        for b in reliability_diagram.bins(pairs)
+    ]
     return {
         "ece": round(reliability_diagram.error(pairs), 4),
         "log_loss": round(calibrate.loss(pairs), 4),
-        "tiers": _tiers(pairs, auto, suggest),
-        "bins": [
-            {
-                "low": b.low,
-                "high": b.high,
-                "count": b.n,
-                "confidence": round(b.confidence, 4),
-                "accepted": round(b.share, 4),
-            }
-            for b in reliability_diagram.bins(pairs)
-        ],
+        "tiers": _tiers(pairs, thresholds),
+        "bins": [{name: round(value, 4) for name, value in b.items()} for b in bins],
     }
 
 
-def _numbers(learned: Learned) -> dict[str, Any]:
-    return {**learned.fit._asdict(), "words": len(learned.weights)}
-
-
-def _as_json(found: Report, auto: float, suggest: float) -> dict[str, Any]:
-    j = found.judged
+def _as_json(report: Report, thresholds: tuple[float, float], dry: bool) -> dict[str, Any]:
     return {
-        "status": "changed" if found.changed else "unchanged",
-        "better": j.better,
-        "reason": j.why,
-        "verdicts": found.verdicts,
-        "accepted": sum(k for _, k in j.before),
-        "unasked": {"stored": found.stored, "taken_back": found.taken_back},
-        "old": _numbers(j.old),
-        "new": _numbers(j.new),
-        "before": _figures(j.before, auto, suggest),
-        "after": _figures(j.after, auto, suggest),
+        "status": "changed" if report.better and not dry else "unchanged",
+        "better": report.better,
+        "reason": report.reason,
+        "verdicts": len(report.before),
+        "accepted": sum(kept for _, kept in report.before),
+        "unasked": {"stored": report.stored, "taken_back": report.forgotten},
+        "old": report.old._asdict(),
+        "new": report.new._asdict(),
+        "before": _figures(report.before, thresholds),
+        "after": _figures(report.after, thresholds),
     }
 
 
-def _say(found: Report, auto: float, suggest: float, dry: bool) -> None:
-    j = found.judged
+def _print(report: Report, thresholds: tuple[float, float], dry: bool) -> None:
+    decided, accepted = len(report.before), sum(kept for _, kept in report.before)
     write(
-        f"{found.verdicts} suggestion{'s' * (found.verdicts != 1)} decided,"
-        f" {sum(k for _, k in j.before)} accepted; {found.stored}"
-        f" memor{'y' if found.stored == 1 else 'ies'} stored unasked, {found.taken_back} of them"
-        " forgotten since"
+        f"{decided} suggestion{'s' * (decided != 1)} decided, {accepted} accepted;"
+        f" {report.stored} memor{'y' if report.stored == 1 else 'ies'} stored unasked,"
+        f" {report.forgotten} of them forgotten since"
     )
-    if j.before:
+    if report.before:
         write()
-        for line in reliability_diagram.text(_after(j)):
+        for line in reliability_diagram.text(report.after if report.better else report.before):
             write(line)
         write()
-        for name, pairs in (
-            (("before", j.before), ("after", j.after))
-            if j.after is not j.before
-            else (("before", j.before),)
-        ):
-            tiers = _tiers(pairs, auto, suggest)
-            write(
-                f"{name + ':':<8}ECE {reliability_diagram.error(pairs):.3f}; "
-                + ", ".join(
-                    f"{tier} {t['count']}"
-                    + (f" ({t['precision']:.2f} accepted)" if t["count"] else "")
-                    for tier, t in tiers.items()
-                )
-            )
-    if j.better:
-        write(
-            f"new numbers{f', and weights for {len(j.new.weights)} n-grams of what you turned down' if j.new.weights else ''}:"  # noqa: E501
-            f" {j.why}"
-        )
-        fewer = sum(p >= suggest for p, _ in j.before) - sum(p >= suggest for p, _ in j.after)
-        if fewer > 0:
-            write(f"of these, {fewer} would no longer have been suggested")
-        write(
-            "nothing was changed; without --dry-run they would be in force"
-            if dry
-            else "they are in force; `git mem calibrate --reset` goes back"
-        )
+        write(_summary("before", report.before, thresholds))
+    if not report.better:
+        write(f"nothing changed: {report.reason}")
+        return
+    write(_summary("after", report.after, thresholds))
+    write(f"new numbers: {report.reason}")
+    suggest = thresholds[1]
+    fewer = sum(p >= suggest for p, _ in report.before) - sum(p >= suggest for p, _ in report.after)
+    if fewer > 0:
+        write(f"of these, {fewer} would no longer have been suggested")
+    if dry:
+        write("nothing was changed; without --dry-run the new numbers would be in force")
     else:
-        write(f"nothing changed: {j.why}")
+        write("the new numbers are in force; `git mem calibrate --reset` goes back")
+
+
+def _summary(name: str, pairs: list[Pair], thresholds: tuple[float, float]) -> str:
+    tiers = []
+    for tier, found in _tiers(pairs, thresholds).items():
+        accepted = f" ({found['precision']:.2f} accepted)" if found["count"] else ""
+        tiers.append(f"{tier} {found['count']}{accepted}")
+    return f"{name + ':':<8}ECE {reliability_diagram.error(pairs):.3f}; {', '.join(tiers)}"

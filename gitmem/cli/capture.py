@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from .. import worker
-from ..capture import classify, pipeline, suggestions, worker_tasks
+from ..capture import calibrate, classify, pipeline, suggestions, worker_tasks
 from ..core import redact
 from ..core.errors import MemError, UsageError
 from ..engine.cache import Cache
@@ -62,7 +62,7 @@ def capture_command(
 
 def _judge(store: Store, jsonl: str, asked: worker_tasks.Model, as_json: bool) -> int:
     auto, suggest = pipeline.thresholds(store)
-    model = worker_tasks.calibrated(store)
+    model = calibrate.model(store)
     bad = 0
     for number, turn in _turns(jsonl):
         if isinstance(turn, str):

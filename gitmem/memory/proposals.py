@@ -1,13 +1,13 @@
-"""Proposals: what consolidation found, until a person decides. Nothing is merged without one.
+"""Proposals: what consolidation found about stored memories, until a person decides.
 
-A proposal is one record of op `suggest` with a `kind` in the private notes, a
-decision one of op `verdict` with the same id (`verdicts`); `docs/format.md` has
-the fields. Neither holds a text: ids and a few fixed words.
+A proposal is one record of op `suggest` with a `kind` in the private notes, a decision one of op
+`verdict` with the same id (`review_records`, `verdicts`); `docs/format.md` has the fields. Neither
+holds a text: ids and a few fixed words.
 
-Promises. A pair of memories is proposed once, whatever became of it and
-whichever clone found it: the id is made of theirs. One that is not in force any
-more (a memory was forgotten, superseded, purged, or edited so that the finding
-does not hold) is not shown.
+Promises. Nothing is merged without a person. A pair of memories is proposed once, whatever became
+of the proposal and whichever clone found it: its id is made of theirs. A proposal that does not
+hold any more (a memory was forgotten, superseded, purged, or edited so that the finding is gone) is
+not shown.
 """
 
 from __future__ import annotations
@@ -17,50 +17,34 @@ from typing import Any, NamedTuple
 
 from ..core import fold, id_mentions, record
 from ..core.digest import sha256
-from ..core.errors import Ambiguous
 from ..engine.cache import Cache
-from ..engine.document import PRIVATE
 from ..engine.memory_rows import made_at
 from ..hooks import announce
-from ..notes.notetree import is_hex
 from ..store import Store
-from . import consolidate, memories, similarity
+from . import consolidate, memories, review_records, similarity
 from .consolidate import CITES, CONTRADICTION, KINDS, MERGE, SHARE, SUPERSEDE, VERSIONS, Finding
 from .memories import Found
+from .review_records import ACCEPTED, DECLINED, WAITING, Item
 
-WAITING, ACCEPTED, REJECTED = "waiting", "accepted", "rejected"
-# of a record: that both memories hold says nothing against either, as a rejected suggestion would
-DECLINED = "declined"
 HELD = 50  # that wait at a time; more are found again when there is room
 PAIRS = (CONTRADICTION, SUPERSEDE, MERGE)
 _SIZES = {MERGE: 2, SUPERSEDE: 2, CONTRADICTION: 2, VERSIONS: 1, SHARE: 2, CITES: 3}
 _MADE = frozenset(
     ["captured", "from-prompt", "from-answer", "from-commit", "from-tool", "title-by-model"]
 )  # tags that say how one memory came to be
-# a teammate's notes propose and decide nothing here
-_RECORDS = (
-    f"SELECT raw FROM line WHERE op = '%s' AND scope & {PRIVATE} AND instr(raw, CAST('\"kind\":' AS"
-    " BLOB)) > 0"
-)
 
 
-class Proposal:
-    """One proposal and what became of it; `found`: the memories it is about, where `waiting` or
-    `find` read them. `memory`: which one stayed.
+class Proposal(Item):
+    """One proposal and what became of it. `found`: the memories it is about, where the finding
+    still holds; only `waiting` and `find` read them.
     """
 
-    __slots__ = ("data", "found", "ids", "memory", "state")
+    __slots__ = ("found", "ids")
 
     def __init__(self, data: dict[str, Any]) -> None:
-        self.data = data
-        self.state = WAITING
-        self.memory = ""
+        super().__init__(data)
         self.ids = [i for i in data["memories"] if isinstance(i, str)]
         self.found: dict[str, Found] = {}
-
-    @property
-    def id(self) -> str:
-        return str(self.data["id"])
 
     @property
     def kind(self) -> str:
@@ -72,17 +56,12 @@ class Proposal:
 
     @property
     def keep(self) -> str:
-        """Which one would stay, "" where only a person can say."""
+        """The id of the memory that would stay, "" where only a person can say."""
         return str(self.data["keep"]) if self.data.get("keep") in self.ids else ""
 
     @property
     def near(self) -> float:
-        value = self.data.get("near")
-        return (
-            float(value)
-            if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
-            else 0.0
-        )
+        return self.number("near") or 0.0
 
     @property
     def team(self) -> bool:
@@ -95,9 +74,9 @@ class Proposal:
 # --- writing ----------------------------------------------------------------
 
 
-def name(finding: Finding, heads: Iterable[str] = ()) -> str:
-    """The id of a proposal: that of the pair, whatever is proposed about it; of the very versions,
-    where they are the matter.
+def id_of(finding: Finding, heads: Iterable[str] = ()) -> str:
+    """The id of a proposal: made of the pair, whatever is proposed about it. `heads`: the versions
+    that stand beside each other, part of the id of a VERSIONS proposal.
     """
     kind = "pair" if finding.kind in PAIRS else finding.kind
     words = [kind, *(sorted(finding.ids) if kind == "pair" else finding.ids), *sorted(heads)]
@@ -109,155 +88,124 @@ def name(finding: Finding, heads: Iterable[str] = ()) -> str:
 def propose(
     store: Store, findings: Iterable[Finding], most: int, *, write: bool = True
 ) -> list[Proposal]:
-    """Keeps findings that nobody was asked about before, the gravest first, in one commit; at most
-    `most`, and HELD in all. The worker calls this: nothing is signed.
+    """Keeps findings that were not proposed before, the gravest first, in one commit; at most
+    `most`, and so many that HELD wait.
     """
-    given = sorted(findings, key=lambda f: (KINDS.index(f.kind), -f.near, f.ids))
-    known, found = store.with_cache(
-        lambda cache: (stored(cache), _present(cache, [i for f in given for i in f.ids]))
-    )[0]
-    room = min(
-        most, HELD - len(_in_force(store, [p for p in known.values() if p.state == WAITING]))
-    )
+    gravest_first = sorted(findings, key=lambda f: (KINDS.index(f.kind), -f.near, f.ids))
+    ids = [i for f in gravest_first for i in f.ids]
+    known, found = store.with_cache(lambda cache: (stored(cache), _present(cache, ids)))[0]
+    room = min(most, HELD - len(_in_force(store, _undecided(known))))
     made: list[Proposal] = []
-    for finding in given:
+    for finding in gravest_first:
         if len(made) >= room:
             break
-        there = [found[i] for i in finding.ids if i in found]
-        id = name(finding, there[0].memory.heads if finding.kind == VERSIONS and there else ())
-        if len(there) < len(finding.ids) or id in known:
+        members = [found[i] for i in finding.ids if i in found]
+        if len(members) < len(finding.ids):
             continue
-        data = {
-            "id": id,
-            "kind": finding.kind,
-            "memories": list(finding.ids),
-            "keep": finding.keep,
-            "why": finding.why,
-            "near": round(min(finding.near, 1.0), 3),
-            "seen": [f.record.version for f in there],
-        }
-        proposal = Proposal(
-            record.envelope("suggest", {k: v for k, v in data.items() if v != ""}, "", {})
-        )
-        proposal.found = {i: found[i] for i in finding.ids}
-        known[id] = proposal
-        made.append(proposal)
-    if made and write:
-        store.append(
-            "private",
-            [("", record.dump(p.data)) for p in made],
-            f"git mem: {len(made)} proposal{'s' * (len(made) != 1)}",
-        )
+        heads = members[0].memory.heads if finding.kind == VERSIONS else ()
+        proposal = _proposal(finding, members, id_of(finding, heads))
+        if proposal.id not in known:
+            known[proposal.id] = proposal
+            made.append(proposal)
+    if write:
+        review_records.write(store, "proposal", [p.data for p in made])
     return made
+
+
+def _proposal(finding: Finding, members: list[Found], id: str) -> Proposal:
+    data = {
+        "id": id,
+        "kind": finding.kind,
+        "memories": list(finding.ids),
+        "keep": finding.keep,
+        "why": finding.why,
+        "near": round(min(finding.near, 1.0), 3),
+        "seen": [f.record.version for f in members],
+    }
+    filled = {k: v for k, v in data.items() if v != ""}
+    proposal = Proposal(record.envelope("suggest", filled, "", {}))
+    proposal.found = dict(zip(finding.ids, members, strict=True))
+    return proposal
 
 
 # --- reading ----------------------------------------------------------------
 
 
 def stored(cache: Cache) -> dict[str, Proposal]:
-    """{id: proposal}, decided ones included; accepted counts before rejected, whatever came
-    first."""
+    """{id: proposal}, decided ones included."""
     found: dict[str, Proposal] = {}
-    for r in _records(cache, "suggest"):
-        listed = r.data.get("memories")
-        if (
-            r.data.get("kind") in KINDS
-            and isinstance(listed, list)
-            and listed
-            and all(isinstance(i, str) for i in listed)
-            and len({*listed}) == len(listed) == _SIZES[r.data["kind"]]
-        ):
+    for r in review_records.records(cache, "suggest", with_kind=True):
+        if _sound(r.data):
             found.setdefault(r.id, Proposal(r.data))
-    for r in _records(cache, "verdict"):
-        p = found.get(r.id)
-        if p and r.data.get("verdict") in (ACCEPTED, DECLINED) and p.state != ACCEPTED:
-            p.state = ACCEPTED if r.data["verdict"] == ACCEPTED else REJECTED
-            p.memory = r.data["memory"] if isinstance(r.data.get("memory"), str) else ""
+    verdicts = review_records.records(cache, "verdict", with_kind=True)
+    review_records.apply_verdicts(found, verdicts, (ACCEPTED, DECLINED))
     return found
 
 
-def _records(cache: Cache, op: str) -> list[record.Record]:
-    found = [r for (raw,) in cache.db.execute(_RECORDS % op) if (r := record.parse(raw))]
-    return sorted(found, key=lambda r: r.version)
+def _sound(data: dict[str, Any]) -> bool:
+    """Whether a record is a proposal about as many memories as its kind has."""
+    ids, kind = data.get("memories"), data.get("kind")
+    if kind not in KINDS or not isinstance(ids, list) or not all(isinstance(i, str) for i in ids):
+        return False
+    return len(set(ids)) == len(ids) == _SIZES[kind]
+
+
+def _undecided(known: dict[str, Proposal]) -> list[Proposal]:
+    return [p for p in known.values() if p.state == WAITING]
 
 
 def waiting(store: Store) -> list[Proposal]:
-    """What is in force and undecided, the gravest kind first, then the nearest."""
-    return _in_force(store, [p for p in store.with_cache(stored)[0].values() if p.state == WAITING])
+    """The undecided proposals that still hold, the gravest kind first, then the nearest."""
+    return _in_force(store, _undecided(store.with_cache(stored)[0]))
 
 
 def find(store: Store, prefix: str) -> Proposal | None:
     """The proposal an id prefix names, decided ones included, None for none. Raises Ambiguous."""
-    low = prefix.strip().lower()
-    if len(low) < memories.SHORTEST or not is_hex(low):
-        return None
-    found = [p for p in store.with_cache(stored)[0].values() if p.id.startswith(low)]
-    if len(found) > 1:
-        raise Ambiguous(
-            f"'{low}' is ambiguous: {', '.join(sorted(p.id[: len(low) + 4] for p in found)[:5])}",
-            hint="type more digits",
-        )
-    if found and found[0].state == WAITING:
-        _in_force(store, found)
-    return found[0] if found else None
+    found = review_records.find(store.with_cache(stored)[0].values(), prefix)
+    if found and found.state == WAITING:
+        _in_force(store, [found])
+    return found
 
 
 def _in_force(store: Store, given: list[Proposal]) -> list[Proposal]:
-    """Those whose finding still holds, with their memories."""
-    there = (
-        store.with_cache(lambda cache: _present(cache, [i for p in given for i in p.ids]))[0]
-        if given
-        else {}
-    )
+    """The proposals whose finding still holds, with their memories."""
+    ids = [i for p in given for i in p.ids]
+    present = store.with_cache(lambda cache: _present(cache, ids))[0] if given else {}
     for p in given:
-        found = {i: there[i] for i in p.ids if i in there}
-        if len(found) == len(set(p.ids)) and _holds(store, p, found):
-            p.found = found
-    order = {kind: n for n, kind in enumerate(KINDS)}
-    return sorted([p for p in given if p.found], key=lambda p: (order[p.kind], -p.near, p.id))
+        members = {i: present[i] for i in p.ids if i in present}
+        if len(members) == len(p.ids) and _holds(store, p, members):
+            p.found = members
+    holding = [p for p in given if p.found]
+    return sorted(holding, key=lambda p: (KINDS.index(p.kind), -p.near, p.id))
 
 
 def _present(cache: Cache, ids: list[str]) -> dict[str, Found]:
-    wanted = sorted(set(ids))
-    here: list[str] = []
-    for at in range(0, len(wanted), 500):
-        part = wanted[at : at + 500]
-        here += [
-            i
-            for (i,) in cache.db.execute(
-                f"SELECT DISTINCT id FROM memory WHERE id IN ({','.join('?' * len(part))})", part
-            )
-        ]
-    return memories.load_many(cache, here)
+    """{id: memory} of the memories that are still here."""
+    sql = "SELECT DISTINCT id FROM memory WHERE id IN"
+    rows = review_records.select_in(cache, sql, sorted(set(ids)))
+    return memories.load_many(cache, [id for (id,) in rows])
 
 
 def _holds(store: Store, p: Proposal, found: dict[str, Found]) -> bool:
-    one = found[p.ids[0]]
+    """Whether the finding would be made again."""
+    members = [found[i] for i in p.ids]
+    first, last = members[0], members[-1]
+    status = [f.memory.status for f in members]
     if p.kind == SHARE:
-        other = found[p.ids[1]]
-        return (
-            one.memory.status == fold.SUPERSEDED
-            and other.memory.status == fold.ACTIVE
-            and other.scope != "team"
-        )
-    if one.memory.status != fold.ACTIVE:
+        return status == [fold.SUPERSEDED, fold.ACTIVE] and last.scope != "team"
+    if status[0] != fold.ACTIVE or status[-1] != fold.ACTIVE:
         return False
     if p.kind == VERSIONS:
-        return len(one.memory.versions) > 1 and p.id == name(
-            Finding(VERSIONS, (one.memory.id,)), one.memory.heads
-        )
+        versions = first.memory.versions
+        same = p.id == id_of(Finding(VERSIONS, (first.memory.id,)), first.memory.heads)
+        return len(versions) > 1 and same
     if p.kind == CITES:
-        return found[p.ids[2]].memory.status == fold.ACTIVE and bool(
-            id_mentions.named(str(one.record.data["body"]), [p.ids[1]])
-        )
-    other = found[p.ids[1]]
-    if other.memory.status != fold.ACTIVE:
-        return False
-    if p.data.get("seen") == [one.record.version, other.record.version]:
+        return bool(id_mentions.named(str(first.record.data["body"]), [p.ids[1]]))
+    if p.data.get("seen") == [f.record.version for f in members]:
         return True
     a, b = (
         consolidate.Memory(n, f.record.data, f.scope == "team", record.latest())
-        for n, f in enumerate((one, other))
+        for n, f in enumerate(members)
     )
     return consolidate.judge(a, b, similarity.near(store.table, a.text, b.text)) is not None
 
@@ -265,36 +213,33 @@ def _holds(store: Store, p: Proposal, found: dict[str, Found]) -> bool:
 # --- looking ----------------------------------------------------------------
 
 
-_AT_END = 5  # new proposals that the end of a session makes at most: nobody asked
-# row of the cache up to which all was compared; a cache that is made anew begins again, and what
-# was proposed is known by the notes
+_AFTER_A_SESSION = 5  # new proposals at most: nobody asked for them
+# Key of the cache's `meta`: the row up to which everything was compared, and whether the last look
+# was complete. A new cache begins again; the notes know what was proposed.
 _MARK = "consolidated"
-# that the worker compares for, of what is new; with 1,000 memories it needs a tenth of one, with
-# 100,000 one or two
+# Of comparing new memories after a session. 1,000 memories take a tenth of a second, 100,000 one or
+# two seconds.
 _SECONDS = 5.0
 
 
 def tend(store: Store) -> None:
-    """After a session, where capture is on and `mem.consolidate` does not say no: a look at what is
-    new, of which the next session's start tells.
+    """Compares what is new after a session and leaves proposals for the next session's start to
+    tell of; only where capture is on and `mem.consolidate` is not off.
     """
     if store.settings["capture"] == "false" or not store.settings.flag("consolidate"):
         return
-    fresh = store.with_cache(
-        lambda cache: cache.meta(_MARK, "0 0") != f"{cache.meta('rows', '0')} 1"
-    )[0]
-    if fresh and len(waiting(store)) < HELD:
-        announce.add(
-            store.repo.mem_dir,
-            [],
-            [],
-            [p.id for p in look(store, most=_AT_END, seconds=_SECONDS, again=False).made],
-        )
+
+    def compared(cache: Cache) -> bool:
+        return cache.meta(_MARK, "0 0") == f"{cache.meta('rows', '0')} 1"
+
+    if not store.with_cache(compared)[0] and len(waiting(store)) < HELD:
+        looked = look(store, most=_AFTER_A_SESSION, seconds=_SECONDS, again=False)
+        announce.add(store.repo.mem_dir, [], [], [p.id for p in looked.made])
 
 
 class Looked(NamedTuple):
-    """What one look did: `made` are new, `before` waited already; `compared` memories were compared
-    with all before them; `whole`: none is left; `cut`: see `consolidate`.
+    """What one look did: `made` are the new proposals, `before` waited already; `compared` memories
+    were compared with all before them; `whole`: none is left; `cut`: see `consolidate`.
     """
 
     made: list[Proposal]
@@ -313,51 +258,39 @@ def look(
     write: bool = True,
     progress: Callable[[int], None] = lambda n: None,
 ) -> Looked:
-    """One look for what could become one: over everything (`again`; where a look broke off, from
-    there), or what is new since the last one.
+    """Looks for new proposals: among all memories (`again`; after a look that was broken off, from
+    there), or among those that are new since the last look.
     """
 
     def read(cache: Cache) -> tuple[consolidate.Looked, dict[str, Proposal], int]:
-        mark = cache.meta(_MARK, "0 0").split()
-        rows = int(cache.meta("rows", "0"))
-        since, ended = int(mark[0]), mark[1] == "1"
-        if since > rows or (again and ended) or not write:
+        row, ended = cache.meta(_MARK, "0 0").split()
+        since = int(row)
+        if since > int(cache.meta("rows", "0")) or (again and ended == "1") or not write:
             since = 0
         known = stored(cache)
-        return (
-            consolidate.find(cache, since, seconds, _asked(cache, known), most, progress),
-            known,
-            since,
-        )
+
+        def proposed(finding: Finding) -> bool:
+            heads: Iterable[str] = ()
+            if finding.kind == VERSIONS:
+                heads = memories.load_many(cache, finding.ids)[finding.ids[0]].memory.heads
+            return id_of(finding, heads) in known
+
+        return consolidate.find(cache, since, seconds, proposed, most, progress), known, since
 
     looked, known, since = store.with_cache(read)[0]
     made = propose(store, looked.found, most, write=write)
-    before = _in_force(store, [p for p in known.values() if p.state == WAITING])
+    before = _in_force(store, _undecided(known))
     if write:
         new = {p.id for p in made}
-        left = [
-            f.row for f in looked.found if f.kind in PAIRS and name(f) not in new
-        ]  # there was no room for them
+        # Pairs for which there was no room are found again.
+        left = [f.row for f in looked.found if f.kind in PAIRS and id_of(f) not in new]
         upto = max(since, min([looked.upto, *left]))
-        ended = looked.whole and upto == looked.upto
-        store.with_cache(
-            lambda cache: cache.keep(1.0, lambda db: cache.set_meta(_MARK, f"{upto} {int(ended)}"))
-        )
+        mark = f"{upto} {int(looked.whole and upto == looked.upto)}"
+        store.with_cache(lambda cache: cache.keep(1.0, lambda db: cache.set_meta(_MARK, mark)))
     return Looked(made, before, looked.compared, looked.whole, looked.cut)
 
 
-def _asked(cache: Cache, known: dict[str, Proposal]) -> Callable[[Finding], bool]:
-    """Whether somebody was asked about a finding before."""
-
-    def asked(finding: Finding) -> bool:
-        heads = (
-            memories.load_many(cache, finding.ids)[finding.ids[0]].memory.heads
-            if finding.kind == VERSIONS
-            else ()
-        )
-        return name(finding, heads) in known
-
-    return asked
+# --- showing ----------------------------------------------------------------
 
 
 def title(found: Found) -> str:
@@ -365,16 +298,13 @@ def title(found: Found) -> str:
 
 
 def both(versions: list[record.Record]) -> dict[str, Any]:
-    """Tags and paths of the first version, and what the others have beside them."""
+    """Tags and paths of the first version, then what the others add."""
     tags: dict[str, None] = {}
     paths: dict[str, Any] = {}
     for n, r in enumerate(versions):
-        given, listed = r.data.get("tags"), r.data.get("paths")
-        tags.update(
-            (t, None)
-            for t in (given if isinstance(given, list) else ())
-            if isinstance(t, str) and (n == 0 or t not in _MADE)
-        )
+        given = Item(r.data).words("tags")
+        tags.update(dict.fromkeys(t for t in given if n == 0 or t not in _MADE))
+        listed = r.data.get("paths")
         for p in listed if isinstance(listed, list) else ():
             if isinstance(p, dict) and isinstance(p.get("path"), str):
                 paths.setdefault(p["path"], p)
@@ -390,7 +320,7 @@ def public(p: Proposal) -> dict[str, Any]:
         "id": p.id,
         "state": p.state,
         "kind": p.kind,
-        "title": _SAID.get(p.why, ""),
+        "title": _WHY_IN_WORDS.get(p.why, ""),
         "why": p.why,
         "near": p.near,
         "keep": p.keep or None,
@@ -401,7 +331,7 @@ def public(p: Proposal) -> dict[str, Any]:
     }
 
 
-_SAID = {
+_WHY_IN_WORDS = {
     consolidate.SAME: "they say the same",
     consolidate.ALL: "one says all of the other",
     consolidate.WORDING: "one is a later wording of the other",

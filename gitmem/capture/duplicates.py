@@ -1,0 +1,112 @@
+"""Whether a text that capture would keep is known already: as a memory, a suggestion, a forgotten
+memory, or a text of the same run. And which memory a new decision takes the place of.
+
+Words decide (`graph/similarity`); vectors only choose the memories to compare with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from ..core import record
+from ..engine.cache import Cache
+from ..engine.document import FORGOTTEN, content_digest
+from ..memory import similarity
+from ..memory.review_records import select_in
+from ..store import Store
+from . import suggestions
+
+_SUGGESTIONS = 300  # the last ones, among which a repeat is looked for
+_FORGOTTEN_TEXTS = 5_000  # the last ones, among which the same text is looked for ...
+_FORGOTTEN_REWORDED = 500  # ... and the same in other words
+_SAME_RUN = 50  # candidates of one run among which a repeat in other words is looked for
+
+
+def known_sources(store: Store, sources: Iterable[str]) -> dict[str, str]:
+    """{source: id} of the sources that a memory or suggestion came from, whatever became of it."""
+    asked = sorted(set(sources))
+
+    def read(cache: Cache) -> dict[str, str]:
+        found = dict(select_in(cache, "SELECT source, id FROM memory WHERE source IN", asked))
+        for s in suggestions.stored(cache).values():
+            if s.text("source") in asked:
+                found[s.text("source")] = s.id
+        return found
+
+    return store.with_cache(read)[0] if asked else {}
+
+
+class Comparison(NamedTuple):
+    """`known`: the id of what has the text, with the `reason`. `replaces`: the id of the memory
+    that the text takes the place of. `waits`: it changes another text of the run, which has to be
+    stored first. All empty for a new text.
+    """
+
+    known: str = ""
+    reason: str = ""
+    replaces: str = ""
+    waits: bool = False
+
+
+class Known:
+    """What texts of one run are compared with; grows with each text that is new."""
+
+    def __init__(self, store: Store, texts: list[str]) -> None:
+        def read(cache: Cache) -> list[list[tuple[float, dict[str, Any]]]]:
+            # By the text alone: the title may be a model's.
+            rows = cache.db.execute(
+                "SELECT l.raw FROM memory m JOIN line l ON l.n = m.line"
+                f" WHERE m.status = {FORGOTTEN} ORDER BY m.row DESC LIMIT {_FORGOTTEN_TEXTS}"
+            )
+            records = [r for (raw,) in rows if (r := record.parse(raw))]
+            bodies = [b for r in records if isinstance(b := r.data.get("body"), str)]
+            self._forgotten = bodies[:_FORGOTTEN_REWORDED]
+            self._forgotten_digests = {content_digest("", body) for body in bodies}
+            by_time = sorted(suggestions.stored(cache).values(), key=lambda s: s.text("at"))
+            self._suggestions = by_time[-_SUGGESTIONS:]
+            return similarity.Neighbours(cache, store.table).of(texts)
+
+        self._store = store
+        self._nearest = dict(zip(texts, store.with_cache(read)[0], strict=True))
+        self._new: list[tuple[str, str]] = []  # text and type
+        self._new_normal: set[str] = set()
+
+    def compare(self, text: str, type: str) -> Comparison:
+        """Compares one of the texts; a new one counts as known from then on."""
+        if content_digest("", text) in self._forgotten_digests or any(
+            similarity.repeats(text, old) for old in self._forgotten
+        ):
+            return Comparison(reason="it was forgotten")
+        for near, data in self._nearest[text]:
+            if near >= similarity.NEAR and similarity.repeats(text, str(data["body"])):
+                return Comparison(str(data["id"]), "a memory says it already")
+        for s in self._suggestions:
+            if similarity.repeats(text, s.body):
+                return Comparison(s.id, f"it was proposed, and is {s.state}")
+        recent = self._new[-_SAME_RUN:]
+        normal = similarity.normal(text)
+        if normal in self._new_normal or any(similarity.repeats(text, o) for o, _ in recent):
+            return Comparison(reason="it was said twice")
+        replaces = ""
+        if type in similarity.STANDING:
+            replaces = self._replaced_memory(text)
+            if not replaces and any(self._changes(text, *other) for other in recent):
+                return Comparison(waits=True)
+        self._new.append((text, type))
+        self._new_normal.add(normal)
+        return Comparison(replaces=replaces)
+
+    def _replaced_memory(self, text: str) -> str:
+        for near, data in self._nearest[text]:
+            standing = data.get("type") in similarity.STANDING
+            if standing and similarity.changes(text, str(data["body"]), near):
+                return str(data["id"])
+        return ""
+
+    def _changes(self, text: str, other: str, type: str) -> bool:
+        """Whether a text changes one that was said before it in the same run."""
+        if type not in similarity.STANDING or not similarity.changes(text, other, 1.0):
+            return False
+        near = similarity.near(self._store.table, text, other)
+        return similarity.changes(text, other, near)
