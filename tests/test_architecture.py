@@ -323,8 +323,6 @@ STILL_LONG = {
     "doctor.py",
     "engine/embed.py",
     "engine/update.py",
-    "erasure/erase.py",
-    "erasure/purge.py",
     "memory/memories.py",
     "models/llama.py",
     "render.py",

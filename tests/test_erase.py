@@ -26,7 +26,7 @@ from erase_world import (
     packed_with_everything,
 )
 
-from gitmem.erasure import erase
+from gitmem.erasure import doomed_objects
 from gitmem.git import gc_roots, odb
 from gitmem.git.config import backup_of
 
@@ -40,7 +40,7 @@ def place(lab: Lab) -> Place:
 def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """In a large repository, what only branches lead to is not read."""
     if request.param == "large":
-        monkeypatch.setattr(erase, "MANY", 0)
+        monkeypatch.setattr(doomed_objects, "MANY", 0)
     return str(request.param)
 
 
@@ -117,8 +117,10 @@ def test_a_repository_whose_first_commit_is_empty_is_no_history_of_notes(lab: La
     place = Place(lab, path)
     place.add(WORD, doomed=True)
     git = odb.Odb(place.repo.git, 40).git
-    eraser = erase._Eraser(odb.Odb(place.repo.git, 40), 40, place.doom, [], lambda n: None)
-    usual, others = gc_roots.history_of(git, gc_roots.refs(git), eraser._is_notes_commit)
+    eraser = doomed_objects.DoomedObjects(
+        odb.Odb(place.repo.git, 40), 40, place.doom, [], lambda n: None
+    )
+    usual, others = gc_roots.history_of(git, gc_roots.refs(git), eraser.is_notes_commit)
     assert [name for name, _ in usual] == ["refs/heads/main"] and [name for name, _ in others] == [
         REF,
         backup_of(REF),

@@ -1,15 +1,12 @@
 """Checks the signature of a record, as git checks that of a commit.
 
-Promise: a check never raises. What cannot be checked (no such key, program or
-file) is `unknown`, and everything that is not plainly valid is less than
-`good`; so a reader that acts on `good` alone fails closed. Checking asks no
-network of its own accord (gpgsm may look for revocation lists, as its own
-configuration says).
+Promise: a check never raises. A signature that cannot be checked (no such key, program or file) is
+`unknown`, and every signature that is not plainly valid is less than `good`; so a reader that acts
+on `good` alone fails closed. Checking asks no network of its own accord (gpgsm may look for
+revocation lists, as its configuration says).
 
-A signature counts only on a canonical line: JSON that says a name twice could
-be read in two ways, one of them signed.
-
-Cost: one process a record, about 6 ms of one processor; two more the first time an SSH key is seen.
+A signature counts only on a canonical line: JSON that says a name twice could be read in two ways,
+one of them signed. Cost: one process a record, about 6 ms; two more for the first of an SSH key.
 """
 
 from __future__ import annotations
@@ -41,13 +38,7 @@ _PATIENCE = 10.0  # seconds for one check
 _LONGEST = 64 * 1024
 _MANY = 20  # records that are worth a process more at the same time
 _WORKERS = 8
-_TRUST = (
-    "undefined",
-    "never",
-    "marginal",
-    "fully",
-    "ultimate",
-)  # of gpg.minTrustLevel, from the least
+_TRUST = ("undefined", "never", "marginal", "fully", "ultimate")  # gpg.minTrustLevel, least first
 _PGP_STATES = {
     "GOODSIG": GOOD,
     "EXPSIG": EXPIRED,
@@ -59,8 +50,8 @@ _PGP_STATES = {
 
 
 class Verdict:
-    """`signer`: the principal or user id, "" where it is not known; `key`: a fingerprint; `reason`:
-    why it is no better.
+    """`signer`: the principal or user id, "" for an unknown one; `key`: a fingerprint; `reason`: of
+    a state below `good`.
     """
 
     __slots__ = ("key", "reason", "signer", "state")
@@ -100,10 +91,7 @@ def _check_part(keys: Keys, records: list[Record], tell: Callable[[int], None]) 
 
 
 class Checker:
-    """Checks many records; what it learnt of a key is kept.
-
-    To be closed: it has a temporary file.
-    """
+    """Checks many records, and remembers whose a key is. It has temporary files: close it."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
@@ -120,7 +108,7 @@ class Checker:
         self._files = []
 
     def of(self, r: Record) -> Verdict:
-        """What the signature of a record is worth."""
+        """The verdict on a record's signature."""
         armor = r.data.get("signature")
         if armor is None:
             return Verdict(NONE)
@@ -144,7 +132,7 @@ class Checker:
         return Verdict(UNKNOWN, reason="a kind of signature this git mem does not know")
 
     def _file(self, number: int, content: str) -> str:
-        """One of our temporary files with new content: the programs want to read it by its name."""
+        """A temporary file with this content: the programs read signatures by a file's name."""
         while len(self._files) <= number:
             handle, name = tempfile.mkstemp(prefix="git-mem-sig-")
             os.close(handle)
@@ -157,171 +145,132 @@ class Checker:
 
     def _gpg(self, kind: str, payload: bytes, armor: str) -> Verdict:
         program = self._keys.program(kind)
-        # What a user's gpg.conf allows for mail must not turn a search into a network request.
+        # A gpg.conf that fetches keys for mail must not turn a search into a network request.
         extra = ["--no-auto-key-retrieve"] if os.path.basename(program) in ("gpg", "gpg2") else []
         argv = [program, "--status-fd=1", *extra, "--verify", self._file(0, armor + "\n"), "-"]
         _, out, err = self._keys.call(argv, payload, _PATIENCE)
         states: list[tuple[str, str]] = []
         key = trust = ""
         for line in out.decode("utf-8", "replace").splitlines():
-            words = (
-                line.removeprefix("[GNUPG:] ").split(" ", 2)
-                if line.startswith("[GNUPG:] ")
-                else [""]
-            )
+            if not line.startswith("[GNUPG:] "):
+                continue
+            words = line.removeprefix("[GNUPG:] ").split(" ", 2)
             if words[0] in _PGP_STATES:
-                states.append(
-                    (
-                        _PGP_STATES[words[0]],
-                        _unescaped(words[2]) if len(words) > 2 and words[0] != "ERRSIG" else "",
-                    )
-                )
+                named = len(words) > 2 and words[0] != "ERRSIG"
+                states.append((_PGP_STATES[words[0]], _unescaped(words[2]) if named else ""))
                 key = key or (words[1] if len(words) > 1 else "")
             elif words[0] == "VALIDSIG":
                 key = words[1]
             elif words[0].startswith("TRUST_"):
                 trust = words[0].removeprefix("TRUST_").lower()
         if len(states) != 1:
-            return Verdict(
-                BAD if states else UNKNOWN,
-                reason="it holds several signatures" if states else last_line(err),
+            several = "it holds several signatures"
+            return (
+                Verdict(BAD, reason=several) if states else Verdict(UNKNOWN, reason=last_line(err))
             )
         state, signer = states[0]
         if state != GOOD:
             return Verdict(state, signer, key, "no public key here" if state == UNKNOWN else "")
         least = self._keys.min_trust if self._keys.min_trust in _TRUST else "fully"
         if trust not in _TRUST or _TRUST.index(trust) < _TRUST.index(least):
-            return Verdict(
-                UNTRUSTED, signer, key, f"the trust in this key is {trust or 'undefined'}"
-            )
+            why = f"the trust in this key is {trust or 'undefined'}"
+            return Verdict(UNTRUSTED, signer, key, why)
         return Verdict(GOOD, signer, key)
 
     # SSH
 
-    def _ssh(self, payload: bytes, armor: str, at: object) -> Verdict:  # noqa: C901
+    def _ssh(self, payload: bytes, armor: str, at: object) -> Verdict:
         public, namespace = _parse(armor)
         if not public:
             return Verdict(BAD, reason="it cannot be read")
         key = "SHA256:" + base64.b64encode(sha256(public).digest()).decode().rstrip("=")
         if namespace != NAMESPACE.encode():
-            return Verdict(
-                BAD,
-                key=key,
-                reason=(
-                    f"it was made for another purpose ({namespace.decode('utf-8', 'replace')[:40]})"
-                ),
-            )
+            purpose = namespace.decode("utf-8", "replace")[:40]
+            return Verdict(BAD, key=key, reason=f"it was made for another purpose ({purpose})")
         revoked = self._keys.revoked
         if revoked and not os.access(revoked, os.R_OK):
-            return Verdict(
-                UNKNOWN, key=key, reason=f"cannot read '{revoked}', which names the revoked keys"
-            )
-        named = self._file(0, armor + "\n")
-        when = _verify_time(at)
-        allowed = (
-            self._keys.allowed if self._keys.allowed and os.path.isfile(self._keys.allowed) else ""
-        )
-        tried: list[str] = []
-        why = ""
-        if allowed:
-            # Whose key it is hardly ever changes; `verify` alone decides, so what was found for
-            # another time is a guess worth one try.
-            tried = self._principals.get(public, [])
-            for name in tried:
-                if self._verify(name, allowed, named, when, payload, revoked):
-                    return Verdict(GOOD, name, key)
-            found, why = self._find(allowed, named, when)
-            for name in found:
-                if name not in tried and self._verify(name, allowed, named, when, payload, revoked):
-                    self._principals[public] = [name]
-                    return Verdict(GOOD, name, key)
-            tried = [*tried, *found]
-        status, _, err = self._run(["check-novalidate", "-n", NAMESPACE, "-s", named], payload)
+            why = f"cannot read '{revoked}', which names the revoked keys"
+            return Verdict(UNKNOWN, key=key, reason=why)
+        check = _SshCheck(self._keys, payload, self._file(0, armor + "\n"), _verify_time(at))
+        signer, tried, words = self._signer(check, public)
+        if signer:
+            return Verdict(GOOD, signer, key)
+        status, _, err = check.run("check-novalidate", "-n", NAMESPACE)
         if status:
             return Verdict(BAD, key=key, reason=last_line(err))
-        signer = tried[0] if tried else ""
-        if revoked and self._is_revoked(public, signer, allowed, named, when, payload, revoked):
-            return Verdict(REVOKED, signer, key)
-        bounds = [
-            row.partition(": ")[2]
-            for row in why.splitlines()
-            if "has expired" in row or "not yet valid" in row
-        ]
-        if bounds:
-            return Verdict(EXPIRED, signer, key, bounds[0])
+        first = tried[0] if tried else ""
+        if revoked and self._is_revoked(check, public, first):
+            return Verdict(REVOKED, first, key)
+        for row in words.splitlines():
+            if "has expired" in row or "not yet valid" in row:
+                return Verdict(EXPIRED, first, key, row.partition(": ")[2])
         if tried:
-            return Verdict(
-                UNTRUSTED,
-                signer,
-                key,
-                f"'{allowed}' does not permit this key for the namespace {NAMESPACE}",
-            )
-        return Verdict(
-            UNTRUSTED,
-            "",
-            key,
-            (
-                f"'{allowed}' does not name this key"
-                if allowed
-                else "there is no gpg.ssh.allowedSignersFile"
-            ),
-        )
+            why = f"'{check.allowed}' does not permit this key for the namespace {NAMESPACE}"
+        elif check.allowed:
+            why = f"'{check.allowed}' does not name this key"
+        else:
+            why = "there is no gpg.ssh.allowedSignersFile"
+        return Verdict(UNTRUSTED, first, key, why)
 
-    def _run(self, argv: list[str], stdin: bytes = b"") -> tuple[int, bytes, bytes]:
-        return self._keys.call([self._keys.program(SSH), "-Y", *argv], stdin, _PATIENCE)
-
-    def _find(self, allowed: str, named: str, when: list[str]) -> tuple[list[str], str]:
-        """(principals the allowed signers file has for the key, the program's words)."""
-        _, out, err = self._run(["find-principals", "-f", allowed, "-s", named, *when])
-        return [
-            row.strip() for row in out.decode("utf-8", "replace").splitlines() if row.strip()
-        ], err.decode("utf-8", "replace")
-
-    def _verify(
-        self,
-        principal: str,
-        allowed: str,
-        named: str,
-        when: list[str],
-        payload: bytes,
-        revoked: str,
-    ) -> bool:
-        argv = [
-            "verify",
-            "-n",
-            NAMESPACE,
-            "-f",
-            allowed,
-            "-I",
-            principal,
-            "-s",
-            named,
-            *when,
-            *(["-r", revoked] if revoked else []),
-        ]
-        status, out, _ = self._run(argv, payload)
-        return status == 0 and out.startswith(b'Good "')
-
-    def _is_revoked(
-        self,
-        public: bytes,
-        signer: str,
-        allowed: str,
-        named: str,
-        when: list[str],
-        payload: bytes,
-        revoked: str,
-    ) -> bool:
-        """Whether the list of revoked keys alone stands against a valid signature; the program does
-        not say so itself.
+    def _signer(self, check: _SshCheck, public: bytes) -> tuple[str, list[str], str]:
+        """(the principal for whom the signature is valid, "" for none; those that were tried; what
+        the program said).
         """
-        if signer and self._verify(signer, allowed, named, when, payload, ""):
+        if not check.allowed:
+            return "", [], ""
+        # A key hardly ever changes its principal. `verify` alone decides, so a principal that was
+        # found for another time is a guess worth one try.
+        tried = self._principals.get(public, [])
+        for name in tried:
+            if check.verify(name):
+                return name, tried, ""
+        found, words = check.principals()
+        for name in found:
+            if name not in tried and check.verify(name):
+                self._principals[public] = [name]
+                return name, tried, words
+        return "", [*tried, *found], words
+
+    def _is_revoked(self, check: _SshCheck, public: bytes, signer: str) -> bool:
+        """Whether only the list of revoked keys makes a valid signature fail; the program does not
+        say so itself.
+        """
+        if signer and check.verify(signer, revoked=""):
             return True
         kind = public[4 : 4 + int.from_bytes(public[:4], "big")].decode("ascii", "replace")
         anyone = self._file(1, f"anyone {kind} {base64.b64encode(public).decode()}\n")
-        return self._verify("anyone", anyone, named, when, payload, "") and not self._verify(
-            "anyone", anyone, named, when, payload, revoked
-        )
+        valid = check.verify("anyone", anyone, revoked="")
+        return valid and not check.verify("anyone", anyone)
+
+
+class _SshCheck:
+    """`ssh-keygen -Y` on one signature. `allowed`: the allowed signers file, "" where there is
+    none.
+    """
+
+    def __init__(self, keys: Keys, payload: bytes, named: str, when: list[str]) -> None:
+        self._keys = keys
+        self._payload = payload
+        self._named = named
+        self._when = when
+        self.allowed = keys.allowed if keys.allowed and os.path.isfile(keys.allowed) else ""
+
+    def run(self, *words: str) -> tuple[int, bytes, bytes]:
+        argv = [self._keys.program(SSH), "-Y", *words, "-s", self._named]
+        return self._keys.call(argv, self._payload, _PATIENCE)
+
+    def principals(self) -> tuple[list[str], str]:
+        """(principals that the allowed signers file has for the key, the program's words)."""
+        _, out, err = self.run("find-principals", "-f", self.allowed, *self._when)
+        rows = out.decode("utf-8", "replace").splitlines()
+        return [row.strip() for row in rows if row.strip()], err.decode("utf-8", "replace")
+
+    def verify(self, principal: str, allowed: str = "", revoked: str | None = None) -> bool:
+        """Whether the signature is valid and this principal's."""
+        revoked = self._keys.revoked if revoked is None else revoked
+        words = ["verify", "-n", NAMESPACE, "-f", allowed or self.allowed, "-I", principal]
+        status, out, _ = self.run(*words, *self._when, *(["-r", revoked] if revoked else []))
+        return status == 0 and out.startswith(b'Good "')
 
 
 def _parse(armor: str) -> tuple[bytes, bytes]:

@@ -1,18 +1,15 @@
-"""Which records may be handed out unasked: the policy `mem.trust`, and what is known of their
+"""Which records may be handed out unasked: the policy `mem.trust`, and the states of their
 signatures.
 
-The policy. `all`: every record. `signed`: those with a valid signature, by
-any key: it says that the text is as its signer left it, not who that is.
-`allowed-signers`: those that git's own keys vouch for. A record below the
-policy is kept, shown and marked; it is never injected.
+The policy. `all`: every record. `signed`: records with a valid signature, by any key: the text is
+as its signer left it, whoever that is. `allowed-signers`: records that git's own keys vouch for.
+A record below the policy is kept, shown and marked; it is never injected.
 
-Promises. A signature is checked once and its state kept in the cache, until
-the keys or their settings change (the stamp). What has not been checked counts
-as below the policy. Where the policy is `all` nothing is checked and nothing is
-asked. Everything here is derived and may be deleted.
+Promise: a signature is checked once and its state kept in the cache, until the keys or their
+settings change (the stamp). An unchecked signature counts as below the policy. Under `all` nothing
+is checked. Everything here is derived and may be deleted.
 
-Standard library only; what starts processes is loaded when there is a
-signature to check.
+Standard library only; `signature` and `keys`, which start processes, are loaded for a check.
 """
 
 from __future__ import annotations
@@ -41,43 +38,13 @@ _RULES = "1"  # of checking; another number has everything checked again
 AT_ONCE = 20  # signatures a prompt waits for: 0.1 s
 MANY = 500  # and a person: 3 s
 _SETTINGS = (
-    "gpg.program",
-    "gpg.openpgp.program",
-    "gpg.ssh.program",
-    "gpg.x509.program",
-    "gpg.mintrustlevel",
-    "gpg.ssh.allowedsignersfile",
-    "gpg.ssh.revocationfile",
-    "gnupghome",
+    "gpg.program gpg.openpgp.program gpg.ssh.program gpg.x509.program gpg.mintrustlevel "
+    "gpg.ssh.allowedsignersfile gpg.ssh.revocationfile gnupghome"
 )
-_KEYRINGS = (
-    "pubring.kbx",
-    "pubring.gpg",
-    "trustdb.gpg",
-    "trustlist.txt",
-    "public-keys.d/pubring.db",
-    "gpg.conf",
-)
-_SECRETLESS = frozenset(
-    [
-        "v",
-        "op",
-        "id",
-        "n",
-        "at",
-        "created",
-        "signed_at",
-        "signature",
-        "salt",
-        "commit",
-        "base",
-        "patch",
-        "branch_patch",
-        "after",
-        "lines",
-        "supersedes",
-        "new",
-    ]
+_KEYRINGS = "pubring.kbx pubring.gpg trustdb.gpg trustlist.txt public-keys.d/pubring.db gpg.conf"
+_SECRETLESS = (
+    "v op id n at created signed_at signature salt commit base patch branch_patch after lines "
+    "supersedes new"
 )
 
 
@@ -111,8 +78,8 @@ class Trust:
                 for name in ("gpg.ssh.allowedsignersfile", "gpg.ssh.revocationfile")
             ]
             ring = git.get("gnupghome") or "~/.gnupg"
-            facts = [_RULES, *(git.get(name, "") for name in _SETTINGS)]
-            for name in [*files, *(os.path.join(ring, name) for name in _KEYRINGS)]:
+            facts = [_RULES, *(git.get(name, "") for name in _SETTINGS.split())]
+            for name in [*files, *(os.path.join(ring, name) for name in _KEYRINGS.split())]:
                 facts.append(
                     _seen(os.path.join(self.home, os.path.expanduser(name))) if name else ""
                 )
@@ -281,75 +248,34 @@ class Trust:
 
 
 def remarks(settings: Config, home: str) -> list[tuple[bool, str, str]]:
-    """(whether that is well, what there is to say, a hint) about signing and the policy; nothing
-    where neither is on.
+    """(whether that is well, a text, a hint) about signing and the policy; nothing where neither is
+    on.
     """
     out: list[tuple[bool, str, str]] = []
     git, policy = settings.git, settings["trust"]
     if settings.signing:
-        kind = git.get("gpg.format", "openpgp")
-        if (
-            kind == "ssh"
-            and not git.get("user.signingkey")
-            and not git.get("gpg.ssh.defaultkeycommand")
-        ):
-            out.append(
-                (
-                    False,
-                    "memories are to be signed, and no SSH key is named",
-                    "`git config user.signingKey` names one",
-                )
-            )
+        kind, key = git.get("gpg.format", "openpgp"), git.get("user.signingkey")
+        if kind == "ssh" and not key and not git.get("gpg.ssh.defaultkeycommand"):
+            text = "memories are to be signed, and no SSH key is named"
+            out.append((False, text, "`git config user.signingkey` names one"))
         else:
-            out.append(
-                (
-                    True,
-                    (
-                        f"memories are signed ({kind},"
-                        f" {git.get('user.signingkey') or settings.committer})"
-                    ),
-                    "",
-                )
-            )
+            text = f"memories are signed ({kind}, {key or settings.committer})"
+            out.append((True, text, ""))
     if policy == "all":
         return out
     out.append((True, f"mem.trust is {policy}: other memories are shown, not injected", ""))
     if not settings.signing:
-        out.append(
-            (
-                False,
-                (
-                    f"mem.trust is {policy} and signing is off: your own new memories will not be"
-                    " injected"
-                ),
-                "`git config mem.sign true` signs them",
-            )
-        )
+        text = f"mem.trust is {policy} and signing is off: your own new memories will not be"
+        out.append((False, f"{text} injected", "`git config mem.sign true` signs them"))
     allowed = git.get("gpg.ssh.allowedsignersfile", "")
     path = os.path.join(home, os.path.expanduser(allowed))
+    inside = os.path.realpath(path).startswith(os.path.join(os.path.realpath(home), ""))
     if policy == "allowed-signers" and allowed and not os.path.isfile(path):
-        out.append(
-            (
-                False,
-                f"no file '{path}', which gpg.ssh.allowedSignersFile names: no SSH key is trusted",
-                "`git help config` describes it",
-            )
-        )
-    elif (
-        allowed
-        and os.path.realpath(path).startswith(os.path.join(os.path.realpath(home), ""))
-        and "/.git/" not in path
-    ):
-        out.append(
-            (
-                False,
-                (
-                    f"the allowed signers file '{path}' is in the working tree: who can push to a"
-                    " branch can add a key"
-                ),
-                "keep it outside of the repository",
-            )
-        )
+        text = f"no file '{path}', which gpg.ssh.allowedSignersFile names: no SSH key is trusted"
+        out.append((False, text, "`git help config` describes it"))
+    elif allowed and inside and "/.git/" not in path:
+        text = f"the allowed signers file '{path}' is in the working tree: who can push to a"
+        out.append((False, f"{text} branch can add a key", "keep it outside of the repository"))
     return out
 
 
@@ -374,13 +300,14 @@ def secrets(lines: Iterable[bytes]) -> list[tuple[str, str, str, str]]:
     """
     from ..core import redact
 
+    without_text = frozenset(_SECRETLESS.split())
     out = []
     for line in lines:
         parsed = record.parse(line)
         if parsed is None:
             found = [("", finding) for finding in redact.find(line.decode("utf-8", "replace"))[:1]]
         else:
-            found = redact.check({k: v for k, v in parsed.data.items() if k not in _SECRETLESS})
+            found = redact.check({k: v for k, v in parsed.data.items() if k not in without_text})
         version = parsed.version if parsed else record.version_of(line.strip())
         id = parsed.id if parsed and parsed.op in record.MEMORY_OPS else ""
         out += [(version, id, field, finding.rule) for field, finding in found]

@@ -1,0 +1,280 @@
+"""The objects of a repository that hold purged lines, and who keeps them alive.
+
+Every blob is read, in a repository of up to `MANY` objects and `MUCH` bytes. In a larger one the
+objects that only usual branches and tags reach are skipped (`usual`), so a note that somebody
+committed to a branch as a file is not found there. Blobs above `LARGEST` bytes are read in the
+history of notes only. A line that is no record may stand in any file of the user's, so it counts
+only in a note: where a tree names the blob as one, or records stand beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+
+from ..core import record
+from ..git import gc_roots
+from ..git.odb import Odb
+from ..notes.notetree import KEYS, is_hex, split_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+# Reading these takes some seconds; finding out what branches reach takes no less.
+MANY, MUCH = 300_000, 1 << 30
+LARGEST = 32 * 1024 * 1024  # bytes of an unreachable blob that may still be a note
+_TELLING = 16  # bytes of a line that is no record; a shorter one may stand in any file
+_SHORTEST = 20  # hex digits a note's name keeps below its directories
+_KNOWN = 200_000  # harmless lines that are remembered: each stands in every state of a note
+_ORDER = ("tag", "commit", "tree", "blob")  # an object that names another goes first
+
+
+class DoomedObjects:
+    """Blobs with a line for which `doom` holds, and every object that names one of them.
+
+    `hints`: one of them stands in every such line; without any, each line of each blob is judged,
+    which takes longer. `progress` is told how many more objects were read. `others`: `doom` may
+    hold for lines that are no records.
+    """
+
+    def __init__(
+        self,
+        odb: Odb,
+        hex_len: int,
+        doom: Callable[[bytes], bool],
+        hints: list[bytes],
+        progress: Callable[[int], None],
+        others: bool = False,
+    ) -> None:
+        self.odb = odb
+        self.git = odb.git
+        self.hex_len = hex_len
+        self.doom = doom
+        self.hints = hints
+        self.progress = progress
+        self.others = others
+        self.notes: set[bytes] = set()  # blobs that a tree names as notes, where `others`
+        self.strange: set[bytes] = set()  # doomed lines that are no records
+        self.types: dict[bytes, str] = {}  # {doomed object: its type}
+        self.foreign: list[bytes] = []  # doomed objects of the user's, which stay
+        self.shared: set[str] = set()  # objects that both usual refs and notes reach
+        self.usual: list[tuple[str, str]] = []
+        self.harmless: set[bytes] = set()
+        self.ids: set[str] = set()  # of the memories found
+        width = hex_len // 2
+        self.note = re.compile(
+            rb"100[0-7]{3} [0-9a-f]{%d,%d}\0(.{%d})" % (_SHORTEST, hex_len, width), re.DOTALL
+        )
+        self.entry = re.compile(rb"([0-7]+) ([^\0]+)\0(.{%d})" % width, re.DOTALL)
+
+    def everything(self) -> dict[str, list[str]]:
+        """{type: ids} of all objects to read, in the order of the packs."""
+        found: dict[str, dict[str, None]] = {kind: {} for kind in _ORDER}
+        much = 0
+        for row in self.odb.listing("%(objecttype) %(objectsize) %(objectname)"):
+            kind, _, rest = row.partition(" ")
+            size, _, id = rest.partition(" ")
+            if kind in found and (kind != "blob" or int(size) <= LARGEST):
+                found[kind][id] = None
+                much += int(size) if kind == "blob" else 0
+        if much <= MUCH and sum(map(len, found.values())) <= MANY:
+            return {kind: list(ids) for kind, ids in found.items()}
+        self.usual, others = gc_roots.history_of(
+            self.git, gc_roots.refs(self.git), self.is_notes_commit
+        )
+        for id in self.odb.reachable(id for _, id in self.usual):
+            for ids in found.values():
+                ids.pop(id, None)
+        # Objects that both kinds of refs reach went with them; here no note is too large.
+        self.shared = {
+            id
+            for id in self.odb.reachable(id for _, id in others)
+            if not any(id in ids for ids in found.values())
+        }
+        for kind, more in self.by_type(self.shared).items():
+            found[kind].update(dict.fromkeys(more))
+        return {kind: list(ids) for kind, ids in found.items()}
+
+    def by_type(self, ids: Iterable[str]) -> dict[str, list[str]]:
+        out: dict[str, list[str]] = {kind: [] for kind in _ORDER}
+        stdin = "".join(id + "\n" for id in ids).encode()
+        if not stdin:
+            return out
+        rows = self.git.run("cat-file", "--batch-check=%(objecttype) %(objectname)", stdin=stdin)
+        for row in rows.decode().splitlines():
+            kind, _, id = row.partition(" ")
+            if kind in out:
+                out[kind].append(id)
+        return out
+
+    def _read(self, ids: Iterable[str]) -> Iterator[tuple[bytes, bytes]]:
+        for found in self.git.objects.get_many(ids):
+            if found:
+                yield bytes.fromhex(found[0]), found[2]
+
+    def holds(self, blob: bytes, note: bool) -> bool:
+        """Whether a blob has a doomed line. `note`: lines that are no records count."""
+        if self.hints and not any(h in blob for h in self.hints):
+            return False
+        for line in split_lines(blob):
+            if line in self.harmless or not (note or line.startswith(b"{")):
+                continue
+            if not self.doom(line):
+                if len(self.harmless) < _KNOWN:
+                    self.harmless.add(line)
+            elif record.parse(line):
+                ids = re.findall(rb'"id":"([0-9a-f]{32})"', line)
+                self.ids.update(id.decode() for id in ids)
+                return True
+            elif note:
+                self.strange.update([line] if len(line) >= _TELLING else [])
+                return True
+        return False
+
+    def _is_ours(self, id: bytes, blob: bytes) -> bool:
+        """Whether lines of a blob that are no records count: it is a note, or an unfinished one."""
+        if not self.others:
+            return False
+        return id in self.notes or (b'"v":1' in blob and any(map(record.parse, split_lines(blob))))
+
+    def find(self, wanted: dict[str, list[str]]) -> set[bytes]:
+        """The doomed objects among these; `types` has all that were found so far."""
+        for _, content in self._read(wanted["tree"]) if self.others else ():
+            self.notes.update(self.note.findall(content))
+        for n, (id, content) in enumerate(self._read(wanted["blob"])):
+            if id not in self.types and self.holds(content, self._is_ours(id, content)):
+                self.types[id] = "blob"
+            if n % 1000 == 999:
+                self.progress(1000)
+        if self.types:
+            self._find_trees(wanted["tree"])
+            self._find_commits(wanted["commit"])
+            for id, content in self._read(wanted["tag"]):
+                if any(link in self.types for link in self._links(content)):
+                    self.types[id] = "tag"
+                    self.foreign.append(id)
+        read = {bytes.fromhex(id) for ids in wanted.values() for id in ids}
+        return read.intersection(self.types)
+
+    def _find_trees(self, ids: list[str]) -> None:
+        """Each is read once, a tree with directories once more for each level below it."""
+        while ids:
+            left, before = [], len(self.types)
+            for id, content in self._read(ids):
+                entries = self.entry.findall(content)
+                named = [(mode, name) for mode, name, child in entries if child in self.types]
+                if named:
+                    self.types[id] = "tree"
+                    if not all(self._is_note(mode, name) for mode, name in named):
+                        self.foreign.append(id)
+                elif any(mode[:1] == b"4" for mode, _, _ in entries):
+                    left.append(id.hex())
+            ids = left if len(self.types) > before else []
+
+    def _find_commits(self, ids: list[str]) -> None:
+        children: dict[bytes, list[bytes]] = {}
+        queue: list[bytes] = []
+        for id, content in self._read(ids):
+            links = self._links(content)
+            if any(link in self.types for link in links):
+                queue.append(id)
+            for parent in links[1:]:
+                children.setdefault(parent, []).append(id)
+        done: set[bytes] = set()
+        while queue:
+            id = queue.pop()
+            if id not in done:
+                done.add(id)
+                queue += children.get(id, ())
+                if id not in self.types:
+                    self.types[id] = "commit"
+                    if not self.is_notes_commit(id.hex(), empty=True):
+                        self.foreign.append(id)
+
+    @staticmethod
+    def _links(content: bytes) -> list[bytes]:
+        """The tree and parents of a commit, the object of a tag."""
+        rows = content.partition(b"\n\n")[0].split(b"\n")
+        links = [row for row in rows if row.startswith((b"tree ", b"parent ", b"object "))]
+        return [bytes.fromhex(row.split(b" ")[1].decode()) for row in links]
+
+    def in_order(self, ids: set[bytes]) -> list[str]:
+        """An object that names another comes before it."""
+        kinds: dict[str, list[str]] = {kind: [] for kind in _ORDER}
+        for id, kind in self.types.items():
+            if id in ids:
+                kinds[kind].append(id.hex())
+        kinds["tree"].reverse()  # they were found from below
+        if commits := set(kinds["commit"]):
+            stdin = "".join(id + "\n" for id in commits).encode()
+            command = ("rev-list", "--topo-order", "--ignore-missing", "--stdin")
+            rows = [id for id in self.odb.rows(*command, stdin=stdin, ok=(0, 128)) if id in commits]
+            # git shows no commit whose parent is missing
+            kinds["commit"] = [*rows, *sorted(commits.difference(rows))]
+        return [id for kind in _ORDER for id in kinds[kind]]
+
+    # Who keeps it
+
+    def _is_note(self, mode: bytes, name: bytes) -> bool:
+        """Whether a tree entry can be part of a notes tree: a directory of two hex digits, or the
+        rest of an object id.
+        """
+        plain = name.decode("ascii", "replace")
+        if not is_hex(plain) or mode[:1] == b"4":
+            return is_hex(plain) and len(plain) == 2
+        return _SHORTEST <= len(plain) <= self.hex_len and len(plain) % 2 == 0
+
+    def is_notes_commit(self, id: str, empty: bool = False) -> bool:
+        """Whether most of a commit's tree is notes; `empty`: the answer for an empty or missing
+        tree.
+        """
+        found = self.git.objects.get(id + "^{tree}")
+        entries = self.entry.findall(found[2]) if found else []
+        notes = sum(self._is_note(mode, name) or name == KEYS.encode() for mode, name, _ in entries)
+        # A commit whose tree is gone, as after a killed clean-up, keeps nothing for anybody.
+        return 2 * notes >= len(entries) if entries else empty
+
+    def held(self) -> tuple[set[bytes], list[str]]:
+        """(doomed objects that must stay, the names of what leads to them)."""
+        names: dict[str, None] = {}
+        held: set[bytes] = set()
+        for source in (
+            gc_roots.refs(self.git),
+            gc_roots.reflogs(self.git),
+            gc_roots.unfinished(self.git),
+            gc_roots.indexed(self.git),
+        ):
+            for name, id in source:
+                with contextlib.suppress(ValueError):
+                    if bytes.fromhex(id) in self.types:
+                        names[name] = None
+                        held.add(bytes.fromhex(id))
+        # A branch that has a note as a file: its trees were not read, so ask for its objects.
+        both = {id for id in self.shared if bytes.fromhex(id) in self.types}
+        if both.intersection(self.odb.reachable(id for _, id in self.usual)):
+            for name, id in self.usual:
+                if leads_to := both.intersection(self.odb.reachable([id])):
+                    names[name] = None
+                    held.update(map(bytes.fromhex, leads_to))
+        self._descend(held)
+        for raw in self.foreign:
+            if raw not in held:
+                names[f"the {self.types[raw]} {raw.hex()}, which is no part of notes"] = None
+                held.add(raw)
+                self._descend(held)
+        return held, list(names)
+
+    def _descend(self, held: set[bytes]) -> None:
+        """Adds the doomed objects that held ones lead to."""
+        queue = held
+        while queue:
+            below: set[bytes] = set()
+            named = [raw.hex() for raw in queue if self.types[raw] != "blob"]
+            for id, content in self._read(named):
+                links = self._links(content)
+                if self.types[id] == "tree":
+                    links = [child for _, _, child in self.entry.findall(content)]
+                below.update(link for link in links if link in self.types)
+            queue = below - held
+            held |= queue

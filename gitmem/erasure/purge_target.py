@@ -1,0 +1,227 @@
+"""What a purge removes: the memory, suggestion or line that a prefix names, with all its lines, and
+the memories that come back when it is gone.
+"""
+
+from __future__ import annotations
+
+from ..core import fold, record
+from ..core.errors import Ambiguous, MemError
+from ..core.fold import Tombstones, mortal
+from ..core.record import Record
+from ..engine.document import ACTIVE, PRIVATE
+from ..memory import memories, similarity
+from ..notes.notetree import is_hex
+from ..store import Store
+from . import tombstones
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..engine.cache import Cache
+    from ..memory.memories import Found
+
+_PART = 500  # values in one SQL condition
+
+
+class Target:
+    """The records of a memory, or the one line that no memory has.
+
+    With neither: an earlier purge, which may not be finished; `id` is then that of its tombstone,
+    or "". `back`: the memories that only this one hides, each with whether it says nearly the same.
+    """
+
+    __slots__ = ("back", "id", "line", "records", "scope", "title")
+
+    def __init__(
+        self,
+        id: str,
+        title: str = "",
+        scope: str = "",
+        records: Iterable[Record] = (),
+        line: bytes = b"",
+    ) -> None:
+        self.id = id
+        self.title = title
+        self.scope = scope
+        self.records = list(records)
+        self.line = line
+        self.back: list[tuple[Found, bool]] = []
+
+    @property
+    def gone(self) -> bool:
+        return not (self.records or self.line)
+
+    @property
+    def version(self) -> str:
+        """The version of the line, "" for a memory."""
+        return record.version_of(self.line) if self.line else ""
+
+
+def find(store: Store, prefix: str) -> Target:
+    """The memory that an id prefix names, in any state; else the suggestion; else an earlier purge;
+    else the line that no memory has and whose version it names.
+
+    Raises MemError where there is none of these, or several.
+    """
+    try:
+        found = memories.find(store, prefix)
+    except Ambiguous:
+        raise
+    except MemError:
+        low = prefix.strip().lower()
+        if len(low) < memories.SHORTEST or not is_hex(low):
+            raise
+        other = _apart(store, low) or _purged_before(store, low)
+        if other is None:
+            raise
+        return other
+    id = found.memory.id
+    records = [*lines_of(store, id), *_merged_into(store, id)]
+    target = Target(id, record.title_of(found.record.data), found.scope, records)
+    target.back = coming_back(store, records)
+    return target
+
+
+def _purged_before(store: Store, prefix: str) -> Target | None:
+    """An earlier purge that the prefix names, else a line that no memory has."""
+    purges = tombstones.purges(store)
+    ids = {
+        r.id
+        for r in purges
+        if r.id.startswith(prefix)
+        or (not r.data.get("all") and any(v.startswith(prefix) for v in Tombstones([r]).versions))
+    }
+    if len(ids) == 1:
+        return Target(ids.pop())
+    lines = _lines_apart(store, prefix)
+    if len(lines) > 1:
+        raise _ambiguous(prefix, lines)
+    for line, scope in lines.values():
+        return Target("", scope=scope, line=line)
+    # A short text's tombstone does not tell its id; but a purge that was cut off can be finished.
+    unfinished = purges and not tombstones.settled(store, Tombstones(purges))
+    return Target("") if unfinished else None
+
+
+def _ambiguous(prefix: str, ids: Iterable[str]) -> Ambiguous:
+    named = ", ".join(id[: len(prefix) + 4] for id in sorted(ids)[:5])
+    return Ambiguous(f"'{prefix}' is ambiguous: {named}", hint="type more digits")
+
+
+def guessable(records: list[Record]) -> bool:
+    """Whether somebody could find the text from the id by trying."""
+    creates = [r.data for r in records if r.op == "create"]
+    for data in creates:
+        text = f"{data.get('title') or ''}{data['body']}".encode("utf-8", "replace")
+        if not data.get("salt") and len(text) < record.SALT_BELOW:
+            return True
+    return not creates  # the text that the id was made of is not known
+
+
+def lines_of(store: Store, id: str) -> list[Record]:
+    """Every line of a memory that the cache or one of our refs has, or had."""
+    sql = "SELECT raw FROM line WHERE memory = ?"
+    found: dict[str, Record] = {}
+
+    def take(lines: Iterable[bytes]) -> None:
+        for line in lines:
+            parsed = record.parse(line) if id.encode() in line else None
+            if parsed and parsed.id == id and parsed.op != "purge":
+                found[parsed.version] = parsed
+
+    take(store.with_cache(lambda c: [raw for (raw,) in c.db.execute(sql, (id.encode(),))])[0])
+    # Only a tombstone without the id must know every version.
+    deep = guessable(list(found.values()))
+    for notes in tombstones.ours(store).values():
+        take(line for _, line in notes.lines(notes.tip(), deep=deep))
+    return list(found.values())
+
+
+def coming_back(
+    store: Store, records: list[Record], hidden: bool = True
+) -> list[tuple[Found, bool]]:
+    """The memories that only these records hide, as they will be, and whether each says nearly what
+    the purged one says. `hidden` false: hid, before the tombstone was there.
+    """
+    doomed = {r.version for r in records}
+    gone = {r.id for r in records}
+    covered = sorted({v for r in records if r.op in record.COVER_OPS for v in r.after} - doomed)
+    versions = [bytes.fromhex(v) for v in covered if is_hex(v) and len(v) % 2 == 0]
+
+    def read(cache: Cache) -> list[Found]:
+        ids: set[str] = set()
+        for at in range(0, len(versions), _PART):
+            part = versions[at : at + _PART]
+            marks = ",".join("?" * len(part))
+            sql = f"SELECT CAST(memory AS TEXT) FROM line WHERE version IN ({marks})"
+            ids.update(id for (id,) in cache.db.execute(sql, part))
+        status = f"status {'<>' if hidden else '='} {ACTIVE}"
+        sql = f"SELECT 1 FROM memory WHERE id = ? AND {status}"
+        found = [
+            memories.load(cache, id, doomed)
+            for id in sorted(ids - gone)
+            if cache.db.execute(sql, (id,)).fetchone()
+        ]
+        active = [f for f in found if f.memory.status == fold.ACTIVE]
+        return [f for f in active if hidden or all(v.version in covered for v in f.memory.versions)]
+
+    back = store.with_cache(read)[0] if covered else []
+    said = [str(r.data["body"]) for r in records if r.op in record.CONTENT_OPS]
+    return [(f, any(_alike(body, str(f.record.data["body"])) for body in said)) for f in back]
+
+
+def _alike(gone: str, back: str) -> bool:
+    """Whether `back` holds the purged text, or one says what the other says."""
+    return (
+        f" {similarity.normal(gone)} " in f" {similarity.normal(back)} "
+        or similarity.repeats(gone, back)
+        or similarity.repeats(back, gone)
+    )
+
+
+def _merged_into(store: Store, id: str) -> list[Record]:
+    """The records of suggestions whose text went into this memory under another id."""
+    rows = store.with_cache(
+        lambda cache: cache.db.execute(
+            f"SELECT raw FROM line WHERE op = 'verdict' AND scope & {PRIVATE}"
+        ).fetchall()
+    )[0]  # what a teammate's notes say takes nothing along
+    others = {
+        r.id
+        for r in (record.parse(raw) for (raw,) in rows)
+        if r and r.data.get("memory") == id and r.id != id
+    }
+    return [
+        r for other in sorted(others) for r in lines_of(store, other) if r.op in record.APART_OPS
+    ]
+
+
+def _apart(store: Store, prefix: str) -> Target | None:
+    """The suggestion that an id prefix names and that became no memory, with its verdicts."""
+    rows = store.with_cache(
+        lambda cache: cache.db.execute("SELECT raw FROM line WHERE op = 'suggest'").fetchall()
+    )[0]
+    found = {
+        r.id: r for r in (record.parse(raw) for (raw,) in rows) if r and r.id.startswith(prefix)
+    }
+    if len(found) > 1:
+        raise _ambiguous(prefix, found)
+    for id, r in found.items():
+        return Target(id, record.title_of(r.data), "private", lines_of(store, id))
+    return None
+
+
+def _lines_apart(store: Store, prefix: str) -> dict[str, tuple[bytes, str]]:
+    """{version: (line, scope)} of the lines of our refs, lost ones included, that the prefix names
+    and no memory has.
+    """
+    found: dict[str, tuple[bytes, str]] = {}
+    for ref, notes in tombstones.ours(store).items():
+        for _, line in notes.lines(notes.tip(), deep=True):
+            version = record.version_of(line)
+            if version.startswith(prefix) and version not in found:
+                parsed = record.parse(line)
+                if mortal(line, parsed) and not (parsed and parsed.op in record.MEMORY_OPS):
+                    found[version] = line, "private" if ref == store.private.ref else "team"
+    return found
