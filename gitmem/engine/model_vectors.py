@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .embed import Embedder
 
 BATCH = 32  # texts the model gets at a time
-_EVERY = 5.0  # seconds of work between two writes: each costs a pass over the page sums
+_EVERY = 5.0  # seconds of work between two writes
 _WAIT = 30.0
 CHUNK = 128  # vectors a row: 54 KiB of the encoder's, written anew when one comes or goes
 
