@@ -107,7 +107,7 @@ def timed(name, f):
 ready = sys.modules.get("gitmem.agents.hook_cache")
 if ready:
     inner = ready.with_memories
-    ready.with_memories = lambda here, environ, action, *rest, **kw: inner(here, environ, timed("query", action), *rest, **kw)
+    ready.with_memories = lambda here, action, until: inner(here, timed("query", action), until)
 call.Call.say = timed("answer", call.Call.say)
 leave, first_of_both = os._exit, __import__("_thread").allocate_lock()
 def end(status):

@@ -177,10 +177,10 @@ def test_what_reading_the_input_costs_is_our_time(hooks: Hooks) -> None:
 def test_no_value_of_patience_takes_the_deadline_away_or_the_answer(
     hooks: Hooks, patience: str
 ) -> None:
-    from gitmem.agents.call import Call
+    from gitmem.agents.call import Deadline
 
-    call = Call("claude", "UserPromptSubmit", {}, {"GIT_MEM_PATIENCE": patience}, 0.0)
-    assert 0.3 <= call.limit <= 300
+    deadline = Deadline({"GIT_MEM_PATIENCE": patience}, 0.0)
+    assert 0.3 <= deadline.limit("UserPromptSubmit") <= 300
 
 
 def test_input_that_is_not_waited_for_by_the_system_is_waited_for(hooks: Hooks) -> None:

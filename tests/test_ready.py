@@ -86,26 +86,24 @@ def add(lab: Lab, repo: pathlib.Path, bodies: list[str], **fields: str) -> None:
 
 def test_where_nothing_is_new_the_answer_is_fresh_and_nobody_is_asked(lab: Lab) -> None:
     repo = filled(lab)
-    answer, fresh = hook_cache.with_memories(place(repo), os.environ, hits("payment worker"), far())
+    answer, fresh = hook_cache.with_memories(place(repo), hits("payment worker"), far())
     assert fresh and answer and len(answer) == 3 and events(repo) == []
 
 
 def test_what_arrived_a_second_ago_is_found_and_the_worker_hears_of_it(lab: Lab) -> None:
     repo = filled(lab)
     add(lab, repo, [f"invoice {n} is rounded to whole cents by the ledger" for n in range(50)])
-    answer, fresh = hook_cache.with_memories(
-        place(repo), os.environ, hits("who rounds invoices"), far()
-    )
+    answer, fresh = hook_cache.with_memories(place(repo), hits("who rounds invoices"), far())
     assert fresh and answer and "ledger" in answer[0]
     assert [e["event"] for e in events(repo)] == ["behind"]
-    _, fresh = hook_cache.with_memories(place(repo), os.environ, hits("x"), far())
+    _, fresh = hook_cache.with_memories(place(repo), hits("x"), far())
     assert fresh and len(events(repo)) == 1
 
 
 def test_more_than_can_be_taken_in_is_answered_without_it(lab: Lab) -> None:
     repo = filled(lab)
     add(lab, repo, [f"invoice {n} is rounded to whole cents by the ledger" for n in range(201)])
-    answer, fresh = hook_cache.with_memories(place(repo), os.environ, hits("payment worker"), far())
+    answer, fresh = hook_cache.with_memories(place(repo), hits("payment worker"), far())
     assert not fresh and answer and len(answer) == 3 and "payment" in answer[0]
     assert [e["event"] for e in events(repo)] == ["behind"]
 
@@ -127,15 +125,11 @@ def test_at_the_deadline_what_was_taken_in_stays_and_the_next_call_goes_on(
 
     monkeypatch.setattr(Update, "take", counted)
     monkeypatch.setattr(index, "monotonic", lambda: 0.0 if len(taken) < 2 else 10.0**9)
-    answer, fresh = hook_cache.with_memories(
-        place(repo), os.environ, lambda cache: cache.count(), far()
-    )
+    answer, fresh = hook_cache.with_memories(place(repo), lambda cache: cache.count(), far())
     assert not fresh and taken == [16, 16] and answer == 3 + 32
     assert [e["event"] for e in events(repo)] == ["behind"]
     monkeypatch.setattr(index, "monotonic", time.monotonic)
-    assert hook_cache.with_memories(
-        place(repo), os.environ, lambda cache: cache.count(), far()
-    ) == (
+    assert hook_cache.with_memories(place(repo), lambda cache: cache.count(), far()) == (
         103,
         True,
     )
@@ -145,19 +139,14 @@ def test_a_late_call_takes_nothing_in(lab: Lab) -> None:
     repo = filled(lab)
     add(lab, repo, ["one more"])
     assert hook_cache.with_memories(
-        place(repo), os.environ, lambda cache: cache.count(), time.monotonic() - 1
-    ) == (3, False)
-    assert hook_cache.with_memories(
-        place(repo), os.environ, lambda cache: cache.count(), far(), lean=True
+        place(repo), lambda cache: cache.count(), time.monotonic() - 1
     ) == (3, False)
 
 
 def test_a_missing_cache_is_made_where_there_is_little(lab: Lab) -> None:
     repo = filled(lab)
     shutil.rmtree(repo / ".git" / "mem")
-    assert hook_cache.with_memories(
-        place(repo), os.environ, lambda cache: cache.count(), far()
-    ) == (
+    assert hook_cache.with_memories(place(repo), lambda cache: cache.count(), far()) == (
         3,
         True,
     )
@@ -166,9 +155,7 @@ def test_a_missing_cache_is_made_where_there_is_little(lab: Lab) -> None:
 def test_without_memories_there_is_an_empty_answer_and_no_file(lab: Lab) -> None:
     repo = lab.repo()
     lab.git(repo, "config", "mem.limit", "3")
-    assert hook_cache.with_memories(
-        place(repo), os.environ, lambda cache: cache.count(), far()
-    ) == (
+    assert hook_cache.with_memories(place(repo), lambda cache: cache.count(), far()) == (
         0,
         True,
     )
@@ -191,7 +178,7 @@ def test_without_a_cache_and_with_many_memories_the_newest_blockers_come_from_th
         ]
         return [data["body"] for data, _, _ in memory_rows.load(cache, rows)]
 
-    answer, fresh = hook_cache.with_memories(place(repo), os.environ, blockers, far())
+    answer, fresh = hook_cache.with_memories(place(repo), blockers, far())
     assert answer == ["the release waits for the certificate"] and not fresh
     assert [e["event"] for e in events(repo)] == ["behind"]
 
@@ -212,7 +199,7 @@ def test_without_a_cache_a_decision_is_told_that_was_written_before_megabytes_of
         ]
         return [data["body"] for data, _, _ in memory_rows.load(cache, rows)]
 
-    answer, fresh = hook_cache.with_memories(place(repo), os.environ, decisions, far())
+    answer, fresh = hook_cache.with_memories(place(repo), decisions, far())
     assert answer == ["all timestamps are UTC"] and not fresh
 
 
@@ -235,7 +222,7 @@ def test_a_damaged_cache_still_gives_an_answer_and_the_worker_makes_it_anew(
     path.write_bytes(raw)
     if what == "text":  # decay: nobody has written to the file as far as its stamp says
         os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    answer, fresh = hook_cache.with_memories(place(repo), os.environ, hits("payment worker"), far())
+    answer, fresh = hook_cache.with_memories(place(repo), hits("payment worker"), far())
     assert (
         not fresh
         and answer
@@ -246,7 +233,7 @@ def test_a_damaged_cache_still_gives_an_answer_and_the_worker_makes_it_anew(
     assert event["event"] == "behind" and event["damaged"] == path.stat().st_ino
     worker.run(str(repo / ".git"), os.environ, 0.0)
     assert hook_cache.with_memories(
-        place(repo), os.environ, lambda cache: len(hits("payment worker")(cache)), far()
+        place(repo), lambda cache: len(hits("payment worker")(cache)), far()
     ) == (3, True)
 
 
@@ -280,7 +267,7 @@ def test_the_notes_are_read_within_bounds(lab: Lab, monkeypatch: pytest.MonkeyPa
 def test_a_bug_in_the_action_is_no_damage(lab: Lab) -> None:
     repo = filled(lab)
     with pytest.raises(ZeroDivisionError):
-        hook_cache.with_memories(place(repo), os.environ, lambda cache: 1 // 0, far())
+        hook_cache.with_memories(place(repo), lambda cache: 1 // 0, far())
     assert events(repo) == []
 
 
@@ -294,7 +281,7 @@ def test_records_below_the_policy_are_left_out(lab: Lab) -> None:
     def ask(cache: Cache) -> int:
         return trust.Trust(found.settings, found.home).injectable(cache, Filter()).count(cache)
 
-    assert hook_cache.with_memories(found, os.environ, ask, far()) == (0, True)
+    assert hook_cache.with_memories(found, ask, far()) == (0, True)
 
 
 PROBE = """
@@ -309,7 +296,7 @@ from gitmem.engine.search import Search
 from gitmem.git import discover as here_file
 here = here_file.look(os.getcwd(), os.environ)
 stand = lambda cache: lambda anchors: anchor_state_store.read(cache, anchors, here.head)
-hits, fresh = hook_cache.with_memories(here, os.environ, lambda cache: len(Search(cache, hook_cache.table(), stand(cache)).ask("payment worker", Filter(), 5)[0]), time.monotonic() + 60)
+hits, fresh = hook_cache.with_memories(here, lambda cache: len(Search(cache, hook_cache.table(), stand(cache)).ask("payment worker", Filter(), 5)[0]), time.monotonic() + 60)
 assert hits == 3 and fresh, (hits, fresh)
 library = os.path.dirname(os.__file__)
 package = os.path.dirname(os.path.dirname(hook_cache.__file__))
@@ -377,7 +364,7 @@ def test_recall_hot_answers_as_a_hook_does(lab: Lab) -> None:
                 for hit, (d, _, _) in zip(found, loaded, strict=True)
             ]
 
-        answer, _ = hook_cache.with_memories(here, os.environ, ask, far())
+        answer, _ = hook_cache.with_memories(here, ask, far())
         assert answer
         return answer
 
@@ -414,14 +401,14 @@ def test_a_writer_at_work_holds_no_answer_up(lab: Lab, monkeypatch: pytest.Monke
         other.db.execute("COMMIT")
         other.db.execute("BEGIN IMMEDIATE")
         waits.clear()
-        assert hook_cache.with_memories(place(repo), os.environ, hits("payment worker"), far())[1]
+        assert hook_cache.with_memories(place(repo), hits("payment worker"), far())[1]
         assert [wait for wait in waits if wait > 0.1] == []
         assert cache_lock.has_log(cache_file.path_of(mem))
         for kept in hook_cache._kept:
             kept.db.close()
     other.close()
     assert (
-        hook_cache.with_memories(place(repo), os.environ, hits("payment worker"), far())[1]
+        hook_cache.with_memories(place(repo), hits("payment worker"), far())[1]
         and events(repo) == []
     )
 
@@ -433,7 +420,7 @@ def test_what_takes_long_is_left_to_the_worker(lab: Lab) -> None:
     with cache.writing(10):
         cache.set_meta("scrub", "1")
     cache.close()
-    answer, fresh = hook_cache.with_memories(place(repo), os.environ, hits("payment worker"), far())
+    answer, fresh = hook_cache.with_memories(place(repo), hits("payment worker"), far())
     assert (
         not fresh
         and answer
@@ -441,4 +428,4 @@ def test_what_takes_long_is_left_to_the_worker(lab: Lab) -> None:
         and [e["event"] for e in events(repo)] == ["behind"]
     )
     worker.run(str(repo / ".git"), os.environ, 0.0)
-    assert hook_cache.with_memories(place(repo), os.environ, hits("payment worker"), far())[1]
+    assert hook_cache.with_memories(place(repo), hits("payment worker"), far())[1]

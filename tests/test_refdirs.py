@@ -46,7 +46,7 @@ def test_a_plain_fetch_is_noticed_by_the_next_answer_and_wakes_the_worker(
         assert place is not None
         asked()
         assert hook_cache.with_memories(
-            place, os.environ, lambda cache: cache.count(), time.monotonic() + 60
+            place, lambda cache: cache.count(), time.monotonic() + 60
         ) == (1, True)
         return asked()
 

@@ -1,12 +1,12 @@
-"""One call of a hook: what it was asked, how long it may take, and its one answer.
+"""One call of a hook: its `Deadline`, its one `Answer`, the `SessionNotes` it reads and adds to,
+and `Call`, which has all three.
 
-Promise: on stdout there is one whole answer or nothing. `say` writes it once;
-at the deadline `watch`, a thread of its own, lets a write that has begun end,
-silences whatever comes later, counts that, wakes the worker and ends the
-process with status 0, wherever the rest of it hangs. A memory counts as shown
-to a session only after it was written.
+Promise: stdout gets one whole answer or nothing. At the deadline a thread of its own lets a write
+that has begun end, forbids later ones, counts the failure, wakes the worker and ends the process
+with status 0, wherever the main thread hangs. A memory counts as shown to a session only after it
+was written.
 
-Standard library only, no import that costs: every prompt waits for it.
+Standard library only, no import that costs: every prompt waits for this module.
 """
 
 from __future__ import annotations
@@ -21,200 +21,209 @@ from . import failures, protocol, session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from ..git.discover import Here
 
-# Seconds of our own time: a prompt is not sent before its hook has answered, a session does not
-# begin.
+# Seconds of our own time: the agent waits for the hook before it sends a prompt or starts.
 LIMITS = {"UserPromptSubmit": 0.3, "SessionStart": 1.0}
 LIMIT = 0.2  # of the other events
-INPUT = 5.0  # seconds in which the agent has to say what it wants; they are not ours
-# seconds in which a write that has begun must end: only a reader that takes nothing needs them
-_GRACE = 2.0
+INPUT = 5.0  # seconds in which the agent has to send its input; they do not count as ours
+_GRACE = 2.0  # seconds in which a write that has begun must end
 
 
-class Call:
-    """`here` is set once the repository is known; `out` is where the answer goes; `message` goes
-    with it to the user, and is gone then.
+class Deadline:
+    """When a call must be over. `until`: that moment, `half`: when half of our time is gone, and
+    whatever can be left out is left out; both as time.monotonic() gives them.
     """
 
-    def __init__(
-        self,
-        agent: str,
-        event: str,
-        payload: Mapping[str, Any],
-        environ: Mapping[str, str],
-        begun: float,
-        out: int = 1,
-    ) -> None:
-        self.agent = agent
-        self.event = event
-        self.payload = payload
-        self.environ = environ
-        self.out = out
-        self.until = begun + INPUT
-        self.here: Here | None = None
-        self.cwd = ""
-        self.session = protocol.session(payload)
-        self.message = ""
-        self.spoken = False
-        self.silent = False
-        self._lock = _thread.allocate_lock()
-        self._bell = _thread.allocate_lock()
+    def __init__(self, environ: Mapping[str, str], begun: float) -> None:
+        self.until = self.half = begun + INPUT
+        self._environ = environ
+        self._waiting = _thread.allocate_lock()  # released when `until` changes
 
-    # --- time ---------------------------------------------------------------
-
-    @property
-    def limit(self) -> float:
+    def limit(self, event: str) -> float:
         """Seconds of our own time; GIT_MEM_PATIENCE multiplies them, for slow machines."""
         try:
-            patience = float(self.environ.get("GIT_MEM_PATIENCE", "1"))
+            patience = float(self._environ.get("GIT_MEM_PATIENCE", "1"))
         except ValueError:
             patience = 1.0
-        return LIMITS.get(self.event, LIMIT) * min(
-            max(1.0, patience), 1000.0
-        )  # in this order "nan" counts as 1
+        # in this order of `min` and `max` "nan" counts as 1
+        return LIMITS.get(event, LIMIT) * min(max(1.0, patience), 1000.0)
 
-    @property
-    def half(self) -> float:
-        """The moment at which half of our time is gone: what can be left out is left out then."""
-        return self.until - self.limit / 2
+    def start(self, event: str, begun: float) -> None:
+        """The input was read; our own time runs since `begun`."""
+        limit = self.limit(event)
+        self.until = begun + limit
+        self.half = self.until - limit / 2
+        if self._waiting.locked():
+            self._waiting.release()
 
-    def take(self, payload: Mapping[str, Any], event: str) -> None:
-        """What the agent says."""
-        self.payload, self.event, self.session = payload, event, protocol.session(payload)
-
-    def start(self, own: float) -> None:
-        """The input is here: from now on it is our time, of which `own` seconds are gone."""
-        self.until = time.monotonic() + self.limit - own
-        if self._bell.locked():
-            self._bell.release()
-
-    def watch(self) -> None:
-        """Starts the thread that ends this process at the deadline."""
-        self._bell.acquire()
+    def watch(self, expired: Callable[[], None]) -> None:
+        """Starts the thread that calls `expired` at the deadline and then ends this process."""
+        self._waiting.acquire()
         try:
-            _thread.start_new_thread(self._watch, ())
+            _thread.start_new_thread(self._watch, (expired,))
         except RuntimeError:
-            pass  # no thread to be had: the agent's own limit remains
+            pass  # the system has no thread left: the agent's own limit remains
 
-    def _watch(self) -> None:
+    def _watch(self, expired: Callable[[], None]) -> None:
         try:
-            while True:
-                left = self.until - time.monotonic()
-                if left <= 0:
-                    break
-                self._bell.acquire(True, left)
-            if not self._lock.acquire(True, _GRACE):
-                self.failed("nobody takes the answer")
-            elif not self.spoken:
-                self.silent = True
-                self.failed("deadline" if self.here else "no repository within the deadline")
-                self.behind()
+            while (left := self.until - time.monotonic()) > 0:
+                self._waiting.acquire(True, left)
+            expired()
         finally:
             os._exit(0)
 
-    # --- answer -------------------------------------------------------------
 
-    @property
-    def asked(self) -> bool:
-        """Whether the agent takes context from this event."""
-        return protocol.injects(self.agent, self.event)
+class Answer:
+    """Our end of stdout. Writer and watchdog take `lock`: the writer so that it is not ended while
+    it writes, the watchdog so that nothing is written after the deadline.
+    """
 
-    @property
-    def room(self) -> int:
-        """UTF-16 units that it takes."""
-        return protocol.room(self.agent)
+    def __init__(self, fd: int) -> None:
+        self.lock = _thread.allocate_lock()
+        self.written = False
+        self._fd = fd
 
-    def say(self, context: str, ids: Iterable[str] = (), route: str = "") -> bool:
-        """Gives the model this context, and notes the ids of what is in it; whether it was written.
+    def write(self, data: bytes, until: float) -> bool:
+        """Writes the answer, once and not after `until`; whether it was written. Needs the lock.
 
-        Once in a call, and never after the deadline.
+        Raises OSError. A pipe that takes nothing now is waited for: the watchdog ends that.
         """
-        data = protocol.envelope(self.agent, self.event, context, self.message)
-        if not data:
+        if self.written or time.monotonic() > until:
             return False
-        with self._lock:
-            if self.silent or self.spoken or time.monotonic() > self.until:
-                return False
-            self.spoken = True
+        self.written = True
+        at = 0
+        while at < len(data):
             try:
-                _write(self.out, data)
-            except OSError as e:
-                self.failed(f"cannot write the answer: {type(e).__name__}")
-                return False
-            self.message = ""
-            if self.here and route:
-                subagent = self.subagent
-                told = [subagent, *ids] if subagent else ids
-                session.injected(
-                    self.here.mem_dir,
-                    self.session,
-                    told,
-                    "subagent" if subagent else route,
-                    self.agent,
-                    self.here.head,
-                    self.here.refs,
-                )
+                at += os.write(self._fd, data[at:])
+            except BlockingIOError:
+                time.sleep(0.001)
         return True
 
-    # --- session ------------------------------------------------------------
 
-    @property
-    def subagent(self) -> str:
-        """A word for the subagent that calls, "" for the session itself: neither sees what the
-        other was shown.
-        """
-        id = protocol.text(self.payload, "agent_id")
-        return f"subagent={session.key(id)[:12]}" if id else ""
+class SessionNotes:
+    """What a session was shown and did, as one call sees it: a subagent does not see what its
+    session was shown, nor the other way round. `id` is None where the agent names no session.
+    """
+
+    def __init__(self, mem_dir: str, payload: Mapping[str, Any]) -> None:
+        self.id = protocol.session(payload)
+        agent_id = protocol.text(payload, "agent_id")
+        self._subagent = f"subagent={session.key(agent_id)[:12]}" if agent_id else ""
+        self._mem_dir = mem_dir
+
+    def add(self, kind: str, values: Iterable[str]) -> None:
+        session.note(self._mem_dir, self.id, kind, values)
+
+    def add_shown(self, ids: Iterable[str], route: str, agent: str, here: Here) -> None:
+        if self._subagent:
+            route, ids = "subagent", [self._subagent, *ids]
+        session.injected(self._mem_dir, self.id, ids, route, agent, here.head, here.refs)
+
+    def read(self) -> dict[str, list[str]]:
+        return session.read(self._mem_dir, self.id)
 
     def shown(self) -> set[str]:
-        """Ids that the model has before it."""
-        if not self.here:
-            return set()
-        subagent = self.subagent
-        if not subagent:
-            return session.shown(self.here.mem_dir, self.session)
-        lines = (
-            session.entries(session.path_of(self.here.mem_dir, self.session))
-            if self.session
-            else []
-        )
+        """Ids of the memories in the model's context."""
+        if not self._subagent:
+            return session.shown(self._mem_dir, self.id)
         return {
             value
-            for kind, _, values, _ in lines
-            if kind == "shown" and subagent in values
+            for kind, _, values, _ in session.lines(self._mem_dir, self.id)
+            if kind == "shown" and self._subagent in values
             for value in values
             if "=" not in value
         }
 
-    def note(self, kind: str, values: Iterable[str]) -> None:
-        if self.here:
-            session.note(self.here.mem_dir, self.session, kind, values)
+    def told(self) -> list[str]:
+        """Ids that the session or one of its subagents was ever shown."""
+        return session.told(self._mem_dir, self.id)
 
-    # --- what is left for others ---------------------------------------------
 
-    def failed(self, what: str) -> None:
+class Call:
+    """`message` goes to the user with the answer, and is "" once it went. `here` and `notes` exist
+    from `enter` on: every handler of an event has them.
+    """
+
+    here: Here
+    notes: SessionNotes
+
+    def __init__(
+        self, agent: str, event: str, environ: Mapping[str, str], begun: float, stdout: int = 1
+    ) -> None:
+        self.agent = agent
+        self.event = event
+        self.environ = environ
+        self.deadline = Deadline(environ, begun)
+        self.answer = Answer(stdout)
+        self.payload: Mapping[str, Any] = {}
+        self.cwd = ""
+        self.message = ""
+        self._entered = False
+
+    def watch(self) -> None:
+        """Starts the watchdog."""
+        self.deadline.watch(self._expired)
+
+    def enter(self, here: Here) -> None:
+        """The repository is known from now on."""
+        self.here = here
+        self.notes = SessionNotes(here.mem_dir, self.payload)
+        self._entered = True
+
+    @property
+    def injects(self) -> bool:
+        """Whether the agent takes context from this event."""
+        return protocol.injects(self.agent, self.event)
+
+    def say(self, context: str, ids: Iterable[str] = (), route: str = "") -> bool:
+        """Gives the model this context, and notes the ids of the memories in it; whether it was
+        written. Once in a call, and never after the deadline.
+        """
+        data = protocol.envelope(self.agent, self.event, context, self.message)
+        if not data:
+            return False
+        with self.answer.lock:
+            try:
+                if not self.answer.write(data, self.deadline.until):
+                    return False
+            except OSError as e:
+                self.failed(f"cannot write the answer: {type(e).__name__}")
+                return False
+            self.message = ""
+            if route:
+                self.notes.add_shown(ids, route, self.agent, self.here)
+        return True
+
+    def failed(self, reason: str) -> None:
         """Counts a failure, where there is a place for it; the agent is not told."""
-        mem_dir = self.here.mem_dir if self.here else _above(self.cwd)
+        mem_dir = self.here.mem_dir if self._entered else _mem_dir_above(self.cwd)
         if mem_dir:
-            failures.note(mem_dir, self.event, what)
+            failures.note(mem_dir, self.event, reason)
 
-    def behind(self) -> None:
-        """Asks the worker to bring everything up to date."""
-        self.ask(spool.BEHIND)
-
-    def ask(self, line: bytes) -> None:
-        """Leaves an event for the worker and starts it, unless one is there."""
-        if self.here and not spool.ask(self.here.common_dir, line):
+    def ask(self, line: bytes = spool.BEHIND) -> None:
+        """Leaves an event for the worker, by default to bring the cache up to date, and starts the
+        worker unless it runs.
+        """
+        if not spool.ask(self.here.common_dir, line):
             self.failed("cannot ask the worker")
 
+    def _expired(self) -> None:
+        """The deadline is over. Keeps the lock: nothing is written any more."""
+        if not self.answer.lock.acquire(True, _GRACE):
+            self.failed("nobody takes the answer")
+        elif not self.answer.written:
+            self.failed("deadline" if self._entered else "no repository within the deadline")
+            if self._entered:
+                self.ask()
 
-def _above(cwd: str) -> str:
-    """`.git/mem` above a directory, where it is there: the best guess while nobody has said which
-    repository this is.
+
+def _mem_dir_above(cwd: str) -> str:
+    """The nearest `.git/mem` above a directory, "" for none: the best guess while the repository is
+    not known.
     """
     while cwd and cwd != os.path.dirname(cwd):
         mem_dir = memfile.directory(os.path.join(cwd, ".git"))
@@ -222,13 +231,3 @@ def _above(cwd: str) -> str:
             return mem_dir
         cwd = os.path.dirname(cwd)
     return ""
-
-
-def _write(fd: int, data: bytes) -> None:
-    """All of it. A pipe that takes nothing now is waited for: the watchdog ends that."""
-    at = 0
-    while at < len(data):
-        try:
-            at += os.write(fd, data[at:])
-        except BlockingIOError:
-            time.sleep(0.001)

@@ -115,32 +115,6 @@ def build(
     return frame
 
 
-def steer(
-    cache: Cache, here: Here, *, session_lines: Mapping[str, Sequence[str]] | None = None
-) -> str:
-    """Plain text for PreCompact: what the summary should keep, and which memories were shown, by
-    id.
-    """
-    # The id of a foreign record may be any text; only what names a memory is said.
-    shown = [id for id in (session_lines or {}).get("shown", ()) if id and not set(id) - _HEX]
-    out = [
-        "Keep in the summary: decisions with their reasons, blockers, attempts that failed and why,"
-        " conventions the user stated, files changed, what is open."
-    ]
-    if shown:
-        ids = " ".join([id[:8] for id in shown[-STEERED:]])
-        more = f" and {len(shown) - STEERED} more" if len(shown) > STEERED else ""
-        out.append(
-            f"Memories of git mem shown in this session: {ids}{more}. Their texts need not be"
-            " copied: name the id of each one that mattered; git mem show ID has the text."
-        )
-    return "\n".join(out) + "\n"
-
-
-STEERED = 20  # ids named
-_HEX = frozenset("0123456789abcdef")
-
-
 def project(here: Here) -> str:
     """The repository's directory name; that of the main working tree in a linked one."""
     beside, name = os.path.split(here.common_dir.rstrip("/"))

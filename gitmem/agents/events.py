@@ -1,112 +1,100 @@
 """What a hook does about each event: one function an event, chosen by `HANDLERS`.
 
 Promises. Context goes only where an agent takes it (`protocol.injects`), and
-what was shown is not shown again in a session. Files a tool changed and tools
-that failed are noted by path and name, unless one of these names looks like a
-secret (`core/redact`): then the call is not noted. No text of a prompt, a command, an
-answer or a memory is kept, unless `mem.capture` is `all`: then what was said
-and what a tool changed waits in the spool for the worker (`capture/sources`).
-Stop prints nothing: whatever it says would start another turn; of an answer the
-ids of memories in it are noted, where the session was shown them. SessionEnd
-leaves everything to the worker.
+no memory is shown twice in a session. Files a tool changed and tools that
+failed are noted by path and name, unless one of these names looks like a
+secret (`core/redact`): then the call is not noted. No text of a prompt, a
+command, an answer or a memory is kept, unless `mem.capture` is `all`: then
+prompts, answers and descriptions of tool calls wait in the spool for the worker
+(`capture/sources`). Stop prints nothing, since any output would start another
+turn; the memories shown in the session whose ids its answer names are noted.
+SessionEnd leaves everything to the worker.
 """
 
 from __future__ import annotations
 
 import os
 
-from . import protocol, session
+from . import protocol
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
+    from collections.abc import Callable, Mapping, Sequence
 
+    from ..engine.anchor_state_store import Stand
     from .call import Call
     from .context_render import Block
 
-_FORGOTTEN = (
-    "compact",
-    "clear",
-)  # after these the model has nothing before it of what it was shown
+_EMPTIED = ("compact", "clear")  # sources of a start after which the model's context is empty
 _ANSWERS = ("last_assistant_message", "last-assistant-message", "prompt_response")
-_LEAN = 2000  # tokens that fit where an agent takes less than others
+_SMALL = 2000  # tokens that fit where an agent takes less than others
+STEERED = 20  # memories named before a compaction
+_HEX = frozenset("0123456789abcdef")
+_UNREADABLE = "the memories could not be read"
 
 
-def _start(call: Call) -> None:
+def _session_start(call: Call) -> None:
+    from ..hooks import announce, spool
+
     source = protocol.source(call.payload)
-    if source in _FORGOTTEN:
-        call.note("context", [source])
-    call.note("start", ["startup" if _secret([source]) else source])
-    announced = _announced(call) if source != "compact" else None
+    if source in _EMPTIED:
+        call.notes.add("context", [source])
+    call.notes.add("start", ["startup" if _secret([source]) else source])
+    announces = call.agent == "claude" and source != "compact"
+    call.message = announced = announce.message(call.here.mem_dir) if announces else ""
     _inject(call, "compact" if source == "compact" else "start")
-    if announced and call.here and (call.say("") or not call.message):
-        announced.told(call.here.mem_dir)
-    if call.here:
-        from ..hooks import spool
-
-        spool.rescue(
-            call.here.common_dir
-        )  # what a client left that was killed: no text waits longer than its day
-    if call.here and call.agent == "claude":
+    if announced and (call.say("") or not call.message):
+        announce.told(call.here.mem_dir)
+    spool.rescue(call.here.common_dir)  # text that a killed client left must not wait for days
+    if call.agent == "claude":
         from . import automemory_start
 
-        # After the answer: the client gives these notes to its model itself; what is new in them is
-        # to be found by the next prompt.
-        line = automemory_start.step(call.here, call.environ, call.until)
-        if line:
+        # After the answer: the client gives these notes to its model itself; the next prompt is to
+        # find the new ones.
+        if line := automemory_start.step(call.here, call.environ, call.deadline.until):
             call.ask(line)
 
 
-def _announced(call: Call) -> ModuleType | None:
-    """What capture did since the last session goes along with the answer; the module that is told
-    once it went.
-    """
-    if not call.here or call.agent != "claude":
-        return None
-    from ..hooks import announce
-
-    call.message = announce.message(call.here.mem_dir)
-    return announce if call.message else None
-
-
-def _subagent(call: Call) -> None:
+def _subagent_start(call: Call) -> None:
     _inject(call, "subagent")
 
 
 def _inject(call: Call, purpose: str) -> None:
     """Hands over the context block."""
-    here = call.here
-    if here is None or not call.asked:
+    if not call.injects:
         return
     from . import context, hook_cache
     from .context_render import Block
 
-    lines = session.read(here.mem_dir, call.session)
+    here, half = call.here, call.deadline.half
+    notes = call.notes.read()
 
-    def build(cache: hook_cache.Cache, budget: int | None = None) -> Block:
-        look = (
-            (lambda anchors: hook_cache.stands(here, cache, anchors, call.half))
-            if purpose == "start"
-            else None
-        )
-        return context.build(
-            cache, here, budget=budget, purpose=purpose, session_lines=lines, look=look
-        )
+    def build(cache: hook_cache.Cache) -> Block:
+        def look(anchors: Sequence[str]) -> Mapping[str, Stand]:
+            return hook_cache.stands(here, cache, anchors, half)
 
-    def fitting(cache: hook_cache.Cache) -> Block:
-        found = build(cache)
-        return found if _fits(call, found) else build(cache, _LEAN)
+        def block(budget: int | None) -> Block:
+            return context.build(
+                cache,
+                here,
+                budget=budget,
+                purpose=purpose,
+                session_lines=notes,
+                look=look if purpose == "start" else None,
+            )
 
-    block, fresh = hook_cache.with_memories(here, call.environ, fitting, call.half)
+        whole = block(None)
+        return whole if _fits(call, whole) else block(_SMALL)
+
+    block, fresh = hook_cache.with_memories(here, build, half)
     if block is None:
-        call.failed("the memories could not be read")
+        call.failed(_UNREADABLE)
         if not here.refs:
             return
         block = Block(
-            degraded="the memories could not be read in time; git mem recall QUESTION searches them"
+            source=context.SOURCES[purpose],
+            degraded=f"{_UNREADABLE} in time; git mem recall QUESTION searches them",
         )
-        block.source = context.SOURCES[purpose]
     elif not fresh:
         block.degrade(
             block.degraded
@@ -114,38 +102,38 @@ def _inject(call: Call, purpose: str) -> None:
         )
     call.say(block.render("xml"), block.ids, purpose)
     if fresh and not block.current:
-        call.behind()
+        call.ask()
 
 
 def _fits(call: Call, block: Block) -> bool:
     from .context_item import units
     from .context_render import MAX_UNITS
 
-    return call.room >= MAX_UNITS or units(block.render("xml")) <= call.room
+    room = protocol.room(call.agent)
+    return room >= MAX_UNITS or units(block.render("xml")) <= room
 
 
-def _prompt(call: Call) -> None:
-    wanted = call.here and call.asked and call.here.settings.flag("promptContext")
-    if not wanted and not _captures(call):
+def _user_prompt_submit(call: Call) -> None:
+    injects = call.injects and call.here.settings.flag("promptContext")
+    if not injects and not _captures(call):
         return
     prompt = protocol.text(call.payload, "prompt", "user_prompt")
     if not prompt:
         call.failed("no prompt in the input")
         return
-    if call.here and _captures(call):
+    if _captures(call):
         from ..hooks import spool
 
-        spool.rescue(call.here.common_dir)  # of agents that never say that they stop
-        _hear(call, "user", prompt)
-    if not wanted:
-        return
-    from . import inject
+        spool.rescue(call.here.common_dir)  # of agents that never tell that they stop
+        _spool_said(call, "user", prompt)
+    if injects:
+        from . import inject
 
-    inject.for_prompt(call, prompt)
+        inject.for_prompt(call, prompt)
 
 
-def _before_tool(call: Call) -> None:
-    if not call.here or not call.asked or not call.here.settings.flag("readContext"):
+def _pre_tool_use(call: Call) -> None:
+    if not call.injects or not call.here.settings.flag("readContext"):
         return
     name = protocol.tool(call.payload)
     if protocol.reads(name) or protocol.edits(name):
@@ -156,7 +144,7 @@ def _before_tool(call: Call) -> None:
             inject.for_files(call, paths)
 
 
-def _after_tool(call: Call) -> None:
+def _post_tool_use(call: Call) -> None:
     name = protocol.tool(call.payload)
     if not name:
         call.failed("no tool in the input")
@@ -165,11 +153,12 @@ def _after_tool(call: Call) -> None:
     elif protocol.edits(name):
         paths = _paths(call)
         if paths and not _secret(_names(call, paths)):
-            call.note("touched", paths)
-            _did(call, name, paths)
+            call.notes.add("touched", paths)
+            if _captures(call):
+                _spool_edit(call, name, paths)
 
 
-def _failed_tool(call: Call) -> None:
+def _post_tool_use_failure(call: Call) -> None:
     name = protocol.tool(call.payload)
     if not name:
         call.failed("no tool in the input")
@@ -180,7 +169,7 @@ def _failed_tool(call: Call) -> None:
 def _note_failed(call: Call, name: str) -> None:
     paths = _paths(call)
     if not _secret(_names(call, paths)):
-        call.note("failed", [name, *paths])
+        call.notes.add("failed", [name, *paths])
 
 
 def _names(call: Call, paths: list[str]) -> list[str]:
@@ -231,155 +220,128 @@ def _doubtful(name: str) -> bool:
 
 def _paths(call: Call) -> list[str]:
     """The files of a tool's input that are in the working tree, as git names them."""
-    top = call.here.top if call.here else ""
-    return [
-        path
-        for given in protocol.files(call.payload)
-        for path in [protocol.inside(top, call.cwd, given)]
-        if path
+    files = protocol.files(call.payload)
+    return [p for p in [protocol.inside(call.here.top, call.cwd, file) for file in files] if p]
+
+
+def _pre_compact(call: Call) -> None:
+    if call.injects:
+        call.say(steer(call.notes.read()["shown"]))
+
+
+def steer(shown: Sequence[str]) -> str:
+    """What a summary should keep, as plain text; names the last of the memories shown, by id."""
+    out = [
+        "Keep in the summary: decisions with their reasons, blockers, attempts that failed and why,"
+        " conventions the user stated, files changed, what is open."
     ]
+    # The id of a foreign record may be any text; only what names a memory is said.
+    ids = [id[:8] for id in shown if id and not set(id) - _HEX]
+    if ids:
+        more = f" and {len(ids) - STEERED} more" if len(ids) > STEERED else ""
+        out.append(
+            f"Memories of git mem shown in this session: {' '.join(ids[-STEERED:])}{more}. Their"
+            " texts need not be copied: name the id of each one that mattered; git mem show ID has"
+            " the text."
+        )
+    return "\n".join(out) + "\n"
 
 
-def _compact(call: Call) -> None:
-    here = call.here
-    if here is None or not call.asked:
+def _session_end(call: Call) -> None:
+    """Wakes the worker: it writes the receipt, and reads the conversation where capture is on."""
+    if not call.notes.id:
         return
-    from . import context, hook_cache
+    reason = protocol.text(call.payload, "reason")
+    call.notes.add("end", ["other" if not reason or _secret([reason]) else reason[:40]])
+    line = b'{"event":"session-end"}'
+    if _captures(call):
+        from ..capture import sources
 
-    lines = session.read(here.mem_dir, call.session)
-    text, _ = hook_cache.with_memories(
-        here,
-        call.environ,
-        lambda cache: context.steer(cache, here, session_lines=lines),
-        call.half,
-        lean=True,
-    )
-    if text is None:
-        call.failed("the memories could not be read")
-    else:
-        call.say(text)
+        line = sources.ended(protocol.text(call.payload, "transcript_path"), *_origin(call))
+    call.ask(line)
 
 
-def _end(call: Call) -> None:
-    """The worker makes the receipt, and reads the conversation where that is wanted; the event only
-    wakes it.
-    """
-    if call.session:
-        reason = protocol.text(call.payload, "reason")
-        call.note("end", ["other" if not reason or _secret([reason]) else reason[:40]])
-        line = b'{"event":"session-end"}'
-        if _captures(call) and call.here:
-            from ..capture import sources
-
-            line = sources.ended(
-                protocol.text(call.payload, "transcript_path"),
-                call.session,
-                call.agent,
-                call.here.head,
-                call.here.branch,
-            )
-        call.ask(line)
-
-
-def _rest(call: Call) -> None:
-    """Nothing to say.
-
-    What was said goes to the worker; one that was killed is started again where lines have waited
-    for it.
-    """
+def _stop(call: Call) -> None:
+    """Leaves the answer to the worker, and starts one where an earlier one was killed."""
     from ..hooks import spool
 
-    if not call.here:
-        return
     answer = protocol.text(call.payload, *_ANSWERS)
-    _cite(call, answer)
+    _note_cited(call, answer)
     if _captures(call):
-        _hear(call, "assistant", answer)
+        _spool_said(call, "assistant", answer)
         if spool.waiting(call.here.mem_dir):
             spool.wake(call.here.common_dir)
     spool.rescue(call.here.common_dir)
 
 
+def _subagent_stop(call: Call) -> None:
+    """The session goes on; only the subagent's answer is looked at."""
+    _note_cited(call, protocol.text(call.payload, *_ANSWERS))
+
+
+def _note_cited(call: Call, answer: str) -> None:
+    """Notes which of the memories shown in this session an answer names; none of its text."""
+    told = call.notes.told() if answer else []
+    if told:
+        from ..feedback import usage
+
+        cited = usage.cited(answer, told)
+        if cited:
+            call.notes.add("cited", cited)
+
+
+# --- capture ----------------------------------------------------------------
+
+
 def _captures(call: Call) -> bool:
-    """Whether what is said in this session may wait on the disk for the worker."""
-    return call.here is not None and call.here.settings["capture"] == "all"
+    """Whether texts of this session may wait on the disk for the worker."""
+    return call.here.settings["capture"] == "all"
 
 
-def _hear(call: Call, role: str, text: str) -> None:
-    """Leaves what was said for the worker, which is not started: a prompt shares its processor with
-    nobody.
+def _spool_said(call: Call, role: str, text: str) -> None:
+    """Leaves a prompt or an answer to the worker, which is not started: a prompt shares its
+    processor with nobody.
     """
-    from ..capture import sources
+    if text:
+        from ..capture import sources
 
-    if call.here and text:
-        _leave(
-            call,
-            sources.heard(
-                role, text, call.session or "", call.agent, call.here.head, call.here.branch
-            ),
-        )
+        _append(call, sources.heard(role, text, *_origin(call)))
 
 
-def _did(call: Call, name: str, paths: list[str]) -> None:
-    """Which files a tool changed; how, only where a language model is there to judge it."""
-    if call.here and _captures(call):
-        from ..capture import sources, toolcalls
+def _spool_edit(call: Call, name: str, paths: list[str]) -> None:
+    """Leaves to the worker which files a tool changed; how, only if a language model judges it."""
+    from ..capture import sources, toolcalls
 
-        judged = os.path.exists(os.path.join(call.here.mem_dir, sources.READY))
-        text = (
-            toolcalls.describe(protocol.given(call.payload), call.payload, name, paths)
-            if judged
-            else ""
-        )
-        _leave(
-            call,
-            sources.done(
-                text, paths, call.session or "", call.agent, call.here.head, call.here.branch
-            ),
-        )
+    text = ""
+    if os.path.exists(os.path.join(call.here.mem_dir, sources.READY)):
+        text = toolcalls.describe(protocol.given(call.payload), call.payload, name, paths)
+    _append(call, sources.done(text, paths, *_origin(call)))
 
 
-def _leave(call: Call, line: bytes) -> None:
+def _origin(call: Call) -> tuple[str, str, str, str]:
+    """Session, agent, HEAD and branch, as `capture/sources` writes them."""
+    return call.notes.id or "", call.agent, call.here.head, call.here.branch
+
+
+def _append(call: Call, line: bytes) -> None:
     from ..hooks import spool
 
-    if call.here and line:
+    if line:
         try:
             spool.append(call.here.mem_dir, line)
         except (OSError, ValueError) as e:
             call.failed(f"cannot append: {type(e).__name__}")
 
 
-def _cite(call: Call, answer: str) -> None:
-    """Notes which of the memories that this session was shown an answer names; nothing of the
-    answer itself.
-    """
-    if not call.here or not answer:
-        return
-    told = session.told(call.here.mem_dir, call.session)
-    if told:
-        from ..feedback import usage
-
-        named = usage.cited(answer, told)
-        if named:
-            call.note("cited", named)
-
-
-def _subagent_rest(call: Call) -> None:
-    """A subagent's end is no end of ours, but it has an answer; compaction itself ends one that has
-    none.
-    """
-    _cite(call, protocol.text(call.payload, *_ANSWERS))
-
-
 HANDLERS: dict[str, Callable[[Call], None]] = {
-    "SessionStart": _start,
-    "UserPromptSubmit": _prompt,
-    "PreToolUse": _before_tool,
-    "PostToolUse": _after_tool,
-    "PostToolUseFailure": _failed_tool,
-    "Stop": _rest,
-    "SubagentStart": _subagent,
-    "SubagentStop": _subagent_rest,
-    "PreCompact": _compact,
-    "SessionEnd": _end,
+    "SessionStart": _session_start,
+    "UserPromptSubmit": _user_prompt_submit,
+    "PreToolUse": _pre_tool_use,
+    "PostToolUse": _post_tool_use,
+    "PostToolUseFailure": _post_tool_use_failure,
+    "Stop": _stop,
+    "SubagentStart": _subagent_start,
+    "SubagentStop": _subagent_stop,
+    "PreCompact": _pre_compact,
+    "SessionEnd": _session_end,
 }

@@ -2,12 +2,12 @@
 
 Promise: exit status 0, whatever happens; on stdout one JSON object (for
 PreCompact plain text) or nothing; nothing on stderr; an end within the
-deadline (`call.LIMITS`). What goes wrong is counted in `mem/hooks.log` and
-shown by `git mem doctor`. In a repository without `git mem init` and without
-memories nothing is printed and nothing is made; `mem.enabled=false` and
-GIT_MEM_DISABLE=1 switch everything off.
+deadline (`call.LIMITS`). Failures are counted in `mem/hooks.log` and shown by
+`git mem doctor`. In a repository without `git mem init` and without memories
+nothing is printed or made; `mem.enabled=false` and GIT_MEM_DISABLE=1 switch
+everything off.
 
-`__main__` comes here before anything else is imported. Standard library only,
+`__main__` comes here before it imports anything else. Standard library only,
 nothing from the working tree, no git process where files tell enough.
 """
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, NoReturn
 
-_MOST = 16_000_000  # bytes of stdin; a tool's answer can be as long as a file
+LONGEST = 16_000_000  # bytes of stdin; a tool's answer can be as long as a file
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
-    """Answers one call and ends the process: what Python does at its end costs a millisecond."""
+    """Answers one call and ends the process: Python's own clean-up costs a millisecond."""
     try:
         begun = time.monotonic()
         readable, writable = _descriptors()
@@ -41,17 +41,18 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
 def run(
     argv: Sequence[str], environ: Mapping[str, str], begun: float, stdin: int = 0, stdout: int = 1
 ) -> None:
-    """One call. Everything that may fail is in here; nothing is raised."""
-    agent, name, given = _words(argv)
-    call = Call(agent, protocol.event_of(name) or "?", {}, environ, begun, stdout)
+    """One call. Whatever fails in it is counted; nothing is raised."""
+    agent, name, argument = _words(argv)
+    call = Call(agent, protocol.event_of(name), environ, begun, stdout)
     call.watch()
     try:
-        waited = time.monotonic()
-        data, whole = (given, True) if given else _read(stdin)
-        own = waited - begun - time.monotonic()
-        payload = _parsed(data) if whole else None
-        call.take(payload or {}, protocol.event_of(name or (payload or {}).get("hook_event_name")))
-        call.start(own + time.monotonic())
+        before = time.monotonic()
+        data = argument or _read(stdin)
+        waited = time.monotonic() - before  # for the agent
+        payload = None if data is None else _parsed(data)
+        call.payload = payload or {}
+        call.event = protocol.event_of(name or call.payload.get("hook_event_name"))
+        call.deadline.start(call.event, begun + waited)
         _answer(call, payload is not None)
     except BaseException as e:
         from . import failures
@@ -63,35 +64,33 @@ def _parsed(data: bytes) -> dict[str, Any] | None:
     try:
         return protocol.parse(data)
     except Exception:
-        return None  # counted as input that is no JSON, once it is known where
+        return None  # counted once the repository is known
 
 
-def _answer(call: Call, understood: bool) -> None:
-    if _off(call.environ):
+def _answer(call: Call, parsed: bool) -> None:
+    if call.environ.get("GIT_MEM_DISABLE", "") not in ("", "0"):
         return
     from ..git import discover
 
     call.cwd = _directory(call)
-    found = discover.find(call.cwd, call.environ) if call.cwd else None
-    if found is None or not found.initialised or not found.settings.flag("enabled"):
+    here = discover.find(call.cwd, call.environ) if call.cwd else None
+    if here is None or not here.initialised or not here.settings.flag("enabled"):
         return
-    call.here = found
-    if not understood:
+    call.enter(here)
+    if not parsed:
         call.failed("stdin holds no JSON object")
-    elif not call.event or call.agent not in protocol.AGENTS:
-        call.failed("unknown event" if not call.event else "unknown agent")
+    elif not call.event:
+        call.failed("unknown event")
+    elif call.agent not in protocol.AGENTS:
+        call.failed("unknown agent")
     else:
         from .events import HANDLERS
 
         HANDLERS[call.event](call)
 
 
-def _off(environ: Mapping[str, str]) -> bool:
-    return environ.get("GIT_MEM_DISABLE", "") not in ("", "0")
-
-
 def _directory(call: Call) -> str:
-    """Where the session is: what the agent says, where that is a directory; else where we are; ""
+    """Where the session is: the directory that the agent names, where it exists; else ours; ""
     where that is gone.
     """
     for path in protocol.directories(call.payload, call.environ):
@@ -107,11 +106,8 @@ def _directory(call: Call) -> str:
 
 
 def _words(argv: Sequence[str]) -> tuple[str, str, bytes]:
-    """(agent, event, JSON that came as an argument) of the command line.
-
-    A word we do not know is passed over: a hook never fails.
-    """
-    agent, name, given = "claude", "", b""
+    """(agent, event, JSON given as an argument) of the command line; unknown words are ignored."""
+    agent, name, argument = "claude", "", b""
     words = list(argv)
     while words:
         word = words.pop(0)
@@ -120,38 +116,37 @@ def _words(argv: Sequence[str]) -> tuple[str, str, bytes]:
         elif word.startswith("--agent="):
             agent = word[8:]
         elif word.startswith("{"):
-            given = os.fsencode(word)
+            argument = os.fsencode(word)
         elif not word.startswith("-") and not name:
             name = word
-    return agent.lower(), name, given
+    return agent.lower(), name, argument
 
 
-def _read(fd: int) -> tuple[bytes, bool]:
-    """(stdin up to its end, whether that is all of it).
+def _read(fd: int) -> bytes | None:
+    """stdin up to its end; None where it is longer than LONGEST.
 
-    What is too long is read all the same: an agent may not bear a closed pipe.
+    It is read to its end even then: an agent may not bear a closed pipe.
     """
     if fd < 0 or os.isatty(fd):
-        return b"", True
+        return b""
     parts: list[bytes] = []
     size = 0
     while True:
         try:
             part = os.read(fd, 1 << 20)
-        except BlockingIOError:  # the other end has set our end not to wait
+        except BlockingIOError:  # the other process has made our end non-blocking
             time.sleep(0.001)
             continue
         if not part:
-            return b"".join(parts), size <= _MOST
+            return b"".join(parts) if size <= LONGEST else None
         size += len(part)
-        if size <= _MOST:
+        if size <= LONGEST:
             parts.append(part)
 
 
 def _descriptors() -> tuple[bool, bool]:
-    """Whether stdin and stdout were open.
-
-    Where one was not, its number is taken: else the next file we open would get it, and our answer.
+    """Whether stdin and stdout were open. The numbers of closed ones are taken: else the next file
+    that we open would get one of them, and our answer.
     """
     readable, writable = sys.stdin is not None, sys.stdout is not None
     if not readable or not writable or sys.stderr is None:

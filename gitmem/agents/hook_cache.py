@@ -54,18 +54,9 @@ def table() -> embed.StaticTable:
     return _table
 
 
-def with_memories(
-    here: Here,
-    environ: Mapping[str, str],
-    action: Callable[[Cache], T],
-    until: float,
-    lean: bool = False,
-) -> tuple[T | None, bool]:
-    """(action's answer, whether it was asked of all memories); (None, False) where nothing could be
-    read by `until` (monotonic).
-
-    `lean`: takes nothing in and reads no notes; what the cache has is enough.
-    `action` may run twice.
+def with_memories(here: Here, action: Callable[[Cache], T], until: float) -> tuple[T | None, bool]:
+    """(the answer of `action`, whether all memories were asked); (None, False) where nothing could
+    be read by `until` (monotonic). `action` may run twice.
     """
     damaged = -1
     for _ in range(_ATTEMPTS):
@@ -74,7 +65,7 @@ def with_memories(
             cache = _open(here)
             if cache is None:
                 break
-            fresh, news = _refresh(here, environ, cache, until, lean)
+            fresh, news = _refresh(here, cache, until)
             answer = action(cache)
             # Also after news: where they stand is not known yet. And after a fetch, of which no
             # hook tells.
@@ -101,7 +92,7 @@ def with_memories(
         here.common_dir,
         b'{"event":"behind","damaged":%d}' % damaged if damaged >= 0 else spool.BEHIND,
     )
-    if lean or monotonic() >= until:
+    if monotonic() >= until:
         return None, False
     from . import fallback
 
@@ -135,9 +126,7 @@ def _close(cache: Cache) -> None:
         pass  # what is wrong with the file was seen before, or the next one sees it
 
 
-def _refresh(
-    here: Here, environ: Mapping[str, str], cache: Cache, until: float, lean: bool
-) -> tuple[bool, bool]:
+def _refresh(here: Here, cache: Cache, until: float) -> tuple[bool, bool]:
     """(whether the cache has all memories, whether new ones were taken in just now)."""
     space = cache.meta("space")
     cache.blind = bool(space) and space != table().space
@@ -149,11 +138,11 @@ def _refresh(
         or ref in here.lost
     ]
     fresh, news = not (moved or cache.blind or cache.meta("scrub")), False
-    if not fresh and not lean and monotonic() < until:
+    if not fresh and monotonic() < until:
         fresh = news = _take_in(here, cache, until)
         if not fresh and not cache.count() and moved:
             raise _Later
-    return _signatures(here, cache, until, lean) and fresh, news
+    return _signatures(here, cache, until) and fresh, news
 
 
 def _take_in(here: Here, cache: Cache, until: float) -> bool:
@@ -211,9 +200,9 @@ def stands(here: Here, cache: Cache, anchors: Sequence[str], until: float) -> Ma
         git.close()
 
 
-def _signatures(here: Here, cache: Cache, until: float, lean: bool) -> bool:
+def _signatures(here: Here, cache: Cache, until: float) -> bool:
     """Where the policy asks for signatures: a few are checked now; whether none waits."""
     if here.settings["trust"] == "all":
         return True
     policy = trust.Trust(here.settings, here.home)
-    return policy.catch_up(cache, 0 if lean or until - monotonic() < _SIGNATURES else trust.AT_ONCE)
+    return policy.catch_up(cache, 0 if until - monotonic() < _SIGNATURES else trust.AT_ONCE)

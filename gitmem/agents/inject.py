@@ -16,7 +16,7 @@ from __future__ import annotations
 from ..core import sanitize, verdict
 from ..engine import anchor_state_store, memory_rows, path_state_store, reinstated
 from ..engine.anchor_state_store import Stand
-from . import context_item, hook_cache
+from . import context_item, hook_cache, protocol
 from .context_item import Item
 
 TYPE_CHECKING = False
@@ -51,9 +51,9 @@ def for_prompt(call: Call, prompt: str) -> None:
     """Answers UserPromptSubmit."""
     here = call.here
     question = question_of(prompt)
-    if here is None or not question:
+    if not question:
         return
-    shown = call.shown()
+    shown = call.notes.shown()
 
     def ask(cache: hook_cache.Cache) -> list[Item]:
         from ..engine.filters import Filter
@@ -78,7 +78,7 @@ def for_prompt(call: Call, prompt: str) -> None:
         search.aged = lambda rows: path_state_store.worsts(cache, rows, here.head)
         hits = sure_hits(search, question, wanted, here.settings.number("limit"))
         if search.behind and here.settings.encodes:
-            call.behind()
+            call.ask()
         if not hits:
             return []
         worth = [(hit.row, hit.retrieval) for hit in worth_telling(hits)]
@@ -90,7 +90,7 @@ def for_prompt(call: Call, prompt: str) -> None:
         return _load(cache, worth, states, shown, here.head)
 
     before: list[str] = []
-    answer = hook_cache.with_memories(here, call.environ, ask, call.half)
+    answer = hook_cache.with_memories(here, ask, call.deadline.half)
     if before:
         note = _BEFORE.format(context_item.attribute(before[-1][: context_item.ID]))
         call.say(f'<memory_context source="git-mem"><note>{note}</note></memory_context>\n')
@@ -118,9 +118,7 @@ def worth_telling(hits: Sequence[Hit]) -> list[Hit]:
 def for_files(call: Call, paths: Sequence[str]) -> None:
     """Answers PreToolUse for files, named from the top of the working tree."""
     here = call.here
-    if here is None:
-        return
-    shown = call.shown()
+    shown = call.notes.shown()
 
     def ask(cache: hook_cache.Cache) -> list[Item]:
         from ..engine.filters import Filter, above, newest_first
@@ -157,7 +155,7 @@ def for_files(call: Call, paths: Sequence[str]) -> None:
 
     _tell(
         call,
-        hook_cache.with_memories(here, call.environ, ask, call.half),
+        hook_cache.with_memories(here, ask, call.deadline.half),
         "this file",
         "tool",
         _FILE_ROOM,
@@ -204,11 +202,13 @@ def _tell(
     if found is None:
         call.failed("the memories could not be read")
     elif found:
-        text, ids = written(found, about, min(room, call.room), "" if fresh else _REDUCED)
+        text, ids = written(
+            found, about, min(room, protocol.room(call.agent)), "" if fresh else _REDUCED
+        )
         if ids:
             call.say(text, ids, route)
         if any(item.waiting for item in found):
-            call.behind()
+            call.ask()
 
 
 def written(

@@ -96,7 +96,7 @@ def shown(mem_dir: str, session: str | None) -> set[str]:
     what its subagents were shown. Empty where nothing is known.
     """
     found: set[str] = set()
-    for kind, _, values, _ in entries(path_of(mem_dir, session)) if session else ():
+    for kind, _, values, _ in lines(mem_dir, session):
         if kind == "shown" and "route=subagent" not in values:
             found.update(v for v in values if "=" not in v)
         elif kind == "context":
@@ -106,12 +106,8 @@ def shown(mem_dir: str, session: str | None) -> set[str]:
 
 def told(mem_dir: str, session: str | None) -> list[str]:
     """Ids that the session or one of its subagents was ever shown, each once."""
-    lines = entries(path_of(mem_dir, session)) if session else []
-    return list(
-        dict.fromkeys(
-            [v for kind, _, values, _ in lines if kind == "shown" for v in values if "=" not in v]
-        )
-    )
+    shown = [values for kind, _, values, _ in lines(mem_dir, session) if kind == "shown"]
+    return list(dict.fromkeys([v for values in shown for v in values if "=" not in v]))
 
 
 def read(mem_dir: str, session: str | None) -> dict[str, list[str]]:
@@ -120,9 +116,14 @@ def read(mem_dir: str, session: str | None) -> dict[str, list[str]]:
     `about` words of "shown" are left out.
     """
     found: dict[str, dict[str, None]] = {kind: {} for kind in KINDS}
-    for kind, _, values, _ in entries(path_of(mem_dir, session)) if session else ():
+    for kind, _, values, _ in lines(mem_dir, session):
         found[kind].update((v, None) for v in values if kind != "shown" or "=" not in v)
     return {kind: list(values) for kind, values in found.items()}
+
+
+def lines(mem_dir: str, session: str | None) -> list[Entry]:
+    """`entries` of a session's file."""
+    return entries(path_of(mem_dir, session)) if session else []
 
 
 def entries(path: str) -> list[Entry]:
@@ -175,12 +176,12 @@ def settled(path: str) -> bool:
     try:
         with open(memfile.opened(path), "rb") as f:
             f.seek(-min(os.fstat(f.fileno()).st_size, _TAIL), os.SEEK_END)
-            lines = f.read().split(b"\n")
+            tail = f.read().split(b"\n")
     except OSError:
         return False
-    last = [entry for line in lines[-20:] if (entry := _parse(line))]
-    told = [entry for entry in last if entry[0] != "receipt"]
-    return bool(told) and last[-1][0] == "receipt" and last[-1][2] == [_digest(told[-1][3])]
+    last = [entry for line in tail[-20:] if (entry := _parse(line))]
+    others = [entry for entry in last if entry[0] != "receipt"]
+    return bool(others) and last[-1][0] == "receipt" and last[-1][2] == [_digest(others[-1][3])]
 
 
 def files(mem_dir: str) -> list[tuple[str, float]]:
