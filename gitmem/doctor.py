@@ -274,18 +274,13 @@ def _agents(store: Store) -> list[Finding]:
             if one.target in targets.AGENTS
             else targets.SECTIONS[one.target]
         )
-        out.append(
-            Finding(
-                OK,
-                f"{title}: {'plugin, by' if one.scope == installed.PLUGIN else 'in'} '{one.path}'",
-            )
-        )
+        out.append(Finding(OK, f"{title}: {installed.words(one)}"))
     if not any(one.target in targets.AGENTS for one in found):
         out.append(
             Finding(
                 OFF,
                 "no agent gets memories by itself",
-                "`git mem install claude` turns it on; also codex, gemini, cursor, copilot",
+                f"`git mem install claude` turns it on; also {', '.join([*targets.AGENTS][1:])}",
             )
         )
     elif not store.settings.flag("promptContext"):

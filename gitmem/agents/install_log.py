@@ -61,12 +61,14 @@ class Ledger:
         """What is noted of a file, empty for nothing."""
         return self.files.get(os.path.realpath(file), {})
 
-    def original(self, file: str, text: str | None) -> str | None:
+    def original(self, file: str, text: str | None, target: str = "") -> str | None:
         """The text as it was before we wrote, "" where there was no file; None where others have
-        changed it since, or nothing is known.
+        changed it since, nothing is known, or it was written for another target.
         """
         note = self.known(file)
         if text is None or not note or note["after"] != _digest(text):
+            return None
+        if target and note["target"] != target:
             return None
         before = cut(text, note["spans"])
         return before if _digest(before) == note["before"] else None

@@ -68,17 +68,14 @@ def places(environ: Mapping[str, str], repo: Repo | None, target: str) -> list[t
 
 def state(environ: Mapping[str, str], repo: Repo | None) -> list[Found]:
     """Everything that is installed for this user and this working tree."""
-    found = []
-    for target in (*targets.AGENTS, *targets.SECTIONS):
-        for scope, path in places(environ, repo, target):
-            one = _look(target, scope, path)
-            if one:
-                found.append(one)
-    found += [
-        Found("claude", PLUGIN, path)
-        for _, path in claudehome.plugins(environ, repo.top if repo else "", targets.PLUGIN)
+    everywhere = [
+        _look(target, scope, path)
+        for target in (*targets.AGENTS, *targets.SECTIONS)
+        for scope, path in places(environ, repo, target)
     ]
-    return found
+    plugins = claudehome.plugins(environ, repo.top if repo else "", targets.PLUGIN)
+    plugged = [Found("claude", PLUGIN, path) for _, path in plugins]
+    return [one for one in everywhere if one] + plugged
 
 
 def _look(target: str, scope: str, path: str) -> Found | None:
@@ -117,7 +114,7 @@ def unread(agent: targets.Agent, path: str) -> str:
 def problems(
     environ: Mapping[str, str], repo: Repo | None, found: list[Found]
 ) -> list[tuple[str, str]]:
-    """(what, hint) of everything that keeps what is installed from working once."""
+    """(problem, hint) of everything that keeps an installation from working once."""
     out = [
         (
             f"'{one.path}' cannot be judged: {one.problem}",
@@ -126,125 +123,89 @@ def problems(
         for one in found
         if one.problem
     ]
-    for name, agent in targets.AGENTS.items():
-        here = [one for one in found if one.target == name and not one.problem]
-        out += [
-            (twice, "keep one; `git mem uninstall " + name + "` takes away what stands in settings")
-            for twice in [double(here)]
-            if twice
-        ]
-        for one in here:
-            if one.scope == PLUGIN:
-                continue
-            reason = unread(agent, one.path)
-            if reason:
+    for agent in targets.AGENTS.values():
+        files = [one for one in found if one.target == agent.name and not one.problem]
+        if twice := double(files):
+            hint = f"keep one; `git mem uninstall {agent.name}` takes away what stands in settings"
+            out.append((twice, hint))
+        for one in files:
+            if one.scope != PLUGIN:
+                out += _problems_of(environ, agent, one)
+    if any(one.target == "claude" for one in found):
+        top = repo.top if repo else ""
+        for path in (claudehome.user_settings(environ), *claudehome.project_settings(top)):
+            if claudehome.read_json(path).get("disableAllHooks") is True:
                 out.append(
                     (
-                        (
-                            f"{agent.title} cannot read '{one.path}', so it runs no hook of it:"
-                            f" {reason}"
-                        ),
-                        "mend the file by hand: it has to be JSON, without comments",
+                        f"Claude Code: all hooks are switched off by 'disableAllHooks' in '{path}'",
+                        "the agent gets no memories until it is taken out there",
                     )
                 )
-            again = (
-                f"run `git mem install {name}"
-                f" --{targets.PROJECT if one.scope == targets.PROJECT else targets.USER}`"
-            )
-            more = [event for event, commands in one.commands.items() if len(commands) > 1]
-            lacking = [event for event in agent.events if event not in one.commands]
-            if more:
-                out.append(
-                    (
-                        (
-                            f"{agent.title}: git mem stands more than once at {', '.join(more)} in"
-                            f" '{one.path}'"
-                        ),
-                        again,
-                    )
-                )
-            if lacking:
-                out.append(
-                    (
-                        (
-                            f"{agent.title}: no hook of git mem at {', '.join(lacking)} in"
-                            f" '{one.path}'"
-                        ),
-                        again,
-                    )
-                )
-            out += [
-                (f"{agent.title}: {what}", hint or again) for what, hint in _stale(environ, one)
-            ]
-    for path in (
-        claudehome.user_settings(environ),
-        *claudehome.project_settings(repo.top if repo else ""),
-    ):
-        if (
-            any(one.target == "claude" for one in found)
-            and claudehome.read_json(path).get("disableAllHooks") is True
-        ):
-            out.append(
-                (
-                    f"Claude Code: all hooks are switched off by 'disableAllHooks' in '{path}'",
-                    "the agent gets no memories until it is taken out there",
-                )
-            )
     return out
 
 
-def double(here: list[Found]) -> str:
-    """What is said where several installations for one agent would each hand over the same; ""
-    where they would not.
-    """
-    kinds: dict[frozenset[str], list[Found]] = {}
-    for one in here:
-        key = frozenset(c for commands in one.commands.values() for c in commands)
-        # Equal commands in several settings files are run once by Claude Code, and by no other.
-        kinds.setdefault(
+def _problems_of(
+    environ: Mapping[str, str], agent: targets.Agent, one: Found
+) -> list[tuple[str, str]]:
+    out = []
+    if reason := unread(agent, one.path):
+        out.append(
             (
-                key
-                if one.target == "claude" and one.scope != PLUGIN
-                else frozenset([one.scope, one.path])
-            ),
-            [],
-        ).append(one)
+                f"{agent.title} cannot read '{one.path}', so it runs no hook of it: {reason}",
+                "mend the file by hand: it has to be JSON, without comments",
+            )
+        )
+    scope = targets.PROJECT if one.scope == targets.PROJECT else targets.USER
+    again = f"run `git mem install {agent.name} --{scope}`"
+    title, file = agent.title, f"in '{one.path}'"
+    if more := [event for event, commands in one.commands.items() if len(commands) > 1]:
+        out.append((f"{title}: git mem stands more than once at {', '.join(more)} {file}", again))
+    if lacking := [event for event in agent.events if event not in one.commands]:
+        out.append((f"{title}: no hook of git mem at {', '.join(lacking)} {file}", again))
+    out += [(f"{title}: {text}", hint or again) for text, hint in _stale(environ, one)]
+    return out
+
+
+def words(one: Found) -> str:
+    """Where an installation is, in a message."""
+    return f"{'plugin, by' if one.scope == PLUGIN else 'in'} '{one.path}'"
+
+
+def double(files: list[Found]) -> str:
+    """Says that several installations of one agent would each hand over every memory; "" where they
+    would not.
+    """
+    kinds = set()
+    for one in files:
+        # Claude Code runs equal commands of several settings files once; no other agent does.
+        once = one.target == "claude" and one.scope != PLUGIN
+        commands = frozenset(c for found in one.commands.values() for c in found)
+        kinds.add(commands if once else (one.scope, one.path))
     if len(kinds) < 2:
         return ""
-    said = [("as a plugin by" if one.scope == PLUGIN else "in") + f" '{one.path}'" for one in here]
+    places = " and ".join(
+        f"{'as a plugin by' if one.scope == PLUGIN else 'in'} '{one.path}'" for one in files
+    )
     return (
-        f"{targets.AGENTS[here[0].target].title}: git mem is installed {len(said)} times,"
-        f" {' and '.join(said)}: each memory is handed over twice"
+        f"{targets.AGENTS[files[0].target].title}: git mem is installed {len(files)} times,"
+        f" {places}: each memory is handed over twice"
     )
 
 
 def _stale(environ: Mapping[str, str], one: Found) -> list[tuple[str, str]]:
-    """What is wrong with the program that the commands start."""
-    commands = {c for found in one.commands.values() for c in found}
-    packages = {targets.program(c) for c in commands}
+    """(problem, hint) where the commands start none or another git mem; hint "": install again."""
+    packages = {targets.program(c) for commands in one.commands.values() for c in commands}
+    hooks = f"the hooks in '{one.path}'"
     out = []
     if "" in packages and not shutil.which("git-mem", path=environ.get("PATH", "")):
-        out.append(
-            (
-                f"the hooks in '{one.path}' do nothing: no git-mem on PATH",
-                "put the directory of git-mem on PATH",
-            )
-        )
+        hint = "put the directory of git-mem on PATH"
+        out.append((f"{hooks} do nothing: no git-mem on PATH", hint))
     for package in sorted(packages - {""}):
         if not os.path.exists(os.path.join(package, "__main__.py")):
-            out.append(
-                (f"the hooks in '{one.path}' do nothing: git mem is gone from '{package}'", "")
-            )
+            out.append((f"{hooks} do nothing: git mem is gone from '{package}'", ""))
         elif os.path.realpath(package) != os.path.realpath(own_package()):
-            out.append(
-                (
-                    (
-                        f"the hooks in '{one.path}' start the git mem in '{package}', this one is"
-                        f" in '{own_package()}'"
-                    ),
-                    "",
-                )
-            )
+            own = own_package()
+            out.append((f"{hooks} start the git mem in '{package}', this one is in '{own}'", ""))
     return out
 
 

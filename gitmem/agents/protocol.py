@@ -1,10 +1,9 @@
 """How each agent calls a hook and what it reads from one: names of events, fields of stdin, the
-envelope on stdout.
+envelope on stdout. `targets` has the other half, the agents' settings files.
 
-Ours are Claude Code's words; the other agents' are turned into them here, so
-no other module knows that there are five. What an agent sends is whatever its
-next version sends: every field may be missing or of another type, then it
-counts as absent.
+We use Claude Code's names; those of other agents are turned into them here, so no
+other module knows of them. An agent's next version may send anything: a field
+that is missing or of another type counts as absent.
 
 Claude Code's part was tried with its releases 2.1.197 and 2.1.330; the others
 are from their documentation and sources of 2026: Codex CLI (the same JSON, and
@@ -22,10 +21,9 @@ from ..core import fastjson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
-AGENTS = ("claude", "codex", "gemini", "cursor", "copilot")
 EVENTS = (
     "SessionStart",
     "UserPromptSubmit",
@@ -39,8 +37,8 @@ EVENTS = (
     "SessionEnd",
 )
 
-# In lower case and without `-` and `_`: what a settings file says is not always what the agent's
-# manual says.
+# Our name of an event by each agent's name, in lower case and without `-` and `_`: settings files
+# and manuals of one agent do not always agree on them.
 _NAMES = {event.lower(): event for event in EVENTS} | {
     "beforeagent": "UserPromptSubmit",
     "beforesubmitprompt": "UserPromptSubmit",
@@ -54,30 +52,9 @@ _NAMES = {event.lower(): event for event in EVENTS} | {
     "agentturncomplete": "Stop",
     "precompress": "PreCompact",
 }
-# (agent, event): how context is handed over. What is not here cannot be handed anything.
-# "hook": hookSpecificOutput; "plain": text; "snake", "camel": one key beside others.
-_ENVELOPES = {
-    **{
-        ("claude", event): "hook"
-        for event in ("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart")
-    },
-    ("claude", "PreCompact"): "plain",
-    **{("codex", event): "hook" for event in ("SessionStart", "UserPromptSubmit", "SubagentStart")},
-    ("gemini", "SessionStart"): "hook",
-    ("gemini", "UserPromptSubmit"): "hook",
-    ("cursor", "SessionStart"): "snake",
-    ("cursor", "UserPromptSubmit"): "snake",
-    ("copilot", "SessionStart"): "camel",
-    ("copilot", "UserPromptSubmit"): "camel",
-}
-_GEMINI = {"UserPromptSubmit": "BeforeAgent"}
-# UTF-16 units of one value: beyond 10,000 Claude Code and Cursor hand over a file's name instead;
-# Codex at about 2,500 tokens.
-_ROOM = {"codex": 7000}
-ROOM = 9000
-
 _SESSION = ("session_id", "conversation_id", "sessionId", "thread-id", "thread_id")
 _FILES = ("file_path", "notebook_path", "absolute_path", "filePath", "path", "target_file")
+# Names of tools, in lower case.
 _EDITS = frozenset(
     [
         "edit",
@@ -104,12 +81,10 @@ _MANY = 50  # files of one call
 
 
 def event_of(name: object) -> str:
-    """Our name of an event in any agent's words, "" for one we have nothing to do with."""
-    return (
-        _NAMES.get(name.replace("-", "").replace("_", "").lower(), "")
-        if isinstance(name, str)
-        else ""
-    )
+    """Our name of an event by any agent's name of it, "" for events that we do not handle."""
+    if not isinstance(name, str):
+        return ""
+    return _NAMES.get(name.replace("-", "").replace("_", "").lower(), "")
 
 
 def parse(data: bytes) -> dict[str, Any] | None:
@@ -119,11 +94,15 @@ def parse(data: bytes) -> dict[str, Any] | None:
     """
     if not data.strip(b" \t\r\n\0"):
         return {}
+    return _object(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"))
+
+
+def _object(json: str) -> dict[str, Any] | None:
     try:
-        found = fastjson.loads(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"))
+        value = fastjson.loads(json)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def text(payload: Mapping[str, Any], *names: str) -> str:
@@ -180,50 +159,36 @@ def reads(name: str) -> bool:
 
 
 def given(payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a tool was given, by name: an object, an object written as a text, or, of Cursor, fields
-    of the event itself; a bare text is `input`.
+    """A tool's input by name: an object, an object written as a text, or, with Cursor, fields of
+    the event itself; a text that is no object is `input`.
     """
-    found = payload.get("tool_input", payload.get("toolArgs", payload))
-    if isinstance(found, str):
-        found = _object(found) or {"input": found}
-    return found if isinstance(found, dict) else {}
+    value = payload.get("tool_input", payload.get("toolArgs", payload))
+    if isinstance(value, str):
+        value = (value.startswith("{") and _object(value)) or {"input": value}
+    return value if isinstance(value, dict) else {}
 
 
 def files(payload: Mapping[str, Any]) -> list[str]:
-    """The files that a tool was given, as it was given them."""
+    """The files in a tool's input, as they are named there."""
     values = given(payload)
     name = text(values, *_FILES)
-    if name:
-        return [name]
-    patch = text(values, "input", "patch", "command") if tool(payload) == "apply_patch" else ""
-    return [
-        line[len(mark) :].strip()
-        for line in patch.splitlines()
-        for mark in _PATCHED
-        if line.startswith(mark)
-    ][:_MANY]
+    if name or tool(payload) != "apply_patch":
+        return [name] if name else []
+    patch = text(values, "input", "patch", "command").splitlines()
+    names = [line.removeprefix(m) for line in patch for m in _PATCHED if line.startswith(m)]
+    return [name.strip() for name in names][:_MANY]
 
 
 def failed(payload: Mapping[str, Any]) -> bool:
-    """Whether the tool's answer says that it failed.
-
-    Where the agent has an event of its own for that, this says nothing.
-    """
+    """Whether the tool's answer says that it failed; False from agents with an event for that."""
     answer = payload.get("tool_response", payload.get("toolResult", payload.get("tool_output")))
-    if isinstance(answer, str):
+    if isinstance(answer, str) and answer.startswith("{"):
         answer = _object(answer)
     if not isinstance(answer, dict):
         return False
-    code = next(
-        (
-            answer[name]
-            for name in ("exit_code", "exitCode", "returncode")
-            if isinstance(answer.get(name), int)
-        ),
-        0,
-    )
+    codes = [answer.get(name) for name in ("exit_code", "exitCode", "returncode")]
     return (
-        bool(code)
+        bool(next((code for code in codes if isinstance(code, int)), 0))
         or answer.get("success") is False
         or answer.get("is_error") is True
         or bool(answer.get("error"))
@@ -231,36 +196,59 @@ def failed(payload: Mapping[str, Any]) -> bool:
     )
 
 
-def _object(given: str) -> dict[str, Any] | None:
-    if given[:1] != "{":
-        return None
-    try:
-        found = fastjson.loads(given)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
 def inside(top: str, cwd: str, path: str) -> str:
     """A file as git names it, from the top of the working tree; "" for one outside."""
     if not top or "\0" in path or len(path) > 4096:
         return ""
+    top = top.rstrip("/") + "/"
     whole = os.path.normpath(os.path.join(cwd, path))
-    for place in (
-        whole,
-        os.path.join(os.path.realpath(os.path.dirname(whole)), os.path.basename(whole)),
-    ):
-        if place.startswith(top.rstrip("/") + "/"):
-            return place[len(top.rstrip("/")) + 1 :]
-    return ""
+    if whole.startswith(top):
+        return whole[len(top) :]
+    directory, name = os.path.split(whole)
+    whole = os.path.join(os.path.realpath(directory), name)
+    return whole[len(top) :] if whole.startswith(top) else ""
 
 
 # --- stdout -----------------------------------------------------------------
 
 
+def _specific(event: str, context: str) -> dict[str, Any]:
+    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}}
+
+
+def _gemini(event: str, context: str) -> dict[str, Any]:
+    return _specific("BeforeAgent" if event == "UserPromptSubmit" else event, context)
+
+
+def _cursor(event: str, context: str) -> dict[str, Any]:
+    goes_on = {"continue": True} if event == "UserPromptSubmit" else {}
+    return {**goes_on, "additional_context": context}
+
+
+def _copilot(event: str, context: str) -> dict[str, Any]:
+    return {"additionalContext": context}
+
+
+# Each agent: the form of its answers, and the events from which it takes context.
+_START, _PROMPT = "SessionStart", "UserPromptSubmit"
+_ANSWERS: dict[str, tuple[Callable[[str, str], dict[str, Any]], tuple[str, ...]]] = {
+    "claude": (_specific, (_START, _PROMPT, "PreToolUse", "SubagentStart", "PreCompact")),
+    "codex": (_specific, (_START, _PROMPT, "SubagentStart")),
+    "gemini": (_gemini, (_START, _PROMPT)),
+    "cursor": (_cursor, (_START, _PROMPT)),
+    "copilot": (_copilot, (_START, _PROMPT)),
+}
+AGENTS = tuple(_ANSWERS)
+
+# UTF-16 units of one value: beyond 10,000 Claude Code and Cursor hand over a file's name instead;
+# Codex does at about 2,500 tokens.
+ROOM = 9000
+_ROOM = {"codex": 7000}
+
+
 def injects(agent: str, event: str) -> bool:
     """Whether an agent takes context from this event."""
-    return (agent, event) in _ENVELOPES
+    return agent in _ANSWERS and event in _ANSWERS[agent][1]
 
 
 def room(agent: str) -> int:
@@ -269,32 +257,17 @@ def room(agent: str) -> int:
 
 
 def envelope(agent: str, event: str, context: str, message: str = "") -> bytes:
-    """What to print so that the agent's model reads `context`; nothing where there is no way. All
-    ASCII, but for plain text.
+    """What to print so that the agent's model reads `context`, "" for nothing; b"" where the agent
+    takes none. All ASCII, but for the plain text that Claude Code takes before a compaction.
 
     `message` is for the user's eyes; only Claude Code has a place for it, and only beside JSON.
     """
-    kind = _ENVELOPES.get((agent, event), "")
-    if message and agent == "claude" and kind == "hook":
-        said: dict[str, Any] = {"systemMessage": message}
-        if context:
-            said["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": context}
-        return fastjson.encoder(ensure_ascii=True)(said).encode()
-    if not kind or not context:
+    if not injects(agent, event):
         return b""
-    if kind == "plain":
+    if event == "PreCompact":
         return context.encode("utf-8", "replace")
-    if kind == "hook":
-        name = _GEMINI.get(event, event) if agent == "gemini" else event
-        answer: dict[str, Any] = {
-            "hookSpecificOutput": {"hookEventName": name, "additionalContext": context}
-        }
-    elif kind == "snake":
-        answer = (
-            {"continue": True, "additional_context": context}
-            if event == "UserPromptSubmit"
-            else {"additional_context": context}
-        )
-    else:
-        answer = {"additionalContext": context}
-    return fastjson.encoder(ensure_ascii=True)(answer).encode()
+    form, _ = _ANSWERS[agent]
+    answer = form(event, context) if context else {}
+    if message and agent == "claude":
+        answer = {"systemMessage": message, **answer}
+    return fastjson.encoder(ensure_ascii=True)(answer).encode() if answer else b""

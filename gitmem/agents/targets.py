@@ -1,5 +1,5 @@
 """What each agent reads: its settings file, its names of events, the shape of an entry, the command
-in it.
+in it. `protocol` has the other half, what a hook reads and prints.
 
 Promise: pure data and text; nothing is read or written here. Claude Code was
 run; the others are after their documentation (docs/agents.md says what that
@@ -12,167 +12,139 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+from . import protocol
 
 PERMISSION = "Bash(git mem *)"
 PLUGIN = "mem"  # the plugin's name in .claude-plugin/plugin.json
 USER, PROJECT = "user", "project"
-# tools of Claude Code before which something may be known of a file; the others wait for nothing
+# Tools of Claude Code that name a file: the hook of PreToolUse runs before these alone.
 FILES = "Read|Edit|MultiEdit|Write|NotebookEdit"
 
 
 class Agent:
-    """One agent.
+    """One agent and the file its hooks stand in.
 
-    `user`: (variable that names its directory, the directory below the home) and the file in it; ""
-    where it has none.
+    `entry(event, command)`: what stands in the array of an event. `project`: the file from the top
+    of a working tree; `user`: (variable that names the user's directory, that directory below the
+    home, file in it), None where the agent reads no hooks of a user. `versioned`: the file has to
+    say `"version": 1`. `needs`: what the user has to do besides.
     """
 
     def __init__(
         self,
         name: str,
         title: str,
-        user: tuple[str, str, str],
+        entry: Callable[[str, str], dict[str, Any]],
+        events: Iterable[str],
         project: str,
-        events: dict[str, int],
-        shape: str,
+        user: tuple[str, str, str] | None,
+        versioned: bool = False,
         needs: str = "",
     ) -> None:
         self.name = name
         self.title = title
-        self.project = project  # from the top of the working tree
-        self.events = events  # event: seconds that the agent waits at most
-        self.shape = shape
-        self.needs = needs  # what the user has to do beside it
-        self._user = user
+        self.entry = entry
+        self.events = {event: _seconds(event) for event in events}  # event: the agent's time limit
+        self.project = project
+        self.user = user
+        self.versioned = versioned
+        self.needs = needs
 
     def file(self, environ: Mapping[str, str], top: str, scope: str) -> str:
         """The settings file of a scope, "" where there is none."""
         if scope == PROJECT:
             return os.path.join(top, self.project) if top else ""
-        variable, below, name = self._user
-        home = environ.get(variable, "") or (
-            os.path.join(environ["HOME"], below) if environ.get("HOME") else ""
-        )
-        return os.path.join(home, name) if os.path.isabs(home) and name else ""
-
-    @property
-    def personal(self) -> bool:
-        """Whether it reads settings of a user."""
-        return bool(self._user[2])
-
-    def entry(self, event: str, command: str) -> dict[str, Any]:
-        """What stands in the array of an event."""
-        seconds = self.events[event]
-        if self.shape == "cursor":
-            return {"command": command, "timeout": seconds}
-        if self.shape == "copilot":
-            return {"type": "command", "bash": command, "timeoutSec": seconds}
-        if self.shape == "gemini":  # counts in milliseconds
-            return {
-                "hooks": [
-                    {
-                        "name": "git-mem",
-                        "type": "command",
-                        "command": command,
-                        "timeout": seconds * 1000,
-                    }
-                ]
-            }
-        matcher = {"matcher": FILES} if event == "PreToolUse" else {}
-        return {**matcher, "hooks": [{"type": "command", "command": command, "timeout": seconds}]}
-
-    @property
-    def version(self) -> bool:
-        """Whether the file has to say `"version": 1`."""
-        return self.shape in ("cursor", "copilot")
+        if not self.user:
+            return ""
+        variable, below, name = self.user
+        home = environ.get("HOME", "")
+        directory = environ.get(variable, "") or (os.path.join(home, below) if home else "")
+        return os.path.join(directory, name) if os.path.isabs(directory) else ""
 
 
-# Far above what a hook takes (its own deadline is at most a second): a machine under load must not
-# lose the answer.
-_START, _OTHER = 10, 5
-AGENTS = {
-    agent.name: agent
-    for agent in (
-        Agent(
-            "claude",
-            "Claude Code",
-            ("CLAUDE_CONFIG_DIR", ".claude", "settings.json"),
-            ".claude/settings.json",
-            {
-                "SessionStart": _START,
-                **dict.fromkeys(
-                    (
-                        "UserPromptSubmit",
-                        "PreToolUse",
-                        "PostToolUse",
-                        "PostToolUseFailure",
-                        "Stop",
-                        "SubagentStart",
-                        "SubagentStop",
-                        "PreCompact",
-                        "SessionEnd",
-                    ),
-                    _OTHER,
-                ),
-            },
-            "claude",
+def _seconds(event: str) -> int:
+    """Far above what a hook takes (its own deadline is at most a second): on a machine under load
+    the agent must not lose the answer.
+    """
+    return 10 if event.lower() == "sessionstart" else 5
+
+
+def _handler(event: str, command: str) -> dict[str, Any]:
+    handler = {"type": "command", "command": command, "timeout": _seconds(event)}
+    matcher = {"matcher": FILES} if event == "PreToolUse" else {}
+    return {**matcher, "hooks": [handler]}
+
+
+def _gemini(event: str, command: str) -> dict[str, Any]:
+    milliseconds = _seconds(event) * 1000
+    handler = {"type": "command", "command": command, "timeout": milliseconds}
+    return {"hooks": [{"name": "git-mem", **handler}]}
+
+
+def _cursor(event: str, command: str) -> dict[str, Any]:
+    return {"command": command, "timeout": _seconds(event)}
+
+
+def _copilot(event: str, command: str) -> dict[str, Any]:
+    return {"type": "command", "bash": command, "timeoutSec": _seconds(event)}
+
+
+_AGENTS = (
+    Agent(
+        "claude",
+        "Claude Code",
+        _handler,
+        protocol.EVENTS,
+        ".claude/settings.json",
+        ("CLAUDE_CONFIG_DIR", ".claude", "settings.json"),
+    ),
+    Agent(
+        "codex",
+        "Codex CLI",
+        _handler,
+        (
+            "SessionStart",
+            "UserPromptSubmit",
+            "PostToolUse",
+            "Stop",
+            "SubagentStart",
+            "SubagentStop",
         ),
-        Agent(
-            "codex",
-            "Codex CLI",
-            ("CODEX_HOME", ".codex", "hooks.json"),
-            ".codex/hooks.json",
-            {
-                "SessionStart": _START,
-                **dict.fromkeys(
-                    ("UserPromptSubmit", "PostToolUse", "Stop", "SubagentStart", "SubagentStop"),
-                    _OTHER,
-                ),
-            },
-            "claude",
-            "Codex asks you to review and trust new hooks before it runs them",
-        ),
-        Agent(
-            "gemini",
-            "Gemini CLI",
-            ("", ".gemini", "settings.json"),
-            ".gemini/settings.json",
-            {
-                "SessionStart": _START,
-                **dict.fromkeys(
-                    ("BeforeAgent", "AfterTool", "AfterAgent", "PreCompress", "SessionEnd"), _OTHER
-                ),
-            },
-            "gemini",
-        ),
-        Agent(
-            "cursor",
-            "Cursor",
-            ("", ".cursor", "hooks.json"),
-            ".cursor/hooks.json",
-            {
-                "sessionStart": _START,
-                **dict.fromkeys(
-                    ("beforeSubmitPrompt", "afterFileEdit", "stop", "sessionEnd"), _OTHER
-                ),
-            },
-            "cursor",
-        ),
-        Agent(
-            "copilot",
-            "Copilot CLI",
-            ("", "", ""),
-            ".github/hooks/git-mem.json",
-            {
-                "sessionStart": _START,
-                **dict.fromkeys(("userPromptSubmitted", "postToolUse", "sessionEnd"), _OTHER),
-            },
-            "copilot",
-        ),
-    )
-}
+        ".codex/hooks.json",
+        ("CODEX_HOME", ".codex", "hooks.json"),
+        needs="Codex asks you to review and trust new hooks before it runs them",
+    ),
+    Agent(
+        "gemini",
+        "Gemini CLI",
+        _gemini,
+        ("SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "PreCompress", "SessionEnd"),
+        ".gemini/settings.json",
+        ("", ".gemini", "settings.json"),
+    ),
+    Agent(
+        "cursor",
+        "Cursor",
+        _cursor,
+        ("sessionStart", "beforeSubmitPrompt", "afterFileEdit", "stop", "sessionEnd"),
+        ".cursor/hooks.json",
+        ("", ".cursor", "hooks.json"),
+        versioned=True,
+    ),
+    Agent(
+        "copilot",
+        "Copilot CLI",
+        _copilot,
+        ("sessionStart", "userPromptSubmitted", "postToolUse", "sessionEnd"),
+        ".github/hooks/git-mem.json",
+        None,
+        versioned=True,
+    ),
+)
+AGENTS = {agent.name: agent for agent in _AGENTS}
 SECTIONS = {"agents-md": "AGENTS.md", "claude-md": "CLAUDE.md"}
 TARGETS = ("git", *AGENTS, *SECTIONS)
 

@@ -124,7 +124,7 @@ def install_command(
         ...,
         metavar="TARGET",
         help=(
-            "git (its hooks), claude, codex, gemini, cursor, copilot (their hooks), agents-md or"
+            f"git (its hooks), {', '.join(targets.AGENTS)} (their hooks), agents-md or"
             " claude-md (a section in AGENTS.md or CLAUDE.md)."
         ),
     ),
