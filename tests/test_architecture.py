@@ -197,7 +197,6 @@ def circles(found: dict[str, set[str]]) -> set[tuple[str, str]]:
 
 # The list may only become shorter.
 STILL_CIRCLES = {
-    ("gitmem.capture.calibrate", "gitmem.capture.suggestions"),
     ("gitmem.git.gitcmd", "gitmem.git.object_reader"),  # for a type
 }
 
