@@ -55,7 +55,16 @@ HOMES = {
     "networkx": {"graph"},
     "sklearn": {"calibrate"},
     "subprocess": {"gitcmd", "keys", "llamaproc", "patch_id", "remote", "sandbox", "cli"},
-    "sqlite3": {"cache", "cache_db", "error_kinds", "cache_lock", "store", "doctor", "tables"},
+    "sqlite3": {
+        "cache",
+        "cache_db",
+        "error_kinds",
+        "cache_lock",
+        "store",
+        "tables",
+        "setup_checks",
+        "cache_checks",
+    },
 }
 HEAVY = {"numpy", "pygit2", "typer", "rich", "llama_cpp", "mcp", "sklearn", "scipy", "networkx"}
 
@@ -318,7 +327,6 @@ STILL_LONG = {
     "anchors/deletion_index.py",
     "anchors/snapshot_view.py",
     "cli/admin.py",
-    "doctor.py",
     "engine/embed.py",
     "engine/update.py",
     "memory/memories.py",

@@ -1,0 +1,247 @@
+"""Checks of the installation: versions, settings, files, hooks, agents, models."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+
+from .. import __version__, setup, worker
+from ..agents import audit, failures, installed, targets
+from ..capture import commitlog
+from ..core.errors import MemError, UsageError
+from ..git import config, config_read, memfile
+from ..hooks import githooks
+from ..models import usable
+from ..signing import trust
+from ..store import Store
+from .finding import BAD, OFF, OK, REPAIRS, WARN, Finding, many
+
+
+def versions(store: Store) -> Iterator[Finding]:
+    git = store.repo.git.text("version").removeprefix("git version ")
+    yield Finding(OK, f"git mem {__version__}, git {git}, SQLite {sqlite3.sqlite_version}")
+
+
+def enabled(store: Store) -> Iterator[Finding]:
+    if not store.settings.flag("enabled"):
+        yield Finding(OFF, f"git mem is switched off by {store.settings.origins['enabled']}")
+
+
+def ownership(store: Store) -> Iterator[Finding]:
+    if not store.repo.own:
+        yield Finding(
+            OFF,
+            "no program is run that this repository's configuration names: "
+            "it is another user's, or bare and not named by GIT_DIR",
+            "your global git configuration can name one",
+        )
+
+
+def namespace(store: Store) -> Iterator[Finding]:
+    if ref := setup.blocked(store):
+        yield Finding(
+            BAD,
+            f"'{ref}' stands where memories are to be stored",
+            "choose another namespace, for example `git config mem.ref memory`",
+        )
+
+
+def settings(store: Store) -> Iterator[Finding]:
+    """Settings of git that `git mem init` makes."""
+
+    def init() -> str:
+        return "; ".join(setup.init(store)) or "nothing was missing any more"
+
+    for key, value, why in setup.missing(store):
+        yield Finding(WARN, f"{key} lacks '{value}': {why}", "run `git mem init`", init)
+
+
+def threats(store: Store) -> Iterator[Finding]:
+    for text, hint in setup.threats(store):
+        yield Finding(WARN, text, hint)
+
+
+def models(store: Store) -> Iterator[Finding]:
+    for text, hint in usable.remarks(store.settings, os.environ, store.repo.mem_dir):
+        yield Finding(WARN, text, hint)
+
+
+def signing(store: Store) -> Iterator[Finding]:
+    for good, text, hint in trust.remarks(store.settings, store.home):
+        yield Finding(OK if good else WARN, text, hint)
+
+
+def sessions(store: Store) -> Iterator[Finding]:
+    for remark in audit.remarks(store):
+        yield Finding(*remark)
+
+
+def files(store: Store) -> Iterator[Finding]:
+    """What others may read or have planted in the directory of the cache."""
+    common_dir, mem_dir = store.repo.common_dir, store.repo.mem_dir
+    odd = list(memfile.odd(common_dir))
+    if not odd:
+        return
+
+    def close() -> str:
+        memfile.mend(common_dir)
+        return f"'{mem_dir}' is ours alone"
+
+    path, why = odd[0]
+    rest = f", and {len(odd) - 1} more like it" if len(odd) > 1 else ""
+    if mem_dir == memfile.NOWHERE or why == memfile.CLOSED:
+        hint = "work in a clone of your own" if why == memfile.CLOSED else "move it away"
+        yield Finding(WARN, f"'{path}' {why}: answers come without a cache", hint)
+    # A file system without modes has nothing to close.
+    elif store.repo.git.text("config", "--type=bool", "core.fileMode", ok=(0, 1)) != "false":
+        yield Finding(WARN, f"'{path}' {why}{rest}", f"the next worker mends it; {REPAIRS}", close)
+
+
+def programs(store: Store) -> Iterator[Finding]:
+    """Several git mem on PATH: which one a hook or an agent gets depends on who starts it."""
+    found: dict[str, str] = {}
+    for directory in os.get_exec_path():
+        path = os.path.join(directory, "git-mem")
+        if os.access(path, os.X_OK) and os.path.isfile(path):
+            found.setdefault(os.path.realpath(path), path)
+    if len(found) > 1:
+        yield Finding(
+            WARN,
+            f"{len(found)} git mem are on PATH: {', '.join(found.values())}",
+            "keep one; the first is the one that git starts",
+        )
+
+
+def hooks(store: Store) -> Iterator[Finding]:
+    """Git's hooks."""
+    found = githooks.survey(store)
+
+    def install() -> str:
+        return "; ".join(githooks.install(store)) or "the hooks were as they should be"
+
+    for text, hint in found.problems:
+        yield Finding(WARN, text, hint, install if "git mem install git" in hint else None)
+    if found.on:
+        yield Finding(OK, f"git hooks: {', '.join(found.on)}")
+    elif not found.problems:
+        yield Finding(
+            OFF,
+            "git hooks are off: each search looks for what is new itself",
+            "`git mem install git` turns them on",
+        )
+    if githooks.PRE_PUSH not in found.on:
+        yield Finding(
+            OFF,
+            "no warning before a push that would publish private memories",
+            "`git mem install git --pre-push` turns it on",
+        )
+
+
+def logs(store: Store) -> Iterator[Finding]:
+    """What failed in the background."""
+    mem_dir = store.repo.mem_dir
+    count, last = failures.count(mem_dir)
+    if count:
+        yield Finding(
+            WARN,
+            f"{many(count, 'call')} of agents' hooks failed, the last: {last}",
+            f"the agent was told nothing; the log is '{os.path.join(mem_dir, failures.LOG)}';"
+            " delete it when it is read",
+        )
+    if lines := worker.failures(mem_dir):
+        yield Finding(
+            WARN,
+            f"the worker has written {many(len(lines), 'line')} to its log, the last: {lines[-1]}",
+            f"the log is '{os.path.join(mem_dir, worker.LOG)}'; delete it when it is read",
+        )
+    if commits := commitlog.given_up(mem_dir):
+        yield Finding(
+            WARN,
+            f"capture passes over {many(len(commits), 'commit')}, the first is {commits[0][:12]}:"
+            f" keeping what it says failed {commitlog.TRIES} times",
+            "the worker's log says why; `git mem remember --commit ID TEXT` keeps it by hand",
+        )
+
+
+def agents(store: Store) -> Iterator[Finding]:
+    """Which agents get memories by themselves, and what stands in their way."""
+    found = installed.state(os.environ, store.repo)
+    for text, hint in installed.problems(os.environ, store.repo, found):
+        yield Finding(WARN, text, hint)
+    for one in found:
+        if not one.problem:
+            agent = targets.AGENTS.get(one.target)
+            title = agent.title if agent else targets.SECTIONS[one.target]
+            where = "plugin, by" if one.scope == installed.PLUGIN else "in"
+            yield Finding(OK, f"{title}: {where} '{one.path}'")
+    names = {one.target for one in found}
+    if not names.intersection(targets.AGENTS):
+        yield Finding(
+            OFF,
+            "no agent gets memories by itself",
+            f"`git mem install claude` turns it on; also {', '.join([*targets.AGENTS][1:])}",
+        )
+    elif not store.settings.flag("promptContext"):
+        yield Finding(
+            OFF,
+            "prompts get no memories, a session's start alone does",
+            "`git mem config promptContext true` turns it on",
+        )
+    if "claude" in names and not store.settings.flag("readContext"):
+        yield Finding(
+            OFF,
+            "a file that is read or edited brings no memories",
+            "`git mem config readContext true` turns it on, for Claude Code",
+        )
+    if store.settings["capture"] == "false":
+        yield Finding(
+            OFF,
+            "nothing is kept by itself",
+            "`git mem config capture commits` keeps what commit messages decide and explain,"
+            " `all` also what is said in sessions, in private notes",
+        )
+
+
+def embedding_table(store: Store) -> Iterator[Finding]:
+    try:
+        store.table.verify()
+    except Exception as e:
+        yield Finding(BAD, str(e), "install git mem again")
+    else:
+        yield Finding(OK, f"embedding table {store.table.space}")
+
+
+def encoder(store: Store) -> Iterator[Finding]:
+    """Whether questions and memories can be read by the packaged encoder."""
+    if not store.settings.flag("encoder"):
+        return
+    try:
+        from ..embedding.encoder import Encoder
+
+        encoder = Encoder()
+        encoder.file.verify()
+    except Exception as e:
+        yield Finding(BAD, f"the encoder cannot be used: {e}", "install git mem again")
+    else:
+        yield Finding(OK, f"encoder {encoder.space}")
+
+
+def policy(store: Store) -> Iterator[Finding]:
+    """The committed file of settings."""
+    try:
+        table = config_read.policy_table(store.repo.top)
+    except MemError as e:
+        text = f"{e.message}, so it counts as absent"
+        yield Finding(WARN, text, "a policy file has at most 8 KB and 8 dots a line")
+        return
+    allowed = {name for name, setting in config.SETTINGS.items() if setting[2]}
+    for name in table:
+        if name in allowed:
+            try:
+                config_read.check_policy(name, table[name])
+            except UsageError as e:
+                yield Finding(WARN, f".gitmem.toml: {e.message}; ignored")
+    if ignored := sorted(set(table) - allowed):
+        text = f".gitmem.toml may not set {', '.join(ignored)}; ignored"
+        yield Finding(WARN, text, "use `git config` for it")
