@@ -326,7 +326,6 @@ STILL_LONG = {
     "anchors/reanchor.py",
     "anchors/deletion_index.py",
     "anchors/snapshot_view.py",
-    "cli/admin.py",
     "engine/embed.py",
     "engine/update.py",
     "memory/memories.py",

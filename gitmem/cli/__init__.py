@@ -66,7 +66,8 @@ _COMMANDS = {
     "calibrate": ("calibrate",),
     "bench": ("bench",),
     "model": ("model",),
-    "admin": ("status", "index", "stats", "doctor", "config", "export", "import", "help"),
+    "admin": ("status", "index", "stats", "doctor", "config", "help"),
+    "transfer": ("export", "import"),
 }
 
 
