@@ -156,6 +156,21 @@ def check_arguments(argv: list[str]) -> None:
             raise UsageError(f"the argument '{word}' {why}")
 
 
+def many(n: int, noun: str) -> str:
+    return f"{n} {noun}{'s' * (n != 1)}"
+
+
+def interactive() -> bool:
+    """Whether a person is there to ask."""
+    return bool(sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
+
+
+def values(item: object, *names: str) -> dict[str, Any]:
+    """Attributes by name, for JSON; an empty id, type or stage is null."""
+    found = {name: getattr(item, name) for name in names}
+    return {k: None if v == "" and k in ("id", "type", "stage") else v for k, v in found.items()}
+
+
 def line(question: str) -> str:
     """One line typed by the user. Raises EOFError at the end of the input."""
     sys.stdout.write(safe(question))
@@ -186,9 +201,7 @@ def text_from(text: str | None, messages: list[str], stdin: bool, initial: str =
         return "\n\n".join(messages)
     if stdin:
         return read_stdin()
-    return (
-        from_editor(initial) if sys.stdin and sys.stdin.isatty() and sys.stdout.isatty() else None
-    )
+    return from_editor(initial) if interactive() else None
 
 
 # As `git commit --cleanup=scissors`: lines of the text may begin with `#`.
@@ -203,12 +216,9 @@ def from_editor(initial: str) -> str:
     import subprocess
     import tempfile
 
-    editor = (
-        subprocess.run(
-            ["git", "var", "GIT_EDITOR"], capture_output=True, text=True, check=False
-        ).stdout.strip()
-        or "vi"
-    )
+    command = ["git", "var", "GIT_EDITOR"]
+    editor = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    editor = editor or "vi"
     with tempfile.NamedTemporaryFile(
         "w", suffix=".md", prefix="git-mem-", delete=False, encoding="utf-8"
     ) as f:
@@ -235,24 +245,22 @@ def when(store: Store, text: str, option: str) -> str:
         return ""
     import datetime
 
+    unreadable = UsageError(
+        f"cannot read '{option} {text}'", hint="write it like 2026-08-22 or '2 weeks ago'"
+    )
     try:
         return _iso(datetime.datetime.fromisoformat(text))
     except OverflowError as e:
-        raise UsageError(
-            f"cannot read '{option} {text}'", hint="write it like 2026-08-22 or '2 weeks ago'"
-        ) from e
+        raise unreadable from e
     except ValueError:
         pass
     answer = store.repo.git.text("rev-parse", f"--since={text}")
     seconds = answer.rpartition("=")[2]
     # git takes words that it cannot read for the present moment.
     now = seconds.isdigit() and int(seconds) >= time.time() - 2
-    if not seconds.isdigit() or (
-        now and not re.search(r"\b(now|today|0 \w+|(one|1) second)\b", text.lower())
-    ):
-        raise UsageError(
-            f"cannot read '{option} {text}'", hint="write it like 2026-08-22 or '2 weeks ago'"
-        )
+    said_so = re.search(r"\b(now|today|0 \w+|(one|1) second)\b", text.lower())
+    if not seconds.isdigit() or (now and not said_so):
+        raise unreadable
     return _iso(datetime.datetime.fromtimestamp(int(seconds), datetime.UTC))
 
 

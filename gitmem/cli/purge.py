@@ -13,7 +13,7 @@ from ..core.errors import UsageError
 from ..erasure import purge
 from ..render import progress
 from . import app
-from .common import opened, refused, write, write_json
+from .common import interactive, many, opened, refused, write, write_json
 
 _SHOWN = 20  # deleted objects that are listed without --json
 
@@ -39,8 +39,7 @@ def purge_command(
 
     The tombstone of a line names the hash of its text: who can guess the line can tell that it was
     there."""
-    asked = bool(sys.stdin and sys.stdin.isatty() and sys.stdout.isatty() and not as_json)
-    if not force and not asked:
+    if not force and (as_json or not interactive()):
         raise UsageError(
             "purge asks before it deletes, and there is no terminal to ask on",
             hint="with --force it does not ask",
@@ -52,16 +51,12 @@ def purge_command(
             return 1
         with progress("searching objects", total=None) as advance:
             report = purge.purge(store, target, advance)
+        given_to = private_sync.given(store.repo.common_dir)
         if as_json:
-            write_json(
-                {
-                    **_as_json(target, report),
-                    "private_given_to": private_sync.given(store.repo.common_dir),
-                }
-            )
+            write_json({**_as_json(target, report), "private_given_to": given_to})
         else:
             _say(target, report)
-            for name in private_sync.given(store.repo.common_dir):
+            for name in given_to:
                 write(
                     f"'{name}' was given your private notes: `git mem push --private-to {name}`"
                     " takes the text out of them there"
@@ -78,10 +73,8 @@ def purge_command(
 
 def _confirmed(target: purge.Target) -> bool:
     if target.line:
-        write(
-            f"line {target.version[:8]} [{target.scope}], {len(target.line)} bytes, which is no"
-            " memory"
-        )
+        line = f"line {target.version[:8]} [{target.scope}], {len(target.line)} bytes"
+        write(f"{line}, which is no memory")
     else:
         write(f"{target.id[:8]} [{target.scope}] {target.title}")
         _comes_back(target)
@@ -96,9 +89,11 @@ def _confirmed(target: purge.Target) -> bool:
 def _comes_back(target: purge.Target) -> None:
     """Names what is active again without the purged one."""
     for m, alike in target.back:
+        title = record.clean(record.title_of(m.record.data))
+        if alike:
+            title += ", which says nearly the same"
         write(
-            f"comes back: {m.memory.id[:8]} [{m.scope}]"
-            f" {record.clean(record.title_of(m.record.data))}{', which says nearly the same' if alike else ''};"  # noqa: E501
+            f"comes back: {m.memory.id[:8]} [{m.scope}] {title};"
             " `git mem purge` with this id takes it too"
         )
 
@@ -133,11 +128,10 @@ def _say(target: purge.Target, report: purge.Report) -> None:
     if target.line:
         write(f"purged line {target.version[:8]}: taken out of the notes")
     elif target.records:
-        write(f"purged {target.id[:8]}: {_count(report.lines, 'record')} taken out of the notes")
+        write(f"purged {target.id[:8]}: {many(report.lines, 'record')} taken out of the notes")
     else:
-        write(
-            f"purged before: {_count(count, 'object')} of it {'was' if count == 1 else 'were'} left"
-        )
+        were = "was" if count == 1 else "were"
+        write(f"purged before: {many(count, 'object')} of it {were} left")
     for version in report.tombstones:
         write(f"tombstone {version}")
     for id, kind in list(report.deleted.items())[:_SHOWN]:
@@ -150,16 +144,12 @@ def _say(target: purge.Target, report: purge.Report) -> None:
         write("the cache could not be rewritten and was removed; the next call makes it anew")
     _comes_back(target)
     if not report.held:
-        alike = any(alike for _, alike in target.back)
-        write(
-            "git finds none of these objects any more"
-            + (
-                "; what comes back says nearly the same"
-                if alike
-                else f", and no other {'note ' if target.line else ''}holds the text"
-            )
-            + ("; files of branches were not searched" if report.partly or target.line else "")
-        )
+        rest = f", and no other {'note ' if target.line else ''}holds the text"
+        if any(alike for _, alike in target.back):
+            rest = "; what comes back says nearly the same"
+        if report.partly or target.line:
+            rest += "; files of branches were not searched"
+        write(f"git finds none of these objects any more{rest}")
     if report.remotes:
         write(
             f"{', '.join(report.remotes)} and other clones may have it; `git mem sync` takes it out"
@@ -169,7 +159,3 @@ def _say(target: purge.Target, report: purge.Report) -> None:
         "out of reach: clones without git mem, a remote's objects until its own clean-up, backups,"
         " logs of terminals, freed blocks of this disk"
     )
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}{'s' * (n != 1)}"

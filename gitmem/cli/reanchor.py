@@ -64,9 +64,7 @@ def reanchor_command(
                     "moved": [{"old": o, "new": n, "memories": m} for o, n, m in done.moved],
                     "known": done.known,
                     "dropped": done.dropped,
-                    "refused": [
-                        {"old": was, "new": to, "reason": reason} for to, was in done.refused
-                    ],
+                    "refused": [{"old": o, "new": n, "reason": reason} for n, o in done.refused],
                     "bad_lines": len(bad),
                 }
             )
@@ -76,9 +74,10 @@ def reanchor_command(
             if done.known:
                 write(f"{done.known} known already")
             if done.dropped:
+                listed = ", ".join(c[:12] for c in done.dropped[:10])
                 write(
-                    f"{len(done.dropped)} were dropped by the rewrite:"
-                    f" {', '.join(c[:12] for c in done.dropped[:10])}; their memories stay"
+                    f"{len(done.dropped)} were dropped by the rewrite: {listed};"
+                    " their memories stay"
                 )
             if not (done.moved or done.known or done.dropped or done.refused):
                 write("no memory is about any of these commits")

@@ -37,10 +37,8 @@ def receipts_command(
         if as_json:
             write_json(found)
             return 0 if found else 1
-        titles = _titles(
-            store,
-            {id for r in found for ids in r["shown"].values() for id in ids} if session else set(),
-        )
+        shown = {id for r in found for ids in r["shown"].values() for id in ids}
+        titles = _titles(store, shown) if session else {}
         for receipt in found:
             write(_line(receipt))
             if session:
@@ -52,18 +50,14 @@ def receipts_command(
 
 
 def _line(receipt: dict[str, Any]) -> str:
-    by = (
-        ", ".join(f"{len(ids)} by {route}" for route, ids in receipt["shown"].items())
-        or "nothing new"
-    )
-    state = {"open": "not ended", "waiting": "receipt not written yet"}.get(
-        receipt["state"]
-    ) or f"ended: {receipt['end']}"
+    by = ", ".join(f"{len(ids)} by {route}" for route, ids in receipt["shown"].items())
+    states = {"open": "not ended", "waiting": "receipt not written yet"}
+    state = states.get(receipt["state"]) or f"ended: {receipt['end']}"
     head = f", HEAD {receipt['head'][:8]}" if receipt["head"] else ""
     used = f", {len(receipt['used'])} of use" if receipt["used"] else ""
     return (
         f"{receipt['started'][:16].replace('T', ' ')}  {receipt['agent'] or 'agent'}"
-        f" {receipt['session'][:8]}: {by}{used}{head} ({state})"
+        f" {receipt['session'][:8]}: {by or 'nothing new'}{used}{head} ({state})"
     )
 
 
@@ -72,10 +66,8 @@ def _memories(receipt: dict[str, Any], titles: dict[str, str]) -> list[str]:
     for route, ids in receipt["shown"].items():
         for id in ids:
             files = receipt["used"].get(id, 0)
-            out.append(
-                f"{id[:8]}  {titles.get(id) or '(no longer here)'} "
-                f" [{route}{f', {files} of its files touched' if files else ''}]"
-            )
+            touched = f", {files} of its files touched" if files else ""
+            out.append(f"{id[:8]}  {titles.get(id) or '(no longer here)'}  [{route}{touched}]")
     return out
 
 

@@ -12,7 +12,7 @@ from .. import private_sync, sync
 from ..core.errors import UsageError
 from ..store import Store
 from . import app
-from .common import opened, write, write_json
+from .common import many, opened, write, write_json
 from .options import Json, not_empty
 
 _Remote = typer.Option(
@@ -89,14 +89,9 @@ def sync_command(
     Private memories stay.
     """
     if what not in ("", "claude"):
-        raise UsageError(
-            f"git mem cannot sync with '{what}'",
-            hint=(
-                f"`git mem sync --remote {what}` names a remote"
-                if what.isprintable() and " " not in what
-                else ""
-            ),
-        )
+        word = what.isprintable() and " " not in what
+        hint = f"`git mem sync --remote {what}` names a remote" if word else ""
+        raise UsageError(f"git mem cannot sync with '{what}'", hint=hint)
     if (remove or limit) and not what:
         raise UsageError("--limit and --remove go with `git mem sync claude`")
     if what:
@@ -129,12 +124,10 @@ def push_command(
         raise UsageError("--private-to names its remote itself, and no branch goes along")
     with opened() as store:
         if private_to:
-            return _say(
-                private_sync.give(store, private_to, dry=dry_run, allow_secret=allow_secret),
-                quiet,
-                as_json,
-            )
-        return _say(_push(store, remote, dry_run, atomic, allow_secret, False), quiet, as_json)
+            report = private_sync.give(store, private_to, dry=dry_run, allow_secret=allow_secret)
+        else:
+            report = _push(store, remote, dry_run, atomic, allow_secret, False)
+        return _say(report, quiet, as_json)
 
 
 @app.command("pull")
@@ -158,11 +151,11 @@ def pull_command(
     if private_from and remote:
         raise UsageError("--private-from names its remote itself")
     with opened() as store:
-        return _say(
-            private_sync.take(store, private_from) if private_from else sync.pull(store, remote),
-            quiet,
-            as_json,
-        )
+        if private_from:
+            report = private_sync.take(store, private_from)
+        else:
+            report = sync.pull(store, remote)
+        return _say(report, quiet, as_json)
 
 
 def _push(
@@ -173,7 +166,8 @@ def _push(
     return sync.push(store, remote, branch=atomic, allow_secret=allow_secret, take_in=take_in)
 
 
-def _say(report: sync.Report, quiet: bool, as_json: bool) -> int:  # noqa: C901
+def _say(report: sync.Report, quiet: bool, as_json: bool) -> int:
+    """Says what was sent and received. Raises what a dry run would have been refused for."""
     if as_json:
         write_json(
             {
@@ -190,54 +184,50 @@ def _say(report: sync.Report, quiet: bool, as_json: bool) -> int:  # noqa: C901
             }
         )
     elif report.dry:
-        for item in report.sent:
-            _text(item)
-        if report.branch:
-            write(
-                f"branch {report.branch.removeprefix('refs/heads/')}: {len(report.commits)}"
-                f" commit{'s' * (len(report.commits) != 1)}"
-            )
-            for row in report.commits:
-                write("    " + row)
-        what = _kinds(report.sent) if report.ref else _count(len(report.sent))
-        write(
-            f"{what} would go to '{report.remote}'{f' as {report.ref}' if report.ref else ''};"
-            " nothing was sent"
-        )
-        for remark in report.remarks if report.ref else []:
-            write(remark)
+        _say_preview(report)
     elif not quiet:
-        if report.received or report.sent or report.branch:
-            along = f", with {report.branch.removeprefix('refs/heads/')}" if report.branch else ""
-            write(
-                f"{report.remote}: {_count(report.received)} received, {len(report.sent)}"
-                f" sent{along}"
-            )
-            if report.ref and report.sent:
-                write(f"private: {_kinds(report.sent)}, as {report.ref}")
-        else:
-            write(f"{report.remote}: up to date")
-        if report.purged:
-            write("purged text was taken out")
-        for remark in report.remarks:
-            write(remark)
+        _say_done(report)
     if report.secret:
         raise report.secret
     return 0
 
 
+def _say_preview(report: sync.Report) -> None:
+    for item in report.sent:
+        _text(item)
+    if report.branch:
+        commits = many(len(report.commits), "commit")
+        write(f"branch {report.branch.removeprefix('refs/heads/')}: {commits}")
+        for row in report.commits:
+            write("    " + row)
+    what, where = many(len(report.sent), "record"), f"'{report.remote}'"
+    if report.ref:
+        what, where = _kinds(report.sent), f"'{report.remote}' as {report.ref}"
+    write(f"{what} would go to {where}; nothing was sent")
+    for remark in report.remarks if report.ref else []:
+        write(remark)
+
+
+def _say_done(report: sync.Report) -> None:
+    if report.received or report.sent or report.branch:
+        along = f", with {report.branch.removeprefix('refs/heads/')}" if report.branch else ""
+        received = many(report.received, "record")
+        write(f"{report.remote}: {received} received, {len(report.sent)} sent{along}")
+        if report.ref and report.sent:
+            write(f"private: {_kinds(report.sent)}, as {report.ref}")
+    else:
+        write(f"{report.remote}: up to date")
+    if report.purged:
+        write("purged text was taken out")
+    for remark in report.remarks:
+        write(remark)
+
+
 def _kinds(sent: list[dict[str, Any]]) -> str:
     """How many records of which kind."""
-    found = Counter(str(item["op"] or "line of another tool") for item in sent)
-    return (
-        f"{_count(len(sent))} ({', '.join(f'{n} {op}' for op, n in found.most_common())})"
-        if sent
-        else _count(0)
-    )
-
-
-def _count(n: int) -> str:
-    return f"{n} record{'s' * (n != 1)}"
+    count = Counter(str(item["op"] or "line of another tool") for item in sent)
+    kinds = ", ".join(f"{n} {op}" for op, n in count.most_common())
+    return many(len(sent), "record") + (f" ({kinds})" if kinds else "")
 
 
 def _text(item: dict[str, Any]) -> None:
@@ -250,7 +240,5 @@ def _text(item: dict[str, Any]) -> None:
         write("    " + line)
     for name, value in sorted(json.loads(item["text"]).items()):
         if name not in _SHOWN:
-            write(
-                f"    {name}:"
-                f" {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
-            )
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            write(f"    {name}: {shown}")

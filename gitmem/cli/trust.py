@@ -42,19 +42,12 @@ def verify_command(
             write_json(items)
         else:
             for item in items:
-                if (
-                    ids
-                    or item["state"] != "none"
-                    or item["secrets"]
-                    or item["hides_signed"]
-                    or verify.failed(item)
-                ):
+                remarkable = item["state"] != "none" or item["secrets"] or item["hides_signed"]
+                if ids or remarkable or verify.failed(item):
                     write(_line(item))
-            counts = Counter(item["state"] for item in items if item["id"])
-            write(
-                ", ".join(f"{n} {_WORDS.get(state, state)}" for state, n in counts.most_common())
-                or "no memories here yet"
-            )
+            counts = Counter(item["state"] for item in items if item["id"]).most_common()
+            states = [f"{n} {_WORDS.get(state, state)}" for state, n in counts]
+            write(", ".join(states) or "no memories here yet")
         return 1 if any(map(verify.failed, items)) else 0
 
 
@@ -65,10 +58,8 @@ def _line(item: dict[str, Any]) -> str:
             f"{name} [{item['scope']}], which is no memory, looks like it holds a secret"
             f" ({item['secrets'][0]['rule']})"
         )
-    remarks = [
-        f"by {item['signer']}" if item["signer"] else f"by {item['key']}" if item["key"] else "",
-        item["reason"],
-    ]
+    by = item["signer"] or item["key"]
+    remarks = [f"by {by}" if by else "", item["reason"]]
     if item["author_matches"] is False:
         remarks.append(f"it names {item['author']} as its author")
     if not item["id_holds"]:
@@ -78,10 +69,8 @@ def _line(item: dict[str, Any]) -> str:
     remarks += [
         f"'{s['field']}' looks like it holds a secret ({s['rule']})" for s in item["secrets"]
     ]
-    what = item["title"] or item["op"]
-    return f"{name} {item['state']:<10} {what}" + (
-        f" ({'; '.join(r for r in remarks if r)})" if any(remarks) else ""
-    )
+    told = "; ".join(remark for remark in remarks if remark)
+    return f"{name} {item['state']:<10} {item['title'] or item['op']}" + f" ({told})" * bool(told)
 
 
 @app.command("sign")
