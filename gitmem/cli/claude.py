@@ -7,9 +7,11 @@ from __future__ import annotations
 import os
 
 from ..agents import automemory, automemory_dir, automemory_export, automemory_import
+from ..agents.automemory_dir import KEPT, LEFT, REMOVED, UNCHANGED, WRITTEN
+from ..agents.automemory_import import EDITED, KNOWN, OURS, REFUSED, STORED
 from ..core.errors import MemError
 from ..store import Store
-from .common import refused, write, write_json
+from .common import refused, values, write, write_json
 
 
 def import_claude(
@@ -18,12 +20,8 @@ def import_claude(
     """Takes the project's auto memory in, or the directory given; exit code 1 where a file was
     refused.
     """
-    sight = (
-        _look(store)
-        if not directory
-        else automemory.look(store.repo.git_dir, store.repo.common_dir, store.repo.top, os.environ)
-    )
-    if sight.refused and not directory:
+    sight = None if directory else _look(store)
+    if sight and sight.refused:
         raise MemError(
             f"'.claude/settings.json' names the directory '{sight.refused}', which is outside the"
             " repository",
@@ -32,30 +30,19 @@ def import_claude(
                 " directory with --from"
             ),
         )
+    path = sight.path if sight else os.path.abspath(directory)
     report = automemory_import.take(
-        store,
-        os.path.abspath(directory) if directory else sight.path,
-        scope=scope,
-        allow_secret=allow_secret,
-        dry=dry_run,
+        store, path, scope=scope, allow_secret=allow_secret, dry=dry_run
     )
     if not dry_run:
         store.with_cache(lambda cache: cache.count())
-        if not directory:
+        if sight:
             automemory.keep(store.repo.mem_dir, sight)
     for item in report.items:
-        if item.status == automemory_import.REFUSED:
+        if item.status == REFUSED:
             refused(f"'{item.file}': {item.reason}", item.hint)
-    counts = {
-        status: report.count(status)
-        for status in (
-            automemory_import.STORED,
-            automemory_import.EDITED,
-            automemory_import.KNOWN,
-            automemory_import.OURS,
-            automemory_import.REFUSED,
-        )
-    }
+    names = (STORED, EDITED, KNOWN, OURS, REFUSED)
+    counts = {status: report.count(status) for status in names}
     if as_json:
         write_json(
             {
@@ -64,33 +51,24 @@ def import_claude(
                 **counts,
                 "missing": report.missing,
                 "topics": [
-                    {
-                        "file": i.file,
-                        "status": i.status,
-                        "id": i.id or None,
-                        "title": i.title,
-                        "reason": i.reason,
-                    }
-                    for i in report.items
+                    values(item, "file", "status", "id", "title", "reason") for item in report.items
                 ],
             }
         )
     else:
         for item in report.items:
-            if item.status in (automemory_import.STORED, automemory_import.EDITED):
-                write(
-                    f"{item.id[:8] + ' ' if item.id else ''}{item.status} {item.file}: {item.title}"
-                )
+            if item.status in (STORED, EDITED):
+                id = item.id[:8] + " " if item.id else ""
+                write(f"{id}{item.status} {item.file}: {item.title}")
         would = "would be " if dry_run else ""
         write(
-            f"{counts[automemory_import.STORED]} {would}stored,"
-            f" {counts[automemory_import.EDITED]} {would}edited,"
-            f" {counts[automemory_import.KNOWN] + counts[automemory_import.OURS]} known,"
-            f" {counts[automemory_import.REFUSED]} refused, from '{report.directory}'"
+            f"{counts[STORED]} {would}stored, {counts[EDITED]} {would}edited,"
+            f" {counts[KNOWN] + counts[OURS]} known, {counts[REFUSED]} refused,"
+            f" from '{report.directory}'"
         )
         for name in report.missing:
             write(f"MEMORY.md names '{name}', which is not there")
-    return 1 if counts[automemory_import.REFUSED] else 0
+    return 1 if counts[REFUSED] else 0
 
 
 def sync_claude(
@@ -102,19 +80,12 @@ def sync_claude(
         report = automemory_dir.remove(store, directory, dry=dry_run)
     else:
         team_only = automemory_export.in_tree(store, directory)
-        most = limit or automemory_export.MOST
-        chosen = automemory_export.choose(store, most, team_only=team_only)
-        report = automemory_export.write(store, directory, chosen, dry=dry_run)
-    counts = {
-        status: report.count(status)
-        for status in (
-            automemory_dir.WRITTEN,
-            automemory_dir.UNCHANGED,
-            automemory_dir.REMOVED,
-            automemory_dir.KEPT,
-            automemory_dir.LEFT,
+        memories = automemory_export.choose(
+            store, limit or automemory_export.MOST, team_only=team_only
         )
-    }
+        report = automemory_export.write(store, directory, memories, dry=dry_run)
+    names = (WRITTEN, UNCHANGED, REMOVED, KEPT, LEFT)
+    counts = {status: report.count(status) for status in names}
     if as_json:
         write_json(
             {
@@ -122,28 +93,20 @@ def sync_claude(
                 "dry_run": dry_run,
                 **{k.replace(" ", "_"): n for k, n in counts.items()},
                 "files": [
-                    {
-                        "file": i.file,
-                        "id": i.id,
-                        "status": i.status,
-                        "title": i.title,
-                        "reason": i.reason,
-                    }
-                    for i in report.items
+                    {**values(item, "file", "status", "title", "reason"), "id": item.id}
+                    for item in report.items
                 ],
             }
         )
     elif not quiet:
         for item in report.items:
-            if item.status != automemory_dir.UNCHANGED:
-                write(
-                    f"{item.status} {item.file}: {item.title}"
-                    + (f" ({item.reason})" if item.reason else "")
-                )
+            if item.status != UNCHANGED:
+                reason = f" ({item.reason})" if item.reason else ""
+                write(f"{item.status} {item.file}: {item.title}{reason}")
         would = "would be " if dry_run else ""
         write(
-            f"{counts[automemory_dir.WRITTEN]} {would}written, {counts[automemory_dir.UNCHANGED]}"
-            f" unchanged, {counts[automemory_dir.REMOVED]} {would}removed, in '{directory}'"
+            f"{counts[WRITTEN]} {would}written, {counts[UNCHANGED]} unchanged,"
+            f" {counts[REMOVED]} {would}removed, in '{directory}'"
         )
     return 0
 

@@ -166,9 +166,9 @@ def interactive() -> bool:
 
 
 def values(item: object, *names: str) -> dict[str, Any]:
-    """Attributes by name, for JSON; an empty id, type or stage is null."""
+    """Attributes by name, for JSON; an empty id is null."""
     found = {name: getattr(item, name) for name in names}
-    return {k: None if v == "" and k in ("id", "type", "stage") else v for k, v in found.items()}
+    return {**found, "id": found["id"] or None} if "id" in found else found
 
 
 def line(question: str) -> str:

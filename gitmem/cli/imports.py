@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 
 from ..capture import commitlog, pipeline, suggestions
+from ..capture.pipeline import KEPT, KNOWN, REFUSED, SKIPPED, SUGGESTED
 from ..core.errors import GitFailed, UsageError
 from ..memory import adr
 from ..store import Store
-from .common import refused, write, write_json
+from .common import refused, values, write, write_json
 
 MOST = 5_000  # commits where no range bounds them
 
@@ -40,23 +41,16 @@ def import_log(store: Store, given: str, scope: str, dry_run: bool, as_json: boo
         most=store.settings.number("suggestions") * suggestions.HELD,
         dry=dry_run,
     )
-    beyond = sum(o.reason == pipeline.BEYOND for o in outcomes)
+    statuses = [outcome.status for outcome in outcomes]
     counts = {
-        status: sum(o.status == status for o in outcomes)
-        for status in (
-            pipeline.KEPT,
-            pipeline.SUGGESTED,
-            pipeline.KNOWN,
-            pipeline.REFUSED,
-            pipeline.SKIPPED,
-        )
+        status: statuses.count(status) for status in (KEPT, SUGGESTED, KNOWN, REFUSED, SKIPPED)
     }
     if not dry_run:
         store.with_cache(lambda cache: cache.count())
     rows = [
         (c, o)
         for c, o in zip(candidates, outcomes, strict=True)
-        if o.status in (pipeline.KEPT, pipeline.SUGGESTED, pipeline.REFUSED)
+        if o.status in (KEPT, SUGGESTED, REFUSED)
     ]
     if as_json:
         write_json(
@@ -72,7 +66,7 @@ def import_log(store: Store, given: str, scope: str, dry_run: bool, as_json: boo
                         "type": o.type or None,
                         "confidence": round(o.confidence, 4),
                         "stage": o.stage or None,
-                        "body": c.text if o.status != pipeline.REFUSED else None,
+                        "body": c.text if o.status != REFUSED else None,
                         "paths": c.paths,
                         "supersedes": o.old or None,
                         "reason": o.reason,
@@ -83,25 +77,21 @@ def import_log(store: Store, given: str, scope: str, dry_run: bool, as_json: boo
         )
         return 0
     for c, o in rows:
-        if o.status == pipeline.REFUSED:
+        if o.status == REFUSED:
             refused(f"commit {c.commit[:8]}: {o.reason}")
         else:
-            write(
-                f"{o.id[:8] + ' ' if o.id else ''}{o.status} {c.commit[:8]} {o.type}:"
-                f" {c.text.partition(chr(10))[0][:100]}"
-            )
+            id, line = o.id[:8] + " " if o.id else "", c.text.partition("\n")[0][:100]
+            write(f"{id}{o.status} {c.commit[:8]} {o.type}: {line}")
     would = "would be " if dry_run else ""
-    write(
-        f"{counts[pipeline.KEPT]} {would}kept, {counts[pipeline.SUGGESTED]} {would}suggested,"
-        f" {counts[pipeline.KNOWN]} known, {counts[pipeline.REFUSED]} refused, of {len(commits)}"
-        " commits"
-        + (f"; {beyond} less sure ones were left out" if beyond else "")
-        + (
-            "; `git mem review` decides about suggestions"
-            if counts[pipeline.SUGGESTED] and not dry_run
-            else ""
-        )
+    summary = (
+        f"{counts[KEPT]} {would}kept, {counts[SUGGESTED]} {would}suggested, {counts[KNOWN]} known,"
+        f" {counts[REFUSED]} refused, of {len(commits)} commits"
     )
+    if beyond := sum(o.reason == pipeline.BEYOND for o in outcomes):
+        summary += f"; {beyond} less sure ones were left out"
+    if counts[SUGGESTED] and not dry_run:
+        summary += "; `git mem review` decides about suggestions"
+    write(summary)
     return 0
 
 
@@ -118,10 +108,9 @@ def import_adr(
     )
     if not dry_run:
         store.with_cache(lambda cache: cache.count())
-    counts = {
-        status: sum(i.status == status for i in items)
-        for status in (adr.STORED, adr.EDITED, adr.KNOWN, adr.LEFT, adr.REFUSED)
-    }
+    statuses = [item.status for item in items]
+    names = (adr.STORED, adr.EDITED, adr.KNOWN, adr.LEFT, adr.REFUSED)
+    counts = {status: statuses.count(status) for status in names}
     for item in items:
         if item.status == adr.REFUSED:
             refused(f"'{item.path}': {item.reason}")
@@ -130,24 +119,14 @@ def import_adr(
             {
                 "dry_run": dry_run,
                 **{k.replace(" ", "_"): n for k, n in counts.items()},
-                "files": [
-                    {
-                        "path": i.path,
-                        "status": i.status,
-                        "id": i.id or None,
-                        "title": i.title,
-                        "reason": i.reason,
-                    }
-                    for i in items
-                ],
+                "files": [values(i, "path", "status", "id", "title", "reason") for i in items],
             }
         )
     else:
         for item in items:
             if item.status in (adr.STORED, adr.EDITED):
-                write(
-                    f"{item.id[:8] + ' ' if item.id else ''}{item.status} {item.path}: {item.title}"
-                )
+                id = item.id[:8] + " " if item.id else ""
+                write(f"{id}{item.status} {item.path}: {item.title}")
             elif item.status == adr.LEFT:
                 write(f"left out {item.path}: {item.reason}")
         would = "would be " if dry_run else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,7 +16,7 @@ from ..git import config_journal, repository
 from ..hooks import githooks
 from ..store import Store
 from . import app
-from .common import opened, write, write_json
+from .common import interactive, opened, write, write_json
 from .options import Json
 
 
@@ -58,9 +57,10 @@ def init_command(
         write(f"  {count} memories here" if count else "  no memories here yet")
         for what, hint in threats:
             write(f"warning: {what}\nhint: {hint}")
-        _offer_hooks(store)
-        _offer_agents(store)
-        _offer_capture(store)
+        if interactive():
+            _offer_hooks(store)
+            _offer_agents(store)
+            _offer_capture(store)
         write("next:")
         if not count:
             write('  git mem remember "why something is as it is" --type decision')
@@ -71,49 +71,38 @@ def init_command(
 
 
 def _offer_hooks(store: Store) -> None:
-    """Asks on a terminal, once: hooks are never installed unasked."""
-    if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()) or githooks.survey(store).on:
+    """Asks once: hooks are never installed unasked."""
+    if githooks.survey(store).on:
         return
-    if typer.confirm(
-        "Add git hooks that keep the search index up to date after each commit?", default=False
-    ):
+    question = "Add git hooks that keep the search index up to date after each commit?"
+    if typer.confirm(question, default=False):
         for line in githooks.install(store):
             write(f"  {line}")
 
 
 def _offer_agents(store: Store) -> None:
-    """Asks on a terminal for each agent that this user has and that has no git mem."""
-    if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
-        return
+    """Asks for each agent that this user has and that has no git mem."""
     there = {one.target for one in installed.state(os.environ, store.repo)}
     for name, agent in targets.AGENTS.items():
         file = agent.file(os.environ, "", targets.USER)
-        if (
-            name not in there
-            and file
-            and os.path.isdir(os.path.dirname(file))
-            and typer.confirm(
-                f"Give {agent.title} memories at a session's start and with each prompt?",
-                default=False,
-            )
-        ):
+        if name in there or not file or not os.path.isdir(os.path.dirname(file)):
+            continue
+        question = f"Give {agent.title} memories at a session's start and with each prompt?"
+        if typer.confirm(question, default=False):
             done, hints = install.install(os.environ, store.repo, name)
             for line in done + hints:
                 write(f"  {line}")
 
 
 def _offer_capture(store: Store) -> None:
-    """Asks on a terminal, where nobody has said anything about it yet."""
-    if (
-        not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
-        or store.settings.origins["capture"] != "default"
-    ):
+    """Asks where nobody has said anything about it yet."""
+    if store.settings.origins["capture"] != "default":
         return
-    if typer.confirm(
+    question = (
         "Keep what commit messages decide and explain as private memories? (`git mem config capture"
-        " all`: also what is said in sessions)",
-        default=False,
-    ):
+        " all`: also what is said in sessions)"
+    )
+    if typer.confirm(question, default=False):
         config_journal.add(store.repo, "init", [("mem.capture", "commits")])
         write("  mem.capture = commits")
 
@@ -190,21 +179,9 @@ def install_command(
 
 def _install_agent(target: str, scope: str, allow: bool | None, as_json: bool) -> int:
     with _maybe_repo() as repo:
-        if (
-            target == "claude"
-            and allow is None
-            and not as_json
-            and sys.stdin
-            and sys.stdin.isatty()
-            and sys.stdout.isatty()
-        ):
-            allow = (
-                typer.confirm(
-                    "May Claude Code run `git mem` commands without asking each time?",
-                    default=False,
-                )
-                or None
-            )
+        if target == "claude" and allow is None and not as_json and interactive():
+            question = "May Claude Code run `git mem` commands without asking each time?"
+            allow = typer.confirm(question, default=False) or None
         done, hints = install.install(os.environ, repo, target, scope, allow)
         if as_json:
             write_json({"changed": done, "hints": hints})
@@ -218,9 +195,7 @@ def _install_agent(target: str, scope: str, allow: bool | None, as_json: bool) -
 
 @contextmanager
 def _maybe_repo() -> Iterator[repository.Repo | None]:
-    """The repository around the current directory, if there is one: a user's own settings need
-    none.
-    """
+    """The repository around the current directory, or None."""
     try:
         repo = repository.open_repo()
     except NotARepository:
@@ -263,15 +238,11 @@ def uninstall_command(
             write(line)
         return 0
     with opened(needs_enabled=False) as store:
-        done = (
-            []
-            if target
-            else [
-                *install.everything_here(os.environ, store.repo),
-                *automemory_dir.leave(store),
-            ]
-        )
-        done += githooks.uninstall(store) if target else setup.uninstall(store)
+        if target:
+            done = githooks.uninstall(store)
+        else:
+            done = [*install.everything_here(os.environ, store.repo), *automemory_dir.leave(store)]
+            done += setup.uninstall(store)
         kept = [n.ref for _, n in store.sources if n.tip()]
         if as_json:
             write_json({"changed": done, "kept": kept})
@@ -281,14 +252,9 @@ def uninstall_command(
         if kept and not target:
             write(f"kept: {', '.join(kept)}, which hold the memories")
         for one in [] if target else installed.state(os.environ, store.repo):
-            write(
-                f"kept: {one.target} in '{one.path}'"
-                + (
-                    f"; `git mem uninstall {one.target}` takes it out"
-                    if one.scope != installed.PLUGIN
-                    else ""
-                )
-            )
+            removable = one.scope != installed.PLUGIN
+            hint = f"; `git mem uninstall {one.target}` takes it out" if removable else ""
+            write(f"kept: {one.target} in '{one.path}'{hint}")
         return 0
 
 
@@ -304,14 +270,9 @@ def _scope(target: str, user: bool, project: bool) -> str:
     """What --user and --project say, where they go with the target."""
     if user and project:
         raise UsageError("--user and --project are two places", hint="run it once for each")
-    if (
-        (user or project)
-        and target not in targets.AGENTS
-        and not (project and target in targets.SECTIONS)
-    ):
-        raise UsageError(
-            f"--{'user' if user else 'project'} does not go with '{target}'"
-            if target
-            else "--user and --project go with the name of an agent"
-        )
+    places = {**targets.AGENTS, **(targets.SECTIONS if project else {})}
+    if (user or project) and not target:
+        raise UsageError("--user and --project go with the name of an agent")
+    if (user or project) and target not in places:
+        raise UsageError(f"--{'user' if user else 'project'} does not go with '{target}'")
     return targets.USER if user else targets.PROJECT if project else ""

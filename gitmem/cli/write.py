@@ -22,6 +22,7 @@ from .common import (
     refused,
     scope_of,
     text_from,
+    values,
     warn,
     write,
     write_json,
@@ -97,8 +98,7 @@ def remember_command(
         if result.status == remember.DUPLICATE:
             _say_what_else(result, scope, bool(tag or path or type or title))
         if as_json:
-            names = ("id", "status", "reason", "title", "scope")
-            write_json({name: getattr(result, name) for name in names})
+            write_json(values(result, "id", "status", "reason", "title", "scope"))
         elif result.status == remember.DUPLICATE:
             write(f"known as {result.id[:8]} ({result.reason})")
         else:
@@ -194,9 +194,7 @@ def _store_block(
         status, reason = result.status, result.reason
         counts[status] += 1
         if as_json:
-            write_json(
-                {"line": number, "id": result.id or None, "status": status, "reason": reason}
-            )
+            write_json({"line": number, **values(result, "id", "status", "reason")})
         if status == remember.REFUSED:
             refused(f"line {number}: {reason}")
         elif status == remember.STORED and reason:
