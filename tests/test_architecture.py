@@ -49,7 +49,7 @@ HOMES = {
     "numpy": {"vectors", "numpy_core"},
     "pygit2": set(),
     "typer": {"cli"},
-    "rich": {"render"},
+    "rich": {"terminal"},
     "llama_cpp": {"llama"},
     "mcp": {"mcp_server"},
     "networkx": {"graph"},
@@ -330,7 +330,6 @@ STILL_LONG = {
     "engine/update.py",
     "memory/memories.py",
     "models/llama.py",
-    "render.py",
     "timeline/why.py",
     "worker.py",
 }

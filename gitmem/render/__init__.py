@@ -1,0 +1,27 @@
+"""Memories for human eyes.
+
+Promise: pipes get plain text, NO_COLOR is respected, and no stored byte can
+drive the terminal: control characters, escapes and hidden Unicode are shown
+as visible marks.
+"""
+
+from .memory_text import excerpt, hits, listing, memory
+from .review_text import proposal, proposals, suggestion, suggestions
+from .terminal import is_terminal, keys, pairs, progress, safe, table
+
+__all__ = [
+    "excerpt",
+    "hits",
+    "is_terminal",
+    "keys",
+    "listing",
+    "memory",
+    "pairs",
+    "progress",
+    "proposal",
+    "proposals",
+    "safe",
+    "suggestion",
+    "suggestions",
+    "table",
+]

@@ -1,0 +1,127 @@
+"""Suggestions of capture and proposals about stored memories, as `review` shows them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from .terminal import columns, is_terminal, rule, safe, show
+
+_SPEAKERS = {"user": "you said", "assistant": "the agent said"}
+
+# A memory, or a version of one, that a proposal is about: (number, object, remark).
+Side = tuple[str, dict[str, Any], str]
+
+
+def suggestion(item: dict[str, Any], place: str = "") -> None:
+    """One suggestion for a person to decide on, with the memories near it.
+
+    `place`: which of how many it is.
+    """
+    rule(place)
+    facts = [
+        item["type"],
+        f"{item['confidence']:.2f}" if item["confidence"] is not None else "",
+        f"by {item['stage']}" if item["stage"] else "",
+        _SPEAKERS.get(item["role"], item["role"]),
+        f"session {item['session'][:8]}" if item["session"] else "",
+        str(item["created_at"] or "")[:10],
+    ]
+    about = safe(" · ".join(fact for fact in facts if fact))
+    _line(f"{safe(item['id'][:8])}  {about}", "yellow")
+    if not " ".join(item["body"].split()).startswith(item["title"].removesuffix("…")):
+        _line(safe(item["title"]), "bold")
+    for line in safe(item["body"], lines=True).splitlines():
+        _line("    " + line)
+    if item["paths"]:
+        _line("    " + _files(item), "dim")
+    if item["source"]:
+        _line("    from " + safe(item["source"]), "dim")
+    for number, near in enumerate(item.get("near", ()), 1):
+        how, style = ("would replace", "red") if near["replaces"] else ("near", "cyan")
+        name = f"{safe(near['id'][:8])} [{near['scope']}] {safe(near['title'])}"
+        _line(f"  {number}  {how} {name}", style)
+
+
+def suggestions(items: list[dict[str, Any]], more: int = 0) -> None:
+    """One line a suggestion."""
+    for item in items:
+        sure = f"{item['confidence']:.2f}" if item["confidence"] is not None else "?   "
+        state = item["state"]
+        if state == "waiting":
+            state = "queued" if item["queued"] else ""
+        sys.stdout.write(
+            f"{safe(item['id'][:8])} {sure} {safe(item['type'])}: {safe(item['title'])}"
+            f"{_remark(state)}\n"
+        )
+    if more:
+        sys.stdout.write(f"… {more} more queued; --all shows them\n")
+
+
+def proposals(items: list[dict[str, Any]]) -> None:
+    """One line a proposal, and one for each memory that it is about."""
+    for item in items:
+        state = "" if item["state"] == "waiting" else item["state"]
+        sys.stdout.write(
+            f"{safe(item['id'][:8])} {item['kind']}: {item['title']}{_remark(state)}\n"
+        )
+        for number, m, remark in _sides(item):
+            facts = f" [{m['scope']}] {safe(m['title'])}" if "scope" in m else ""
+            sys.stdout.write(f"    {number} {safe(m['id'][:8])}{facts}{_remark(remark)}\n")
+
+
+def proposal(item: dict[str, Any], place: str = "") -> None:
+    """One proposal for a person to decide on: on a terminal both texts side by side."""
+    rule(place)
+    sides = [side for side in _sides(item) if "scope" in side[1]]
+    team = "; deciding may change the team's notes" if item["team"] else ""
+    _line(f"{safe(item['id'][:8])}  {item['kind']}: {item['title']}{team}", "yellow")
+    if is_terminal():
+        columns(
+            [_about(side) for side in sides],
+            [(safe(m["body"], lines=True), "") for _, m, _ in sides],
+            [(_files(m) if m["paths"] else "", "dim") for _, m, _ in sides],
+        )
+        return
+    for side in sides:
+        _line(_about(side))
+        for line in safe(side[1]["body"], lines=True).splitlines():
+            _line("    " + line)
+        if side[1]["paths"]:
+            _line("    " + _files(side[1]))
+
+
+def _line(text: str, style: str = "") -> None:
+    show((text, style), fold=True)
+
+
+def _remark(text: str) -> str:
+    return f" ({text})" if text else ""
+
+
+def _files(item: dict[str, Any]) -> str:
+    return "files: " + safe(", ".join(item["paths"][:6]))
+
+
+def _sides(item: dict[str, Any]) -> list[Side]:
+    memories = item["memories"]
+    if item["kind"] == "versions" and "versions" in memories[0]:
+        versions = [{**memories[0], **version} for version in memories[0]["versions"]]
+        return [(str(n), version, "") for n, version in enumerate(versions, 1)]
+    stays = item["keep"] if len(memories) == 2 else None
+    return [
+        (str(n), m, "would stay" if m["id"] == stays else "") for n, m in enumerate(memories, 1)
+    ]
+
+
+def _about(side: Side) -> str:
+    number, m, remark = side
+    facts = [
+        f"{m['id'][:8]} [{m['scope']}]",
+        m["type"],
+        str(m["created_at"] or "")[:10],
+        m["author"].partition(" <")[0],
+        m["status"] if m["status"] != "active" else "",
+        remark,
+    ]
+    return f"{number}  {safe(' · '.join(fact for fact in facts if fact))}"
