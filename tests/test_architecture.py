@@ -330,7 +330,6 @@ STILL_LONG = {
     "engine/update.py",
     "memory/memories.py",
     "models/llama.py",
-    "timeline/why.py",
     "worker.py",
 }
 

@@ -11,7 +11,7 @@ from .. import render
 from ..anchors import anchor_state, path_state
 from ..engine import anchor_state_store
 from ..memory import listing
-from ..timeline import bisect, branch_diff, staleness_check, why
+from ..timeline import bisect, branch_diff, file_lines, path_memories, staleness_check, why
 from . import app
 from .common import opened, refused, write, write_json
 from .options import At, Id, Json, Limit, not_empty
@@ -105,16 +105,16 @@ def _because(reasons: list[dict[str, Any]]) -> str:
     out = []
     for reason in reasons:
         by = reason["by"]
-        if by == why.LINE:
+        if by == path_memories.LINE:
             out.append(f"about {_spans(reason['lines'])} of {reason['path']}")
-        elif by == why.COMMIT:
+        elif by == path_memories.COMMIT:
             out.append(f"its commit {reason['commit'][:12]} wrote {_spans(reason['lines'])}")
         else:
             words = {
-                why.FILE: "about",
-                why.FORMER: "about it under the name",
-                why.ABOVE: "about its directory",
-                why.INSIDE: "about",
+                path_memories.FILE: "about",
+                path_memories.FORMER: "about it under the name",
+                path_memories.ABOVE: "about its directory",
+                path_memories.INSIDE: "about",
             }[by]
             now = f", which is {reason['now']} now" if "now" in reason else ""
             out.append(f"{'about' if now else words} {reason['path']}{now}" + _lines_lost(reason))
@@ -189,7 +189,7 @@ def blame_command(
         return 0 if items else 1
 
 
-def _gutter(line: why.Line, most: int) -> str:
+def _gutter(line: file_lines.Line, most: int) -> str:
     """Ids of the memories beside a line; a plus where there are more than fit."""
     return (
         " ".join(id[:8] for id in line.ids[:most])
