@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 import os
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -28,7 +27,7 @@ from .anchors import reanchor
 from .capture import sources, worker_tasks
 from .engine import cache_check, cache_lock, encoding
 from .git import config_read, memfile
-from .hooks import announce, githooks, spool
+from .hooks import announce, githooks, spool, worker_log
 from .memory import proposals
 from .store import Store, open_store
 
@@ -43,8 +42,6 @@ _LINGER = 1.0  # seconds it waits for another event
 _ALONE = 30.0  # seconds for events of a kind that failed together and are tried one by one
 _ENCODE = 60.0  # seconds at a time for the encoder's vectors: other events wait for no more
 _EVERY = 24 * 3600.0  # seconds between two full checks of the cache
-LOG = "worker.log"
-_LOG_BOUND = 64 * 1024
 
 
 def run(
@@ -57,13 +54,14 @@ def run(
     try:
         _run(common_dir, mem_dir, environ, linger, wait)
     except Exception as e:
-        _log(mem_dir, _words("worker", e))
+        worker_log.append(mem_dir, worker_log.failure("worker", e))
 
 
 def _run(
     common_dir: str, mem_dir: str, environ: Mapping[str, str], linger: float, wait: float
 ) -> None:
     end = time.monotonic() + _BUSY + wait
+    place = home(common_dir)
     while os.path.isdir(mem_dir):
         with cache_lock.locked(spool.lock(mem_dir), wait) as held:
             if not held:
@@ -71,11 +69,10 @@ def _run(
             memfile.mend(common_dir)
             spool.claim(mem_dir, os.getpid())
             try:
-                place = home(common_dir)
                 store = open_store(
                     environ,
                     place,
-                    lambda line: _log(mem_dir, line),
+                    lambda line: worker_log.append(mem_dir, line),
                     strict=False,
                     git_dir=common_dir if place == common_dir else "",
                 )
@@ -112,29 +109,40 @@ def _work(store: Store, environ: Mapping[str, str], end: float, linger: float) -
 
 def _rounds(store: Store, environ: Mapping[str, str], end: float, linger: float) -> None:
     mem_dir = store.repo.mem_dir
+
+    def killed(count: int) -> None:
+        _log(store, f"{count} events given up: a worker was killed twice at each")
+
+    def crowded(count: int) -> None:
+        _log(store, f"{count} events given up: too many that failed wait for another try")
+
     first = True
     while (spool.waiting(mem_dir) or first) and time.monotonic() < end:
         if not first:  # whoever turned capture on a moment ago means the events that wait now
             store.settings = config_read.load(store.repo, environ, store.warn, strict=False)
             if not store.settings.flag("enabled"):
                 return
-        spool.drain(
-            mem_dir,
-            lambda lines: _handle(store, lines),
-            first,
-            lambda count: _log(
-                mem_dir, f"{count} events given up: a worker was killed twice at each"
-            ),
-            lambda count: _log(
-                mem_dir, f"{count} events given up: too many that failed wait for another try"
-            ),
-        )
+        spool.drain(mem_dir, lambda lines: _handle(store, lines), first, killed, crowded)
         first = False
         for step in _AFTER:
-            _guarded(store, step.__name__.strip("_"), step, store)
+            if e := _attempt(step, store):
+                _log(store, worker_log.failure(step.__name__.strip("_"), e))
         quiet = time.monotonic() + linger
         while not spool.waiting(mem_dir) and time.monotonic() < quiet:
             time.sleep(0.05)
+
+
+def _log(store: Store, text: str) -> None:
+    worker_log.append(store.repo.mem_dir, text)
+
+
+def _attempt(action: Callable[..., object], *args: Any) -> Exception | None:
+    """Runs an action; returns why it failed."""
+    try:
+        action(*args)
+    except Exception as e:
+        return e
+    return None
 
 
 def _handle(store: Store, lines: list[bytes]) -> list[bytes]:
@@ -145,78 +153,75 @@ def _handle(store: Store, lines: list[bytes]) -> list[bytes]:
     events: dict[str, list[Event]] = {}
     for line in lines:
         try:
-            event = json.loads(
-                line.decode("utf-8", "surrogateescape")
-            )  # a directory may have any name
+            event = json.loads(line.decode("utf-8", "surrogateescape"))  # it may name any path
         except (ValueError, RecursionError):
             continue
         kind = event.get("event") if isinstance(event, dict) else None
         if isinstance(kind, str) and kind in HANDLERS:
             events.setdefault(kind, []).append(event)
-    return _again(
-        store, [event for kind, found in events.items() for event in _failing(store, kind, found)]
-    )
+    return _retried(store, [e for kind in events for e in _failed(store, kind, events[kind])])
 
 
-def _failing(store: Store, kind: str, events: list[Event]) -> list[Event]:
-    """Those of these events that their handler fails at: a broken one takes no other along.
-
-    The log says each reason once.
+def _failed(store: Store, kind: str, events: list[Event]) -> list[Event]:
+    """Runs the handler of these events; where it fails, for each event alone. Returns the events
+    that it fails at; the log says each reason once.
     """
-    together = _tried(HANDLERS[kind], store, events)
-    if not together:
+    reason = _attempt(HANDLERS[kind], store, events)
+    if not reason:
         return []
     failed: list[Event] = []
     reasons: dict[str, None] = {}
     end = time.monotonic() + _ALONE
     for event in events:
-        # What fails slowly, as where nobody gives a lock back, fails for all.
+        # A handler that fails slowly, as where nobody gives a lock back, fails for all.
         alone = len(events) > 1 and kind not in _TOGETHER and time.monotonic() < end
-        if reason := _tried(HANDLERS[kind], store, [event]) if alone else together:
+        if e := _attempt(HANDLERS[kind], store, [event]) if alone else reason:
             failed.append(event)
-            reasons[_words(kind, reason)] = None
-    for words in reasons:
-        _log(store.repo.mem_dir, words)
+            reasons[worker_log.failure(kind, e)] = None
+    for text in reasons:
+        _log(store, text)
     return failed
 
 
-def _again(store: Store, failed: list[Event]) -> list[bytes]:
-    """The lines of events that failed, with how often and since when; without those that are given
-    up.
+def _retried(store: Store, failed: list[Event]) -> list[bytes]:
+    """Lines for the next worker: failed events with the number of tries and the time of the first,
+    without those that are given up.
     """
     now = int(time.time())
     lines = []
     for event in failed:
-        tried, since = (
-            v if isinstance(v := event.get(k), int) and v > 0 else default
-            for k, default in (("tried", 0), ("since", now))
-        )
+        tried, since = _counted(event, "tried", 0), _counted(event, "since", now)
         if tried + 1 < spool.TRIES and now - since < spool.OLDEST:
-            lines.append(
-                json.dumps({**event, "tried": tried + 1, "since": since}).encode("ascii", "replace")
-            )
+            line = json.dumps({**event, "tried": tried + 1, "since": since})
+            lines.append(line.encode("ascii", "replace"))
     if len(lines) < len(failed):
-        _log(store.repo.mem_dir, f"{len(failed) - len(lines)} events given up")
+        _log(store, f"{len(failed) - len(lines)} events given up")
     return lines
+
+
+def _counted(event: Event, name: str, default: int) -> int:
+    value = event.get(name)
+    return value if isinstance(value, int) and value > 0 else default
 
 
 # --- events -----------------------------------------------------------------
 
 
 def _rewritten(store: Store, events: list[Event]) -> None:
-    """git amended or rebased: memories that `notes.rewriteRef` did not take along are told
-    where their commit went."""
-    went = {
+    """After an amend or a rebase: says which commit took the place of which, for memories that
+    `notes.rewriteRef` did not take along.
+    """
+    successors = {
         old: new
-        for e in events
-        if isinstance(old := e.get("old"), str) and isinstance(new := e.get("new"), str)
+        for event in events
+        if isinstance(old := event.get("old"), str) and isinstance(new := event.get("new"), str)
     }
     pairs = []
-    for old, new in went.items():
+    for old, new in successors.items():
         seen = {old}
-        while new in went and new not in seen:  # amended twice since we last looked
+        while new in successors and new not in seen:  # amended twice since the last worker
             seen.add(new)
-            new = went[new]
+            new = successors[new]
         pairs.append((old, new))
     reanchor.reanchor(store, pairs)
 
@@ -236,7 +241,7 @@ def _behind(store: Store, events: list[Event]) -> None:
     """
     for inode in {event.get("damaged") for event in events}:
         if isinstance(inode, int) and not isinstance(inode, bool) and inode > 0:
-            _log(store.repo.mem_dir, "a hook found the cache damaged; it is made anew")
+            _log(store, "a hook found the cache damaged; it is made anew")
             store.discard(inode)
 
 
@@ -290,7 +295,7 @@ def _backups(store: Store) -> None:
 
 
 def _signatures(store: Store) -> None:
-    """Where the policy asks for signatures, so that no prompt waits for a check."""
+    """Checks signatures where the policy asks for them, so that no prompt waits for a check."""
     if store.trust.strict:
         store.with_cache(lambda cache: store.trust.catch_up(cache, None))
 
@@ -311,9 +316,7 @@ def _facts(store: Store) -> None:
 
 
 def _encode(store: Store) -> None:
-    """Memories get the encoder's vectors: a portion now, the rest by the workers that follow this
-    one.
-    """
+    """Makes a portion of the encoder's vectors; the next workers make the rest."""
     if not store.settings.encodes or not os.path.isdir(store.repo.mem_dir):
         return
     until = time.monotonic() + _ENCODE
@@ -335,13 +338,13 @@ def _check(store: Store) -> None:
     os.close(memfile.opened(stamp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
     os.utime(stamp)
     try:
-        wrong, _ = store.with_cache(
+        damage, _ = store.with_cache(
             lambda cache: cache_check.check_all(cache, store.table) if cache.how == "file" else ""
         )
     except cache_check.Busy:
-        return  # others write and write; what they write they check themselves
-    if wrong:
-        _log(store.repo.mem_dir, f"the cache was damaged ({wrong}) and was made anew")
+        return  # other processes write all the time, and check what they write
+    if damage:
+        _log(store, f"the cache was damaged ({damage}) and was made anew")
         store.discard()
         _refresh(store)
 
@@ -377,54 +380,3 @@ _AFTER: tuple[Callable[[Store], None], ...] = (
     _encode,
     _check,
 )
-
-
-# --- plumbing ---------------------------------------------------------------
-
-
-def _guarded(store: Store, what: str, action: Callable[..., object], *args: Any) -> bool:
-    """Whether it went through; else the log says what failed."""
-    reason = _tried(action, *args)
-    if reason:
-        _log(store.repo.mem_dir, _words(what, reason))
-    return reason is None
-
-
-def _tried(action: Callable[..., object], *args: Any) -> Exception | None:
-    """Why it did not go through."""
-    try:
-        action(*args)
-    except Exception as e:
-        return e
-    return None
-
-
-def _words(what: str, e: Exception) -> str:
-    """Class and place only: a message may hold the text of a memory."""
-    last = traceback.extract_tb(e.__traceback__)[-1]
-    return f"{what}: {type(e).__name__} in {os.path.basename(last.filename)}:{last.lineno}"
-
-
-def _log(mem_dir: str, text: str) -> None:
-    path = os.path.join(mem_dir, LOG)
-    try:
-        old = os.stat(path).st_size > _LOG_BOUND
-    except OSError:
-        old = False
-    try:
-        how = os.O_TRUNC if old else os.O_APPEND
-        fd = memfile.opened(path, os.O_WRONLY | os.O_CREAT | how)
-        with open(fd, "a", encoding="utf-8", errors="replace") as f:
-            f.write(
-                time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime()) + " ".join(text.split()) + "\n"
-            )
-    except OSError:
-        return  # where nothing can be written, nobody can be told
-
-
-def failures(mem_dir: str) -> list[str]:
-    """The lines of the log, oldest first."""
-    try:
-        return memfile.read(os.path.join(mem_dir, LOG)).decode("utf-8", "replace").splitlines()
-    except OSError:
-        return []

@@ -330,7 +330,6 @@ STILL_LONG = {
     "engine/update.py",
     "memory/memories.py",
     "models/llama.py",
-    "worker.py",
 }
 
 

@@ -21,7 +21,7 @@ from gitmem.agents import protocol
 from gitmem.capture import classify, pipeline, sources, suggestions, toolcalls, worker_tasks
 from gitmem.capture.sources import Candidate
 from gitmem.cli import capture
-from gitmem.hooks import spool
+from gitmem.hooks import spool, worker_log
 from gitmem.models import llamaproc
 from gitmem.store import Store, open_store
 
@@ -68,7 +68,7 @@ def test_an_event_that_always_fails_is_given_up(
     for _ in range(spool.TRIES + 3):
         worker.run(str(repo / ".git"), os.environ, linger=0.0)
     assert tries == [1] * spool.TRIES and list(pathlib.Path(mem(repo)).glob("spool*")) == []
-    log = worker.failures(mem(repo))
+    log = worker_log.lines(mem(repo))
     assert any("1 events given up" in line for line in log) and not any(
         "staging" in line for line in log
     )
@@ -117,7 +117,7 @@ def test_half_a_surrogate_pair_in_a_line_of_an_older_version_harms_nobody(
     worker.run(str(repo / ".git"), os.environ, linger=0.0)
     assert (
         set(said.values()) == {m["body"] for m in listed(lab, repo)}
-        and worker.failures(mem(repo)) == []
+        and worker_log.lines(mem(repo)) == []
     )
 
 
@@ -141,7 +141,7 @@ def test_events_that_fail_together_are_tried_one_by_one(
         for line in (pathlib.Path(mem(repo)) / "spool.later").read_bytes().split(b"\n")
         if line
     ] == [2]
-    assert len(worker.failures(mem(repo))) == 1  # each reason once
+    assert len(worker_log.lines(mem(repo))) == 1  # each reason once
 
 
 def test_where_events_fail_slowly_not_each_is_waited_for(
@@ -189,7 +189,7 @@ def test_a_worker_that_was_killed_twice_at_an_event_says_so(lab: Lab, repo: path
     assert [m["body"] for m in listed(lab, repo)] == [WIPED]
     assert any(
         "1 events given up: a worker was killed twice" in line
-        for line in worker.failures(mem(repo))
+        for line in worker_log.lines(mem(repo))
     )
 
 
@@ -205,7 +205,7 @@ def test_now_says_each_time_that_something_fails(
         and capture._added([line, line], [line, line]) == []
     )
     assert capture._added(["old", "older"], [line]) == [line]
-    log = pathlib.Path(mem(repo)) / worker.LOG
+    log = pathlib.Path(mem(repo)) / worker_log.LOG
     log.mkdir()
     spool.append(mem(repo), sources.heard("user", WIPED, "s1", "claude", ""))
     lock = repo / ".git" / "refs" / "notes" / "mem" / "private.lock"

@@ -15,6 +15,7 @@ from hook_world import poll
 
 from gitmem import worker
 from gitmem.capture import commitlog, pipeline, worker_tasks
+from gitmem.hooks import worker_log
 from gitmem.memory import adr
 from gitmem.store import open_store
 
@@ -389,7 +390,7 @@ def test_a_repository_without_a_commit_is_none_of_it(lab: Lab) -> None:
     lab.mem(path, "init", "--offline")
     lab.git(path, "config", "mem.capture", "commits")
     worker.run(str(path / ".git"), os.environ, linger=0.0)
-    assert worker.failures(str(path / ".git" / "mem")) == []
+    assert worker_log.lines(str(path / ".git" / "mem")) == []
 
 
 # --- import ------------------------------------------------------------------

@@ -22,7 +22,7 @@ from gitmem.embedding.encoder_file import ENCODER_PATH, EncoderFile
 from gitmem.engine import cache_check, encoding, model_vectors
 from gitmem.engine.cache import Cache
 from gitmem.engine.filters import Filter
-from gitmem.hooks import spool
+from gitmem.hooks import spool, worker_log
 from gitmem.memory import recall
 from gitmem.store import Store, open_store
 
@@ -144,7 +144,7 @@ def test_the_worker_fills_them_in(lab: Lab, repo: pathlib.Path) -> None:
     assert missing(lab, repo) == len(OTHERS) + 1
     worker.run(str(repo / ".git"), lab.env, linger=0.0)
     assert missing(lab, repo) == 0
-    assert worker.failures(str(repo / ".git" / "mem")) == []
+    assert worker_log.lines(str(repo / ".git" / "mem")) == []
 
 
 @pytest.mark.parametrize("back", [False, True], ids=["no model chosen", "gone back from one"])

@@ -16,6 +16,7 @@ from gitmem import worker
 from gitmem.anchors import deletion_index, path_state
 from gitmem.engine import memory_rows, path_state_store
 from gitmem.engine.cache import Cache
+from gitmem.hooks import worker_log
 
 Told = dict[str, list[tuple[str, str]]]
 
@@ -175,7 +176,7 @@ def test_memories_that_come_while_a_worker_looks_stop_nothing(
     monkeypatch.setattr(path_state.Tree, "ask", meanwhile)
     worker.run(str(repo / ".git"), os.environ, 0.0)
     monkeypatch.undo()
-    assert worker.failures(str(repo / ".git" / "mem")) == []
+    assert worker_log.lines(str(repo / ".git" / "mem")) == []
     assert (
         states(repo)
         == ({"f0.txt": [("changed", "")], "f1.txt": [("same", "")], "f2.txt": [("same", "")]},) * 2

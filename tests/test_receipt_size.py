@@ -15,6 +15,7 @@ from test_feedback import UUID, Place, table
 from gitmem import worker
 from gitmem.agents import session
 from gitmem.core import confidence, record, short
+from gitmem.hooks import worker_log
 
 
 class Long:
@@ -69,7 +70,7 @@ class Long:
         """The lines that the session's end adds."""
         self.hook("SessionEnd", reason="prompt_input_exit")
         worker.run(str(self.repo / ".git"), self.lab.env, linger=0.0, wait=30.0)
-        assert worker.failures(str(self.repo / ".git/mem")) == []
+        assert worker_log.lines(str(self.repo / ".git/mem")) == []
         new = [line for line in self.lines() if line not in self.old]
         self.old.update(new)
         return new

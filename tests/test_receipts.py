@@ -16,7 +16,7 @@ from conftest import Lab
 from gitmem import worker
 from gitmem.agents import receipts, session
 from gitmem.core import fold, record, redact, short
-from gitmem.hooks import spool
+from gitmem.hooks import spool, worker_log
 from gitmem.store import Store, open_store
 
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
@@ -322,7 +322,7 @@ def test_the_worker_writes_receipts_when_a_session_ends(place: Place) -> None:
     session.note(place.mem, "s1", "end", ["clear"])
     spool.append(place.mem, b'{"event":"session-end"}')
     worker.run(str(place.repo / ".git"), place.lab.env, linger=0.0)
-    assert len(place.records()) == 1 and worker.failures(place.mem) == []
+    assert len(place.records()) == 1 and worker_log.lines(place.mem) == []
     assert not spool.waiting(place.mem)
 
 

@@ -19,7 +19,7 @@ from conftest import Lab, until
 from gitmem import worker
 from gitmem.anchors import reanchor
 from gitmem.engine import cache, cache_lock
-from gitmem.hooks import spool
+from gitmem.hooks import spool, worker_log
 from gitmem.store import Store, open_store
 
 
@@ -129,7 +129,7 @@ def test_lines_that_are_no_event_are_skipped(lab: Lab, monkeypatch: pytest.Monke
     ):
         spool.append(mem, line)
     worker.run(store_of(repo), lab.env, linger=0)
-    assert handled == [{"event": "test"}] and not spool.waiting(mem) and worker.failures(mem) == []
+    assert handled == [{"event": "test"}] and not spool.waiting(mem) and worker_log.lines(mem) == []
 
 
 def test_a_handler_that_fails_stops_no_other_and_is_logged_without_its_text(
@@ -149,7 +149,7 @@ def test_a_handler_that_fails_stops_no_other_and_is_logged_without_its_text(
     spool.append(str(mem), b'{"event":"good"}')
     worker.run(store_of(repo), lab.env, linger=0)
     assert handled == [1]
-    (line,) = worker.failures(str(mem))
+    (line,) = worker_log.lines(str(mem))
     assert "bad: RuntimeError" in line and "Zanzibarium" not in "".join(
         p.read_text(errors="replace") for p in mem.iterdir() if p.name != "spool.later"
     )
@@ -161,10 +161,10 @@ def test_the_log_does_not_grow_for_ever(lab: Lab, monkeypatch: pytest.MonkeyPatc
     mem = repo / ".git/mem"
     mem.mkdir()
     monkeypatch.setitem(worker.HANDLERS, "bad", lambda store, events: 1 // 0)
-    (mem / worker.LOG).write_text("x" * 70_000)
+    (mem / worker_log.LOG).write_text("x" * 70_000)
     spool.append(str(mem), b'{"event":"bad"}')
     worker.run(store_of(repo), lab.env, linger=0)
-    assert len(worker.failures(str(mem))) == 1
+    assert len(worker_log.lines(str(mem))) == 1
 
 
 def test_switched_off_the_worker_empties_the_spool_and_does_nothing(
@@ -192,10 +192,10 @@ def test_a_cache_that_decayed_unseen_is_found_and_made_anew_once_a_day(lab: Lab)
     opened.close()
     (mem / "checked").write_text("")
     worker.run(store_of(repo), lab.env, linger=0)
-    assert worker.failures(str(mem)) == []  # checked a moment ago
+    assert worker_log.lines(str(mem)) == []  # checked a moment ago
     os.utime(mem / "checked", (1, 1))
     worker.run(store_of(repo), lab.env, linger=0)
-    assert any("the cache was damaged" in line for line in worker.failures(str(mem)))
+    assert any("the cache was damaged" in line for line in worker_log.lines(str(mem)))
     assert not any(f["level"] == "bad" for f in lab.json(repo, "doctor"))
 
 
@@ -214,7 +214,7 @@ def test_rewritten_commits_hand_their_memories_on_without_rewriteref(lab: Lab) -
         spool.append(
             mem, json.dumps({"event": "post-rewrite", "old": ids[0], "new": ids[2]}).encode()
         )
-    assert worker.failures(mem) == []
+    assert worker_log.lines(mem) == []
     assert [json.loads(line)["op"] for line in lab.lines(repo)].count("move") == 1
     (hit,) = lab.json(repo, "recall", "the commit that is amended")["hits"]
     assert (hit["anchor"]["state"], hit["anchor"]["commit"]) == ("reachable", ids[2])
@@ -233,7 +233,7 @@ def test_a_broken_pair_of_a_rewrite_does_no_harm(lab: Lab) -> None:
     ):
         spool.append(mem, json.dumps({"event": "post-rewrite", **event}).encode())
     worker.run(store_of(repo), lab.env, linger=0)
-    assert worker.failures(mem) == [] and len(lab.lines(repo)) == 1
+    assert worker_log.lines(mem) == [] and len(lab.lines(repo)) == 1
 
 
 def test_pushing_shares_memories_only_where_autosync_says_so(lab: Lab) -> None:
@@ -249,7 +249,7 @@ def test_pushing_shares_memories_only_where_autosync_says_so(lab: Lab) -> None:
         worker.run(store_of(repo), lab.env, linger=0)
         refs.append(lab.git(repo, "ls-remote", "origin"))
     assert refs[0] == "" and "refs/notes/mem/team" in refs[1]
-    assert worker.failures(mem) == []
+    assert worker_log.lines(mem) == []
 
 
 # --- waking it --------------------------------------------------------------
@@ -359,7 +359,7 @@ def test_a_worker_in_a_broken_repository_logs_it_and_ends(lab: Lab) -> None:
     spool.append(str(mem), b'{"event":"post-commit"}')
     (repo / ".git/HEAD").write_text("nonsense\n")
     worker.run(store_of(repo), lab.env, linger=0)
-    assert any("worker: " in line for line in worker.failures(str(mem))) and spool.asleep(str(mem))
+    assert any("worker: " in line for line in worker_log.lines(str(mem))) and spool.asleep(str(mem))
 
 
 def test_uninstall_beside_a_worker_leaves_nothing(lab: Lab) -> None:

@@ -16,7 +16,7 @@ from ..capture import calibrate, classify, pipeline, suggestions, worker_tasks
 from ..core import redact
 from ..core.errors import MemError, UsageError
 from ..engine.cache import Cache
-from ..hooks import spool
+from ..hooks import spool, worker_log
 from ..models import registry, usable
 from ..store import Store
 from . import app
@@ -99,13 +99,13 @@ def _now(store: Store, as_json: bool) -> int:
     """Waits for a worker that is at it, then does its work here; says what came of both."""
     mem_dir = store.repo.mem_dir
     before = store.with_cache(_captured)[0]
-    log = worker.failures(mem_dir)
+    log = worker_log.lines(mem_dir)
     if os.path.isdir(mem_dir):
         worker.run(store.repo.common_dir, os.environ, linger=0.0, wait=worker.LIMIT)
     kept, suggested = (
         sorted(new - old) for new, old in zip(store.with_cache(_captured)[0], before, strict=True)
     )
-    failed = [line.split(" ", 1)[-1] for line in _added(log, worker.failures(mem_dir))]
+    failed = [line.split(" ", 1)[-1] for line in _added(log, worker_log.lines(mem_dir))]
     if not failed and spool.unfinished(mem_dir):
         raise MemError(
             "not all could be worked off: a worker is still at it, or nothing can be written",

@@ -6,12 +6,12 @@ import os
 import sqlite3
 from collections.abc import Iterator
 
-from .. import __version__, setup, worker
+from .. import __version__, setup
 from ..agents import audit, failures, installed, targets
 from ..capture import commitlog
 from ..core.errors import MemError, UsageError
 from ..git import config, config_read, memfile
-from ..hooks import githooks
+from ..hooks import githooks, worker_log
 from ..models import usable
 from ..signing import trust
 from ..store import Store
@@ -149,11 +149,11 @@ def logs(store: Store) -> Iterator[Finding]:
             f"the agent was told nothing; the log is '{os.path.join(mem_dir, failures.LOG)}';"
             " delete it when it is read",
         )
-    if lines := worker.failures(mem_dir):
+    if lines := worker_log.lines(mem_dir):
         yield Finding(
             WARN,
             f"the worker has written {many(len(lines), 'line')} to its log, the last: {lines[-1]}",
-            f"the log is '{os.path.join(mem_dir, worker.LOG)}'; delete it when it is read",
+            f"the log is '{os.path.join(mem_dir, worker_log.LOG)}'; delete it when it is read",
         )
     if commits := commitlog.given_up(mem_dir):
         yield Finding(
