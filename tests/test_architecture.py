@@ -328,7 +328,6 @@ STILL_LONG = {
     "anchors/snapshot_view.py",
     "engine/embed.py",
     "engine/update.py",
-    "memory/memories.py",
     "models/llama.py",
 }
 

@@ -319,8 +319,8 @@ def test_concurrent_versions_are_proposed_and_made_one(place: Place) -> None:
             memories._edited(store, before, {"body": f"The cache is in {what}"}, False, True)
             for what in ("SQLite, in WAL mode", "SQLite, on disk")
         )
-        memories._append(store, "private", one, "edit")
-        memories._append(store, "private", other, "edit")
+        memories._append(store, "private", [one], "edit")
+        memories._append(store, "private", [other], "edit")
     finally:
         store.close()
     (found,) = place.look()

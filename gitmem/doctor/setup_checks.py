@@ -173,8 +173,7 @@ def agents(store: Store) -> Iterator[Finding]:
         if not one.problem:
             agent = targets.AGENTS.get(one.target)
             title = agent.title if agent else targets.SECTIONS[one.target]
-            where = "plugin, by" if one.scope == installed.PLUGIN else "in"
-            yield Finding(OK, f"{title}: {where} '{one.path}'")
+            yield Finding(OK, f"{title}: {installed.words(one)}")
     names = {one.target for one in found}
     if not names.intersection(targets.AGENTS):
         yield Finding(

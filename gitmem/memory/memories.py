@@ -24,15 +24,8 @@ from .remember import branch_to_note
 
 # What an edit keeps of the version it replaces beside the content.
 _CARRIED = (
-    "commit",
-    "branch",
-    "patch",
-    "base",
-    "branch_patch",
-    "agent",
-    "session",
-    "created",
-    "supersedes",
+    *("commit", "branch", "patch", "base", "branch_patch"),
+    *("agent", "session", "created", "supersedes"),
 )
 # What names objects and records in a line: hexadecimal digits of git and ours.
 _IDS = ("id", "n", "salt", "commit", "after", "patch", "base", "branch_patch")
@@ -73,13 +66,8 @@ def full_id(cache: Cache, prefix: str) -> str:
             f"'{prefix[:40]}' is no memory id",
             hint=f"ids are shown by `git mem list`; {SHORTEST} digits are the least",
         )
-    ids = [
-        i
-        for (i,) in cache.db.execute(
-            "SELECT DISTINCT id FROM memory WHERE id >= ? AND id < ? LIMIT 5",
-            (prefix, prefix + "g"),
-        )
-    ]
+    sql = "SELECT DISTINCT id FROM memory WHERE id >= ? AND id < ? LIMIT 5"
+    ids = [id for (id,) in cache.db.execute(sql, (prefix, prefix + "g"))]
     if not ids:
         raise MemError(f"no memory '{prefix}'", hint="`git mem list --all` shows every memory")
     if len(ids) > 1:
@@ -92,12 +80,14 @@ def full_id(cache: Cache, prefix: str) -> str:
 
 def find(store: Store, prefix: str) -> Found:
     """The memory an id prefix names, forgotten ones included."""
-    return store.with_cache(lambda cache: _here(store, cache, load(cache, full_id(cache, prefix))))[
-        0
-    ]
+
+    def read(cache: Cache) -> Found:
+        return _at_head(store, cache, load(cache, full_id(cache, prefix)))
+
+    return store.with_cache(read)[0]
 
 
-def _here(store: Store, cache: Cache, found: Found) -> Found:
+def _at_head(store: Store, cache: Cache, found: Found) -> Found:
     """The same memory, as it counts at HEAD."""
     if found.memory.status == fold.SUPERSEDED:
         found.counts = reinstate.counts(store.repo, cache, found.memory.id, store.repo.head())
@@ -106,14 +96,12 @@ def _here(store: Store, cache: Cache, found: Found) -> Found:
 
 def find_many(store: Store, ids: Iterable[str]) -> dict[str, Found]:
     """The memories with these ids, each of which must be there."""
-    wanted = sorted(set(ids))
-    return (
-        store.with_cache(lambda cache: {id: _here(store, cache, load(cache, id)) for id in wanted})[
-            0
-        ]
-        if wanted
-        else {}
-    )
+    names = sorted(set(ids))
+
+    def read(cache: Cache) -> dict[str, Found]:
+        return {id: _at_head(store, cache, load(cache, id)) for id in names}
+
+    return store.with_cache(read)[0] if names else {}
 
 
 def load_many(cache: Cache, ids: Iterable[str]) -> dict[str, Found]:
@@ -150,6 +138,11 @@ def load(cache: Cache, id: str, without: Container[str] = ()) -> Found:
     return Found(memory, scope_name(bits))
 
 
+def _admitted(store: Store, given: dict[str, Any], allow_secret: bool) -> dict[str, Any]:
+    """The fields as given and their author, past the gate."""
+    return write_gate.admit(store, {"author": store.settings.author, **given}, allow_secret)
+
+
 def edit(
     store: Store,
     prefix: str,
@@ -162,9 +155,9 @@ def edit(
 
     `same`: also where nothing changes.
     """
-    changes = write_gate.admit(store, {"author": store.settings.author, **changes}, allow_secret)
+    changes = _admitted(store, changes, allow_secret)
     found = find(store, prefix)
-    _append(store, found.scope, _edited(store, found, changes, allow_secret, same), "edit")
+    _append(store, found.scope, [_edited(store, found, changes, allow_secret, same)], "edit")
     done = find(store, found.memory.id)
     done.settled = found.memory.versions[1:]
     return done
@@ -180,24 +173,14 @@ def edit_many(
     made: dict[str, list[dict[str, Any]]] = {}
     for found, fields in changes:
         try:
-            fields = write_gate.admit(
-                store, {"author": store.settings.author, **fields}, allow_secret
-            )
-            made.setdefault(found.scope, []).append(
-                _edited(store, found, fields, allow_secret, False)
-            )
+            fields = _admitted(store, fields, allow_secret)
+            data = _edited(store, found, fields, allow_secret, False)
+            made.setdefault(found.scope, []).append(data)
             answers.append(None)
         except MemError as e:
             answers.append(e)
     for scope, batch in made.items():
-        store.append(
-            scope,
-            [
-                (_anchor(store, data), line)
-                for data, line in zip(batch, store.lines(batch), strict=True)
-            ],
-            f"git mem: edit {len(batch)} {'memory' if len(batch) == 1 else 'memories'}",
-        )
+        _append(store, scope, batch, "edit")
     return answers
 
 
@@ -228,22 +211,18 @@ def _edited(
 
 
 def _note_paths(store: Store, head: str, fields: dict[str, Any], old: Any = ()) -> None:
-    """Notes what the paths hold.
+    """Notes what the paths hold at HEAD.
 
-    `old`: those of the text before, which stay as they are where something is wrong with them.
+    `old`: paths of the former text, which stay as they are where something is wrong with them.
     """
     paths = fields.get("paths", [])
-    for i, (before, wrong) in enumerate(
-        zip(
-            [dict(p) for p in paths],
-            pathnotes.note(store.repo, [(head, p) for p in paths]),
-            strict=True,
-        )
-    ):
-        if wrong and not (isinstance(old, list) and before in old):
-            raise UsageError(wrong, hint="lines are FILE:10 or FILE:10-20, counted at HEAD")
-        if wrong:
-            paths[i] = before
+    given = [dict(path) for path in paths]
+    problems = pathnotes.note(store.repo, [(head, path) for path in paths])
+    for i, (path, problem) in enumerate(zip(given, problems, strict=True)):
+        if problem and not (isinstance(old, list) and path in old):
+            raise UsageError(problem, hint="lines are FILE:10 or FILE:10-20, counted at HEAD")
+        if problem:
+            paths[i] = path
 
 
 def sign(store: Store, prefix: str) -> Found:
@@ -279,7 +258,7 @@ def supersede(
 
     One line says both.
     """
-    fields = write_gate.admit(store, {"author": store.settings.author, **fields}, allow_secret)
+    fields = _admitted(store, fields, allow_secret)
     found = find(store, prefix)
     if not found.counts:
         raise MemError(
@@ -291,9 +270,7 @@ def supersede(
         {f.name: old[f.name] for f in FIELDS if f.inherited and f.name in old}
     )
     head = store.repo.head()
-    if (
-        "paths" in inherited
-    ):  # it is about HEAD: what the files held when the old one was made does not matter
+    if "paths" in inherited:  # with what the files hold at HEAD
         inherited["paths"] = store.with_cache(
             lambda cache: pathnotes.inherited(store.repo, cache, {**old, **inherited}, head)
         )[0]
@@ -314,7 +291,7 @@ def supersede(
     )
     if data["id"] == found.memory.id:
         raise Refused("the new text is the old one")
-    _append(store, scope or found.scope, data, "supersede")
+    _append(store, scope or found.scope, [data], "supersede")
     return str(data["id"])
 
 
@@ -330,18 +307,14 @@ def replace(
 
     Where another clone chooses the other way round, both stay.
     """
-    changes = write_gate.admit(store, {"author": store.settings.author, **changes}, allow_secret)
+    changes = _admitted(store, changes, allow_secret)
     data = _edited(store, stay, changes, allow_secret, True)
     others = list(gone)
-    data["after"] = sorted({*data["after"], *(v for g in others for v in g.seen)})
+    data["after"] = sorted({*data["after"], *(v for other in others for v in other.seen)})
     before = stay.record.data.get("supersedes")
-    data["supersedes"] = sorted(
-        {
-            *(i for i in (before if isinstance(before, list) else ()) if isinstance(i, str)),
-            *(g.memory.id for g in others),
-        }
-    )
-    _append(store, stay.scope, data, "merge")
+    known = [id for id in before if isinstance(id, str)] if isinstance(before, list) else []
+    data["supersedes"] = sorted({*known, *(other.memory.id for other in others)})
+    _append(store, stay.scope, [data], "merge")
     return find(store, stay.memory.id)
 
 
@@ -349,10 +322,7 @@ def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = 
     """Hides a memory everywhere the record arrives; the text stays in the history (purge removes
     it).
     """
-    given = write_gate.admit(
-        store, {"author": store.settings.author, "reason": reason}, allow_secret
-    )
-    reason = str(given["reason"])
+    reason = str(_admitted(store, {"reason": reason}, allow_secret)["reason"])
     found = find(store, prefix)
     if found.memory.status == fold.FORGOTTEN:
         raise MemError(f"memory '{found.memory.id[:8]}' is already forgotten")
@@ -364,7 +334,7 @@ def forget(store: Store, prefix: str, reason: str = "", *, allow_secret: bool = 
         commit=found.record.data.get("commit"),
         head=store.repo.head(),
     )
-    _append(store, found.scope, data, "forget")
+    _append(store, found.scope, [data], "forget")
     return found
 
 
@@ -400,14 +370,15 @@ def _moves_of(cache: Cache, anchors: set[str]) -> list[tuple[str, bytes]]:
 
 def _anchor(store: Store, data: dict[str, Any]) -> str:
     """The key a record is attached to: its commit (also one that is not here), "" for none."""
-    anchor = data.get("commit") or ""
-    return (
-        anchor
-        if isinstance(anchor, str) and len(anchor) == store.repo.hex_len and is_hex(anchor)
-        else ""
-    )
+    commit = data.get("commit")
+    if isinstance(commit, str) and len(commit) == store.repo.hex_len and is_hex(commit):
+        return commit
+    return ""
 
 
-def _append(store: Store, scope: str, data: dict[str, Any], what: str) -> None:
-    (line,) = store.lines([data])
-    store.append(scope, [(_anchor(store, data), line)], f"git mem: {what} 1 memory")
+def _append(store: Store, scope: str, made: list[dict[str, Any]], verb: str) -> None:
+    """Appends records to the notes of a scope, in one commit."""
+    lines = store.lines(made)
+    items = [(_anchor(store, data), line) for data, line in zip(made, lines, strict=True)]
+    count = "1 memory" if len(items) == 1 else f"{len(items)} memories"
+    store.append(scope, items, f"git mem: {verb} {count}")
