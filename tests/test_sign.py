@@ -72,12 +72,10 @@ def test_no_module_writes_a_line_around_the_signature() -> None:
         "reanchor",
         "record_content",  # measures a line
         "remember",
-        "suggestions",
         "calibrate",
         "usage_records",
         "memories",
-        "proposals",
-        "verdicts",
+        "review_records",
     }
 
 
