@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from .anchors import reanchor
+from .anchors import patch_id_marks
 from .core import record
 from .core.errors import GitFailed, MemError, Refused
 from .git import remote
@@ -112,7 +112,7 @@ def push(
     if take_in or there.tip() != there.tracked():
         refused = _take_in(store, there, report)
     if store.team.tip():
-        reanchor.publish(store)
+        patch_id_marks.publish(store)
     try:
         refused = _send(store, there, report, refused, allow_secret)
     except MemError:
@@ -132,7 +132,9 @@ def preview(
     report.dry = True
     report.branch = _branch(store) if branch else ""
     with there.peek() as theirs:
-        marks = [line for _, line in reanchor.missing(store, "team")] if store.team.tip() else []
+        marks = (
+            [line for _, line in patch_id_marks.missing(store, "team")] if store.team.tip() else []
+        )
         report.sent = leaving(store.team, theirs, marks)
         if report.branch:
             report.commits = there.commits_of(report.branch)

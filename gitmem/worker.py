@@ -23,7 +23,7 @@ from typing import Any
 
 from . import sync
 from .agents import automemory_export, automemory_import, head_facts, receipts
-from .anchors import reanchor
+from .anchors import anchor_state_update, patch_id_marks, reanchor
 from .capture import sources, worker_tasks
 from .engine import cache_check, cache_lock, encoding
 from .git import config_read, memfile
@@ -304,9 +304,9 @@ def _anchors(store: Store) -> None:
     """Where memories stand is known for the present HEAD before anybody asks; what else than the
     notes it rests on is written there.
     """
-    reanchor.finish(store)
+    anchor_state_update.update(store)
     if os.path.isdir(store.repo.mem_dir):
-        reanchor.state(store)
+        patch_id_marks.write_found(store)
 
 
 def _facts(store: Store) -> None:

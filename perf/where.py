@@ -12,7 +12,7 @@ never packed again.
 
 Each row is one move made with git, then one worker as a hook would start it,
 without its pause at the end: the step that looks where memories stand
-(`reanchor.finish`: anchors, and the paths of memories), and the whole process
+(`anchor_state_update.update`: anchors, and the paths of memories), and the whole process
 with the git processes it starts. Processor time, which other load changes
 least; wall time beside it.
 """
@@ -61,20 +61,15 @@ def timed(step):
     run.__name__ = step.__name__
     return run
 worker._AFTER = tuple(map(timed, worker._AFTER))
-try:
-    from gitmem.anchors import path_state_update  # a part of the step
-    keep_up = path_state_update.keep_up
-    def paths(*args):
-        from_ = clock()
-        if "--only-anchors" in sys.argv:
-            return True
-        try:
-            return keep_up(*args)
-        finally:
-            spent["paths"] = (clock() - from_, 0)
-    path_state_update.keep_up = paths
-except ImportError:
-    pass
+from gitmem.anchors import path_state_update  # a part of the step
+rows = path_state_update.rows
+def paths(*args):
+    from_ = clock()
+    try:
+        return rows(*args)
+    finally:
+        spent["paths"] = (clock() - from_, 0)
+path_state_update.rows = paths
 worker.run(sys.argv[1], os.environ, 0.0)
 print(json.dumps(spent))
 """
@@ -96,6 +91,7 @@ class World:
             GIT_COMMITTER_EMAIL="ada@example.org",
             LANG="C.UTF-8",
             GIT_EDITOR="true",
+            GIT_MEM_ENCODER="false",  # else `remember` starts a worker that is not measured
         )
         self.options: list[str] = []
         self.package: list[str] = []  # of another checkout, to be measured instead
@@ -495,9 +491,6 @@ def main() -> None:
     parser.add_argument(
         "--graph", action="store_true", help="with a commit-graph, as `git gc` writes it"
     )
-    parser.add_argument(
-        "--only-anchors", action="store_true", help="leave the paths of memories out"
-    )
     parser.add_argument("--package", help="another checkout of git mem, whose worker is measured")
     parser.add_argument(
         "--write", action="store_true", help="put the tables into docs/performance.md"
@@ -522,8 +515,6 @@ def main() -> None:
             return
         if args.graph:
             world.git("commit-graph", "write", "--reachable")
-        world.options = ["--only-anchors"] if args.only_anchors else []
-        world.package = [args.package] if args.package else []
         shutil.rmtree(world.repo / ".git" / "mem")  # perhaps of another layout
         world.cache()
         rows = {"nothing known, the first time": [world.worker()]}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from conftest import Lab
 
-from gitmem.anchors import anchor_state, reanchor
+from gitmem.anchors import anchor_state, anchor_state_update, patch_id_marks
 from gitmem.engine import anchor_state_store
 from gitmem.engine.filters import Filter
 from gitmem.git.gitcmd import Git
@@ -50,26 +50,31 @@ def states(repo: pathlib.Path, at: str = "HEAD") -> dict[str, str]:
     return {body: anchor["state"] for body, anchor in anchors(repo, at).items()}
 
 
-def kept(store: Store) -> dict[str, anchor_state_store.Stand]:
+def kept(store: Store) -> dict[str, anchor_state_store.AnchorState]:
     """What a hook reads for all anchors after the worker was there."""
     store.with_cache(lambda cache: None)
-    reanchor.finish(store)
+    anchor_state_update.update(store)
     return store.with_cache(
         lambda cache: anchor_state_store.read(
-            cache, reanchor.anchors(cache, most=1), store.repo.head()
+            cache, anchor_state.of_memories(cache, most=1), store.repo.head()
         )
     )[0]
 
 
-def full(store: Store) -> dict[str, anchor_state_store.Stand]:
+def full(store: Store) -> dict[str, anchor_state_store.AnchorState]:
     return store.with_cache(
-        lambda cache: anchor_state.stands(
-            store.repo, cache, reanchor.anchors(cache, most=1), store.repo.head(), 60.0, again=True
+        lambda cache: anchor_state.states(
+            store.repo,
+            cache,
+            anchor_state.of_memories(cache, most=1),
+            store.repo.head(),
+            60.0,
+            kept=False,
         )
     )[0]
 
 
-def same(one: dict[str, anchor_state_store.Stand]) -> dict[str, tuple[str, str, str]]:
+def same(one: dict[str, anchor_state_store.AnchorState]) -> dict[str, tuple[str, str, str]]:
     return {a: (s.state, s.commit, s.reason) for a, s in one.items()}
 
 
@@ -113,7 +118,7 @@ def squash(lab: Lab, repo: pathlib.Path, name: str = "topic") -> str:
 def publish(lab: Lab, repo: pathlib.Path, remote: str = "origin") -> int:
     """What a sync does about marks, and the push of the notes."""
     with opened(repo) as store:
-        written = reanchor.publish(store)
+        written = patch_id_marks.publish(store)
     lab.git(repo, "push", "-q", remote, "refs/notes/mem/team")
     return written
 

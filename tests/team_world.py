@@ -22,7 +22,7 @@ from collections.abc import Callable
 from conftest import Lab
 
 from gitmem import sync
-from gitmem.anchors import reanchor
+from gitmem.anchors import anchor_state_update, patch_id_marks
 from gitmem.core import fold, record
 from gitmem.core.errors import MemError
 from gitmem.engine.filters import Filter
@@ -265,8 +265,8 @@ class World:
         store = self.store(clone)
         try:
             self.known(store)
-            reanchor.finish(store)
-            reanchor.state(store)
+            anchor_state_update.update(store)
+            patch_id_marks.write_found(store)
         finally:
             store.close()
 
@@ -478,8 +478,8 @@ class World:
                 back,
                 self.trace,
             )
-            reanchor.finish(store)
-            reanchor.state(store)
+            anchor_state_update.update(store)
+            patch_id_marks.write_found(store)
             stands = {str(m["id"]): m["anchor"] for m in self.known(store)}
             scores = self.answers(clone)
             store.close_cache()
@@ -493,7 +493,7 @@ class World:
                 "the cache after many updates differs from one built anew",
                 self.trace,
             )
-            reanchor.finish(store)
+            anchor_state_update.update(store)
             anew_stands = {str(m["id"]): m["anchor"] for m in self.known(store)}
             differ = {
                 id: (stands.get(id), anew_stands.get(id))

@@ -16,7 +16,7 @@ from places import commit, head, opened, squash, tell, topic
 from gitmem.anchors import records_at, snapshot_view
 from gitmem.core import fold, record
 from gitmem.engine import cache as cache_file
-from gitmem.engine import embed
+from gitmem.engine import embed, memory_rows
 from gitmem.engine.document import SCOPE_BITS
 from gitmem.engine.filters import Filter
 from gitmem.engine.search import Search
@@ -360,7 +360,7 @@ def test_then_equals_a_cache_that_was_built_from_the_records_of_then(lab: Lab) -
                         texts.append(
                             [
                                 (
-                                    recall.memory_rows.load(place, [h.row])[0][0]["body"],
+                                    memory_rows.load(place, [h.row])[0][0]["body"],
                                     h.retrieval,
                                     h.cosine,
                                 )

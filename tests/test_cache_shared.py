@@ -268,7 +268,8 @@ def test_nothing_that_reads_the_file_drops_sqlites_locks(repo: pathlib.Path, wha
     elif what == "writing":
         other = cache_file.open_cache(str(repo / ".git" / "mem"))
         assert other
-        assert other.keep(1.0, lambda db: db.execute("INSERT INTO sought VALUES('x', 'y')"))
+        insert = "INSERT INTO equivalent_commit VALUES('x', 'y')"
+        assert other.keep(1.0, lambda db: db.execute(insert))
         other.close()
     else:
         assert cache_lock.lockable(str(repo / ".git" / "mem")) and cache_lock.size(opened.path)

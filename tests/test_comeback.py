@@ -9,7 +9,7 @@ import pytest
 from conftest import Lab
 from places import Count, commit, opened, squash, tell
 
-from gitmem.anchors import reanchor, reinstate
+from gitmem.anchors import anchor_state_update, reinstate
 from gitmem.engine import cache_check
 from gitmem.engine.filters import Filter
 from gitmem.memory import listing, memories, recall
@@ -37,7 +37,7 @@ def work(repo: pathlib.Path) -> None:
     """What the worker does about commits; the cache is sound after it."""
     with opened(repo) as store:
         store.with_cache(lambda cache: None)
-        reanchor.finish(store)
+        anchor_state_update.update(store)
         assert store.with_cache(lambda cache: cache_check.check_all(cache, store.table))[0] == ""
 
 

@@ -13,18 +13,16 @@ from places import head, opened
 
 from gitmem.anchors import (
     anchor_state,
-    deletion_index,
+    anchor_state_update,
     patch_id,
     path_state,
-    path_state_update,
-    renames,
 )
-from gitmem.anchors.path_state import State
+from gitmem.anchors.path_state import PathState as State
 from gitmem.core import lineanchor
 from gitmem.engine import path_state_store
 from gitmem.engine.anchor_state_store import UNBORN, WAITING
 from gitmem.engine.cache import Cache
-from gitmem.memory import remember, view
+from gitmem.memory import remember
 
 TEXT = "".join(f"line {i} of the text\n" for i in range(40))
 
@@ -238,7 +236,8 @@ def test_an_older_revision_and_another_branch(tale: Tale) -> None:
     a = tale.wanted("a.txt")
     tale.git("checkout", "-q", "-b", "topic", before)
     tale.commit()
-    assert tale.states([a], before) == [State("gone")] and tale.state(a, "topic") == State("gone")
+    beside = State("unknown", reason=path_state_store.BESIDE)  # neither the file nor its commit
+    assert tale.states([a], before) == [beside] and tale.state(a, "topic") == beside
     tale.write("moved.txt", TEXT).commit()
     assert tale.state(a, "topic") == State("renamed", "moved.txt")
 
@@ -347,15 +346,6 @@ def test_no_time_is_unknown_and_the_next_call_goes_on(tale: Tale) -> None:
     assert tale.states([a, b]) == [State("changed", "c.txt"), State("changed")]
 
 
-def test_a_commit_that_takes_git_too_long_is_said_to(
-    tale: Tale, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    a = tale.wanted("a.txt")
-    tale.move("a.txt", "c.txt").write("c.txt", TEXT + "more\n").commit()
-    monkeypatch.setattr(deletion_index, "LIMIT", 0.0)
-    assert tale.state(a) == State("unknown", reason=path_state.LARGE)
-
-
 def test_what_git_said_is_asked_once(tale: Tale, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = tale.wanted("a.txt"), tale.wanted("b.txt")
     tale.move("a.txt", "c.txt").write("c.txt", TEXT + "more\n").write("b.txt", "new\n").commit()
@@ -373,17 +363,13 @@ def test_what_git_said_is_asked_once(tale: Tale, monkeypatch: pytest.MonkeyPatch
             return path_state.states(store.repo, cache, [a, b], store.repo.head(), 60.0)
 
         first = store.with_cache(ask)[0]
-        assert asked == ["rev-list", "diff-tree", "diff-tree"]
+        assert asked == ["rev-list", "diff-tree"]
         assert store.with_cache(ask)[0] == first == [
             State("changed", "c.txt"),
             State("changed"),
-        ] and asked[3:] == ["rev-list"]
-        looked = store.with_cache(
-            lambda cache: cache.db.execute(
-                "SELECT count(DISTINCT commit_id) FROM removal"
-            ).fetchone()
-        )[0]
-        assert store.with_cache(deletion_index.looked_at)[0] == looked[0] == 1
+        ] and asked[2:] == ["rev-list"]
+        looked = "SELECT count(*) FROM path_removal WHERE path = ''"
+        assert store.with_cache(lambda cache: cache.db.execute(looked).fetchone())[0] == (1,)
 
 
 def test_the_partial_probe_can_fail(tale: Tale) -> None:
@@ -394,51 +380,33 @@ def test_the_partial_probe_can_fail(tale: Tale) -> None:
 # --- lines --------------------------------------------------------------------
 
 
-def test_a_file_of_another_branch_is_compared_with_the_whole_tree_where_somebody_asks(
-    tale: Tale,
-) -> None:
-    """A file that was there already may become like it, or no longer be: hooks say that nobody
-    knows, commands ask git.
+def test_a_file_of_another_branch_is_unknown_until_its_very_content_is_here(tale: Tale) -> None:
+    """What HEAD made of it nobody can say: HEAD has neither the file nor the commit it was noted
+    at.
     """
     tale.git("checkout", "-q", "-b", "topic")
-    tale.write("new.txt", TEXT.replace("text", "novel")).commit()
+    text = TEXT.replace("text", "novel")
+    tale.write("new.txt", text).commit()
     asked = tale.wanted("new.txt")
     with opened(tale.repo) as store:
         remember.remember(
             store, [{"body": "the novel is generated", "commit": asked[0], "paths": ["new.txt"]}]
         )
     tale.git("checkout", "-q", "main")
-    told = []
-    for name, text in (
-        ("b.txt", "b\n"),
-        ("novel.txt", "nothing\n"),
-        ("novel.txt", TEXT.replace("text", "novel") + "more\n"),
-        ("novel.txt", "nothing\n"),
-        ("novel.txt", TEXT.replace("text", "novel")),
+    beside = State("unknown", reason=path_state_store.BESIDE)
+    for name, content, right in (
+        ("b.txt", "b\n", beside),
+        ("novel.txt", text + "more\n", beside),
+        ("novel.txt", text, State("renamed", "novel.txt")),
     ):
-        tale.write(name, text).commit()
+        tale.write(name, content).commit()
         with opened(tale.repo) as store:
-            assert store.with_cache(
-                lambda cache, store=store: path_state_update.keep_up(
-                    store.repo, cache, store.repo.heads(), 60.0
-                )
+            store.with_cache(lambda cache: None)
+            anchor_state_update.update(store)
+            kept = store.with_cache(
+                lambda cache, store=store: path_state_store.read(cache, [0], store.repo.head())
             )[0]
-            ((_, states),) = store.with_cache(
-                lambda cache, store=store: path_state_store.read(cache, range(9), store.repo.head())
-            )[0].items()
-            assert states[0] == State("unknown", reason=path_state_store.BESIDE)
-            ((state,),) = store.with_cache(
-                lambda cache, store=store: view.path_states(store, cache, [0], store.repo.head())
-            )[0].values()
-        assert state == tale.state(asked)
-        told.append(state.row()[:2])
-    assert told == [
-        ("gone", ""),
-        ("gone", ""),
-        ("changed", "novel.txt"),
-        ("gone", ""),
-        ("renamed", "novel.txt"),
-    ]
+        assert kept == {0: {0: right}} and tale.state(asked) == right
 
 
 CODE = """import os
@@ -517,34 +485,3 @@ def test_lines_whose_text_is_not_here_are_looked_for_in_bounds(lab: Lab) -> None
     )  # found at the begin of a line
     with pytest.raises(lineanchor.TooLong):
         lineanchor.find(text.replace("value_3 =", "other_3 =").encode(), "1-2000", lines)
-
-
-def test_a_file_that_many_merges_took_away_is_not_followed_up_to_each_of_them(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    repo = lab.repo()
-    (repo / "f").write_text("text\n")
-    lab.git(repo, "add", "-A")
-    lab.git(repo, "commit", "-q", "-m", "f")
-    since = head(lab, repo)
-    for name in ("one", "two", "three"):
-        lab.git(repo, "checkout", "-q", "-b", name, since)
-        lab.git(repo, "commit", "-q", "--allow-empty", "-m", name)
-    lab.git(repo, "checkout", "-q", "main")
-    lab.git(repo, "rm", "-q", "f")
-    lab.git(repo, "commit", "-q", "-m", "away")
-    for name in ("one", "two", "three"):
-        lab.git(repo, "merge", "-q", "--no-ff", "-m", f"merge {name}", name)
-    walks = []
-    lives = renames.Trace._lives
-    monkeypatch.setattr(
-        renames.Trace, "_lives", lambda self, *args: walks.append(args) or lives(self, *args)
-    )
-    with opened(repo) as store:
-        trace = renames.Trace(
-            deletion_index.History(
-                store.repo, store.with_cache(lambda cache: cache)[0], head(lab, repo), 60.0
-            ),
-            set,
-        )
-        assert trace.follow([(since, "f")]) == {(since, "f"): ""} and len(walks) == 1

@@ -13,7 +13,7 @@ import pytest
 from conftest import Lab, sampled
 from places import opened
 
-from gitmem.anchors import path_state, path_state_update
+from gitmem.anchors import anchor_state_update, path_state
 from gitmem.engine import memory_rows, path_state_store
 from gitmem.engine.cache import Cache
 from gitmem.memory import remember
@@ -207,28 +207,28 @@ def reached(world: World, anchor: int, path: str, at: int) -> set[str]:
 
 def expected(
     world: World, names: set[str], path: str, blob: str, at: int
-) -> list[path_state.State] | None:
+) -> list[path_state.PathState] | None:
     """The states that are right, None where git does not decide."""
     now = world.blob(at, path)
     if now == blob:
-        return [path_state.State("same")]
+        return [path_state.PathState("same")]
     if names:
         return [
             (
-                path_state.State("changed")
+                path_state.PathState("changed")
                 if name == path
-                else path_state.State(
+                else path_state.PathState(
                     "renamed" if world.blob(at, name) == blob else "changed", name
                 )
             )
             for name in sorted(names)
         ]
     if now:
-        return [path_state.State("changed")]
-    return [path_state.State("gone")]
+        return [path_state.PathState("changed")]
+    return [path_state.PathState("gone")]
 
 
-def asked(world: World, questions: list[tuple[int, str]], at: int) -> list[path_state.State]:
+def asked(world: World, questions: list[tuple[int, str]], at: int) -> list[path_state.PathState]:
     with opened(world.repo) as store:
         wanted = [(world.ids[a], p, world.blob(a, p), "") for a, p in questions]
         return store.with_cache(
@@ -251,7 +251,7 @@ def test_on_a_line_of_commits_states_are_what_git_log_follow_says(lab: Lab, seed
         right = expected(world, followed(world, a, p, at), p, world.blob(a, p), at)
         assert right is not None
         assert state in right or (
-            right == [path_state.State("gone")]
+            right == [path_state.PathState("gone")]
             and state.state == "renamed"
             and elsewhere(world, a, p, at)
         ), (a, p, state, right)
@@ -266,7 +266,7 @@ def test_with_branches_and_merges_states_are_what_every_step_says(lab: Lab, seed
             right = expected(world, reached(world, a, p, at), p, world.blob(a, p), at)
             assert right is not None
             assert state in right or (
-                right == [path_state.State("gone")]
+                right == [path_state.PathState("gone")]
                 and state.state == "renamed"
                 and elsewhere(world, a, p, at)
             ), (world.repo, a, p, at, state, right)
@@ -307,13 +307,6 @@ def test_what_is_kept_for_a_head_is_what_git_says_wherever_head_came_from(
                 from gitmem.store import Store
 
                 assert isinstance(store, Store)
-                assert path_state_update.keep_up(store.repo, cache, [head], 60.0)
-                if seed % 2:  # the states of this HEAD stay, and one may come back to it
-                    cache.db.execute(
-                        "INSERT OR IGNORE INTO former(slot, commit_id, ground) SELECT 100 +"
-                        " count(*), ?, '[]' FROM former",
-                        (head,),
-                    )
                 rows = [
                     row for (row,) in cache.db.execute("SELECT row FROM memory WHERE status = 0")
                 ]
@@ -324,12 +317,12 @@ def test_what_is_kept_for_a_head_is_what_git_says_wherever_head_came_from(
                         (memory_rows.commit_of(data), *where) for where in memory_rows.places(data)
                     ]
                     fresh[row] = dict(
-                        enumerate(
-                            path_state.states(store.repo, cache, wanted, head, 60.0, beside=False)
-                        )
+                        enumerate(path_state.states(store.repo, cache, wanted, head, 60.0))
                     )
                 return kept, fresh
 
+            store.with_cache(lambda cache: None)
+            anchor_state_update.update(store)
             kept, fresh = store.with_cache(both)[0]
             assert kept == fresh
 

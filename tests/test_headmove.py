@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from places import Count, commit, full, kept, opened, same, squash, tell
 
-from gitmem.anchors import patch_id, patch_id_cache, reachability, reanchor
+from gitmem.anchors import anchor_state, anchor_state_update, patch_id, patch_id_cache
 from gitmem.engine import anchor_state_store
 from gitmem.memory import remember
 from gitmem.store import Store, open_store
@@ -194,18 +194,13 @@ class History:
 )
 @given(
     steps=st.lists(STEPS, min_size=8, max_size=28),
-    far=st.sampled_from([1, 2, 1_000]),
     alone=st.booleans(),
 )
 def test_what_is_kept_after_each_move_is_what_git_says(
-    steps: list[tuple[Any, ...]], far: int, alone: bool
+    steps: list[tuple[Any, ...]], alone: bool
 ) -> None:
-    """`far`: from how many commits on the states of the former HEAD stay.
-
-    `alone`: no full search, which keeps what it learns, helps the worker on the way.
-    """
-    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(reachability, "FAR", far)
+    """`alone`: no full search, which keeps what it learns, helps the worker on the way."""
+    with tempfile.TemporaryDirectory() as directory:
         world = History(pathlib.Path(directory))
         reference = _reference()(world.repo, world.env)
         store = open_store({"GIT_MEM_ENCODER": "false"}, str(world.repo))
@@ -351,13 +346,13 @@ def test_a_commit_asks_git_little_and_writes_what_changed(
         store.with_cache(lambda cache: None)
         changes = store.with_cache(lambda cache: cache.db.total_changes)[0]
         count = Count(monkeypatch)
-        words = count.of(lambda: reanchor.finish(store))
+        words = count.of(lambda: anchor_state_update.update(store))
         assert words.count("rev-list") <= 3 and "patch-id" not in words
         assert store.with_cache(
-            lambda cache: cache.db.execute("SELECT count(*) FROM stand").fetchone()
+            lambda cache: cache.db.execute("SELECT count(*) FROM anchor_state").fetchone()
         )[0] == (61,)
         assert store.with_cache(lambda cache: cache.db.total_changes)[0] - changes < 30
-        assert count.of(lambda: reanchor.finish(store)).count("rev-list") == 0
+        assert count.of(lambda: anchor_state_update.update(store)).count("rev-list") == 0
 
 
 def test_a_time_that_runs_out_is_waited_for_and_gone_on_with(
@@ -381,10 +376,10 @@ def test_a_time_that_runs_out_is_waited_for_and_gone_on_with(
                 "monotonic",
                 lambda clock=clock: clock.__setitem__(0, clock[0] + 1.0) or clock[0],
             )
-            reanchor.finish(store, 3.0)
+            anchor_state_update.update(store, 3.0)
             (stand,) = store.with_cache(
                 lambda cache: anchor_state_store.read(
-                    cache, reanchor.anchors(cache), store.repo.head()
+                    cache, anchor_state.of_memories(cache), store.repo.head()
                 )
             )[0].values()
             seen.append(stand.state)

@@ -26,7 +26,7 @@ from places import (
     topic,
 )
 
-from gitmem.anchors import anchor_state, reanchor
+from gitmem.anchors import anchor_state
 from gitmem.engine import anchor_state_store, path_state_store, priors
 
 # --- promotion, and what becomes of branches --------------------------------
@@ -173,16 +173,16 @@ def test_a_branch_that_was_given_up_is_said_and_sinks_below_an_open_one(lab: Lab
 def test_a_memory_whose_commit_is_not_here_counts_like_one_of_a_branch() -> None:
     assert (
         priors._branch(
-            anchor_state_store.Stand(
+            anchor_state_store.AnchorState(
                 anchor_state_store.UNKNOWN, "a" * 40, reason=anchor_state_store.ABSENT
             )
         )
-        == priors._branch(anchor_state_store.Stand(anchor_state_store.UNMERGED, "a" * 40))
+        == priors._branch(anchor_state_store.AnchorState(anchor_state_store.UNMERGED, "a" * 40))
         < 1.0
     )
     assert (
         priors._branch(
-            anchor_state_store.Stand(
+            anchor_state_store.AnchorState(
                 anchor_state_store.UNKNOWN, "a" * 40, reason=anchor_state.SHALLOW
             )
         )
@@ -246,7 +246,7 @@ def test_worktrees_keep_the_states_of_each_and_switching_in_one_moves_no_other(l
             with opened(place) as store:
                 said = store.with_cache(
                     lambda cache, store=store: anchor_state_store.read(
-                        cache, reanchor.anchors(cache), store.repo.head()
+                        cache, anchor_state.of_memories(cache), store.repo.head()
                     )
                 )[0]
                 assert same(said) == same(full(store))
@@ -267,7 +267,7 @@ def test_whether_a_branch_holds_a_commit_is_the_same_for_every_worktree(lab: Lab
         with opened(tree) as store:
             (said,) = store.with_cache(
                 lambda cache, store=store: anchor_state_store.read(
-                    cache, reanchor.anchors(cache), store.repo.head()
+                    cache, anchor_state.of_memories(cache), store.repo.head()
                 )
             )[0].values()
         assert (said.state, said.reason) == (
@@ -307,7 +307,7 @@ def test_a_head_that_was_left_and_collected_is_none_to_begin_from(lab: Lab) -> N
         lab.git(repo, "gc", "-q", "--prune=now")
         assert same(kept(store)) == same(full(store))
         cache = store.with_cache(lambda cache: cache)[0]
-        rows = [row for (row,) in cache.db.execute("SELECT row FROM place")]
+        rows = [row for (row,) in cache.db.execute("SELECT row FROM memory_path")]
         assert [
             s.state
             for found in path_state_store.read(cache, rows, head(lab, repo)).values()

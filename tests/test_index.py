@@ -241,7 +241,7 @@ def facts(store: Store, cache: Cache) -> dict[str, Any]:
         "move": sorted(
             db.execute("SELECT m.old, m.new, l.version FROM move m JOIN line l ON l.n = m.n")
         ),
-        "anchor": sorted(db.execute("SELECT * FROM anchor")),
+        "anchor": sorted(db.execute("SELECT * FROM patch_mark")),
         "orphans": (
             db.execute(
                 "SELECT (SELECT count(*) FROM move WHERE n NOT IN (SELECT n FROM line)), (SELECT"
@@ -379,8 +379,8 @@ def test_the_comparison_notices_a_wrong_vector(
 @pytest.mark.parametrize(
     "wrong",
     [
-        "UPDATE anchor SET uses = uses + 1",
-        "DELETE FROM anchor",
+        "UPDATE patch_mark SET uses = uses + 1",
+        "DELETE FROM patch_mark",
         "INSERT INTO move SELECT 'x', 'y', n FROM line",
         "DELETE FROM move",
         "UPDATE move SET new = old",

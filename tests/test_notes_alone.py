@@ -19,7 +19,7 @@ from places import anchors, clone, commit, following, head, hub, opened, squash,
 from test_headmove import STEPS, History
 
 from gitmem import sync
-from gitmem.anchors import reanchor
+from gitmem.anchors import anchor_state_update, patch_id_marks, reanchor
 from gitmem.engine.filters import Filter
 from gitmem.erasure import purge
 from gitmem.memory import listing, memories
@@ -219,7 +219,7 @@ def test_a_squash_that_only_the_branch_explains_is_written_down(lab: Lab, into: 
     assert anchors(repo)[TEXT]["state"] == "squashed"
     with opened(repo) as store:
         learned(store)
-        assert reanchor.state(store) == 0
+        assert patch_id_marks.write_found(store) == 0
     lab.git(repo, "branch", "-q", "-D", "topic")
     lab.git(repo, "reflog", "expire", "--expire=now", "--all")
     lab.git(repo, "gc", "-q", "--prune=now")
@@ -311,8 +311,8 @@ def ids(store: Store) -> list[str]:
 def learned(store: Store) -> None:
     """What the worker does after each event."""
     store.with_cache(lambda cache: None)
-    reanchor.finish(store)
-    reanchor.state(store)
+    anchor_state_update.update(store)
+    patch_id_marks.write_found(store)
 
 
 def compare(world: Rewritten, root: pathlib.Path) -> None:

@@ -15,7 +15,7 @@ from gitmem.anchors import (
     equivalent_commits,
     patch_id,
     patch_id_cache,
-    reanchor,
+    patch_id_marks,
 )
 from gitmem.core import record
 from gitmem.core.errors import GitFailed
@@ -46,7 +46,7 @@ def test_reachable_anchors_cost_no_git_process_more(
         ) == ["cat-file"]
 
 
-def test_what_was_sought_in_vain_is_not_sought_again(
+def test_what_the_worker_sought_in_vain_is_not_sought_again(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo = lab.repo()
@@ -62,22 +62,25 @@ def test_what_was_sought_in_vain_is_not_sought_again(
         with opened(repo) as store:
             found = count.of(
                 lambda: store.with_cache(
-                    lambda cache: anchor_state.stands(
-                        store.repo, cache, reanchor.anchors(cache), store.repo.head()
+                    lambda cache: anchor_state.states(
+                        store.repo, cache, anchor_state.of_memories(cache), store.repo.head()
                     )
                 )
             )
             return [w for w in found if w not in ("cat-file", "log")]
 
     assert "diff-tree" in ask()
-    assert ask() == ["rev-list", "rev-list"]  # what HEAD lacks, and whether a branch holds it
+    assert "diff-tree" not in ask()  # each patch-id is made once
+    with opened(repo) as store:
+        anchor_state_update.update(store)
+    assert ask() == []
     squash(lab, repo)
     assert "diff-tree" in ask()
     assert ask() == ["rev-list"]
     assert set(states(repo).values()) == {"squashed"}
 
 
-def test_new_marks_make_a_search_in_vain_be_repeated(lab: Lab) -> None:
+def test_new_marks_make_an_unmerged_commit_be_sought_again(lab: Lab) -> None:
     repo = lab.repo()
     made = topic(lab, repo, 2)
     into = squash(lab, repo)
@@ -117,8 +120,10 @@ def test_without_time_the_answer_is_unknown_until_the_search_goes_on(
         assert {(h["anchor"]["state"], h["anchor"]["reason"]) for h in answer["hits"]} == {
             ("unknown", anchor_state.WAITING)
         } and woken
-        reanchor.finish(store)
-        reanchor.state(store)  # as the worker does: marks that only the cache knew wait for it
+        anchor_state_update.update(store)
+        patch_id_marks.write_found(
+            store
+        )  # as the worker does: marks that only the cache knew wait for it
         answer = recall.recall(store, "topic open", Filter(), limit=8, hot=True)
         assert (
             sorted(h["anchor"]["state"] for h in answer["hits"]) == ["squashed"] * 3 + ["unmerged"]
@@ -155,7 +160,6 @@ def test_what_head_left_behind_is_compared_with_no_commit_below_it(
         lab.git(repo, "commit", "-q", "-m", f"turn {n}")
         if n >= 6:
             tell(repo, f"turned {n}")
-    monkeypatch.setattr(equivalent_commits, "_PAIRS", 5)
     with opened(repo) as store:
         kept(store)
         lab.git(repo, "checkout", "-q", "old")
@@ -179,34 +183,17 @@ def test_what_was_made_before_git_failed_is_not_made_again(
         raise GitFailed("git rev-list failed")
 
     def made(table: str) -> int:
-        return int(
-            store.with_cache(
-                lambda cache: cache.db.execute(
-                    f"SELECT count(*) FROM {table} WHERE id <> ?", (patch_id_cache.LATER,)
-                ).fetchone()
-            )[0][0]
-        )
+        sql = f"SELECT count(*) FROM {table}"
+        return int(store.with_cache(lambda cache: cache.db.execute(sql).fetchone()[0])[0])
 
     with opened(repo) as store:
-        kept(store)
-        assert made("branch") == 0  # of a branch that contains HEAD it is made later
         commit(lab, repo, "main.txt", "beside")
+        store.with_cache(lambda cache: None)
         with monkeypatch.context() as broken:
-            broken.setattr(anchor_state_update.Move, "_on_main", fail)
+            broken.setattr(equivalent_commits, "_note", fail)
             with pytest.raises(GitFailed):
-                reanchor.finish(store)
-        assert made("branch") > 0
-        before = made("patch")
-        commit(lab, repo, "main.txt", "more beside")
-        with monkeypatch.context() as broken:
-            broken.setattr(anchor_state, "abandoned", fail)
-            with pytest.raises(GitFailed):
-                store.with_cache(
-                    lambda cache: anchor_state.stands(
-                        store.repo, cache, reanchor.anchors(cache), store.repo.head()
-                    )
-                )
-        assert made("patch") > before
+                anchor_state_update.update(store)
+        assert made("patch_id") > 0 and made("branch_patch_id") > 0
 
 
 def test_a_branch_is_diffed_once_also_before_anything_is_saved(
@@ -217,15 +204,14 @@ def test_a_branch_is_diffed_once_also_before_anything_is_saved(
     tip = topic(lab, repo, 2)[-1]
     with opened(repo) as store:
         cache = store.with_cache(lambda cache: cache)[0]
-        known = patch_id_cache.Patches(store.repo, cache, 60.0)
-        known.later(tip, base)
-        made = known.branches([(tip, base)])
+        known = patch_id_cache.PatchIds(store.repo, cache, 60.0)
+        made = known.of_branches([(tip, base)])
         assert made[tip, base]
         count = Count(monkeypatch)
-        for again in (known, known, patch_id_cache.Patches(store.repo, cache, 60.0)):
+        for again in (known, known, patch_id_cache.PatchIds(store.repo, cache, 60.0)):
             assert (
-                not count.of(lambda again=again: again.branches([(tip, base)]))
-                and again.branches([(tip, base)]) == made
+                not count.of(lambda again=again: again.of_branches([(tip, base)]))
+                and again.of_branches([(tip, base)]) == made
             )
             known.save()
 
@@ -265,9 +251,9 @@ def test_a_missing_object_gives_no_id_and_stops_no_other(lab: Lab) -> None:
         assert done < len(every) and every[2] not in ids
 
         def learn(cache: Any) -> dict[str, str]:
-            found = patch_id_cache.Patches(store.repo, cache, 60)
+            found = patch_id_cache.PatchIds(store.repo, cache, 60)
             assert found.learn(every)
-            return found.own(every)
+            return found.of_commits(every)
 
         assert sorted(store.with_cache(learn)[0]) == sorted(set(every) - {every[2]})
 
@@ -278,7 +264,7 @@ def test_sha256_repositories_work_alike(lab: Lab) -> None:
     squash(lab, repo)
     assert set(states(repo).values()) == {"squashed"}
     with opened(repo) as store:
-        assert reanchor.publish(store) == 2
+        assert patch_id_marks.publish(store) == 2
 
 
 def test_a_shallow_clone_writes_no_id_of_the_commit_where_its_history_ends(lab: Lab) -> None:

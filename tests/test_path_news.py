@@ -13,7 +13,7 @@ from conftest import Lab
 from places import opened
 
 from gitmem import worker
-from gitmem.anchors import deletion_index, path_state
+from gitmem.anchors import path_state, path_state_update
 from gitmem.engine import memory_rows, path_state_store
 from gitmem.engine.cache import Cache
 from gitmem.hooks import worker_log
@@ -57,7 +57,6 @@ def states(repo: pathlib.Path) -> tuple[Told, Told]:
                     [(memory_rows.commit_of(data), *place) for place in places],
                     store.repo.head(),
                     60.0,
-                    beside=False,
                 )
                 kept[places[0][0]] = [
                     (s.state, s.now) for s in path_state_store.of(found.get(row), len(places))
@@ -160,17 +159,17 @@ def test_memories_that_come_while_a_worker_looks_stop_nothing(
 ) -> None:
     repo = lab.repo(commits=3)
     lab.mem(repo, "remember", "first", "--path", "f0.txt")
-    scan, ask = deletion_index.History.scan, path_state.Tree.ask
+    rows, ask = path_state_update.rows, path_state.Tree.ask
     come = iter(("f1.txt", "f2.txt"))
 
-    def meanwhile(self: Any, *rest: Any) -> None:
+    def meanwhile(first: Any, *rest: Any) -> Any:
         for name in come:
             lab.mem(repo, "remember", f"about {name}", "--path", name)
             lab.mem(repo, "list")
             break
-        (scan if isinstance(self, deletion_index.History) else ask)(self, *rest)
+        return (ask if isinstance(first, path_state.Tree) else rows)(first, *rest)
 
-    monkeypatch.setattr(deletion_index.History, "scan", meanwhile)
+    monkeypatch.setattr(path_state_update, "rows", meanwhile)
     states(repo)
     commit(lab, repo, {"f0.txt": "changed\n"})
     monkeypatch.setattr(path_state.Tree, "ask", meanwhile)

@@ -25,8 +25,8 @@ from places import (
     topic,
 )
 
-from gitmem.anchors import equivalent_commits, patch_id, reanchor
-from gitmem.anchors.reachability import Ancestry
+from gitmem.anchors import equivalent_commits, patch_id, patch_id_marks, reanchor
+from gitmem.anchors.reachability import Reachability
 from gitmem.memory import listing, remember
 
 # --- marks -----------------------------------------------------------------
@@ -39,7 +39,7 @@ def test_two_clones_write_the_same_marks(lab: Lab) -> None:
     lab.git(a, "push", "-q", "origin", "topic", "refs/notes/mem/team")
     b = clone(lab, "b")
     with opened(a) as first, opened(b) as second:
-        ours, theirs = reanchor.missing(first, "team"), reanchor.missing(second, "team")
+        ours, theirs = patch_id_marks.missing(first, "team"), patch_id_marks.missing(second, "team")
     assert len(ours) == 2 and ours == theirs
 
 
@@ -52,10 +52,10 @@ def test_with_nothing_to_mark_a_sync_pays_two_processes(
     lab.git(a, "push", "-q", "origin", "topic")
     publish(lab, a)
     with opened(a) as store:
-        assert reanchor.publish(store) == 0
+        assert patch_id_marks.publish(store) == 0
     count = Count(monkeypatch)
     with opened(a) as store:
-        assert [w for w in count.of(lambda: reanchor.publish(store)) if w != "cat-file"] == [
+        assert [w for w in count.of(lambda: patch_id_marks.publish(store)) if w != "cat-file"] == [
             "for-each-ref"
         ]
 
@@ -75,12 +75,12 @@ def test_an_import_without_marks_gets_them_beside_the_main_line_only(
                 for c in lab.git(repo, "rev-list", "topic").split()
             ],
         )
-        items = reanchor.missing(store, "team")
+        items = patch_id_marks.missing(store, "team")
         assert sorted(anchor for anchor, _ in items) == sorted(made)
         assert all(
             json.loads(line)["branch_patch"] and json.loads(line)["patch"] for _, line in items
         )
-        reanchor.publish(store)
+        patch_id_marks.publish(store)
     squash(lab, repo)
     lab.git(repo, "branch", "-q", "-D", "topic")
     lab.git(repo, "reflog", "expire", "--expire=now", "--all")
@@ -97,7 +97,7 @@ def test_private_memories_are_marked_in_private_notes_only(lab: Lab) -> None:
     commit(lab, repo, "t.txt", "two")
     squash(lab, repo)
     with opened(repo) as store:
-        assert reanchor.publish(store) == 1
+        assert patch_id_marks.publish(store) == 1
         assert not store.team.tip()
     assert [json.loads(line)["op"] for line in lab.lines(repo, "mem/private")] == ["create", "mark"]
 
@@ -107,7 +107,7 @@ def test_marks_and_moves_are_no_memories(lab: Lab) -> None:
     topic(lab, repo, 2)
     squash(lab, repo)
     with opened(repo) as store:
-        assert reanchor.publish(store) == 1
+        assert patch_id_marks.publish(store) == 1
         assert reanchor.reanchor(store, [(head(lab, repo, "topic"), head(lab, repo))]).moved
         counts = store.with_cache(lambda cache: listing.counts(store, cache))[0]
     assert (counts["memories"], counts["forgotten"], counts["records"]) == (2, 0, 4)
@@ -261,7 +261,7 @@ def test_ancestry_tells_forks_and_tips(lab: Lab) -> None:
     lab.git(repo, "checkout", "-q", "-b", "stacked")
     top = commit(lab, repo, "s.txt", "s")
     with opened(repo) as store:
-        line = Ancestry(
+        line = Reachability(
             store.repo.git,
             [head(lab, repo, "main")],
             [*made, top, "1" * 40, head(lab, repo, "main~1")],

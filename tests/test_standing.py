@@ -6,17 +6,16 @@ from __future__ import annotations
 
 import os
 import pathlib
-import random
 from typing import Any
 
 import pytest
 from conftest import Lab
 
 from gitmem import worker
-from gitmem.anchors import anchor_state, reanchor, slots
+from gitmem.anchors import anchor_state
 from gitmem.engine import anchor_state_store
 from gitmem.engine import cache as cache_file
-from gitmem.engine.anchor_state_store import Stand
+from gitmem.engine.anchor_state_store import AnchorState
 from gitmem.engine.cache import Cache
 from gitmem.store import open_store
 
@@ -35,7 +34,7 @@ def states(
     cache = opened(repo)
     try:
         found = anchor_state_store.read(
-            cache, reanchor.anchors(cache), store.repo.commit(head) or ""
+            cache, anchor_state.of_memories(cache), store.repo.commit(head) or ""
         )
         return {a: (s.state, s.commit, s.into, s.reason) for a, s in found.items()}
     finally:
@@ -50,8 +49,8 @@ def asked(
     store = open_store(os.environ, str(cwd or repo))
 
     def ask(cache: Cache) -> Any:
-        return anchor_state.stands(
-            store.repo, cache, reanchor.anchors(cache), store.repo.head(), 60.0
+        return anchor_state.states(
+            store.repo, cache, anchor_state.of_memories(cache), store.repo.head(), 60.0
         )
 
     try:
@@ -147,112 +146,31 @@ def test_each_worktree_has_the_states_of_its_own_head_and_a_former_head_leaves_n
         work(repo)
     cache = opened(repo)
     assert cache.db.execute("SELECT count(*) FROM head").fetchone() == (2,)
-    assert cache.db.execute("SELECT count(DISTINCT slot) FROM stand").fetchone() == (2,)
+    assert cache.db.execute("SELECT count(DISTINCT slot) FROM anchor_state").fetchone() == (2,)
     cache.close()
     assert states(repo) == asked(repo) and states(repo, cwd=tree) == asked(repo, tree)
 
 
 def test_a_commit_writes_only_the_states_that_changed() -> None:
     cache = cache_file.open_in_memory()
-    stands = {f"{n:040x}": Stand(anchor_state_store.REACHABLE, f"{n:040x}") for n in range(50)}
-    assert slots.keep(cache, "a" * 40, stands, ["a" * 40])
-    before = cache.db.total_changes
-    stands["f" * 40] = Stand(anchor_state_store.UNMERGED, "f" * 40)
-    assert slots.keep(cache, "b" * 40, stands, ["b" * 40])
-    assert cache.db.total_changes - before <= 4
-    assert (
-        anchor_state_store.slot_of(cache, "a" * 40) is None
-        and len(anchor_state_store.read(cache, stands, "b" * 40)) == 51
-    )
-    before = cache.db.total_changes
-    assert slots.keep(cache, "b" * 40, stands, ["b" * 40]) and cache.db.total_changes == before
-
-
-def test_of_many_commits_the_same_states_are_touched_as_of_few(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    cache = cache_file.open_in_memory()
-    names = [f"{n:040x}" for n in range(60)]
-    rng = random.Random(3)
-    stands = {}
-    for name in names[:40]:
-        state = rng.choice(
-            (
-                anchor_state_store.REACHABLE,
-                anchor_state_store.REACHABLE,
-                anchor_state_store.UNMERGED,
-                anchor_state_store.SQUASHED,
-                anchor_state_store.UNKNOWN,
-            )
-        )
-        stands[name] = Stand(
-            state,
-            rng.choice((name, name, *names[40:])),
-            rng.choice(names[40:]) if state == anchor_state_store.SQUASHED else "",
-            anchor_state_store.WAITING if state == anchor_state_store.UNKNOWN else "",
-        )
-    assert slots.keep(cache, "a" * 40, stands)
-    assert {a: s.row(a) for a, s in anchor_state_store.rows(cache, 0).items()} == {
-        a: s.row(a) for a, s in stands.items()
+    states = {
+        f"{n:040x}": AnchorState(anchor_state_store.REACHABLE, f"{n:040x}") for n in range(50)
     }
-    for size in (1, 5, 30):
-        commits = set(rng.sample(names, size))
-        found = []
-        for few in (500, 0):
-            monkeypatch.setattr(anchor_state_store, "_FEW", few)
-            found.append(
-                {
-                    a: (s.state, s.commit, s.into, s.reason)
-                    for a, s in anchor_state_store.touching(cache, 0, commits).items()
-                }
-            )
-        assert (
-            found[0]
-            == found[1]
-            == {
-                a: (s.state, s.commit, s.into, s.reason)
-                for a, s in stands.items()
-                if not commits.isdisjoint((a, s.commit, s.into))
-            }
-        )
-
-
-def test_of_many_commits_the_same_ones_are_joined_as_of_few(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    cache = cache_file.open_in_memory()
-    rng = random.Random(4)
-    names = [f"{n:040x}" for n in range(60)]
-    cache.db.executemany(
-        "INSERT OR IGNORE INTO move VALUES(?, ?, 1)", [rng.sample(names[:40], 2) for _ in range(25)]
-    )
-    seen = set()
-    for size in (1, 1, 3, 12, 50):
-        commits = set(rng.sample(names, size))
-        found = []
-        for few in (500, 0):
-            monkeypatch.setattr(anchor_state, "_FEW", few)
-            found.append(anchor_state.joined(cache, commits))
-        assert found[0] == found[1]
-        assert all(anchor_state.joined(cache, {c}) <= found[0] for c in commits)
-        seen.add(len(found[0]))
-    assert len(seen) > 2
+    anchor_state_store.write(cache, 0, states)
+    before = cache.db.total_changes
+    states["f" * 40] = AnchorState(anchor_state_store.UNMERGED, "f" * 40)
+    anchor_state_store.write(cache, 0, states)
+    assert cache.db.total_changes - before == 1
+    assert anchor_state_store.kept(cache, 0) == states
 
 
 def test_an_anchor_that_no_memory_has_any_more_is_taken_out() -> None:
     cache = cache_file.open_in_memory()
-    slots.keep(
-        cache,
-        "a" * 40,
-        {
-            "c" * 40: Stand(anchor_state_store.REACHABLE, "c" * 40),
-            "d" * 40: Stand(anchor_state_store.REACHABLE, "d" * 40),
-        },
-    )
-    slots.keep(cache, "a" * 40, {"c" * 40: Stand(anchor_state_store.SQUASHED, "c" * 40, "e" * 40)})
-    assert cache.db.execute("SELECT anchor, state, into_commit FROM stand").fetchall() == [
-        ("c" * 40, "squashed", "e" * 40)
-    ]
+    states = {c * 40: AnchorState(anchor_state_store.REACHABLE, c * 40) for c in "cd"}
+    anchor_state_store.write(cache, 0, states)
+    states = {"c" * 40: AnchorState(anchor_state_store.SQUASHED, "c" * 40, "e" * 40)}
+    anchor_state_store.write(cache, 0, states)
+    assert anchor_state_store.kept(cache, 0) == states
 
 
 def test_index_asks_for_what_hooks_will_read(lab: Lab, repo: pathlib.Path) -> None:

@@ -23,7 +23,7 @@ from places import (
     topic,
 )
 
-from gitmem.anchors import anchor_state, patch_id_cache, reanchor
+from gitmem.anchors import anchor_state, patch_id_cache, patch_id_marks, reanchor
 from gitmem.engine.filters import Filter
 from gitmem.memory import recall, remember
 from gitmem.store import Store
@@ -188,7 +188,7 @@ def test_a_change_that_main_had_before_the_branch_is_no_merge_of_it(lab: Lab) ->
 
 
 def _learn(store: Store, cache: Any, commits: list[str]) -> None:
-    found = patch_id_cache.Patches(store.repo, cache, 60)
+    found = patch_id_cache.PatchIds(store.repo, cache, 60)
     assert found.learn(commits)
     found.save()
 
@@ -248,7 +248,7 @@ def test_a_squash_on_the_server_is_told_of_before_it_happens(lab: Lab) -> None:
     fresh = clone(lab, "fresh")
     assert set(states(fresh).values()) == {"squashed"}
     with opened(fresh) as store:
-        assert reanchor.missing(store, "team") == []
+        assert patch_id_marks.missing(store, "team") == []
 
 
 def test_a_rebase_merge_on_the_server_is_recognised_by_each_commit(lab: Lab) -> None:
@@ -300,7 +300,7 @@ def test_a_shallow_clone_says_unknown_and_why(lab: Lab) -> None:
         anchor_state.SHALLOW,
     )
     with opened(fresh) as store:
-        assert reanchor.missing(store, "team") == [] and reanchor.lost(store) == []
+        assert patch_id_marks.missing(store, "team") == [] and reanchor.lost(store) == []
 
 
 def test_a_partial_clone_is_not_asked_for_files(lab: Lab) -> None:
@@ -368,7 +368,7 @@ def test_a_memory_outlives_its_branch_and_a_garbage_collection(lab: Lab, merged:
         squash(lab, repo)
     lab.git(repo, "checkout", "-q", "main")
     with opened(repo) as store:
-        assert reanchor.publish(store) == (2 if merged else 0)
+        assert patch_id_marks.publish(store) == (2 if merged else 0)
     lab.git(repo, "branch", "-q", "-D", "topic")
     lab.git(repo, "reflog", "expire", "--expire=now", "--all")
     lab.git(repo, "gc", "-q", "--prune=now")

@@ -17,7 +17,7 @@ import pytest
 from conftest import Lab, until
 
 from gitmem import worker
-from gitmem.anchors import reanchor
+from gitmem.anchors import anchor_state_update
 from gitmem.engine import cache, cache_lock
 from gitmem.hooks import spool, worker_log
 from gitmem.store import Store, open_store
@@ -382,6 +382,8 @@ def test_anchors_are_looked_up_for_the_next_answer(
     repo = lab.repo()
     lab.mem(repo, "remember", "something")
     asked = []
-    monkeypatch.setattr(reanchor, "finish", lambda store: asked.append(store.repo.head()))
+    monkeypatch.setattr(
+        anchor_state_update, "update", lambda store: asked.append(store.repo.head())
+    )
     worker.run(store_of(repo), lab.env, linger=0)
     assert asked == [lab.git(repo, "rev-parse", "HEAD").strip()]

@@ -12,7 +12,7 @@ commit of the main line, each on a branch of its own.
 Then, at random revisions (of the main line, of other branches, of the squash
 merges), three answers are compared for every memory: a search from nothing
 (`anchor_state.stands`, `path_state.states`), what the worker keeps when HEAD moves there from the
-revision before (`reanchor.finish`), and the reference (`where_reference`).
+revision before (`anchor_state_update.update`), and the reference (`where_reference`).
 
 Every disagreement is printed. Where git does not decide it is counted, with the
 reason, and our answer must still be one of those that git's two ways give.
@@ -180,7 +180,7 @@ class Comparison:
     """
 
     def __init__(self, reference: Reference, paths: Paths, beside: str) -> None:
-        self.beside = beside  # the reason with which the worker leaves a path open
+        self.beside = beside  # the reason with which a path is left open
         self.reference, self.paths, self.lines = reference, paths, Lines(reference)
         self.counts: collections.Counter[str] = collections.Counter()
         self.open_: collections.Counter[str] = collections.Counter()
@@ -264,12 +264,11 @@ class Comparison:
                 f" {how}",
                 file=sys.stderr,
             )
-        # The worker leaves open what would take a comparison of two whole trees: of another
-        # branch's file that the revision has not.
+        # Left open is a file of a branch that the revision has not, if it has no such file either.
         beside = not bases and not self.reference.id(f"{revision}:{path}")
         for what, said in answers.items():
-            if beside and what == "kept" and (said.state, said.reason) == ("unknown", self.beside):
-                self.counts[f"{kind} left open by the worker"] += 1
+            if beside and (said.state, said.reason) == ("unknown", self.beside):
+                self.counts[f"{kind} left open"] += what == "kept"
                 continue
             if spans and said.state in (SAME, RENAMED) and span(said.lines or lines) not in spans:
                 self.wrong.append(
@@ -317,7 +316,7 @@ def span(lines: str) -> tuple[int, int]:
 
 
 def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[str, Any]:  # noqa: C901
-    from gitmem.anchors import anchor_state, path_state, reanchor
+    from gitmem.anchors import anchor_state, anchor_state_update, path_state
     from gitmem.engine import anchor_state_store, memory_rows, path_state_store
     from gitmem.engine.filters import Filter
     from gitmem.memory import listing, remember
@@ -397,7 +396,7 @@ def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[st
     if bad:
         raise SystemExit(f"not stored: {bad[:3]}")
     wanted: list[
-        tuple[int, int, path_state.Wanted]
+        tuple[int, int, path_state.Noted]
     ] = []  # (row of a memory, place of a path in it, what is asked)
 
     def prepare(cache: Any) -> list[str]:
@@ -420,11 +419,11 @@ def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[st
     reference.frozen = True
     for n, revision in enumerate(walk):
         reference.git("update-ref", "--no-deref", "HEAD", revision)
-        reanchor.finish(store)
+        anchor_state_update.update(store)
 
         def ask(cache: Any, revision: str = revision) -> tuple[Any, ...]:
             kept = anchor_state_store.read(cache, anchors, revision)
-            full = anchor_state.stands(store.repo, cache, anchors, revision, 600.0, again=True)
+            full = anchor_state.states(store.repo, cache, anchors, revision, 600.0, kept=False)
             ages = path_state_store.read(cache, {row for row, _, _ in wanted}, revision)
             return (
                 kept,
@@ -439,7 +438,7 @@ def compare(clone: str, root: pathlib.Path, args: argparse.Namespace) -> dict[st
         for commit in anchors:
             found.anchor(commit, revision, {"kept": kept[commit], "full": full[commit]})
         for (row, place, (commit, path, blob, lines)), state in zip(wanted, states, strict=True):
-            aged = ages.get(row, {}).get(place) or path_state_store.State(
+            aged = ages.get(row, {}).get(place) or path_state_store.PathState(
                 path_state_store.UNKNOWN, reason="nothing is kept"
             )
             found.place(
@@ -494,8 +493,8 @@ def table(found: list[dict[str, Any]], revisions: int) -> Iterator[str]:
         yield ""
         yield (
             f"| history | {'whole files' if kind == 'path' else 'lines'}: {SAME} | {CHANGED} |"
-            f" {RENAMED} | {GONE} | of these under another name | otherwise than git | left open by"
-            " the worker | git does not decide |"
+            f" {RENAMED} | {GONE} | of these under another name | otherwise than git | left open |"
+            " git does not decide |"
         )
         yield "|---|---|---|---|---|---|---|---|---|"
         for one in found:
@@ -511,7 +510,7 @@ def table(found: list[dict[str, Any]], revisions: int) -> Iterator[str]:
             ]
             yield (
                 f"| {one['name']} | {each} | {sum(w.startswith(kind) for w in one['wrong'])} |"
-                f" {counts[f'{kind} left open by the worker']:,} |"
+                f" {counts[f'{kind} left open']:,} |"
                 f" {'; '.join(f'{n:,} {why}' for n, why in sorted(reasons, reverse=True)) or '0'} |"
             )
 

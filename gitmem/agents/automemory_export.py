@@ -91,7 +91,7 @@ def choose(
             )
             if only is None or id in only
         ]
-        stands: dict[str, anchor_state.Stand] = {}
+        stands: dict[str, anchor_state.AnchorState] = {}
         for at in range(0, len(rows), _AT_ONCE):
             for item in view.objects(
                 store, cache, rows[at : at + _AT_ONCE], head or "HEAD", stands

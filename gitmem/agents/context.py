@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from ..engine.cache import Cache
     from ..git.discover import Here
 
-    Look = Callable[[Sequence[str]], Mapping[str, anchor_state_store.Stand]]
-    Ages = Callable[[Cache, Iterable[int], str], Mapping[int, Mapping[int, path_state_store.State]]]
+    Look = Callable[[Sequence[str]], Mapping[str, anchor_state_store.AnchorState]]
+    Ages = Callable[
+        [Cache, Iterable[int], str], Mapping[int, Mapping[int, path_state_store.PathState]]
+    ]
 
 SOURCES = {
     "start": "SessionStart",

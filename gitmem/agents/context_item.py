@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from ..engine.anchor_state_store import Stand
+    from ..engine.anchor_state_store import AnchorState
     from ..engine.cache import Cache
 
-    Ages = Mapping[int, Mapping[int, path_state_store.State]]
+    Ages = Mapping[int, Mapping[int, path_state_store.PathState]]
 
 # UTF-8 bytes of a token: 3.1 to 3.6 in blocks of real projects, by the one tokenizer that Anthropic
 # published
@@ -92,7 +92,7 @@ class Item:
         private: bool = False,
         why: Sequence[str] = (),
         section: str = RELEVANT,
-        aged: Sequence[path_state_store.State] = (),
+        aged: Sequence[path_state_store.PathState] = (),
     ) -> None:
         self.id = id
         self.type = type
@@ -241,7 +241,7 @@ def of(
     cache: Cache,
     rows: Sequence[int],
     loaded: Sequence[tuple[dict[str, Any], int, int]],
-    stands: Mapping[str, Stand],
+    stands: Mapping[str, AnchorState],
     aged: Ages,
 ) -> list[Item]:
     """The memories of these rows, `loaded` by `memory_rows.load`, in their order.
@@ -252,7 +252,7 @@ def of(
     back = reinstated.told(cache, rows)
     against = contradictions.of(cache, ids)
     beside = memory_rows.beside(cache, ids)
-    unknown = anchor_state_store.Stand(anchor_state_store.UNKNOWN, "")
+    unknown = anchor_state_store.AnchorState(anchor_state_store.UNKNOWN, "")
     out = []
     for row, id, (data, scope, _) in zip(rows, ids, loaded, strict=True):
         named = memory_rows.paths(data)

@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ..engine.anchor_state_store import Stand
+    from ..engine.anchor_state_store import AnchorState
     from .call import Call
     from .context_render import Block
 
@@ -70,7 +70,7 @@ def _inject(call: Call, purpose: str) -> None:
     notes = call.notes.read()
 
     def build(cache: hook_cache.Cache) -> Block:
-        def look(anchors: Sequence[str]) -> Mapping[str, Stand]:
+        def look(anchors: Sequence[str]) -> Mapping[str, AnchorState]:
             return hook_cache.stands(here, cache, anchors, half)
 
         def block(budget: int | None) -> Block:

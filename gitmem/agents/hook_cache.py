@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import TypeVar
 
-    from ..engine.anchor_state_store import Stand
+    from ..engine.anchor_state_store import AnchorState
     from ..git.discover import Here
     from ..notes.note_store import Notes
 
@@ -169,7 +169,9 @@ def _take_in(here: Here, cache: Cache, until: float) -> bool:
         git.close()
 
 
-def stands(here: Here, cache: Cache, anchors: Sequence[str], until: float) -> Mapping[str, Stand]:
+def stands(
+    here: Here, cache: Cache, anchors: Sequence[str], until: float
+) -> Mapping[str, AnchorState]:
     """Where anchors stand that the worker has not looked at for this HEAD, as git says; empty where
     it fails or takes longer than _LOOK. For the start of a session, which can wait a little.
     """
@@ -193,7 +195,7 @@ def stands(here: Here, cache: Cache, anchors: Sequence[str], until: float) -> Ma
             "sha256" if here.hex_len == 64 else "sha1",
             here.top,
         )
-        return anchor_state.stands(repo, cache, anchors, here.head, git.until - monotonic())
+        return anchor_state.states(repo, cache, anchors, here.head, git.until - monotonic())
     except MemError:
         return {}
     finally:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ..core import sanitize, verdict
 from ..engine import anchor_state_store, memory_rows, path_state_store, reinstated
-from ..engine.anchor_state_store import Stand
+from ..engine.anchor_state_store import AnchorState
 from . import context_item, hook_cache, protocol
 from .context_item import Item
 
@@ -64,9 +64,9 @@ def for_prompt(call: Call, prompt: str) -> None:
         wanted = reinstated.seen_from(
             cache, trust.Trust(here.settings, here.home).injectable(cache, Filter()), here.head
         )
-        states: dict[str, Stand] = {}
+        states: dict[str, AnchorState] = {}
 
-        def stand(anchors: Iterable[str]) -> Mapping[str, Stand]:
+        def stand(anchors: Iterable[str]) -> Mapping[str, AnchorState]:
             missing = [a for a in anchors if a not in states]
             if missing:
                 states.update(anchor_state_store.read(cache, missing, here.head))
@@ -133,13 +133,13 @@ def for_files(call: Call, paths: Sequence[str]) -> None:
         # By the name a memory has, and by the one that its file has now.
         sql = (
             "SELECT m.row, m.anchor FROM memory m WHERE m.row IN (SELECT row FROM label WHERE kind"
-            f" = 'path' AND value IN ({marks}) UNION SELECT row FROM pathstate JOIN place"
-            f" USING(spot) WHERE slot = ? AND now <> '' AND now IN ({marks})) AND m.status = 0"
+            f" = 'path' AND value IN ({marks}) UNION SELECT row FROM path_state JOIN memory_path"
+            f" USING(number) WHERE slot = ? AND now <> '' AND now IN ({marks})) AND m.status = 0"
             + (f" AND m.row IN ({only})" if only else "")
             + f" ORDER BY {newest_first(cache, 'm')} LIMIT ?"
         )
         rows = cache.db.execute(
-            sql, (*names, path_state_store.slot_of(cache, here.head), *names, *args, SEEN)
+            sql, (*names, anchor_state_store.slot_of(cache, here.head), *names, *args, SEEN)
         ).fetchall()
         states = anchor_state_store.read(cache, [anchor for _, anchor in rows if anchor], here.head)
         gone = {
@@ -179,7 +179,7 @@ def question_of(prompt: str) -> str:
 def _load(
     cache: hook_cache.Cache,
     rows: Sequence[tuple[int, str]],
-    states: Mapping[str, Stand],
+    states: Mapping[str, AnchorState],
     shown: set[str],
     head: str,
 ) -> list[Item]:

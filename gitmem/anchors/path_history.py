@@ -1,12 +1,11 @@
 """What a path was called before, and what it is called now, as `git log --follow` says.
 
-Promise: git decides, in three processes for a file that is there, two more for
-each rename of one that is not, and at most `seconds`. Where time ran out,
-or git failed (an object is not here), `whole` is false: the names that were found
-until then are right, there may be more.
+Promise: git decides, in three processes for a file that is there, two more for each rename of one
+that is not, and at most `seconds`. Where time ran out, or git failed (an object is not here),
+`whole` is false: the names that were found until then are right, there may be more.
 
-Not `renames`: that follows many paths forwards from commits that are known to
-have them; here one path is asked about that may never have been in a memory.
+Not `path_removals`: that follows many paths forwards from commits that are known to have them; here
+one path is asked about that may never have been in a memory.
 """
 
 from __future__ import annotations
@@ -15,10 +14,11 @@ import time
 from collections.abc import Iterable
 
 from ..core import record
-from ..engine import memory_rows, path_state_store
+from ..engine import anchor_state_store
 from ..engine.cache import Cache
+from ..engine.memory_rows import bare
 from ..git.repository import Repo
-from . import anchor_state, deletion_index, patch_id, path_state
+from . import anchor_state, patch_id, path_removals, path_state
 
 PATIENCE = 5.0  # seconds: `git log --follow` reads some 30,000 commits in that time
 _HOPS = 32  # names in a row that are looked for
@@ -26,10 +26,8 @@ _HOPS = 32  # names in a row that are looked for
 
 class Names:
     """One path at a revision. `asked`: as the caller wrote it; `now`: its name there, "" where it
-    is not; `kind`: blob, tree or "".
-
-    `former`: other names that were its own; `whole`: whether all of them are known;
-    `late`: whether time ran out; else git failed, or `cut` says what is not here.
+    is not; `kind`: blob, tree or "". `former`: other names that were its own; `whole`: whether all
+    of them are known; else `late` where time ran out, or `cut` says what is not here.
     """
 
     def __init__(self, asked: str) -> None:
@@ -44,11 +42,8 @@ class Names:
     @property
     def labels(self) -> list[str]:
         """Every name as records have it, the asked one first."""
-        return list(
-            dict.fromkeys(
-                record.clean(name) for name in (self.asked, self.now, *self.former) if name
-            )
-        )
+        names = (self.asked, self.now, *self.former)
+        return list(dict.fromkeys(record.clean(name) for name in names if name))
 
 
 def at(repo: Repo, cache: Cache, revision: str, path: str, seconds: float = PATIENCE) -> Names:
@@ -70,29 +65,17 @@ def at(repo: Repo, cache: Cache, revision: str, path: str, seconds: float = PATI
     if found.kind == "blob":
         _back(repo, revision, found, end)
     elif found.kind == "tree":
-        former, whole = _moved_here(repo, cache, revision, found.now, end)
-        found.former += former
-        found.whole = found.whole and whole
-    if found.kind and patch_id.ends(repo):
+        _of_directory(repo, cache, revision, found, end)
+    ends = patch_id.ends(repo)
+    if found.kind and ends:
         oldest = found.former[-1] if found.kind == "blob" and found.former else found.now
-        found.whole = found.whole and not any(
-            repo.git.entries([(commit, oldest) for commit in sorted(patch_id.ends(repo))])
-        )
-    found.late = not found.whole and time.monotonic() >= end
-    found.cut = (
-        ""
-        if found.whole or found.late
-        else anchor_state.PARTIAL
-        if patch_id.partial(repo)
-        else anchor_state.SHALLOW
-        if patch_id.ends(repo)
-        else ""
-    )
-    found.former = [
-        name
-        for name in dict.fromkeys([*found.former, *_kept(cache, revision, found.now or path)])
-        if name not in (path, found.now)
-    ]
+        found.whole &= not any(repo.git.entries([(commit, oldest) for commit in sorted(ends)]))
+    if not found.whole:
+        found.late = time.monotonic() >= end
+        if not found.late and (patch_id.partial(repo) or ends):
+            found.cut = anchor_state.PARTIAL if patch_id.partial(repo) else anchor_state.SHALLOW
+    names = dict.fromkeys([*found.former, *_kept(cache, revision, found.now or path)])
+    found.former = [name for name in names if name not in (path, found.now)]
     return found
 
 
@@ -155,38 +138,20 @@ def _back(repo: Repo, revision: str, found: Names, end: float) -> None:
     found.whole = found.whole and whole
 
 
-def _moved_here(
-    repo: Repo, cache: Cache, revision: str, name: str, end: float
-) -> tuple[list[str], bool]:
-    """(names that memories have for a directory that is called so now, whether these are all);
-    nothing where the worker has looked at the revision, so that `_kept` has them.
+def _of_directory(repo: Repo, cache: Cache, revision: str, found: Names, end: float) -> None:
+    """The names that memories have for a directory; where the worker has looked at the revision,
+    `_kept` has them.
     """
-    if path_state_store.slot_of(cache, revision) is not None:
-        return [], True
-    rows = [
-        row
-        for (row,) in cache.db.execute(
-            "SELECT DISTINCT row FROM label WHERE kind = 'path' AND substr(value, -1) = '/' AND row"
-            " IN (SELECT row FROM memory WHERE status = 0) ORDER BY row"
-        )
-    ]
-    wanted = [
-        (memory_rows.commit_of(data), *place)
-        for data, _, _ in memory_rows.load(cache, rows)
-        for place in memory_rows.places(data)
-        if place[0].endswith("/")
-    ]
-    states = path_state.states(repo, cache, wanted, revision, _left(end)) if wanted else []
-    whole = all(
-        state.state != path_state.UNKNOWN
-        or state.reason in (path_state.NO_BLOB, path_state.NO_NAME)
-        for state in states
-    )
-    return [
-        memory_rows.bare(path)
-        for (_, path, _, _), state in zip(wanted, states, strict=True)
-        if state.now and memory_rows.bare(state.now) == record.clean(name)
-    ], whole
+    if anchor_state_store.slot_of(cache, revision) is not None:
+        return
+    sql = "SELECT anchor, name || '/', blob, lines FROM noted_path WHERE slashes > 0"
+    noted = cache.db.execute(sql).fetchall()
+    states = path_state.states(repo, cache, noted, revision, _left(end)) if noted else []
+    for (_, path, _, _), state in zip(noted, states, strict=True):
+        if state.now and bare(state.now) == record.clean(found.now):
+            found.former.append(bare(path))
+        never = (path_state.NO_BLOB, path_state.NO_NAME, path_state.BESIDE)
+        found.whole &= state.state != path_state.UNKNOWN or state.reason in never
 
 
 def _kept(cache: Cache, revision: str, name: str) -> list[str]:
@@ -194,8 +159,8 @@ def _kept(cache: Cache, revision: str, name: str) -> list[str]:
     at; directories too.
     """
     sql = (
-        "SELECT DISTINCT p.name FROM pathhead h JOIN pathstate s USING(slot) JOIN spot p"
-        " USING(spot) WHERE h.commit_id = ? AND s.now IN (?, ?) ORDER BY 1"
+        "SELECT DISTINCT p.name FROM head h JOIN path_state s USING(slot) JOIN noted_path p"
+        " USING(number) WHERE h.commit_id = ? AND s.now IN (?, ?) ORDER BY 1"
     )
     return [
         old
@@ -227,7 +192,7 @@ def renamed(
     return {
         name: new
         for name in names
-        if (new := pairs.get(name) or deletion_index.directory(pairs, name))
+        if (new := pairs.get(name) or path_removals.directory(pairs, name))
     }, whole
 
 

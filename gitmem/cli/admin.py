@@ -10,7 +10,7 @@ import typer
 
 from .. import doctor, render, setup
 from ..agents import audit
-from ..anchors import reanchor
+from ..anchors import anchor_state_update
 from ..capture import suggestions
 from ..core.errors import MemError, UsageError
 from ..engine import cache as cache_file
@@ -160,7 +160,7 @@ def index_command(
                 return memories, space
 
             (memories, space), _ = store.with_cache(count, progress=tell, deep=rebuild)
-        reanchor.finish(store)
+        anchor_state_update.update(store)
         made = _better_vectors(store) if all else None
         seconds = time.perf_counter() - start
         if as_json:

@@ -8,7 +8,7 @@ import sys
 import typer
 
 from ..agents import context, context_render, head_facts
-from ..anchors import anchor_state, reanchor, snapshot_view
+from ..anchors import anchor_state, anchor_state_update, snapshot_view
 from ..core import fastjson
 from ..core.errors import UsageError
 from ..engine.cache import Cache
@@ -64,7 +64,7 @@ def context_command(
         place = discover.find(os.getcwd(), os.environ) or discover.of(store.repo, os.environ)
         if store.repo.head() and not at:
             store.with_cache(lambda cache: None)  # there may be none yet
-            reanchor.finish(store, anchor_state.ON_THE_SPOT)
+            anchor_state_update.update(store, anchor_state.ON_THE_SPOT)
             head_facts.learn(store)
 
         def build(cache: Cache) -> context_render.Block:

@@ -6,13 +6,14 @@ import os
 import sqlite3
 from collections.abc import Iterator
 
-from ..anchors import reanchor
+from ..anchors import patch_id_marks, reanchor
 from ..engine import cache, cache_check, cache_lock, index
 from ..engine.filters import Filter
 from ..store import Store
 from . import note_checks
 from .finding import BAD, LISTED, OK, WARN, Finding, many
 
+_LONG_HISTORY = 20_000  # commits from which a commit-graph is worth a word
 _NONE_YET = "no cache yet; the first recall builds it"
 
 
@@ -68,8 +69,21 @@ def cached(store: Store) -> list[Finding]:
     return [Finding(BAD, f"the cache is damaged: {damage}", hint, rebuild)]
 
 
+def _commit_graph(store: Store) -> Iterator[Finding]:
+    """Advises git's commit-graph where walks over the history take long without it."""
+    info = os.path.join(store.repo.common_dir, "objects", "info")
+    if any(os.path.exists(os.path.join(info, name)) for name in ("commit-graph", "commit-graphs")):
+        return
+    commits = store.repo.git.text("rev-list", "--count", f"-n{_LONG_HISTORY}", "HEAD", "--")
+    if int(commits) >= _LONG_HISTORY:
+        text = "`git commit-graph write --reachable` makes walks over the history faster"
+        yield Finding(OK, text)
+
+
 def _commits(store: Store) -> Iterator[Finding]:
     """Commits with memories that no branch holds, and marks that other clones do not have yet."""
+    if store.repo.head():
+        yield from _commit_graph(store)
     lost = reanchor.lost(store)
     if lost:
         memories = sum(item.memories for item in lost)
@@ -88,10 +102,10 @@ def _commits(store: Store) -> Iterator[Finding]:
         )
 
     def publish() -> str:
-        return f"{many(reanchor.publish(store), 'mark')} written"
+        return f"{many(patch_id_marks.publish(store), 'mark')} written"
 
     waiting = sum(
-        len(reanchor.missing(store, scope)) for scope, notes in store.sources if notes.tip()
+        len(patch_id_marks.missing(store, scope)) for scope, notes in store.sources if notes.tip()
     )
     if waiting:
         yield Finding(

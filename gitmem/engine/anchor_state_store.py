@@ -1,9 +1,8 @@
-"""Where anchors stand as seen from a HEAD, read without git.
+"""Anchor states for the HEAD of each worktree, as the worker kept them; read without git.
 
-The worker asks git (`reanchor.finish`) and keeps the answers in the cache (`slots`),
-for the HEAD of each worktree; hooks and `recall --hot` read them here. Promise: what is
-read was true for the HEAD it is read for. HEAD itself is reachable, whatever
-is kept. What nobody has looked at yet is `unknown`, with the reason WAITING:
+`anchor_state` asks git, `anchor_state_update` writes the answers; hooks and `recall --hot` read
+them here. Promise: what is read was true for the HEAD that it is read for. HEAD itself is
+reachable, whatever is kept. An anchor without a kept state is `unknown` with the reason WAITING:
 whoever reads that asks the worker.
 
 Standard library only: every prompt waits for it.
@@ -16,47 +15,41 @@ from ..git import refs_mtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
-    from .cache import Cache
+    from .cache import Cache, Connection
 
     Weights = tuple[float, float, float]
 
 REACHABLE, SQUASHED, UNMERGED, UNKNOWN = "reachable", "squashed", "unmerged", "unknown"
 UNBORN = "no commit here yet"
 WAITING = "the history is not searched yet"  # `git mem index` goes on where an answer stopped
-
-
 ABSENT = "its commit is not here"
 ABANDONED = "no branch or tag holds it any more"  # of an unmerged commit
 
-_FEW = 500  # commits above which all rows are read: a query would be asked for each of them
-# in the cache's `meta`: `refs_mtime.stamp` of the branches and tags that kept states rest on
-REFS = "refs"
+# In the cache's `meta`, when the states were computed: `refs_mtime.stamp`, and a digest of what
+# decides which parents commits have.
+REFS, HISTORY = "refs", "history"
 
-# What a score is multiplied with for a memory from a branch that HEAD does not contain, for one
-# from a branch that was given up, and for one whose place nobody knows: in an answer somebody asked
-# for it, at a session's start nobody did.
+# What the score of a memory is multiplied with if its commit is unmerged, abandoned, or unknown:
+# where somebody asked, and at a session's start, where nobody did.
 ASKED: Weights = (0.8, 0.65, 1.0)
 UNASKED: Weights = (0.5, 0.4, 0.9)
 
+_INSIDE = "(SELECT value FROM json_each(?))"
+
 
 def weight(state: str, reason: str, of: Weights) -> float:
-    """The prior of a state.
-
-    A commit that is not here is in no history that is: it counts as unmerged.
-    """
-    unmerged, left, unknown = of
+    """The prior of a state. A commit that is not here counts as unmerged."""
+    unmerged, abandoned, unknown = of
     if state == UNMERGED or reason == ABSENT:
-        return left if reason == ABANDONED else unmerged
+        return abandoned if reason == ABANDONED else unmerged
     return unknown if state == UNKNOWN else 1.0
 
 
-class Stand:
-    """The state of an anchor.
-
-    `commit`: the one to show; `into`: the commit that carries its change; `reason`: why unknown, or
-    ABANDONED.
+class AnchorState:
+    """`commit`: the one to show; `into`: the commit that carries its change, if it is squashed;
+    `reason`: why it is unknown, or ABANDONED.
     """
 
     __slots__ = ("commit", "into", "reason", "state")
@@ -67,158 +60,123 @@ class Stand:
         self.into = into
         self.reason = reason
 
-    def row(self, anchor: str) -> tuple[str, str, str, str, str]:
-        """As the table `stand` has it, less the slot."""
-        return (
-            anchor,
-            self.state,
-            self.commit if self.commit != anchor else "",
-            self.into,
-            self.reason,
-        )
+    def row(self) -> tuple[str, str, str, str]:
+        return self.state, self.commit, self.into, self.reason
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AnchorState) and self.row() == other.row()
 
-def slot_of(cache: Cache, head: str) -> int | None:
-    """Under which number the states of this HEAD are kept, None where they are not."""
-    found = (
-        cache.db.execute("SELECT slot FROM head WHERE commit_id = ?", (head,)).fetchone()
-        if head
-        else None
-    )
-    return int(found[0]) if found else None
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"AnchorState{self.row()!r}"
 
 
 def slots(cache: Cache) -> dict[str, int]:
-    """{HEAD: under which number its states are kept}."""
-    return {
-        commit: int(slot)
-        for slot, commit in cache.db.execute("SELECT slot, commit_id FROM head ORDER BY slot")
-    }
+    """{HEAD: the number under which its states are kept}."""
+    return dict(cache.db.execute("SELECT commit_id, slot FROM head ORDER BY slot"))
 
 
-def read(cache: Cache, anchors: Iterable[str], head: str) -> dict[str, Stand]:
-    """{anchor: its state} as seen from `head` ("" while there is none), for every anchor asked
-    about.
-    """
+def slot_of(cache: Cache, head: str) -> int | None:
+    """The number under which the states of this HEAD are kept, None where they are not."""
+    found = cache.db.execute("SELECT slot FROM head WHERE commit_id = ?", (head,)).fetchone()
+    return int(found[0]) if found else None
+
+
+def kept(cache: Cache, slot: int, where: str = "1", *values: object) -> dict[str, AnchorState]:
+    """{anchor: state} of a slot, as far as the SQL condition `where` holds."""
+    rows = cache.db.execute(
+        "SELECT anchor, state, commit_id, into_commit, reason FROM anchor_state"
+        f" WHERE slot = ? AND {where}",
+        (slot, *values),
+    )
+    return {anchor: AnchorState(*state) for anchor, *state in rows}
+
+
+def read(cache: Cache, anchors: Iterable[str], head: str) -> dict[str, AnchorState]:
+    """{anchor: state} as kept for `head` ("" where there is none), of every anchor asked about."""
     names = {a for a in anchors if a}
     if not head:
-        return {a: Stand(UNKNOWN, a, reason=UNBORN) for a in names}
-    out = {
-        a: Stand(REACHABLE, a) if a == head else Stand(UNKNOWN, a, reason=WAITING) for a in names
-    }
-    slot = slot_of(cache, head) if len(names) > (head in names) else None
+        return {a: AnchorState(UNKNOWN, a, reason=UNBORN) for a in names}
+    out = {a: AnchorState(UNKNOWN, a, reason=WAITING) for a in names}
+    slot = slot_of(cache, head)
     if slot is not None:
-        asked = fastjson.dumps(sorted(names - {head}))
-        rows = cache.db.execute(
-            f"{_ROWS} AND anchor IN (SELECT value FROM json_each(?))", (slot, asked)
-        )
-        out.update(
-            (anchor, Stand(state, commit or anchor, into, reason))
-            for anchor, state, commit, into, reason in rows
-        )
+        out.update(kept(cache, slot, f"anchor IN {_INSIDE}", fastjson.dumps(sorted(names))))
+    if head in names:
+        out[head] = AnchorState(REACHABLE, head)
     return out
 
 
 def may_have_moved(cache: Cache, common_dir: str) -> bool:
-    """Whether a kept state may be another one by now, since branches or tags moved: a fetch runs no
-    hook. What HEAD contains it goes on to contain.
+    """Whether a kept state may be out of date because branches or tags moved: a fetch runs no hook.
+    What HEAD contains stays contained.
     """
-    said = cache.meta(REFS)
+    stamp = cache.meta(REFS)
     return (
-        bool(said)
-        and not refs_mtime.same(common_dir, said)
-        and cache.db.execute(
-            "SELECT 1 FROM head JOIN stand USING(slot) WHERE state NOT IN (?, ?) LIMIT 1",
-            (REACHABLE, SQUASHED),
-        ).fetchone()
-        is not None
+        bool(stamp)
+        and not refs_mtime.same(common_dir, stamp)
+        and any_kept(cache, "state NOT IN (?, ?)", REACHABLE, SQUASHED)
     )
 
 
-def certain(cache: Cache, anchors: Iterable[str], head: str, common_dir: str) -> dict[str, Stand]:
-    """{anchor: its state} of those whose kept state for `head` nothing has been said against since,
-    by a record or a ref; none of them is unknown.
-    """
+def any_kept(cache: Cache, where: str, *values: object) -> bool:
+    """Whether a state is kept for which the SQL condition `where` holds."""
+    sql = f"SELECT 1 FROM head CROSS JOIN anchor_state USING(slot) WHERE {where} LIMIT 1"
+    return cache.db.execute(sql, values).fetchone() is not None
+
+
+def certain(
+    cache: Cache, anchors: Iterable[str], head: str, common_dir: str
+) -> dict[str, AnchorState]:
+    """{anchor: state} of the kept states that are known and not out of date."""
     slot = slot_of(cache, head)
     if slot is None:
         return {}
-    asked = fastjson.dumps(sorted(anchors))
-    sure = (
-        (REACHABLE, SQUASHED)
-        if may_have_moved(cache, common_dir)
-        else (REACHABLE, SQUASHED, UNMERGED)
-    )
-    return rows(
-        cache,
-        slot,
-        f"anchor IN (SELECT value FROM json_each(?)) AND state IN ({','.join('?' * len(sure))}) AND"
-        " anchor NOT IN (SELECT commit_id FROM fresh)",
-        asked,
-        *sure,
-    )
+    found = kept(cache, slot, f"anchor IN {_INSIDE}", fastjson.dumps(sorted(anchors)))
+    sure = {REACHABLE, SQUASHED}
+    if not may_have_moved(cache, common_dir):
+        sure.add(UNMERGED)
+    return {anchor: state for anchor, state in found.items() if state.state in sure}
 
 
-_ROWS = "SELECT anchor, state, commit_id, into_commit, reason FROM stand WHERE slot = ?"
-
-
-def rows(cache: Cache, slot: int, where: str = "", *values: object) -> dict[str, Stand]:
-    """{anchor: its state} of a slot, those that the SQL condition `where` selects."""
-    found = cache.db.execute(_ROWS + (f" AND ({where})" if where else ""), (slot, *values))
-    return {
-        anchor: Stand(state, commit or anchor, into, reason)
-        for anchor, state, commit, into, reason in found
-    }
-
-
-def touching(cache: Cache, slot: int, commits: Collection[str]) -> dict[str, Stand]:
-    """{anchor: its state} of a slot, of those that lie at one of these commits or stand at it, or
-    whose change it carries.
+def write(cache: Cache, slot: int, states: Mapping[str, AnchorState]) -> None:
+    """Makes these the states of a slot; writes only what differs. The caller owns the
+    transaction.
     """
-    if len(commits) < _FEW:
-        asked, inside = fastjson.dumps(sorted(commits)), "SELECT value FROM json_each(?)"
-        return (
-            rows(
-                cache,
-                slot,
-                f"anchor IN ({inside}) OR commit_id IN ({inside}) OR into_commit IN ({inside})",
-                asked,
-                asked,
-                asked,
-            )
-            if commits
-            else {}
-        )
-    # Of most only the anchor says something.
-    plain = cache.db.execute(
-        "SELECT anchor FROM stand WHERE slot = ? AND state = ? AND commit_id = '' AND into_commit ="
-        " '' AND reason = ''",
-        (slot, REACHABLE),
+    before = kept(cache, slot)
+    cache.db.executemany(
+        "DELETE FROM anchor_state WHERE slot = ? AND anchor = ?",
+        [(slot, a) for a in sorted(before.keys() - states.keys())],
     )
-    out = {a: Stand(REACHABLE, a) for (a,) in plain if a in commits}
-    others = rows(
-        cache,
-        slot,
-        "NOT (state = ? AND commit_id = '' AND into_commit = '' AND reason = '')",
-        REACHABLE,
+    cache.db.executemany(
+        "INSERT OR REPLACE INTO anchor_state VALUES(?, ?, ?, ?, ?, ?)",
+        [(slot, a, *s.row()) for a, s in sorted(states.items()) if before.get(a) != s],
     )
-    out.update(
-        (a, s)
-        for a, s in others.items()
-        if a in commits or s.commit in commits or s.into in commits
-    )
-    return out
 
 
-def waiting(stands: Mapping[str, Stand]) -> bool:
+def forget(db: Connection, commits: Iterable[str], moved: bool = False) -> None:
+    """Drops the kept states that a record about these commits may have changed, also of commits
+    that were moved to them: the open ones, and with `moved` the squashed ones. The caller owns the
+    transaction.
+    """
+    before = (
+        "WITH RECURSIVE before(id) AS (SELECT value FROM json_each(?) UNION"
+        " SELECT old FROM move JOIN before ON new = before.id) SELECT id FROM before"
+    )
+    sure = [REACHABLE] if moved else [REACHABLE, SQUASHED]
+    dropped = db.execute(
+        "SELECT slot, anchor FROM anchor_state WHERE slot IN (SELECT slot FROM head) AND anchor IN"
+        f" ({before}) AND state NOT IN ({','.join('?' * len(sure))})",
+        (fastjson.dumps(sorted(set(commits))), *sure),
+    ).fetchall()
+    db.executemany("DELETE FROM anchor_state WHERE slot = ? AND anchor = ?", dropped)
+    db.executemany(
+        "DELETE FROM path_state WHERE slot = ? AND state <> 'same' AND number IN"
+        " (SELECT number FROM noted_path WHERE anchor = ?)",
+        dropped,
+    )
+
+
+def waiting(states: Mapping[str, AnchorState]) -> bool:
     """Whether some states are unknown only because nobody has looked yet."""
-    return any(s.reason == WAITING for s in stands.values())
-
-
-def any_for(cache: Cache, reason: str) -> bool:
-    """Whether a kept state has this reason."""
-    return (
-        cache.db.execute(
-            "SELECT 1 FROM head JOIN stand USING(slot) WHERE reason = ? LIMIT 1", (reason,)
-        ).fetchone()
-        is not None
-    )
+    return any(s.reason == WAITING for s in states.values())

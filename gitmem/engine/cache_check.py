@@ -72,7 +72,7 @@ def _lines(cache: Cache, table: embed.StaticTable | None) -> str:  # noqa: C901
     if dict(marks) != {
         (c, p, b, bp): uses
         for c, p, b, bp, uses in db.execute(
-            "SELECT commit_id, patch, base, branch_patch, uses FROM anchor"
+            "SELECT commit_id, patch, base, branch_patch, uses FROM patch_mark"
         )
     }:
         return "the marks of commits differ from the records"
@@ -94,7 +94,7 @@ def _lines(cache: Cache, table: embed.StaticTable | None) -> str:  # noqa: C901
     }
     rows: dict[int, record.Record] = {}
     back = {
-        row for (row,) in db.execute("SELECT row FROM revived")
+        row for (row,) in db.execute("SELECT row FROM reinstated")
     }  # they say active although they are superseded
     unions = {
         row: tuple(rest) for row, *rest in db.execute("SELECT row, lines, digest, raw FROM united")
@@ -121,13 +121,13 @@ def _lines(cache: Cache, table: embed.StaticTable | None) -> str:  # noqa: C901
         return "tags or paths differ from the records"
     active = {row: rows[row] for (row,) in db.execute("SELECT row FROM memory WHERE status = 0")}
     if {
-        (row, n, *spot)
+        (row, place, *noted)
         for row, r in active.items()
-        for n, spot in enumerate(noted_paths.of(r.data))
+        for place, noted in enumerate(noted_paths.of(r.data))
     } != set(
         db.execute(
-            "SELECT row, place, anchor, name, dir, blob, asked FROM spot LEFT JOIN place"
-            " USING(spot)"
+            "SELECT row, place, anchor, name, slashes, blob, lines FROM noted_path"
+            " LEFT JOIN memory_path USING(number)"
         )
     ):
         return "paths differ from the records"

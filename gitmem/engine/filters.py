@@ -78,11 +78,11 @@ class Filter:
         )
         # without what came back for other HEADs than this one (`reinstated.seen_from`)
         self.head = ""
-        self.table = ""  # of the rows there are, where `memory` is narrowed itself (`then`)
+        self.hidden = False  # whether rows are searched that are not active (`snapshot_view`)
 
     @property
     def empty(self) -> bool:
-        return self.plain and not self.table
+        return self.plain and not self.hidden
 
     @property
     def plain(self) -> bool:
@@ -137,8 +137,6 @@ class Filter:
             if applies:
                 where.append(condition)
                 args += values
-        if self.table and where == ["status = ?"]:
-            return f"SELECT row FROM {self.table}", []
         return "SELECT row FROM memory WHERE " + " AND ".join(where), args
 
     def _conditions(self) -> Iterator[tuple[object, str, Sequence[object]]]:
@@ -168,8 +166,8 @@ class Filter:
         # With the superseded ones, memories are wanted as what they are here.
         yield (
             self.head and not self.superseded,
-            "row NOT IN (SELECT row FROM revived WHERE row NOT IN"
-            " (SELECT row FROM revived WHERE head = ?))",
+            "row NOT IN (SELECT row FROM reinstated WHERE row NOT IN"
+            " (SELECT row FROM reinstated WHERE head = ?))",
             [self.head],
         )
 

@@ -1,9 +1,7 @@
-"""The paths that memories name, in the cache: a path as it was noted at a commit is one spot,
-however many memories name it there.
+"""The paths that active memories name, in the cache: the same path noted at the same commit is one
+row, however many memories name it, so that its state is computed once.
 
-What became of a spot (`path_state_store`) is said of all of them at once. Promise: a
-number is given once, so that those below a limit are those that were looked
-at; with the last memory that named it a spot goes, and all that was said of it.
+Promise: with the last memory that names it a noted path goes, and its states with it.
 """
 
 from __future__ import annotations
@@ -17,75 +15,49 @@ if TYPE_CHECKING:
 
     from .cache import Connection
 
-    Spot = tuple[
-        str, str, int, str, str
-    ]  # (anchor, name, slashes at its end, blob, lines) as the table has them
+    NotedPath = tuple[str, str, int, str, str]  # anchor, name, slashes at its end, blob, lines
 
-_SAME = " AND ".join(f"{column} = ?" for column in ("anchor", "name", "dir", "blob", "asked"))
+_COLUMNS = ("anchor", "name", "slashes", "blob", "lines")
+_EQUAL = " AND ".join(f"{column} = ?" for column in _COLUMNS)
 
 
-def of(data: dict[str, Any]) -> list[Spot]:
-    """The spots of a record, in the order of its paths."""
+def of(data: dict[str, Any]) -> list[NotedPath]:
+    """The noted paths of a record, in the order of its paths."""
+    anchor = memory_rows.commit_of(data)
     return [
-        (
-            memory_rows.commit_of(data),
-            memory_rows.bare(path),
-            len(path) - len(path.rstrip("/")),
-            blob,
-            asked,
-        )
-        for path, blob, asked in memory_rows.places(data)
+        (anchor, memory_rows.bare(path), len(path) - len(path.rstrip("/")), blob, lines)
+        for path, blob, lines in memory_rows.places(data)
     ]
 
 
-def add(db: Connection, shown: Iterable[tuple[int, dict[str, Any]]], first: int) -> int:
-    """Takes in the paths of new memories, (row, record); new spots are numbered from `first` on.
-
-    Returns the next number.
-    """
-    number: dict[Spot, int] = {}
+def add(db: Connection, shown: Iterable[tuple[int, dict[str, Any]]]) -> None:
+    """Takes in the paths of new memories, (row, record)."""
+    numbers: dict[NotedPath, int] = {}
     rows = []
     for row, data in shown:
-        for n, spot in enumerate(of(data)):
-            if spot not in number:
-                found = db.execute(f"SELECT spot FROM spot WHERE {_SAME}", spot).fetchone()
-                if found is None:
-                    db.execute(
-                        "INSERT INTO spot(spot, anchor, name, dir, blob, asked) VALUES(?, ?, ?, ?,"
-                        " ?, ?)",
-                        (first, *spot),
-                    )
-                    first += 1
-                number[spot] = found[0] if found else first - 1
-            rows.append((row, n, number[spot]))
-    db.executemany("INSERT INTO place VALUES(?, ?, ?)", rows)
-    return first
+        for place, path in enumerate(of(data)):
+            if path not in numbers:
+                sql = f"INSERT OR IGNORE INTO noted_path({', '.join(_COLUMNS)})"
+                db.execute(f"{sql} VALUES(?, ?, ?, ?, ?)", path)
+                sql = f"SELECT number FROM noted_path WHERE {_EQUAL}"
+                (numbers[path],) = db.execute(sql, path).fetchone()
+            rows.append((row, place, numbers[path]))
+    db.executemany("INSERT INTO memory_path VALUES(?, ?, ?)", rows)
 
 
 def leave(db: Connection, rows: Sequence[object]) -> None:
-    """Takes away the paths of some memories, a few hundred at most, and what was said of those that
-    no other memory names.
+    """Takes away the paths of some memories, a few hundred at most, and the states of those that no
+    other memory names.
     """
     inside = f"row IN ({','.join('?' * len(rows))})"
-    left = db.execute(
-        f"SELECT DISTINCT spot, name FROM place JOIN spot USING(spot) WHERE {inside}", rows
-    ).fetchall()
-    db.execute(f"DELETE FROM place WHERE {inside}", rows)
-    gone = [
-        (spot,)
-        for spot, _ in left
-        if not db.execute("SELECT 1 FROM place WHERE spot = ? LIMIT 1", (spot,)).fetchone()
-    ]
-    for table in ("pathstate", "pathvia"):
-        db.executemany(
-            f"DELETE FROM {table} WHERE slot IN (SELECT slot FROM pathhead) AND spot = ?", gone
-        )
-    db.executemany("DELETE FROM spot WHERE spot = ?", gone)
-    unnamed = [
-        (name,)
-        for name in {name for _, name in left}
-        if not db.execute("SELECT 1 FROM spot WHERE name = ? LIMIT 1", (name,)).fetchone()
+    left = db.execute(f"SELECT DISTINCT number FROM memory_path WHERE {inside}", rows).fetchall()
+    db.execute(f"DELETE FROM memory_path WHERE {inside}", rows)
+    unused = [
+        number
+        for number in left
+        if not db.execute("SELECT 1 FROM memory_path WHERE number = ? LIMIT 1", number).fetchone()
     ]
     db.executemany(
-        "DELETE FROM entry WHERE slot IN (SELECT slot FROM pathhead) AND name = ?", unnamed
+        "DELETE FROM path_state WHERE slot IN (SELECT slot FROM head) AND number = ?", unused
     )
+    db.executemany("DELETE FROM noted_path WHERE number = ?", unused)

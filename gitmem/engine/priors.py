@@ -16,10 +16,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from .anchor_state_store import Stand
+    from .anchor_state_store import AnchorState
     from .cache import Cache
 
-    Standing = Callable[[Iterable[str]], Mapping[str, Stand]]
+    Standing = Callable[[Iterable[str]], Mapping[str, AnchorState]]
 
 # A score loses at most this part with age, half of that in HALF_LIFE days: decision 34.
 AGE = 0.2
@@ -74,7 +74,7 @@ def _recent(cache: Cache, times: Mapping[int, str]) -> dict[int, float]:
     return {row: 1 - AGE * (1 - fresh[time[:10]]) for row, time in at.items()}
 
 
-def _branch(stand: Stand | None) -> float:
+def _branch(stand: AnchorState | None) -> float:
     return (
         1.0
         if stand is None

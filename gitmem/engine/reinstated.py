@@ -1,10 +1,10 @@
 """Superseded memories that count at a HEAD all the same, read without git.
 
-What was superseded on a branch that is not merged, or is gone, counts wherever
-that branch does not (`reinstate` finds them, and gives them what active ones
-have: their rows say active). The table `revived` has them for each HEAD that was
-looked from. Promise: where nothing came back, which is nearly everywhere, it
-costs one look at an empty table. From a HEAD that nobody looked from yet nothing is hidden.
+What was superseded on a branch that is not merged, or is gone, counts wherever that branch does not
+(`anchors/reinstate` finds such memories and gives them the rows of active ones). The table
+`reinstated` names them for each HEAD that was looked from; from any other HEAD nothing is hidden.
+Promise: where nothing is reinstated, which is nearly everywhere, it costs one look at an empty
+table.
 """
 
 from __future__ import annotations
@@ -21,19 +21,11 @@ if TYPE_CHECKING:
 
 
 def seen_from(cache: Cache, wanted: Filter, head: str) -> Filter:
-    """The same conditions without what came back for other HEADs alone; the same object where there
-    is none.
+    """The same conditions without what is reinstated for other HEADs alone; the same object where
+    there is nothing such.
     """
-    db = cache.db
-    if (
-        not db.execute("SELECT 1 FROM revived LIMIT 1").fetchone()
-        or not db.execute("SELECT 1 FROM revivedhead WHERE head = ?", (head,)).fetchone()
-    ):
-        return wanted
-    if not db.execute(
-        "SELECT 1 FROM revived WHERE row NOT IN (SELECT row FROM revived WHERE head = ?) LIMIT 1",
-        (head,),
-    ).fetchone():
+    other = "SELECT 1 FROM reinstated WHERE row NOT IN (SELECT row FROM reinstated WHERE head = ?)"
+    if not _looked_from(cache, head) or not cache.db.execute(other, (head,)).fetchone():
         return wanted
     narrowed = wanted.copy()
     narrowed.head = head
@@ -41,35 +33,37 @@ def seen_from(cache: Cache, wanted: Filter, head: str) -> Filter:
 
 
 def elsewhere(cache: Cache, rows: Sequence[int], head: str) -> set[int]:
-    """Those of the rows that came back for other HEADs than this one: here they are superseded,
+    """Those of the rows that are reinstated for other HEADs alone: here they are superseded,
     whatever their rows say.
     """
-    db = cache.db
-    if (
-        not rows
-        or not db.execute("SELECT 1 FROM main.revived LIMIT 1").fetchone()
-        or not db.execute("SELECT 1 FROM main.revivedhead WHERE head = ?", (head,)).fetchone()
-    ):
+    if not rows or not _looked_from(cache, head):
         return set()
     sql = (
-        f"SELECT row FROM main.revived WHERE row IN ({','.join(map(str, rows))}) AND row NOT IN"
-        " (SELECT row FROM main.revived WHERE head = ?)"
+        f"SELECT row FROM reinstated WHERE row IN ({','.join(map(str, rows))}) AND row NOT IN"
+        " (SELECT row FROM reinstated WHERE head = ?)"
     )
-    return {row for (row,) in db.execute(sql, (head,))}
+    return {row for (row,) in cache.db.execute(sql, (head,))}
+
+
+def _looked_from(cache: Cache, head: str) -> bool:
+    """Whether anything is reinstated at all, and somebody looked from this HEAD."""
+    one = cache.db.execute("SELECT 1 FROM reinstated LIMIT 1").fetchone()
+    sql = "SELECT 1 FROM reinstated_head WHERE head = ?"
+    return bool(one and cache.db.execute(sql, (head,)).fetchone())
 
 
 def told(cache: Cache, rows: Sequence[int]) -> dict[int, tuple[list[str], str, str]]:
-    """{row: (ids of those that took its place, the branch, the commit where)} of those of the rows
-    that came back.
+    """{row: (ids of those that took its place, the branch, the commit where)} of the reinstated
+    ones of the rows.
     """
     out: dict[int, tuple[list[str], str, str]] = {}
-    if not rows or not cache.db.execute("SELECT 1 FROM main.revived LIMIT 1").fetchone():
+    if not rows or not cache.db.execute("SELECT 1 FROM reinstated LIMIT 1").fetchone():
         return out
     marks = ",".join(map(str, rows))
     sql = (
-        "SELECT m.row, b.raw, c.at FROM main.memory m JOIN line l ON l.n = m.line JOIN cover c ON"
-        f" c.version = l.version JOIN line b ON b.n = c.by WHERE m.row IN ({marks}) AND m.row IN"
-        " (SELECT row FROM main.revived) ORDER BY c.by"
+        "SELECT m.row, b.raw, c.at FROM memory m JOIN line l ON l.n = m.line"
+        " JOIN cover c ON c.version = l.version JOIN line b ON b.n = c.by"
+        f" WHERE m.row IN ({marks}) AND m.row IN (SELECT row FROM reinstated) ORDER BY c.by"
     )
     for row, raw, at in cache.db.execute(sql):
         parsed = record.parse(raw)

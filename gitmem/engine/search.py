@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from .anchor_state_store import Stand
+    from .anchor_state_store import AnchorState
     from .cache import Cache
     from .embed import StaticTable
     from .filters import Filter
 
-    Standing = Callable[[Iterable[str]], Mapping[str, Stand]]
+    Standing = Callable[[Iterable[str]], Mapping[str, AnchorState]]
 
 CANDIDATES = 200  # of each route, before fusion
 WEIGHTS = (

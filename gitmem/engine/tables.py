@@ -28,79 +28,52 @@ CREATE TABLE cover(version BLOB NOT NULL, by INTEGER NOT NULL, at TEXT NOT NULL,
   KEY(version, by)) WITHOUT ROWID;
 CREATE INDEX cover_at ON cover(at) WHERE at <> '';
 -- Superseded memories that count at a HEAD all the same (`reinstated`): their rows say active. And
--- the newest line when somebody looked from it, -1: look again.
-CREATE TABLE revived(head TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY(head, row)) WITHOUT
+-- the newest line when somebody last looked from that HEAD, -1: look again.
+CREATE TABLE reinstated(head TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY(head, row)) WITHOUT
   ROWID;
-CREATE TABLE revivedhead(head TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE reinstated_head(head TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID;
 -- New commits in the place of old ones: `move` records, and lines found at a commit they do not
 -- name (a rewrite copied the note).
 CREATE TABLE move(old TEXT NOT NULL, new TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY(old, new,
   n)) WITHOUT ROWID;
--- Marks of commits that memories are about; uses: how many records say the same.
-CREATE TABLE anchor(commit_id TEXT NOT NULL, patch TEXT NOT NULL, base TEXT NOT NULL, branch_patch
-  TEXT NOT NULL, uses INTEGER NOT NULL, PRIMARY KEY(commit_id, patch, base, branch_patch)) WITHOUT
-  ROWID;
--- What git said, kept because asking again takes long; made anew where it is missing. Patch-ids of
--- commits and of branches (empty: there is none), commits that carry the change of an anchor, and
--- the revision in whose history an anchor was sought in vain.
-CREATE TABLE patch(commit_id BLOB PRIMARY KEY, id BLOB NOT NULL) WITHOUT ROWID;
-CREATE INDEX patch_id ON patch(id) WHERE id <> x'';
-CREATE TABLE branch(tip BLOB NOT NULL, base BLOB NOT NULL, id BLOB NOT NULL, PRIMARY KEY(tip, base))
-  WITHOUT ROWID;
-CREATE TABLE twin(commit_id TEXT NOT NULL, other TEXT NOT NULL, PRIMARY KEY(commit_id, other))
-  WITHOUT ROWID;
-CREATE TABLE sought(commit_id TEXT PRIMARY KEY, head TEXT NOT NULL) WITHOUT ROWID;
--- Where anchors stand as seen from the HEADs of the worktrees, for those who have no time to ask
--- git (`anchor_state_store`). commit_id: "" for the anchor itself, as of most.
+CREATE INDEX move_new ON move(new);
+-- Patch-ids of commits that memories are about, as records state them; uses: how many records say
+-- the same.
+CREATE TABLE patch_mark(commit_id TEXT NOT NULL, patch TEXT NOT NULL, base TEXT NOT NULL,
+  branch_patch TEXT NOT NULL, uses INTEGER NOT NULL, PRIMARY KEY(commit_id, patch, base,
+  branch_patch)) WITHOUT ROWID;
+-- What git said, kept because asking again takes long: patch-ids of commits and of branches (empty:
+-- there is none), and commits that carry the change of another.
+CREATE TABLE patch_id(commit_id BLOB PRIMARY KEY, id BLOB NOT NULL) WITHOUT ROWID;
+CREATE INDEX patch_id_id ON patch_id(id) WHERE id <> x'';
+CREATE TABLE branch_patch_id(tip BLOB NOT NULL, base BLOB NOT NULL, id BLOB NOT NULL, PRIMARY
+  KEY(tip, base)) WITHOUT ROWID;
+CREATE TABLE equivalent_commit(commit_id TEXT NOT NULL, other TEXT NOT NULL, PRIMARY KEY(commit_id,
+  other)) WITHOUT ROWID;
+-- Which commits removed a path, and what git says they renamed it to (now: "" for nothing). path
+-- '': all that this commit removed is here (`path_removals`).
+CREATE TABLE path_removal(path TEXT NOT NULL, commit_id BLOB NOT NULL, now TEXT NOT NULL, PRIMARY
+  KEY(path, commit_id)) WITHOUT ROWID;
+CREATE INDEX path_removal_commit ON path_removal(commit_id, path) WHERE now <> '';
+-- The paths that active memories name: one row for all memories that noted the same path at the
+-- same commit (anchor, "" for none). name: without slashes at its end, slashes: how many it had.
+-- And which of them a memory names; place: its place in the record.
+CREATE TABLE noted_path(number INTEGER PRIMARY KEY, anchor TEXT NOT NULL, name TEXT NOT NULL,
+  slashes INTEGER NOT NULL, blob TEXT NOT NULL, lines TEXT NOT NULL, UNIQUE(anchor, name, slashes,
+  blob, lines));
+CREATE TABLE memory_path(row INTEGER NOT NULL, place INTEGER NOT NULL, number INTEGER NOT NULL,
+  PRIMARY KEY(row, place)) WITHOUT ROWID;
+CREATE INDEX memory_path_number ON memory_path(number);
+-- States as seen from the HEADs of the worktrees (`anchor_state_store`, `path_state_store`). blob:
+-- of lines of a file, its object at HEAD; they are not looked for again while it stays.
 CREATE TABLE head(slot INTEGER PRIMARY KEY, commit_id TEXT NOT NULL UNIQUE);
-CREATE TABLE stand(slot INTEGER NOT NULL, anchor TEXT NOT NULL, state TEXT NOT NULL, commit_id TEXT
-  NOT NULL, into_commit TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY(slot, anchor)) WITHOUT
-  ROWID;
--- What these states rest on beside HEAD: the branches' tips when they were kept (main: 1 for a main
--- line, 2 for a tag), and commits of which records said something new since (n: the newest line
--- then), so that they are looked at again.
-CREATE TABLE tip(commit_id TEXT PRIMARY KEY, main INTEGER NOT NULL) WITHOUT ROWID;
--- The same of HEADs that were left and that one may come back to (`slots`): their states are no
--- reader's. ground: what `tip` said then, as JSON.
-CREATE TABLE former(n INTEGER PRIMARY KEY, slot INTEGER NOT NULL UNIQUE, commit_id TEXT NOT NULL
-  UNIQUE, ground TEXT NOT NULL);
-CREATE TABLE fresh(commit_id TEXT PRIMARY KEY, n INTEGER) WITHOUT ROWID;
--- The paths that active memories name, as their records have them: one spot for all memories that
--- noted the same path at the same commit (anchor, "" for none). `name` is without the slash at the
--- end of a directory (dir: how many). sure: git was asked, and the commit has that object under
--- that name. And which of them a memory names; `place` counts them.
-CREATE TABLE spot(spot INTEGER PRIMARY KEY, anchor TEXT NOT NULL, name TEXT NOT NULL, dir INTEGER
-  NOT NULL, blob TEXT NOT NULL, asked TEXT NOT NULL, sure INTEGER NOT NULL DEFAULT 0, UNIQUE(anchor,
-  name, dir, blob, asked));
-CREATE INDEX spot_name ON spot(name, blob);
-CREATE TABLE place(row INTEGER NOT NULL, place INTEGER NOT NULL, spot INTEGER NOT NULL, PRIMARY
-  KEY(row, place)) WITHOUT ROWID;
-CREATE INDEX place_spot ON place(spot);
--- What became of them, as seen from the same HEADs (`path_state_store`): which object is under a
--- name there ("" for none), which says it of most; and what that does not say.
-CREATE TABLE entry(slot INTEGER NOT NULL, name TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY(slot,
-  name)) WITHOUT ROWID;
-CREATE TABLE pathstate(slot INTEGER NOT NULL, spot INTEGER NOT NULL, state TEXT NOT NULL, now TEXT
-  NOT NULL, lines TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY(slot, spot)) WITHOUT ROWID;
-CREATE INDEX pathstate_now ON pathstate(slot, now) WHERE now <> '';
--- For which HEADs; spots: all with a lower number were looked at; whole: all that their histories
--- removed is in `removal`.
-CREATE TABLE pathhead(slot INTEGER PRIMARY KEY, commit_id TEXT NOT NULL UNIQUE, spots INTEGER NOT
-  NULL, whole INTEGER NOT NULL);
--- Names between the old one and the new one, or the last one: what happens to them matters too.
-CREATE TABLE pathvia(slot INTEGER NOT NULL, name TEXT NOT NULL, spot INTEGER NOT NULL, PRIMARY
-  KEY(slot, name, spot)) WITHOUT ROWID;
--- All commits that were walked over and their parents (`lineage`), parents before children, in
--- parts: object ids, the place of each one's first parent, and (place, other parent).
-CREATE TABLE lineage(part INTEGER PRIMARY KEY, ids BLOB NOT NULL, first BLOB NOT NULL, more BLOB NOT
-  NULL);
--- What git said about removals and renames (`renames`). path '': all that this commit removed is
--- here; old '': all that it renamed is here.
-CREATE TABLE removal(path TEXT NOT NULL, commit_id BLOB NOT NULL, PRIMARY KEY(path, commit_id))
-  WITHOUT ROWID;
-CREATE INDEX removal_commit ON removal(commit_id);
-CREATE TABLE renamed(commit_id BLOB NOT NULL, old TEXT NOT NULL, now TEXT NOT NULL, PRIMARY
-  KEY(commit_id, old)) WITHOUT ROWID;
+CREATE TABLE anchor_state(slot INTEGER NOT NULL, anchor TEXT NOT NULL, state TEXT NOT NULL,
+  commit_id TEXT NOT NULL, into_commit TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY(slot,
+  anchor)) WITHOUT ROWID;
+CREATE TABLE path_state(slot INTEGER NOT NULL, number INTEGER NOT NULL, state TEXT NOT NULL, now
+  TEXT NOT NULL, reason TEXT NOT NULL, lines TEXT NOT NULL, blob TEXT NOT NULL, PRIMARY KEY(slot,
+  number)) WITHOUT ROWID;
+CREATE INDEX path_state_now ON path_state(slot, now) WHERE now <> '';
 -- What private records say of use: what a session did with a memory (`confidence.rows`; id: its
 -- short name, but the id where a person said it); and what that adds up to (`usage_store`).
 CREATE TABLE heed(id TEXT NOT NULL, session TEXT NOT NULL, how TEXT NOT NULL, number INTEGER NOT

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ..core import fold, record
 from ..core.record import Record
-from . import noted_paths, usage_store
+from . import anchor_state_store, noted_paths, usage_store
 from .cache import CODE, Damaged
 from .document import (
     ACTIVE,
@@ -52,7 +52,6 @@ class Update:
         self.table = table
         self.notes = notes
         self.next_row = int(cache.meta("rows", "0"))
-        self.next_spot = int(cache.meta("spots", "0"))
         self.count = cache.count()
         self.erased = False
         self._places: dict[str, str] = {}  # of the keys of notes: `_place`
@@ -75,7 +74,6 @@ class Update:
         """Writes the totals; returns whether purged text must still be scrubbed from the file."""
         for key, value in (
             ("rows", self.next_row),
-            ("spots", self.next_spot),
             ("count", self.count),
             ("dead", self.next_row - self.count),
             ("space", self.table.space),
@@ -236,7 +234,6 @@ class Update:
         self.db.executemany(
             "INSERT OR IGNORE INTO cover SELECT ?, n, ? FROM line WHERE version = ?", covers
         )
-        self._again([at for _, at, _ in covers])
         said = [
             (r.id, to, bytes.fromhex(r.version))
             for r in fresh
@@ -247,22 +244,22 @@ class Update:
         self.db.executemany(
             "INSERT OR IGNORE INTO move SELECT ?, ?, n FROM line WHERE version = ?", said
         )
+        marks = _patch_marks(fresh)
+        known = {
+            mark
+            for commit in {commit for commit, *_ in marks}
+            for mark in self.db.execute(
+                "SELECT commit_id, patch, base, branch_patch FROM patch_mark WHERE commit_id = ?",
+                (commit,),
+            )
+        }
         self.db.executemany(
-            "INSERT INTO anchor VALUES(?, ?, ?, ?, 1) ON CONFLICT(commit_id, patch, base,"
+            "INSERT INTO patch_mark VALUES(?, ?, ?, ?, 1) ON CONFLICT(commit_id, patch, base,"
             " branch_patch) DO UPDATE SET uses = uses + 1",
-            _marks_of(fresh),
+            marks,
         )
-        self.db.executemany(
-            "DELETE FROM sought WHERE commit_id = ?", [(commit,) for commit, *_ in _marks_of(fresh)]
-        )
-        self._again([*(commit for commit, *_ in _marks_of(fresh)), *(old for old, _, _ in said)])
-
-    def _again(self, commits: list[str]) -> None:
-        """Where these commits stand is to be looked at again (`anchor_state_update`)."""
-        self.db.executemany(
-            "INSERT OR REPLACE INTO fresh VALUES(?, (SELECT max(n) FROM line))",
-            [(commit,) for commit in dict.fromkeys(commits) if commit],
-        )
+        anchor_state_store.forget(self.db, [mark[0] for mark in marks if mark not in known])
+        anchor_state_store.forget(self.db, [old for old, *_ in said], moved=True)
 
     def _moves(self, records: dict[str, Record], keys: dict[str, set[str]]) -> None:
         """Remembers the other commits a line was found at, in their notes or in continuations of
@@ -276,7 +273,7 @@ class Update:
         self.db.executemany(
             "INSERT OR IGNORE INTO move SELECT ?, ?, n FROM line WHERE version = ?", rows
         )
-        self._again([old for old, _, _ in rows])
+        anchor_state_store.forget(self.db, [old for old, _, _ in rows], moved=True)
 
     def _place(self, key: str) -> str:
         """The commit that a note's key stands for, "" for none."""
@@ -335,7 +332,7 @@ class Update:
             # What came back at some HEAD (-1) says active without its records, and is hidden at
             # others: it is made anew as they say it.
             sql = (
-                "SELECT m.row, m.id, m.status, l.version, m.row IN (SELECT row FROM revived),"
+                "SELECT m.row, m.id, m.status, l.version, m.row IN (SELECT row FROM reinstated),"
                 " coalesce(u.digest, x'') FROM memory m LEFT JOIN line l ON l.n = m.line LEFT JOIN"
                 f" united u ON u.row = m.row WHERE m.id IN ({_marks(part)})"
             )
@@ -357,6 +354,18 @@ class Update:
         self._add(wanted)
         self._rescope(affected & present)
 
+    def take_out(self, ids: set[str], lines: list[int]) -> None:
+        """Takes lines away and folds the memories that they changed anew (`snapshot_view`)."""
+        rows: list[int] = []
+        for part in _parts(sorted(ids)):
+            found = self.db.execute(f"SELECT row FROM memory WHERE id IN ({_marks(part)})", part)
+            rows += [row for (row,) in found]
+        self._remove(rows)
+        for part in _parts(lines):
+            for table, column in (("line", "n"), ("cover", "by")):
+                self.db.execute(f"DELETE FROM {table} WHERE {column} IN ({_marks(part)})", part)
+        self._fold(ids, ids, [], [], {})
+
     def _erase(self, lines: list[int]) -> None:
         """Purged lines leave no text here: their rows went with the fold, these go now, the file is
         scrubbed after.
@@ -368,8 +377,9 @@ class Update:
                 for (raw,) in self.db.execute(f"SELECT raw FROM line WHERE n IN ({marks})", part)
             ]
             named = "commit_id = ? AND patch = ? AND base = ? AND branch_patch = ?"
-            self.db.executemany(f"UPDATE anchor SET uses = uses - 1 WHERE {named}", _marks_of(gone))
-            self.db.executemany(f"DELETE FROM anchor WHERE {named} AND uses <= 0", _marks_of(gone))
+            marks_gone = _patch_marks(gone)
+            self.db.executemany(f"UPDATE patch_mark SET uses = uses - 1 WHERE {named}", marks_gone)
+            self.db.executemany(f"DELETE FROM patch_mark WHERE {named} AND uses <= 0", marks_gone)
             for table, column in (
                 ("cover", "by"),
                 ("move", "n"),
@@ -380,8 +390,8 @@ class Update:
             # Their numbers may be given again: no line counts as looked at by `trust` for its
             # number alone.
             self.db.execute("DELETE FROM meta WHERE key = 'checked'")
-            for table in ("head", "former"):
-                self.db.execute(f"DELETE FROM {table}")  # states may rest on their moves
+            for table in ("head", "anchor_state", "path_state"):  # they may rest on its moves
+                self.db.execute(f"DELETE FROM {table}")
             self.erased = True
 
     def _remove(self, rows: list[int]) -> None:
@@ -413,7 +423,7 @@ class Update:
         for part in _parts(rows):
             noted_paths.leave(self.db, part)
             for table, column in (
-                ("revived", "row"),
+                ("reinstated", "row"),
                 ("label", "row"),
                 ("united", "row"),
                 ("memory", "row"),
@@ -426,7 +436,6 @@ class Update:
             (row, r.id, status, *columns(r.data), bytes.fromhex(r.version), nth)
             for row, (r, status, nth) in enumerate(wanted, first)
         ]
-        self._again([record.object_id(r.data.get("commit")) for r, *_ in wanted])
         tagged = [
             (kind, value, row)
             for row, (r, *_) in enumerate(wanted, first)
@@ -447,7 +456,7 @@ class Update:
         shown = [
             (row, r.data) for row, (r, status, _) in enumerate(wanted, first) if status == ACTIVE
         ]
-        self.next_spot = noted_paths.add(self.db, shown, self.next_spot)
+        noted_paths.add(self.db, shown)
         self.count += len(shown)
         made = self._prepared([r for r, status, _ in wanted if status == ACTIVE])
         self.db.executemany(
@@ -525,7 +534,7 @@ def _parsed(raw: bytes) -> Record:
     return parsed
 
 
-def _marks_of(records: list[Record]) -> list[tuple[str, str, str, str]]:
+def _patch_marks(records: list[Record]) -> list[tuple[str, str, str, str]]:
     return [m for m in (record.marks_of(r.data) for r in records) if m]
 
 

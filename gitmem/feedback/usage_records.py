@@ -62,7 +62,7 @@ def naming(  # noqa: C901
             row: (memory_rows.commit_of(data), memory_rows.places(data))
             for row, (data, _, _) in zip(rows, memory_rows.load(cache, list(rows)), strict=True)
         }
-        states, ways = _states(store, cache, places, head)
+        states = _states(store, cache, places, head)
         for row, id in rows.items():
             for (path, blob, _), state in zip(places[row][1], states[row], strict=True):
                 if not blob:  # no content tells it from another: the name is all there is
@@ -76,7 +76,7 @@ def naming(  # noqa: C901
                 else:
                     sure, doubt = given.get(state.now or path, set()), set()
                 if blob and not stays and state.state not in (path_state.SAME, path_state.CHANGED):
-                    doubt = doubt.union(*(given.get(name, set()) for name in (path, *ways[row])))
+                    doubt = doubt.union(*(given.get(name, set()) for name in (path, state.now)))
                 if sure:
                     named.setdefault(id, set()).update(sure)
                 if doubt:
@@ -102,36 +102,18 @@ def _with_paths(cache: Cache, told: Iterable[str]) -> dict[int, str]:
 
 def _states(
     store: Store, cache: Cache, places: dict[int, _Places], head: str
-) -> tuple[dict[int, list[path_state.State]], dict[int, set[str]]]:
-    """({row: states of its paths at HEAD}, {row: names they had on the way}): as they are kept,
-    else as git says now.
-    """
+) -> dict[int, list[path_state.PathState]]:
+    """{row: states of its paths at HEAD}: as they are kept, else as git says now."""
     kept = path_state_store.read(cache, places, head)
     found = {
         row: path_state_store.of(kept.get(row), len(where)) for row, (_, where) in places.items()
     }
-    ways: dict[int, set[str]] = {row: set() for row in places}
-    slot = path_state_store.slot_of(cache, head)
-    for row, name in cache.db.execute(
-        "SELECT row, name FROM pathvia JOIN place USING(spot) WHERE slot = ?", (slot,)
-    ):
-        if row in ways:
-            ways[row].add(name)
     asked = [row for row, states in found.items() if path_state_store.waiting({row: states})]
-    if asked:
-        answers = iter(
-            path_state.states(
-                store.repo,
-                cache,
-                [(places[row][0], *where) for row in asked for where in places[row][1]],
-                head,
-                beside=False,
-            )
-        )
-        for row in asked:
-            found[row] = [next(answers) for _ in places[row][1]]
-            ways[row] = set().union(*(state.via for state in found[row]))
-    return found, ways
+    noted = [(places[row][0], *where) for row in asked for where in places[row][1]]
+    answers = iter(path_state.states(store.repo, cache, noted, head) if noted else [])
+    for row in asked:
+        found[row] = [next(answers) for _ in places[row][1]]
+    return found
 
 
 def contradict(store: Store, ids: Iterable[str]) -> int:

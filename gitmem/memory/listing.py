@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..anchors import anchor_state, path_history, reanchor, records_at, reinstate, snapshot_view
+from ..anchors import (
+    anchor_state,
+    anchor_state_update,
+    path_history,
+    records_at,
+    reinstate,
+    snapshot_view,
+)
 from ..core import record
 from ..core.errors import GitFailed, MemError
 from ..engine import filters, memory_rows, path_state_store, reinstated
@@ -56,15 +63,15 @@ def list_memories(
             return listed(found, found.filter(wanted), found)
 
     def listed(
-        cache: Cache, wanted: Filter, past: snapshot_view.Then | None
+        cache: Cache, wanted: Filter, past: snapshot_view.Snapshot | None
     ) -> tuple[list[dict[str, Any]], int]:
         rows = rows_of(cache, wanted)
-        stands: dict[str, anchor_state.Stand] = dict(past.stands) if past else {}
+        stands: dict[str, anchor_state.AnchorState] = dict(past.states) if past else {}
         if not all_branches and not past:
-            stands = anchor_state.stands(
+            stands = anchor_state.states(
                 store.repo,
                 cache,
-                reanchor.anchors(cache, most=SUPERSEDED if wanted.superseded else ACTIVE),
+                anchor_state.of_memories(cache, most=SUPERSEDED if wanted.superseded else ACTIVE),
                 store.repo.head(),
             )
             hidden = sorted(
@@ -72,11 +79,11 @@ def list_memories(
             )
             if hidden:
                 rows = rows_of(cache, wanted.leaving_out(hidden))
-            reanchor.go_on_later(store, cache, stands)
+            anchor_state_update.update_later(store, cache, stands)
         chosen = rows if stale else rows[:limit]
         objects = view.objects(store, cache, chosen, at or "HEAD", stands)
         if past:
-            past.tell(chosen, objects)
+            past.tell(objects)
         if not stale:
             return objects, len(rows) - len(chosen)
         found = [
@@ -167,10 +174,10 @@ def log(
     order = {commit: i for i, commit in enumerate(walk)}
 
     def read(cache: Cache) -> list[dict[str, Any]]:
-        anchors = reanchor.anchors(cache)
+        anchors = anchor_state.of_memories(cache)
         elsewhere = {a for a in anchors if a not in order}
         stands = (
-            anchor_state.stands(store.repo, cache, elsewhere, store.repo.head())
+            anchor_state.states(store.repo, cache, elsewhere, store.repo.head())
             if elsewhere
             else {}
         )  # finds what was squashed into this range

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..anchors import anchor_state, reanchor, reinstate, snapshot_view
+from ..anchors import anchor_state, anchor_state_update, reinstate, snapshot_view
 from ..engine import (
     anchor_state_store,
     memory_rows,
@@ -49,19 +49,19 @@ class Searcher(Search):
         self.store = store
         self.hot = hot
         self.head = store.repo.commit(at or "HEAD") or ""
-        self.stands: dict[str, anchor_state.Stand] = {}
-        self.ages: dict[int, list[path_state_store.State]] = {}
+        self.stands: dict[str, anchor_state.AnchorState] = {}
+        self.ages: dict[int, list[path_state_store.PathState]] = {}
         self.aged = self._aged
         self.encoder = store.settings.flag("encoder")
 
-    def stands_of(self, anchors: Iterable[str]) -> dict[str, anchor_state.Stand]:
+    def stands_of(self, anchors: Iterable[str]) -> dict[str, anchor_state.AnchorState]:
         """States of all anchors seen so far, these among them."""
         asked = {a for a in anchors if a and a not in self.stands}
         if asked:
             self.stands.update(
                 anchor_state_store.read(self.cache, asked, self.head)
                 if self.hot
-                else anchor_state.stands(self.store.repo, self.cache, asked, self.head)
+                else anchor_state.states(self.store.repo, self.cache, asked, self.head)
             )
         return self.stands
 
@@ -114,7 +114,7 @@ def _with_model(searcher: Searcher, vectors: LlamaVectors | None, failed: list[s
 
 
 def _prepared(
-    searcher: Searcher, past: snapshot_view.Then | None, vectors: LlamaVectors | None
+    searcher: Searcher, past: snapshot_view.Snapshot | None, vectors: LlamaVectors | None
 ) -> list[str]:
     """Readies the search for a revision and a chosen model; returns why the answer is less than it
     could be.
@@ -124,11 +124,8 @@ def _prepared(
     if large := unread.remark(searcher.cache):
         without.append(large)
     if past:
-        searcher.stands.update(past.stands)
-    if past and past.rows and vectors:
-        without.append(f"{len(past.rows)} texts of then have no vector of the chosen model")
-    else:
-        _with_model(searcher, vectors, without)
+        searcher.stands.update(past.states)
+    _with_model(searcher, vectors, without)
     return without
 
 
@@ -167,7 +164,9 @@ def recall(
         with snapshot_view.opened(store, cache, at) as found:
             return answered(found, found.filter(wanted), found)
 
-    def answered(cache: Cache, chosen: Filter, past: snapshot_view.Then | None) -> dict[str, Any]:
+    def answered(
+        cache: Cache, chosen: Filter, past: snapshot_view.Snapshot | None
+    ) -> dict[str, Any]:
         searcher = Searcher(store, cache, at, all_branches, hot and not past)
         without = _prepared(searcher, past, vectors)
         checked = True
@@ -186,7 +185,7 @@ def recall(
         objects = view.objects(
             store, cache, rows, at or "HEAD", searcher.stands, aged=searcher.ages
         )
-        reanchor.go_on_later(store, cache, searcher.stands, searcher.ages)
+        anchor_state_update.update_later(store, cache, searcher.stands, searcher.ages)
         for hit, item in zip(hits, objects, strict=True):
             item["score"], item["retrieval"], item["explain"] = (
                 round(hit.score, 4),
@@ -194,7 +193,7 @@ def recall(
                 {**hit.parts(), **searcher.parts[hit.row]},
             )
         if past:
-            past.tell(rows, objects)
+            past.tell(objects)
         return {
             "query": query,
             "verdict": verdict,
@@ -233,7 +232,7 @@ def batch(
             return answered(found, found.filter(wanted), found)
 
     def answered(
-        cache: Cache, chosen: Filter, past: snapshot_view.Then | None
+        cache: Cache, chosen: Filter, past: snapshot_view.Snapshot | None
     ) -> list[tuple[str, list[dict[str, Any]]]]:
         searcher = Searcher(store, cache, at, all_branches)
         without = _prepared(searcher, past, vectors)

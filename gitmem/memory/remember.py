@@ -102,7 +102,7 @@ class Known:
                 _select(
                     cache,
                     "SELECT digest, id, scope FROM memory WHERE status = 0 AND row NOT IN (SELECT"
-                    " row FROM revived) AND digest IN",
+                    " row FROM reinstated) AND digest IN",
                     digests,
                 ),
                 fold.purged(tombstones)[0],

@@ -27,9 +27,9 @@ def objects(
     cache: Cache,
     rows: list[int],
     at: str = "HEAD",
-    stands: dict[str, anchor_state.Stand] | None = None,
+    stands: dict[str, anchor_state.AnchorState] | None = None,
     patience: float = anchor_state.ON_THE_SPOT,
-    aged: dict[int, list[path_state_store.State]] | None = None,
+    aged: dict[int, list[path_state_store.PathState]] | None = None,
 ) -> list[dict[str, Any]]:
     """The public object of each memory row, as seen from the revision `at`.
 
@@ -41,7 +41,7 @@ def objects(
     states = {} if stands is None else stands
     asked = {c for data, _, _ in loaded for c in [commit_of(data)] if c and c not in states}
     if asked:
-        states.update(anchor_state.stands(store.repo, cache, asked, head, patience))
+        states.update(anchor_state.states(store.repo, cache, asked, head, patience))
     ages = {} if aged is None else aged
     ages.update(path_states(store, cache, [row for row in rows if row not in ages], head, patience))
     use = usage_store.evidence(cache, (str(data["id"]) for data, _, _ in loaded))
@@ -123,19 +123,19 @@ def path_states(
     head: str,
     patience: float = anchor_state.ON_THE_SPOT,
     kept: bool = False,
-) -> dict[int, list[path_state_store.State]]:
+) -> dict[int, list[path_state_store.PathState]]:
     """{memory row: the states of its paths at the commit `head`}: as kept, else (not with `kept`)
     as git says now, of all of them together.
     """
     wanted = list(dict.fromkeys(rows))
     known = path_state_store.read(cache, wanted, head)
-    out: dict[int, list[path_state_store.State]] = {}
-    asked: list[path_state.Wanted] = []
+    out: dict[int, list[path_state_store.PathState]] = {}
+    asked: list[path_state.Noted] = []
     left: list[tuple[int, int]] = []
     for row, (data, _, _) in zip(wanted, load(cache, wanted), strict=True):
         found = places(data)
         states = path_state_store.of(known.get(row), len(found))
-        if not kept and path_state_store.ask_git(states):
+        if not kept and path_state_store.waiting({row: states}):
             asked += [(commit_of(data), *place) for place in found]
             left.append((row, len(found)))
         out[row] = states
@@ -144,7 +144,7 @@ def path_states(
     return out
 
 
-def _paths(data: dict[str, Any], states: list[path_state_store.State]) -> list[dict[str, str]]:
+def _paths(data: dict[str, Any], states: list[path_state_store.PathState]) -> list[dict[str, str]]:
     out = []
     for (path, _, lines), state in zip(places(data), states, strict=True):
         item = {
@@ -161,7 +161,7 @@ def _paths(data: dict[str, Any], states: list[path_state_store.State]) -> list[d
     return out
 
 
-def _anchor(stand: anchor_state.Stand | None, branch: Any) -> dict[str, Any]:
+def _anchor(stand: anchor_state.AnchorState | None, branch: Any) -> dict[str, Any]:
     if stand is None:
         return {
             "commit": None,
@@ -181,7 +181,7 @@ def _object(
     data: dict[str, Any],
     scope: int,
     status: int,
-    stand: anchor_state.Stand | None,
+    stand: anchor_state.AnchorState | None,
     states: list[dict[str, str]],
     found: confidence.Evidence,
 ) -> dict[str, Any]:

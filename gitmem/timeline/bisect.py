@@ -26,7 +26,7 @@ from typing import Any
 
 from ..anchors import anchor_state, patch_id, path_state, records_at
 from ..anchors.path_history import renamed, spec
-from ..anchors.reachability import Ancestry
+from ..anchors.reachability import Reachability
 from ..core import lineanchor, record
 from ..core.errors import MemError
 from ..engine import memory_rows
@@ -135,9 +135,9 @@ class _Search:
         """The memory's commit in this history: itself, what took its place, or what carries its
         change; one that has the path as it was, if there is one.
         """
-        stands = anchor_state.stands(self.repo, self.cache, self.anchors, self.head)
+        stands = anchor_state.states(self.repo, self.cache, self.anchors, self.head)
         ways = anchor_state.places(self.cache, self.anchors)
-        line = Ancestry(self.git, [self.head], {c for way in ways.values() for c in way})
+        line = Reachability(self.git, [self.head], {c for way in ways.values() for c in way})
         inside = [
             c
             for a in self.anchors

@@ -74,14 +74,14 @@ def diff(store: Store, words: list[str]) -> dict[str, Any]:
             records_at.known(store.repo, cache, commit) for commit in (span.base, span.tip)
         )
         with snapshot_view.opened(store, cache, span.base, base) as past:
-            before = _Before(store, past, span, tip)
+            before = _Before(store, cache, past, span, tip)
         with snapshot_view.opened(store, cache, span.tip, tip) as past:
             reason = past.reason
             fresh = _rows(past, "anchor", tip.inside - base.inside)
             edited = [row for row in _rows(past, "id", before.edited) if row not in set(fresh)]
-            objects = past.tell(fresh, view.objects(store, past, fresh, span.tip, past.stands))
+            objects = past.tell(view.objects(store, past, fresh, span.tip, past.states))
             answer["teaches"] = objects
-            after = past.tell(edited, view.objects(store, past, edited, span.tip, past.stands))
+            after = past.tell(view.objects(store, past, edited, span.tip, past.states))
             answer["changes"] = [
                 {"before": old, "after": new} for new in after for old in before.objects(new["id"])
             ]
@@ -122,7 +122,12 @@ class _Before:
     """
 
     def __init__(
-        self, store: Store, past: snapshot_view.Then, span: Range, tip: records_at.Known
+        self,
+        store: Store,
+        cache: Cache,
+        past: snapshot_view.Snapshot,
+        span: Range,
+        tip: records_at.Known,
     ) -> None:
         self.known = past.known
         self.edited: set[str] = set()
@@ -130,7 +135,7 @@ class _Before:
         self.superseded: dict[str, set[str]] = {}
         between = {n: r for n, r in past.known.later.items() if n not in tip.later}
         asked = json.dumps(sorted(between))
-        rows = past.db.execute(
+        rows = cache.db.execute(
             "SELECT c.by, l.memory FROM cover c CROSS JOIN line l ON l.version = c.version WHERE"
             " +c.by IN (SELECT value FROM json_each(?)) ORDER BY 1, 2",
             (asked,),
@@ -149,7 +154,7 @@ class _Before:
         gone = self.forgotten.union(*self.superseded.values())
         wanted = _rows(past, "id", {*self.edited, *gone})
         self._objects: dict[str, list[dict[str, Any]]] = {}
-        for item in past.tell(wanted, view.objects(store, past, wanted, span.base, past.stands)):
+        for item in past.tell(view.objects(store, past, wanted, span.base, past.states)):
             self._objects.setdefault(item["id"], []).append(item)
         self.handled = {*self.edited, *gone}
 
@@ -158,7 +163,7 @@ class _Before:
         return self._objects.get(id, [])
 
 
-def _rows(past: snapshot_view.Then, column: str, values: set[str]) -> list[int]:
+def _rows(past: snapshot_view.Snapshot, column: str, values: set[str]) -> list[int]:
     """Active rows with one of the values, the newest first."""
     sql = (
         f"SELECT row FROM memory WHERE status = 0 AND {column} IN (SELECT value FROM json_each(?))"
@@ -169,7 +174,7 @@ def _rows(past: snapshot_view.Then, column: str, values: set[str]) -> list[int]:
     )
 
 
-def _loaded(past: snapshot_view.Then, rows: list[int]) -> list[consolidate.Memory]:
+def _loaded(past: snapshot_view.Snapshot, rows: list[int]) -> list[consolidate.Memory]:
     latest = filters.latest(past)
     return [
         consolidate.Memory(row, data, scope, latest)
@@ -182,7 +187,7 @@ def _loaded(past: snapshot_view.Then, rows: list[int]) -> list[consolidate.Memor
 
 def _against(
     store: Store,
-    past: snapshot_view.Then,
+    past: snapshot_view.Snapshot,
     span: Range,
     made: list[consolidate.Memory],
     vectors: list[bytes],
@@ -233,14 +238,14 @@ def _against(
     objects = dict(
         zip(
             shown,
-            past.tell(shown, view.objects(store, past, shown, span.base, past.stands)),
+            past.tell(view.objects(store, past, shown, span.base, past.states)),
             strict=True,
         )
     )
     return [(id, objects[row], why) for id, row, why in found]
 
 
-def _naming(past: snapshot_view.Then, paths: frozenset[str]) -> list[int]:
+def _naming(past: snapshot_view.Snapshot, paths: frozenset[str]) -> list[int]:
     """Rows that name one of the paths, of paths that are not named by a crowd."""
     out: list[int] = []
     for path in sorted(paths):
@@ -256,7 +261,7 @@ def _naming(past: snapshot_view.Then, paths: frozenset[str]) -> list[int]:
 
 
 def _stale(
-    store: Store, past: snapshot_view.Then, span: Range, before: _Before
+    store: Store, past: snapshot_view.Snapshot, span: Range, before: _Before
 ) -> list[dict[str, Any]]:
     """Memories of A whose paths B changed, renamed or removed, with the states of these paths at
     B."""
@@ -284,7 +289,7 @@ def _stale(
         row
         for (row,) in past.db.execute(
             "SELECT DISTINCT row FROM label WHERE kind = 'path' AND value IN (SELECT value FROM"
-            " json_each(?)) AND row IN (SELECT row FROM then_active) ORDER BY row",
+            " json_each(?)) AND row IN (SELECT row FROM memory WHERE status = 0) ORDER BY row",
             (asked,),
         )
     ]
@@ -316,4 +321,4 @@ def _stale(
     )
     chosen = [row for (row,) in past.db.execute(sql, (json.dumps(sorted(hit)),))]
     chosen = memory_rows.firsts(past, chosen)
-    return past.tell(chosen, view.objects(store, past, chosen, span.tip, past.stands))
+    return past.tell(view.objects(store, past, chosen, span.tip, past.states))

@@ -40,7 +40,7 @@ class Matches:
         self.only, self.args = condition.sql()
         self.why: dict[int, list[dict[str, Any]]] = {}
         self.order = _ORDER_OF_LINES if asked.first else _ORDER
-        self.aged: dict[int, list[path_state.State]] = {}
+        self.aged: dict[int, list[path_state.PathState]] = {}
         self._with_lines: set[int] = set()  # rows that say which lines they are about
 
     def _add(self, row: int, by: str, **more: Any) -> None:
@@ -165,7 +165,7 @@ class Matches:
         )
         return {anchor for (anchor,) in rows if record.object_id(anchor)}
 
-    def ranked(self, stands: dict[str, anchor_state.Stand]) -> list[int]:
+    def ranked(self, stands: dict[str, anchor_state.AnchorState]) -> list[int]:
         """The rows: memories of unmerged branches last, the surest first, then the newest."""
         facts = self.cache.db.execute(
             "SELECT row, anchor, at, id FROM memory WHERE row IN (SELECT value FROM json_each(?))",
@@ -197,8 +197,9 @@ def predecessors(cache: Cache, commits: Iterable[str]) -> dict[str, set[str]]:
     queue = set(owners)
     while queue:
         pairs = cache.db.execute(
-            "SELECT new, old FROM move WHERE new IN (SELECT value FROM json_each(?1)) UNION SELECT"
-            " other, commit_id FROM twin WHERE other IN (SELECT value FROM json_each(?1))",
+            "SELECT new, old FROM move WHERE new IN (SELECT value FROM json_each(?1)) UNION"
+            " SELECT other, commit_id FROM equivalent_commit"
+            " WHERE other IN (SELECT value FROM json_each(?1))",
             (json.dumps(sorted(queue)),),
         ).fetchall()
         queue = set()

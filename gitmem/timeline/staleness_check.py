@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..anchors import anchor_state, path_state, path_state_update, records_at, snapshot_view
+from ..anchors import anchor_state, path_state, records_at, snapshot_view
 from ..core import record
-from ..engine import anchor_state_store, filters, memory_rows, path_state_store
+from ..engine import anchor_state_store, filters, memory_rows
 from ..engine.cache import Cache
 from ..memory import view
 from ..store import Store
@@ -40,20 +40,23 @@ def check(store: Store, since: str = "") -> dict[str, Any]:
     before = snapshot_view.commit_of(store, since) if since else ""
 
     def read(cache: Cache) -> dict[str, Any]:
-        places, count = _places(store, cache, head)
-        anchors = {anchor for _, (anchor, _, _, _) in places if anchor}
-        stands = anchor_state.stands(repo, cache, anchors, head, PATIENCE)
-        places = [
-            (row, asked)
-            for row, asked in places
-            if asked[0] not in stands or stands[asked[0]].state != anchor_state.UNMERGED
-        ]
-        states = path_state.states(repo, cache, [asked for _, asked in places], head, PATIENCE)
-        stale: list[tuple[int, path_state.Wanted]] = []
+        rows = _rows(cache)
+        found = view.path_states(store, cache, rows, head, PATIENCE)
+        places: list[tuple[int, path_state.Noted]] = []
+        states: list[path_state.PathState] = []
+        for row, (data, _, _) in zip(rows, memory_rows.load(cache, rows), strict=True):
+            anchor = memory_rows.commit_of(data)
+            places += [(row, (anchor, *place)) for place in memory_rows.places(data)]
+            states += found[row]
+        anchors = {asked[0] for _, asked in places}
+        stands = anchor_state.states(repo, cache, anchors, head, PATIENCE)
+        stale: list[tuple[int, path_state.Noted]] = []
         unknown: set[int] = set()
         never: set[int] = set()
         for (row, asked), state in zip(places, states, strict=True):
             stand = stands.get(asked[0])
+            if stand is not None and stand.state == anchor_state.UNMERGED:
+                continue
             if state.state == anchor_state_store.UNKNOWN:
                 unknown.update({row} if state.reason not in _HARMLESS else ())
                 never.update({row} if state.reason == path_state.NO_NAME else ())
@@ -66,58 +69,41 @@ def check(store: Store, since: str = "") -> dict[str, Any]:
                     unknown.add(row)
                 else:
                     stale.append((row, asked))
-        rows = {row for row, _ in stale}
+        shown = {row for row, _ in stale}
         if before:
-            rows, open_ = _since(store, cache, stale, before)
+            shown, open_ = _since(store, cache, stale, before)
             unknown |= open_
-        unknown -= rows
+        unknown -= shown
         return {
             "since": {"name": since, "commit": before} if since else None,
             "head": head or None,
-            "checked": count,
-            "shallow": records_at.shallow(repo),
-            "stale": _objects(store, cache, rows, stands),
+            "checked": len(rows),
+            "shallow": anchor_state.shallow(repo),
+            "stale": _objects(store, cache, shown, stands),
             "unknown": _objects(store, cache, unknown, stands),
-            "not_compared": _objects(store, cache, never - rows - unknown, stands),
+            "not_compared": _objects(store, cache, never - shown - unknown, stands),
         }
 
     found, fresh = store.with_cache(read)
     return {**found, "complete": fresh and not any(notes.missing for _, notes in store.sources)}
 
 
-def _places(
-    store: Store, cache: Cache, head: str
-) -> tuple[list[tuple[int, path_state.Wanted]], int]:
-    """([(memory row, path that may be stale)], how many memories name a path).
-
-    What the cache knows to be the same is left out.
-    """
-    rows = [
-        row
-        for (row,) in cache.db.execute(
-            "SELECT row FROM memory WHERE status = 0 AND row IN (SELECT row FROM label WHERE kind ="
-            " 'path') ORDER BY row"
-        )
-    ]
-    chosen = rows
-    if head:
-        path_state_update.keep_up(store.repo, cache, store.repo.heads(), PATIENCE)
-        open_ = path_state_store.open_rows(cache, head)
-        if open_ is not None:
-            chosen = [row for row in rows if row in open_]
-    out: list[tuple[int, path_state.Wanted]] = []
-    for row, (data, _, _) in zip(chosen, memory_rows.load(cache, chosen), strict=True):
-        out += [(row, (memory_rows.commit_of(data), *place)) for place in memory_rows.places(data)]
-    return out, len(rows)
+def _rows(cache: Cache) -> list[int]:
+    """The memories that name a path."""
+    sql = (
+        "SELECT row FROM memory WHERE status = 0 AND row IN"
+        " (SELECT row FROM label WHERE kind = 'path') ORDER BY row"
+    )
+    return [row for (row,) in cache.db.execute(sql)]
 
 
 def _since(
-    store: Store, cache: Cache, stale: list[tuple[int, path_state.Wanted]], before: str
+    store: Store, cache: Cache, stale: list[tuple[int, path_state.Noted]], before: str
 ) -> tuple[set[int], set[int]]:
     """(those of the rows that were not stale at a revision, or not there yet, those of which nobody
     can tell).
     """
-    stands = anchor_state.stands(
+    stands = anchor_state.states(
         store.repo, cache, {asked[0] for _, asked in stale if asked[0]}, before, PATIENCE
     )
     states = path_state.states(store.repo, cache, [asked for _, asked in stale], before, PATIENCE)
@@ -141,7 +127,7 @@ def _since(
 
 
 def _objects(
-    store: Store, cache: Cache, rows: set[int], stands: dict[str, anchor_state.Stand]
+    store: Store, cache: Cache, rows: set[int], stands: dict[str, anchor_state.AnchorState]
 ) -> list[dict[str, Any]]:
     order, latest = sorted(rows), filters.latest(cache)
     items = view.objects(store, cache, order, stands=stands)

@@ -17,7 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from ..anchors import anchor_state, path_history, reanchor, reinstate, snapshot_view
+from ..anchors import (
+    anchor_state,
+    anchor_state_update,
+    path_history,
+    reinstate,
+    snapshot_view,
+)
 from ..engine import anchor_state_store, memory_rows, reinstated
 from ..engine.cache import Cache
 from ..engine.filters import Filter
@@ -49,7 +55,7 @@ def why(
     """(public objects, each with `why`, the surest first; how many more there are)."""
     asked = target(store, text, at)
 
-    def read(cache: Cache, past: snapshot_view.Then | None) -> Answer:
+    def read(cache: Cache, past: snapshot_view.Snapshot | None) -> Answer:
         lines, names = _lines(store, cache, past, asked, at, strict=bool(asked.first))
         return _answer(store, cache, past, asked, at, limit, lines, names)
 
@@ -63,7 +69,7 @@ def blame(store: Store, text: str, *, at: str = "") -> tuple[list[Line], list[di
     """
     asked = target(store, text, at)
 
-    def read(cache: Cache, past: snapshot_view.Then | None) -> Answer:
+    def read(cache: Cache, past: snapshot_view.Snapshot | None) -> Answer:
         lines, names = _lines(store, cache, past, asked, at, strict=True, needed=True)
         return _answer(store, cache, past, asked, at, None, lines, names)
 
@@ -76,7 +82,9 @@ def blame(store: Store, text: str, *, at: str = "") -> tuple[list[Line], list[di
     return lines, items, name
 
 
-def _with_past(store: Store, at: str, action: Callable[[Cache, snapshot_view.Then | None], T]) -> T:
+def _with_past(
+    store: Store, at: str, action: Callable[[Cache, snapshot_view.Snapshot | None], T]
+) -> T:
     """Runs the action on the cache, or on the cache as of the revision `at`."""
 
     def read(cache: Cache) -> T:
@@ -93,7 +101,7 @@ def _with_past(store: Store, at: str, action: Callable[[Cache, snapshot_view.The
 def _lines(
     store: Store,
     cache: Cache,
-    past: snapshot_view.Then | None,
+    past: snapshot_view.Snapshot | None,
     asked: Target,
     at: str,
     *,
@@ -125,7 +133,7 @@ def _lines(
 def _answer(
     store: Store,
     cache: Cache,
-    past: snapshot_view.Then | None,
+    past: snapshot_view.Snapshot | None,
     asked: Target,
     at: str,
     limit: int | None,
@@ -142,7 +150,7 @@ def _answer(
     matches.by_paths(names)
     if lines and not past and anchor_state_store.slot_of(cache, head) is None:
         # Finds what was squashed into the commits that wrote the lines.
-        anchor_state.stands(repo, cache, reanchor.anchors(cache), head)
+        anchor_state.states(repo, cache, anchor_state.of_memories(cache), head)
     matches.by_commits(lines)
     unknown = not names.kind and not past and not matches.names_path()
     if unknown and (branch := _branch_with(store, asked.path)):
@@ -150,14 +158,14 @@ def _answer(
             f"hint: '{asked.path}' is not at HEAD, and on '{branch}': `--at {branch}` asks there"
         )
     anchors = matches.anchors()
-    stands = dict(past.stands) if past else anchor_state.stands(repo, cache, anchors, head)
+    stands = dict(past.states) if past else anchor_state.states(repo, cache, anchors, head)
     rows = memory_rows.firsts(cache, matches.ranked(stands))
     chosen = rows[:limit]
     items = view.objects(store, cache, chosen, at or "HEAD", stands, aged=matches.aged)
     if past:
-        past.tell(chosen, items)
+        past.tell(items)
     else:
-        reanchor.go_on_later(store, cache, stands)
+        anchor_state_update.update_later(store, cache, stands)
     for row, item in zip(chosen, items, strict=True):
         item["why"] = matches.why[row]
     return Answer(items, len(rows) - len(chosen), lines, names.now or asked.path)

@@ -1,0 +1,267 @@
+"""Where paths went: which commits of a history removed them, and what they renamed them to.
+
+A path is followed forwards. Its name lives on from commit to commit until one removes it; there it
+goes where `git diff-tree -M` says, a directory where more than half of its renamed files went. A
+merge removes what one of its parents had and it has not; its renames count only where nothing else
+leads on.
+
+Promise: git looks at a commit once in the life of a cache, at all commits in few processes, and for
+at most `seconds`; the next call goes on where time ran out (`Incomplete`).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+from ..engine.cache import Cache
+from ..git.repository import Repo
+from .reachability import set_bits
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    Key = tuple[str, str]  # a commit, and a path as it was called there
+    Edge = tuple[Key, int, str]  # a key, the place of a commit, and its name from there on
+
+UNREADABLE = "git cannot read a part of the history"
+# Rename detection compares each removed file with each added one. With more than so many on both
+# sides only files with the same content are found: a mass rename must not take minutes.
+_RENAME_LIMIT = 400
+_FIRST, _MOST = 64, 4_000  # commits of one process: few at first, more while they are quick
+_QUICK = 0.2  # seconds of a process below which the next one gets twice as many
+_PATIENCE = 0.5  # seconds to wait for another process that writes the cache
+_HOPS = 64  # names a path may have had
+
+
+class Incomplete(Exception):
+    """Not all commits could be looked at; `reason`: "" where only time was lacking."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Removals:
+    """The history of a revision, and what its commits removed. Commits are named by their places:
+    parents before children.
+    """
+
+    def __init__(self, repo: Repo, cache: Cache, revision: str, seconds: float) -> None:
+        """Raises Incomplete."""
+        self.repo = repo
+        self.cache = cache
+        self.end = time.monotonic() + seconds
+        out, whole = repo.git.limited(
+            max(seconds, 0.05), "rev-list", "--topo-order", "--reverse", "--parents", revision, "--"
+        )
+        if not whole:
+            raise Incomplete("" if time.monotonic() >= self.end else UNREADABLE)
+        rows = [row.split() for row in out.decode().splitlines()]
+        self.commits = [row[0] for row in rows]
+        self.place = {commit: i for i, commit in enumerate(self.commits)}
+        self._parents = [[self.place[p] for p in row[1:] if p in self.place] for row in rows]
+        self._merges = {i for i, row in enumerate(rows) if len(row) > 2}
+        self._unsaved: dict[tuple[str, str], str] = {}
+        self._renames: dict[str, dict[str, str]] = {}
+        self._ends: dict[Key, list[str]] = {}
+
+    def follow(self, wanted: Iterable[Key]) -> dict[Key, list[str]]:
+        """{(commit of this history, path that it has): the names of that path at the revision}: its
+        own name first, several where branches renamed it differently, none where it was removed.
+
+        Raises Incomplete.
+        """
+        self._ends = {key: [] for key in wanted}
+        start = [(key, self.place[key[0]], key[1]) for key in self._ends]
+        if start:
+            self._learn(self.commits[min(at for _, at, _ in start) + 1 :])
+            by_merges = self._run(start, merges=False)
+            lost = [edge for edge in by_merges if not self._ends[edge[0]]]
+            self._run(self._renamed(lost), merges=True)
+        return {key: _own_first(key[1], found) for key, found in self._ends.items()}
+
+    def _run(self, edges: list[Edge], merges: bool) -> list[Edge]:
+        """Follows names until they end; returns those that merges removed, which are followed
+        beyond only with `merges`.
+        """
+        seen: set[Edge] = set()
+        left: list[Edge] = []
+        for _ in range(_HOPS):
+            edges = [edge for edge in dict.fromkeys(edges) if edge not in seen]
+            if not edges:
+                break
+            seen.update(edges)
+            removed = self._walk(edges)
+            if not merges:
+                left += [edge for edge in removed if edge[1] in self._merges]
+                removed = [edge for edge in removed if edge[1] not in self._merges]
+            edges = self._renamed(removed)
+        return left
+
+    def _walk(self, edges: Sequence[Edge]) -> list[Edge]:
+        """Follows names as long as they live: those that reach the revision are ends of their keys.
+        Returns the others, each with the place of a commit that removed it. A bit for each name.
+        """
+        begin: dict[int, int] = {}
+        kill: dict[int, int] = {}
+        removals = self._removals({name for _, _, name in edges})
+        mortal: list[Edge] = []
+        for edge in edges:
+            key, at, name = edge
+            places = [place for place in removals.get(name, ()) if place > at]
+            if not places:
+                self._ends[key].append(name)
+                continue
+            bit = 1 << len(mortal)
+            mortal.append(edge)
+            begin[at] = begin.get(at, 0) | bit
+            for place in places:
+                kill[place] = kill.get(place, 0) | bit
+        if not mortal:
+            return []
+        first = min(begin)
+        lives = [0] * len(self.commits)
+        removed: list[Edge] = []
+        for at in range(first, len(lives)):
+            mask = 0
+            for parent in self._parents[at]:
+                mask |= lives[parent]
+            if mask and at in kill:
+                removed += [(mortal[i][0], at, mortal[i][2]) for i in set_bits(mask & kill[at])]
+                mask &= ~kill[at]
+            lives[at] = mask | begin.get(at, 0)
+        for i in set_bits(lives[-1]):
+            self._ends[mortal[i][0]].append(mortal[i][2])
+        return removed
+
+    def _removals(self, names: set[str]) -> dict[str, list[int]]:
+        """{name: places of the commits of this history that removed it}."""
+        found = {
+            (path, commit.hex())
+            for path, commit in self.cache.db.execute(
+                "SELECT path, commit_id FROM path_removal WHERE path IN"
+                " (SELECT value FROM json_each(?))",
+                (json.dumps(sorted(names)),),
+            )
+        }
+        found |= {key for key in self._unsaved if key[0] in names}
+        out: dict[str, list[int]] = {}
+        for path, commit in found:
+            if commit in self.place:
+                out.setdefault(path, []).append(self.place[commit])
+        return out
+
+    def _renamed(self, removed: Sequence[Edge]) -> list[Edge]:
+        """The names that paths got from the commits that removed them."""
+        out = []
+        for key, at, name in removed:
+            if now := self._target(self.commits[at], name):
+                out.append((key, at, now))
+        return out
+
+    def _target(self, commit: str, path: str) -> str:
+        """What a commit renamed a path to, "" for nothing."""
+        if commit not in self._renames:
+            self._renames[commit] = {
+                old: now for (old, where), now in self._unsaved.items() if where == commit and now
+            }
+            sql = "SELECT path, now FROM path_removal WHERE commit_id = ? AND now <> ''"
+            self._renames[commit].update(self.cache.db.execute(sql, (bytes.fromhex(commit),)))
+        renames = self._renames[commit]
+        return renames.get(path) or directory(renames, path)
+
+    def _learn(self, commits: Sequence[str]) -> None:
+        """Asks git about the commits that it was not asked about yet, the newest first."""
+        known = {c.hex() for (c,) in self.cache.db.execute(_LOOKED_AT)}
+        known |= {commit for path, commit in self._unsaved if not path}
+        missing = [c for c in reversed(commits) if c not in known]
+        at, size = 0, _FIRST
+        try:
+            while at < len(missing):
+                part = missing[at : at + size]
+                begun = time.monotonic()
+                stdin = "".join(f"{c}\n" for c in part).encode()
+                if begun >= self.end:
+                    raise Incomplete
+                out, whole = self.repo.git.limited(self.end - begun, *_DIFF_TREE, stdin=stdin)
+                if not whole:
+                    raise Incomplete("" if time.monotonic() >= self.end else UNREADABLE)
+                self._unsaved.update(_parse(out, set(part)))
+                self._unsaved.update({("", c): "" for c in part})
+                at += len(part)
+                quick = time.monotonic() - begun < _QUICK
+                size = min(_MOST, size * 2) if quick else max(_FIRST, size // 2)
+        finally:
+            self._save()
+
+    def _save(self) -> None:
+        """Writes what git said; where that is not possible it stays for this call only."""
+        rows = [(p, bytes.fromhex(commit), now) for (p, commit), now in self._unsaved.items()]
+
+        def write(db: Any) -> None:
+            db.executemany("INSERT OR REPLACE INTO path_removal VALUES(?, ?, ?)", rows)
+
+        if rows and self.cache.keep(_PATIENCE, write):
+            self._unsaved.clear()
+
+
+def _own_first(own: str, names: Iterable[str]) -> list[str]:
+    return sorted(set(names), key=lambda name: (name != own, name))
+
+
+_LOOKED_AT = "SELECT commit_id FROM path_removal WHERE path = ''"
+_DIFF_TREE = (
+    "diff-tree",
+    "--stdin",
+    "-r",
+    "-t",
+    "-m",
+    "-M",
+    f"-l{_RENAME_LIMIT}",
+    "--diff-filter=DR",
+    "--name-status",
+    "-z",
+)
+
+
+def _parse(out: bytes, commits: set[str]) -> dict[tuple[str, str], str]:
+    """{(path, commit): its new name or ""} of what `_DIFF_TREE` prints: a commit's id for each of
+    its parents, then statuses and names. Of a merge's parents the first with a rename counts.
+    """
+    found: dict[tuple[str, str], str] = {}
+    commit = ""
+    tokens = iter(out.split(b"\0"))
+    for token in tokens:
+        word = text(token)
+        if word in commits:
+            commit = word
+        elif word:
+            path = text(next(tokens))
+            now = text(next(tokens)) if word.startswith("R") else ""
+            found[path, commit] = found.get((path, commit)) or now
+    return found
+
+
+def text(name: bytes) -> str:
+    """A name as records have it, which hold no other bytes than UTF-8."""
+    return name.decode("utf-8", "replace")
+
+
+def directory(renames: dict[str, str], path: str) -> str:
+    """Where a directory went: to the place of more than half of its files that were renamed; ""
+    where there is none.
+    """
+    votes: dict[str, int] = {}
+    inside = path + "/"
+    total = 0
+    for old, new in renames.items():
+        if old.startswith(inside):
+            total += 1
+            rest = old[len(path) :]
+            if new.endswith(rest) and len(new) > len(rest):
+                votes[new[: -len(rest)]] = votes.get(new[: -len(rest)], 0) + 1
+    best = min(votes, key=lambda p: (-votes[p], p), default="")
+    return best if best and votes[best] * 2 > total else ""
