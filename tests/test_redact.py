@@ -361,9 +361,11 @@ def test_import_loads_nothing_heavy_and_clean_text_loads_no_rules_of_context() -
     allowed = {
         "gitmem",
         "gitmem.core",
+        "gitmem.core.record_fields",
         "gitmem.core.redact",
         "gitmem.core.redact_rules",
         "gitmem.core.redact_commands",
+        "__future__",
         "collections.abc",
         "itertools",
     }

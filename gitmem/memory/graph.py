@@ -265,6 +265,7 @@ def ranks(found: list[Node], links: Edges) -> tuple[dict[int, float], dict[int, 
 
 def _ranks(found: list[Node], links: Edges) -> tuple[dict[int, float], dict[int, int]]:
     import networkx
+    import scipy  # noqa: F401  # PageRank imports it only when it runs
 
     linked = {row for a, b, _ in links for row in (a, b)}
     directed, both = networkx.DiGraph(), networkx.Graph()
@@ -280,7 +281,7 @@ def _ranks(found: list[Node], links: Edges) -> tuple[dict[int, float], dict[int,
             _add(directed, a, b, strength)
     if not directed:
         return {}, {}
-    rank = networkx.pagerank(directed, alpha=DAMPING)  # imports scipy
+    rank = networkx.pagerank(directed, alpha=DAMPING)
     groups = networkx.community.louvain_communities(both, weight="weight", seed=0)
     centre = {}
     for group in groups:
