@@ -36,7 +36,8 @@ def ref_of(store: Store) -> str:
             "git does not know your address, so nobody could tell whose private notes these are",
             hint="`git config user.email` sets it",
         )
-    return f"refs/git-mem/private/{sha256(address.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"  # noqa: E501
+    digest = sha256(address.encode("utf-8", "surrogateescape")).hexdigest()
+    return f"refs/git-mem/private/{digest[:16]}"
 
 
 _GIVEN = "git-mem-given"  # in the common directory: not in `mem/`, which may be deleted

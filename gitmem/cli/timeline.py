@@ -100,6 +100,12 @@ def why_command(
         return 0 if items else 1
 
 
+_NAMED = {
+    path_memories.FORMER: "about it under the name",
+    path_memories.ABOVE: "about its directory",
+}
+
+
 def _because(reasons: list[dict[str, Any]]) -> str:
     """By what a memory was found, in words."""
     out = []
@@ -109,35 +115,26 @@ def _because(reasons: list[dict[str, Any]]) -> str:
             out.append(f"about {_spans(reason['lines'])} of {reason['path']}")
         elif by == path_memories.COMMIT:
             out.append(f"its commit {reason['commit'][:12]} wrote {_spans(reason['lines'])}")
+        elif "now" in reason:
+            out.append(f"about {reason['path']}, which is {reason['now']} now{_lost(reason)}")
         else:
-            words = {
-                path_memories.FILE: "about",
-                path_memories.FORMER: "about it under the name",
-                path_memories.ABOVE: "about its directory",
-                path_memories.INSIDE: "about",
-            }[by]
-            now = f", which is {reason['now']} now" if "now" in reason else ""
-            out.append(f"{'about' if now else words} {reason['path']}{now}" + _lines_lost(reason))
+            out.append(f"{_NAMED.get(by, 'about')} {reason['path']}{_lost(reason)}")
     return "; ".join(out[:3]) + ("; …" if len(out) > 3 else "")
 
 
-def _lines_lost(reason: dict[str, Any]) -> str:
+def _lost(reason: dict[str, Any]) -> str:
+    """That its lines were not found."""
     if not reason.get("lines_unknown"):
         return ""
-    return (
-        f" (not known where its lines are: {reason['reason']})"
-        if reason.get("reason")
-        else " (its lines are not there any more)"
-    )
+    if reason.get("reason"):
+        return f" (not known where its lines are: {reason['reason']})"
+    return " (its lines are not there any more)"
 
 
 def _spans(lines: list[list[int]]) -> str:
     parts = [str(first) if first == last else f"{first}-{last}" for first, last in lines]
-    return (
-        ("line " if parts[0].isdigit() and len(parts) == 1 else "lines ")
-        + ", ".join(parts[:4])
-        + (", …" if len(parts) > 4 else "")
-    )
+    noun = "line" if parts[0].isdigit() and len(parts) == 1 else "lines"
+    return f"{noun} {', '.join(parts[:4])}{', …' if len(parts) > 4 else ''}"
 
 
 @app.command("blame")
@@ -155,30 +152,24 @@ def blame_command(
     with opened() as store:
         lines, items, name = why.blame(store, path, at=at)
         if as_json:
-            write_json(
+            rows = [
                 {
-                    "path": name,
-                    "lines": [
-                        {
-                            "line": line.number,
-                            "commit": line.commit or None,
-                            **({"older": True} if line.older else {}),
-                            "text": line.text,
-                            "memories": line.ids,
-                        }
-                        for line in lines
-                    ],
-                    "memories": items,
+                    "line": line.number,
+                    "commit": line.commit or None,
+                    **({"older": True} if line.older else {}),
+                    "text": line.text,
+                    "memories": line.ids,
                 }
-            )
+                for line in lines
+            ]
+            write_json({"path": name, "lines": rows, "memories": items})
             return 0 if items else 1
-        beside = max((_gutter(line, 99) for line in lines), key=len, default="")
-        width, digits = min(len(beside), 17), len(str(lines[-1].number)) if lines else 1
+        width = min(17, max((len(_ids(line, 99)) for line in lines), default=0))
+        digits = len(str(lines[-1].number)) if lines else 1
         for line in lines:
             wrote = "^" + line.commit[:7] if line.older else line.commit[:8] or "not yet"
-            write(
-                f"{_gutter(line, 2):<{width}}  {wrote:<8} {line.number:>{digits}}  {line.text}".rstrip()  # noqa: E501
-            )
+            left = f"{_ids(line, 2):<{width}}  {wrote:<8} {line.number:>{digits}}"
+            write(f"{left}  {line.text}".rstrip())
         if items:
             write()
         for item in items:
@@ -189,13 +180,11 @@ def blame_command(
         return 0 if items else 1
 
 
-def _gutter(line: file_lines.Line, most: int) -> str:
-    """Ids of the memories beside a line; a plus where there are more than fit."""
-    return (
-        " ".join(id[:8] for id in line.ids[:most])
-        if len(line.ids) <= most
-        else f"{line.ids[0][:8]} +{len(line.ids) - 1}"
-    )
+def _ids(line: file_lines.Line, most: int) -> str:
+    """Ids of the memories about a line; one, and a plus, where there are more than `most`."""
+    if len(line.ids) > most:
+        return f"{line.ids[0][:8]} +{len(line.ids) - 1}"
+    return " ".join(id[:8] for id in line.ids)
 
 
 # Branches
@@ -221,18 +210,13 @@ def diff_command(
         return 0
     _section("taught", found["teaches"])
     _pairs("changed", [(pair["after"], "before", pair["before"], "") for pair in found["changes"]])
-    _pairs(
-        "contradicted",
-        [
-            (
-                pair["memory"],
-                "supersedes" if pair["by"] == branch_diff.SUPERSEDES else "may contradict",
-                pair["against"],
-                "" if pair["by"] == branch_diff.SUPERSEDES else f"{pair['by']}",
-            )
-            for pair in found["contradicts"]
-        ],
-    )
+    contradicted = []
+    for pair in found["contradicts"]:
+        verb, by = "may contradict", pair["by"]
+        if by == branch_diff.SUPERSEDES:
+            verb, by = "supersedes", ""
+        contradicted.append((pair["memory"], verb, pair["against"], by))
+    _pairs("contradicted", contradicted)
     _section("forgotten", found["forgets"])
     _section("made stale", found["stale"])
     if not any(found[name] for name in ("teaches", "changes", "contradicts", "forgets", "stale")):
@@ -247,15 +231,13 @@ def _section(title: str, items: list[dict[str, Any]]) -> None:
 
 
 def _pairs(title: str, pairs: list[tuple[dict[str, Any], str, dict[str, Any], str]]) -> None:
-    """Memories, each with the one it has to do with below."""
+    """Memories, each with another one below: (memory, verb, the other, reason)."""
     if pairs:
         write(f"{title}: {len(pairs)}")
-    for new, words, old, why_ in pairs:
+    for new, verb, old, reason in pairs:
         render.listing([new])
-        write(
-            f"    {words} {old['id'][:8]} {old['type']}: {old['title']}"
-            + (f" ({why_})" if why_ else "")
-        )
+        because = f" ({reason})" if reason else ""
+        write(f"    {verb} {old['id'][:8]} {old['type']}: {old['title']}{because}")
 
 
 # Staleness
@@ -288,18 +270,13 @@ def bisect_command(
             for row in rows if isinstance(rows, list) else [rows]:
                 write(f"    {words} {_commit(row)}")
     for item in fine:
-        write(
-            f"{item['path']}: {item['state']}"
-            + (f" to {item['now']}" if item.get("now") else "")
-            + (f" ({item['reason']})" if item.get("reason") else "")
-        )
-    if not stale:
-        unsure = any(item["state"] == "unknown" for item in fine)
-        write(
-            f"nobody can tell whether memory {found[:8]} is stale: {title}"
-            if unsure
-            else f"memory {found[:8]} is not stale: {title}"
-        )
+        now = f" to {item['now']}" if item.get("now") else ""
+        reason = f" ({item['reason']})" if item.get("reason") else ""
+        write(f"{item['path']}: {item['state']}{now}{reason}")
+    if any(item["state"] == "unknown" for item in fine) and not stale:
+        write(f"nobody can tell whether memory {found[:8]} is stale: {title}")
+    elif not stale:
+        write(f"memory {found[:8]} is not stale: {title}")
     return 0 if stale else 1
 
 
@@ -334,45 +311,21 @@ def check_command(
     if as_json:
         write_json(found)
         return 0 if passed else 1
-    when_ = f" since {since}" if since else ""
     if stale:
-        write(
-            f"{len(stale)} {'memory' if len(stale) == 1 else 'memories'} became stale{when_}:"
-            if since
-            else f"{len(stale)} stale {'memory' if len(stale) == 1 else 'memories'}:"
-        )
+        noun = "memory" if len(stale) == 1 else "memories"
+        became = f"{len(stale)} {noun} became stale since {since}:"
+        write(became if since else f"{len(stale)} stale {noun}:")
         render.listing(stale)
         write(
             "`git mem bisect ID` names the commit; `edit --path` or `supersede` says what holds"
             " now, `forget` what does not"
         )
     if unknown:
-        write(
-            f"{len(unknown)} of which nobody can tell"
-            + (" in a shallow clone:" if found["shallow"] else ":")
-        )
+        shallow = " in a shallow clone" if found["shallow"] else ""
+        write(f"{len(unknown)} of which nobody can tell{shallow}:")
         render.listing(unknown)
-        refused(
-            f"cannot check {len(unknown)} {'memory' if len(unknown) == 1 else 'memories'}",
-            (
-                "fetch the whole history: `git fetch --unshallow`, or `fetch-depth: 0` in a"
-                " workflow"
-                if found["shallow"]
-                else (
-                    "this is a partial clone: one without `--filter` (in a workflow: without"
-                    " `filter`) has what it takes"
-                    if any(anchor_state.PARTIAL in _reasons(m) for m in unknown)
-                    else (
-                        "`git mem index` goes on where an answer stopped"
-                        if any(anchor_state_store.WAITING in _reasons(m) for m in unknown)
-                        else (
-                            "`git mem list --json` has the reasons; `git mem edit ID --path` names"
-                            " what can be compared"
-                        )
-                    )
-                )
-            ),
-        )
+        noun = "memory" if len(unknown) == 1 else "memories"
+        refused(f"cannot check {len(unknown)} {noun}", _way_out(unknown, found["shallow"]))
     if not found["complete"]:
         refused(
             "cannot check all memories: notes could not be read, and what they hold is not known",
@@ -381,14 +334,27 @@ def check_command(
     if found["not_compared"]:
         write(
             f"{len(found['not_compared'])} not compared, {path_state.NO_NAME};"
-            " `git mem edit ID --path`"
-            " names something else, for example the directory:"
+            " `git mem edit ID --path` names something else, for example the directory:"
         )
         render.listing(found["not_compared"])
     if passed:
-        write(
-            f"no memory became stale{when_}; {found['checked']} name a path"
-            if since
-            else f"no memory is stale; {found['checked']} name a path"
-        )
+        result = f"no memory became stale since {since}" if since else "no memory is stale"
+        write(f"{result}; {found['checked']} name a path")
     return 0 if passed else 1
+
+
+def _way_out(unknown: list[dict[str, Any]], shallow: bool) -> str:
+    """What makes it possible to tell."""
+    if shallow:
+        return "fetch the whole history: `git fetch --unshallow`, or `fetch-depth: 0` in a workflow"
+    reasons = [reason for item in unknown for reason in _reasons(item)]
+    if anchor_state.PARTIAL in reasons:
+        return (
+            "this is a partial clone: one without `--filter` (in a workflow: without `filter`)"
+            " has what it takes"
+        )
+    if anchor_state_store.WAITING in reasons:
+        return "`git mem index` goes on where an answer stopped"
+    return (
+        "`git mem list --json` has the reasons; `git mem edit ID --path` names what can be compared"
+    )
