@@ -43,83 +43,94 @@ _SETTING = usable.SETTING
 def list_command(*, as_json: Json) -> int:
     """Show the models known by name and those that are here."""
     where = chosen.directory(os.environ)
-    here = {m.name: m for m in chosen.installed(where)}
     used = {kind: _state(kind) for kind in _SETTING}
-    rows: list[dict[str, Any]] = []
-    for known in registry.MODELS:
-        found = here.pop(known.name, None)
-        rows.append(
-            {
-                "name": known.name,
-                "kind": known.kind,
-                "size": found.size if found else known.size or None,
-                "licence": known.licence,
-                "repository": known.repository,
-                "revision": known.revision,
-                "file": known.file,
-                "sha256": known.sha256 or (found.sha256 if found else "") or None,
-                "path": found.path if found else None,
-                "used": used[known.kind].choice.name == known.name,
-                "about": known.about,
-            }
-        )
-    rows += [
-        {
-            "name": m.name,
-            "kind": m.kind or None,
-            "size": m.size,
-            "licence": None,
-            "repository": None,
-            "revision": None,
-            "file": os.path.basename(m.path),
-            "sha256": m.sha256,
-            "path": m.path,
-            "used": m.name in {s.choice.name for s in used.values()},
-            "about": "added by you",
-        }
-        for m in here.values()
-    ]
-    names = {row["name"] for row in rows}
-    rows += [
-        _by_path(kind, s.choice)
-        for kind, s in used.items()
-        if s.choice.name and s.choice.name not in names
-    ]
-    problems = {s.choice.name: s.problem for s in used.values() if s.problem}
+    rows = _rows(where, used)
+    problems = {state.choice.name: state.problem for state in used.values() if state.problem}
     for row in rows:
         row["problem"] = problems.get(row["name"])
+    available = llamaproc.available()
     if as_json:
-        write_json(
-            {
-                "directory": where,
-                "llama": llamaproc.available(),
-                "models": rows,
-                "problems": list(problems.values()),
-            }
-        )
+        told = list(problems.values())
+        write_json({"directory": where, "llama": available, "models": rows, "problems": told})
         return 0
     for row in rows:
-        state = (
-            "fails"
-            if row["problem"]
-            else "in use"
-            if row["used"] and row["path"]
-            else "here"
-            if row["path"]
-            else ""
-        )
+        state = "fails" if row["problem"] else "in use" if row["used"] else "here"
+        state = state if row["path"] or row["problem"] else ""
         write(
             f"{row['name']:<20} {row['kind'] or 'any':<9} {_mb(row['size']):>8} "
             f" {row['licence'] or '':<10} {state:<6} {row['about']}"
         )
     for problem in problems.values():
         warn(f"warning: {problem}")
-    if not llamaproc.available():
+    if not available:
         write(
             "llama-cpp-python is not installed, so no model is asked; `pip install 'git-mem[llm]'`"
             " compiles it: a C++ compiler and some four minutes"
         )
     return 0
+
+
+def _rows(where: str, used: dict[str, usable.State]) -> list[dict[str, Any]]:
+    """Models known by name, models that the user added, and chosen files that are not on the
+    list.
+    """
+    here = {model.name: model for model in chosen.installed(where)}
+    names = {state.choice.name for state in used.values()}
+    rows = []
+    for known in registry.MODELS:
+        found = here.pop(known.name, None)
+        rows.append(
+            _row(
+                known.name,
+                known.kind,
+                known.file,
+                size=found.size if found else known.size or None,
+                licence=known.licence,
+                repository=known.repository,
+                revision=known.revision,
+                sha256=known.sha256 or (found.sha256 if found else "") or None,
+                path=found.path if found else None,
+                used=used[known.kind].choice.name == known.name,
+                about=known.about,
+            )
+        )
+    for model in here.values():
+        rows.append(
+            _row(
+                model.name,
+                model.kind or None,
+                os.path.basename(model.path),
+                size=model.size,
+                sha256=model.sha256,
+                path=model.path,
+                used=model.name in names,
+                about="added by you",
+            )
+        )
+    listed = {row["name"] for row in rows}
+    for kind, state in used.items():
+        choice = state.choice
+        if choice.name and choice.name not in listed:
+            rows.append(
+                _row(
+                    choice.name,
+                    kind,
+                    os.path.basename(choice.name),
+                    size=os.path.getsize(choice.path) if choice.path else None,
+                    path=choice.path or None,
+                    used=True,
+                    about="chosen, not on the list",
+                )
+            )
+    return rows
+
+
+_ROW = ("size", "licence", "repository", "revision", "file", "sha256", "path", "used", "about")
+
+
+def _row(name: str, kind: str | None, file: str, **facts: Any) -> dict[str, Any]:
+    given = {"file": file, **facts}
+    return {"name": name, "kind": kind, **{key: given.get(key) for key in _ROW}}
 
 
 @_model.command("fetch")
@@ -327,24 +338,6 @@ def path_command(
     else:
         raise MemError(reason, hint="`git mem model fetch` downloads one")
     return 0 if path else 1
-
-
-def _by_path(kind: str, choice: chosen.Choice) -> dict[str, Any]:
-    """The row of a model that is chosen and not on the list."""
-    size = os.path.getsize(choice.path) if choice.path else None
-    return {
-        "name": choice.name,
-        "kind": kind,
-        "size": size,
-        "licence": None,
-        "repository": None,
-        "revision": None,
-        "file": os.path.basename(choice.name),
-        "sha256": None,
-        "path": choice.path or None,
-        "used": True,
-        "about": "chosen, not on the list",
-    }
 
 
 def _choice(kind: str) -> chosen.Choice:
