@@ -25,7 +25,7 @@ from ..models import llamavec
 from ..store import Store
 from . import app
 from .common import chosen_vectors, opened, write, write_json
-from .options import Json
+from .options import Json, flag
 
 
 @app.command("status")
@@ -128,16 +128,15 @@ def _without_better(store: Store) -> int | None:
 @app.command("index")
 def index_command(
     *,
-    all: bool = typer.Option(
-        False,
+    all: bool = flag(
         "--all",
         help=(
             "Also make the encoder's vectors that are missing (or those of the model that `git mem"
             " model use NAME --embed` chose); goes on where it was broken off."
         ),
     ),
-    rebuild: bool = typer.Option(
-        False, "--rebuild", help="Build the cache anew from the whole history of the notes."
+    rebuild: bool = flag(
+        "--rebuild", help="Build the cache anew from the whole history of the notes."
     ),
     as_json: Json,
 ) -> int:
@@ -229,8 +228,8 @@ def stats_command(*, as_json: Json) -> int:
 @app.command("doctor")
 def doctor_command(
     *,
-    repair: bool = typer.Option(
-        False, "--repair", "--fix", help="Mend what needs no decision of yours; then look again."
+    repair: bool = flag(
+        "--repair", "--fix", help="Mend what needs no decision of yours; then look again."
     ),
     as_json: Json,
 ) -> int:

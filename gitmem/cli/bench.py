@@ -14,7 +14,7 @@ from ..bench.scores import Estimate
 from ..core.errors import MemError
 from . import app
 from .common import chosen_vectors, opened, warn, write, write_json
-from .options import Json
+from .options import Json, text
 
 _NAMES = {
     "ndcg@10": "nDCG@10",
@@ -33,8 +33,8 @@ def bench_command(
         help="A folder of BEIR's shape: corpus.jsonl, queries.jsonl, qrels.tsv or qrels/test.tsv.",
     ),
     *,
-    save: str = typer.Option(
-        "", "--plot", metavar="FILE", help="Write a picture of the figures there, as SVG."
+    save: str = text(
+        "--plot", metavar="FILE", help="Write a picture of the figures there, as SVG."
     ),
     sample: int = typer.Option(
         None,

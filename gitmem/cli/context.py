@@ -17,7 +17,7 @@ from ..git import discover
 from ..memory import view
 from . import app
 from .common import opened, warn, write, write_json
-from .options import not_empty
+from .options import flag, text
 
 
 @app.command("context")
@@ -31,21 +31,18 @@ def context_command(
         help="About how many tokens; default: mem.contextBudget, or by the project.",
         show_default=False,
     ),
-    format: str = typer.Option(
-        "", "--format", help="xml, md or json; default: md on a terminal, else xml."
+    format: str = text("--format", help="xml, md or json; default: md on a terminal, else xml."),
+    agent_view: bool = flag(
+        "--agent-view", help="Exactly what an agent is told when a session starts."
     ),
-    agent_view: bool = typer.Option(
-        False, "--agent-view", help="Exactly what an agent is told when a session starts."
-    ),
-    at: str = typer.Option(
-        "",
+    at: str = text(
         "--at",
         "--as-of",
         metavar="REV",
-        callback=not_empty,
+        filled=True,
         help="What it would have been told at this revision, as far as git can tell.",
     ),
-    as_json: bool = typer.Option(False, "--json", help="The same as --format json."),
+    as_json: bool = flag("--json", help="The same as --format json."),
 ) -> int:
     """Show what an agent is told when a session starts: blockers, decisions, what has to do with
     the work at hand.

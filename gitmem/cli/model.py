@@ -20,7 +20,7 @@ from ..models import chosen, fetch, llamaproc, registry, usable
 from ..store import open_store
 from . import app
 from .common import warn, write, write_json
-from .options import Json
+from .options import Json, flag, text
 
 _model = typer.Typer(
     name="model",
@@ -139,15 +139,12 @@ def fetch_command(
         registry.DEFAULT, help="A name of `git mem model list`, or an https address of a GGUF file."
     ),
     *,
-    sha256: str = typer.Option(
-        "",
+    sha256: str = text(
         "--sha256",
         metavar="HEX",
         help="The checksum the file must have; needed where git mem knows none.",
     ),
-    as_name: str = typer.Option(
-        "", "--name", metavar="NAME", help="For an address: what to call it."
-    ),
+    as_name: str = text("--name", metavar="NAME", help="For an address: what to call it."),
     as_json: Json,
 ) -> int:
     """Download a model, check it, and put it on the list.
@@ -225,11 +222,9 @@ def _download(url: str, target: str, size: int, sha256: str, label: str) -> None
 def add_command(
     path: str = typer.Argument(..., help="A GGUF file; it stays where it is."),
     *,
-    name: str = typer.Option(
-        "", "--name", help="What to call it (default: its known name, or the file's)."
-    ),
-    embed: bool = typer.Option(False, "--embed", help="It is an embedding model."),
-    sha256: str = typer.Option("", "--sha256", metavar="HEX", help="The checksum it must have."),
+    name: str = text("--name", help="What to call it (default: its known name, or the file's)."),
+    embed: bool = flag("--embed", help="It is an embedding model."),
+    sha256: str = text("--sha256", metavar="HEX", help="The checksum it must have."),
     as_json: Json,
 ) -> int:
     """Put a model file that is on this machine on the list."""
@@ -251,8 +246,8 @@ def add_command(
 def use_command(
     name: str = typer.Argument(..., help="A model that is here, a path, `none`, or `default`."),
     *,
-    embed: bool = typer.Option(False, "--embed", help="For vectors, instead of capture."),
-    everywhere: bool = typer.Option(False, "--global", help="In all repositories of yours."),
+    embed: bool = flag("--embed", help="For vectors, instead of capture."),
+    everywhere: bool = flag("--global", help="In all repositories of yours."),
     as_json: Json,
 ) -> int:
     """Choose the model that capture asks (or, with --embed, that makes vectors); it is a setting of
@@ -315,7 +310,7 @@ def remove_command(name: str = _Name, *, as_json: Json) -> int:
 def path_command(
     name: str = typer.Argument("", help="A model that is here; without it: the one in use."),
     *,
-    embed: bool = typer.Option(False, "--embed", help="The one for vectors."),
+    embed: bool = flag("--embed", help="The one for vectors."),
     as_json: Json,
 ) -> int:
     """Print where a model lies. Exit code 1 where there is none."""

@@ -21,22 +21,27 @@ from .common import when
 
 
 def flag(*names: str, help: str) -> Any:
-    return typer.Option(*names, default_factory=bool, show_default=False, help=help)
+    return typer.Option(..., *names, default_factory=bool, show_default=False, help=help)
 
 
-def texts(*names: str, help: str) -> Any:
-    return typer.Option(*names, default_factory=list, show_default=False, help=help)
+def texts(*names: str, help: str, metavar: str | None = None) -> Any:
+    """May be repeated."""
+    return typer.Option(
+        ..., *names, default_factory=list, show_default=False, help=help, metavar=metavar
+    )
 
 
 def text(*names: str, help: str, metavar: str | None = None, filled: bool = False) -> Any:
     """`filled`: the option may not be given empty."""
+    callback = not_empty if filled else None
     return typer.Option(
+        ...,
         *names,
         default_factory=str,
         show_default=False,
         help=help,
         metavar=metavar,
-        callback=not_empty if filled else None,
+        callback=callback,
     )
 
 

@@ -14,6 +14,7 @@ from ..erasure import purge
 from ..render import progress
 from . import app
 from .common import interactive, many, opened, refused, write, write_json
+from .options import flag
 
 _SHOWN = 20  # deleted objects that are listed without --json
 
@@ -29,10 +30,8 @@ def purge_command(
         ),
     ),
     *,
-    force: bool = typer.Option(False, "--force", help="Do not ask."),
-    as_json: bool = typer.Option(
-        False, "--json", help="Print JSON, with the id of every deleted object."
-    ),
+    force: bool = flag("--force", help="Do not ask."),
+    as_json: bool = flag("--json", help="Print JSON, with the id of every deleted object."),
 ) -> int:
     """Take a memory's text out of this repository for good: notes, history, objects, cache. A
     tombstone without text keeps it out.

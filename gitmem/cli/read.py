@@ -12,7 +12,7 @@ from ..core.errors import MemError, UsageError
 from ..memory import listing, recall
 from . import app
 from .common import chosen_vectors, opened, read_file, write, write_json
-from .options import Filters, Json, limit_option, with_filters
+from .options import Filters, Json, flag, limit_option, text, with_filters
 
 
 @app.command("recall")
@@ -24,20 +24,17 @@ def recall_command(
     *,
     limit: int = limit_option("-k", help="How many hits at most (default 8, or mem.limit)."),
     filters: Filters,
-    all: bool = typer.Option(False, "--all", help="All branches count alike."),
-    hot: bool = typer.Option(
-        False,
+    all: bool = flag("--all", help="All branches count alike."),
+    hot: bool = flag(
         "--hot",
-        help=(
-            "Take in at most 200 new memories before answering; more are indexed in the background."
-        ),
+        help="Take in at most 200 new memories before answering; more are indexed in the"
+        " background.",
     ),
-    explain: bool = typer.Option(False, "--explain", help="Show how each score came about."),
-    all_hits: bool = typer.Option(
-        False, "--all-hits", help="Also the nearest hits of an answer that none fits (MISS)."
+    explain: bool = flag("--explain", help="Show how each score came about."),
+    all_hits: bool = flag(
+        "--all-hits", help="Also the nearest hits of an answer that none fits (MISS)."
     ),
-    batch: str = typer.Option(
-        "",
+    batch: str = text(
         "--batch",
         metavar="FILE",
         help='Answer many: one {"_id","text"} object a line (`-`: standard input).',
@@ -105,13 +102,9 @@ def _questions(name: str) -> list[tuple[str, str]]:
 def list_command(
     *,
     limit: int = limit_option(help="How many at most (default 50 on a terminal, all otherwise)."),
-    all: bool = typer.Option(False, "--all", help="Also memories of unmerged branches."),
-    stale: bool = typer.Option(
-        False, "--stale", help="Only memories with a path that changed or went."
-    ),
-    superseded: bool = typer.Option(
-        False, "--include-superseded", help="Also memories that were superseded."
-    ),
+    all: bool = flag("--all", help="Also memories of unmerged branches."),
+    stale: bool = flag("--stale", help="Only memories with a path that changed or went."),
+    superseded: bool = flag("--include-superseded", help="Also memories that were superseded."),
     filters: Filters,
     as_json: Json,
 ) -> int:

@@ -9,7 +9,7 @@ from ..core.errors import MemError, UsageError
 from ..notes import notetree
 from . import app
 from .common import opened, read_file, refused, write, write_json
-from .options import Json
+from .options import Json, text
 
 
 @app.command("reanchor")
@@ -21,8 +21,7 @@ def reanchor_command(
     ),
     new: str = typer.Argument(None, metavar="[NEW]", help="The commit that took its place."),
     *,
-    map: str = typer.Option(
-        "",
+    map: str = text(
         "--map",
         metavar="FILE",
         help=(

@@ -12,14 +12,13 @@ from ..engine.cache import Cache
 from ..store import Store
 from . import app
 from .common import opened, write, write_json
-from .options import Json
+from .options import Json, text
 
 
 @app.command("receipts")
 def receipts_command(
     *,
-    session: str = typer.Option(
-        "",
+    session: str = text(
         "--session",
         metavar="ID",
         help="Only of this session (its id, or the first digits), with the memories.",

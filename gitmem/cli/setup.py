@@ -17,15 +17,13 @@ from ..hooks import githooks
 from ..store import Store
 from . import app
 from .common import interactive, opened, write, write_json
-from .options import Json
+from .options import Json, flag
 
 
 @app.command("init")
 def init_command(
     *,
-    offline: bool = typer.Option(
-        False, "--offline", help="Do not ask the remote whether it has memories."
-    ),
+    offline: bool = flag("--offline", help="Do not ask the remote whether it has memories."),
     as_json: Json,
 ) -> int:
     """Set git up so that memories follow rewrites and arrive with a fetch.
@@ -118,11 +116,10 @@ def install_command(
         ),
     ),
     *,
-    user: bool = typer.Option(
-        False, "--user", help="An agent: into your own settings, for all repositories; the default."
+    user: bool = flag(
+        "--user", help="An agent: into your own settings, for all repositories; the default."
     ),
-    project: bool = typer.Option(
-        False,
+    project: bool = flag(
         "--project",
         help="An agent: into a file of the working tree, which can be committed for the team.",
     ),
@@ -134,8 +131,7 @@ def install_command(
             f" `{targets.PERMISSION}`)."
         ),
     ),
-    pre_push: bool = typer.Option(
-        False,
+    pre_push: bool = flag(
         "--pre-push",
         help=(
             "git: also a hook that warns before a push would publish private memories, and shares"
@@ -218,10 +214,8 @@ def uninstall_command(
         ),
     ),
     *,
-    user: bool = typer.Option(False, "--user", help="An agent: only out of your own settings."),
-    project: bool = typer.Option(
-        False, "--project", help="An agent: only out of the working tree."
-    ),
+    user: bool = flag("--user", help="An agent: only out of your own settings."),
+    project: bool = flag("--project", help="An agent: only out of the working tree."),
     as_json: Json,
 ) -> int:
     """Take back what init and install set up. Memories stay in the notes refs."""

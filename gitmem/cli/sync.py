@@ -13,47 +13,38 @@ from ..core.errors import UsageError
 from ..store import Store
 from . import app
 from .common import many, opened, write, write_json
-from .options import Json, not_empty
+from .options import Json, flag, text
 
-_Remote = typer.Option(
-    "",
+_Remote = text(
     "--remote",
     metavar="NAME",
-    callback=not_empty,
+    filled=True,
     help=(
         "The remote to use (default: mem.remote, where git pushes the branch to, `origin`, or the"
         " only one)."
     ),
 )
-_DryRun = typer.Option(
-    False, "--dry-run", "-n", help="Show the very texts that would leave; send nothing."
+_DryRun = flag("--dry-run", "-n", help="Show the very texts that would leave; send nothing.")
+_Atomic = flag(
+    "--atomic", help="Push the branch that is checked out along with the memories: both or none."
 )
-_Atomic = typer.Option(
-    False,
-    "--atomic",
-    help="Push the branch that is checked out along with the memories: both or none.",
-)
-_AllowSecret = typer.Option(
-    False, "--allow-secret", help="Send texts although they look like they hold a secret."
-)
-_PrivateTo = typer.Option(
-    "",
+_AllowSecret = flag("--allow-secret", help="Send texts although they look like they hold a secret.")
+_PrivateTo = text(
     "--private-to",
     metavar="REMOTE",
-    callback=not_empty,
+    filled=True,
     help=(
         "Instead of the team's memories give this one remote your private notes, all of them, under"
         " a ref of your own."
     ),
 )
-_PrivateFrom = typer.Option(
-    "",
+_PrivateFrom = text(
     "--private-from",
     metavar="REMOTE",
-    callback=not_empty,
+    filled=True,
     help="Instead of the team's memories take in the private notes you gave that remote.",
 )
-_Quiet = typer.Option(False, "-q", "--quiet", help="Print nothing but errors.")
+_Quiet = flag("-q", "--quiet", help="Print nothing but errors.")
 _SHOWN = ("id", "op", "type", "title", "body", "v")  # in the first line and the text
 
 
@@ -82,7 +73,7 @@ def sync_command(
         metavar="N",
         help="claude: at most so many memories (default 50).",
     ),
-    remove: bool = typer.Option(False, "--remove", help="claude: take those files out again."),
+    remove: bool = flag("--remove", help="claude: take those files out again."),
 ) -> int:
     """Unite with the team: take in what the remote has, give it what is here.
 

@@ -14,7 +14,7 @@ from ..memory import listing
 from ..timeline import bisect, branch_diff, file_lines, path_memories, staleness_check, why
 from . import app
 from .common import opened, refused, write, write_json
-from .options import At, Id, Json, Limit, not_empty
+from .options import At, Id, Json, Limit, text, texts
 
 _SHOWN = 20  # memories on a terminal
 
@@ -37,8 +37,7 @@ def log_command(
         help="As for `git log`, for example v1.0..HEAD; paths after `--`.",
     ),
     *,
-    path: list[str] = typer.Option(
-        [],
+    path: list[str] = texts(
         "--path",
         "--paths",
         help="Only about this file or directory, also under its other names; may be repeated.",
@@ -247,8 +246,8 @@ def _pairs(title: str, pairs: list[tuple[dict[str, Any], str, dict[str, Any], st
 def bisect_command(
     id: Id,
     *,
-    path: list[str] = typer.Option(
-        [], "--path", "--paths", help="Only this path of the memory; may be repeated."
+    path: list[str] = texts(
+        "--path", "--paths", help="Only this path of the memory; may be repeated."
     ),
     as_json: Json,
 ) -> int:
@@ -292,11 +291,10 @@ def _commit(row: dict[str, Any]) -> str:
 @app.command("check")
 def check_command(
     *,
-    since: str = typer.Option(
-        "",
+    since: str = text(
         "--since",
         metavar="REV",
-        callback=not_empty,
+        filled=True,
         help="Only what became stale since this revision, for example origin/main.",
     ),
     as_json: Json,

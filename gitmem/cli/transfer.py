@@ -13,7 +13,7 @@ from ..memory import listing, transfer
 from ..store import Store
 from . import app
 from .common import opened, read_file, refused, scope_of, write, write_json
-from .options import Json
+from .options import Json, flag, text
 
 
 @app.command("export")
@@ -72,20 +72,17 @@ def import_command(
         ),
     ),
     *,
-    private: bool = typer.Option(
-        False,
+    private: bool = flag(
         "--private",
         help="Keep them in private notes (`claude` and `git-log`: always, unless --team).",
     ),
-    team: bool = typer.Option(False, "--team", help="Store them in the shared notes."),
-    directory: str = typer.Option(
-        "", "--from", metavar="DIR", help="claude: read this directory of topic files."
+    team: bool = flag("--team", help="Store them in the shared notes."),
+    directory: str = text(
+        "--from", metavar="DIR", help="claude: read this directory of topic files."
     ),
-    dry_run: bool = typer.Option(
-        False, "--dry-run", "-n", help="claude, git-log, adr: say what would be stored."
-    ),
-    allow_secret: bool = typer.Option(
-        False, "--allow-secret", help="Store texts although they look like they hold secrets."
+    dry_run: bool = flag("--dry-run", "-n", help="claude, git-log, adr: say what would be stored."),
+    allow_secret: bool = flag(
+        "--allow-secret", help="Store texts although they look like they hold secrets."
     ),
     as_json: Json,
 ) -> int:

@@ -12,7 +12,7 @@ from ..core import record
 from ..memory import memories, verify
 from . import app
 from .common import each, opened, write, write_json
-from .options import Ids, Json
+from .options import Ids, Json, flag
 
 _WORDS = {
     "none": "without a signature",
@@ -27,8 +27,8 @@ def verify_command(
         None, metavar="[ID]...", help="Only these memories; without, all that are visible."
     ),
     *,
-    all: bool = typer.Option(
-        False, "--all", help="Every record: also replaced texts, forgets, shares and purges."
+    all: bool = flag(
+        "--all", help="Every record: also replaced texts, forgets, shares and purges."
     ),
     as_json: Json,
 ) -> int:

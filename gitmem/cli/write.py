@@ -27,7 +27,19 @@ from .common import (
     write,
     write_json,
 )
-from .options import AllowSecret, Id, Ids, Json, Message, Paths, Stdin, Tags, Type, not_empty
+from .options import (
+    AllowSecret,
+    Id,
+    Ids,
+    Json,
+    Message,
+    Paths,
+    Stdin,
+    Tags,
+    Type,
+    flag,
+    text,
+)
 
 
 @app.command("remember")
@@ -36,34 +48,21 @@ def remember_command(
     *,
     message: Message,
     stdin: Stdin,
-    jsonl: str = typer.Option(
-        "",
-        "--jsonl",
-        metavar="FILE",
-        help="Store many: one JSON object a line (`-`: standard input).",
+    jsonl: str = text(
+        "--jsonl", metavar="FILE", help="Store many: one JSON object a line (`-`: standard input)."
     ),
-    title: str = typer.Option(
-        "", "--title", help="A title; the first line of the text serves otherwise."
-    ),
+    title: str = text("--title", help="A title; the first line of the text serves otherwise."),
     type: Type,
     tag: Tags,
     path: Paths,
-    commit: str = typer.Option(
-        "",
-        "--commit",
-        metavar="REV",
-        callback=not_empty,
-        help="The commit it is about (default HEAD).",
+    commit: str = text(
+        "--commit", metavar="REV", filled=True, help="The commit it is about (default HEAD)."
     ),
-    phase: str = typer.Option("", "--phase", help="A phase or milestone of the project."),
-    provenance: str = typer.Option("", "--provenance", help="VERIFIED, CITED, ASSUMED or CACHED."),
-    source: str = typer.Option(
-        "", "--source", help="Where it comes from; a source seen before adds nothing."
-    ),
-    private: bool = typer.Option(
-        False, "--private", help="Keep it in private notes, which git mem never pushes."
-    ),
-    team: bool = typer.Option(False, "--team", help="Store it in the shared notes."),
+    phase: str = text("--phase", help="A phase or milestone of the project."),
+    provenance: str = text("--provenance", help="VERIFIED, CITED, ASSUMED or CACHED."),
+    source: str = text("--source", help="Where it comes from; a source seen before adds nothing."),
+    private: bool = flag("--private", help="Keep it in private notes, which git mem never pushes."),
+    team: bool = flag("--team", help="Store it in the shared notes."),
     allow_secret: AllowSecret,
     as_json: Json,
 ) -> int:
@@ -216,7 +215,7 @@ def edit_command(
     id: Id,
     *,
     message: Message,
-    stdin: bool = typer.Option(False, "--stdin", help="Read the new text from standard input."),
+    stdin: bool = flag("--stdin", help="Read the new text from standard input."),
     title: str = typer.Option(None, "--title", help="A new title ('' removes it)."),
     type: str = typer.Option(None, "--type", help="A new type."),
     tag: list[str] = typer.Option(
@@ -277,7 +276,7 @@ def supersede_command(
     *,
     message: Message,
     stdin: Stdin,
-    title: str = typer.Option("", "--title", help="A title for the new memory."),
+    title: str = text("--title", help="A title for the new memory."),
     type: Type,
     tag: Tags,
     path: Paths,
@@ -306,7 +305,7 @@ def supersede_command(
 def forget_command(
     ids: Ids,
     *,
-    reason: str = typer.Option("", "--reason", help="Why, for whoever looks at it later."),
+    reason: str = text("--reason", help="Why, for whoever looks at it later."),
     allow_secret: AllowSecret,
     as_json: Json,
 ) -> int:

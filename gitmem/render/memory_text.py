@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ..core.record_fields import FIELDS, LIST
+from ..core.record_fields import ENTRIES, FIELDS
 from .terminal import grid, is_terminal, pairs, safe, show
 
 _SIGNED = {
@@ -209,10 +209,12 @@ def memory(item: dict[str, Any], history: list[dict[str, Any]]) -> None:
     shown = {name for name, _ in rows} | {"body", "paths", "created_at"}
     for field in FIELDS:
         value = item.get(field.name)
-        if field.name not in shown and value:
-            entries = value if field.kind == LIST else [value]
-            label = field.name.removesuffix("s") if field.kind == LIST else field.name
-            rows += [(label, entry) for entry in entries]
+        if field.name in shown or not value:
+            continue
+        if field.name == "facts":
+            rows += [("fact", fact) for fact in value]
+        else:
+            rows.append((field.name, ", ".join(value) if field.kind in ENTRIES else value))
     pairs([(name, value) for name, value in rows if value not in (None, "")])
     _indented(item["body"])
     # Versions of edits in two places, until a later edit covers them all.
