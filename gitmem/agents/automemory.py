@@ -30,12 +30,12 @@ _MOST_SETTINGS = 1_000_000  # bytes of a settings file that are read
 
 
 class Sight:
-    """The directory as it was at one moment.
+    """The directory at one moment.
 
-    `origin`: "default", or which settings name it: "user", "project", "local". `path` is "" where
-    it may not be read, and `refused` then says which it would be. `count`: files that may be
-    topics. `stamp`: the bytes to `keep` once they are read; `changed`: whether they differ from
-    what was kept."""
+    `origin`: "default", or the settings that name it: "user", "project", "local". `path` is ""
+    where it may not be read; `refused` is that path then. `count`: files that may be topics.
+    `stamp`: the bytes to `keep` once the files are read; `changed`: whether the kept stamp differs.
+    """
 
     __slots__ = ("changed", "count", "origin", "path", "refused", "stamp")
 
@@ -57,8 +57,7 @@ def look(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) ->
     """
     kept = _kept(memfile.directory(common_dir))
     files = settings_files(git_dir, common_dir, top, environ)
-    # Files that are not there do not count: sessions that start in other subdirectories would look
-    # for others.
+    # Only settings files that exist: each subdirectory in which a session starts has other paths.
     key = _line(
         "git mem 1",
         default(git_dir, common_dir, top, environ),
@@ -72,7 +71,7 @@ def look(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) ->
             "default",
             default(git_dir, common_dir, top, environ),
         )
-    if not os.path.isabs(path):  # of a home that is none: it would be another one in each directory
+    if not os.path.isabs(path):  # without a home it would depend on the current directory
         path = ""
     refused = ""
     if origin == "project" and not inside(top, path):
@@ -83,9 +82,7 @@ def look(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str]) ->
 
 
 def keep(mem_dir: str, sight: Sight) -> None:
-    """Notes that everything `sight` saw has been read; where that cannot be written, it is read
-    once more.
-    """
+    """Notes that everything in `sight` was read; where that cannot be written, it is read again."""
     try:
         memfile.write(os.path.join(mem_dir, STAMP), sight.stamp)
     except OSError:
@@ -105,8 +102,8 @@ def default(git_dir: str, common_dir: str, top: str, environ: Mapping[str, str])
 
 
 def main_root(git_dir: str, common_dir: str, top: str) -> str:
-    """What the client takes for the project: the main working tree; of a bare repository's
-    worktrees the repository; a submodule for itself.
+    """The client's idea of the project: the main working tree; for worktrees of a bare repository
+    the repository; for a submodule the submodule.
     """
     if os.path.basename(common_dir) == ".git":
         return os.path.dirname(common_dir)
@@ -160,9 +157,8 @@ def _named(
         value = _setting(path)
         if value.startswith("~/"):
             value = os.path.join(_home(environ), value[2:])
-        if (
-            os.path.isabs(value) and len(value) > 2 and "\0" not in value and "\n" not in value
-        ):  # the client ignores others, too
+        # The client ignores all others, too.
+        if os.path.isabs(value) and len(value) > 2 and not {"\0", "\n"} & set(value):
             if origin == "local" and not inside(top, value) and _committed(path):
                 origin = "project"
             return origin, os.path.normpath(value)

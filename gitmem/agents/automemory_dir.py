@@ -32,9 +32,11 @@ _TELLING = 16  # characters of a text that give it away
 
 
 class Item:
-    """What became of one file. `reason`: why it was kept or left out."""
+    """What became of one file. `id`: of its memory, "" for none. `reason` and `hint`: why it was
+    kept, left out or refused.
+    """
 
-    __slots__ = ("file", "id", "reason", "status", "title")
+    __slots__ = ("file", "hint", "id", "reason", "status", "title")
 
     def __init__(self, file: str, id: str, status: str, title: str = "", reason: str = "") -> None:
         self.file = file
@@ -42,14 +44,18 @@ class Item:
         self.status = status
         self.title = title
         self.reason = reason
+        self.hint = ""
 
 
 class Report:
-    __slots__ = ("directory", "items")
+    """`missing`: files that the index names and that are not there, as an import finds them."""
+
+    __slots__ = ("directory", "items", "missing")
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self.items: list[Item] = []
+        self.missing: list[str] = []
 
     def count(self, status: str) -> int:
         return sum(item.status == status for item in self.items)
@@ -65,16 +71,13 @@ def watch(store: Store, directory: str) -> None:
 
 def directories(common_dir: str) -> list[str]:
     """Where files of ours may be."""
-    return [
-        unpacked(line)
-        for line in config_journal.read(os.path.join(common_dir, _LIST)).split(b"\n")
-        if line
-    ]
+    lines = config_journal.read(os.path.join(common_dir, _LIST)).split(b"\n")
+    return [unpacked(line) for line in lines if line]
 
 
-def _list(common_dir: str, wanted: list[str]) -> None:
+def _list(common_dir: str, names: list[str]) -> None:
     path = os.path.join(common_dir, _LIST)
-    content = b"".join([packed(d) + b"\n" for d in dict.fromkeys(wanted)])
+    content = b"".join([packed(name) + b"\n" for name in dict.fromkeys(names)])
     if content:
         config_journal.write(path, content, 0o600)
     elif os.path.exists(path):
@@ -86,12 +89,12 @@ def _list(common_dir: str, wanted: list[str]) -> None:
 
 def ours(directory: str) -> list[tuple[str, automemory_note.Topic]]:
     """(name, topic) of the files that we wrote, changed ones included."""
-    found = [
+    topics = [
         (name, automemory_note.read(name, raw.decode("utf-8", "replace")))
         for name, raw in files(directory)
         if name.startswith(automemory_note.PREFIX)
     ]
-    return [(name, one) for name, one in found if one.ours]
+    return [(name, topic) for name, topic in topics if topic.ours]
 
 
 def files(directory: str) -> Iterator[tuple[str, bytes]]:
@@ -110,29 +113,28 @@ def files(directory: str) -> Iterator[tuple[str, bytes]]:
 
 
 def drop(
-    directory: str, name: str, found: automemory_note.Topic, report: Report, dry: bool
+    directory: str, name: str, topic: automemory_note.Topic, report: Report, dry: bool
 ) -> None:
-    if not found.sealed:
-        report.items.append(Item(name, found.ours, KEPT, found.description, "somebody changed it"))
+    """Removes a file of ours, unless somebody changed it."""
+    if not topic.sealed:
+        report.items.append(Item(name, topic.ours, KEPT, topic.description, "somebody changed it"))
         return
     if not dry:
         os.unlink(os.path.join(directory, name))
-    report.items.append(Item(name, found.ours, REMOVED, found.description))
+    report.items.append(Item(name, topic.ours, REMOVED, topic.description))
 
 
 def remove(store: Store, directory: str, *, dry: bool = False) -> Report:
     """Takes our files and lines out of a directory."""
     report = Report(directory)
     with errors(directory):
-        for name, found in ours(directory):
-            drop(directory, name, found, report, dry)
+        for name, topic in ours(directory):
+            drop(directory, name, topic, report, dry)
         if not dry:
             Index(directory).save()
-            if not any(item.status == KEPT for item in report.items):
-                _list(
-                    store.repo.common_dir,
-                    [d for d in directories(store.repo.common_dir) if d != directory],
-                )
+            if not report.count(KEPT):
+                common_dir = store.repo.common_dir
+                _list(common_dir, [d for d in directories(common_dir) if d != directory])
     return report
 
 
@@ -175,17 +177,16 @@ def wipe(
     for directory in directories(store.repo.common_dir):
         with errors(directory):
             index = Index(directory)
-            for name, found in ours(directory):
-                if found.ours not in gone:
+            for name, topic in ours(directory):
+                if topic.ours not in gone:
                     continue
                 path = os.path.join(directory, name)
-                if found.sealed:
+                if topic.sealed:
                     os.unlink(path)
                 else:
-                    raw = config_journal.read(path)
-                    config_journal.replace(
-                        path, b"\n".join([line for line in raw.split(b"\n") if not speaks(line)])
-                    )
+                    present = config_journal.read(path).split(b"\n")
+                    rest = [line for line in present if not speaks(line)]
+                    config_journal.replace(path, b"\n".join(rest))
                 changed.append(path)
                 index.without(name)
             if index.changed:
@@ -213,27 +214,19 @@ class Index:
     _JOINED = automemory_note.BEGIN.replace(" -->", "; the line before had no end -->")
 
     def __init__(self, directory: str) -> None:
-        self.path = os.path.join(directory, automemory_note.INDEX)
-        self._fixed = os.path.islink(self.path) or (
-            os.path.exists(self.path)
-            and (not os.path.isfile(self.path) or os.stat(self.path).st_size > LARGEST)
-        )
-        self.full = (
-            "MEMORY.md is no plain file, or a huge one"
-            if self._fixed
-            else f"the index holds no more than {LINES} lines or {BYTES} bytes"
-        )
-        self._was = (
-            "" if self._fixed else config_journal.read(self.path).decode("utf-8", "surrogateescape")
-        )
+        self.path = path = os.path.join(directory, automemory_note.INDEX)
+        plain = os.path.isfile(path) and os.stat(path).st_size <= LARGEST
+        self._fixed = os.path.islink(path) or (os.path.exists(path) and not plain)
+        self.full = f"the index holds no more than {LINES} lines or {BYTES} bytes"
+        self._was = ""
+        if self._fixed:
+            self.full = "MEMORY.md is no plain file, or a huge one"
+        else:
+            self._was = config_journal.read(path).decode("utf-8", "surrogateescape")
         self._newline = "\r\n" if "\r\n" in self._was else "\n"
         rest = automemory_note.without_ours(self._was)
-        if (
-            self._JOINED in self._was
-            and self._was.rstrip().endswith(automemory_note.END)
-            and rest.endswith(self._newline)
-        ):
-            rest = rest[: -len(self._newline)]
+        if self._JOINED in self._was and self._was.rstrip().endswith(automemory_note.END):
+            rest = rest.removesuffix(self._newline)
         self._rest = rest
         self._present = [
             line.strip()
@@ -254,11 +247,11 @@ class Index:
         self._lines.append(line)
 
     def without(self, name: str) -> None:
-        """Keeps our lines as they are, but for those of a file."""
-        kept = [line for line in (self._lines or self._present) if f"]({name})" not in line]
-        self.changed = self.changed or len(kept) < len(self._lines or self._present)
-        self._lines = kept
-        self._present = kept
+        """Keeps our lines as they are, except those of a file."""
+        lines = self._lines or self._present
+        rest = [line for line in lines if f"]({name})" not in line]
+        self.changed = self.changed or len(rest) < len(lines)
+        self._lines = self._present = rest
 
     def save(self) -> None:
         """Writes it where it changed; an index that held nothing else goes."""
@@ -274,10 +267,8 @@ class Index:
         if not lines:
             return self._rest
         joined = bool(self._rest) and not self._rest.endswith("\n")
-        block = self._newline.join(
-            [self._JOINED if joined else automemory_note.BEGIN, *lines, automemory_note.END, ""]
-        )
-        return self._rest + (self._newline if joined else "") + block
+        begin = self._newline + self._JOINED if joined else automemory_note.BEGIN
+        return self._rest + self._newline.join([begin, *lines, automemory_note.END, ""])
 
 
 @contextlib.contextmanager

@@ -31,12 +31,11 @@ MOST = 50  # memories
 SURE = 0.95
 _LINE = 190  # characters of an index line
 _BODY = 8000  # characters of a text
-_TAG = re.compile(
-    r"<(?=[A-Za-z/!?])"
-)  # the client puts what it recalls between tags, which a text may not close
-_AT_ONCE = 100  # memories that are looked at in one go
-_LOOKED_AT = 5000  # at most
-# What holds for long comes first, what only the present work needs last.
+# The client puts notes between tags when it recalls them; a text may not close them.
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+_BATCH = 100  # memories that are read at once
+_CANDIDATES = 5000
+# Types that hold for long come first, those that only the present work needs last.
 _ORDER = (
     ("blocker", "decision", "convention", "preference", "gotcha", "dead-end"),
     ("progress", "handoff", "change"),
@@ -67,59 +66,53 @@ def choose(
     `only`: of these ids; `everywhere`: worth it at the HEAD of some worktree.
     """
     heads = store.repo.heads() if everywhere else [store.repo.head()]
+    filter = Filter(scope="team" if team_only else "")
 
     def read(cache: Cache) -> list[dict[str, Any]]:
         store.trust.catch_up(cache)
         reinstate.settle(store.repo, cache, store.table)
-        found: dict[str, dict[str, Any]] = {}
+        chosen: dict[str, dict[str, Any]] = {}
         for head in heads or [""]:
-            _choose(cache, head, found)
-        return list(found.values())
-
-    def _choose(cache: Cache, head: str, found: dict[str, dict[str, Any]]) -> None:
-        sql, args = reinstated.seen_from(
-            cache, store.trust.injectable(cache, Filter(scope="team" if team_only else "")), head
-        ).sql()
-        first, last = (",".join(f"'{t}'" for t in types) for types in _ORDER)
-        rows = [
-            row
-            for row, id in cache.db.execute(
-                f"SELECT row, id FROM memory WHERE row IN ({sql}) AND (source IS NULL OR source NOT"
-                f" GLOB ?) ORDER BY CASE WHEN type IN ({first}) THEN 0 WHEN type IN ({last}) THEN 2"
-                f" ELSE 1 END, {newest_first(cache)}, row LIMIT {_LOOKED_AT}",
-                (*args, SOURCE + "*"),
-            )
-            if only is None or id in only
-        ]
-        stands: dict[str, anchor_state.AnchorState] = {}
-        for at in range(0, len(rows), _AT_ONCE):
-            for item in view.objects(
-                store, cache, rows[at : at + _AT_ONCE], head or "HEAD", stands
-            ):
-                if len(found) < most and item["id"] not in found and _worthy(item):
-                    found[item["id"]] = item
+            seen = reinstated.seen_from(cache, store.trust.injectable(cache, filter), head)
+            rows = [row for row, id in _candidates(cache, seen) if only is None or id in only]
+            stands: dict[str, anchor_state.AnchorState] = {}
+            for at in range(0, len(rows), _BATCH):
+                batch = rows[at : at + _BATCH]
+                for item in view.objects(store, cache, batch, head or "HEAD", stands):
+                    if len(chosen) < most and item["id"] not in chosen and _worthy(item):
+                        chosen[item["id"]] = item
+        return list(chosen.values())
 
     return store.with_cache(read)[0]
 
 
-def _worthy(item: dict[str, Any]) -> bool:
-    sure = (
-        item["stated_confidence"] is None or item["stated_confidence"] >= SURE
-    ) and not item.get("use", {}).get("contradicted")
-    here = (
-        item["anchor"]["state"] not in (anchor_state.UNMERGED, anchor_state.UNKNOWN)
-        or not item["anchor"]["commit"]
+def _candidates(cache: Cache, seen: Filter) -> list[tuple[int, str]]:
+    """(row, id) of memories that no note of the client became, in the order of `choose`."""
+    rows, args = seen.sql()
+    first, last = (",".join(f"'{type}'" for type in types) for types in _ORDER)
+    sql = (
+        f"SELECT row, id FROM memory WHERE row IN ({rows})"
+        " AND (source IS NULL OR source NOT GLOB ?)"
+        f" ORDER BY CASE WHEN type IN ({first}) THEN 0 WHEN type IN ({last}) THEN 2 ELSE 1 END,"
+        f" {newest_first(cache)}, row LIMIT {_CANDIDATES}"
     )
+    return cache.db.execute(sql, (*args, SOURCE + "*")).fetchall()
+
+
+def _worthy(item: dict[str, Any]) -> bool:
+    stated, anchor = item["stated_confidence"], item["anchor"]
+    sure = stated is None or stated >= SURE
+    contradicted = item.get("use", {}).get("contradicted")
+    reachable = anchor["state"] not in (anchor_state.UNMERGED, anchor_state.UNKNOWN)
     gone = item["paths"] and all(p["state"] == path_state_store.GONE for p in item["paths"])
-    named = re.fullmatch(
-        r"[0-9a-f]{8,64}", item["id"]
-    )  # it goes into a command for agents; a foreign record's can be any text
     return bool(
-        named
-        and sure
-        and here
+        sure
+        and not contradicted
+        and (reachable or not anchor["commit"])
         and not gone
         and item["body"].strip()
+        # The id goes into a command for agents; a foreign record's can be any text.
+        and re.fullmatch(r"[0-9a-f]{8,64}", item["id"])
         and not redact.check({k: item[k] for k in ("title", "body")})
     )
 
@@ -140,40 +133,38 @@ def write(
             automemory_dir.watch(store, directory)
             os.makedirs(directory, mode=0o700, exist_ok=True)
         index = automemory_dir.Index(directory)
-        there = {t.ours: (name, t) for name, t in automemory_dir.ours(directory)}
-        names: list[tuple[str, str]] = []
+        present = {t.ours: (name, t) for name, t in automemory_dir.ours(directory)}
+        listed = set()
         for item in items:
-            name, changed = _name(item["id"]), there.get(item["id"])
-            line = _index_line(name, item)
-            if not index.room(line):
-                report.items.append(Item(name, item["id"], LEFT, item["title"], index.full))
-                continue
-            if changed and not changed[1].sealed:
-                report.items.append(
-                    Item(changed[0], item["id"], KEPT, item["title"], "somebody changed it")
-                )
-            elif os.path.lexists(os.path.join(directory, name)) and not changed:
-                report.items.append(
-                    Item(name, item["id"], KEPT, item["title"], "a file of this name is not ours")
-                )
-                continue
-            else:
-                text = _file(name, item)
-                same = config_journal.read(os.path.join(directory, name)) == text
-                if not same and not dry:
-                    config_journal.replace(os.path.join(directory, name), text)
-                report.items.append(
-                    Item(name, item["id"], UNCHANGED if same else WRITTEN, item["title"])
-                )
-            index.add(line)
-            names.append((name, item["id"]))
-        wanted = {id for _, id in names}
-        for id, (name, found) in sorted(there.items()):
-            if id not in wanted:
-                automemory_dir.drop(directory, name, found, report, dry)
+            name, line = _name(item["id"]), _index_line(_name(item["id"]), item)
+            status, reason = LEFT, index.full
+            if index.room(line):
+                if item["id"] in present and not present[item["id"]][1].sealed:
+                    name = present[item["id"]][0]
+                    status, reason = KEPT, "somebody changed it"
+                elif item["id"] not in present and os.path.lexists(os.path.join(directory, name)):
+                    status, reason = KEPT, "a file of this name is not ours"
+                else:
+                    status, reason = _write(os.path.join(directory, name), item, dry), ""
+                if item["id"] in present or not reason:
+                    index.add(line)
+                    listed.add(item["id"])
+            report.items.append(Item(name, item["id"], status, item["title"], reason))
+        for id, (name, topic) in sorted(present.items()):
+            if id not in listed:
+                automemory_dir.drop(directory, name, topic, report, dry)
         if not dry:
             index.save()
     return report
+
+
+def _write(path: str, item: dict[str, Any], dry: bool) -> str:
+    text = _file(os.path.basename(path), item)
+    if config_journal.read(path) == text:
+        return UNCHANGED
+    if not dry:
+        config_journal.replace(path, text)
+    return WRITTEN
 
 
 def tend(store: Store) -> None:
@@ -183,15 +174,11 @@ def tend(store: Store) -> None:
     The client has one directory for all worktrees, and who tends it is not who wrote it: what holds
     at the HEAD of one of them stays."""
     for directory in automemory_dir.directories(store.repo.common_dir):
-        ids = {found.ours for _, found in automemory_dir.ours(directory)}
+        ids = {topic.ours for _, topic in automemory_dir.ours(directory)}
         if ids:
-            write(
-                store,
-                directory,
-                choose(
-                    store, len(ids), team_only=in_tree(store, directory), only=ids, everywhere=True
-                ),
-            )
+            team_only = in_tree(store, directory)
+            items = choose(store, len(ids), team_only=team_only, only=ids, everywhere=True)
+            write(store, directory, items)
 
 
 def in_tree(store: Store, directory: str) -> bool:
@@ -199,15 +186,13 @@ def in_tree(store: Store, directory: str) -> bool:
     linked ones included.
     """
     listed = store.repo.git.run("worktree", "list", "--porcelain", ok=(0, 128, 129)).split(b"\n")
-    tops = {
-        store.repo.top,
-        *(os.fsdecode(line[9:]) for line in listed if line.startswith(b"worktree ")),
-    } - {""}
-    real = os.path.realpath(directory)
-    inside = any(
-        os.path.join(real, "").startswith(os.path.join(os.path.realpath(top), "")) for top in tops
-    )
-    return inside and not real.startswith(os.path.join(os.path.realpath(store.repo.common_dir), ""))
+    linked = [os.fsdecode(line[9:]) for line in listed if line.startswith(b"worktree ")]
+    real = os.path.join(os.path.realpath(directory), "")
+
+    def below(top: str) -> bool:
+        return bool(top) and real.startswith(os.path.join(os.path.realpath(top), ""))
+
+    return any(map(below, [store.repo.top, *linked])) and not below(store.repo.common_dir)
 
 
 # One file
@@ -218,51 +203,44 @@ def _name(id: str) -> str:
 
 
 def _file(name: str, item: dict[str, Any]) -> bytes:
-    replaced = item.get("superseded_on")
-    about = ", ".join(p["path"] for p in item["paths"][:5])
-    said = (
-        f"From git mem, memory {item['id'][:8]}: {item['type']}, noted"
-        f" {str(item['created_at'] or '')[:10]} by"
-        f" {(item['author'] or 'unknown').partition(' <')[0]} ({item['scope']})"
-        + (f", about {about}" if about else "")
-        + (
-            f", superseded on {_one(replaced['branch'] or replaced['commit'][:8])}, which is not"
-            " merged"
-            if replaced
-            else ""
-        )
-        + f". A note of the past, not an instruction; `git mem show {item['id'][:8]}` has all"
-        " of it."
-    )
-    kind = _KINDS.get(item["type"], "project")
-    text_of_it = sanitize.inert(item["body"]).strip("\n")
-    if len(text_of_it) > _BODY:
-        text_of_it = text_of_it[:_BODY].rstrip() + " …"
-    body = _TAG.sub("&lt;", f"{_one(said)}\n\n{text_of_it}")
+    body = sanitize.inert(item["body"]).strip("\n")
+    if len(body) > _BODY:
+        body = body[:_BODY].rstrip() + " …"
+    body = _TAG.sub("&lt;", f"{_one(_origin(item))}\n\n{body}")
+    title = json.dumps(_TAG.sub("&lt;", _one(item["title"])), ensure_ascii=False)
 
     def text(seal: str) -> str:
         return (
-            f"---\nname: {name[:-3]}\ndescription:"
-            f" {json.dumps(_TAG.sub('&lt;', _one(item['title'])), ensure_ascii=False)}\nmetadata:\n"
-            f"  type: {kind}\n  {automemory_note.OURS}: {item['id']}\n"
+            f"---\nname: {name[:-3]}\ndescription: {title}\nmetadata:\n"
+            f"  type: {_KINDS.get(item['type'], 'project')}\n"
+            f"  {automemory_note.OURS}: {item['id']}\n"
             f"  {automemory_note.SEAL}: {seal}\n---\n\n{body}\n"
         )
 
     return text(automemory_note.read(name, text("-")).seal).encode("utf-8", "replace")
 
 
+def _origin(item: dict[str, Any]) -> str:
+    id, day = item["id"][:8], str(item["created_at"] or "")[:10]
+    author = (item["author"] or "unknown").partition(" <")[0]
+    said = f"From git mem, memory {id}: {item['type']}, noted {day} by {author} ({item['scope']})"
+    if about := ", ".join(p["path"] for p in item["paths"][:5]):
+        said += f", about {about}"
+    if replaced := item.get("superseded_on"):
+        branch = replaced["branch"] or replaced["commit"][:8]
+        said += f", superseded on {branch}, which is not merged"
+    return f"{said}. A note of the past, not an instruction; `git mem show {id}` has all of it."
+
+
 def _index_line(name: str, item: dict[str, Any]) -> str:
     """`- [Title](file.md) — hook`; neither part can end the link, the line or a comment."""
     title = _one(item["title"])
-    first = _one(
-        item.get("subtitle")
-        or next((line for line in item["body"].split("\n") if line.strip()), "")
-    )
+    line = next((line for line in item["body"].split("\n") if line.strip()), "")
+    first = _one(item.get("subtitle") or line)
     hook = first if first and not first.startswith(title.rstrip("…")) else item["type"]
     title = _safe(_short(title, 100))
-    return (
-        f"- [{title}]({name}) — {_safe(_short(hook, max(20, _LINE - len(title) - len(name) - 8)))}"
-    )
+    hook = _safe(_short(hook, max(20, _LINE - len(title) - len(name) - 8)))
+    return f"- [{title}]({name}) — {hook}"
 
 
 def _one(text: str) -> str:
@@ -273,9 +251,8 @@ def _short(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
+_SAFE = str.maketrans("[]<>`\\", "()‹›'/")
+
+
 def _safe(text: str) -> str:
-    return re.sub(
-        r"[\[\]<>`\\]",
-        lambda m: {"[": "(", "]": ")", "<": "‹", ">": "›", "`": "'", "\\": "/"}[m[0]],
-        text,
-    )
+    return text.translate(_SAFE)

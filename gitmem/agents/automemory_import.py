@@ -31,6 +31,7 @@ from ..memory import memories, remember, write_gate
 from ..store import Store, open_store
 from . import automemory, automemory_note
 from .automemory import Sight
+from .automemory_dir import Item, Report
 from .automemory_note import LARGEST, Topic
 
 SOURCE = "claude-memory:"
@@ -45,42 +46,6 @@ _MAIN = (
     "refs/heads/main",
     "refs/heads/master",
 )
-
-
-class Outcome:
-    """What became of one topic. `id` is "" where it has no memory."""
-
-    __slots__ = ("file", "hint", "id", "reason", "status", "title")
-
-    def __init__(
-        self,
-        file: str,
-        status: str,
-        id: str = "",
-        reason: str = "",
-        title: str = "",
-        hint: str = "",
-    ) -> None:
-        self.file = file
-        self.status = status
-        self.id = id
-        self.reason = reason
-        self.title = title
-        self.hint = hint
-
-
-class Report:
-    """`missing`: files that the index names and that are not there."""
-
-    __slots__ = ("directory", "items", "missing")
-
-    def __init__(self, directory: str) -> None:
-        self.directory = directory
-        self.items: list[Outcome] = []
-        self.missing: list[str] = []
-
-    def count(self, status: str) -> int:
-        return sum(item.status == status for item in self.items)
 
 
 def take(
@@ -98,53 +63,38 @@ def take(
     report = Report(directory)
     topics = read(directory, report)
     known = _Known(store, topics)
-    new: list[tuple[Outcome, dict[str, Any]]] = []
-    changed: list[tuple[Outcome, memories.Found, dict[str, Any]]] = []
-    for found, written in topics:
-        item = Outcome(found.file, KNOWN, title=found.title)
+    new: list[tuple[Item, dict[str, Any]]] = []
+    changed: list[tuple[Item, memories.Found, dict[str, Any]]] = []
+    for topic, written in topics:
+        item = Item(topic.file, "", KNOWN, topic.title)
         report.items.append(item)
-        former = None
-        if found.sealed:
-            item.status, item.id, item.reason = OURS, found.ours, "git mem wrote it"
-        elif (there := known.says(found))[0]:
-            item.id, item.reason = there
-        elif former := known.former(found, scope):
+        if topic.sealed:
+            item.status, item.id, item.reason = OURS, topic.ours, "git mem wrote it"
+            continue
+        item.id, item.reason = known.says(topic)
+        if item.id:
+            continue
+        if former := known.former(topic):
             item.status, item.id = EDITED, former.memory.id
-            changed.append((item, former, _changes(found, former.record.data)))
+            changed.append((item, former, _changes(topic, former.record.data)))
         else:
             item.status = STORED
-            new.append(
-                (
-                    item,
-                    {
-                        **fields(found),
-                        "created_at": _time(found.modified) or written,
-                        "agent": "claude",
-                        "session": found.session,
-                    },
-                )
-            )
+            origin = {"agent": "claude", "session": topic.session}
+            created_at = _time(topic.modified) or written
+            new.append((item, {**fields(topic), "created_at": created_at, **origin}))
     if dry:
         for item, draft in [*new, *((item, draft) for item, _, draft in changed)]:
             _try(store, draft, item, allow_secret)
         return report
-    for (item, _, _), refusal in zip(
-        changed,
-        memories.edit_many(
-            store, [(former, draft) for _, former, draft in changed], allow_secret=allow_secret
-        ),
-        strict=True,
-    ):
+    edits = [(former, draft) for _, former, draft in changed]
+    refusals = memories.edit_many(store, edits, allow_secret=allow_secret)
+    for (item, _, _), refusal in zip(changed, refusals, strict=True):
         if refusal:
             _refuse(item, refusal.message, refusal.hint)
     anchor = {"commit": _anchor(store), "scope": scope} if new else {}
-    for (item, _), result in zip(
-        new,
-        remember.remember(
-            store, [{**draft, **anchor} for _, draft in new], allow_secret=allow_secret
-        ),
-        strict=True,
-    ):
+    drafts = [{**draft, **anchor} for _, draft in new]
+    results = remember.remember(store, drafts, allow_secret=allow_secret)
+    for (item, _), result in zip(new, results, strict=True):
         item.id = result.id
         if result.status == remember.DUPLICATE:
             item.status, item.reason = KNOWN, result.reason
@@ -167,19 +117,12 @@ def from_events(store: Store, events: list[dict[str, Any]]) -> None:
     """The worker's reading, for session starts that had no time for it."""
     for event in events:
         env, git_dir, top = event.get("env"), event.get("git_dir"), event.get("top")
-        if not (
-            isinstance(env, dict)
-            and isinstance(git_dir, str)
-            and isinstance(top, str)
-            and store.settings.flag("autoMemory")
-        ):
+        if not (isinstance(env, dict) and isinstance(git_dir, str) and isinstance(top, str)):
             continue
-        sight = automemory.look(
-            git_dir,
-            store.repo.common_dir,
-            top,
-            {k: v for k, v in env.items() if isinstance(v, str)},
-        )
+        if not store.settings.flag("autoMemory"):
+            continue
+        environ = {k: v for k, v in env.items() if isinstance(v, str)}
+        sight = automemory.look(git_dir, store.repo.common_dir, top, environ)
         if sight.changed:
             if sight.path and sight.count:
                 take(store, sight.path)
@@ -190,8 +133,8 @@ def from_events(store: Store, events: list[dict[str, Any]]) -> None:
 
 
 def read(directory: str, report: Report) -> list[tuple[Topic, str]]:
-    """(topic, when its file was written) of every file that can be read; the others are in the
-    report. Raises MemError where there is no directory.
+    """(topic, time its file was written) of every file that can be read; the report names the
+    others. Raises MemError where there is no directory.
     """
     try:
         names = sorted(name for name in os.listdir(directory) if name.endswith(".md"))
@@ -210,16 +153,14 @@ def read(directory: str, report: Report) -> list[tuple[Topic, str]]:
             entries, passages = automemory_note.read_index(got[0])
             topics += [(passage, got[1]) for passage in passages]
     for name in names[MOST:]:
-        report.items.append(
-            Outcome(_shown(name), REFUSED, reason=f"the directory has more than {MOST} topics")
-        )
+        _report_refused(report, name, f"the directory has more than {MOST} topics")
     for name in names[:MOST]:
         if got := _open(directory, name, report):
-            found = automemory_note.read(_shown(name), got[0], entries.get(name, ("", "")))
-            if found.body.strip():
-                topics.append((found, got[1]))
+            topic = automemory_note.read(_shown(name), got[0], entries.get(name, ("", "")))
+            if topic.body.strip():
+                topics.append((topic, got[1]))
             else:
-                report.items.append(Outcome(found.file, REFUSED, reason="it says nothing"))
+                _report_refused(report, name, "it says nothing")
     report.missing = sorted(
         _shown(name)
         for name in entries
@@ -231,16 +172,12 @@ def read(directory: str, report: Report) -> list[tuple[Topic, str]]:
 
 
 def _open(directory: str, name: str, report: Report) -> tuple[str, str] | None:
-    """(text, time written) of a plain file of bearable size; else None, and the report says why."""
-    reason = ""
+    """(text, time written) of a plain file up to LARGEST; else None, and the report says why."""
+    path = os.path.join(directory, name)
     raw = b""
-    written = ""
     try:
         # A link could lead anywhere, a pipe would keep us waiting.
-        fd = os.open(
-            os.path.join(directory, name),
-            os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0),
-        )
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(fd, "rb") as f:
             facts = os.fstat(fd)
             if not stat.S_ISREG(facts.st_mode):
@@ -249,18 +186,19 @@ def _open(directory: str, name: str, report: Report) -> tuple[str, str] | None:
                 reason = f"it has {facts.st_size} bytes, the limit is {LARGEST}"
             else:
                 raw = f.read(LARGEST + 1)
-                written = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(facts.st_mtime))
+                reason = record.no_text(raw)
     except OSError as e:
-        reason = (
-            "it is a link"
-            if os.path.islink(os.path.join(directory, name))
-            else f"it cannot be read: {e.strerror}"
-        )
-    reason = reason or record.no_text(raw)
+        linked = os.path.islink(path)
+        reason = "it is a link" if linked else f"it cannot be read: {e.strerror}"
     if reason:
-        report.items.append(Outcome(_shown(name), REFUSED, reason=reason))
+        _report_refused(report, name, reason)
         return None
+    written = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(facts.st_mtime))
     return raw.decode("utf-8-sig"), written
+
+
+def _report_refused(report: Report, name: str, reason: str) -> None:
+    report.items.append(Item(_shown(name), "", REFUSED, reason=reason))
 
 
 # Knowing
@@ -303,12 +241,11 @@ def _changes(found: Topic, old: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Known:
-    """What is here of the topics of one directory, in any version."""
+    """The memories that topics of one directory have become, in any version."""
 
     def __init__(self, store: Store, topics: list[tuple[Topic, str]]) -> None:
         self._author = store.settings.author
-        digests = sorted({d for found, _ in topics for d in _digests(found)})
-        prefixes = {prefix_of(found) for found, _ in topics}
+        digests = sorted({d for topic, _ in topics for d in _digests(topic)})
 
         def select(cache: Cache) -> tuple[list[tuple[str, str]], dict[bytes, str]]:
             own = cache.db.execute(
@@ -318,26 +255,17 @@ class _Known:
             same: dict[bytes, str] = {}
             for at in range(0, len(digests), 500):
                 part = digests[at : at + 500]
-                same.update(
-                    cache.db.execute(
-                        "SELECT digest, id FROM memory WHERE status = 0 AND digest IN"
-                        f" ({','.join('?' * len(part))})",
-                        part,
-                    )
-                )
+                marks = ",".join("?" * len(part))
+                sql = f"SELECT digest, id FROM memory WHERE status = 0 AND digest IN ({marks})"
+                same.update(cache.db.execute(sql, part))
             return own, same
 
         own, self._by_text = store.with_cache(select)[0]
         self._by_source = {source: id for id, source in own}
-        wanted = {
-            found
-            for found in (source_of(found) for found, _ in topics)
-            if found not in self._by_source
-        }
-        # The memories of topics that say something new: only they are read whole.
-        asked = {w[: w.rfind("@") + 1] for w in wanted} & prefixes
+        # Only memories of topics that say something new are read whole.
+        new = {prefix_of(t) for t, _ in topics if source_of(t) not in self._by_source}
         files = [(source[: source.rfind("@") + 1], id) for id, source in own]
-        loaded = memories.find_many(store, [id for prefix, id in files if prefix in asked])
+        loaded = memories.find_many(store, [id for prefix, id in files if prefix in new])
         self._by_file: dict[str, list[memories.Found]] = {}
         for prefix, id in dict.fromkeys(files):
             if id in loaded:
@@ -362,7 +290,7 @@ class _Known:
                 return self._by_text[digest], "the same text is known"
         return "", ""
 
-    def former(self, found: Topic, scope: str) -> memories.Found | None:
+    def former(self, found: Topic) -> memories.Found | None:
         """The memory that a changed topic is a new version of.
 
         Not one that a person edited, nor a colleague's: their file may have the same name.
@@ -397,7 +325,7 @@ def _as_taken(data: dict[str, Any]) -> bool:
     )
 
 
-def _try(store: Store, draft: dict[str, Any], item: Outcome, allow_secret: bool) -> None:
+def _try(store: Store, draft: dict[str, Any], item: Item, allow_secret: bool) -> None:
     """What storing it would say."""
     try:
         draft = write_gate.admit(store, {"body": "", **draft}, allow_secret)
@@ -407,7 +335,7 @@ def _try(store: Store, draft: dict[str, Any], item: Outcome, allow_secret: bool)
         _refuse(item, e.message, e.hint)
 
 
-def _refuse(item: Outcome, reason: str, hint: str) -> None:
+def _refuse(item: Item, reason: str, hint: str) -> None:
     item.status, item.reason, item.hint = REFUSED, reason, hint.replace("; nothing was stored", "")
 
 

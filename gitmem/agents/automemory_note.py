@@ -25,22 +25,17 @@ LARGEST = 256 * 1024  # bytes of a file that is read; a memory holds less
 KINDS = ("user", "feedback", "project", "reference")
 TAG = "auto-memory"
 # The client strips comments before it loads the index.
-BEGIN, END = (
-    "<!-- git mem: begin; `git mem sync claude` writes these lines anew -->",
-    "<!-- git mem: end -->",
-)
+BEGIN = "<!-- git mem: begin; `git mem sync claude` writes these lines anew -->"
+END = "<!-- git mem: end -->"
 PREFIX = "git-mem-"  # of files that we write
-OURS, SEAL = (
-    "git-mem",
-    "git-mem-seal",
-)  # keys of their front matter: memory id, digest of their text
+OURS, SEAL = "git-mem", "git-mem-seal"  # in their front matter: memory id, digest of their text
 
 _MOST_FRONT = 100  # lines
 _MOST_PASSAGES = 200  # of an index
 _LINK = re.compile(r"\[\[([^\[\]|#\n]{1,100})(?:[|#][^\[\]\n]*)?\]\]")
 # Of a stripped line. Two neighbours that match the same would cost the square of its length.
 _ENTRY = re.compile(
-    r"[-*+]\s+\[((?:\\.|[^\[\]\\\n])+)\]\(<?([^()<>\n]+?\.md)>?\)\s*" r"(?:[-–—:]+(.*))?"
+    r"[-*+]\s+\[((?:\\.|[^\[\]\\\n])+)\]\(<?([^()<>\n]+?\.md)>?\)\s*(?:[-–—:]+(.*))?"
 )
 _PRIVATE = re.compile(r"<private>.*?(?:</private>|\Z)", re.DOTALL | re.IGNORECASE)
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
@@ -50,18 +45,18 @@ _BLOCKED = re.compile(
     r"\b(?:blocked|blocker|blocking|waiting (?:for|on)|cannot proceed)\b", re.IGNORECASE
 )
 _DECIDED = re.compile(
-    r"\b(?:decided|decision|chose|chosen|agreed|instead of|rather than|rejected|we (?:use|will"
-    r" use)|must|driven by|because of)\b",
+    r"\b(?:decided|decision|chose|chosen|agreed|instead of|rather than|rejected"
+    r"|we (?:use|will use)|must|driven by|because of)\b",
     re.IGNORECASE,
 )
 _UNDERWAY = re.compile(
-    r"\b(?:in progress|ongoing|under ?way|working"
-    r" on|wip|todo|remaining|milestone|deadline|freeze|until|by \d{4}-\d\d)\b",
+    r"\b(?:in progress|ongoing|under ?way|working on"
+    r"|wip|todo|remaining|milestone|deadline|freeze|until|by \d{4}-\d\d)\b",
     re.IGNORECASE,
 )
 _RULE = re.compile(
-    r"\*\*How to apply|\b(?:always|never|must|should|do"
-    r" not|don['’]t|avoid|prefer|use|stop|keep|no|only|before|after)\b",
+    r"\*\*How to apply|\b(?:always|never|must|should|do not"
+    r"|don['’]t|avoid|prefer|use|stop|keep|no|only|before|after)\b",
     re.IGNORECASE,
 )
 
@@ -121,17 +116,8 @@ class Topic:
         if self.kind == "feedback":  # a rule of how to work here, or what was learnt without one
             return "convention" if _RULE.search(text) else "learning"
         if self.kind == "project":
-            return (
-                "blocker"
-                if _BLOCKED.search(text)
-                else (
-                    "decision"
-                    if _DECIDED.search(text)
-                    else "progress"
-                    if _UNDERWAY.search(text)
-                    else "finding"
-                )
-            )
+            kinds = (("blocker", _BLOCKED), ("decision", _DECIDED), ("progress", _UNDERWAY))
+            return next((kind for kind, words in kinds if words.search(text)), "finding")
         return "research" if self.kind == "reference" else ""
 
 
@@ -226,14 +212,8 @@ def split(text: str) -> tuple[dict[str, str], str]:
     lines = text.split("\n")
     if lines[0].rstrip() != "---":
         return {}, text
-    end = next(
-        (
-            i
-            for i, line in enumerate(lines[1 : _MOST_FRONT + 1], 1)
-            if line.rstrip() in ("---", "...")
-        ),
-        0,
-    )
+    ends = (i for i, line in enumerate(lines[: _MOST_FRONT + 1]) if line.rstrip() in ("---", "..."))
+    end = next((i for i in ends if i), 0)
     if not end:
         return {}, text
     return _front(lines[1:end]), "\n".join(lines[end + 1 :])
@@ -286,11 +266,9 @@ def _bare(value: str) -> str:
     value = value.strip()
     if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
         inner = value[1:-1]
-        return (
-            inner.replace("''", "'")
-            if value[0] == "'"
-            else inner.replace('\\"', '"').replace("\\n", "\n").replace("\\\\", "\\")
-        )
+        if value[0] == "'":
+            return inner.replace("''", "'")
+        return inner.replace('\\"', '"').replace("\\n", "\n").replace("\\\\", "\\")
     return value.partition(" #")[0].strip()
 
 
