@@ -49,31 +49,23 @@ def remarks(store: Store) -> list[tuple[str, str, str, Callable[[], str] | None]
     def write() -> str:
         return f"{_many(receipts.tend(store), 'receipt')} written"
 
-    out: list[tuple[str, str, str, Callable[[], str] | None]] = []
-    out.append(
-        (
-            "ok",
-            f"{_many(len(files), 'agent session')} of the last days, {going} not ended yet",
-            "",
-            None,
-        )
-    )
+    text = f"{_many(len(files), 'agent session')} of the last days, {going} not ended yet"
+    out: list[tuple[str, str, str, Callable[[], str] | None]] = [("ok", text, "", None)]
     if waiting:
-        late = [
-            path
-            for path, when in waiting
-            if now - when > LATE + (receipts.IDLE if now - when > receipts.IDLE else 0)
-        ]
         text = f"{_many(len(waiting), 'session')} ended without a receipt yet"
-        out.append(
-            (
-                "warn" if late else "ok",
-                text,
-                "the worker writes them; `git mem doctor --repair` does it now" if late else "",
-                write,
-            )
-        )
+        if any(_late(now - when) for _, when in waiting):
+            hint = "the worker writes them; `git mem doctor --repair` does it now"
+            out.append(("warn", text, hint, write))
+        else:
+            out.append(("ok", text, "", write))
     return out
+
+
+def _late(seconds: float) -> bool:
+    """Whether a worker should have written the receipt of a session that old. One without an end is
+    due after IDLE.
+    """
+    return seconds > LATE + (receipts.IDLE if seconds > receipts.IDLE else 0)
 
 
 def _many(n: int, what: str) -> str:

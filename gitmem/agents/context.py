@@ -74,23 +74,20 @@ def build(
     aged: Ages = path_state_store.read,
     look: Look | None = None,
 ) -> Block:
-    """The block for this repository and HEAD. `budget`: tokens, None for the setting or the tier;
-    `only`: of these memories; `aged`: what became of paths.
+    """The block for this repository and HEAD.
 
-    `session_lines`: what `session.read` gives; its touched files count as work
-    at hand, and after compaction what was shown comes first again. `look` says where
-    anchors stand of which the cache does not know it for this HEAD.
+    `budget`: tokens, None for the setting or the tier. `session_lines`: as `session.read` gives
+    them; files touched in the session count as work at hand, and after a compaction the memories
+    shown before come first again. `only`: chooses among these memories. `aged`: reads the states of
+    paths; `look`: gives the states of anchors that the cache does not know at this HEAD.
     """
-    known = head_facts.read(cache, here.head)
+    facts = head_facts.read(cache, here.head)
     session = session_lines or {}
-    wanted = reinstated.seen_from(
-        cache,
-        trust.Trust(here.settings, here.home).injectable(cache, only or Filter()),
-        "" if only else here.head,
-    )
-    total = wanted.count(cache)
-    tokens, tier = _budget(here, budget, total, known)
-    frame = Block(
+    policy = trust.Trust(here.settings, here.home).injectable(cache, only or Filter())
+    eligible = reinstated.seen_from(cache, policy, "" if only else here.head)
+    total = eligible.count(cache)
+    tokens, tier = _budget(here, budget, total, facts)
+    block = Block(
         source=SOURCES.get(purpose, purpose),
         project=project(here),
         branch=here.branch,
@@ -99,61 +96,57 @@ def build(
         budget=tokens,
         tier=tier,
     )
-    frame.current = known.current or not here.head
-    found = _Candidates(cache, wanted, aged)
-    newest = found.newest_time()
-    frame.timestamp = (newest if record.days(newest) is not None else known.time)[:20]
+    block.current = facts.current or not here.head
+    candidates = _Candidates(cache, eligible, aged)
+    newest = candidates.newest_time()
+    block.timestamp = (newest if record.days(newest) is not None else facts.time)[:20]
     if total:
-        again = (
-            list(session.get("shown", ()))[-context_select.MOST :] if purpose == "compact" else []
-        )
-        found.gather(known, _branch_terms(here.branch), session.get("touched", ()), again)
-        items = found.items(here, frame.timestamp, set(again), look)
-        frame.waiting, frame.unaged = found.waiting, found.unaged
-        frame.current = frame.current and not found.waiting and not found.unaged
-        context_select.choose(frame, items)
+        shown = list(session.get("shown", ())) if purpose == "compact" else []
+        repeated = shown[-context_select.MOST :]
+        touched = session.get("touched", ())
+        candidates.gather(facts, _branch_terms(here.branch), touched, repeated)
+        items = candidates.items(here, block.timestamp, set(repeated), look)
+        block.waiting, block.unaged = candidates.waiting, candidates.unaged
+        block.current = block.current and not block.waiting and not block.unaged
+        context_select.choose(block, items)
     if remark := unread.remark(cache):
-        frame.degrade(remark)
-    return frame
+        block.degrade(remark)
+    return block
 
 
 def project(here: Here) -> str:
     """The repository's directory name; that of the main working tree in a linked one."""
-    beside, name = os.path.split(here.common_dir.rstrip("/"))
-    return record.clean(
-        os.path.basename(beside)
-        if name == ".git"
-        else (os.path.basename(here.top) or name.removesuffix(".git"))
-    )
+    above, name = os.path.split(here.common_dir.rstrip("/"))
+    if name == ".git":
+        return record.clean(os.path.basename(above))
+    return record.clean(os.path.basename(here.top) or name.removesuffix(".git"))
 
 
-def _budget(here: Here, budget: int | None, total: int, known: head_facts.Facts) -> tuple[int, str]:
+def _budget(here: Here, budget: int | None, total: int, facts: head_facts.Facts) -> tuple[int, str]:
+    """(tokens, why)"""
     if budget is not None:
         return max(1, budget), "--budget"
     fixed = here.settings["contextBudget"]
     if fixed != "auto":
         return int(fixed), "mem.contextBudget"
-    return context_select.tier(total, known.changed, known.commits)
+    return context_select.tier(total, facts.changed, facts.commits)
 
 
 def _branch_terms(branch: str) -> list[str]:
     """Words of a branch's name; none of a trunk."""
-    return (
-        []
-        if branch.lower() in _TRUNKS
-        else [
-            t for t in dict.fromkeys(text.terms(branch)) if t not in _PREFIXES and not t.isdigit()
-        ]
-    )
+    if branch.lower() in _TRUNKS:
+        return []
+    terms = dict.fromkeys(text.terms(branch))
+    return [term for term in terms if term not in _PREFIXES and not term.isdigit()]
 
 
 class _Candidates:
     """Rows that may be told, with what speaks for each."""
 
-    def __init__(self, cache: Cache, wanted: Filter, aged: Ages = path_state_store.read) -> None:
+    def __init__(self, cache: Cache, eligible: Filter, aged: Ages) -> None:
         self.cache = cache
         self.aged = aged
-        self.only, self.args = ("", []) if wanted.plain else wanted.sql()
+        self.only, self.args = ("", []) if eligible.plain else eligible.sql()
         self.latest = filters.latest(cache)
         self.at: dict[int, str] = {}  # the time that counts, "" for none
         self.author: dict[int, str] = {}
@@ -162,32 +155,31 @@ class _Candidates:
         self.branch: dict[int, float] = {}
         self.recent: dict[int, float] = {}
         # Rows whose text is read in any case: blockers, decisions, memories told before.
-        self.wanted: set[int] = set()
+        self.always: set[int] = set()
         self.waiting = False  # whether the states of some are not known yet
         self.unaged = False  # whether the states of some paths are not known yet
 
     def _rows(self, condition: str, limit: int, *args: object) -> list[int]:
-        """Rows of active memories, the newest first; `at` and `author` know them then.
+        """Rows of active memories, the newest first; adds them to `at` and `author`.
 
         Where one author has more than half of them, half as many of others come with them.
         """
         only = f" AND row IN ({self.only})" if self.only else ""
-        of = f"SELECT row, at, author FROM memory WHERE status = 0{condition}{only}"
-        by_time, impossible = (
-            f"{of} AND at {sign} '{self.latest}' ORDER BY" for sign in ("<=", ">")
-        )
+        active = f"SELECT row, at, author FROM memory WHERE status = 0{condition}{only} AND at"
         values = (*args, *self.args)
         execute = self.cache.db.execute
-        rows = execute(f"{by_time} at DESC, id LIMIT ?", (*values, limit)).fetchall()
-        if len(rows) < limit:  # SQLite's index has these first
-            rows += execute(f"{impossible} id LIMIT ?", (*values, limit - len(rows))).fetchall()
+        sql = f"{active} <= '{self.latest}' ORDER BY at DESC, id LIMIT ?"
+        rows = execute(sql, (*values, limit)).fetchall()
+        if len(rows) < limit:  # impossible times come last; SQLite's index has them first
+            sql = f"{active} > '{self.latest}' ORDER BY id LIMIT ?"
+            rows += execute(sql, (*values, limit - len(rows))).fetchall()
         counts: dict[str, int] = {}
         for _, _, author in rows:
             counts[author] = counts.get(author, 0) + 1
         most = max(counts, key=lambda author: counts[author]) if 1 < len(rows) == limit else None
         if most is not None and 2 * counts[most] > limit:
             rows += self._others(condition + only, values, most, limit // 2)
-        self._know(rows)
+        self._add(rows)
         return list(dict.fromkeys(row for row, _, _ in rows))
 
     def _others(
@@ -197,29 +189,26 @@ class _Candidates:
         them.
         """
         execute = self.cache.db.execute
+        newest = (
+            "SELECT * FROM memory WHERE status = 0 AND author = ?"
+            f" AND at <= '{self.latest}' ORDER BY at DESC, id LIMIT {OF_EACH}"
+        )
+        sql = f"SELECT at, id, row, author FROM ({newest}) WHERE status = 0{condition} LIMIT ?"
         rows: list[tuple[str, str, int, str]] = []
         (author,) = execute("SELECT min(author) FROM memory WHERE status = 0").fetchone()
         for _ in range(AUTHORS):
             if author is None:
                 break
             if author != most:
-                newest = (
-                    "SELECT * FROM memory WHERE status = 0 AND author = ? AND at <="
-                    f" '{self.latest}' ORDER BY at DESC, id LIMIT {OF_EACH}"
-                )
-                rows += execute(
-                    f"SELECT at, id, row, author FROM ({newest}) WHERE status = 0{condition}"
-                    " LIMIT ?",
-                    (author, *args, limit),
-                ).fetchall()
+                rows += execute(sql, (author, *args, limit)).fetchall()
             (author,) = execute(
                 "SELECT min(author) FROM memory WHERE status = 0 AND author > ?", (author,)
             ).fetchone()
-        rows.sort(key=lambda found: found[1])
-        rows.sort(key=lambda found: found[0], reverse=True)
+        rows.sort(key=lambda row: row[1])
+        rows.sort(key=lambda row: row[0], reverse=True)
         return [(row, at, author) for at, _, row, author in rows[:limit]]
 
-    def _know(self, rows: Iterable[tuple[int, str, str]]) -> None:
+    def _add(self, rows: Iterable[tuple[int, str, str]]) -> None:
         for row, at, author in rows:
             self.at[row] = at if at <= self.latest else ""
             self.author[row] = author
@@ -230,43 +219,37 @@ class _Candidates:
 
     def gather(
         self,
-        known: head_facts.Facts,
+        facts: head_facts.Facts,
         branch: list[str],
         touched: Iterable[str],
-        again: Sequence[str] = (),
+        repeated: Sequence[str],
     ) -> None:
-        """`again`: ids of memories that are candidates in any case."""
+        """`repeated`: ids of memories that are candidates in any case."""
         self._rows("", NEWEST)
         for kind in ("blocker", "decision"):
-            self.wanted.update(self._rows(" AND type = ?", OF_A_KIND, kind))
-        if again:
-            self.wanted.update(
-                self._rows(f" AND id IN ({','.join('?' * len(again))})", len(again) * 2, *again)
-            )
-        hand = dict.fromkeys(known.own, relevance.OWN)
+            self.always.update(self._rows(" AND type = ?", OF_A_KIND, kind))
+        if repeated:
+            condition = f" AND id IN ({','.join('?' * len(repeated))})"
+            self.always.update(self._rows(condition, len(repeated) * 2, *repeated))
+        hand = dict.fromkeys(facts.own, relevance.OWN)
         hand.update(dict.fromkeys(touched, relevance.TOUCHED))
-        self.paths = self._by_paths(known.paths)
+        self.paths = self._by_paths(facts.paths)
         self.hand = self._by_paths(hand)
-        self.branch = self._by_words([*branch, *_first(known.branch)])
-        self.recent = self._by_words(_first(known.recent))
+        self.branch = self._by_words([*branch, *_first(facts.branch)])
+        self.recent = self._by_words(_first(facts.recent))
         missing = sorted({*self.paths, *self.hand, *self.branch, *self.recent} - set(self.at))
         for i in range(0, len(missing), 500):
             part = ",".join(map(str, missing[i : i + 500]))
-            self._know(
-                self.cache.db.execute(
-                    f"SELECT row, at, author FROM memory WHERE status = 0 AND row IN ({part})"
-                )
-            )
+            sql = f"SELECT row, at, author FROM memory WHERE status = 0 AND row IN ({part})"
+            self._add(self.cache.db.execute(sql))
 
     def _by_paths(self, weights: dict[str, float]) -> dict[int, float]:
         holders: dict[str, list[int]] = {}
         held = 0
         only = f" AND row IN ({self.only})" if self.only else ""
-        for path in sorted(weights, key=lambda p: (-weights[p], p))[:PATHS]:
-            rows = self.cache.db.execute(
-                f"SELECT row FROM label WHERE kind = 'path' AND value = ?{only} LIMIT ?",
-                (path, *self.args, COMMON + 1),
-            ).fetchall()
+        sql = f"SELECT row FROM label WHERE kind = 'path' AND value = ?{only} LIMIT ?"
+        for path in _first(weights)[:PATHS]:
+            rows = self.cache.db.execute(sql, (path, *self.args, COMMON + 1)).fetchall()
             if 0 < len(rows) <= COMMON:
                 holders[path] = [row for (row,) in rows]
                 held += len(rows)
@@ -275,47 +258,40 @@ class _Candidates:
         return _best(relevance.path_scores(weights, holders, self.cache.count()), BY_PATHS)
 
     def _by_words(self, terms: list[str]) -> dict[int, float]:
+        """Scores by the rarest of the terms, as many as POSTINGS allows, none of common ones."""
         if not terms:
             return {}
-        df = self.cache.frequencies(terms)
+        frequency = self.cache.frequencies(terms)
         count = self.cache.count()
-        known = sorted(
-            [
-                t
-                for t in dict.fromkeys(terms)
-                if df.get(t, 0) > 0 and (count < 50 or 4 * df[t] <= count)
-            ],
-            key=lambda t: df[t],
-        )
-        used: list[str] = []
+        most = float("inf") if count < 50 else count / 4
+        known = [t for t in dict.fromkeys(terms) if 0 < frequency.get(t, 0) <= most]
+        known.sort(key=lambda t: frequency[t])
+        rare: list[str] = []
         postings = 0
         for term in known[:TERMS]:
-            postings += df[term]
-            if postings > POSTINGS and used:
+            postings += frequency[term]
+            if postings > POSTINGS and rare:
                 break
-            used.append(term)
-        if not used:
+            rare.append(term)
+        if not rare:
             return {}
+        expression, weights = text.match_expression(rare), (1.5, 1.0, 1.0)
         return relevance.word_scores(
-            self.cache.lexical(
-                text.match_expression(used), (1.5, 1.0, 1.0), BY_WORDS, self.only, self.args
-            )
+            self.cache.lexical(expression, weights, BY_WORDS, self.only, self.args)
         )
 
     def items(
-        self, here: Here, newest: str, again: set[str], look: Look | None = None
+        self, here: Here, newest: str, repeated: set[str], look: Look | None = None
     ) -> list[tuple[float, Item]]:
-        """(score, item) of the best candidates; what was told before (`again`) first."""
+        """(score, item) of the best candidates; those told before (`repeated`) first."""
         fresh = record.freshness(self.at.values(), newest, relevance.HALF)
-        paths, hand, branch, recent = (
-            self.paths.get,
-            self.hand.get,
-            self.branch.get,
-            self.recent.get,
-        )
         scores = {
             row: relevance.score(
-                paths(row, 0.0), hand(row, 0.0), branch(row, 0.0), recent(row, 0.0), fresh[at[:10]]
+                self.paths.get(row, 0.0),
+                self.hand.get(row, 0.0),
+                self.branch.get(row, 0.0),
+                self.recent.get(row, 0.0),
+                fresh[at[:10]],
             )
             for row, at in self.at.items()
         }
@@ -324,7 +300,7 @@ class _Candidates:
         best = context_select.shared(
             rough, lambda row: self.author[row] if self.at[row] else None, LOADED
         )
-        best += sorted(self.wanted.difference(best), key=rough.index)
+        best += sorted(self.always.difference(best), key=rough.index)
         best = memory_rows.firsts(self.cache, best)
         loaded = memory_rows.load(self.cache, best)
         commits = [memory_rows.commit_of(data) for data, _, _ in loaded]
@@ -346,7 +322,7 @@ class _Candidates:
             prior = relevance.prior(
                 item.state, item.confidence, learnt.get(item.row), worst, item.reason
             )
-            out.append((scores[item.row] * prior + AGAIN * (item.id in again), item))
+            out.append((scores[item.row] * prior + AGAIN * (item.id in repeated), item))
         return out
 
     def _why(self, row: int) -> list[str]:

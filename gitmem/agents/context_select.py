@@ -72,12 +72,8 @@ def choose(frame: Block, candidates: Iterable[tuple[float, Item]]) -> None:
 
     The order in a section: by score, then the newest, then by id.
     """
-    ranked = [
-        item
-        for _, item in sorted(
-            candidates, key=lambda pair: (-pair[0], _reversed(pair[1].when), pair[1].id)
-        )
-    ]
+    pairs = sorted(candidates, key=lambda pair: (-pair[0], _reversed(pair[1].when), pair[1].id))
+    ranked = [item for _, item in pairs]
     places = Places(map(_speaker, ranked))
     room = _Room(frame)
     told = _Told()
@@ -88,22 +84,19 @@ def choose(frame: Block, candidates: Iterable[tuple[float, Item]]) -> None:
             places.give(_speaker(item))
         return taken
 
-    for name, share in SHARES.items():
+    for section, share in SHARES.items():
         for item in ranked:
-            if (
-                section_of(item.type) != name
-                or not item.when
-                or places.crowded(_speaker(item))
-                or told.again(item)
-            ):
+            if section_of(item.type) != section or not item.when:
                 continue
-            if not tell(item, name, share):
+            if places.crowded(_speaker(item)) or told.repeats(item):
+                continue
+            if not tell(item, section, share):
                 break
     for item in places.turns([item for item in ranked if item not in room.chosen], _speaker):
-        own = section_of(item.type)
-        if told.again(item) or (own in SHARES and tell(item, own, SHARES[own])):
+        section = section_of(item.type)
+        if told.repeats(item) or (section in SHARES and tell(item, section, SHARES[section])):
             continue
-        if not tell(item, BLOCKERS if own == BLOCKERS else RELEVANT, 1.0):
+        if not tell(item, BLOCKERS if section == BLOCKERS else RELEVANT, 1.0):
             break
     room.chosen.sort(key=ranked.index)
     room.lengthen()
@@ -124,12 +117,10 @@ def _reversed(stamp: str) -> tuple[int, ...]:
 
 class Places:
     """Who may have the next place. No author gets more than half of them, rounded up, while a
-    memory of another one waits.
+    memory of another one waits: else whoever writes the most memories pushes out all others.
 
-    Else whoever can write to the notes pushes out all others by the number of
-    memories alone. Where one author is all there is, nobody is crowded. A memory
-    whose time is malformed or impossible has no author here (None): it waits for
-    all others, and nobody waits for it.
+    A memory whose time is malformed or impossible has no author here (None): it waits for all
+    others, and nobody waits for it.
     """
 
     def __init__(self, authors: Iterable[str | None]) -> None:
@@ -212,15 +203,12 @@ class _Room:
         while not self.chosen and item.most > _LEAST and not self.fits(more, sections):
             item.most //= 2  # one memory in part rather than none
             more = Size(item.xml())
-        beside = (
-            sum([Size(i.xml()).bytes for i in self.chosen if i.section == section])
-            if share < 1
-            else 0
-        )
-        if not self.fits(self.items + more, sections) or (
-            beside and beside + more.bytes > self.bytes * share
-        ):
+        if not self.fits(self.items + more, sections):
             return False
+        if share < 1:
+            before = sum([Size(i.xml()).bytes for i in self.chosen if i.section == section])
+            if before and before + more.bytes > self.bytes * share:
+                return False
         self.items += more
         self.chosen.append(item)
         return True
@@ -232,14 +220,8 @@ class _Room:
             if item.cut:
                 short, before = item.most, Size(item.xml())
                 whole = self.items + self.around(sections)
-                item.most = min(
-                    LONG,
-                    short
-                    + max(
-                        0,
-                        min(int(self.bytes - whole.bytes), MAX_UNITS - whole.units),
-                    ),
-                )
+                left = min(int(self.bytes - whole.bytes), MAX_UNITS - whole.units)
+                item.most = min(LONG, short + max(0, left))
                 after = Size(item.xml())
                 if self.fits(self.items - before + after, sections):
                     self.items = self.items - before + after
@@ -256,42 +238,36 @@ class Size:
         self.bytes = size(text)
         self.units = units(text)
 
-    def _with(self, other: Size, sign: int) -> Size:
-        out = Size("")
-        out.bytes, out.units = self.bytes + sign * other.bytes, self.units + sign * other.units
-        return out
-
     def __add__(self, other: Size) -> Size:
-        return self._with(other, 1)
+        return self._of(self.bytes + other.bytes, self.units + other.units)
 
     def __sub__(self, other: Size) -> Size:
-        return self._with(other, -1)
+        return self._of(self.bytes - other.bytes, self.units - other.units)
+
+    def _of(self, bytes: int, units: int) -> Size:
+        out = Size("")
+        out.bytes, out.units = bytes, units
+        return out
 
 
 class _Told:
-    """What was told already, by the words of each text."""
+    """The memories told so far, by the words of their texts."""
 
     def __init__(self) -> None:
         self._words: list[tuple[frozenset[str], Item]] = []
-        self._judged: dict[str, bool] = {}
+        self._repeats: dict[str, bool] = {}
 
-    def again(self, item: Item) -> bool:
-        """Whether a text says what an earlier one says; then it is named with that one.
-
-        Judged once.
-        """
-        known = self._judged.get(item.id)
-        if known is not None:
-            return known
-        words = frozenset(item.whole.casefold().split())
-        for others, first in self._words:
-            if alike(words, others):
+    def repeats(self, item: Item) -> bool:
+        """Whether a text says what an earlier one says; the earlier memory names it then."""
+        if item.id not in self._repeats:
+            words = frozenset(item.whole.casefold().split())
+            first = next((other for said, other in self._words if alike(words, said)), None)
+            if first:
                 first.similar.append(item.id)
-                self._judged[item.id] = True
-                return True
-        self._words.append((words, item))
-        self._judged[item.id] = False
-        return False
+            else:
+                self._words.append((words, item))
+            self._repeats[item.id] = first is not None
+        return self._repeats[item.id]
 
 
 def alike(a: frozenset[str], b: frozenset[str]) -> bool:

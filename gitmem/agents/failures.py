@@ -1,14 +1,13 @@
 """Hook calls that failed: one line each in `<git-common-dir>/mem/hooks.log`, for `git mem doctor`.
 
 The agent is never told, so the user has to be: nothing else would show that a
-hook has been silent for a week. A line holds the time, the event and what
-went wrong as words of ours, a class or a place in our code; no text of a
-prompt, a memory or a command.
+hook has been silent for a week. A line holds the time, the event and the reason
+(words of ours, a class of error or a place in our code), no text of a prompt, a
+memory or a command.
 
-Promise: the file is bounded and the count is not cut with it. When it is full
-it is renamed, which only one of several processes can do, and its number of
-lines goes into the new one as `+n`. Writing never raises; where nothing can be
-written nothing is counted.
+Promise: the file is bounded, the count is not. A full file is renamed, which only
+one of several processes can do, and its number of lines goes into the new one as
+`+n`. Writing never raises; where nothing can be written nothing is counted.
 
 Imports only `os` and `time`: every prompt waits for it.
 """
@@ -22,33 +21,27 @@ from ..git import memfile
 
 LOG = "hooks.log"
 MOST = 32 * 1024  # bytes
-_LONGEST = 200  # characters of what went wrong
+_LONGEST = 200  # characters of a reason
 
 
-def note(mem_dir: str, event: str, what: str) -> bool:
+def note(mem_dir: str, event: str, reason: str) -> bool:
     """Counts one failure; whether it could be. Nothing where the directory is missing."""
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    words = "".join(
-        [
-            c if c.isascii() and c.isprintable() else "?"
-            for c in f"{event[:40] or '?'} {what[:_LONGEST]}"
-        ]
-    )
-    return _append(mem_dir, f"{when} {words}\n".encode())
+    words = f"{event[:40] or '?'} {reason[:_LONGEST]}"
+    printable = "".join([c if c.isascii() and c.isprintable() else "?" for c in words])
+    return _append(mem_dir, f"{when} {printable}\n".encode())
 
 
 def count(mem_dir: str) -> tuple[int, str]:
     """(failures since the file was made, the last of them); 0 and "" for none."""
     total, last = 0, ""
     try:
-        names = sorted(
-            name for name in os.listdir(mem_dir) if name == LOG or name.startswith(LOG + ".")
-        )
+        names = os.listdir(mem_dir)
     except OSError:
         return 0, ""
-    for name in (
-        names
-    ):  # beside the file itself: one that was renamed by a process that died before it counted it
+    names = sorted(name for name in names if name == LOG or name.startswith(LOG + "."))
+    # The log, and files renamed by a process that died before it counted their lines.
+    for name in names:
         lines = _lines(os.path.join(mem_dir, name))
         total += _sum(lines)
         last = next((line for line in reversed(lines) if not line.startswith("+")), last)
@@ -60,12 +53,10 @@ def where(error: BaseException) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    place = (
-        f" in {os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
-        if trace is not None
-        else ""
-    )
-    return type(error).__name__ + place
+    if trace is None:
+        return type(error).__name__
+    file = os.path.basename(trace.tb_frame.f_code.co_filename)
+    return f"{type(error).__name__} in {file}:{trace.tb_lineno}"
 
 
 def _append(mem_dir: str, line: bytes) -> bool:

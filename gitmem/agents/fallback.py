@@ -33,11 +33,8 @@ if TYPE_CHECKING:
 
     Lines = list[tuple[str, bytes, int]]  # key, line, bits of its scope
 
-COMMITS, OBJECTS, BYTES = (
-    50,
-    1_000,
-    16_000_000,
-)  # of the newest writes to a notes ref: looked at, read
+# Of a notes ref: newest writes looked at, notes looked at, bytes read.
+COMMITS, OBJECTS, BYTES = 50, 1_000, 16_000_000
 SMALL = 64 * 1024  # bytes of a note that is read before longer ones: ours end at 32 KiB and a line
 LINES = 2_000  # contents that are parsed: 20 ms
 MEMORIES = 60
@@ -86,7 +83,7 @@ def memories(here: Here, table: StaticTable, until: float) -> Cache | None:
     return made
 
 
-def newest(  # noqa: C901
+def newest(
     git: Git, tip: str, until: float, large: dict[str, int]
 ) -> tuple[list[bytes], list[bytes]]:
     """Lines of the notes that were written last, the newest first, as many as the bounds allow:
@@ -96,8 +93,35 @@ def newest(  # noqa: C901
     """
     from ..git.object_reader import TooLarge
 
+    paths = _written(git, tip)
+    small, long = _Lines(), _Lines()
+    sizes: dict[str, int] = {}  # of longer notes
+
+    def enough() -> bool:
+        return small.size + long.size > BYTES or monotonic() > until
+
+    for blob, found in zip(paths, git.objects.get_many(paths, SMALL), strict=False):
+        if found and isinstance(found[2], TooLarge):
+            sizes[blob] = found[2].size
+        elif found:
+            small.add(found[2])
+            if enough():
+                break
+    large.update((paths[b].replace("/", ""), n) for b, n in sizes.items() if n > git.largest)
+    rest = sorted((b for b, n in sizes.items() if n <= git.largest), key=sizes.__getitem__)
+    if rest and not enough():
+        for found in git.objects.get_many(rest, git.largest):
+            if found:
+                long.add(found[2])
+                if enough():
+                    break
+    return list(small.lines), list(long.lines)
+
+
+def _written(git: Git, tip: str) -> dict[str, str]:
+    """{blob: path} of the notes that the newest commits wrote, the newest first."""
     words = [
-        "log",
+        "-z",
         "--first-parent",
         "--diff-merges=first-parent",
         f"-n{COMMITS}",
@@ -109,43 +133,31 @@ def newest(  # noqa: C901
         tip,
         "--",
     ]
-    blobs: dict[str, str] = {}  # {blob: path}
-    # With -z a change is "\n:... blob M", then its path.
-    change = b""
-    for field in git.stream(*words[:1], "-z", *words[1:]):
+    paths: dict[str, str] = {}
+    change = b""  # a change is "\n:... blob M", then its path
+    for field in git.stream("log", *words):
         if change:
-            blobs.setdefault(change.split()[3].decode(), field.decode("utf-8", "replace"))
+            paths.setdefault(change.split()[3].decode(), field.decode("utf-8", "replace"))
             change = b""
-            if len(blobs) >= OBJECTS:
+            if len(paths) >= OBJECTS:
                 break
         elif field.lstrip(b"\n").startswith(b":"):
             change = field
-    lines: tuple[dict[bytes, None], dict[bytes, None]] = {}, {}
-    long: dict[str, int] = {}
-    size = 0
+    return paths
 
-    def enough(content: bytes, into: dict[bytes, None]) -> bool:
-        nonlocal size
-        size += len(content)
-        for line in reversed(content.split(b"\n")):
+
+class _Lines:
+    """Lines of notes, each once; `size`: bytes of these notes."""
+
+    def __init__(self) -> None:
+        self.lines: dict[bytes, None] = {}
+        self.size = 0
+
+    def add(self, note: bytes) -> None:
+        self.size += len(note)
+        for line in reversed(note.split(b"\n")):
             if line.startswith(b"{") and len(line) <= record.MAX_LINE:
-                into[line] = None
-        return size > BYTES or monotonic() > until
-
-    for blob, found in zip(blobs, git.objects.get_many(blobs, SMALL), strict=False):
-        if found is None:
-            continue
-        if isinstance(found[2], TooLarge):
-            long[blob] = found[2].size
-        elif enough(found[2], lines[0]):
-            break
-    large.update((blobs[b].replace("/", ""), n) for b, n in long.items() if n > git.largest)
-    rest = sorted((b for b, n in long.items() if n <= git.largest), key=long.__getitem__)
-    if rest and size <= BYTES and monotonic() <= until:
-        for found in git.objects.get_many(rest, git.largest):
-            if found and enough(found[2], lines[1]):
-                break
-    return list(lines[0]), list(lines[1])
+                self.lines[line] = None
 
 
 def _in_turn(parts: list[Lines]) -> Lines:

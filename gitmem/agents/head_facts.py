@@ -1,13 +1,13 @@
 """What git knows about the work at HEAD: paths and words of its recent commits, and of its branch.
 
-The worker finds it out (`learn`) and keeps it in the cache, so that a hook
-reads one row and starts no git process. Where HEAD has moved since, the facts
-of before are better than none and `Facts.current` is false: whoever reads
-should ask the worker.
+The worker asks git (`learn`) and stores the facts in the cache, so that a hook
+reads one row and starts no git process. After HEAD has moved, the facts of the
+former HEAD are used and `Facts.current` is false: the reader should then ask the
+worker.
 
-Promise: derived from HEAD and the main lines alone, without a clock, so the same history
-gives the same facts. Bounded in size. A partial clone is asked for no path: its
-trees may be on the remote only.
+Promise: made from HEAD and the main lines alone, without a clock, so the same
+history gives the same facts. Bounded in size. In a partial clone no paths are
+read: their trees may be on the remote only.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from ..git.repository import Repo
     from ..store import Store
 
-RECENT, SPOKEN = 200, 50  # commits whose files are looked at, and whose words
-FADE, FADING = 0.98, 0.93  # weight of a commit's files and words, beside those of the one after it
-_PATHS, _WORDS, _OWN = 300, 48, 300  # kept of each
-_MANY = 60  # paths from which a commit says nothing about the work
+RECENT, SPOKEN = 200, 50  # commits whose files are read, and whose words
+FADE, FADING = 0.98, 0.93  # weight of a commit's files and words, relative to the next commit's
+_PATHS, _WORDS, _OWN = 300, 48, 300  # the most that is stored of each
+_MANY = 60  # a commit of more paths says nothing about the work
 _MONTH = 30 * 86400
 _KEY = "facts:"
 _WORKTREES = 8
@@ -39,7 +39,6 @@ class Facts:
     """
 
     __slots__ = (
-        "ahead",
         "branch",
         "changed",
         "commits",
@@ -59,18 +58,13 @@ class Facts:
         own = data.get("own")
         self.own = [p for p in own if isinstance(p, str)] if isinstance(own, list) else []
         self.changed = _number(data.get("changed"), 0)
-        self.ahead = _number(data.get("ahead"), 0)
-        self.commits: int | None = _number(data.get("commits"), -1)
-        if self.commits is not None and self.commits < 0:
-            self.commits = None
+        commits = _number(data.get("commits"), -1)
+        self.commits = commits if commits >= 0 else None
 
 
 def _weights(value: object) -> dict[str, float]:
-    return (
-        {k: float(v) for k, v in value.items() if isinstance(v, (int, float))}
-        if isinstance(value, dict)
-        else {}
-    )
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {k: float(v) for k, v in pairs if isinstance(v, (int, float))}
 
 
 def _number(value: object, default: int) -> int:
@@ -160,27 +154,17 @@ def of(repo: Repo, head: str) -> dict[str, object]:
     recent = commits(repo, [f"-n{RECENT}", head], trees)
     base = patch_id.base_of(repo, head)
     ahead = commits(repo, [f"-n{SPOKEN}", f"{base}..{head}"], False) if base else []
-    own = (
-        _names(
-            repo.git.run(
-                "diff-tree", "-r", "-z", "--no-renames", "--name-only", base, head, ok=(0, 128)
-            )
-        )
-        if base and trees
-        else []
-    )
+    own: list[str] = []
+    if base and trees:
+        words = ["-r", "-z", "--no-renames", "--name-only", base, head]
+        raw = repo.git.run("diff-tree", *words, ok=(0, 128))
+        own = [name.decode("utf-8", "replace") for name in raw.split(b"\0") if name]
     newest = recent[0][0] if recent else 0
-    month = (
-        sum(
-            1 for time, _, _ in commits(repo, [f"--since={newest - _MONTH}", "-n1000", head], False)
-        )
-        if recent
-        else 0
-    )
+    since = [f"--since={newest - _MONTH}", "-n1000", head]
+    month = len(commits(repo, since, False)) if recent else 0
     return {
         "v": _VERSION,
         "time": _iso(newest) if recent else "",
-        "ahead": len(ahead),
         "changed": len(own),
         "own": sorted(own)[:_OWN],
         "commits": month,
@@ -202,23 +186,18 @@ def commits(repo: Repo, which: list[str], trees: bool) -> list[tuple[int, str, l
         "--encoding=UTF-8",
         "--format=%x01%ct %s",
     ]
-    raw = repo.git.run(
-        *words, *(["--name-only", "--no-renames"] if trees else []), *which, "--", ok=(0, 128)
-    )
+    names = ["--name-only", "--no-renames"] if trees else []
+    raw = repo.git.run(*words, *names, *which, "--", ok=(0, 128))
     out: list[tuple[int, str, list[str]]] = []
     for part in raw.split(b"\0"):
         if part.startswith(b"\x01"):
             time, _, subject = part[1:].partition(b" ")
             out.append((int(time) if time.isdigit() else 0, subject.decode("utf-8", "replace"), []))
         elif part and out:
-            out[-1][2].append(
-                (part if out[-1][2] else part.removeprefix(b"\n")).decode("utf-8", "replace")
-            )
+            paths = out[-1][2]
+            path = part if paths else part.removeprefix(b"\n")
+            paths.append(path.decode("utf-8", "replace"))
     return out
-
-
-def _names(raw: bytes) -> list[str]:
-    return [name.decode("utf-8", "replace") for name in raw.split(b"\0") if name]
 
 
 def path_weights(touched: Iterable[list[str]]) -> dict[str, float]:
@@ -245,10 +224,8 @@ def word_weights(subjects: Iterable[str]) -> dict[str, float]:
 
 
 def _first(weights: dict[str, float], most: int) -> dict[str, float]:
-    return {
-        name: round(weights[name], 3)
-        for name in sorted(weights, key=lambda n: (-weights[n], n))[:most]
-    }
+    names = sorted(weights, key=lambda n: (-weights[n], n))[:most]
+    return {name: round(weights[name], 3) for name in names}
 
 
 def _iso(seconds: int) -> str:

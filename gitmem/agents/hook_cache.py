@@ -67,8 +67,7 @@ def with_memories(here: Here, action: Callable[[Cache], T], until: float) -> tup
                 break
             fresh, news = _refresh(here, cache, until)
             answer = action(cache)
-            # Also after news: where they stand is not known yet. And after a fetch, of which no
-            # hook tells.
+            # Also after news, whose states are not known yet, and after a fetch: no hook sees it.
             if not fresh or news or anchor_state_store.may_have_moved(cache, here.common_dir):
                 spool.ask(here.common_dir)
             return answer, fresh
@@ -101,9 +100,7 @@ def with_memories(here: Here, action: Callable[[Cache], T], until: float) -> tup
 
 
 def _open(here: Here) -> Cache | None:
-    """The cache; an empty one where there are no memories; None where one has to be made that takes
-    longer than we have.
-    """
+    """The cache; an empty one where there are no memories; None where making it takes too long."""
     path = cache_file.path_of(here.mem_dir)
     if not cache_lock.size(path) and not here.refs:
         return cache_file.open_in_memory()
@@ -114,8 +111,8 @@ _kept: list[Cache] = []
 
 
 def _close(cache: Cache) -> None:
-    """Ends the connection, unless the file has a log: then a writer is at work, or was killed, and
-    closing would wait for the one or take in the log of the other. The process ends soon.
+    """Ends the connection, unless the file has a log: then a writer is at work, for which closing
+    would wait, or was killed, and closing would take in its log. The process ends soon.
     """
     if cache.how == "file" and cache_lock.has_log(cache.path):
         _kept.append(cache)
@@ -172,8 +169,8 @@ def _take_in(here: Here, cache: Cache, until: float) -> bool:
 def stands(
     here: Here, cache: Cache, anchors: Sequence[str], until: float
 ) -> Mapping[str, AnchorState]:
-    """Where anchors stand that the worker has not looked at for this HEAD, as git says; empty where
-    it fails or takes longer than _LOOK. For the start of a session, which can wait a little.
+    """States of anchors that the worker has not yet asked git for at this HEAD; empty where git
+    fails or takes longer than _LOOK. For the start of a session, which can wait a little.
     """
     from ..anchors import anchor_state
     from ..core.errors import MemError
@@ -182,19 +179,11 @@ def stands(
 
     git = Git(here.git_dir)
     git.common_dir = here.common_dir
-    git.until = min(
-        until, monotonic() + _LOOK
-    )  # a history of 100,000 commits without a commit-graph takes a second
+    # A history of 100,000 commits without a commit-graph takes a second.
+    git.until = min(until, monotonic() + _LOOK)
     try:
-        repo = Repo(
-            git,
-            here.git_dir,
-            here.common_dir,
-            "",
-            here.bare,
-            "sha256" if here.hex_len == 64 else "sha1",
-            here.top,
-        )
+        hash = "sha256" if here.hex_len == 64 else "sha1"
+        repo = Repo(git, here.git_dir, here.common_dir, "", here.bare, hash, here.top)
         return anchor_state.states(repo, cache, anchors, here.head, git.until - monotonic())
     except MemError:
         return {}

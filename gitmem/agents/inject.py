@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..core.rank import Hit
     from ..engine.filters import Filter
     from ..engine.search import Search
+    from ..git.discover import Here
     from .call import Call
 
 FEW = 5
@@ -55,47 +56,53 @@ def for_prompt(call: Call, prompt: str) -> None:
         return
     shown = call.notes.shown()
 
-    def ask(cache: hook_cache.Cache) -> list[Item]:
-        from ..engine.filters import Filter
-        from ..engine.search import Search
-        from ..signing import trust
-
-        before.clear()  # a damaged cache is asked twice
-        wanted = reinstated.seen_from(
-            cache, trust.Trust(here.settings, here.home).injectable(cache, Filter()), here.head
-        )
+    def ask(cache: hook_cache.Cache) -> list[Item] | str:
+        """The memories to tell, or the id of the best one where it was shown before."""
         states: dict[str, AnchorState] = {}
-
-        def stand(anchors: Iterable[str]) -> Mapping[str, AnchorState]:
-            missing = [a for a in anchors if a not in states]
-            if missing:
-                states.update(anchor_state_store.read(cache, missing, here.head))
-            return states
-
-        search = Search(cache, hook_cache.table(), stand)
-        # A cache of this call alone has no vectors: there is no time to make them.
-        search.encoder = here.settings.flag("encoder") and cache.how != "memory"
-        search.aged = lambda rows: path_state_store.worsts(cache, rows, here.head)
-        hits = sure_hits(search, question, wanted, here.settings.number("limit"))
+        search = _search(cache, here, states)
+        hits = sure_hits(search, question, _eligible(cache, here), here.settings.number("limit"))
         if search.behind and here.settings.encodes:
             call.ask()
         if not hits:
             return []
+        ((best, _, _),) = memory_rows.load(cache, [max(hits, key=lambda hit: hit.fused).row])
+        if str(best["id"]) in shown:
+            return str(best["id"])  # the second best answers less well: nothing takes its place
         worth = [(hit.row, hit.retrieval) for hit in worth_telling(hits)]
-        ((data, _, _),) = memory_rows.load(cache, [max(hits, key=lambda hit: hit.fused).row])
-        best = str(data["id"])
-        if best in shown:
-            before.append(best)  # what comes second answers less well: it is not told in its place
-            return []
         return _load(cache, worth, states, shown, here.head)
 
-    before: list[str] = []
-    answer = hook_cache.with_memories(here, ask, call.deadline.half)
-    if before:
-        note = _BEFORE.format(context_item.attribute(before[-1][: context_item.ID]))
+    found, fresh = hook_cache.with_memories(here, ask, call.deadline.half)
+    if isinstance(found, str):
+        note = _BEFORE.format(context_item.attribute(found[: context_item.ID]))
         call.say(f'<memory_context source="git-mem"><note>{note}</note></memory_context>\n')
     else:
-        _tell(call, answer, "this prompt", "prompt", ROOM)
+        _tell(call, found, fresh, "this prompt", "prompt", ROOM)
+
+
+def _eligible(cache: hook_cache.Cache, here: Here) -> Filter:
+    """The memories that may be told unasked at this HEAD."""
+    from ..engine.filters import Filter
+    from ..signing import trust
+
+    policy = trust.Trust(here.settings, here.home).injectable(cache, Filter())
+    return reinstated.seen_from(cache, policy, here.head)
+
+
+def _search(cache: hook_cache.Cache, here: Here, states: dict[str, AnchorState]) -> Search:
+    """A search that reads states of anchors as it needs them, into `states`."""
+    from ..engine.search import Search
+
+    def stand(anchors: Iterable[str]) -> Mapping[str, AnchorState]:
+        missing = [a for a in anchors if a not in states]
+        if missing:
+            states.update(anchor_state_store.read(cache, missing, here.head))
+        return states
+
+    search = Search(cache, hook_cache.table(), stand)
+    # A cache of this call alone has no vectors: there is no time to make them.
+    search.encoder = here.settings.flag("encoder") and cache.how != "memory"
+    search.aged = lambda rows: path_state_store.worsts(cache, rows, here.head)
+    return search
 
 
 def sure_hits(search: Search, question: str, wanted: Filter, limit: int) -> list[Hit]:
@@ -121,56 +128,49 @@ def for_files(call: Call, paths: Sequence[str]) -> None:
     shown = call.notes.shown()
 
     def ask(cache: hook_cache.Cache) -> list[Item]:
-        from ..engine.filters import Filter, above, newest_first
-        from ..signing import trust
-
-        names = list(dict.fromkeys(name for path in paths for name in above(path)))
-        wanted = reinstated.seen_from(
-            cache, trust.Trust(here.settings, here.home).injectable(cache, Filter()), here.head
-        )
-        only, args = ("", []) if wanted.empty else wanted.sql()
-        marks = ",".join("?" * len(names))
-        # By the name a memory has, and by the one that its file has now.
-        sql = (
-            "SELECT m.row, m.anchor FROM memory m WHERE m.row IN (SELECT row FROM label WHERE kind"
-            f" = 'path' AND value IN ({marks}) UNION SELECT row FROM path_state JOIN memory_path"
-            f" USING(number) WHERE slot = ? AND now <> '' AND now IN ({marks})) AND m.status = 0"
-            + (f" AND m.row IN ({only})" if only else "")
-            + f" ORDER BY {newest_first(cache, 'm')} LIMIT ?"
-        )
-        rows = cache.db.execute(
-            sql, (*names, anchor_state_store.slot_of(cache, here.head), *names, *args, SEEN)
-        ).fetchall()
+        rows = _rows_about(cache, here, paths)
         states = anchor_state_store.read(cache, [anchor for _, anchor in rows if anchor], here.head)
-        gone = {
-            row
-            for row, kind in path_state_store.worsts(
-                cache, [row for row, _ in rows], here.head
-            ).items()
-            if kind == path_state_store.GONE
-        }
-        rows.sort(key=lambda pair: pair[0] in gone)  # they were about what is not there any more
+        worst = path_state_store.worsts(cache, [row for row, _ in rows], here.head)
+        # Memories about files that are gone come last.
+        rows.sort(key=lambda pair: worst.get(pair[0]) == path_state_store.GONE)
         first = memory_rows.firsts(cache, [row for row, _ in rows])
         return _load(cache, [(row, "path") for row in first], states, shown, here.head)
 
-    _tell(
-        call,
-        hook_cache.with_memories(here, ask, call.deadline.half),
-        "this file",
-        "tool",
-        _FILE_ROOM,
+    found, fresh = hook_cache.with_memories(here, ask, call.deadline.half)
+    _tell(call, found, fresh, "this file", "tool", _FILE_ROOM)
+
+
+def _rows_about(cache: hook_cache.Cache, here: Here, paths: Sequence[str]) -> list[tuple[int, str]]:
+    """(row, anchor) of the newest memories that name one of the paths or a directory above it, by
+    the name that the memory has or by the one that its file has now.
+    """
+    from ..engine.filters import above, newest_first
+
+    names = list(dict.fromkeys(name for path in paths for name in above(path)))
+    eligible = _eligible(cache, here)
+    only, args = ("", []) if eligible.empty else eligible.sql()
+    marks = ",".join("?" * len(names))
+    sql = (
+        "SELECT m.row, m.anchor FROM memory m WHERE m.row IN"
+        f" (SELECT row FROM label WHERE kind = 'path' AND value IN ({marks})"
+        " UNION SELECT row FROM path_state JOIN memory_path USING(number)"
+        f" WHERE slot = ? AND now <> '' AND now IN ({marks})) AND m.status = 0"
+        + (f" AND m.row IN ({only})" if only else "")
+        + f" ORDER BY {newest_first(cache, 'm')} LIMIT ?"
     )
+    slot = anchor_state_store.slot_of(cache, here.head)
+    return cache.db.execute(sql, (*names, slot, *names, *args, SEEN)).fetchall()
 
 
 def question_of(prompt: str) -> str:
-    """What is searched for: the prompt without a command's name, and of a long one the begin and
-    the end. "" where nothing is left.
+    """The text to search for: the prompt without a command's name, and of a long one the beginning
+    and the end. "" where nothing is left.
     """
     text = prompt.strip()
     if text.startswith("/"):
         command, _, rest = text.partition(" ")
         if command.startswith("/mem:"):
-            return ""  # it will ask for itself
+            return ""  # our own commands search themselves
         if "/" not in command[1:] and "." not in command:  # else a path
             text = rest
     return text if len(text) <= _LONG else f"{text[: _LONG // 2]} {text[-_LONG // 2 :]}"
@@ -196,15 +196,13 @@ def _load(
 
 
 def _tell(
-    call: Call, answer: tuple[list[Item] | None, bool], about: str, route: str, room: int
+    call: Call, found: list[Item] | None, fresh: bool, about: str, route: str, room: int
 ) -> None:
-    found, fresh = answer
     if found is None:
         call.failed("the memories could not be read")
     elif found:
-        text, ids = written(
-            found, about, min(room, protocol.room(call.agent)), "" if fresh else _REDUCED
-        )
+        room = min(room, protocol.room(call.agent))
+        text, ids = written(found, about, room, "" if fresh else _REDUCED)
         if ids:
             call.say(text, ids, route)
         if any(item.waiting for item in found):

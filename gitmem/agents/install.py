@@ -164,7 +164,7 @@ def _restored(log: Ledger, target: str, path: str, text: str | None) -> Change |
     created = log.known(path).get("created")
     left = log.original(path, text, target if agent else "")
     if left is None and agent:
-        left = _without_hooks(log, agent, path, text)
+        left = _without_hooks(log, path, text)
         if left != text and created and not Doc(left).value():
             left = ""
     elif left is None:
@@ -221,7 +221,7 @@ def _install_hooks(
             if _complete(Doc(text or ""), commands, allow):
                 return None
             before = log.original(path, text, agent.name)
-            doc = Doc(_without_hooks(log, agent, path, text or "") if before is None else before)
+            doc = Doc(_without_hooks(log, path, text or "") if before is None else before)
             allowed = bool(log.known(path).get("allow")) if allow is None else allow
             made = _lacking(doc, agent, allowed)
             if agent.versioned:
@@ -247,7 +247,7 @@ def _complete(doc: Doc, commands: dict[str, str], allow: bool | None) -> bool:
     return entries == sorted(commands.items()) and (allow is None or allow == permitted)
 
 
-def _without_hooks(log: Ledger, agent: Agent, path: str, text: str) -> str:
+def _without_hooks(log: Ledger, path: str, text: str) -> str:
     """The text without our entries and without containers that we made and that are empty then."""
     note = log.known(path)
     try:

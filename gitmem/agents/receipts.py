@@ -111,18 +111,26 @@ def _drafts(store: Store, path: str, parts: list[list[Entry]]) -> list[dict[str,
     return out
 
 
-def _ids(part: list[Entry]) -> set[str]:
-    return {v for kind, _, values, _ in part if kind == "shown" for v in values if _is_id(v)}
+def _shown(entries: list[Entry]) -> list[list[str]]:
+    return [values for kind, _, values, _ in entries if kind == "shown"]
+
+
+def _ids(entries: list[Entry]) -> set[str]:
+    return {v for values in _shown(entries) for v in values if _is_id(v)}
+
+
+def _words(values: list[str], name: str) -> list[str]:
+    """Values of the `name=value` words of a line."""
+    return [v.partition("=")[2] for v in values if v.startswith(name + "=")]
 
 
 def _routes(entries: list[Entry]) -> dict[str, dict[str, None]]:
     """{route: ids that were told by it}"""
     out: dict[str, dict[str, None]] = {}
-    for kind, _, values, _ in entries:
-        if kind == "shown":
-            said = next((v[len("route=") :] for v in values if v.startswith("route=")), "")
-            route = said if said in session.ROUTES else "prompt"
-            out.setdefault(route, {}).update(dict.fromkeys(v for v in values if _is_id(v)))
+    for values in _shown(entries):
+        route = next(iter(_words(values, "route")), "")
+        route = route if route in session.ROUTES else "prompt"
+        out.setdefault(route, {}).update(dict.fromkeys(v for v in values if _is_id(v)))
     return out
 
 
@@ -133,53 +141,24 @@ def _draft(
 
     `before`: the session's lines before it.
     """
-    about: dict[str, str] = {}
-    touched: dict[str, None] = {}
-    cited: list[set[str]] = []
-    said: dict[str, str] = {}
-    known = _ids(before) | _ids(part)
-    for kind, _, values, _ in part:
-        if kind == "shown":
-            for word, value in dict(v.split("=", 1) for v in values if "=" in v).items():
-                about.setdefault(word, value)
-        elif kind == "touched":
-            touched.update(dict.fromkeys(values))
-        elif kind == "cited":
-            cited.append(known.intersection(values))
-        elif kind == "start":
-            said.setdefault(kind, values[0] if values else "")
-        elif kind == "end":
-            said[kind] = values[0] if values else ""
-    earlier = _routes(before)
+    about: dict[str, str] = {}  # the first values of a line's `name=value` words
+    for values in _shown(part):
+        about = {**dict(v.split("=", 1) for v in values if "=" in v), **about}
+    earlier, ever = _routes(before), _ids(before)
     # A prompt or a file weighs more than what everybody is told (`confidence.NEGLECT`).
     old = {route: earlier.get(route, {}).keys() for route in confidence.MEANT}
-    ever = _ids(before)
     new = {
         route: [id for id in ids if id not in old.get(route, ever)]
         for route, ids in sorted(_routes(part).items())
     }
-    heads = {
-        v
-        for kind, _, values, _ in (*before, *part)
-        if kind == "shown"
-        for v in values
-        if v.startswith("head=")
-    }
-    named, open_ = usage_records.naming(store, touched, known, {v[len("head=") :] for v in heads})
-    told = usage.stretches([*before, *part])
-    used = usage.changed_after(told, named, len(before)) if named else {}
-    unsure = usage.changed_after(told, open_, len(before)).keys() - used.keys() if open_ else set()
-    answers = Counter(id for ids in cited for id in ids)
-    shares = usage.shares(used)
-    use = {
-        id: [answers[id], *([len(used[id]), shares[id]] if id in used else [])]
-        for id in sorted({*answers, *used})
-    }
+    touched = {path for kind, _, values, _ in part if kind == "touched" for path in values}
+    answers, use, unsure = _use(store, before, part, touched)
+    starts, ends = ([e[2] for e in part if e[0] == kind] for kind in ("start", "end"))
     fields = {
         "session": name,
         "agent": _word(about.get("agent", "")),
-        "source": _word(said.get("start", "")),
-        "end": _word(said.get("end", "idle")),
+        "source": _word("".join(starts[0][:1]) if starts else ""),
+        "end": _word("".join(ends[-1][:1]) if ends else "idle"),
         "started": _when(part[0][1]),
         "head": record.object_id(about.get("head")),
         "tips": {
@@ -188,17 +167,40 @@ def _draft(
             if ref.startswith("refs/notes/") and record.object_id(tip)
         },
         "shown": {route: short.pack(ids) for route, ids in new.items() if ids},
-        # Of what may have been used and may not: neither use nor neglect.
+        # Memories that may have been used: they count neither as used nor as neglected.
         "open": short.pack(sorted({id for ids in new.values() for id in ids if id in unsure})),
         "files": len(touched),
         "use": {short.pack([id]): counts for id, counts in use.items()},
-        "answers": sum(1 for ids in cited if ids),
+        "answers": answers,
     }
     if not fields["shown"] and not use:
         return None
     id = sha256(b"git mem receipt\n" + name.encode() + b"\n" + part[0][3]).hexdigest()
     head = {"v": record.FORMAT, "op": "receipt", "id": id[:32], "at": _when(part[-1][1])}
     return {**head, **{k: v for k, v in fields.items() if v}}
+
+
+def _use(
+    store: Store, before: list[Entry], part: list[Entry], touched: set[str]
+) -> tuple[int, dict[str, list[int]], set[str]]:
+    """(answers that cite a memory, {id: [its citations, its changed files, memories that share the
+    fewest-shared of them]}, ids that may have been used).
+    """
+    whole = [*before, *part]
+    known = _ids(whole)
+    cited = [known.intersection(values) for kind, _, values, _ in part if kind == "cited"]
+    heads = {head for values in _shown(whole) for head in _words(values, "head")}
+    named, doubtful = usage_records.naming(store, touched, known, heads)
+    stretches = usage.stretches(whole)
+    used = usage.changed_after(stretches, named, len(before))
+    unsure = usage.changed_after(stretches, doubtful, len(before)).keys() - used.keys()
+    citations = Counter(id for ids in cited for id in ids)
+    shares = usage.shares(used)
+    use = {
+        id: [citations[id], *([len(used[id]), shares[id]] if id in used else [])]
+        for id in sorted({*citations, *used})
+    }
+    return sum(1 for ids in cited if ids), use, unsure
 
 
 def _is_id(value: str) -> bool:
@@ -209,16 +211,9 @@ def _word(value: str) -> str:
     """A short word of ours or of an agent's protocol; "other" for anything else: a receipt holds no
     text.
     """
-    return (
-        value
-        if not value
-        or (
-            len(value) <= 30
-            and value.isascii()
-            and value.replace("-", "").replace("_", "").isalnum()
-        )
-        else "other"
-    )
+    letters = value.replace("-", "").replace("_", "")
+    good = len(value) <= 30 and letters.isascii() and letters.isalnum()
+    return value if good or not value else "other"
 
 
 def _when(at: float) -> str:
@@ -266,10 +261,10 @@ def _newest(receipt: dict[str, Any]) -> tuple[str, str, str]:
     return receipt["ended"] or "~", receipt["started"], receipt["id"]
 
 
-def listed(store: Store, wanted: str = "", limit: int | None = None) -> list[dict[str, Any]]:
+def listed(store: Store, prefix: str = "", limit: int | None = None) -> list[dict[str, Any]]:
     """Receipts and sessions without one yet, newest first: what `git mem receipts --json` prints.
 
-    `wanted`: a session's id, or the first digits of it. Raises MemError where it names none.
+    `prefix`: a session's id, or the first digits of it. Raises MemError where it names none.
     """
     now = time.time()
     found: dict[str, dict[str, Any]] = {}
@@ -289,25 +284,22 @@ def listed(store: Store, wanted: str = "", limit: int | None = None) -> list[dic
         if found.get(receipt["id"], receipt)["ended"] == receipt["ended"]:
             found[receipt["id"]] = receipt
     everything = sorted(found.values(), key=_newest, reverse=True)
-    if wanted:
-        key = session.key(wanted)
+    if prefix:
+        key, start = session.key(prefix), prefix.strip().lower()
         everything = [
-            r
-            for r in everything
-            if r["session"] == key or r["session"].startswith(wanted.strip().lower())
+            r for r in everything if r["session"] == key or r["session"].startswith(start)
         ]
         if not everything:
             raise MemError(
-                f"no receipt of session '{wanted[:40]}'",
+                f"no receipt of session '{prefix[:40]}'",
                 hint="`git mem receipts` lists the sessions",
             )
     return everything[:limit]
 
 
 def _public(data: dict[str, Any], state: str) -> dict[str, Any]:
-    shown = data.get("shown")
-    tips, used = data.get("tips"), data.get("used")
-    files = data.get("files")
+    shown, tips = _dict(data, "shown"), _dict(data, "tips")
+    used, files = data.get("used"), data.get("files")
     if isinstance(used, dict):  # of a receipt with whole ids
         use = {str(k): v for k, v in used.items() if type(v) is int}
     else:
@@ -322,12 +314,8 @@ def _public(data: dict[str, Any], state: str) -> dict[str, Any]:
         "ended": _ended(data) or None,
         "end": _text(data, "end") or None,
         "head": _text(data, "head") or None,
-        "tips": {str(k): v for k, v in tips.items() if isinstance(v, str)}
-        if isinstance(tips, dict)
-        else {},
-        "shown": {str(k): _told(v) for k, v in shown.items() if isinstance(v, (list, str))}
-        if isinstance(shown, dict)
-        else {},
+        "tips": {str(k): v for k, v in tips.items() if isinstance(v, str)},
+        "shown": {str(k): _told(v) for k, v in shown.items() if isinstance(v, (list, str))},
         "files": files if type(files) is int else 0,
         "used": use,
     }
@@ -342,6 +330,11 @@ def _told(value: list[Any] | str) -> list[str]:
 
 def _ended(data: dict[str, Any]) -> str:
     return _text(data, "ended") or _text(data, "at")
+
+
+def _dict(data: dict[str, Any], name: str) -> dict[Any, Any]:
+    value = data.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def _text(data: dict[str, Any], name: str) -> str:

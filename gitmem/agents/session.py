@@ -25,18 +25,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# "shown": ids of memories, among them `about` words; "touched": paths from the top of the tree;
-# "failed": names of what failed; "cited": ids that an answer named; "start": the session's source
-# (startup, resume ...); "context": the model forgot what it saw before (compact, clear); "end": why
-# it ended; "receipt": the last line that receipts tell of; "id": the session's own id, in the first
-# line.
+# "shown": `name=value` words about the call, then ids of memories; "touched": paths from the top of
+# the tree; "failed": a tool and its paths; "cited": ids that an answer named; "start": its source
+# (startup, resume ...); "context": the model's context was emptied (compact, clear); "end": the
+# reason; "receipt": the last line that receipts tell of; "id": the session's id, in the first line.
 KINDS = ("shown", "touched", "failed", "cited", "start", "context", "end", "receipt", "id")
 ROUTES = ("start", "prompt", "subagent", "compact", "tool")
 
 DIR = "sessions"
 OLDEST = 7 * 24 * 3600  # seconds without a line after which a file goes
 MOST = 512 * 1024  # bytes of a file; beyond them nothing is noted
-_LESS = MOST // 2  # of what nobody needs, so that what was shown always finds room
+_LESS = MOST // 2  # beyond them no "touched" and "failed": there is always room for "shown"
 _LONGEST = 64 * 1024  # bytes of one call
 _TAIL = 8192  # bytes of the end of a file in which its last lines are looked for
 _VALUE = 4096  # bytes of a value; a longer one is left out
@@ -61,13 +60,9 @@ def note(mem_dir: str, session: str | None, kind: str, values: Iterable[str]) ->
     """
     if not session or kind not in KINDS:
         return False
-    return _append(
-        mem_dir,
-        path_of(mem_dir, session),
-        _line("id", [session]),
-        _line(kind, values),
-        MOST if kind != "touched" and kind != "failed" else _LESS,
-    )
+    most = _LESS if kind in ("touched", "failed") else MOST
+    path = path_of(mem_dir, session)
+    return _append(mem_dir, path, _line("id", [session]), _line(kind, values), most)
 
 
 def injected(
@@ -79,21 +74,15 @@ def injected(
     head: str,
     refs: Mapping[str, str],
 ) -> bool:
-    """Notes ids that reached the model: by which route (one of ROUTES), and with the repository in
-    which state (HEAD, notes refs -> tips).
-    """
-    about = [
-        f"route={route}",
-        f"agent={agent}",
-        f"head={head}",
-        *(f"{ref}={tip}" for ref, tip in sorted(refs.items()) if tip),
-    ]
-    return note(mem_dir, session, "shown", [*about, *ids])
+    """Notes ids that reached the model, with the route (one of ROUTES), HEAD and notes refs."""
+    about = [f"route={route}", f"agent={agent}", f"head={head}"]
+    tips = [f"{ref}={tip}" for ref, tip in sorted(refs.items()) if tip]
+    return note(mem_dir, session, "shown", [*about, *tips, *ids])
 
 
 def shown(mem_dir: str, session: str | None) -> set[str]:
-    """Ids that the session's model has before it: all noted since its context was last emptied, but
-    what its subagents were shown. Empty where nothing is known.
+    """Ids in the context of the session's model: those shown since it was last emptied, without
+    those that only subagents were shown.
     """
     found: set[str] = set()
     for kind, _, values, _ in lines(mem_dir, session):
@@ -160,13 +149,9 @@ def pending(path: str) -> list[Entry]:
 
 def mark(path: str, entry: Entry) -> bool:
     """Says that receipts tell of everything up to this line."""
-    return _append(
-        os.path.dirname(os.path.dirname(path)),
-        path,
-        b"",
-        _line("receipt", [_digest(entry[3])]),
-        MOST + _LONGEST,
-    )
+    mem_dir = os.path.dirname(os.path.dirname(path))
+    line = _line("receipt", [_digest(entry[3])])
+    return _append(mem_dir, path, b"", line, MOST + _LONGEST)
 
 
 def settled(path: str) -> bool:
@@ -197,9 +182,9 @@ def files(mem_dir: str) -> list[tuple[str, float]]:
         path = os.path.join(mem_dir, DIR, name)
         try:
             facts = os.lstat(path)
-            if (
-                facts.st_mode & 0o170000 == 0o100000
-            ):  # a regular file, without `stat`: a named pipe would be waited for
+            # Only a regular file, by its number since `stat` is an import: opening a named pipe
+            # would wait.
+            if facts.st_mode & 0o170000 == 0o100000:
                 found.append((facts.st_mtime, path))
         except OSError:
             continue
@@ -209,9 +194,8 @@ def files(mem_dir: str) -> list[tuple[str, float]]:
 def evict(mem_dir: str, now: float, keep: int = 2000) -> int:
     """Removes files without a line for a week, and the oldest beyond `keep`; returns how many."""
     found = files(mem_dir)
-    old = [
-        path for i, (path, when) in enumerate(found) if now - when > OLDEST or i < len(found) - keep
-    ]
+    extra = len(found) - keep
+    old = [path for i, (path, at) in enumerate(found) if now - at > OLDEST or i < extra]
     for path in old:
         try:
             os.unlink(path)
@@ -228,15 +212,9 @@ def _line(kind: str, values: Iterable[str]) -> bytes:
     parts = [kind.encode(), b"%.3f" % time.time()]
     size = 0
     for value in values:
-        if value.isalnum() and value.isascii():
-            part = value.encode()
-        else:
-            part = (
-                value.replace("\\", "\\\\")
-                .replace("\n", "\\n")
-                .replace("\t", "\\t")
-                .encode("utf-8", "surrogatepass")
-            )
+        if not (value.isalnum() and value.isascii()):
+            value = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
+        part = value.encode("utf-8", "surrogatepass")
         size += len(part) + 1
         if len(part) > _VALUE:
             continue

@@ -69,7 +69,7 @@ def _seconds(event: str) -> int:
     """Far above what a hook takes (its own deadline is at most a second): on a machine under load
     the agent must not lose the answer.
     """
-    return 10 if event.lower() == "sessionstart" else 5
+    return 10 if protocol.event_of(event) == "SessionStart" else 5
 
 
 def _handler(event: str, command: str) -> dict[str, Any]:

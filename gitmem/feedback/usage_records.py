@@ -19,44 +19,35 @@ from ..engine.document import ACTIVE
 from ..engine.filters import above
 from ..store import Store
 
-_Places = tuple[
-    str, list[tuple[str, str, str]]
-]  # (commit a memory is about, its paths as `memory_rows.places` gives them)
+# (commit a memory is about, its paths as `memory_rows.places` gives them)
+_Places = tuple[str, list[tuple[str, str, str]]]
+_Names = dict[str, set[str]]  # {name at HEAD, of a file or a directory above: paths as given}
+_IN_PLACE = (path_state.SAME, path_state.CHANGED)
 _PART = 500  # values in one SQL condition
 
 
-def naming(  # noqa: C901
+def naming(
     store: Store, paths: Iterable[str], told: set[str], heads: set[str]
 ) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """({memory told: those of the paths, as they are given, that it is about}, {memory told: those
-    that it may be about, nobody knows}).
+    that it may be about}).
 
     A memory is about what its paths are called at HEAD, and what is below that:
     under an old name something else may stand by now. `heads`: where the session
     was told; if HEAD has moved since, an old name may have been the right one then.
     """
-    given: dict[str, set[str]] = {}
-    for path in paths:
-        inside = (
-            os.path.relpath(path, store.home) if os.path.isabs(path) else os.path.normpath(path)
-        )
-        if inside.startswith(".."):
-            continue
-        for name in above(inside.replace(os.sep, "/")):
-            given.setdefault(name.encode("utf-8", "replace").decode(), set()).add(path)
-    if not given or not told:
+    names = _names(store, paths)
+    if not names or not told:
         return {}, {}
-    every = set().union(*given.values())
 
     def read(cache: Cache) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
         head = store.repo.head()
-        stays = heads == {head}
         # Without the history a file that says something else may be another one.
         short = os.path.exists(os.path.join(store.repo.common_dir, "shallow")) or patch_id.partial(
             store.repo
         )
-        named: dict[str, set[str]] = {}
-        open_: dict[str, set[str]] = {}
+        about: dict[str, set[str]] = {}
+        unsure: dict[str, set[str]] = {}
         rows = _with_paths(cache, told)
         places = {
             row: (memory_rows.commit_of(data), memory_rows.places(data))
@@ -65,25 +56,40 @@ def naming(  # noqa: C901
         states = _states(store, cache, places, head)
         for row, id in rows.items():
             for (path, blob, _), state in zip(places[row][1], states[row], strict=True):
-                if not blob:  # no content tells it from another: the name is all there is
-                    sure, doubt = given.get(path, set()), set()
-                elif state.state == path_state.UNKNOWN or state.reason:
-                    sure, doubt = set(), every
-                elif state.state == path_state.GONE or (
-                    state.state == path_state.CHANGED and short
-                ):
-                    sure, doubt = set(), given.get(path, set())
-                else:
-                    sure, doubt = given.get(state.now or path, set()), set()
-                if blob and not stays and state.state not in (path_state.SAME, path_state.CHANGED):
-                    doubt = doubt.union(*(given.get(name, set()) for name in (path, state.now)))
+                sure, doubt = _about(names, path, blob, state, short)
+                if blob and heads != {head} and state.state not in _IN_PLACE:
+                    doubt = doubt.union(*(names.get(name, set()) for name in (path, state.now)))
                 if sure:
-                    named.setdefault(id, set()).update(sure)
+                    about.setdefault(id, set()).update(sure)
                 if doubt:
-                    open_.setdefault(id, set()).update(doubt)
-        return named, open_
+                    unsure.setdefault(id, set()).update(doubt)
+        return about, unsure
 
     return store.with_cache(read)[0]
+
+
+def _names(store: Store, paths: Iterable[str]) -> _Names:
+    names: _Names = {}
+    for path in paths:
+        absolute = os.path.isabs(path)
+        inside = os.path.relpath(path, store.home) if absolute else os.path.normpath(path)
+        if not inside.startswith(".."):
+            for name in above(inside.replace(os.sep, "/")):
+                names.setdefault(name.encode("utf-8", "replace").decode(), set()).add(path)
+    return names
+
+
+def _about(
+    names: _Names, path: str, blob: str, state: path_state.PathState, short: bool
+) -> tuple[set[str], set[str]]:
+    """(paths that one path of a memory stands for, paths that it may stand for)."""
+    if not blob:  # no content tells it from another: the name is all there is
+        return names.get(path, set()), set()
+    if state.state == path_state.UNKNOWN or state.reason:
+        return set(), set().union(*names.values())
+    if state.state == path_state.GONE or (state.state == path_state.CHANGED and short):
+        return set(), names.get(path, set())
+    return names.get(state.now or path, set()), set()
 
 
 def _with_paths(cache: Cache, told: Iterable[str]) -> dict[int, str]:
