@@ -305,7 +305,7 @@ def test_a_suggestion_and_its_verdict_hold_the_numbers_that_calibration_needs(pl
     )
     assert outcome.status == pipeline.SUGGESTED
     (waits,) = suggestions.waiting(store)
-    packaged = classify.judge("user", text, model=linear.load(True)).confidence
+    packaged = classify.judge("user", text, model=model.adjusted(PACKAGED)).confidence
     numbers = [waits.number(name) for name in ("score", "p_skip", "confidence")]
     assert numbers == pytest.approx([packaged, 0.1, model.calibrated(packaged, 0.1)], abs=1e-4)
     suggestions.decide(store, [(waits, "rejected", "", "")])
@@ -402,15 +402,16 @@ def test_odd_records_of_calibration_are_ignored(place: Place) -> None:
 
 def test_the_worker_judges_with_what_is_in_force(place: Place) -> None:
     text = "From what I saw the importer keeps comments only where the parser is told to, so be it."
-    packaged = classify.judge("assistant", text, model=linear.load(True))
     store = open_store(place.lab.env, str(place.repo))
+    before = calibrate.model(store)
+    packaged = classify.judge("assistant", text, model=before)
     calibrate.keep(store, Calibration(1.0, -2.0), 30, [])
     said = classify.judge("assistant", text, model=calibrate.model(store))
     store.close()
     lower = Calibration(1.0, -2.0).apply(packaged.confidence)
     assert said.confidence == pytest.approx(lower, abs=0.01)
     assert said.score == packaged.score
-    assert classify.judge("assistant", text, model=linear.load(True)) == packaged
+    assert classify.judge("assistant", text, model=before) == packaged
 
 
 def test_a_record_of_an_earlier_version_counts_without_its_weights_of_words(place: Place) -> None:
