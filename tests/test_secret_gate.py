@@ -347,6 +347,7 @@ def test_every_way_to_write_is_in_this_file() -> None:
     records = {
         "memory/review_records.py",
         "agents/receipts.py",
+        "anchors/patch_id_marks.py",
         "anchors/reanchor.py",
         "feedback/usage_records.py",
         "capture/calibrate.py",

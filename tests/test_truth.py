@@ -17,10 +17,8 @@ from gitmem.capture import classify
 from gitmem.capture.classify import Opinion
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MODULES = {
-    "llama-cpp-python": "llama_cpp",
-    "scikit-learn": "sklearn",
-}  # where a package's module has another name
+# Where a package's module has another name, or another package imports it.
+MODULES = {"llama-cpp-python": "llama_cpp", "scikit-learn": "sklearn", "scipy": "networkx"}
 
 
 def test_uninstall_takes_back_what_init_was_told_on_a_terminal(lab: Lab) -> None:
@@ -82,8 +80,8 @@ def test_recall_is_degraded_where_the_chosen_embedding_model_is_gone(lab: Lab) -
 def test_a_model_that_decided_nothing_is_not_named_as_the_stage() -> None:
     text = "We chose PostgreSQL over MongoDB because orders and invoices share one transaction"
     alone = classify.judge("user", text, suggest=0.0)
-    asked = classify.judge("user", text, suggest=0.0, ask=lambda role, text: Opinion(0.3))
-    assert asked == alone
+    said = classify.judge("user", text, suggest=0.0, ask=lambda role, text: Opinion(0.3))
+    assert said == alone
     titled = classify.judge(
         "user", text, suggest=0.0, ask=lambda role, text: Opinion(0.3, title="PostgreSQL")
     )
