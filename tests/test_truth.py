@@ -112,7 +112,7 @@ def test_show_prints_every_field_and_recall_the_provenance(lab: Lab) -> None:
         ("subtitle", "not floats"),
         ("agent", "claude"),
         ("session", "s-1"),
-        ("concept", "money"),
+        ("concepts", "money"),
         ("fact", "floats lose cents"),
         ("fact", "EUR only"),
         ("paths", "f0.txt:1 (same)"),
