@@ -19,7 +19,7 @@ from install_world import commands, files, put, user_file
 from gitmem.agents import install_log, installed, targets
 from gitmem.agents.install_log import Change
 
-AGENTS = [name for name in targets.AGENTS if name != "copilot"]
+AGENTS = [name for name, agent in targets.AGENTS.items() if agent.user]
 
 SETTINGS = {
     "plain": (
