@@ -19,7 +19,7 @@ from places import anchors, clone, commit, following, head, hub, opened, squash,
 from test_headmove import STEPS, History
 
 from gitmem import sync
-from gitmem.anchors import anchor_state_update, patch_id_marks, reanchor
+from gitmem.anchors import anchor_state_update, patch_id_marks
 from gitmem.engine.filters import Filter
 from gitmem.erasure import purge
 from gitmem.memory import listing, memories
@@ -236,7 +236,7 @@ def test_an_answer_that_rests_on_a_branch_wakes_the_worker(
     tell(repo, TEXT)
     commit(lab, repo, "t.txt", "two")
     woken: list[str] = []
-    monkeypatch.setattr(reanchor.spool, "ask", woken.append)
+    monkeypatch.setattr(anchor_state_update.spool, "ask", woken.append)
     with opened(repo) as store:
         learned(store)
         listing.list_memories(store, Filter())

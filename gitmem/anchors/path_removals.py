@@ -250,6 +250,16 @@ def text(name: bytes) -> str:
     return name.decode("utf-8", "replace")
 
 
+def later_names(cache: Cache, path: str) -> set[str]:
+    """This name and every one that a commit known so far gave to what had it."""
+    rows = cache.db.execute(
+        "WITH RECURSIVE names(name) AS (SELECT ? UNION SELECT now FROM path_removal"
+        " JOIN names ON path = name WHERE now <> '') SELECT name FROM names",
+        (path,),
+    )
+    return {name for (name,) in rows}
+
+
 def directory(renames: dict[str, str], path: str) -> str:
     """Where a directory went: to the place of more than half of its files that were renamed; ""
     where there is none.

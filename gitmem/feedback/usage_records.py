@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from ..anchors import patch_id, path_state
+from ..anchors import patch_id, path_removals, path_state
 from ..core import confidence, record
 from ..core.digest import sha256
 from ..engine import memory_rows, path_state_store
@@ -58,7 +58,8 @@ def naming(
             for (path, blob, _), state in zip(places[row][1], states[row], strict=True):
                 sure, doubt = _about(names, path, blob, state, short)
                 if blob and heads != {head} and state.state not in _IN_PLACE:
-                    doubt = doubt.union(*(names.get(name, set()) for name in (path, state.now)))
+                    later = path_removals.later_names(cache, path)
+                    doubt = doubt.union(*(names.get(name, set()) for name in later))
                 if sure:
                     about.setdefault(id, set()).update(sure)
                 if doubt:
