@@ -39,7 +39,7 @@ def test_what_cannot_be_stored_now_is_stored_later_and_now_says_so(
     spool.append(mem(repo), sources.heard("user", WIPED, "s1", "claude", ""))
     lock = repo / ".git" / "refs" / "notes" / "mem" / "private.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
-    lock.touch()
+    lock.write_text("of another program")
     done = lab.run(repo, "git-mem", "capture", "--now", "--json")
     assert (
         done.returncode == 1
@@ -210,7 +210,7 @@ def test_now_says_each_time_that_something_fails(
     spool.append(mem(repo), sources.heard("user", WIPED, "s1", "claude", ""))
     lock = repo / ".git" / "refs" / "notes" / "mem" / "private.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
-    lock.touch()
+    lock.write_text("of another program")
     done = lab.run(repo, "git-mem", "capture", "--now")
     assert done.returncode != 0 and "not all could be worked off" in done.stderr
 
