@@ -236,3 +236,14 @@ def test_of_more_equal_memories_than_a_search_looks_at_a_rebuilt_cache_finds_the
     kept = answers()
     shutil.rmtree(repo / ".git/mem")
     assert answers() == kept
+
+
+@pytest.mark.parametrize("option", ["--tag", "--phase", "--path"])
+def test_a_word_that_stands_in_no_text_but_in_a_field_is_found(lab: Lab, option: str) -> None:
+    repo = lab.repo()
+    for n in range(9):
+        lab.mem(repo, "remember", f"invoices are rounded to cents, rule {n}")
+    lab.mem(repo, "remember", "the nightly job sends letters", option, "quokka")
+    found = lab.json(repo, "recall", "quokka")
+    assert found["verdict"] != "MISS"
+    assert found["hits"][0]["body"] == "the nightly job sends letters"

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..core import record
 from ..core.errors import MemError, Refused
+from ..core.record_fields import ENTRIES, FIELDS, LINE, LIST, SET, WORD
 from ..engine.filters import Filter
 from ..memory import memories, recall, remember, review_records, write_gate
 from ..memory.review_records import ACCEPTED, MERGED, REJECTED, WAITING
@@ -109,14 +110,11 @@ def _store(
     """
     # Whatever shapes another tool's line has, a person's word makes a sound memory of it.
     fields: dict[str, Any] = {
-        k: suggestion.text(k)
-        for k in ("title", "subtitle", "type", "phase", "agent", "session", "source")
+        f.name: suggestion.words(f.name) if f.kind in ENTRIES else suggestion.text(f.name)
+        for f in FIELDS
+        if f.draft and f.kind in (LINE, WORD, SET, LIST) and f.name not in ("author", "branch")
     }
-    fields.update(
-        {k: suggestion.words(k) for k in ("tags", "facts", "concepts")},
-        body=suggestion.body,
-        paths=suggestion.paths,
-    )
+    fields.update(body=suggestion.body, paths=suggestion.paths)
     fields.update(provenance="VERIFIED", confidence=SURE)
     older = _replaceable(store, suggestion)
     if older:

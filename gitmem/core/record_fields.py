@@ -63,7 +63,7 @@ class Field:
 
 MAX_TITLE = 300
 MAX_WORD = 200
-_NAME = 5 * MAX_WORD
+_LONG_LINE = 5 * MAX_WORD
 _ENTRY = 4 * MAX_TITLE
 
 # Title, subtitle and body flow into each other, in this order, where secrets are looked for.
@@ -76,15 +76,15 @@ FIELDS = (
     Field("paths", PATHS, inherited=True, natural=False),
     Field("facts", LIST, _ENTRY, searched=True),
     Field("concepts", LIST, _ENTRY, searched=True),
-    Field("source", LINE, _NAME),
-    Field("phase", LINE, _NAME, inherited=True, searched=True),
+    Field("source", LINE, _LONG_LINE),
+    Field("phase", LINE, _LONG_LINE, inherited=True, searched=True),
     Field("provenance", CHOICE, natural=False),
     Field("confidence", NUMBER, natural=False),
     Field("supersedes", IDS, draft=False, exported=False, natural=False),
-    Field("author", LINE, _NAME, content=False, natural=False),
-    Field("agent", LINE, _NAME, content=False, natural=False),
-    Field("session", LINE, _NAME, content=False, natural=False),
-    Field("branch", LINE, _NAME, content=False, exported=False, natural=False),
+    Field("author", LINE, _LONG_LINE, content=False, natural=False),
+    Field("agent", LINE, _LONG_LINE, content=False, natural=False),
+    Field("session", LINE, _LONG_LINE, content=False, natural=False),
+    Field("branch", LINE, _LONG_LINE, content=False, exported=False, natural=False),
     Field("reason", LINE, MAX_TITLE, content=False, draft=False, exported=False),
 )
 BY_NAME = {field.name: field for field in FIELDS}

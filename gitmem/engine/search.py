@@ -97,10 +97,12 @@ class Search:
             """(probability that the answer is among the first hits, whether one of them holds every
             term).
             """
-            held = [self._terms(hit.row) for hit in hits[: verdict.LOOKED_AT]]
+            first = [hit.row for hit in hits[: verdict.LOOKED_AT]]
+            held = [self._terms(row) for row in first]
             values = verdict.features(terms, df, count, hits, held, near, cosines)
             sure = verdict.probability(values, coefficients) if hits else 0.0
-            return sure, bool(terms) and any(holds.issuperset(terms) for holds in held)
+            covered = any(self._terms(row, everywhere=True).issuperset(terms) for row in first)
+            return sure, bool(terms) and covered
 
         sure, covered = judged(verdict.TABLE, [c for _, c in nearest], {**cosines, **dict(nearest)})
         asked = self.chosen(query) if self.chosen else None
@@ -249,9 +251,10 @@ class Search:
     def _data(self, row: int) -> dict[str, Any]:
         return memory_rows.load(self.cache, [row])[0][0]
 
-    def _terms(self, row: int) -> set[str]:
-        title, body, _ = lexical_fields(self._data(row))
-        return set(text.terms(f"{title}\n{body}"))
+    def _terms(self, row: int, everywhere: bool = False) -> set[str]:
+        """The terms of a memory's title and body; `everywhere`: of its other fields, too."""
+        title, body, extra = lexical_fields(self._data(row))
+        return set(text.terms(f"{title}\n{body}" + (f"\n{extra}" if everywhere else "")))
 
 
 def fused(

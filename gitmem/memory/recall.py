@@ -150,7 +150,7 @@ def recall(
     hot: bool = False,
     vectors: LlamaVectors | None = None,
 ) -> dict[str, Any]:
-    """The answer as the JSON object of DESIGN 10; every hit carries its parts under `explain`.
+    """The answer as the JSON object of `recall --json`; each hit has its parts in `explain`.
 
     `hot`: take in at most ON_THE_SPOT new records, as the prompt hook does; more
     than that makes the answer degraded while a detached process catches up. It
