@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from .context_render import Block
 
 _EMPTIED = ("compact", "clear")  # sources of a start after which the model's context is empty
-_ANSWERS = ("last_assistant_message", "last-assistant-message", "prompt_response")
 _SMALL = 2000  # tokens that fit where an agent takes less than others
 STEERED = 20  # memories named before a compaction
 _HEX = frozenset("0123456789abcdef")
@@ -117,7 +116,7 @@ def _user_prompt_submit(call: Call) -> None:
     injects = call.injects and call.here.settings.flag("promptContext")
     if not injects and not _captures(call):
         return
-    prompt = protocol.text(call.payload, "prompt", "user_prompt")
+    prompt = protocol.text(call.payload, *protocol.PROMPTS)
     if not prompt:
         call.failed("no prompt in the input")
         return
@@ -265,7 +264,7 @@ def _stop(call: Call) -> None:
     """Leaves the answer to the worker, and starts one where an earlier one was killed."""
     from ..hooks import spool
 
-    answer = protocol.text(call.payload, *_ANSWERS)
+    answer = protocol.text(call.payload, *protocol.REPLIES)
     _note_cited(call, answer)
     if _captures(call):
         _spool_said(call, "assistant", answer)
@@ -276,7 +275,7 @@ def _stop(call: Call) -> None:
 
 def _subagent_stop(call: Call) -> None:
     """The session goes on; only the subagent's answer is looked at."""
-    _note_cited(call, protocol.text(call.payload, *_ANSWERS))
+    _note_cited(call, protocol.text(call.payload, *protocol.REPLIES))
 
 
 def _note_cited(call: Call, answer: str) -> None:

@@ -53,6 +53,8 @@ _NAMES = {event.lower(): event for event in EVENTS} | {
     "precompress": "PreCompact",
 }
 _SESSION = ("session_id", "conversation_id", "sessionId", "thread-id", "thread_id")
+PROMPTS = ("prompt", "user_prompt")
+REPLIES = ("last_assistant_message", "last-assistant-message", "prompt_response")
 _FILES = ("file_path", "notebook_path", "absolute_path", "filePath", "path", "target_file")
 # Names of tools, in lower case.
 _EDITS = frozenset(
@@ -231,14 +233,14 @@ def _copilot(event: str, context: str) -> dict[str, Any]:
 
 # Each agent: the form of its answers, and the events from which it takes context.
 _START, _PROMPT = "SessionStart", "UserPromptSubmit"
-_ANSWERS: dict[str, tuple[Callable[[str, str], dict[str, Any]], tuple[str, ...]]] = {
+_FORMS: dict[str, tuple[Callable[[str, str], dict[str, Any]], tuple[str, ...]]] = {
     "claude": (_specific, (_START, _PROMPT, "PreToolUse", "SubagentStart", "PreCompact")),
     "codex": (_specific, (_START, _PROMPT, "SubagentStart")),
     "gemini": (_gemini, (_START, _PROMPT)),
     "cursor": (_cursor, (_START, _PROMPT)),
     "copilot": (_copilot, (_START, _PROMPT)),
 }
-AGENTS = tuple(_ANSWERS)
+AGENTS = tuple(_FORMS)
 
 # UTF-16 units of one value: beyond 10,000 Claude Code and Cursor hand over a file's name instead;
 # Codex does at about 2,500 tokens.
@@ -248,7 +250,7 @@ _ROOM = {"codex": 7000}
 
 def injects(agent: str, event: str) -> bool:
     """Whether an agent takes context from this event."""
-    return agent in _ANSWERS and event in _ANSWERS[agent][1]
+    return agent in _FORMS and event in _FORMS[agent][1]
 
 
 def room(agent: str) -> int:
@@ -266,7 +268,7 @@ def envelope(agent: str, event: str, context: str, message: str = "") -> bytes:
         return b""
     if event == "PreCompact":
         return context.encode("utf-8", "replace")
-    form, _ = _ANSWERS[agent]
+    form, _ = _FORMS[agent]
     answer = form(event, context) if context else {}
     if message and agent == "claude":
         answer = {"systemMessage": message, **answer}
