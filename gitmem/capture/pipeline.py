@@ -1,6 +1,6 @@
 """Decides about each candidate: a private memory, a suggestion, or nothing.
 
-Promise (P4, P5, P6): a text that is kept without a person lies in the private notes, body verbatim,
+Promise: a text that is kept without a person lies in the private notes, body verbatim,
 with its source, agent, session, confidence and tags that say where it came from; a text with a
 secret becomes nothing. Nothing is kept twice: not the same source, not a text that a memory, a
 suggestion, a forgotten memory or another text of the run says already (`duplicates`), nor a line of

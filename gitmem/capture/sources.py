@@ -1,7 +1,7 @@
 """What is said and done in an agent's session, on its way from a hook to the keeper.
 
 Owns the lines of the spool that hold text, the only ones: a hook makes one with
-`heard` or `done`, the worker reads them with `candidates`. Promise (P5): what
+`heard` or `done`, the worker reads them with `candidates`. Promise: what
 `strip` cuts (injected blocks, `<private>`, `#skip`) never reaches the disk, a
 tool's file is cut to its first characters, and a text longer than LONGEST is no
 memory and is left out whole. A text's `source` names its session and what was

@@ -19,6 +19,7 @@ from .digest import sha256
 from .errors import Refused
 from .record_fields import MAX_TITLE as MAX_TITLE
 from .record_fields import MAX_WORD as MAX_WORD
+from .record_fields import PROVENANCE as PROVENANCE
 from .record_time import STORED
 from .record_time import days as days
 from .record_time import freshness as freshness
@@ -51,7 +52,6 @@ TYPES = (
     "handoff",
     "research",
 )
-PROVENANCE = ("VERIFIED", "CITED", "ASSUMED", "CACHED")
 DEFAULT_TYPE = "discovery"
 
 # Records that bring a text, and records that take versions away.

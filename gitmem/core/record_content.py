@@ -118,8 +118,8 @@ def _word(field: Field, value: Any) -> str:
 def _choice(field: Field, value: Any) -> str:
     if not value:
         return ""
-    if not isinstance(value, str) or value.upper() not in record.PROVENANCE:
-        raise Refused(f"'{field.name}' is none of {', '.join(record.PROVENANCE)}")
+    if not isinstance(value, str) or value.upper() not in field.choices:
+        raise Refused(f"'{field.name}' is none of {', '.join(field.choices)}")
     return value.upper()
 
 

@@ -15,14 +15,15 @@ class Field:
     """One field.
 
     `limit`: characters of a text or of one entry. `content`: part of what the memory says, so an
-    edit carries it on and two versions are united by it; the other fields say where a version
-    comes from. `draft`: a writer may give it. `inherited`: a memory that takes the place of
-    another has it from there. `exported`: an export has it. `searched`: recall looks for words in
-    it. `label`: the name under which the cache finds a memory by one entry. `natural`: its words
-    are somebody's prose, so what cannot be decoded is refused, not replaced.
-    """
+    edit carries it on and two versions are united by it; the other fields say where a version comes
+    from. `draft`: a writer may give it. `inherited`: a memory that takes the place of another has
+    it from there. `exported`: an export has it. `searched`: recall looks for words in it. `label`:
+    the name under which the cache finds a memory by one entry. `natural`: its words are somebody's
+    prose, so what cannot be decoded is refused, not replaced. `choices`: the words that a CHOICE
+    may have. A change of `searched` or `label` raises `cache.SCHEMA`."""
 
     __slots__ = (
+        "choices",
         "content",
         "draft",
         "exported",
@@ -48,6 +49,7 @@ class Field:
         searched: bool = False,
         label: str = "",
         natural: bool = True,
+        choices: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.kind = kind
@@ -59,8 +61,10 @@ class Field:
         self.searched = searched
         self.label = label
         self.natural = natural
+        self.choices = choices
 
 
+PROVENANCE = ("VERIFIED", "CITED", "ASSUMED", "CACHED")
 MAX_TITLE = 300
 MAX_WORD = 200
 _LONG_LINE = 5 * MAX_WORD
@@ -78,7 +82,7 @@ FIELDS = (
     Field("concepts", LIST, _ENTRY, searched=True),
     Field("source", LINE, _LONG_LINE),
     Field("phase", LINE, _LONG_LINE, inherited=True, searched=True),
-    Field("provenance", CHOICE, natural=False),
+    Field("provenance", CHOICE, natural=False, choices=PROVENANCE),
     Field("confidence", NUMBER, natural=False),
     Field("supersedes", IDS, draft=False, exported=False, natural=False),
     Field("author", LINE, _LONG_LINE, content=False, natural=False),

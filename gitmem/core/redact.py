@@ -1,6 +1,6 @@
 """Finds secrets in text before it is stored: the one gate of every write path.
 
-Promise (P5): a text for which `find` returns nothing holds no secret in a format that the vendors
+Promise: a text for which `find` returns nothing holds no secret in a format that the vendors
 document, no private key block, no password in a URL, a header or an option of a known command, and
 no `password = ...` whose value looks like one. `check` promises it for a whole record, also where a
 secret was cut in two between title and body. `mask` leaves nothing of what was found.

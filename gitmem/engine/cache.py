@@ -37,7 +37,9 @@ else:
     except ImportError:
         import sqlite3
 
-SCHEMA = 19  # the number of `tables`: raise it with every change there
+# The version of the cache file. Raise it with every change of `tables`, or of what `document` makes
+# of a record; older files are then made anew.
+SCHEMA = 19
 APPLICATION = 0x676D656D  # "gmem"
 _ATTEMPTS = 20  # others may remove or replace the file while we open it
 

@@ -1,11 +1,12 @@
 """Brings the cache up to date with the notes: lines in, folded memories out.
 
 Promises. Exact freshness: the cache stores the tips it was built from, so it
-is fresh or not, and no time limit is ever needed. Incremental: work grows with
+is fresh or not, and never expires by age. Incremental: work grows with
 what changed, by the difference of two notes trees; the result equals a rebuild
 from nothing. A line once taken in stays, also when stock git removed it from
 the ref: only a purge record takes lines away. All of one update is one
-transaction: a crash leaves the state before it.
+transaction: a crash leaves the state before it. A deadline commits the part that is
+done, without the tips, so the next update goes on there.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ if TYPE_CHECKING:
     Progress = Callable[[int], None]
     Line = tuple[str, bytes, int]  # (anchor, line, scope bits)
 
-ON_THE_SPOT = 200  # new records a search takes in before it answers (P8)
+ON_THE_SPOT = 200  # new records a search takes in before it answers
 _RE_EMBED = 2_000  # vectors of another space that such a search replaces before it answers
 _SPOT_BYTES = 16 << 20  # bytes of new lines that such a search takes in
 _LOOKS = 256  # lines read between two looks at the clock
 _PORTION = 16  # lines taken in between two looks at the clock
 _BATCH = 20_000  # lines folded and written at a time: bounds memory, not the transaction
 _PATIENCE = 30.0  # seconds to wait for another process that updates the cache
-_LITTLE = 0.5  # and where an answer is waited for
+_LITTLE = 0.5  # the same where somebody waits for an answer
 
 
 def known(mem_dir: str, scope: str, ref: str) -> tuple[str, int]:
@@ -79,7 +80,10 @@ def pending(
 
 
 class _Limits:
-    """How much one refresh may take in, and until when."""
+    """How much one refresh may take in, and until when.
+
+    A rebuild has neither limit, `recall` has `most`, a hook has both.
+    """
 
     def __init__(self, most: int | None, until: float | None) -> None:
         self.most = most

@@ -1,6 +1,6 @@
 """The gate before every write: no secret is stored, and nothing that its author holds back.
 
-Promise (P5): whatever is written to the notes passed `admit` as its author gave it, before anything
+Promise: whatever is written to the notes passed `admit` as its author gave it, before anything
 normalised it, lowered its case or gave it defaults; and passed `memory_rows` where what is stored
 differs. What stands between `<private>` and `</private>` is cut where something is left, else
 refused, as is a tag without its other half: no text is lost unsaid. Nothing is stored when either

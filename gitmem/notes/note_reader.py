@@ -116,8 +116,8 @@ class NoteReader:
             return []
         strays = self.history.strays(tip.id)
         lost, _ = self.history.lost([tip, *strays], [(s.tree, tip.tree) for s in strays])
-        graves = Tombstones(self.purges_of(tip))
-        left = [line for _, line in self.absent(tip, lost) if not graves.doom(line)]
+        tombstones = Tombstones(self.purges_of(tip))
+        left = [line for _, line in self.absent(tip, lost) if not tombstones.doom(line)]
         found = self.history.commit(other) if left and other else None
         there = {line for _, line in self.contents(found)} if found else set()
         return [line for line in left if line not in there]
@@ -131,8 +131,8 @@ class NoteReader:
             return 0
         strays = self.history.strays(tip.id, deep)
         lost, _ = self.history.lost([tip, *strays], [(s.tree, tip.tree) for s in strays], deep=deep)
-        graves = Tombstones(self.purges_of(tip))
-        return sum(not graves.doom(line) for _, line in self.absent(tip, lost))
+        tombstones = Tombstones(self.purges_of(tip))
+        return sum(not tombstones.doom(line) for _, line in self.absent(tip, lost))
 
     def absent(self, tip: Commit, lost: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
         """What is to come back of lost lines: those that are nowhere in the tip.

@@ -183,7 +183,7 @@ class Notes(NoteReader):
         copies of these stated.
         """
         for anchor, line in lines:
-            if plan.graves and plan.graves.doom(line):
+            if plan.tombstones and plan.tombstones.doom(line):
                 line = record.copied_to(line, anchor)
             if line:
                 yield anchor, line

@@ -3,10 +3,9 @@ histories become part of it.
 
 Promise: nothing is written here. A line that others took out is put back, one
 that a purge record names comes in from nowhere, and a history that holds one
-does not become part of ours. What a commit says of itself (`Mem-Complete`) is
-believed of a tip that a write of ours moved the ref to. A commit of others may
-have the trailer by a copy, a rebase or a lie: where something was purged, all
-that it brings is read.
+does not become part of ours. The trailer `Mem-Complete` is trusted only on a
+commit that our own reflog entry moved the ref to. Commits of others may have it
+by a copy, a rebase or a lie: after a purge everything they bring is read.
 """
 
 from __future__ import annotations
@@ -58,13 +57,13 @@ class Plan:
         self.found: list[tuple[str, bytes]] = []  # (key, line) of other histories
         # (key, blob id) of their notes that are too large to be read
         self.carried: list[tuple[str, str]] = []
-        self.whole = True
+        self.whole = True  # whether the commit may carry the trailer `Mem-Complete`
         self.forward: Commit | None = None
         self.replaced = False
         self.refused = False
         self.idle = False  # nothing is left to do
         self.doubled: list[str] = []  # keys of notes that are to have one path
-        self.graves: Tombstones | None = None
+        self.tombstones: Tombstones | None = None
 
 
 def make(
@@ -78,14 +77,16 @@ def make(
 ) -> Plan:
     """What to do to the ref as it is now.
 
-    `deep` believes no commit that it has every line of its history.
+    `items`: (anchor, line) to add. `former`: the tip that the caller remembers, "" for none.
+    `theirs`: the tip of another clone to unite with. `fresh`: the history so far is left behind.
+    `careful`: lines that a history lost are put back. `deep`: no trailer is trusted.
     """
     tip = notes.history.tip()
     base, others = _base(notes, tip, former, deep) if careful or fresh else (tip, [])
     plan = Plan(tip, base)
     plan.items = items
-    graves = Tombstones(notes.purges_of(base) if base else [])
-    if graves and any(graves.doom(line) for _, line in items):
+    tombstones = Tombstones(notes.purges_of(base) if base else [])
+    if tombstones and any(tombstones.doom(line) for _, line in items):
         raise Refused("this text was purged; it is not taken in again")
     if theirs and not (base and notes.history.contains(base, theirs)):
         if not others and (base is None or notes.history.contains(theirs, base)):
@@ -94,13 +95,11 @@ def make(
                 return followed
         others = [*others, theirs]
     doubted = bool(
-        careful and base and base.complete and graves and _doubtful(notes, base, not items)
+        careful and base and base.complete and tombstones and _doubtful(notes, base, not items)
     )
-    if (
-        base
-        and (fresh or others or doubted or deep or not base.complete)
-        and (careful or fresh or theirs)
-    ):
+    must_unite = fresh or others or doubted or deep or (base and not base.complete)
+    may_unite = careful or fresh or theirs
+    if base and must_unite and may_unite:
         union = _Union(notes, plan, base, careful=careful or fresh, deep=deep)
         union.run(others, theirs, fresh, doubted)
     else:
@@ -121,11 +120,13 @@ def _doubtful(notes: NoteReader, base: Commit, thorough: bool) -> bool:
     return thorough if own is None else own != base.id
 
 
-def _since(notes: NoteReader, id: str, graves: Tombstones) -> list[str]:
+def _already_checked(notes: NoteReader, id: str, tombstones: Tombstones) -> list[str]:
     """[id] where that commit knew all that was purged, and so need not be read again."""
     found = notes.history.commit(id) if id else None
     knew = Tombstones(notes.purges_of(found)) if found else None
-    return [id] if knew and graves.ids <= knew.ids and graves.versions <= knew.versions else []
+    return (
+        [id] if knew and tombstones.ids <= knew.ids and tombstones.versions <= knew.versions else []
+    )
 
 
 def _follow(
@@ -136,17 +137,17 @@ def _follow(
     """
     plan = Plan(tip, theirs)
     arrived = list(notes.gained(theirs.id, base.id if base else ""))
-    graves = Tombstones(notes.purges_of(theirs))
+    tombstones = Tombstones(notes.purges_of(theirs))
     forged = (
-        bool(graves)
+        bool(tombstones)
         and theirs.complete
         and notes.history.holds(
-            theirs.id, _since(notes, base.id, graves) if base else [], graves.doom
+            theirs.id, _already_checked(notes, base.id, tombstones) if base else [], tombstones.doom
         )
     )
     if theirs.complete and base:
         if forged or any(
-            not graves.doom(line)
+            not tombstones.doom(line)
             for _, line in notetree.lines_gone(
                 notes.git, [(base.tree, theirs.tree)], notes.hex_len, strict=True
             )
@@ -189,8 +190,8 @@ class _Union:
         `doubted`: the base may lie about what is in its history.
         """
         plan = self.plan
-        self._bury(others)
-        plan.graves = self.tombstones
+        self._collect_purges(others)
+        plan.tombstones = self.tombstones
         lost, plan.whole = (
             self.history.lost([self.base], deep=self.deep) if self.careful else ([], False)
         )
@@ -204,7 +205,7 @@ class _Union:
         plan.replaced = fresh or self.base_is_dirty
         plan.parents = [] if fresh else kept if self.base_is_dirty else [self.base, *kept]
 
-    def _bury(self, others: list[Commit]) -> None:
+    def _collect_purges(self, others: list[Commit]) -> None:
         """Collects the purge records of the base, of the other tips and of the new lines."""
         own = {r.version for r in self.notes.purges_of(self.base)}
         purges = {r.version: r for c in (self.base, *others) for r in self.notes.purges_of(c)}
@@ -226,7 +227,7 @@ class _Union:
         return any(self.tombstones.doom(line) for _, line in lines)
 
     def _holds_purged_before(self) -> bool:
-        known = _since(self.notes, self.history.own_entry() or "", self.tombstones)
+        known = _already_checked(self.notes, self.history.own_entry() or "", self.tombstones)
         return self.history.holds(self.base.id, known, self.tombstones.doom)
 
     def _take(self, other: Commit, strict: bool) -> bool:

@@ -48,11 +48,11 @@ def lost_lines(notes: NoteReader) -> Lost:
     if out.paid:
         tip = notes.tip()
         there = {line for _, line in _readable(notes, tip)} if tip else set()
-        graves = Tombstones(notes.purges())
+        tombstones = Tombstones(notes.purges())
         out.lines = [
             item
             for item in dict.fromkeys(found)
-            if item[1] not in there and not graves.doom(item[1])
+            if item[1] not in there and not tombstones.doom(item[1])
         ]
     return out
 
