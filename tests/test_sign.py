@@ -70,6 +70,7 @@ def test_no_module_writes_a_line_around_the_signature() -> None:
         "sign",
         "signature",
         "reanchor",
+        "patch_id_marks",
         "record_content",  # measures a line
         "remember",
         "calibrate",
