@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitmem.core import rank, verdict
+from gitmem.core import overlap, rank, verdict
 
 rows = st.integers(0, 30)
 lexical = st.dictionaries(rows, st.floats(-30, -1e-6), max_size=20)
 vector = st.dictionaries(rows, st.floats(-1, 1), max_size=20)
 terms = st.lists(st.sampled_from("abcdefgh"), max_size=8, unique=True)
-SPEAKS = [name for name in verdict.FEATURES if name not in ("bias", "length", "size", "unknown")]
+AGAINST = ("bias", "length", "size", "unknown", "rivals")
+SPEAKS = [name for name in verdict.FEATURES if name not in AGAINST]
 
 
 def judge(wanted, df, n, hits, held, cosines, coefficients=verdict.TABLE):
@@ -33,7 +34,7 @@ def test_it_never_raises_and_is_a_probability(wanted, df, n, words, meaning, hel
         wanted, df, n, hits, held, meaning, verdict.ENCODER if encoder else verdict.TABLE
     )
     assert name in ("HIT", "WEAK", "MISS") and 0 <= sure <= 1
-    assert 0 <= verdict.cover(wanted, held[0] if held else (), df, n) <= 1 + 1e-9
+    assert 0 <= overlap.cover(wanted, held[0] if held else (), df, n) <= 1 + 1e-9
 
 
 def ask(cosine, held, n, wanted=("databas", "choos"), df=None, bm25=None):
@@ -78,6 +79,6 @@ def test_to_be_told_unasked_takes_more_than_to_be_shown():
 @pytest.mark.parametrize("n", [0, 1, 2, 10])
 def test_rarer_terms_weigh_more(n):
     df = {"often": n, "seldom": 0}
-    assert verdict.cover(["often", "seldom"], {"seldom"}, df, n) >= verdict.cover(
+    assert overlap.cover(["often", "seldom"], {"seldom"}, df, n) >= overlap.cover(
         ["often", "seldom"], {"often"}, df, n
     )

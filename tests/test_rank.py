@@ -121,3 +121,26 @@ def test_which_of_two_equal_lexical_hits_the_encoder_agrees_with_does_not_depend
     one = rank.fuse([(1, -9.0), (2, -9.0)], [(1, 0.1), (2, 0.5)], None, 20.0, rank.ENCODER, 0.5)
     two = rank.fuse([(2, -9.0), (1, -9.0)], [(2, 0.1), (1, 0.5)], None, 20.0, rank.ENCODER, 0.5)
     assert [hit.score for hit in one] == [hit.score for hit in two]
+
+
+texts = st.dictionaries(rows, st.tuples(st.floats(0, 1), st.floats(0, 1)), max_size=20)
+
+
+@given(lexical, vector, st.floats(0, 60), texts)
+def test_a_second_reading_keeps_every_hit_and_turns_no_route_round(words, meaning, ceiling, held):
+    before = {h.row for h in rank.fuse(words.items(), meaning.items(), None, ceiling)}
+    hits = rank.reread(rank.fuse(words.items(), meaning.items(), None, ceiling), held)
+    assert {h.row for h in hits} == before and len(hits) == len(before)
+    for upper, lower in pairwise(hits):
+        assert 0 <= lower.score <= upper.score + 1e-9 <= 1 + 2e-9
+        assert (upper.row in held) >= (lower.row in held)
+        if lower.row in held:
+            more = [a > b for a, b in zip(held[lower.row], held[upper.row], strict=True)]
+            low, up = lower.bm25 or 0.0, upper.bm25 or 0.0
+            near, far = lower.cosine or 0.0, upper.cosine or 0.0
+            assert not (low < up and near > far and near > 0 and all(more)), (upper, lower)
+
+
+def test_a_memory_that_holds_the_words_of_a_question_side_by_side_comes_first():
+    hits = rank.fuse([(1, -5.0), (2, -4.9)], [])
+    assert [h.row for h in rank.reread(hits, {1: (0.5, 0.0), 2: (0.5, 0.5)})] == [2, 1]

@@ -6,7 +6,8 @@ Stores of 20, 500 and 3,000 documents of a set, and many of 2 to 9, are asked th
 those of the other sets (not between commits and topics, which share repositories) and everyday
 prompts that nothing can answer; memories among commits are asked for in other words and by orders
 of work. Right is an answer among the first five hits. Own questions whose answer was not found, or
-is not in the store, count a third: they look alike, and the verdict is about what is there.
+is not in the store, count three times: they look like those that are answered, and there are few of
+them. So do questions to stores of thousands, where a wrong answer is easiest to find.
 Logistic regression with a small ridge; what speaks for an answer may not weigh against it. Five
 parts, each judged by the other four; no question in two of them.
 
@@ -32,17 +33,18 @@ import numpy as np
 from eval_retrieval import ROOT, SETS, dev_folder, load
 from scipy.optimize import minimize  # type: ignore[import-untyped]
 
-from gitmem.core import rank, text, verdict
+from gitmem.core import overlap, rank, text, verdict
 from gitmem.engine import embed, encoding, nearness, vectors
 from gitmem.engine.search import CANDIDATES, WEIGHTS, fused
 
 Array = np.ndarray[Any, Any]
 SIZES = (20, 500, 3000)
 SMALL, STORES = (2, 4, 9), 60
-DOUBTFUL = 1.0
+DOUBTFUL = LARGE = 3.0
 KINDS = ("own", "near", "foreign", "everyday", "reworded", "order")
 SIBLINGS = {"commits", "topics"}
-AGAINST = ("bias", "length", "size", "unknown")  # the other features may only speak for an answer
+# The other features may only speak for an answer.
+AGAINST = ("bias", "length", "size", "unknown", "rivals")
 
 
 class Table:
@@ -118,7 +120,7 @@ class Store:
         self.space, self.docs = space, docs
         full = [f"{d.get('title') or ''}\n{d['text']}".strip() for d in docs]
         self.data = space.documents(full)
-        self.held = [set(text.terms(t)) for t in full]
+        self.said = [text.terms(t) for t in full]
         self.db = sqlite3.connect(":memory:")
         self.db.execute(
             "CREATE VIRTUAL TABLE fts USING fts5(title, body, content='', tokenize='ascii')"
@@ -148,20 +150,21 @@ class Store:
             else []
         )
         near, cosines = self.space.near(self.data, query, [row for row, _ in lexical])
-        cover = max(
-            [
-                verdict.cover(wanted, self.held[row], self.df, n)
-                for row, _ in lexical[: verdict.LOOKED_AT]
-            ],
-            default=0.0,
-        )
+        pairs = overlap.pairs(text.terms(text.ends(query)))
+
+        def held(row: int) -> tuple[float, float]:
+            said = self.said[row]
+            return overlap.cover(wanted, set(said), self.df, n), overlap.phrases(pairs, said)
+
+        cover = max([held(row)[0] for row, _ in lexical[: verdict.LOOKED_AT]], default=0.0)
         hits = fused(lexical, near, rank.ceiling(wanted, self.df, n), self.space.space, cover)
-        held = [self.held[hit.row] for hit in hits[: verdict.LOOKED_AT]]
+        hits = rank.reread(hits, {hit.row: held(hit.row) for hit in hits[: rank.REREAD]})
+        first = [set(self.said[hit.row]) for hit in hits[: verdict.LOOKED_AT]]
         return (
             (
                 hits,
                 verdict.features(
-                    wanted, self.df, n, hits, held, list(near.values())[:CANDIDATES], cosines
+                    wanted, self.df, n, hits, first, list(near.values())[:CANDIDATES], cosines
                 ),
             )
             if hits
@@ -191,6 +194,7 @@ def sample(
                 hits, values = found
                 good = int(any(store.docs[hit.row]["_id"] in right for hit in hits[:5]))
                 weight = DOUBTFUL if kind == "near" or (right and not good) else 1.0
+                weight *= LARGE if len(store.docs) > 1000 else 1.0
                 out.append((kind, f"{name} {len(store.docs)}", query, values, good, weight))
         if len(store.docs) > SMALL[-1]:
             print(f"  {name} {len(store.docs)}", file=sys.stderr, flush=True)

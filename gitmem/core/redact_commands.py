@@ -26,7 +26,7 @@ _LONG = rf"\s--?pass(?:word|wd)?[ =]{V}"
 _TOKEN = r"[\"']?([\w+/=~.-]{16,400})"
 
 _TOOLS = (
-    "psexec smbexec wmiexec atexec dcomexec secretsdump mssqlclient getuserspns getnpusers gettgt "  # noqa: SIM905
+    "psexec smbexec wmiexec atexec dcomexec secretsdump mssqlclient getuserspns getnpusers gettgt "
     "getst smbclient lookupsid samrdump rpcdump reg services addcomputer dacledit".split()
 )
 _IMPACKET = " ".join([f"impacket-{t}" for t in _TOOLS] + _TOOLS[:10])

@@ -29,7 +29,7 @@ _CODE = re.compile(
     re.IGNORECASE,
 )
 _WEAK = frozenset(
-    "password passwd passw pass passwort secret token key apikey test tests testing tester admin "  # noqa: SIM905
+    "password passwd passw pass passwort secret token key apikey test tests testing tester admin "
     "administrator root user username guest postgres mysql redis mongo rabbitmq tiger demo foo bar "
     "baz foobar abc abcdef abcd qwerty letmein none null nil true false undefined empty string pwd "
     "pw changeit default value hidden private public unknown p x xxx s e welcome login hello world "
@@ -228,7 +228,7 @@ def spoken(value: str) -> bool:
 
 ABOUT = (
     frozenset(
-        "account api app argument array auth authentication bad base blank bytes cannot case change "  # noqa: E501, SIM905
+        "account api app argument array auth authentication bad base blank bytes cannot case change "  # noqa: E501
         "char character characters check click client cluster code config confirm confirmation "
         "connection contain contains create creds credential credentials current data database"
         " decrypt "

@@ -45,7 +45,7 @@ STOP_WORDS = frozenset(
     some such t than that the their theirs them themselves then there these they this those through
     to too us ve very was we were what when where which while who whom why will with would y you
     your yours yourself yourselves
-    """.split()  # noqa: SIM905
+    """.split()
 )
 
 # Separators become spaces; - . / _ join the parts of a name, + and # may end one.

@@ -5,16 +5,20 @@ WEAK) and says where nothing does (MISS). A prompt asked for nothing: it is told
 something only from TELL_FROM on, so acknowledgements, errands and questions about
 other things stay unanswered.
 
-One probability decides both: that the right memory is among the first hits. It is
-a logistic regression over FEATURES; coefficients are made by
-`tools/calibrate_verdict.py`, one set for the cosines of the packaged table and one
-for the encoder's. Nothing in the features is tied to one corpus or to the scale of
+One figure decides both: the probability that the right memory is among the first
+hits, by a logistic regression over FEATURES. It is a careful one, since wrong
+answers and large stores weighed three times when `tools/calibrate_verdict.py` made
+the coefficients, one set for the cosines of the packaged table and one for the
+encoder's. Nothing in the features is tied to one corpus or to the scale of
 BM25. Pure functions over numbers.
 """
 
 from __future__ import annotations
 
 from math import exp, log
+
+from .overlap import rarity
+from .rank import REREAD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,86 +28,42 @@ if TYPE_CHECKING:
 
 LOOKED_AT = 3  # hits whose text counts: the answer is among them or the verdict hardly matters
 
-FEATURES = (
-    "bias",
-    "cover",
-    "rare",
-    "cosine",
-    "first",
-    "gap",
-    "matched",
-    "rarest",
-    "length",
-    "agree",
-    "size",
-    "unknown",
-    "score",
-    "lead",
-)
-TABLE = (-5.52, 0.61, 0.78, 0.00, 2.29, 5.16, 3.67, 0.12, -3.14, 0.42, 0.08, 1.74, 0.00, 0.79)
-ENCODER = (-7.44, 0.60, 1.50, 4.88, 4.22, 0.00, 0.00, 0.09, -1.55, 0.00, 0.11, 2.47, 2.12, 0.36)
-# On questions that the coefficients have not seen, with the encoder: from 0.3 on 84 of 100
-# questions that have an answer are a HIT and 2 of other projects; below 0.12 are 5 and 90.
-HIT_FROM = 0.3
-MISS_BELOW = 0.12
-# Of 1,000 everyday prompts 22 are told anything, of 100 questions that have an answer 79, and 91 of
-# 100 of these have the right memory among the first five. At 0.3: 37, 84 and 90; at 0.5: 10, 70 and
-# 93.
-TELL_FROM = 0.38
-# Words and table that are this sure need no encoder: a process that asks it takes about twice as
-# long. Nor do prompts of fewer terms beside small talk: there is nothing to ask about.
-SETTLED = 0.45
+# What speaks for and against an answer: its weight with the table's cosines, with the encoder's.
+_WEIGHTS = {
+    "bias": (-5.31, -7.49),
+    "rare": (1.13, 1.60),  # how rare the terms are that a hit shares with the question, in sum
+    "cosine": (1.01, 5.05),  # of the nearest hit
+    "first": (2.25, 1.77),  # the cosine of the first hit
+    "gap": (3.36, 0.00),  # by which the nearest stands out from the other candidates
+    "matched": (1.89, 0.00),  # how many terms a hit shares, up to six
+    "rarest": (0.27, 0.22),  # of the shared terms
+    "length": (-2.67, -1.55),  # of the question, up to twenty terms
+    "size": (2.03, 1.85),  # of the store
+    "unknown": (1.10, 2.37),  # share of the terms that no memory holds
+    "score": (0.00, 2.73),  # of the first hit
+    "phrases": (3.04, 1.68),  # share of the question's pairs of words that a hit holds
+    "rivals": (-1.71, -1.44),  # hits with at least half of the first one's score
+}
+FEATURES = tuple(_WEIGHTS)
+TABLE = tuple([table for table, _ in _WEIGHTS.values()])
+ENCODER = tuple([encoder for _, encoder in _WEIGHTS.values()])
+# With the encoder: from 0.2 on 88 of 100 questions whose answer is among the first five are a HIT
+# and 2 of 100 of other projects; below 0.08 are 4 and 88.
+HIT_FROM = 0.2
+MISS_BELOW = 0.08
+# Of 1,000 everyday prompts 28 are told anything, of 100 questions that have an answer 79, and 92 of
+# 100 of these have the right memory among the first five. At 0.18: 45, 84 and 92; at 0.3: 17, 74
+# and 93.
+TELL_FROM = 0.235
+# Words and table that are this sure need no encoder (a fifth of the questions that have an answer):
+# a process that asks it takes about twice as long. At 0.45, half of them, mean nDCG@10 loses 0.006.
+# Nor do prompts of fewer terms beside small talk: there is nothing to ask about.
+SETTLED = 0.8
 FEWEST = 3
 SMALL_TALK = frozenset(
-    [
-        "alright",
-        "cool",
-        "continu",
-        "get",
-        "go",
-        "good",
-        "great",
-        "hello",
-        "hi",
-        "let",
-        "next",
-        "nice",
-        "ok",
-        "okai",
-        "perfect",
-        "please",
-        "proce",
-        "sure",
-        "thank",
-        "ye",
-        "yeah",
-        "yep",
-        "yup",
-    ]
+    "alright cool continu get go good great hello hi let next nice ok okai perfect please"
+    " proce sure thank ye yeah yep yup".split()
 )
-
-
-def cover(wanted: Collection[str], held: Collection[str], df: Mapping[str, int], n: int) -> float:
-    """Share of the query's terms that a document holds, each weighted by its rarity, 0 to 1.
-
-    A term that no document holds weighs most: "cherry recipe" is not answered by a memory about
-    recipes."""
-    total = found = 0.0
-    for term in wanted:
-        weight = rarity(term, df, n)
-        total += weight
-        if term in held:
-            found += weight
-    return found / total if total else 0.0
-
-
-def rarity(term: str, df: Mapping[str, int], n: int) -> float:
-    """What a term says: the log of how few of the `n` documents hold it.
-
-    As if a hundred other documents were there: in a store of twenty, where twelve say
-    "deployment", the word still says something.
-    """
-    return log((n + 100) / (df.get(term, 0) + 1))
 
 
 def features(
@@ -133,7 +93,6 @@ def features(
     size = log(2 + n)
     return [
         1.0,
-        max([cover(wanted, terms, df, n) for terms in held[:LOOKED_AT]], default=0.0),
         max([sum([rarities[term] for term in terms]) for terms in shared]) / size / 6,
         max([cosines.get(hit.row, 0.0) for hit in first], default=0.0),
         cosines.get(first[0].row, 0.0) if first else 0.0,
@@ -141,11 +100,11 @@ def features(
         min(max(map(len, shared)), 6) / 6,
         max([rarities[term] for terms in shared for term in terms], default=0.0) / size,
         min(len(wanted), 20) / 20,
-        max([min(hit.lexical, hit.semantic) for hit in first], default=0.0),
         size / 10,
         sum([not df.get(term) for term in wanted]) / max(1, len(wanted)),
         first[0].fused if first else 0.0,
-        first[0].fused - first[1].fused if len(first) > 1 else 0.0,
+        max([hit.phrases for hit in first], default=0.0),
+        sum([2 * hit.fused >= hits[0].fused for hit in hits[:REREAD]]) / REREAD,
     ]
 
 

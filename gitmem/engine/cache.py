@@ -39,7 +39,7 @@ else:
 
 # The version of the cache file. Raise it with every change of `tables`, or of what `document` makes
 # of a record; older files are then made anew.
-SCHEMA = 19
+SCHEMA = 20
 APPLICATION = 0x676D656D  # "gmem"
 _ATTEMPTS = 20  # others may remove or replace the file while we open it
 

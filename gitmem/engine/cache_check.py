@@ -155,13 +155,15 @@ def _is_hex(text: str) -> bool:
 
 
 def _words(cache: Cache, active: dict[int, record.Record]) -> str:
-    """Term frequencies, lengths, and every posting of the full-text index."""
+    """Term frequencies, the terms of every memory, and every posting of the full-text index."""
     db = cache.db
     df: Counter[str] = Counter()
     lengths: dict[int, list[int]] = {}
+    texts: dict[int, tuple[str, ...]] = {}
     sums: dict[int, int] = {}  # of the hashes of a row's postings
     for row, r in active.items():
-        fields = [f.split() for f in document.fts_fields(r.data)]
+        texts[row] = document.fts_fields(r.data)
+        fields = [f.split() for f in texts[row]]
         df.update({w for words in fields for w in words})
         lengths[row] = [len(words) for words in fields]
         sums[row] = sum(
@@ -171,6 +173,8 @@ def _words(cache: Cache, active: dict[int, record.Record]) -> str:
         )
     if dict(df) != dict(db.execute("SELECT word, df FROM term")):
         return "term frequencies differ from the texts"
+    if texts != {row: tuple(terms) for row, *terms in db.execute("SELECT rowid, * FROM fts")}:
+        return "the terms of a memory differ from its text"
     if lengths != {row: _varints(sz) for row, sz in db.execute("SELECT id, sz FROM fts_docsize")}:
         return "text lengths differ from the texts"
     db.execute("DROP TABLE IF EXISTS temp.posting")

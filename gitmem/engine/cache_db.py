@@ -168,6 +168,20 @@ class Cache:
         better = [pair for pair in found if pair[1] < last]
         return better + [(row, last) for row in self.by_id(tied)[: limit - len(better)]]
 
+    def texts(self, rows: Iterable[int]) -> list[tuple[int, str, str, str]]:
+        """[(row, title, body, extra)] of active memories: the terms of each field, joined by
+        spaces.
+
+        Raises Damaged where one has none.
+        """
+        marks = ",".join(map(str, rows))
+        found = self.db.execute(
+            f"SELECT rowid, title, body, extra FROM fts WHERE rowid IN ({marks})"
+        ).fetchall()
+        if len(found) != marks.count(",") + 1:
+            raise Damaged("a memory has lost its text")
+        return found
+
     def by_id(self, rows: Iterable[int]) -> list[int]:
         """These rows in the order of their ids, alternatives in theirs: the same in every cache of
         the same notes.

@@ -11,9 +11,9 @@ Starts no process: where memories stand is what the caller's `stand` says.
 
 from __future__ import annotations
 
-from ..core import rank, text, verdict
+from ..core import overlap, rank, text, verdict
 from . import hamming, memory_rows, priors
-from .document import lexical_fields, vector_text
+from .document import vector_text
 from .embed import sign_code
 
 TYPE_CHECKING = False
@@ -75,58 +75,39 @@ class Search:
     def ask(self, query: str, wanted: Filter, limit: int) -> tuple[list[rank.Hit], str, float]:
         """(hits best first, verdict, probability that the answer is among the first hits)."""
         cache = self.cache
-        count = cache.count()
-        rows_sql, rows_args = ("", []) if wanted.empty else wanted.sql()
-        terms = text.query_terms(query)
-        df = cache.frequencies(terms) if terms else {}
-        rare = text.rare(terms, df, count)
+        question = Question(query, cache)
+        rows = ("", []) if wanted.empty else wanted.sql()
+        rare = text.rare(question.terms, question.df, question.count)
         lexical = (
-            cache.lexical(text.match_expression(rare), WEIGHTS, CANDIDATES, rows_sql, rows_args)
-            if rare
-            else []
+            cache.lexical(text.match_expression(rare), WEIGHTS, CANDIDATES, *rows) if rare else []
         )
+        by_words = [row for row, _ in lexical]
         # Content words count double: "how do we store times" is about times, not about how.
         vector = self.table.vector(f"{text.ends(query)} {text.content(query)}")
-        nearest, cosines = self._near(vector, [row for row, _ in lexical], rows_sql, rows_args)
-        ceiling = rank.ceiling(terms, df, count)
-        hits = self._settled(rank.fuse(lexical, nearest, cosines, ceiling))
-
-        def judged(
-            coefficients: Sequence[float], near: Sequence[float], cosines: Mapping[int, float]
-        ) -> tuple[float, bool]:
-            """(probability that the answer is among the first hits, whether one of them holds every
-            term).
-            """
-            first = [hit.row for hit in hits[: verdict.LOOKED_AT]]
-            held = [self._terms(row) for row in first]
-            values = verdict.features(terms, df, count, hits, held, near, cosines)
-            sure = verdict.probability(values, coefficients) if hits else 0.0
-            covered = any(self._terms(row, everywhere=True).issuperset(terms) for row in first)
-            return sure, bool(terms) and covered
-
-        sure, covered = judged(verdict.TABLE, [c for _, c in nearest], {**cosines, **dict(nearest)})
+        nearest, cosines = self._near(vector, by_words, *rows)
+        hits = self._reread(question, rank.fuse(lexical, nearest, cosines, question.ceiling))
+        cosines = {**cosines, **dict(nearest)}
+        sure = question.sure(hits, [c for _, c in nearest], cosines, verdict.TABLE)
         asked = self.chosen(query) if self.chosen else None
         if asked is not None:
-            near = self._better(asked, rows_sql, rows_args)
-            hits = self._settled(fused(lexical, near, ceiling))
-        elif self.encoder and not verdict.settled(sure, terms):
+            near = self._better(asked, *rows)
+            hits = self._reread(question, fused(lexical, near, question.ceiling))
+        elif self.encoder and not verdict.settled(sure, question.terms):
             near, cosines = self._if_usable(
-                query,
-                [hit.row for hit in hits[:READ]],
-                [row for row, _ in lexical],
-                rows_sql,
-                rows_args,
+                query, [hit.row for hit in hits[:READ]], by_words, *rows
             )
             if near:
-                best = [set(self._terms(row)) for row, _ in lexical[: verdict.LOOKED_AT]]
-                cover = max([verdict.cover(terms, held, df, count) for held in best], default=0.0)
-                hits = self._settled(fused(lexical, near, ceiling, rank.ENCODER, cover))
-                sure, covered = judged(verdict.ENCODER, list(near.values())[:CANDIDATES], cosines)
+                cover = question.cover_of(by_words[: verdict.LOOKED_AT])
+                found = fused(lexical, near, question.ceiling, rank.ENCODER, cover)
+                hits = self._reread(question, found)
+                sure = question.sure(
+                    hits, list(near.values())[:CANDIDATES], cosines, verdict.ENCODER
+                )
+        covered = question.covered(hits)
         seen = hits[: limit * _SEEN]
-        near = {hit.row: hit.fused for hit in seen}
-        self.parts = priors.parts(
-            cache, near, self.stand, self.aged(list(near)) if self.aged else None
-        )
+        scores = {hit.row: hit.fused for hit in seen}
+        aged = self.aged(list(scores)) if self.aged else None
+        self.parts = priors.parts(cache, scores, self.stand, aged)
         hits = rank.apply_priors(seen, priors.factors(self.parts))
         # Of the alternatives of one memory the one that answers best stands for it.
         first = set(memory_rows.firsts(cache, [hit.row for hit in hits]))
@@ -135,6 +116,11 @@ class Search:
             verdict.name(sure, covered) if hits else "MISS",
             sure,
         )
+
+    def _reread(self, question: Question, hits: list[rank.Hit]) -> list[rank.Hit]:
+        """The hits, the first of them ranked again by their text."""
+        first = [hit.row for hit in self._settled(hits)[: rank.REREAD]]
+        return self._settled(rank.reread(hits, question.held(first)))
 
     def _near(
         self, vector: bytes, lexical: list[int], rows_sql: str, rows_args: list[object]
@@ -251,10 +237,62 @@ class Search:
     def _data(self, row: int) -> dict[str, Any]:
         return memory_rows.load(self.cache, [row])[0][0]
 
-    def _terms(self, row: int, everywhere: bool = False) -> set[str]:
-        """The terms of a memory's title and body; `everywhere`: of its other fields, too."""
-        title, body, extra = lexical_fields(self._data(row))
-        return set(text.terms(f"{title}\n{body}" + (f"\n{extra}" if everywhere else "")))
+
+class Question:
+    """A question's terms, and what the texts of memories hold of them; each text is read once."""
+
+    def __init__(self, query: str, cache: Cache) -> None:
+        self.terms = text.query_terms(query)
+        self.pairs = overlap.pairs(text.terms(text.ends(query)))
+        self.count = cache.count()
+        self.df = cache.frequencies(self.terms) if self.terms else {}
+        self.ceiling = rank.ceiling(self.terms, self.df, self.count)
+        self._cache = cache
+        self._texts: dict[int, tuple[list[str], list[str]]] = {}
+
+    def held(self, rows: Iterable[int]) -> dict[int, tuple[float, float]]:
+        """{row: (cover, phrases)} of the title and body of memories."""
+        return {
+            row: (
+                overlap.cover(self.terms, set(said), self.df, self.count),
+                overlap.phrases(self.pairs, said),
+            )
+            for row, (said, _) in self._read(rows).items()
+        }
+
+    def cover_of(self, rows: Iterable[int]) -> float:
+        """The best cover of some memories."""
+        return max([cover for cover, _ in self.held(rows).values()], default=0.0)
+
+    def sure(
+        self,
+        hits: Sequence[rank.Hit],
+        near: Sequence[float],
+        cosines: Mapping[int, float],
+        coefficients: Sequence[float],
+    ) -> float:
+        """The probability that the answer is among the first hits."""
+        if not hits:
+            return 0.0
+        said = self._read([hit.row for hit in hits[: verdict.LOOKED_AT]]).values()
+        held = [set(terms) for terms, _ in said]
+        values = verdict.features(self.terms, self.df, self.count, hits, held, near, cosines)
+        return verdict.probability(values, coefficients)
+
+    def covered(self, hits: Sequence[rank.Hit]) -> bool:
+        """Whether one of the first hits holds every term, in any of its fields."""
+        found = self._read([hit.row for hit in hits[: verdict.LOOKED_AT]]).values()
+        return bool(self.terms) and any(
+            {*said, *extra}.issuperset(self.terms) for said, extra in found
+        )
+
+    def _read(self, rows: Iterable[int]) -> dict[int, tuple[list[str], list[str]]]:
+        """{row: (terms of title and body, terms of the other fields)}, in the order of `rows`."""
+        rows = list(rows)
+        missing = [row for row in rows if row not in self._texts]
+        for row, title, body, extra in self._cache.texts(missing) if missing else ():
+            self._texts[row] = (f"{title} {body}".split(), extra.split())
+        return {row: self._texts[row] for row in rows}
 
 
 def fused(

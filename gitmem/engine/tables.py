@@ -105,7 +105,7 @@ CREATE INDEX memory_author ON memory(author, at DESC, id) WHERE status = 0;
 CREATE INDEX memory_hidden ON memory(status) WHERE status > 0;
 CREATE TABLE label(kind TEXT NOT NULL, value TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY(kind,
   value, row)) WITHOUT ROWID;
-CREATE VIRTUAL TABLE fts USING fts5(title, body, extra, content='', tokenize='ascii');
+CREATE VIRTUAL TABLE fts USING fts5(title, body, extra, tokenize='ascii');
 CREATE TABLE term(word TEXT PRIMARY KEY, df INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE vector(row INTEGER PRIMARY KEY, v BLOB NOT NULL, crc INTEGER NOT NULL);
 -- Vectors of the encoder, or of the model a user chose, in chunks under the name of their space

@@ -19,7 +19,6 @@ from .document import (
     ACTIVE,
     columns,
     embed_texts,
-    fts_fields,
     labels,
     prepare,
     shown_rows,
@@ -395,20 +394,15 @@ class Update:
             self.erased = True
 
     def _remove(self, rows: list[int]) -> None:
-        shown: list[tuple[int, tuple[str, ...]]] = []
+        shown: list[tuple[int, str]] = []
         for part in _parts(rows):
-            text = TEXT.replace("JOIN line", "LEFT JOIN line")
-            sql = f"SELECT m.row, m.status, {text} WHERE m.row IN ({_marks(part)})"
-            for row, status, raw in self.db.execute(sql, part):
-                if status == ACTIVE:
-                    if raw is None:
-                        raise Damaged("a memory has lost its record")
-                    shown.append((row, fts_fields(_parsed(raw).data)))
-        self.db.executemany(
-            "INSERT INTO fts(fts, rowid, title, body, extra) VALUES('delete', ?, ?, ?, ?)",
-            [(row, *fields) for row, fields in shown],
-        )
-        words = [(w,) for _, fields in shown for w in set(" ".join(fields).split())]
+            shown += self.db.execute(
+                "SELECT rowid, title || ' ' || body || ' ' || extra FROM fts"
+                f" WHERE rowid IN ({_marks(part)})",
+                part,
+            )
+        self.db.executemany("DELETE FROM fts WHERE rowid = ?", [(row,) for row, _ in shown])
+        words = [(w,) for _, held in shown for w in set(held.split())]
         self.db.executemany("UPDATE term SET df = df - 1 WHERE word = ?", words)
         self.db.executemany("DELETE FROM term WHERE word = ? AND df <= 0", words)
         self.db.executemany("DELETE FROM vector WHERE row = ?", [(row,) for row, _ in shown])
