@@ -149,5 +149,5 @@ def _with_status(
     for row in sorted(rows):
         sql = "SELECT 1 FROM memory WHERE row = ? AND status = ?"
         if cache.db.execute(sql, (row, was)).fetchone():  # else records changed it meanwhile
-            out[row] = update.again(row, status)
+            out[row] = update.memories.again(row, status)
     return out

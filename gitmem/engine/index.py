@@ -168,7 +168,7 @@ def refresh(
             return 0  # another process took the same in while we read or waited
         update = Update(cache, table, moved[0][1] if moved else None, ahead)
         if cache.meta("space", table.space) != table.space:
-            update.reset_vectors()
+            update.memories.reset_vectors()
         added, whole = _take(update, lines, limits, progress)
         if whole:
             _note_tips(cache, moved, sizes)

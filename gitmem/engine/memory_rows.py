@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ..core import record
 from .cache import Damaged
+from .sql import select_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,27 +53,20 @@ def firsts(cache: Cache, rows: Sequence[int]) -> list[int]:
     """The rows without those of a memory that an earlier one of them stands for."""
     if not cache.db.execute("SELECT 1 FROM memory WHERE nth > 0 LIMIT 1").fetchone():
         return list(rows)
-    ids: dict[int, str] = {}
-    for at in range(0, len(rows), 500):
-        part = ",".join(map(str, rows[at : at + 500]))
-        ids.update(cache.db.execute(f"SELECT row, id FROM memory WHERE row IN ({part})"))
+    ids = dict(select_in(cache.db, "SELECT row, id FROM memory WHERE row IN {}", rows))
     seen: dict[str, int] = {}
     return [row for row in rows if seen.setdefault(ids[row], row) == row]
 
 
 def beside(cache: Cache, ids: Iterable[str]) -> dict[str, list[int]]:
     """{id: its active rows, the one to show first first}, of those that have alternatives."""
-    asked = sorted(set(ids))
+    sql = (
+        "SELECT id, row FROM memory WHERE status = 0 AND id IN"
+        " (SELECT id FROM memory WHERE nth > 0 AND id IN {}) ORDER BY nth"
+    )
     out: dict[str, list[int]] = {}
-    for at in range(0, len(asked), 500):
-        part = asked[at : at + 500]
-        marks = ",".join("?" * len(part))
-        sql = (
-            "SELECT id, row FROM memory WHERE status = 0 AND id IN"
-            f" (SELECT id FROM memory WHERE nth > 0 AND id IN ({marks})) ORDER BY nth"
-        )
-        for id, row in cache.db.execute(sql, part):
-            out.setdefault(id, []).append(row)
+    for id, row in select_in(cache.db, sql, sorted(set(ids))):
+        out.setdefault(id, []).append(row)
     return {id: rows for id, rows in out.items() if len(rows) > 1}
 
 

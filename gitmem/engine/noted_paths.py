@@ -7,6 +7,7 @@ Promise: with the last memory that names it a noted path goes, and its states wi
 from __future__ import annotations
 
 from . import memory_rows
+from .sql import select_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,13 +46,11 @@ def add(db: Connection, shown: Iterable[tuple[int, dict[str, Any]]]) -> None:
     db.executemany("INSERT INTO memory_path VALUES(?, ?, ?)", rows)
 
 
-def leave(db: Connection, rows: Sequence[object]) -> None:
-    """Takes away the paths of some memories, a few hundred at most, and the states of those that no
-    other memory names.
-    """
-    inside = f"row IN ({','.join('?' * len(rows))})"
-    left = db.execute(f"SELECT DISTINCT number FROM memory_path WHERE {inside}", rows).fetchall()
-    db.execute(f"DELETE FROM memory_path WHERE {inside}", rows)
+def leave(db: Connection, rows: Sequence[int]) -> None:
+    """Takes away the paths of some memories, and the states of those that no other memory names."""
+    named = select_in(db, "SELECT DISTINCT number FROM memory_path WHERE row IN {}", rows)
+    left = sorted(set(named))
+    select_in(db, "DELETE FROM memory_path WHERE row IN {}", rows)
     unused = [
         number
         for number in left

@@ -1,0 +1,145 @@
+"""The tables of memories: one row a version that is shown, its words, vector, labels and paths.
+
+Forgotten and superseded versions keep a row (an import must not add them again), but no
+terms and no vector, so no search can return them. The caller owns the transaction.
+"""
+
+from __future__ import annotations
+
+from ..core.record import Record
+from . import noted_paths
+from .cache import CODE
+from .document import ACTIVE, columns, embed_texts, labels, prepare, union_of, vector_text
+from .line_tables import parsed
+from .memory_rows import TEXT
+from .sql import select_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .cache import Cache
+    from .document import Ahead, Prepared
+    from .embed import StaticTable
+
+    Wanted = tuple[Record, int, int]  # (record, status, place among the versions shown)
+
+
+class MemoryTables:
+    """Adds rows and takes them away; `finish` writes the totals."""
+
+    def __init__(self, cache: Cache, table: StaticTable, ahead: Ahead | None = None) -> None:
+        self.cache, self.db, self.table, self.ahead = cache, cache.db, table, ahead
+        self.next_row = int(cache.meta("rows", "0"))
+        self.count = cache.count()
+
+    def finish(self) -> None:
+        dead = self.next_row - self.count
+        totals = {"rows": self.next_row, "count": self.count, "dead": dead}
+        for key, value in {**totals, "space": self.table.space}.items():
+            self.cache.set_meta(key, str(value))
+
+    def reset_vectors(self) -> None:
+        """Another table is another space: its vectors share nothing with the old ones."""
+        self.db.execute("DELETE FROM vector")
+        self.db.execute("DELETE FROM code")
+        self.cache.set_meta("space", self.table.space)
+        sql = f"SELECT m.row, {TEXT} WHERE m.status = 0 ORDER BY m.row"
+        shown = self.db.execute(sql).fetchall()
+        made = embed_texts(self.table, [vector_text(parsed(raw).data) for _, raw in shown])
+        self._set_vectors(0, {row: pair for (row, _), pair in zip(shown, made, strict=True)})
+
+    def remove(self, rows: list[int]) -> None:
+        """Takes rows away, with all that was made of them."""
+        terms = "rowid, title || ' ' || body || ' ' || extra"
+        held = select_in(self.db, f"SELECT {terms} FROM fts WHERE rowid IN {{}}", rows)
+        words = [(word,) for _, text in held for word in set(text.split())]
+        self.db.executemany("UPDATE term SET df = df - 1 WHERE word = ?", words)
+        self.db.executemany("DELETE FROM term WHERE word = ? AND df <= 0", words)
+        self.db.executemany("DELETE FROM fts WHERE rowid = ?", [(row,) for row, _ in held])
+        self.cache.set_codes({row: bytes(CODE) for row, _ in held})
+        self.count -= len(held)
+        if rows:
+            from . import model_vectors  # hooks that only take in new memories do not load it
+
+            model_vectors.leave(self.db, rows)
+        noted_paths.leave(self.db, rows)
+        for table in ("vector", "reinstated", "label", "united", "memory"):
+            select_in(self.db, f"DELETE FROM {table} WHERE row IN {{}}", rows)
+
+    def add(self, wanted: list[Wanted]) -> None:
+        first = self.next_row
+        self.next_row += len(wanted)
+        self.db.executemany(
+            "INSERT INTO memory(row, id, line, status, scope, type, at, author, phase, source,"
+            " anchor, digest, confidence, nth) SELECT ?1, ?2, n, ?3, scope, ?4, ?5, ?6, ?7, ?8, ?9,"
+            " ?10, ?11, ?13 FROM line WHERE version = ?12",
+            [
+                (row, r.id, status, *columns(r.data), bytes.fromhex(r.version), nth)
+                for row, (r, status, nth) in enumerate(wanted, first)
+            ],
+        )
+        for row, (r, *_) in enumerate(wanted, first):
+            parts, digest = union_of(r)
+            if parts:
+                self._unite(row, parts, digest, r.line)
+            tagged = [(kind, value, row) for kind, value in labels(r.data)]
+            self.db.executemany("INSERT OR IGNORE INTO label VALUES(?, ?, ?)", tagged)
+        shown = [(row, r) for row, (r, status, _) in enumerate(wanted, first) if status == ACTIVE]
+        self.count += len(shown)
+        noted_paths.add(self.db, [(row, r.data) for row, r in shown])
+        made = self._prepared([r for _, r in shown])
+        self.db.executemany(
+            "INSERT INTO fts(rowid, title, body, extra) VALUES(?, ?, ?, ?)",
+            [(row, *fields) for (row, _), (fields, _, _) in zip(shown, made, strict=True)],
+        )
+        frequency: dict[str, int] = {}
+        for fields, _, _ in made:
+            for word in set(" ".join(fields).split()):
+                frequency[word] = frequency.get(word, 0) + 1
+        self.db.executemany(
+            "INSERT INTO term VALUES(?, ?) ON CONFLICT(word) DO UPDATE SET df = df + excluded.df",
+            sorted(frequency.items()),
+        )
+        vectors = {row: (v, code) for (row, _), (_, v, code) in zip(shown, made, strict=True)}
+        self._set_vectors(first, vectors)
+
+    def again(self, row: int, status: int) -> int:
+        """Makes a row anew with another status, whatever its records say (`reinstate`); returns its
+        new number.
+        """
+        sql = f"SELECT m.nth, l.version, u.lines, {TEXT} WHERE m.row = ?"
+        nth, version, lines, raw = self.db.execute(sql, (row,)).fetchone()
+        found = parsed(raw)
+        if lines:
+            from ..core.unite import United
+
+            of = "SELECT version FROM line WHERE n IN (SELECT value FROM json_each(?))"
+            parts = self.db.execute(of, (lines,))
+            found = United(found.data, version.hex(), tuple(sorted(v.hex() for (v,) in parts)))
+        self.remove([row])
+        self.add([(found, status, nth)])
+        return self.next_row - 1
+
+    def rescope(self, ids: set[str]) -> None:
+        """A memory is the team's as soon as one of its shown lines is."""
+        of_line = "(SELECT scope FROM line WHERE n = memory.line)"
+        select_in(self.db, f"UPDATE memory SET scope = {of_line} WHERE id IN {{}}", sorted(ids))
+
+    def _unite(self, row: int, parts: tuple[str, ...], digest: bytes, raw: bytes) -> None:
+        lines = select_in(
+            self.db, "SELECT n FROM line WHERE version IN {}", map(bytes.fromhex, parts)
+        )
+        numbers = ",".join(str(n) for (n,) in sorted(lines))
+        self.db.execute("INSERT INTO united VALUES(?, ?, ?, ?)", (row, f"[{numbers}]", digest, raw))
+
+    def _prepared(self, shown: list[Record]) -> list[Prepared]:
+        done = self.ahead.results() if self.ahead else {}
+        left = [r for r in shown if r.version not in done or union_of(r)[0]]
+        made = prepare(self.table, [r.data for r in left])
+        done = {**done, **dict(zip([r.version for r in left], made, strict=True))}
+        return [done[r.version] for r in shown]
+
+    def _set_vectors(self, first: int, made: dict[int, tuple[bytes, bytes]]) -> None:
+        """{row: (vector, sign code)}; the other rows from `first` on match nothing."""
+        self.cache.set_vectors([(row, vector) for row, (vector, _) in made.items()])
+        codes = dict.fromkeys(range(first, self.next_row), bytes(CODE))
+        self.cache.set_codes({**codes, **{row: code for row, (_, code) in made.items()}})
