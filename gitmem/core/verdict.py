@@ -78,11 +78,12 @@ def features(
     """The values of FEATURES, each in the order of 1; the best that one of the first LOOKED_AT hits
     has.
 
-    `wanted` are all terms of the query (`text.query_terms`), not only the rare ones; `df` theirs
-    among `n` documents; `hits` best first, before priors; `held` the terms (`text.terms` of title
-    and body) of the first LOOKED_AT hits in that order; `nearest` how near the vector candidates
-    are; `cosines` those of the hits with the question, by row: what puts hubs back ranks better,
-    what leaves them is the surer sign."""
+    `wanted` are all terms of the query (`text.query_terms`), not only the rare ones, and steps like
+    "3.2" count for nothing; `df` theirs among `n` documents; `hits` best first, before priors;
+    `held` the terms (`text.terms` of title and body) of the first LOOKED_AT hits in that order;
+    `nearest` how near the vector candidates are; `cosines` those of the hits with the question, by
+    row: what puts hubs back ranks better, what leaves them is the surer sign."""
+    wanted = [term for term in wanted if not _step(term)]
     first = hits[:LOOKED_AT]
     shared = [[term for term in wanted if term in terms] for terms in held[:LOOKED_AT]] or [[]]
     rarities = {term: rarity(term, df, n) for term in wanted}
@@ -125,4 +126,12 @@ def name(sure: float, covered: bool = False) -> str:
 
 def settled(sure: float, wanted: Sequence[str]) -> bool:
     """Whether words and table alone say enough, or there is too little to ask about."""
-    return sure >= SETTLED or sum([term not in SMALL_TALK for term in wanted]) < FEWEST
+    said = [term for term in wanted if term not in SMALL_TALK and not _step(term)]
+    return sure >= SETTLED or len(said) < FEWEST
+
+
+def _step(term: str) -> bool:
+    """Whether a term is a small number or version: "let's move on to 3.2" names a step of a plan,
+    and in a small store the one memory about some 3.2 would be told."""
+    digits = term.replace("·", "")
+    return digits.isdigit() and len(digits) < 4
