@@ -150,7 +150,20 @@ def test_weights_fit_the_features_and_the_encoder() -> None:
     for weights in model._encoded.values():
         assert len(weights.hashed) == features.HASHED
         assert (len(weights.numbers), len(weights.vector)) == (features.NUMBERS, EncoderFile().dims)
+    for weights in model._encoded_types.values():
+        dims = len(model._types["decision"].vector) + EncoderFile().dims
+        assert (len(weights.numbers), len(weights.vector)) == (features.NUMBERS, dims)
     assert data["encoded"]["space"] == EncoderFile().space
+
+
+def test_the_type_asks_the_encoder_only_where_the_score_did(spy: Spy) -> None:
+    data = json.loads(pathlib.Path(linear.PATH).read_text(encoding="utf-8"))
+    model, plain = linear.Model(data, encoder=True), linear.Model(data)
+    assert model.types("user", TURN) == plain.types("user", TURN)
+    assert spy.read == []
+    model.score("user", TURN)
+    assert model.types("user", TURN) != plain.types("user", TURN)
+    assert spy.read == [TURN]
 
 
 def test_confidence_never_falls_as_the_score_rises() -> None:

@@ -114,6 +114,52 @@ SOURCES = (
     Source("twardoch/twat-fs", "92e3ed522b935677946b2db84b00c1a9df75909c", "MIT"),
     Source("twardoch/twat-mp", "54201bb6b8925aaedc97e1994ca2d708ee76bdce", "MIT"),
     Source("twardoch/twat-search", "29e37e26f554ccc5d0f3077088d3c53bc2dadb60", "MIT"),
+    # added later; behind the others, so that a text said in both stays where it was
+    Source("7MPra/ytdlpSpout", "185172dfdfc09a564ad8a6910dd1298c2bd6ce68", "MIT"),
+    Source("AmbidextrousCoatie/league_analyzer", "aad233ccb6d72a72bfec9fb916c06ea691d5225d", "MIT"),
+    Source("BitFinding/evm-proxy-tools", "20334e00b7b9c4730b003eac1ac03b112ce31f53", "MIT"),
+    Source("CakeCrusher/opengpts-monorepo", "3b9d27c176c66dc21b3c930a18307350adac7643", "MIT"),
+    Source("DakineMI/mcp-gateway", "4ff9ea90c23720249ac7456ced2cdefa3b717afe", "MIT"),
+    Source("DakineMI/tree-sitter-languages-rs", "8e6f3dd86cb33e5a0019d17179745730d3886dd7", "MIT"),
+    Source("Firedogs2x/Houdoku-2", "eaeba1ff73239814cceaebf921bf968251725c18", "MIT"),
+    Source("Haervwe/open-webui-tools", "f58a640916b2478613d8454e6b71464a244d8e20", "MIT"),
+    Source("Hornsyld/economic-bc-connector", "1880787f26a84d53e4163a34f5640a43f4b233ca", "MIT"),
+    Source("HypeRankCode/hyperank", "12e60d427bbd1cea15ca5540887aae1ddbcb1d2d", "MIT"),
+    Source("JobiJoba/SchaerbeekMunicipality", "0a9678d5a709517c461fd72158ab37705befd3be", "MIT"),
+    Source("PierrunoYT/expense-tracker", "4863ba6c2ccc3dc55851f101aec09bfa83ac1f9d", "MIT"),
+    Source("barbarachbc/esphome-workshop", "fe2fb410972bc05a45d62328e984ef3dcc4e4135", "MIT"),
+    Source("exa-labs/exa-js", "26c74c25936b6c2effd670052415c9a406ead856", "MIT"),
+    Source("gxm11/RPGXP-Crafting-System", "4e83bc5b02e2184fd29bc98ab19647cbc1eae82d", "MIT"),
+    Source("johnlindquist/kit", "df072c024dba99791c79d0d96eb1e16c70008b7c", "MIT"),
+    Source("kofany/go-ircevo", "3d886ff1d4649d483b4640994305db85711db96b", "BSD-3-Clause"),
+    Source("ktsu-dev/AppDataStorage", "940e65b0ff4930dfd6b80bbc625d477aabab87e8", "MIT"),
+    Source("ktsu-dev/BlastMerge", "20c158d0646b74f9fbba5c06bc69a8bca9a13d1f", "MIT"),
+    Source("ktsu-dev/ImGuiWidgets", "af7f0c2bbd7f3168ee385c8bc6e9bad184edc3df", "MIT"),
+    Source("ktsu-dev/Keybinding", "e47b4bb886af959cefe40786a4fe546dab857078", "MIT"),
+    Source("ktsu-dev/Semantics", "2e00253a9dbf258dcc30945bdd441ac01f6249b0", "MIT"),
+    Source("technocrat/census", "3b87c17f619afd1e63952b22ff8f2b38d4df7db0", "MIT"),
+    Source("twardoch/nyord-vpn", "5c9c7bb8b90aa94bf88f9962670b9751cb7e23c1", "MIT"),
+    Source("yixian-huang/cocli", "d24cd064d5ad3b07a74c28c2d8635a0c79132457", "MIT"),
+    Source("0-auth/zero-auth", "77eb9fded6b200f8c8efc813aa46d05869ea16d2", "MIT"),
+    Source(
+        "AgentPhoenix7/bing-wallpaper",
+        "31586e6a3ca9b2ea1eec5a40947357466246c858",
+        "Apache-2.0",
+    ),
+    Source("CooKingThe1st/contact_maintain", "bfadf0fd7633e41cd3fd64f76c24fbeb11c9de7c", "MIT"),
+    Source(
+        "DigitalKin-ai/aider_kinchercheur",
+        "73e950a07e8ed01225a4b1ca6fe177541a33222a",
+        "Apache-2.0",
+    ),
+    Source("IngoS11/EmailBuddy", "7c6a638cbca024c7f3c2df3eb5628e39e73a5f4e", "MIT"),
+    Source(
+        "Kantrum/kantrum.github.io",
+        "b1e505dbfce70b4bac981691d44c5ce4f9be70f4",
+        "MIT",
+        ("黄炯涛",),
+    ),
+    Source("MakanFar/research-agent", "138bc44513e802db51fcca8ca05c4c54d978c388", "MIT"),
 )
 
 _SPECSTORY = re.compile(r"(^|/)\.specstory/history/[^/]+\.md$")
@@ -377,7 +423,7 @@ def main() -> int:
     seen: set[str] = set()
     counts: Counter[tuple[str, str]] = Counter()
     with given.out.open("w", encoding="utf-8") as out:
-        for repo in sorted(where):
+        for repo in (source.repo for source in SOURCES if source.repo in where):
             for turn in distinct(turns(where[repo], known[repo]), seen):
                 label, strength = judged.get(turn.id, (None, None))
                 if label is None and not given.all:

@@ -5,8 +5,9 @@ Two logistic regressions on the numbers of `gitmem.capture.features` are added u
 and the forms of sentences, one on those forms and a vector: that of the packaged table, and for
 turns that the packaged encoder reads that of the encoder. Calibration: a curve through scores of
 turns whose repository took no part in the training of the model that scored them. Types: a softmax
-over the turns worth keeping, each type weighing as much as another. scikit-learn is needed here and
-nowhere else. The evaluation's turns take no part.
+over the turns worth keeping, each type weighing as much as another, without and with the encoder's
+vector beside the table's. scikit-learn is needed here and nowhere else. The evaluation's turns take
+no part.
 
     python tools/build_capture_data.py --out turns.jsonl OWNER/NAME=CLONE ...
     python tools/train_capture.py --turns turns.jsonl
@@ -42,10 +43,14 @@ FOLDS = 8
 # folds, flat around these.
 NUMBERS, MEANING, SECOND = 0.5, 4.0, 0.5
 ENCODED, THIRD = 1.0, 0.8  # strength of the encoder's vector, and share of the model that has it
-TYPE_BUCKETS = 4096
+# The types' models: buckets without and with the encoder, strengths of the table's and of the
+# encoder's vector, and how much of a label a borderline turn is. Chosen on folds over 57
+# repositories by macro-F1; the other constants were flat there and stayed.
+TYPE_BUCKETS, ENCODED_TYPE_BUCKETS = 4096, 2048
+TYPE_MEANING, TYPE_ENCODED, TYPE_BORDERLINE = 2.0, 3.0, 0.3
 # A turn kept for nothing costs more than one that is missed, so what is not worth keeping weighs
 # more; a borderline turn is so much of a label on either side. Both, like the form of the
-# calibration and features that differ for users and others, were chosen on the 26 repositories
+# calibration and features that differ for users and others, were chosen on 26 repositories
 # without a look at how the evaluation's two come out.
 AGAINST, BORDERLINE = 4.0, 0.25
 STEPS = 33  # points of the calibration's curve
@@ -226,29 +231,46 @@ def calibrate(scores: Array, wanted: Array, users: Array) -> dict[str, list[tupl
     return out
 
 
-def fit_types(data: Data, train: Array) -> dict[str, Weights]:
-    """The softmax of types."""
-    typed = np.array([r.type in linear.TYPES for r in data.rows])
-    rows = np.flatnonzero(train & (data.keep == 1) & typed)
+def fit_types(data: Data, train: Array, encoded: bool) -> dict[str, Weights]:
+    """The softmax of types; a borderline turn counts a little, a borderline blocker not at all."""
+    names = np.array([r.type for r in data.rows])
+    typed = np.isin(names, linear.TYPES)
+    unsure = (data.keep < 0) & (names != "blocker")
+    rows = np.flatnonzero(train & typed & ((data.keep == 1) | unsure))
+    buckets = ENCODED_TYPE_BUCKETS if encoded else TYPE_BUCKETS
     fold = sp.csr_matrix(
         (
             np.ones(features.HASHED),
-            (np.arange(features.HASHED), np.arange(features.HASHED) % TYPE_BUCKETS),
+            (np.arange(features.HASHED), np.arange(features.HASHED) % buckets),
         )
     )
     many = ((data.even @ data.hashed)[rows] @ fold).tocsr()
     often = np.asarray((many > 0).sum(0)).ravel()
     rarity = np.where(often < 2, 0.0, np.log((len(rows) + 1) / (often + 1)))
-    dense = sp.csr_matrix(np.hstack([data.numbers[rows] * NUMBERS, data.vectors[rows] * 2]))
-    model = LogisticRegression(C=2.0, max_iter=400, class_weight="balanced")
+    vectors = data.vectors[rows] * TYPE_MEANING
+    strength = np.full(vectors.shape[1], TYPE_MEANING)
+    if encoded:
+        read = data.encoded[rows, : data.encoded.shape[1] // 2]
+        vectors = np.hstack([vectors, read * TYPE_ENCODED])
+        strength = np.concatenate([strength, np.full(read.shape[1], TYPE_ENCODED)])
+    wanted = names[rows]
+    weight = np.where(data.keep[rows] == 1, 1.0, TYPE_BORDERLINE)
+    mass = {name: weight[wanted == name].sum() for name in set(wanted)}
+    weight *= np.array([weight.sum() / len(mass) / mass[name] for name in wanted])
+    model = LogisticRegression(C=2.0, max_iter=400)
     model.fit(
-        sp.hstack([many @ sp.diags(rarity), dense]).tocsr(), [data.rows[i].type for i in rows]
+        sp.hstack(
+            [
+                many @ sp.diags(rarity),
+                sp.csr_matrix(np.hstack([data.numbers[rows] * NUMBERS, vectors])),
+            ]
+        ).tocsr(),
+        wanted,
+        sample_weight=weight,
     )
-    n = TYPE_BUCKETS + features.NUMBERS
+    n = buckets + features.NUMBERS
     return {
-        str(name): Weights(
-            c[:TYPE_BUCKETS] * rarity, c[TYPE_BUCKETS:n] * NUMBERS, c[n:] * 2, float(b)
-        )
+        str(name): Weights(c[:buckets] * rarity, c[buckets:n] * NUMBERS, c[n:] * strength, float(b))
         for name, c, b in zip(model.classes_, model.coef_, model.intercept_, strict=True)
     }
 
@@ -292,8 +314,12 @@ def build(data: Data, mask: Array) -> dict[str, Any]:
         ),
         "calibration": curves[0],
         "keep": packed(without),
-        "encoded": {**packed_encoded(encoded), "calibration": curves[1]},
-        "types": {name: packed(m) for name, m in fit_types(data, mask).items()},
+        "encoded": {
+            **packed_encoded(encoded),
+            "calibration": curves[1],
+            "types": {name: packed(m) for name, m in fit_types(data, mask, True).items()},
+        },
+        "types": {name: packed(m) for name, m in fit_types(data, mask, False).items()},
     }
 
 

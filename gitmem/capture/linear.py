@@ -87,6 +87,11 @@ class TurnFeatures:
         self._encoded: list[float] = []
         self._folded: tuple[int, list[int]] | None = None
 
+    @property
+    def read(self) -> bool:
+        """Whether an encoder has read the turn."""
+        return bool(self._encoded)
+
     def encoded(self, encoder: Encoder) -> list[float]:
         """The encoder's vector; it is made once."""
         if not self._encoded:
@@ -140,6 +145,7 @@ class Model:
         self._encoded = {
             who: _Weights({**shared, **encoded["vectors"][who]}) for who in ("user", "other")
         }
+        self._encoded_types = {name: _Weights(encoded["types"][name]) for name in TYPES}
         self._encoded_curves = _curves(encoded["calibration"])
         self._encoder, self._space = encoder, str(encoded["space"])
         self._table = embed.StaticTable()
@@ -171,9 +177,17 @@ class Model:
         return _bounded(self.calibration.apply(confidence, p_skip))
 
     def types(self, role: str, text: str) -> dict[str, float]:
-        """{type: share}, sums to 1, if the turn is worth keeping."""
+        """{type: share}, sums to 1, if the turn is worth keeping.
+
+        The encoder's vector counts beside the table's where the turn's score asked for it: what a
+        rule ends is not read for its type.
+        """
         turn = self._features(role, text)
-        scores = {name: weights.score(turn, turn.vector) for name, weights in self._types.items()}
+        encoder = self._usable_encoder(role) if turn.read else None
+        models, vector = self._types, turn.vector
+        if encoder:
+            models, vector = self._encoded_types, [*turn.vector, *turn.encoded(encoder)]
+        scores = {name: weights.score(turn, vector) for name, weights in models.items()}
         top = max(scores.values())
         powers = {name: exp(score - top) for name, score in scores.items()}
         total = sum(powers.values())
