@@ -11,6 +11,7 @@ import zlib
 from ..core.record import object_id
 from . import cache_lock
 from .cache_lock import Damaged, Moved
+from .sql import select_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,13 +122,9 @@ class Cache:
 
     def standings(self, rows: Sequence[int]) -> dict[int, tuple[str, float | None, str]]:
         """{row: (commit or "", stated confidence, claimed time)}; Damaged where a row is gone."""
-        out: dict[int, tuple[str, float | None, str]] = {}
-        for i in range(0, len(rows), 500):
-            part = ",".join(map(str, rows[i : i + 500]))
-            of = f"SELECT row, anchor, confidence, at FROM memory WHERE row IN ({part})"
-            out.update(
-                {row: (object_id(a), stated, at) for row, a, stated, at in self.db.execute(of)}
-            )
+        sql = "SELECT row, anchor, confidence, at FROM memory WHERE row IN {}"
+        found = select_in(self.db, sql, rows)
+        out = {row: (object_id(anchor), stated, at) for row, anchor, stated, at in found}
         if len(out) != len(set(rows)):
             raise Damaged("a memory has lost its row")
         return out
@@ -136,8 +133,7 @@ class Cache:
 
     def frequencies(self, words: Sequence[str]) -> dict[str, int]:
         """{term: number of memories that hold it}; absent terms are left out."""
-        marks = ",".join("?" * len(words))
-        return dict(self.db.execute(f"SELECT word, df FROM term WHERE word IN ({marks})", words))
+        return dict(select_in(self.db, "SELECT word, df FROM term WHERE word IN {}", words))
 
     def lexical(
         self,
@@ -161,9 +157,8 @@ class Cache:
         ).fetchall()
         if len(found) <= limit or found[limit][1] != found[limit - 1][1]:
             return found[:limit]
-        last = found[limit][
-            1
-        ]  # more than fit score the same: ids decide, since row numbers differ in a rebuilt cache
+        # More than fit score the same: ids decide, since row numbers differ in a rebuilt cache.
+        last = found[limit][1]
         tied = [row for row, score in self.db.execute(sql, values) if score == last]
         better = [pair for pair in found if pair[1] < last]
         return better + [(row, last) for row in self.by_id(tied)[: limit - len(better)]]
@@ -174,11 +169,10 @@ class Cache:
 
         Raises Damaged where one has none.
         """
-        marks = ",".join(map(str, rows))
-        found = self.db.execute(
-            f"SELECT rowid, title, body, extra FROM fts WHERE rowid IN ({marks})"
-        ).fetchall()
-        if len(found) != marks.count(",") + 1:
+        asked = list(rows)
+        sql = "SELECT rowid, title, body, extra FROM fts WHERE rowid IN {}"
+        found = select_in(self.db, sql, asked)
+        if len(found) != len(asked):
             raise Damaged("a memory has lost its text")
         return found
 
@@ -217,18 +211,11 @@ class Cache:
 
         Raises Damaged on a checksum that fails.
         """
-        out: dict[int, bytes] = {}
-        wanted = [] if self.blind else list(rows)
-        crc32 = zlib.crc32
-        for i in range(0, len(wanted), 500):
-            part = wanted[i : i + 500]
-            for row, v, crc in self.db.execute(
-                f"SELECT row, v, crc FROM vector WHERE row IN ({','.join(map(str, part))})"
-            ):
-                if crc32(v, row) != crc:
-                    raise Damaged("a vector fails its checksum")
-                out[row] = v
-        return out
+        sql = "SELECT row, v, crc FROM vector WHERE row IN {}"
+        found = select_in(self.db, sql, [] if self.blind else rows)
+        if any(zlib.crc32(v, row) != crc for row, v, crc in found):
+            raise Damaged("a vector fails its checksum")
+        return {row: v for row, v, _ in found}
 
     def set_vectors(self, new: Iterable[tuple[int, bytes]]) -> None:
         """Stores vectors by row; the checksum covers the row's number too."""

@@ -87,21 +87,7 @@ class Filter:
     @property
     def plain(self) -> bool:
         """Whether every active row that the table `memory` shows meets them."""
-        return not (
-            self.types
-            or self.tags
-            or self.paths
-            or self.phase
-            or self.since
-            or self.until
-            or self.author
-            or self.scope
-            or self.anchors is not None
-            or self.without
-            or self.superseded
-            or self.signatures is not None
-            or self.head
-        )
+        return not (self.superseded or any(applies for applies, *_ in self._conditions()))
 
     def copy(self) -> Filter:
         other = Filter()

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from ..core import confidence, record, short
 from .memory_rows import LINES
+from .sql import select_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,25 +86,17 @@ def _named(ids: Iterable[str]) -> set[str]:
 
 def _count(db: Connection, names: set[str]) -> None:
     """`names`: ids and short names of memories."""
-    groups: dict[str, set[str]] = {}
-    for name in names:
-        groups.setdefault(short.of(name), set()).add(name)
-    ordered = sorted(groups)
-    for at in range(0, len(ordered), _PART):
-        part = sorted(_named(name for first in ordered[at : at + _PART] for name in groups[first]))
-        marks = ",".join("?" * len(part))
-        found: dict[str, list[tuple[str, str, int]]] = {}
-        spoken = db.execute(f"SELECT DISTINCT id FROM heed WHERE id IN ({marks})", part).fetchall()
-        db.execute(f"DELETE FROM credit WHERE id IN ({marks})", part)
-        for first in sorted({short.of(id) for (id,) in spoken}):
-            db.execute("DELETE FROM credit WHERE id >= ? AND id < ?", (first, first + "g"))
-            found.update(_said(db, first))
-        if found:
-            db.executemany(
-                "INSERT INTO credit(id, value, used, ignored, against, vain) VALUES(?, ?, ?, ?,"
-                " ?, ?)",
-                made(found, _versions(db, list(found))),
-            )
+    asked = sorted(_named(names))
+    spoken = select_in(db, "SELECT DISTINCT id FROM heed WHERE id IN {}", asked)
+    select_in(db, "DELETE FROM credit WHERE id IN {}", asked)
+    found: dict[str, list[tuple[str, str, int]]] = {}
+    for first in sorted({short.of(id) for (id,) in spoken}):
+        db.execute("DELETE FROM credit WHERE id >= ? AND id < ?", (first, first + "g"))
+        found.update(_said(db, first))
+    db.executemany(
+        "INSERT INTO credit(id, value, used, ignored, against, vain) VALUES(?, ?, ?, ?, ?, ?)",
+        made(found, _versions(db, list(found))),
+    )
 
 
 def _here(db: Connection, first: str) -> list[str]:
@@ -133,10 +126,11 @@ def full(cache: Cache, names: Iterable[str]) -> dict[str, str]:
 def _versions(db: Connection, ids: Sequence[str]) -> dict[str, list[str]]:
     """{id of a memory that is here: the versions it is shown in}."""
     out: dict[str, list[str]] = {}
-    for id, version in db.execute(
-        LINES.format(f"m.id IN ({','.join('?' * len(ids))})"), (*ids, *ids)
-    ):
-        out.setdefault(id, []).append(version.hex())
+    for at in range(0, len(ids), _PART):
+        part = ids[at : at + _PART]
+        sql = LINES.format(f"m.id IN ({','.join('?' * len(part))})")
+        for id, version in db.execute(sql, (*part, *part)):
+            out.setdefault(id, []).append(version.hex())
     return out
 
 
@@ -144,22 +138,14 @@ def made(
     found: dict[str, list[tuple[str, str, int]]], versions: dict[str, list[str]]
 ) -> list[tuple[str, float, float, float, int, int]]:
     """The `confidence` rows that `usage_records` rows give, for memories that have versions."""
-    out = []
-    for id in sorted(found):
-        if id in versions:
-            evidence = confidence.count(found[id], versions[id])
-            if evidence:
-                out.append(
-                    (
-                        id,
-                        confidence.value(evidence),
-                        evidence.used,
-                        evidence.ignored,
-                        evidence.against,
-                        evidence.vain,
-                    )
-                )
-    return out
+    counted = {
+        id: confidence.count(found[id], versions[id]) for id in sorted(found) if id in versions
+    }
+    return [
+        (id, confidence.value(e), e.used, e.ignored, e.against, e.vain)
+        for id, e in counted.items()
+        if e
+    ]
 
 
 def wrong(cache: Cache, purged: set[str]) -> str:
@@ -183,11 +169,7 @@ def wrong(cache: Cache, purged: set[str]) -> str:
     found: dict[str, list[tuple[str, str, int]]] = {}
     for first in {short.of(id) for id, _, _ in wanted}:
         found.update(_said(cache.db, first))
-    versions: dict[str, list[str]] = {}
-    ids = list(found)
-    for at in range(0, len(ids), _PART):
-        versions.update(_versions(cache.db, ids[at : at + _PART]))
-    if {row[0]: row[1:] for row in made(found, versions)} != {
+    if {row[0]: row[1:] for row in made(found, _versions(cache.db, list(found)))} != {
         row[0]: row[1:]
         for row in cache.db.execute("SELECT id, value, used, ignored, against, vain FROM credit")
     }:
@@ -200,17 +182,8 @@ def wrong(cache: Cache, purged: set[str]) -> str:
 
 def values(cache: Cache, rows: Iterable[int]) -> dict[int, float]:
     """{memory row: what use says, 0 to 1}; rows of which nothing was counted are left out."""
-    ordered = list(rows)
-    out: dict[int, float] = {}
-    for at in range(0, len(ordered), _PART):
-        part = ",".join(map(str, ordered[at : at + _PART]))
-        out.update(
-            cache.db.execute(
-                "SELECT m.row, c.value FROM memory m JOIN credit c ON c.id = m.id WHERE m.row IN"
-                f" ({part})"
-            )
-        )
-    return out
+    sql = "SELECT m.row, c.value FROM memory m JOIN credit c ON c.id = m.id WHERE m.row IN {}"
+    return dict(select_in(cache.db, sql, rows))
 
 
 def lifts(cache: Cache, near: Mapping[int, float]) -> dict[int, float]:
@@ -251,14 +224,6 @@ def _told(cache: Cache, id: str) -> dict[str, bool]:
 
 def evidence(cache: Cache, ids: Iterable[str]) -> dict[str, confidence.Evidence]:
     """{id: what was counted}; ids without any are left out."""
-    ordered = sorted(set(ids))
-    out: dict[str, confidence.Evidence] = {}
-    for at in range(0, len(ordered), _PART):
-        part = ordered[at : at + _PART]
-        for id, *counted in cache.db.execute(
-            "SELECT id, used, ignored, against, vain FROM credit WHERE id IN"
-            f" ({','.join('?' * len(part))})",
-            part,
-        ):
-            out[id] = confidence.Evidence(*counted)
-    return out
+    sql = "SELECT id, used, ignored, against, vain FROM credit WHERE id IN {}"
+    found = select_in(cache.db, sql, sorted(set(ids)))
+    return {id: confidence.Evidence(*counted) for id, *counted in found}
