@@ -34,8 +34,8 @@ from typing import Any
 import data
 
 BUDGETS = {
-    "UserPromptSubmit": {10_000: 3.0, 100_000: 8.0},
-    "SessionStart": {10_000: 4.0, 100_000: 8.0},
+    "UserPromptSubmit": {10_000: 3.0, 100_000: 6.0},
+    "SessionStart": {10_000: 3.0, 100_000: 4.0},
     "PostToolUse": 2.0,
     "Stop": 2.0,
 }
