@@ -1,15 +1,13 @@
 """The worker: what hooks have noted is worked off here, after they are gone.
 
-Short-lived and never a daemon: started by a hook, it drains the spool, brings
-the cache up to date, stays a moment for what follows at once (a rebase is one
-worker, not one a commit), and ends. One at a time in a repository, at low
-priority, with an end in any case (`LIMIT`).
+Short-lived and never a daemon: started by a hook, it drains the spool, brings the cache up to date,
+stays a moment for what follows at once (a rebase is one worker, not one a commit), and ends. One at
+a time in a repository, at low priority, with an end in any case (`LIMIT`).
 
-Promise: no event is lost while a worker is asked for. Whoever wants something
-done appends a line and then looks for a living worker (`spool.asleep`); the
-worker looks at the spool again after it has given up its number and its lock.
-A handler that fails is written to `mem/worker.log`, without any text of the
-event, and stops no other. It gets its events once more, each alone; those that fail
+Promise: no event is lost while a worker is asked for. Whoever wants something done appends a line
+and then looks for a living worker (`spool.asleep`); the worker looks at the spool again after it
+has given up its number and its lock. A handler that fails is written to `mem/worker.log`, without
+any text of the event, and stops no other. It gets its events once more, each alone; those that fail
 then wait for the next worker, `spool.TRIES` times and a day at most. Handlers must bear a repeat.
 """
 
@@ -62,6 +60,7 @@ def _run(
 ) -> None:
     end = time.monotonic() + _BUSY + wait
     place = home(common_dir)
+    git_dir = common_dir if place == common_dir else ""
     while os.path.isdir(mem_dir):
         with cache_lock.locked(spool.lock(mem_dir), wait) as held:
             if not held:
@@ -74,7 +73,7 @@ def _run(
                     place,
                     lambda line: worker_log.append(mem_dir, line),
                     strict=False,
-                    git_dir=common_dir if place == common_dir else "",
+                    git_dir=git_dir,
                 )
                 try:
                     _work(store, environ, end, linger)
@@ -103,12 +102,6 @@ def _work(store: Store, environ: Mapping[str, str], end: float, linger: float) -
     if not store.settings.flag("enabled"):
         spool.drain(mem_dir, lambda lines: None)
         return
-    with worker_tasks.run(store):
-        _rounds(store, environ, end, linger)
-
-
-def _rounds(store: Store, environ: Mapping[str, str], end: float, linger: float) -> None:
-    mem_dir = store.repo.mem_dir
 
     def killed(count: int) -> None:
         _log(store, f"{count} events given up: a worker was killed twice at each")
@@ -116,20 +109,21 @@ def _rounds(store: Store, environ: Mapping[str, str], end: float, linger: float)
     def crowded(count: int) -> None:
         _log(store, f"{count} events given up: too many that failed wait for another try")
 
-    first = True
-    while (spool.waiting(mem_dir) or first) and time.monotonic() < end:
-        if not first:  # whoever turned capture on a moment ago means the events that wait now
-            store.settings = config_read.load(store.repo, environ, store.warn, strict=False)
-            if not store.settings.flag("enabled"):
-                return
-        spool.drain(mem_dir, lambda lines: _handle(store, lines), first, killed, crowded)
-        first = False
-        for step in _AFTER:
-            if e := _attempt(step, store):
-                _log(store, worker_log.failure(step.__name__.strip("_"), e))
-        quiet = time.monotonic() + linger
-        while not spool.waiting(mem_dir) and time.monotonic() < quiet:
-            time.sleep(0.05)
+    with worker_tasks.run(store):
+        first = True
+        while (spool.waiting(mem_dir) or first) and time.monotonic() < end:
+            if not first:  # whoever turned capture on a moment ago means the events that wait now
+                store.settings = config_read.load(store.repo, environ, store.warn, strict=False)
+                if not store.settings.flag("enabled"):
+                    return
+            spool.drain(mem_dir, lambda lines: _handle(store, lines), first, killed, crowded)
+            first = False
+            for name, step in _AFTER.items():
+                if e := _attempt(step, store):
+                    _log(store, worker_log.failure(name, e))
+            quiet = time.monotonic() + linger
+            while not spool.waiting(mem_dir) and time.monotonic() < quiet:
+                time.sleep(0.05)
 
 
 def _log(store: Store, text: str) -> None:
@@ -190,9 +184,9 @@ def _retried(store: Store, failed: list[Event]) -> list[bytes]:
     now = int(time.time())
     lines = []
     for event in failed:
-        tried, since = _counted(event, "tried", 0), _counted(event, "since", now)
-        if tried + 1 < spool.TRIES and now - since < spool.OLDEST:
-            line = json.dumps({**event, "tried": tried + 1, "since": since})
+        tried, since = _counted(event, "tried", 0) + 1, _counted(event, "since", now)
+        if tried < spool.TRIES and now - since < spool.OLDEST:
+            line = json.dumps({**event, "tried": tried, "since": since})
             lines.append(line.encode("ascii", "replace"))
     if len(lines) < len(failed):
         _log(store, f"{len(failed) - len(lines)} events given up")
@@ -240,7 +234,7 @@ def _behind(store: Store, events: list[Event]) -> None:
     A file it could not read is made anew, unless somebody did since.
     """
     for inode in {event.get("damaged") for event in events}:
-        if isinstance(inode, int) and not isinstance(inode, bool) and inode > 0:
+        if type(inode) is int and inode > 0:
             _log(store, "a hook found the cache damaged; it is made anew")
             store.discard(inode)
 
@@ -270,16 +264,10 @@ _TOGETHER = ("pre-push",)  # a remote that cannot be reached is not asked once m
 # --- after the events -------------------------------------------------------
 
 
-def _sessions(store: Store) -> None:
-    """Receipts of agents' sessions that ended: the event only wakes us, the sessions' files say
-    what there is to do, also of a client that crashed.
-    """
-    receipts.tend(store)
-
-
-def _commits(store: Store) -> None:
-    """What new commits say, where `mem.capture` wants it."""
-    worker_tasks.from_commits(store)
+def _back_up(store: Store) -> None:
+    """Where others took a notes ref is noted where a deletion of the ref does not reach."""
+    for _, notes in store.sources:
+        notes.back_up()
 
 
 def _refresh(store: Store) -> None:
@@ -288,19 +276,13 @@ def _refresh(store: Store) -> None:
         store.with_cache(lambda cache: None)
 
 
-def _backups(store: Store) -> None:
-    """Where others took a notes ref is noted where a deletion of the ref does not reach."""
-    for _, notes in store.sources:
-        notes.back_up()
-
-
-def _signatures(store: Store) -> None:
-    """Checks signatures where the policy asks for them, so that no prompt waits for a check."""
+def _check_signatures(store: Store) -> None:
+    """Where the policy asks for checks, so that no prompt waits for one."""
     if store.trust.strict:
         store.with_cache(lambda cache: store.trust.catch_up(cache, None))
 
 
-def _anchors(store: Store) -> None:
+def _update_anchors(store: Store) -> None:
     """Where memories stand is known for the present HEAD before anybody asks; what else than the
     notes it rests on is written there.
     """
@@ -309,10 +291,18 @@ def _anchors(store: Store) -> None:
         patch_id_marks.write_found(store)
 
 
-def _facts(store: Store) -> None:
+def _learn_facts(store: Store) -> None:
     """What git knows of the work at HEAD, for the context of the next session."""
     if any(notes.tip() for _, notes in store.sources):
         head_facts.learn(store)
+
+
+def _announce(store: Store) -> None:
+    """What was captured can be told at the next session's start, also after this directory was
+    deleted.
+    """
+    if store.settings["capture"] != "false":
+        announce.fill(store)
 
 
 def _encode(store: Store) -> None:
@@ -329,11 +319,8 @@ def _encode(store: Store) -> None:
 def _check(store: Store) -> None:
     """Once a day everything in the cache is made again from its lines and compared."""
     stamp = os.path.join(store.repo.mem_dir, "checked")
-    try:
-        if time.time() - os.stat(stamp).st_mtime < _EVERY:
-            return
-    except FileNotFoundError:
-        pass
+    if os.path.exists(stamp) and time.time() - os.stat(stamp).st_mtime < _EVERY:
+        return
     # Before the check: one that is killed is not repeated with every commit.
     os.close(memfile.opened(stamp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
     os.utime(stamp)
@@ -349,34 +336,19 @@ def _check(store: Store) -> None:
         _refresh(store)
 
 
-def _tend(store: Store) -> None:
-    githooks.tend(store)
-
-
-def _given(store: Store) -> None:
-    """Files that an agent reads instead of asking say what the memories say now."""
-    automemory_export.tend(store)
-
-
-def _announced(store: Store) -> None:
-    """What was captured can be told at the next session's start, also after this directory was
-    deleted.
-    """
-    if store.settings["capture"] != "false":
-        announce.fill(store)
-
-
-_AFTER: tuple[Callable[[Store], None], ...] = (
-    _backups,
-    _sessions,
-    _commits,
-    _refresh,
-    _signatures,
-    _anchors,
-    _facts,
-    _tend,
-    _given,
-    _announced,
-    _encode,
-    _check,
-)
+_AFTER: dict[str, Callable[[Store], object]] = {
+    "backups": _back_up,
+    # Of sessions that ended, also by a crash of the client: their files say what there is to do.
+    "sessions": receipts.tend,
+    "commits": worker_tasks.from_commits,
+    "refresh": _refresh,
+    "signatures": _check_signatures,
+    "anchors": _update_anchors,
+    "facts": _learn_facts,
+    "hooks": githooks.tend,
+    # Files that an agent reads instead of asking.
+    "export": automemory_export.tend,
+    "announce": _announce,
+    "encode": _encode,
+    "check": _check,
+}
