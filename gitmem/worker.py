@@ -17,6 +17,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any
 
 from . import sync
@@ -49,44 +50,22 @@ def run(
     seconds, or where the cache directory is gone. Raises nothing.
     """
     mem_dir = memfile.directory(common_dir)
+    end = time.monotonic() + _BUSY + wait
     try:
-        _run(common_dir, mem_dir, environ, linger, wait)
+        while os.path.isdir(mem_dir):
+            with cache_lock.locked(spool.lock(mem_dir), wait) as held:
+                if not held:
+                    return
+                memfile.mend(common_dir)
+                _work(common_dir, environ, end, linger)
+            # Whoever came while we still had the lock has gone away again.
+            if not spool.waiting(mem_dir):
+                return
+            if time.monotonic() > end:
+                spool.wake(common_dir)  # one after us, with limits of its own
+                return
     except Exception as e:
         worker_log.append(mem_dir, worker_log.failure("worker", e))
-
-
-def _run(
-    common_dir: str, mem_dir: str, environ: Mapping[str, str], linger: float, wait: float
-) -> None:
-    end = time.monotonic() + _BUSY + wait
-    place = home(common_dir)
-    git_dir = common_dir if place == common_dir else ""
-    while os.path.isdir(mem_dir):
-        with cache_lock.locked(spool.lock(mem_dir), wait) as held:
-            if not held:
-                return
-            memfile.mend(common_dir)
-            spool.claim(mem_dir, os.getpid())
-            try:
-                store = open_store(
-                    environ,
-                    place,
-                    lambda line: worker_log.append(mem_dir, line),
-                    strict=False,
-                    git_dir=git_dir,
-                )
-                try:
-                    _work(store, environ, end, linger)
-                finally:
-                    store.close()
-            finally:
-                spool.claim(mem_dir, 0)
-        # Whoever came while we still had the lock has gone away again.
-        if not spool.waiting(mem_dir):
-            return
-        if time.monotonic() > end:
-            spool.wake(common_dir)  # one after us, with limits of its own
-            return
 
 
 def home(common_dir: str) -> str:
@@ -97,11 +76,27 @@ def home(common_dir: str) -> str:
     return top if os.path.basename(common_dir) == ".git" else common_dir
 
 
-def _work(store: Store, environ: Mapping[str, str], end: float, linger: float) -> None:
+def _work(common_dir: str, environ: Mapping[str, str], end: float, linger: float) -> None:
+    mem_dir, place = memfile.directory(common_dir), home(common_dir)
+    git_dir = common_dir if place == common_dir else ""
+
+    def log(line: str) -> None:
+        worker_log.append(mem_dir, line)
+
+    spool.claim(mem_dir, os.getpid())
+    try:
+        with closing(open_store(environ, place, log, strict=False, git_dir=git_dir)) as store:
+            if store.settings.flag("enabled"):
+                with worker_tasks.run(store):
+                    _rounds(store, environ, end, linger)
+            else:
+                spool.drain(mem_dir, lambda lines: None)
+    finally:
+        spool.claim(mem_dir, 0)
+
+
+def _rounds(store: Store, environ: Mapping[str, str], end: float, linger: float) -> None:
     mem_dir = store.repo.mem_dir
-    if not store.settings.flag("enabled"):
-        spool.drain(mem_dir, lambda lines: None)
-        return
 
     def killed(count: int) -> None:
         _log(store, f"{count} events given up: a worker was killed twice at each")
@@ -109,21 +104,20 @@ def _work(store: Store, environ: Mapping[str, str], end: float, linger: float) -
     def crowded(count: int) -> None:
         _log(store, f"{count} events given up: too many that failed wait for another try")
 
-    with worker_tasks.run(store):
-        first = True
-        while (spool.waiting(mem_dir) or first) and time.monotonic() < end:
-            if not first:  # whoever turned capture on a moment ago means the events that wait now
-                store.settings = config_read.load(store.repo, environ, store.warn, strict=False)
-                if not store.settings.flag("enabled"):
-                    return
-            spool.drain(mem_dir, lambda lines: _handle(store, lines), first, killed, crowded)
-            first = False
-            for name, step in _AFTER.items():
-                if e := _attempt(step, store):
-                    _log(store, worker_log.failure(name, e))
-            quiet = time.monotonic() + linger
-            while not spool.waiting(mem_dir) and time.monotonic() < quiet:
-                time.sleep(0.05)
+    first = True
+    while (spool.waiting(mem_dir) or first) and time.monotonic() < end:
+        if not first:  # whoever turned capture on a moment ago means the events that wait now
+            store.settings = config_read.load(store.repo, environ, store.warn, strict=False)
+            if not store.settings.flag("enabled"):
+                return
+        spool.drain(mem_dir, lambda lines: _handle(store, lines), first, killed, crowded)
+        first = False
+        for name, step in _AFTER.items():
+            if e := _attempt(step, store):
+                _log(store, worker_log.failure(name, e))
+        quiet = time.monotonic() + linger
+        while not spool.waiting(mem_dir) and time.monotonic() < quiet:
+            time.sleep(0.05)
 
 
 def _log(store: Store, text: str) -> None:

@@ -5,9 +5,8 @@ decided suggestions have a language model's P(skip), its weight is fitted with t
 one private record of op `calibration`, so they survive the cache and other clones can have them.
 
 A fit is taken if it predicts the user's own verdicts better than the numbers in force, by
-cross-validation over whole sessions. Everything else leaves the numbers as they are.
-
-scikit-learn (in the extra `llm`) is loaded by `calibrate` alone; reading the numbers needs nothing.
+cross-validation over whole sessions. scikit-learn (in the extra `llm`) is loaded by `calibrate`
+alone; reading the numbers needs nothing.
 """
 
 from __future__ import annotations

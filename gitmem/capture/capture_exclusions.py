@@ -1,14 +1,12 @@
 """What capture does not read again because a memory that came from it was purged.
 
 A tombstone of a short text cannot say which text it keeps out: whoever has it could find the text
-by trying. But capture would make the same memory once more of the same commit, or of the record
-that a client keeps of the conversation. So `<git-common-dir>/git-mem-closed` names where purged
-memories came from: a line of a commit by its number, a conversation as a whole, nothing that
-depends on the text.
+by trying. So `<git-common-dir>/git-mem-closed` names where purged memories came from: a line of a
+commit by its number, a conversation as a whole.
 
 Promise: each line is a salt and a digest under it, so the file names no session and no commit to
 whoever does not know it already; mode 0600; it never leaves this clone. It lies beside `mem/`,
-which may be deleted: then these sources would be read again.
+which may be deleted.
 """
 
 from __future__ import annotations

@@ -6,10 +6,8 @@ has the calibrated confidence of the linear model. A language model is asked whe
 change something: its P(skip) moves the confidence by a weight that `git mem calibrate` fits to the
 user's verdicts, and its types are added to those of the linear model.
 
-Promise: never raises on any text; without a language model under a millisecond a turn; no answer of
-the language model (none installed, deadline, crash) leaves the judgement of the linear model. Only
-a turn for which the packaged model is sure is AUTO: neither verdicts nor a language model add to
-these.
+Promise: never raises on any text; without a language model under a millisecond a turn. Only a turn
+for which the packaged model is sure is AUTO: neither verdicts nor a language model add to these.
 """
 
 from __future__ import annotations

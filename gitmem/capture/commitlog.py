@@ -1,5 +1,4 @@
-"""What commit messages say that is worth keeping: trailers, reasons, reverts, repairs. Needs no
-agent.
+"""What commit messages say that is worth keeping: trailers, reasons, reverts, repairs.
 
 A trailer `Decision:`, `Learned:`, `Gotcha:` and its like is a memory that its author marked; a
 revert with a reason is a dead end; a commit that `Fixes:` another is a bug with its cause; any
@@ -7,9 +6,7 @@ other message in prose that is no upkeep is a candidate. Of a `fixup!` only the 
 merge, a release, a machine's message are nothing. A conventional prefix ("fix:") names the type.
 
 Promise: git is asked in two calls, however many commits (a third where a partial clone lacks
-directories); the caller bounds what is looked at; paths are those the commit changed; a
-candidate's source is `commit:<id>`, so looking again makes nothing twice, and an amended commit's
-text is known by what it says.
+directories). A candidate's source is `commit:<id>`, so looking again makes nothing twice.
 """
 
 from __future__ import annotations

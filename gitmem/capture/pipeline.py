@@ -1,13 +1,10 @@
 """Decides about each candidate: a private memory, a suggestion, or nothing.
 
 Promise: a text that is kept without a person lies in the private notes, body verbatim, with its
-source, agent, session, confidence and tags that say where it came from; a text with a secret
-becomes nothing. Nothing is kept twice: not the same source, not a text that a memory, a suggestion,
-a forgotten memory or another text of the run says already (`duplicates`), nor a line of a commit
-whose memory was purged (`capture_exclusions`). A decision that changes an older one leaves the
-older as it is and proposes to supersede it.
-
-Nothing is signed: a worker can ask nobody for a passphrase.
+source, agent, session, confidence and tags that say where it came from. A text with a secret
+becomes nothing. Nothing is kept twice (`duplicates`), nor a line of a commit whose memory was
+purged (`capture_exclusions`). A decision that changes an older one leaves the older as it is and
+proposes to supersede it. Nothing is signed: a worker can ask nobody for a passphrase.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
 """Rules: the form of a turn that alone says whether it is a memory.
 
 Three kinds. Explicit markers (`markers`: "remember this", `Decision:`, "from now on"): the author
-says so, the confidence is EXPLICIT; a doubtful marker counts as a statement. Statements ("we
-decided to", "turns out"): the confidence is raised to the share of such turns that were worth
-keeping. Empty turns (a yes, a shell command, a bare question, an announcement of the next step): no
-memory, whatever the words.
+says so; a doubtful marker counts as a statement, and an assistant's "Remember:" is advice.
+Statements ("we decided to", "turns out"): the confidence is raised to the share of such turns that
+were worth keeping. Empty turns (a yes, a shell command, a bare question, an announcement of the
+next step): no memory, whatever the words.
 
-Markers of assistants are not explicit: their "Remember:" is advice.
-
-Promise: pure, never raises; linear in the length of the text; docs/evaluation.md has figures for
-each kind.
+Promise: pure, never raises; linear in the length of the text; docs/evaluation.md has figures.
 """
 
 from __future__ import annotations

@@ -204,10 +204,8 @@ def waiting(store: Store) -> list[Suggestion]:
     """The undecided suggestions: the share of each session first, the surest first; then the
     queue.
     """
-    return order(store.with_cache(stored)[0].values(), store.settings.number("suggestions"))
-
-
-def order(found: Iterable[Suggestion], share: int) -> list[Suggestion]:
+    share = store.settings.number("suggestions")
+    found = store.with_cache(stored)[0].values()
     left = sorted(
         (s for s in found if s.state == WAITING),
         key=lambda s: (-(s.number("confidence") or 0.0), s.text("at"), s.id),

@@ -1,14 +1,11 @@
-"""Reads the file in which a client keeps a conversation: what its user and its model said, nothing
-else.
+"""Reads the file in which a client keeps a conversation: what its user and its model said.
 
 The formats are the clients' own and change by release, so the reader knows few things and skips the
-rest: a line that is no JSON, a type it does not know, a field of another shape. Two shapes are
-known:
+rest. Two shapes are known:
 
 * Claude Code: `{"type": "user"|"assistant", "message": {"role", "content"}}`, an assistant's
   message in as many lines as it has blocks. Lines of subagents (`isSidechain`), of the client
-  itself (`isMeta`, summaries of a compaction, errors of the API) and results of tools are nobody's
-  words.
+  itself and results of tools are nobody's words.
 * Codex: `{"type": "response_item", "payload": {"type": "message", "role", "content": [{"type":
   "input_text"|"output_text", "text"}]}}`.
 

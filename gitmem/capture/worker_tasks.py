@@ -1,9 +1,8 @@
 """The worker's part of capture: events, conversations that ended and new commits go to `pipeline`.
 
 Promise: where `mem.capture` says no, nothing is read and what waits is dropped; each of the three
-bears a repeat; a text that cannot be kept takes no other along; the language model is started at
-the first text that needs it and ends with the run, which gives it `SECONDS` in all, loading and
-failures among them; without one everything goes on.
+bears a repeat; a text that cannot be kept takes no other along; the language model starts at the
+first text that needs it and has `SECONDS` in one run; without one everything goes on.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """Which models are on this machine, and which of them are in use.
 
 Owns the model directory (`GIT_MEM_MODEL_DIR`, else `~/.local/share/git-mem/models`) and its list
-`models.json`: every file that was fetched or added, with its checksum, size and time. A file that
-the user added stays where it is and is never deleted here. A fetched file has its checksum in its
-name, so no file takes the place of another, and is deleted with its last name.
+`models.json` of every file that was fetched or added. A file that the user added stays where it is
+and is never deleted here. A fetched file has its checksum in its name, so no file takes the place
+of another, and is deleted with its last name.
 
 In use is the model of `GIT_MEM_MODEL` or `mem.model` (language), `GIT_MEM_EMBED_MODEL` or
 `mem.embedModel` (vectors): a name or a path. Empty means the default language model if it was
-fetched, and no model for vectors; `none` means none. Promise: `choice` names a GGUF file with the
-size and time it had when its checksum was taken, or gives a reason.
+fetched, and no model for vectors; `none` means none.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""Downloads one file whose checksum is known: resumable, bounded, and verified.
+"""Downloads one file whose checksum is known, for `git mem model fetch` alone.
 
-The bytes go into `<target>.part`, which is renamed only when its SHA-256 is right, so a file with
-the final name is the right one. A broken connection leaves the part, and the next call asks for the
-rest. No more than the known or announced size is written, and a part with a wrong checksum is
-removed.
+The bytes go into `<target>.part`, which is renamed only when its SHA-256 is right. A broken
+connection leaves the part, and the next call asks for the rest. No more than the known or announced
+size is written, and a part with a wrong checksum is removed.
 
-Called by `git mem model fetch` alone, never by a hook or a worker. HTTPS only, also after a
-redirect; plain HTTP is accepted for the machine's own loopback addresses, as in the tests. Sends no
-cookie, no credential and nothing about the repository.
+HTTPS only, also after a redirect; plain HTTP for the machine's own loopback addresses, as in the
+tests. Sends no cookie, no credential and nothing about the repository.
 """
 
 from __future__ import annotations

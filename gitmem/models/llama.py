@@ -4,12 +4,11 @@ Runs in a process of its own (`llamaproc` starts it and kills it): native code m
 eat memory, and importing it takes 100 ms. `serve` is that process: one JSON object a line in, one
 out.
 
-Promises. An answer is never parsed from free text: the type is read from the probabilities of the
-labels. What the user wrote is tokenised without special tokens, so no text can end its own turn.
-The state of the prompt's common beginning is kept on disk, so that an event costs little more than
-its own tokens; the file holds nothing but our prompt, has its checksum in its name, and is made
-anew for another model, prompt or llama.cpp. A template that came with a model runs in Jinja's
-sandbox.
+Promises. The type is read from the probabilities of the labels, never from free text. What the user
+wrote is tokenised without special tokens, so no text can end its own turn. The state of the
+prompt's common beginning is kept on disk, so that an event costs little more than its own tokens;
+the file holds nothing but our prompt and has its checksum in its name. A template that came with a
+model runs in Jinja's sandbox.
 """
 
 from __future__ import annotations
