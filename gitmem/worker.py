@@ -69,9 +69,7 @@ def run(
 
 
 def home(common_dir: str) -> str:
-    """The main working tree, where relative remotes and `.gitmem.toml` are found; the repository
-    itself where there is none.
-    """
+    """The main working tree, for relative remotes and `.gitmem.toml`; else the repository."""
     top = os.path.dirname(common_dir)
     return top if os.path.basename(common_dir) == ".git" else common_dir
 
@@ -151,9 +149,7 @@ def _handle(store: Store, lines: list[bytes]) -> list[bytes]:
 
 
 def _failed(store: Store, kind: str, events: list[Event]) -> list[Event]:
-    """Runs the handler of these events; where it fails, for each event alone. Returns the events
-    that it fails at; the log says each reason once.
-    """
+    """Runs the handler of these events, for each alone where it fails; returns the failed ones."""
     reason = _attempt(HANDLERS[kind], store, events)
     if not reason:
         return []
@@ -172,9 +168,7 @@ def _failed(store: Store, kind: str, events: list[Event]) -> list[Event]:
 
 
 def _retried(store: Store, failed: list[Event]) -> list[bytes]:
-    """Lines for the next worker: failed events with the number of tries and the time of the first,
-    without those that are given up.
-    """
+    """Lines for the next worker: failed events, each with its tries, but for those given up."""
     now = int(time.time())
     lines = []
     for event in failed:
@@ -196,9 +190,7 @@ def _counted(event: Event, name: str, default: int) -> int:
 
 
 def _rewritten(store: Store, events: list[Event]) -> None:
-    """After an amend or a rebase: says which commit took the place of which, for memories that
-    `notes.rewriteRef` did not take along.
-    """
+    """After an amend or a rebase: moves what `notes.rewriteRef` did not take along."""
     successors = {
         old: new
         for event in events
@@ -234,9 +226,7 @@ def _behind(store: Store, events: list[Event]) -> None:
 
 
 def _ended(store: Store, events: list[Event]) -> None:
-    """Agents' sessions ended: what was said in them, and then what of all that is stored could
-    become one.
-    """
+    """Sessions ended: what was said in them, then what of all memories could become one."""
     worker_tasks.from_sessions(store, events)
     proposals.tend(store)
 
@@ -277,9 +267,7 @@ def _check_signatures(store: Store) -> None:
 
 
 def _update_anchors(store: Store) -> None:
-    """Where memories stand is known for the present HEAD before anybody asks; what else than the
-    notes it rests on is written there.
-    """
+    """Where memories stand is known for the present HEAD before anybody asks."""
     anchor_state_update.update(store)
     if os.path.isdir(store.repo.mem_dir):
         patch_id_marks.write_found(store)
@@ -292,9 +280,7 @@ def _learn_facts(store: Store) -> None:
 
 
 def _announce(store: Store) -> None:
-    """What was captured can be told at the next session's start, also after this directory was
-    deleted.
-    """
+    """What was captured can be told, also after this directory was deleted."""
     if store.settings["capture"] != "false":
         announce.fill(store)
 

@@ -146,9 +146,7 @@ def calibrate(store: Store, *, write: bool = True) -> Report:
 
 
 def labels(cache: Cache) -> list[Label]:
-    """Every decided suggestion with a packaged confidence. A verdict has the numbers, so a
-    suggestion whose text was purged counts too.
-    """
+    """Decided suggestions with a packaged confidence; the verdict of a purged one has it, too."""
     stored = suggestions.stored(cache)
     out: dict[str, Label] = {}
     for r in review_records.records(cache, "verdict"):

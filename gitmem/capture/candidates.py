@@ -30,6 +30,20 @@ class Candidate(NamedTuple):
     branch: str = ""
 
 
+def said(
+    role: str,
+    text: str,
+    session: str,
+    agent: str,
+    head: str,
+    branch: str,
+    paths: Sequence[str] = (),
+) -> Candidate:
+    """A text of a session."""
+    source = source_of(session, role, text)
+    return Candidate(role, text, paths, head, session, agent, source, branch=branch)
+
+
 def from_events(events: Iterable[Mapping[str, Any]]) -> list[Candidate]:
     """The texts of these events in their order.
 
@@ -53,18 +67,8 @@ def from_events(events: Iterable[Mapping[str, Any]]) -> list[Candidate]:
             files.update(dict.fromkeys(paths))
         if text.strip():
             about = {USER: [], ASSISTANT: list(files), TOOL: paths}[role]
-            found.append(
-                Candidate(
-                    role,
-                    text,
-                    about if len(about) <= MOST_PATHS else [],
-                    commit=head,
-                    branch=branch,
-                    session=session,
-                    agent=agent,
-                    source=source_of(session, role, text),
-                )
-            )
+            about = about if len(about) <= MOST_PATHS else []
+            found.append(said(role, text, session, agent, head, branch, about))
     return found
 
 

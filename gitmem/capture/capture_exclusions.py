@@ -25,9 +25,7 @@ _COMMIT, _SESSION = "commit:", "session:"
 
 
 def origin(source: object) -> str:
-    """What of a source is closed: of a conversation not the digest of the text; "" for a source
-    that capture does not read.
-    """
+    """What of a source is closed, of a conversation all; "" for what capture does not read."""
     if not isinstance(source, str):
         return ""
     if source.startswith(_SESSION):

@@ -106,9 +106,7 @@ class Commit(NamedTuple):
 
 
 def seen(mem_dir: str) -> list[str]:
-    """The commits up to which commits were looked at, one for each worktree; none where nobody
-    knows.
-    """
+    """The commits up to which commits were looked at, one for each worktree."""
     return _ids(os.path.join(mem_dir, SEEN))
 
 
@@ -124,9 +122,7 @@ def given_up(mem_dir: str) -> list[str]:
 
 
 def note_failed(mem_dir: str, commits: Iterable[str]) -> None:
-    """Counts one more failure for each: else every worker would try again for ever, and everything
-    after it.
-    """
+    """Counts one more failure for each: else every worker would try again for ever."""
     path = os.path.join(mem_dir, FAILED)
     _write(path, [*_ids(path), *commits][-_MOST_FAILED:])
 

@@ -124,22 +124,16 @@ def _numbers(
     letters = sum(c.isalpha() for c in read)
     upper = sum(c.isupper() for c in read)
     wide = sum(ord(c) > 0x2E80 for c in read)
+    kinds = (asked, orders, said)
     base = [
         log2(1 + count) / 10,
         sqrt(count) / 20,
         min(n, 20) / 20,
         log2(1 + len(text)) / 12,
-        len(asked) / n,
-        len(orders) / n,
-        len(said) / n,
-        min(len(asked), 4) / 4,
-        min(len(orders), 4) / 4,
-        min(len(said), 6) / 6,
-        float(0 in asked),
-        float(0 in orders),
-        float(len(tokens) - 1 in asked),
-        float(len(asked) == len(tokens) > 0),
-        float(not said),
+        *[len(found) / n for found in kinds],
+        *[min(len(found), most) / most for found, most in zip(kinds, (4, 4, 6), strict=True)],
+        *map(float, (0 in asked, 0 in orders, len(tokens) - 1 in asked)),
+        *map(float, (len(asked) == len(tokens) > 0, not said)),
         past / n,
         min(past, 4) / 4,
         mine / n,

@@ -29,9 +29,7 @@ _ASKS_FOR_A_HABIT = pattern(rf"please (?!{patterns.ONCE}\b)")
 
 
 class Sentence(NamedTuple):
-    """One sentence of a turn: its words, its line, and whether nothing but an acknowledgement
-    stands before it there.
-    """
+    """One sentence of a turn, its line, and whether nothing but a nod stands before it there."""
 
     text: str
     line: int
@@ -77,9 +75,7 @@ def find(text: str) -> tuple[str, bool] | None:
 
 
 def trailer(line: str) -> tuple[str, str, bool] | None:
-    """(type, text, whether its word is sure and its text claims something) of a line that begins
-    like a trailer.
-    """
+    """(type, text, whether it is sure) of a line that begins like a trailer."""
     found = patterns.TRAILER.match(line)
     if found is None:
         return None
@@ -91,9 +87,7 @@ def trailer(line: str) -> tuple[str, str, bool] | None:
 
 
 def _plain(lines: list[str], at: int) -> bool:
-    """Whether the line `at` is neither led to by another, nor part of a form or a log, nor code,
-    nor a heading.
-    """
+    """Whether no line leads to this one, and it is no part of a form, a log, code or a heading."""
     line = lines[at]
     if line.startswith(("    ", "\t")) or re.match(r"\s*#+\s", line):
         return False
@@ -194,9 +188,7 @@ def _lasts(when: str, rest: str) -> bool:
 
 
 def _discusses(text: str) -> bool:
-    """Whether a sentence asks or orders something about a text, for a marker beside it may be that
-    text, or takes back what is said.
-    """
+    """Whether a sentence works on a text, which a marker beside it may be, or takes it back."""
     if patterns.TAKES_BACK.match(text):
         return True
     asks = (

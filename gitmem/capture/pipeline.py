@@ -40,9 +40,7 @@ _TOOL = 0.9  # a language model's probability from which an edit is worth a sugg
 
 
 class Outcome(NamedTuple):
-    """What became of one candidate. `id`: of the memory or suggestion; `old`: of the memory that it
-    proposes to supersede.
-    """
+    """What became of a candidate. `old`: the memory that the suggestion `id` would supersede."""
 
     status: str
     id: str = ""
@@ -162,9 +160,7 @@ def _judged(
     ask: Ask | None,
     model: linear.Model | None,
 ) -> list[_Selected]:
-    """The candidates worth keeping. One with a secret, or from a known source, costs no
-    judgement.
-    """
+    """The candidates worth keeping. One with a secret, or a known source, costs no judgement."""
     known = duplicates.known_sources(store, [c.source for c in given if c.source])
     excluded = capture_exclusions.Closed(store.repo.common_dir)
     auto, suggest = thresholds(store)

@@ -42,9 +42,7 @@ class Outcome(NamedTuple):
 
 
 def find(store: Store, prefix: str) -> Suggestion:
-    """The suggestion an id prefix names, decided ones included. Raises MemError for none or
-    several.
-    """
+    """The suggestion an id prefix names. Raises MemError for none or several."""
     found = store.with_cache(suggestions.stored)[0]
     suggestion = review_records.find(found.values(), prefix)
     if suggestion:
@@ -93,9 +91,7 @@ def accept(
 def _store(
     store: Store, suggestion: Suggestion, scope: str, allow_secret: bool
 ) -> tuple[str, str, bool, list[str]]:
-    """(id, title, whether it was known, ids replaced) of the memory made of a suggestion's own
-    text.
-    """
+    """(id, title, whether it was known, ids replaced) of the memory made of its own text."""
     # Whatever shapes another tool's line has, a person's word makes a sound memory of it.
     fields: dict[str, Any] = {
         f.name: suggestion.words(f.name) if f.kind in ENTRIES else suggestion.text(f.name)
@@ -198,9 +194,7 @@ def _decide(store: Store, suggestion: Suggestion, status: str, memory: str) -> N
 
 
 def near(store: Store, suggestion: Suggestion, most: int = 3) -> list[dict[str, Any]]:
-    """Memories that say something like it, the nearest first, as `recall` gives them; and those
-    whose place it would take, before all.
-    """
+    """Memories that say something like it, those before all whose place it would take."""
     first = _replaceable(store, suggestion)
     question = f"{suggestion.title} {suggestion.body}"[:2000]
     limit = most + len(first)

@@ -19,9 +19,7 @@ from .marker_patterns import WORD, pattern
 
 
 class Signal(NamedTuple):
-    """What the rules say: `kind` is explicit, stated or empty; `type` is "" only for an empty
-    turn.
-    """
+    """`kind` is explicit, stated or empty; `type` is "" only for an empty turn."""
 
     kind: str
     type: str

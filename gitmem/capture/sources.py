@@ -36,18 +36,14 @@ def heard(role: str, text: str, session: str, agent: str, head: str, branch: str
 
 
 def ended(transcript: str, session: str, agent: str, head: str, branch: str = "") -> bytes:
-    """The line of a session's end; `transcript` is the file in which its client keeps the
-    conversation, "" for none.
-    """
+    """The line of a session's end; `transcript`: the file of the conversation, "" for none."""
     return _line("session-end", {"transcript": transcript[:4096]}, session, agent, head, branch)
 
 
 def done(
     text: str, paths: list[str], session: str, agent: str, head: str, branch: str = ""
 ) -> bytes:
-    """The line of a tool that changed files; `text` says how (`toolcalls`), "" where nobody will
-    judge that.
-    """
+    """The line of a tool that changed files; `text` says how, "" where nobody will judge that."""
     fields = {"role": TOOL, "text": strip.cleaned(text), "paths": paths[:MOST_PATHS]}
     return _line(EVENT, fields, session, agent, head, branch)
 
@@ -65,8 +61,6 @@ def _line(
 
 
 def source_of(session: str, role: str, text: str) -> str:
-    """The name of what was said in a session; whoever hears of it again, from whatever side, gives
-    the same.
-    """
+    """The name of what was said in a session, the same from whatever side it is heard."""
     digest = sha256(" ".join(fastjson.whole(text).split()).encode()).hexdigest()[:16]
     return f"session:{fastjson.whole(session[:_WORD])}#{role}-{digest}"

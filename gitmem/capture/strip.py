@@ -199,9 +199,7 @@ def _shown(text: str, at: int) -> bool:
 
 
 def _begins_line(out: list[str], before: str) -> bool:
-    """Whether only blanks stand before a place in its line, of what is kept; `before`: the last
-    characters before it, of what was not cut yet.
-    """
+    """Whether only blanks stand before a place in its line; `before`: the characters before it."""
     if "\n" not in before and len(before) < _NEAR and out:
         before = out[-1][-_NEAR:] + before
     return not before.rpartition("\n")[2].strip()
@@ -236,9 +234,7 @@ def _surely(name: str) -> bool:
 
 
 def _tells(name: str, written: str) -> bool:
-    """Whether a tag's name says that it holds what some tool remembers or was told;
-    `<MemoryRouter>` is a component.
-    """
+    """Whether a tag's name says that it holds what a tool remembers; `<MemoryRouter>` does not."""
     if any(word in name for word in _WORDS):
         return not _component(written)
     camel = written[:1].islower() and written.endswith(("Context", "Reminder"))
@@ -251,9 +247,7 @@ def _component(written: str) -> bool:
 
 
 def _after(text: str, at: int) -> int:
-    """The place behind a tag's `>`; a tag without one ends where the next begins, or with the
-    text.
-    """
+    """The place behind a tag's `>`; a tag without one ends where the next begins."""
     end = at + 1
     while end < len(text) and text[end] not in "<>":
         end += 1

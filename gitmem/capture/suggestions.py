@@ -164,9 +164,7 @@ def _digests(data: dict[str, Any]) -> tuple[bytes, bytes]:
 
 
 def same(data: dict[str, Any]) -> str:
-    """The words of a suggestion, whatever their case and the spaces between: equal for two
-    suggestions that say the same.
-    """
+    """The words of a suggestion: equal for two that say the same."""
     return " ".join(record.clean(data["body"]).casefold().split()).strip(" .!")
 
 
@@ -201,9 +199,7 @@ def stored(cache: Cache) -> dict[str, Suggestion]:
 
 
 def waiting(store: Store) -> list[Suggestion]:
-    """The undecided suggestions: the share of each session first, the surest first; then the
-    queue.
-    """
+    """The undecided suggestions, the surest first; each session's share before the queue."""
     share = store.settings.number("suggestions")
     found = store.with_cache(stored)[0].values()
     left = sorted(

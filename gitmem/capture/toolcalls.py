@@ -24,9 +24,7 @@ _RESULTS = ("message", "textResultForLlm", "llmContent")
 def describe(
     given: Mapping[str, Any], payload: Mapping[str, Any], name: str, paths: list[str]
 ) -> str:
-    """The prompt of a model about one use of a tool: what it was `given`, by name; "" where no file
-    of this repository was changed.
-    """
+    """One use of a tool, for a model; "" where no file of this repository was changed."""
     if not paths or not name:
         return ""
     edits = next((v for k in _EDITS if isinstance(v := given.get(k), list)), [])
@@ -67,9 +65,7 @@ def _first(given: Mapping[str, Any], names: tuple[str, ...]) -> str:
 
 
 def _result(payload: Mapping[str, Any]) -> str:
-    """What the tool says of itself, where it says something short; who calls us knows that it did
-    not fail.
-    """
+    """What the tool says of itself, where that is short; the caller knows that it did not fail."""
     answer = payload.get("tool_response", payload.get("toolResult", payload.get("tool_output")))
     if isinstance(answer, dict):
         answer = _first(answer, _RESULTS)

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from . import sources, strip
-from .candidates import Candidate
+from .candidates import Candidate, said
 
 MOST = 20_000_000  # bytes of one file
 TURNS = 2_000  # of one file, the last ones
@@ -42,19 +42,8 @@ def candidates(
     path: str, session: str = "", agent: str = "", head: str = "", branch: str = ""
 ) -> list[Candidate]:
     """What was said in a conversation, in its order; empty for a file that is none."""
-    found = [
-        Candidate(
-            role,
-            text,
-            commit=head,
-            branch=branch,
-            session=session,
-            agent=agent,
-            source=sources.source_of(session, role, text),
-        )
-        for role, text in turns(_lines(path))
-    ]
-    return found[-TURNS:]
+    found = [*turns(_lines(path))][-TURNS:]
+    return [said(role, text, session, agent, head, branch) for role, text in found]
 
 
 def turns(lines: Iterable[bytes]) -> Iterator[tuple[str, str]]:
@@ -65,9 +54,9 @@ def turns(lines: Iterable[bytes]) -> Iterator[tuple[str, str]]:
             text = f"{messages.pop()[2]}\n\n{text}"
         messages.append((id, role, text))
     for _, role, text in messages:
-        said = strip.cleaned(text) if len(text) <= sources.LONGEST else ""
-        if said and not said.startswith(_NOISE):
-            yield role, said
+        text = strip.cleaned(text) if len(text) <= sources.LONGEST else ""
+        if text and not text.startswith(_NOISE):
+            yield role, text
 
 
 def _message(line: bytes) -> tuple[str, str, str] | None:

@@ -55,10 +55,7 @@ def from_events(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
 
 
 def from_sessions(store: Store, events: list[dict[str, Any]]) -> list[Outcome]:
-    """What clients wrote down of sessions that ended: no hook told of some of it.
-
-    Not of a session that a purged memory came from.
-    """
+    """What clients wrote down of sessions that ended, but of those of a purged memory."""
     if store.settings["capture"] != ALL:
         return []
     ended = {}
@@ -144,7 +141,7 @@ def _keep(store: Store, texts: list[Candidate], again: bool = False) -> list[Out
 def _each(
     store: Store, texts: list[Candidate], ask: classify.Ask | None
 ) -> tuple[list[Outcome], Exception | None, list[Candidate]]:
-    """(what became of the texts, why some failed, which); one by one where they fail together."""
+    """(outcomes, why some failed, which did); one by one where the texts fail together."""
     model = calibrate.model(store)
     try:
         return pipeline.keep(store, texts, ask=ask, model=model), None, []

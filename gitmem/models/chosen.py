@@ -27,9 +27,7 @@ _STEM = 80  # characters of the address in it
 
 
 class Installed(NamedTuple):
-    """One file on the list. `ours`: `fetch` put it into the model directory. `stamp`: size and time
-    in nanoseconds when its checksum was taken.
-    """
+    """One file on the list. `ours`: `fetch` put it there. `stamp`: of the time of its checksum."""
 
     name: str
     kind: str
@@ -59,7 +57,6 @@ def _home(environ: Mapping[str, str], variable: str, default: str) -> str:
 
 
 def directory(environ: Mapping[str, str]) -> str:
-    """Where fetched models lie."""
     if given := environ.get("GIT_MEM_MODEL_DIR"):
         return _absolute(given)
     return os.path.join(_home(environ, "XDG_DATA_HOME", ".local/share"), "models")
@@ -115,7 +112,6 @@ def _write(where: str, entries: dict[str, Installed]) -> None:
 
 
 def _check_free(where: str, name: str, path: str, sha256: str) -> None:
-    """Raises MemError where the name belongs to another file."""
     known = registry.find(name)
     if known is not None and known.sha256 not in ("", sha256):
         raise MemError(
@@ -203,39 +199,37 @@ class Choice(NamedTuple):
     wanted. `name`: as the user knows it.
     """
 
-    path: str
-    name: str
-    sha256: str
-    reason: str
+    path: str = ""
+    name: str = ""
+    sha256: str = ""
+    reason: str = ""
 
 
 def choice(kind: str, setting: str, environ: Mapping[str, str]) -> Choice:
-    """The model in use for "language" or "embedding"; `setting` is the value of `mem.model` or
-    `mem.embedModel`.
-    """
+    """The model in use; `setting` is the value of `mem.model` or `mem.embedModel`."""
     language = kind == registry.LANGUAGE
     asked = environ.get("GIT_MEM_MODEL" if language else "GIT_MEM_EMBED_MODEL") or setting
     name = asked or (registry.DEFAULT if language else "none")
     if name.lower() == "none":
-        return Choice("", "", "", "")
+        return Choice()
     entries = _read(directory(environ))
     found = entries.get(name) or entries.get(name.lower())
     if found is not None:
         if not is_gguf(found.path):
-            why = f"the model '{name}' is not at '{found.path}' any more"
-        elif not found.unchanged:
-            why = f"the file '{found.path}' of the model '{name}' has changed since its checksum"
-            why += " was taken"
+            why = f"the model '{found.name}' is not at '{found.path}' any more"
+        elif found.unchanged:
+            return Choice(found.path, found.name, found.sha256)
         else:
-            return Choice(found.path, found.name, found.sha256, "")
-        return Choice("", found.name, "", why)
+            file = f"the file '{found.path}' of the model '{found.name}'"
+            why = f"{file} has changed since its checksum was taken"
+        return Choice(name=found.name, reason=why)
     if not asked:
-        return Choice("", "", "", "")
+        return Choice()
     if os.sep in name or name.endswith(".gguf"):
         path = _absolute(name)
         if is_gguf(path):
-            return Choice(path, path, "", "")
+            return Choice(path, path)
         state = "no GGUF file" if os.path.exists(path) else "not there"
-        return Choice("", path, "", f"'{path}' is {state}")
+        return Choice(name=path, reason=f"'{path}' is {state}")
     why = "was not fetched" if registry.find(name) else "is neither known nor a path"
-    return Choice("", name, "", f"the model '{name}' {why}")
+    return Choice(name=name, reason=f"the model '{name}' {why}")

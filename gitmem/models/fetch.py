@@ -166,7 +166,6 @@ def _finish(part: str, target: str, sha256: str) -> None:
 
 
 def digest(path: str) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
     with open(path, "rb") as f:
         return hashlib.file_digest(f, "sha256").hexdigest()
 

@@ -40,9 +40,7 @@ _KEPT = 2  # other models and prompts whose states stay
 
 
 class Language:
-    """A language model, ready to be asked. `states`: directory for the prompt's state, "" for
-    none.
-    """
+    """A language model, ready to be asked. `states`: a directory, "" for none."""
 
     def __init__(self, path: str, states: str = "", threads: int = 2) -> None:
         import llama_cpp
@@ -112,18 +110,9 @@ class Language:
 
     def _state_file(self, path: str, states: str) -> str:
         found = os.stat(path)
-        with open(path, "rb") as f:
-            head = f.read(1 << 16)
-        told = (
-            promptform.VERSION,
-            self.lib.__version__,
-            os.path.abspath(path),
-            found.st_size,
-            found.st_mtime_ns,
-            CONTEXT,
-            self.prefix,
-        )
-        return os.path.join(states, hashlib.sha256(repr(told).encode() + head).hexdigest()[:24])
+        model = (os.path.abspath(path), found.st_size, found.st_mtime_ns)
+        told = (promptform.VERSION, self.lib.__version__, model, CONTEXT, self.prefix)
+        return os.path.join(states, hashlib.sha256(repr(told).encode()).hexdigest()[:24])
 
     def _load(self) -> bool:
         """Whether the state was read; a damaged file is removed."""
@@ -158,9 +147,7 @@ class Language:
             _unlink(new)
 
     def _remove_others(self, directory: str) -> None:
-        """Removes our files of other models and prompts, but for the newest, and what a killed
-        writer left; never a file that is not ours.
-        """
+        """Removes our files of other models, but for the newest, and what a killed writer left."""
         files = sorted(_ours(directory), key=os.path.getmtime, reverse=True)
         others = dict.fromkeys(_stem(f) for f in files if f.endswith(".kv"))
         others.pop(_stem(self.state), None)
@@ -172,18 +159,14 @@ class Language:
     # Answers
 
     def probabilities(self, role: str, text: str) -> dict[str, float]:
-        """{label: probability}, sums to 1: what the model would choose if it may only choose among
-        them.
-        """
+        """{label: probability}, sums to 1, if the model may only choose among the labels."""
         self._read(self._tokens(role, text))
         out: dict[str, float] = {}
         self._descend(dict(self.labels), 0, 1.0, out)
         return out
 
     def leaning(self) -> dict[str, float]:
-        """The mean answer to turns that say nothing; read once a model and kept beside the prompt's
-        state.
-        """
+        """The mean answer to turns that say nothing, kept beside the prompt's state."""
         try:
             with open(self.state + ".neutral", encoding="utf-8") as f:
                 found = {str(label): float(share) for label, share in json.load(f).items()}

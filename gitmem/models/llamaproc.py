@@ -30,7 +30,6 @@ _CODE = "import sys; sys.path.append({root!r}); from gitmem.models.llama import 
 
 
 def available() -> bool:
-    """Whether llama-cpp-python is installed; does not load it."""
     try:
         return find_spec("llama_cpp") is not None
     except (ImportError, ValueError):

@@ -28,9 +28,7 @@ class NoVectors(MemError):
 
 
 class LlamaVectors:
-    """An embedder; its process ends with the context. `name` and `sha256` are those of
-    `chosen.choice`.
-    """
+    """An embedder, until its context ends; `name` and `sha256` as `chosen.choice` gives them."""
 
     def __init__(
         self, path: str, name: str, sha256: str, *, argv: Sequence[str] | None = None

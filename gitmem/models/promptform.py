@@ -84,9 +84,7 @@ _LONGEST_TITLE = 80
 
 
 class Opinion(NamedTuple):
-    """A language model's answer: the probability that the turn is worth keeping (1 - P(skip)), its
-    likeliest type, and the share of each type.
-    """
+    """P(worth keeping), which is 1 - P(skip), the likeliest type, and the share of each type."""
 
     keep: float
     type: str = ""
@@ -94,9 +92,7 @@ class Opinion(NamedTuple):
 
 
 def messages() -> list[dict[str, Any]]:
-    """The conversation up to the turn in question: the same for all, so its state is computed
-    once.
-    """
+    """The conversation up to the turn: the same for all, so its state is computed once."""
     out: list[dict[str, Any]] = [{"role": "system", "content": SYSTEM}]
     for role, text, label in EXAMPLES:
         out.append({"role": "user", "content": turn(role, text)})
@@ -105,7 +101,6 @@ def messages() -> list[dict[str, Any]]:
 
 
 def turn(role: str, text: str) -> str:
-    """One turn as the model sees it."""
     known = role if role in ("user", "assistant", "commit", "tool") else "user"
     return f"[{known}]\n{shortened(text)}"
 
